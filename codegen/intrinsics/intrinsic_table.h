@@ -1,0 +1,63 @@
+// The one table of intrinsics: every `S.*` computing function is declared once, with its names, its operands, the type rule, what it does to
+// lanes (used by the interpreter, by constant folding and by eager Python calls) and how the generated C spells it.
+//
+// The table is assembled from one row list per family (arithmetic, bitwise, compare, convert, memory, permute, reduce, math, sync).
+// The DSL front end binds arguments by `params`, resolves the result type with `infer`, and builds a tir::IntrinsicCall; it knows no intrinsic by name
+// except the few that are syntax (ptr, alloc*, tec_range, grid, ...).
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/tir/expr.h"
+#include "runtime/base/status.h"
+
+namespace aipu::tir {
+
+struct LaneValue;      // codegen/intrinsics/lanes.h: the type and lanes of an evaluated operand
+class MachineState;    // codegen/tir/interpreter.h: memory, TEC id, barriers, for intrinsics with effects
+
+enum class ParamKind : uint8_t {
+  kOperand,    // a value: scalar, vector, mask or pointer expression
+  kMask,       // the optional `mask`
+  kPassThrough,  // the optional `r`
+  kAttribute,  // a compile-time int, bool, string or dtype, stored as int64 (strings through their index in `choices`)
+};
+
+struct IntrinsicParam {
+  std::string_view name;
+  ParamKind kind = ParamKind::kOperand;
+  bool required = true;
+  int64_t default_value = 0;
+  std::vector<std::string_view> choices = {};  // allowed strings of an attribute
+};
+
+// What the front end hands to a type rule: operands after conversion to expressions (literals are still marked), attributes by name.
+struct InferInput {
+  std::vector<Expr>* operands;  // the rule may insert casts and broadcasts
+  std::vector<bool> is_literal;  // operand i was a bare Python number
+  Expr* mask;
+  Expr* pass_through;
+  std::vector<std::pair<std::string, int64_t>>* attributes;
+};
+
+struct Intrinsic {
+  std::string_view name;  // as in S.<name>
+  std::vector<IntrinsicParam> params;
+  // The result type, or an error with the phrase of intrinsics.md. Also matches and broadcasts the operands.
+  std::function<Result<Type>(InferInput&)> infer;
+  // The value of the call, lane by lane. Pure intrinsics ignore the machine.
+  std::function<Result<LaneValue>(const IntrinsicCall&, const Type& result, std::span<const LaneValue> operands, const LaneValue* mask,
+                                  const LaneValue* pass_through, MachineState* machine)>
+      evaluate;
+  bool pure = true;  // no effect and no dependence on memory: may be folded, merged and dropped
+};
+
+// Null when there is none of that name.
+const Intrinsic* find_intrinsic(std::string_view name);
+std::span<const Intrinsic> all_intrinsics();
+
+}  // namespace aipu::tir

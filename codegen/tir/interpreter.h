@@ -1,0 +1,34 @@
+// The TIR interpreter: a first-class executor, the oracle for the C printer, the folder of constants.
+//
+// Memory-safe: every pointer knows the region it came from, every access is checked against it, and loops can be bounded, so TIR from an untrusted file can be run.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "codegen/targets/target.h"
+#include "codegen/tir/stmt.h"
+#include "runtime/abi/kernel_abi.h"
+#include "runtime/base/status.h"
+
+namespace aipu::tir {
+
+// One argument of the entry: a region of memory for a pointer, the ABI word for a scalar (kernel_abi.h).
+struct InterpreterArgument {
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+  uint64_t word = 0;
+  bool is_pointer = false;
+};
+
+struct InterpreterOptions {
+  uint64_t max_steps = 0;  // statements executed per TEC before giving up with an error; 0 = unlimited
+};
+
+// Runs the entry as ONE TEC; `context` gives its id, its memories, its barrier. Out-of-bounds accesses, misuse and an exceeded step limit are errors that name the source line.
+Status interpret(const Module& module, const aipu_tec_context& context, std::span<const InterpreterArgument> arguments, const InterpreterOptions& options = {});
+
+// Runs all `tec_count` TECs (concurrently if the module has barriers, else one after the other) with their memories allocated here.
+Status interpret_all(const Module& module, int tec_count, std::span<const InterpreterArgument> arguments, const InterpreterOptions& options = {});
+
+}  // namespace aipu::tir

@@ -1,0 +1,250 @@
+// Graph IR: a mutable, indexed, SSA data-flow graph of canonical ONNX ops (semantics of opset 21) over symbolic shapes.
+//
+//  - Nodes and values live in vectors and are addressed by strong ids that stay valid through every rewrite; erased ones leave tombstones until
+//    compact(). Node order in topological_order() is a valid execution order.
+//  - A value that holds a Constant has no producer. An absent optional operand is an invalid ValueId.
+//  - Every value has a dtype and a shape of known rank from the importer on; extents are Dims. There is no "static only" road.
+//  - `data`: for small integer (or bool) tensors the elements as Dims, where known. This is how Shape -> Gather -> Concat -> Reshape chains fold.
+//    An integer tensor whose elements are needed as extents but known only at run time gets *run symbols* (require_data): the runtime binds each from one
+//    element of that tensor, after the tensor's producer has run. All data-dependent shapes reduce to that.
+//  - Layout: ops are imported in ONNX's NCHW meaning; the layout pass rewrites spatial ops to attribute layout="NHWC" with explicit Transposes around.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "graph/ir/dim.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/status.h"
+
+namespace aipu::graph {
+
+class Graph;
+
+struct NodeId {
+  int32_t index = -1;
+  bool valid() const { return index >= 0; }
+  friend auto operator<=>(NodeId, NodeId) = default;
+};
+struct ValueId {
+  int32_t index = -1;
+  bool valid() const { return index >= 0; }
+  friend auto operator<=>(ValueId, ValueId) = default;
+};
+
+struct TensorType {
+  DType dtype = DType::kVoid;
+  Shape shape;
+  int rank() const { return static_cast<int>(shape.size()); }
+  std::string text() const;  // "float32[N,3,224,224]"
+  friend bool operator==(const TensorType&, const TensorType&) = default;
+};
+
+// Immutable bytes with a dtype and a static shape; shared, never copied to be looked at.
+class Constant {
+ public:
+  // `bytes` holds element_count * dtype_bytes in C order (strings: unsupported).
+  static std::shared_ptr<const Constant> create(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes);
+  // Borrows: `owner` keeps `bytes` alive (a mapped file, a protobuf message).
+  static std::shared_ptr<const Constant> borrow(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes,
+                                                std::shared_ptr<const void> owner);
+  template <typename T>
+  static std::shared_ptr<const Constant> of(DType dtype, std::vector<int64_t> shape, std::span<const T> elements) {
+    const auto bytes = std::as_bytes(elements);
+    return create(dtype, std::move(shape), {bytes.begin(), bytes.end()});
+  }
+  static std::shared_ptr<const Constant> int64s(std::vector<int64_t> elements);       // 1-D
+  static std::shared_ptr<const Constant> scalar_f32(float value);                     // rank 0
+
+  DType dtype() const { return dtype_; }
+  const std::vector<int64_t>& shape() const { return shape_; }
+  int64_t element_count() const;
+  std::span<const std::byte> bytes() const { return bytes_; }
+  TensorType type() const;
+  const Hash128& hash() const;  // of dtype, shape and bytes; computed once
+
+  // Elements of any integer or bool dtype as int64 / of any numeric dtype as double.
+  std::vector<int64_t> to_int64s() const;
+  std::vector<double> to_doubles() const;
+
+ private:
+  Constant() = default;
+  DType dtype_ = DType::kVoid;
+  std::vector<int64_t> shape_;
+  std::vector<std::byte> storage_;
+  std::span<const std::byte> bytes_;
+  std::shared_ptr<const void> owner_;
+  mutable std::optional<Hash128> hash_;
+};
+using ConstantPtr = std::shared_ptr<const Constant>;
+
+// ---- attributes -------------------------------------------------------------------------------------------------------------------
+
+using AttributeValue = std::variant<int64_t, double, std::string, DType, std::vector<int64_t>, std::vector<double>, std::vector<std::string>, Shape,
+                                    ConstantPtr>;
+
+// A typed attribute map, sorted by name. The op's OpDef says which names exist, their types and defaults; after import every attribute with a
+// default is present, so readers need no defaults of their own.
+class Attributes {
+ public:
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  const AttributeValue* find(std::string_view name) const;
+  void set(std::string_view name, AttributeValue value);
+  void erase(std::string_view name);
+  const std::map<std::string, AttributeValue, std::less<>>& all() const { return map_; }
+
+  // Typed readers; the attribute must exist with that type (the verifier has checked it).
+  int64_t i(std::string_view name) const;
+  double f(std::string_view name) const;
+  const std::string& s(std::string_view name) const;
+  DType dtype(std::string_view name) const;
+  const std::vector<int64_t>& ints(std::string_view name) const;
+  const std::vector<double>& floats(std::string_view name) const;
+  const Shape& shape(std::string_view name) const;
+  const ConstantPtr& constant(std::string_view name) const;
+  // With a fallback, for optional attributes without a default.
+  int64_t i_or(std::string_view name, int64_t otherwise) const;
+  double f_or(std::string_view name, double otherwise) const;
+  std::string s_or(std::string_view name, std::string_view otherwise) const;
+
+  friend bool operator==(const Attributes&, const Attributes&);
+
+ private:
+  std::map<std::string, AttributeValue, std::less<>> map_;
+};
+
+// ---- origins ----------------------------------------------------------------------------------------------------------------------
+
+// The ONNX node an IR node came from, or the pass that made it.
+struct Origin {
+  std::string name;  // ONNX node name, or its first output if unnamed; "pass:<name>" for an invented node
+  std::string op;    // ONNX op type
+  friend auto operator<=>(const Origin&, const Origin&) = default;
+};
+using OriginSet = std::vector<Origin>;  // sorted, unique
+
+void merge_origins(OriginSet* into, const OriginSet& from);
+std::string origins_text(const OriginSet& origins);  // "'conv1' (Conv) + 'relu1' (Relu)"
+
+// ---- nodes, values ----------------------------------------------------------------------------------------------------------------
+
+struct Node {
+  std::string op;  // canonical op name: ONNX's, or "domain::Name" outside the default domain
+  Attributes attributes;
+  std::vector<ValueId> inputs;  // invalid where absent
+  std::vector<ValueId> outputs;  // invalid where an optional output is not asked for
+  std::vector<std::unique_ptr<Graph>> subgraphs;  // If: then, else; Loop, Scan: body
+  OriginSet origins;
+  bool erased = false;
+};
+
+struct Value {
+  std::string name;  // ONNX's where it has one; unique within the graph
+  TensorType type;
+  NodeId producer;  // invalid for graph inputs and constants
+  int output_index = 0;
+  ConstantPtr constant;
+  std::optional<std::vector<Dim>> data;  // elements in C order, see the head of this file
+  bool erased = false;
+};
+
+// What gives a symbol its value when a model is bound to inputs or run.
+struct Symbol {
+  enum class Kind : uint8_t { kInputExtent, kTensorElement };
+  std::string name;
+  Kind kind = Kind::kInputExtent;
+  ValueId value;       // the graph input, or the integer tensor
+  int64_t index = 0;   // axis, or element in C order
+};
+
+class Graph {
+ public:
+  Graph() = default;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  std::string name;
+
+  // ---- construction
+  ValueId add_input(std::string name, TensorType type);   // new extents that are plain symbols become kInputExtent symbols
+  ValueId add_constant(ConstantPtr constant, std::string name_hint = "const");  // equal content (by hash) yields the same value
+  // Adds a node whose outputs (output_names.size() of them, "" = not asked for) get their types by inference; on error nothing is added.
+  Result<NodeId> add_node(std::string op, Attributes attributes, std::vector<ValueId> inputs, std::vector<std::string> output_names,
+                          OriginSet origins, std::vector<std::unique_ptr<Graph>> subgraphs = {});
+  // The usual case: one output, named after hint.
+  Result<ValueId> emit(std::string op, Attributes attributes, std::vector<ValueId> inputs, OriginSet origins, std::string name_hint = "");
+  void add_output(ValueId value, std::string name);  // graph outputs have names of their own: one value may be given out twice
+
+  // ---- access
+  Node& node(NodeId id) { return nodes_[static_cast<size_t>(id.index)]; }
+  const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id.index)]; }
+  Value& value(ValueId id) { return values_[static_cast<size_t>(id.index)]; }
+  const Value& value(ValueId id) const { return values_[static_cast<size_t>(id.index)]; }
+  const TensorType& type(ValueId id) const { return value(id).type; }
+  const Constant* constant(ValueId id) const { return id.valid() ? value(id).constant.get() : nullptr; }
+  size_t node_count() const { return nodes_.size(); }    // with tombstones
+  size_t value_count() const { return values_.size(); }
+  const std::vector<ValueId>& inputs() const { return inputs_; }
+  struct Output {
+    ValueId value;
+    std::string name;
+  };
+  const std::vector<Output>& outputs() const { return outputs_; }
+  std::vector<Output>& mutable_outputs() { return outputs_; }
+
+  std::vector<NodeId> topological_order() const;
+  std::vector<NodeId> users(ValueId id) const;  // each node once, in id order; graph outputs do not count
+  bool is_graph_output(ValueId id) const;
+
+  // ---- symbols
+  const std::vector<Symbol>& symbols() const { return symbols_; }
+  const Symbol* find_symbol(std::string_view name) const;
+  Dim fresh_symbol(std::string_view name_hint, Symbol::Kind kind, ValueId value, int64_t index);
+  // The elements of a small integer/bool tensor as Dims: known data, constant elements, or new run symbols (kTensorElement) where the
+  // element count is static and at most `limit`; nullopt otherwise.
+  std::optional<std::vector<Dim>> require_data(ValueId id, int64_t limit = 64);
+  // The same without making symbols.
+  std::optional<std::vector<Dim>> known_data(ValueId id) const;
+
+  // ---- rewriting (used through passes; types must match at the seam)
+  Status replace_uses(ValueId from, ValueId to);  // graph outputs included; refuses a dtype or rank change
+  void erase_node(NodeId id);                     // its outputs must be unused
+  Status infer_node(NodeId id);                   // recompute the output types after inputs or attributes changed
+  size_t erase_dead_nodes();                      // returns how many
+  void substitute_symbols(const std::function<std::optional<Dim>(const std::string&)>& lookup);  // in all types, data and attributes
+  std::string unique_name(std::string_view hint);
+
+  // For sub-graphs: values of enclosing graphs used inside are inputs here, listed after the formal ones; Node::inputs of the owner
+  // ends with the matching outer values. captured_count says how many.
+  int captured_count = 0;
+
+ private:
+  std::vector<Node> nodes_;
+  std::vector<Value> values_;
+  std::vector<ValueId> inputs_;
+  std::vector<Output> outputs_;
+  std::vector<Symbol> symbols_;
+  std::map<std::string, int, std::less<>> name_counts_;
+  std::map<Hash128, ValueId> constants_by_hash_;
+};
+
+// The text form: prints and parses back to itself (large constants as hash plus a side table given to the parser).
+std::string print_graph(const Graph& graph);
+struct ConstantTable {
+  std::map<std::string, ConstantPtr> by_hash;  // hex of Constant::hash()
+};
+Result<std::unique_ptr<Graph>> parse_graph(std::string_view text, const ConstantTable& constants);
+ConstantTable collect_constants(const Graph& graph);
+
+// Structure, schemas, types and topological order; the message names the node by origin.
+Status verify_graph(const Graph& graph);
+
+}  // namespace aipu::graph

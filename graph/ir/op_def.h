@@ -1,0 +1,83 @@
+// Op records: one OpDef per canonical op says everything the graph knows about it. Printer, parser, verifier, importer, support table and
+// fuzzer read the record. Records are registered by an explicit list, graph/ops/op_list.h.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/ir/graph.h"
+
+namespace aipu::graph {
+
+enum class AttributeKind : uint8_t { kInt, kFloat, kString, kDType, kInts, kFloats, kStrings, kShape, kConstant };
+
+struct AttributeDef {
+  std::string name;
+  AttributeKind kind;
+  bool required = false;
+  std::optional<AttributeValue> default_value;  // neither required nor default: optional
+};
+
+struct OperandDef {
+  std::string name;
+  std::string types;      // letters: b bool, i signed, u unsigned, f float (fp16 bf16 fp32 fp64); "*" any. E.g. "iuf"
+  bool optional = false;
+  bool variadic = false;  // the last operand only
+};
+
+// What a type rule sees and fills.
+class InferContext {
+ public:
+  InferContext(Graph& graph, const Node& node) : graph_(graph), node_(node), output_types(node.outputs.size()), output_data(node.outputs.size()) {}
+
+  const Node& node() const { return node_; }
+  const Attributes& attributes() const { return node_.attributes; }
+  Graph& graph() { return graph_; }
+  bool has_input(size_t i) const { return i < node_.inputs.size() && node_.inputs[i].valid(); }
+  const TensorType& input(size_t i) const { return graph_.type(node_.inputs[i]); }
+  // Elements of input i if known / made known with run symbols.
+  std::optional<std::vector<Dim>> known_data(size_t i) const { return graph_.known_data(node_.inputs[i]); }
+  std::optional<std::vector<Dim>> require_data(size_t i) { return graph_.require_data(node_.inputs[i]); }
+
+  std::vector<TensorType> output_types;
+  std::vector<std::optional<std::vector<Dim>>> output_data;
+
+ private:
+  Graph& graph_;
+  const Node& node_;
+};
+
+enum OpTrait : uint32_t {
+  kElementwise = 1u << 0,   // output element i depends on element i of the (multidirectionally broadcast) inputs only
+  kCommutative = 1u << 1,
+  kView = 1u << 2,          // the output has the same bytes as input 0 in C order (Reshape, Squeeze, Identity, ...)
+  kNotFoldable = 1u << 3,   // random, or has effects: never folded nor merged
+  kSpatial = 1u << 4,       // has a `layout` attribute; input 0 and output 0 are [N,C,spatial...] or [N,spatial...,C]
+};
+
+struct OpDef {
+  std::string name;
+  std::vector<OperandDef> inputs;
+  std::vector<OperandDef> outputs;
+  std::vector<AttributeDef> attributes;
+  uint32_t traits = 0;
+  std::function<Status(InferContext&)> infer;
+  std::function<Status(const Graph&, const Node&)> verify = nullptr;  // beyond the schema
+};
+
+const OpDef* find_op(std::string_view name);
+std::vector<const OpDef*> all_ops();
+// Adds a record at run time (a user's plugin); an error when the name is taken.
+Status register_op(OpDef def);
+
+// Fills defaults and checks names, kinds, operand counts and dtypes. The message starts with the op's name.
+Status check_node_schema(const OpDef& def, const Graph& graph, Node* node);
+
+// NumPy/ONNX multidirectional broadcasting of symbolic shapes. Two different symbols facing each other are assumed equal only if one is constant 1;
+// otherwise the result is max(a, b) and the runtime checks it.
+Result<Shape> broadcast_shapes(std::span<const Shape> shapes);
+
+}  // namespace aipu::graph

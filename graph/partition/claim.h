@@ -1,0 +1,55 @@
+// How the partitioner asks plugins without knowing them. `graph` owns this interface, `kernels` implements it, `gbuilder` wires the two.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/ir/graph.h"
+
+namespace aipu::graph {
+
+enum class EngineKind : uint8_t { kTec, kDma, kHost };
+
+// What graph-level decisions may depend on; the rest of the target is the kernels' business.
+struct ClaimTarget {
+  std::string name;  // "host-avx2", "X2_1204", ...
+};
+
+// A set of nodes that becomes one kernel (or a short chain of kernels) made by one plugin.
+struct Claim {
+  NodeId anchor;
+  std::vector<NodeId> nodes;  // topological order, the anchor among them
+  int score = 0;
+};
+
+class Claimer {
+ public:
+  virtual ~Claimer() = default;
+  virtual std::string_view name() const = 0;
+  // What this plugin would do with the node as the anchor of a group; nullopt when it does not want it. `why_not` gets a sentence when the op is
+  // right but a dtype, shape or attribute is not.
+  virtual std::optional<Claim> claim(const Graph& graph, NodeId anchor, const ClaimTarget& target, std::string* why_not) const = 0;
+};
+
+struct Group {
+  const Claimer* owner = nullptr;
+  NodeId anchor;
+  std::vector<NodeId> nodes;
+  std::vector<ValueId> inputs;   // from outside, constants included, first use order, each once
+  std::vector<ValueId> outputs;  // used outside (or graph outputs), in node order
+};
+
+struct Unclaimed {
+  NodeId node;
+  std::vector<std::string> reasons;  // "<plugin>: <why not>"
+};
+
+// Gives every live node to exactly one group: anchors in topological order of preference, highest score first, ties to the plugin listed first. Groups
+// are convex (no path leaves and re-enters) and come out in execution order. Nodes that nobody wants are all reported in one error that lists op, node
+// name, count and the reasons.
+Result<std::vector<Group>> partition(const Graph& graph, std::span<const Claimer* const> claimers, const ClaimTarget& target);
+
+}  // namespace aipu::graph

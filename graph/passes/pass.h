@@ -1,0 +1,44 @@
+// Graph passes: free functions with names, listed in pipeline.cpp in the order they run. The runner times, dumps, verifies and counts; a pass only rewrites.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/ir/graph.h"
+
+namespace aipu::graph {
+
+// Computes the outputs of a node whose inputs are all constant. `graph` owns the interface; gbuilder implements it with the op plugins and the TIR interpreter.
+class Evaluator {
+ public:
+  virtual ~Evaluator() = default;
+  virtual Result<std::vector<ConstantPtr>> evaluate(const Graph& graph, NodeId node) = 0;
+};
+
+struct PassContext {
+  Evaluator* evaluator = nullptr;  // null: constant folding is limited to `data`
+  int64_t fold_limit_bytes = int64_t{1} << 30;  // larger results stay computations
+};
+
+struct Pass {
+  std::string_view name;
+  std::string_view summary;
+  std::function<Result<int>(Graph&, PassContext&)> run;  // the number of rewrites, 0 = unchanged
+};
+
+std::span<const Pass> graph_pipeline();
+
+struct RunOptions {
+  std::string dump_dir;                    // "" = no dumps; files NN.graph.<pass>.txt for passes that changed something, and index.txt
+  std::vector<std::string> disabled;       // pass names; an unknown one is an error
+  std::string stop_after;                  // pass name
+  bool verify_each = true;
+  bool time_passes = false;
+};
+
+Status run_passes(Graph& graph, std::span<const Pass> passes, PassContext& context, const RunOptions& options);
+
+}  // namespace aipu::graph

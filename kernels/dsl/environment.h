@@ -1,0 +1,90 @@
+// What the DSL parser sees of the world outside the function it parses: names captured from closures and globals (Python), or a parameter map and the kernel
+// file's own top level (C++).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "codegen/tir/type.h"
+#include "runtime/base/status.h"
+
+namespace aipu::dsl {
+
+struct Captured;
+using CapturedList = std::vector<Captured>;
+
+// A numeric array captured by value (alloc_const data, masks, vector literals): C order.
+struct CapturedArray {
+  DType dtype;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> bytes;
+};
+// The annotation S.ptr(dtype, scope), a type object S.fp32x8, or a `DataType`.
+struct CapturedType {
+  tir::Type type;
+  bool size_var = false;  // S.size_i32
+};
+// A decorated function: @S.prim_func, @S.macro, or an undecorated helper evaluated at compile time. Refers to a function of a source text.
+struct CapturedFunction {
+  std::shared_ptr<const void> definition;  // kernels/dsl/ast.h FunctionDef
+  std::shared_ptr<class Environment> globals;  // where its free names resolve
+};
+// An object only the embedder understands (a Python object): reached through the Environment's hooks.
+struct CapturedOpaque {
+  std::shared_ptr<void> object;
+  std::string description;
+};
+
+struct Captured {
+  std::variant<std::monostate /* None */, bool, int64_t, double, std::string, CapturedList, CapturedArray, CapturedType, CapturedFunction, CapturedOpaque> value;
+};
+
+class Environment {
+ public:
+  virtual ~Environment() = default;
+  virtual std::optional<Captured> lookup(std::string_view name) = 0;
+  // obj.name on an opaque object.
+  virtual Result<Captured> attribute(const Captured& object, std::string_view name);
+  // A call of an opaque object with compile-time arguments.
+  virtual Result<Captured> call(const Captured& function, const CapturedList& args, const std::vector<std::pair<std::string, Captured>>& kwargs);
+};
+
+// Template parameters given from C++.
+class TemplateParams {
+ public:
+  TemplateParams& set(std::string name, int64_t v) { return set(std::move(name), Captured{v}); }
+  TemplateParams& set(std::string name, int v) { return set(std::move(name), Captured{static_cast<int64_t>(v)}); }
+  TemplateParams& set(std::string name, bool v) { return set(std::move(name), Captured{v}); }
+  TemplateParams& set(std::string name, double v) { return set(std::move(name), Captured{v}); }
+  TemplateParams& set(std::string name, const char* v) { return set(std::move(name), Captured{std::string(v)}); }
+  TemplateParams& set(std::string name, std::string v) { return set(std::move(name), Captured{std::move(v)}); }
+  TemplateParams& set(std::string name, DType v) { return set(std::move(name), Captured{std::string(dtype_name(v))}); }  // as the string "float32"
+  TemplateParams& set(std::string name, std::vector<int64_t> v);
+  TemplateParams& set(std::string name, std::vector<std::string> v);
+  TemplateParams& set(std::string name, std::vector<bool> v);
+  TemplateParams& set(std::string name, Captured v) {
+    values_[std::move(name)] = std::move(v);
+    return *this;
+  }
+  // DSL source text of a function ("@S.macro\ndef epilogue(...): ...") bound to the function's name. How fused neighbours reach a template.
+  TemplateParams& set_source(std::string name, std::string source) {
+    sources_[std::move(name)] = std::move(source);
+    return *this;
+  }
+  const std::map<std::string, Captured, std::less<>>& values() const { return values_; }
+  const std::map<std::string, std::string, std::less<>>& sources() const { return sources_; }
+  std::string text() const;  // canonical, for the instantiation cache
+
+ private:
+  std::map<std::string, Captured, std::less<>> values_;
+  std::map<std::string, std::string, std::less<>> sources_;
+};
+
+}  // namespace aipu::dsl

@@ -1,0 +1,172 @@
+// Op plugins: the only way an op gets an implementation, for built-in and user ops alike.
+//
+// A plugin says which nodes it claims (graph::Claimer), and sets up the implementation: kernels instantiated from DSL templates with their launch
+// arguments, packed constants, workspace, copies, views. What it builds is target-neutral in form; the target's row only picks lane counts and tiles.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "codegen/targets/target.h"
+#include "codegen/tir/stmt.h"
+#include "graph/ir/op_def.h"
+#include "graph/partition/claim.h"
+#include "kernels/dsl/environment.h"
+
+namespace aipu::kernels {
+
+// A piece of memory a kernel can be pointed at.
+struct TensorRef {
+  enum class Kind : uint8_t { kValue, kConstant, kWorkspace };
+  Kind kind = Kind::kValue;
+  graph::ValueId value;  // kValue: a group input or output (graph constants included)
+  int index = 0;         // kConstant, kWorkspace: what SetupContext returned
+};
+
+struct PointerArgument {
+  TensorRef tensor;
+  graph::Dim byte_offset = 0;
+};
+struct ScalarArgument {
+  graph::Dim value;
+  DType dtype = DType::kI32;  // integer
+};
+struct FloatArgument {
+  double value = 0;
+  DType dtype = DType::kF32;
+};
+using KernelArgument = std::variant<PointerArgument, ScalarArgument, FloatArgument>;
+
+struct KernelLaunch {
+  std::shared_ptr<const tir::Module> kernel;
+  std::vector<KernelArgument> arguments;  // one per parameter of the entry
+  std::vector<bool> writes;               // per argument: the kernel may write through this pointer (filled in by launch())
+  // At most this many TECs have work; 1 runs it on the calling thread. Default: as many as there are.
+  graph::Dim max_tecs = int64_t{1} << 20;
+};
+
+// Strided copy on the dma engine: for t < times: width_bytes from src + t*src_stride to dst + t*dst_stride.
+struct CopyLaunch {
+  PointerArgument destination, source;
+  graph::Dim width_bytes, times = 1, destination_stride_bytes = 0, source_stride_bytes = 0;
+};
+
+using Launch = std::variant<KernelLaunch, CopyLaunch>;
+
+// The output is the input's memory (a view), optionally from a byte offset.
+struct View {
+  graph::ValueId output, input;
+  graph::Dim byte_offset = 0;
+};
+
+// What the runtime checks once the shapes are bound; violation is the error `message`.
+struct ShapeCheck {
+  graph::Dim must_be_nonzero;
+  std::string message;
+};
+
+struct Implementation {
+  std::vector<Launch> launches;  // in order
+  std::vector<View> views;
+  std::vector<std::pair<graph::ValueId, graph::ValueId>> in_place;  // (output, input): the output may take over the input's memory if it dies here
+  std::vector<graph::ConstantPtr> constants;
+  std::vector<graph::Dim> workspace_bytes;
+  std::vector<ShapeCheck> checks;
+};
+
+// Instantiates templates, once per distinct (file, entry, parameters). Owned by gbuilder, shared by all plugins.
+class TemplateLibrary {
+ public:
+  TemplateLibrary();
+  ~TemplateLibrary();
+  // `file`: a built-in template's name ("elementwise.py") or a path registered by a user's plugin.
+  Result<std::shared_ptr<const tir::Module>> instantiate(std::string_view file, std::string_view entry, const dsl::TemplateParams& params,
+                                                         std::string_view kernel_name);
+  void add_source(std::string name, std::string text);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+class SetupContext {
+ public:
+  SetupContext(const graph::Graph& graph, const graph::Group& group, const tir::Target& target, TemplateLibrary& templates)
+      : graph_(graph), group_(group), target_(target), templates_(templates) {}
+
+  const graph::Graph& graph() const { return graph_; }
+  const graph::Group& group() const { return group_; }
+  const graph::Node& anchor() const { return graph_.node(group_.anchor); }
+  const tir::Target& target() const { return target_; }
+
+  // Vector lanes of the target's registers for an element type (16 for fp32 with 512 bits).
+  int lanes(DType dtype) const { return target_.lanes(dtype_bits(dtype)); }
+
+  TensorRef value(graph::ValueId id) const { return {TensorRef::Kind::kValue, id, 0}; }
+  TensorRef add_constant(graph::ConstantPtr constant);
+  TensorRef add_workspace(graph::Dim bytes);
+  // A kernel from a template. The kernel's name becomes "<template>__<origin>", made unique by gbuilder.
+  Result<std::shared_ptr<const tir::Module>> kernel(std::string_view file, std::string_view entry, const dsl::TemplateParams& params);
+  void launch(std::shared_ptr<const tir::Module> kernel, std::vector<KernelArgument> arguments, graph::Dim max_tecs = int64_t{1} << 20);
+  void copy(CopyLaunch copy) { implementation.launches.push_back(std::move(copy)); }
+  void view(graph::ValueId output, graph::ValueId input, graph::Dim byte_offset = 0) { implementation.views.push_back({output, input, byte_offset}); }
+
+  Implementation implementation;
+
+ private:
+  const graph::Graph& graph_;
+  const graph::Group& group_;
+  const tir::Target& target_;
+  TemplateLibrary& templates_;
+};
+
+class OpPlugin : public graph::Claimer {
+ public:
+  virtual Status setup(SetupContext& context) const = 0;
+};
+
+// The usual plugin: one op type, one node per group (fusion of neighbours is offered through `epilogue`, see kernels/fusion.h). Subclasses give `ops`,
+// optionally `check`, and `setup`.
+class SingleOpPlugin : public OpPlugin {
+ public:
+  virtual std::span<const std::string_view> ops() const = 0;
+  virtual int score() const { return 10; }
+  // Empty: fine. Otherwise why this node is not for this plugin.
+  virtual std::string check(const graph::Graph&, const graph::Node&) const { return {}; }
+  std::optional<graph::Claim> claim(const graph::Graph& graph, graph::NodeId anchor, const graph::ClaimTarget& target, std::string* why_not) const override;
+};
+
+// All plugins of one compilation: built-ins (kernels/plugins/plugin_list.h) first, then the user's, which win ties by a higher score.
+class PluginRegistry {
+ public:
+  static PluginRegistry with_builtins();
+  void add(std::unique_ptr<OpPlugin> plugin) { plugins_.push_back(std::move(plugin)); }
+  std::vector<const graph::Claimer*> claimers() const;
+  static const OpPlugin& plugin_of(const graph::Group& group) { return static_cast<const OpPlugin&>(*group.owner); }
+  TemplateLibrary& templates() { return *templates_; }
+
+ private:
+  std::vector<std::unique_ptr<OpPlugin>> plugins_;
+  std::unique_ptr<TemplateLibrary> templates_ = std::make_unique<TemplateLibrary>();
+};
+
+// A user's shared library exports, with C linkage:
+//   extern "C" aipu::Status aipu_register_plugin_v1(aipu::kernels::PluginLibrary& library);
+// and in it registers op records (graph::register_op), importers of custom-domain ops (by passing them through under "domain::Name") and plugins.
+class PluginLibrary {
+ public:
+  explicit PluginLibrary(PluginRegistry& registry) : registry_(registry) {}
+  Status add_op(graph::OpDef def) { return graph::register_op(std::move(def)); }
+  void add_plugin(std::unique_ptr<OpPlugin> plugin) { registry_.add(std::move(plugin)); }
+  void add_template(std::string name, std::string text) { registry_.templates().add_source(std::move(name), std::move(text)); }
+
+ private:
+  PluginRegistry& registry_;
+};
+
+}  // namespace aipu::kernels

@@ -1,0 +1,18 @@
+# Script mode: writes OUTPUT, a C++ file with the text of FILES, for aipu_embed() in the top-level CMakeLists.txt.
+set(body "// Generated. Do not edit.\n#include \"runtime/base/embedded_file.h\"\n\nnamespace ${NAMESPACE} {\n\nstd::span<const aipu::EmbeddedFile> ${FUNCTION}() {\n  static constexpr aipu::EmbeddedFile kFiles[] = {\n")
+foreach(file IN LISTS FILES)
+  get_filename_component(name ${file} NAME)
+  file(READ ${file} text)
+  # String literals stay below the 64 KiB that the standard guarantees; adjacent ones are joined by the compiler.
+  string(LENGTH "${text}" length)
+  set(pieces "")
+  set(position 0)
+  while(position LESS length)
+    string(SUBSTRING "${text}" ${position} 12000 piece)
+    string(APPEND pieces "R\"aipu(${piece})aipu\"\n")
+    math(EXPR position "${position} + 12000")
+  endwhile()
+  string(APPEND body "      {\"${name}\", ${pieces}},\n")
+endforeach()
+string(APPEND body "  };\n  return kFiles;\n}\n\n}  // namespace ${NAMESPACE}\n")
+file(WRITE ${OUTPUT} "${body}")

@@ -1,0 +1,54 @@
+// Files: whole reads with a size limit, read-only mappings, and writes that are either complete or not there at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+
+namespace aipu {
+
+// A read-only mapping of a whole file. Movable; unmaps on destruction.
+class MappedFile {
+ public:
+  static Result<MappedFile> open(const std::string& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  MappedFile() = default;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+Result<std::string> read_text_file(const std::string& path);
+
+// Writes to PATH.tmp.PID and renames it over PATH once everything is on its way, so that a reader never sees half a file.
+class AtomicFile {
+ public:
+  static Result<AtomicFile> create(const std::string& path);
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+  ~AtomicFile();  // removes the temporary file unless committed
+
+  Status write(std::span<const std::byte> bytes);
+  Status commit();
+
+ private:
+  AtomicFile() = default;
+  int descriptor_ = -1;
+  std::string path_;
+  std::string temporary_;
+};
+
+Status write_file_atomically(const std::string& path, std::span<const std::byte> bytes);
+Status write_file_atomically(const std::string& path, std::string_view text);
+
+}  // namespace aipu
