@@ -66,6 +66,12 @@ struct OpDef {
   uint32_t traits = 0;
   std::function<Status(InferContext&)> infer;
   std::function<Status(const Graph&, const Node&)> verify = nullptr;  // beyond the schema
+  // Brings attributes to their normal form where that depends on the inputs' types: negative axes become positive, absent strides, pads, kernel_shape
+  // appear, auto_pad becomes explicit pads. check_node_schema calls it after the fixed defaults; doing it twice changes nothing.
+  std::function<Status(const Graph&, Node*)> complete = nullptr;
+  // Moves shape-like operands whose elements are known (or made known with run symbols) into attributes and makes them absent; see
+  // graph/ops/shape_operands.h. Null: the op has none.
+  std::function<Status(Graph&, NodeId)> resolve = nullptr;
 };
 
 const OpDef* find_op(std::string_view name);
