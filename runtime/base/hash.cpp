@@ -3,6 +3,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <cstdlib>
+
 namespace aipu {
 
 std::string Hash128::hex() const {
@@ -17,6 +19,17 @@ std::string Hash128::hex() const {
 
 Hash128 hash_bytes(std::span<const std::byte> bytes) {
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return {hash.high64, hash.low64};
+}
+
+Hasher::Hasher() : state_(XXH3_createState()) {
+  if (state_ == nullptr) std::abort();  // a few hundred bytes: the process is beyond help
+  XXH3_128bits_reset(static_cast<XXH3_state_t*>(state_));
+}
+Hasher::~Hasher() { XXH3_freeState(static_cast<XXH3_state_t*>(state_)); }
+void Hasher::update(std::span<const std::byte> bytes) { XXH3_128bits_update(static_cast<XXH3_state_t*>(state_), bytes.data(), bytes.size()); }
+Hash128 Hasher::digest() const {
+  const XXH128_hash_t hash = XXH3_128bits_digest(static_cast<const XXH3_state_t*>(state_));
   return {hash.high64, hash.low64};
 }
 

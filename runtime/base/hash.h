@@ -21,4 +21,18 @@ struct Hash128 {
 Hash128 hash_bytes(std::span<const std::byte> bytes);
 Hash128 hash_text(std::string_view text);
 
+// The same hash, fed piece by piece: a section that is never in memory as a whole.
+class Hasher {
+ public:
+  Hasher();
+  ~Hasher();
+  Hasher(const Hasher&) = delete;
+  Hasher& operator=(const Hasher&) = delete;
+  void update(std::span<const std::byte> bytes);
+  Hash128 digest() const;
+
+ private:
+  void* state_;
+};
+
 }  // namespace aipu
