@@ -1,0 +1,57 @@
+#include "gbuilder/memory_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/arena.h"
+
+namespace aipu::gbuilder {
+
+Result<MemoryPlan> plan_memory(const Plan& plan, const std::map<std::string, int64_t>& symbols) {
+  std::vector<std::optional<int64_t>> symbol_values;
+  for (const PlanSymbol& symbol : plan.symbols) {
+    const auto it = symbols.find(symbol.name);
+    symbol_values.push_back(it == symbols.end() ? std::nullopt : std::optional(it->second));
+  }
+  const auto values = plan.expressions.evaluate(symbol_values);
+  std::vector<ArenaRequest> requests;
+  std::vector<uint32_t> request_of(plan.tensors.size(), kNone);
+  for (uint32_t t = 0; t < plan.tensors.size(); ++t) {
+    const PlanTensor& tensor = plan.tensors[t];
+    if (tensor.kind != TensorKind::kArena || tensor.first_use == kNone) continue;
+    if (tensor.size_bytes >= values.size() || !values[tensor.size_bytes]) {
+      for (const uint32_t symbol : plan.expressions.symbols_of(tensor.size_bytes)) {
+        if (symbol < symbol_values.size() && !symbol_values[symbol]) {
+          return invalid_argument(fmt::format("the size of tensor '{}' depends on the symbol '{}', which has no value here", tensor.name,
+                                              plan.symbols[symbol].name));
+        }
+      }
+      return out_of_range(fmt::format("the size of tensor '{}' cannot be computed", tensor.name));
+    }
+    request_of[t] = static_cast<uint32_t>(requests.size());
+    ArenaRequest request{.size_bytes = *values[tensor.size_bytes], .first_use = tensor.first_use, .last_use = tensor.last_use};
+    if (tensor.in_place_of < t) request.in_place_of = request_of[tensor.in_place_of];
+    requests.push_back(request);
+  }
+  AIPU_ASSIGN_OR_RETURN(ArenaPlan arena, solve_arena(requests));
+  MemoryPlan memory;
+  memory.offsets.assign(plan.tensors.size(), -1);
+  for (size_t t = 0; t < plan.tensors.size(); ++t) {
+    if (request_of[t] != kNone) memory.offsets[t] = arena.offsets[request_of[t]];
+  }
+  memory.arena_bytes = arena.size_bytes;
+  memory.lower_bound_bytes = arena.lower_bound_bytes;
+  return memory;
+}
+
+std::string print_memory_plan(const Plan& plan, const MemoryPlan& memory) {
+  std::string text = fmt::format("arena {} bytes, at least {} are alive at once, ratio {:.3f}\n", memory.arena_bytes, memory.lower_bound_bytes,
+                                 memory.ratio());
+  for (size_t t = 0; t < plan.tensors.size() && t < memory.offsets.size(); ++t) {
+    if (memory.offsets[t] >= 0) text += fmt::format("  t{}:{} at {}\n", t, plan.tensors[t].name, memory.offsets[t]);
+  }
+  return text;
+}
+
+}  // namespace aipu::gbuilder
