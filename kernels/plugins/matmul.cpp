@@ -1,0 +1,205 @@
+// MatMul and Gemm: panels of the right operand (packed at compile time where it is constant, by a kernel where not), register tiles, fused epilogue.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "kernels/fusion.h"
+#include "kernels/packing.h"
+#include "kernels/plugins/plugin_list.h"
+#include "kernels/strided_map.h"
+
+namespace aipu::kernels {
+namespace {
+
+using graph::Dim;
+using graph::Graph;
+using graph::Node;
+using graph::Shape;
+using graph::ValueId;
+
+// out[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]; strides in elements.
+struct Problem {
+  ValueId a, b;
+  Dim batches = 1, inner_batches = 1, rows = 1, columns = 1, depth = 1;
+  Dim a_row, a_step = 1, b_row, b_column = 1;
+  Dim a_batch_outer = 0, a_batch_inner = 0;
+  // The right operand's own batches, and how output batches walk them (in its batches).
+  Dim b_batches = 1, b_batch_outer = 0, b_batch_inner = 0;
+  AnchorArithmetic arithmetic;
+};
+
+// Output batch dimensions as at most two loops with the operands' strides (in units of their own batches).
+struct BatchLoop {
+  Shape extents;
+  std::vector<Dim> a, b;
+};
+
+BatchLoop merge_batches(const Shape& a_batch, const Shape& b_batch, const Shape& out_batch) {
+  BatchLoop loop{out_batch, broadcast_strides(a_batch, out_batch), broadcast_strides(b_batch, out_batch)};
+  for (size_t i = loop.extents.size(); i-- > 0;) {
+    if (loop.extents[i] != Dim(1)) continue;
+    loop.extents.erase(loop.extents.begin() + static_cast<ptrdiff_t>(i));
+    loop.a.erase(loop.a.begin() + static_cast<ptrdiff_t>(i));
+    loop.b.erase(loop.b.begin() + static_cast<ptrdiff_t>(i));
+  }
+  for (size_t i = loop.extents.size(); i-- > 1;) {
+    if (loop.a[i - 1] != loop.a[i] * loop.extents[i] || loop.b[i - 1] != loop.b[i] * loop.extents[i]) continue;
+    loop.extents[i - 1] *= loop.extents[i];
+    loop.a[i - 1] = loop.a[i];
+    loop.b[i - 1] = loop.b[i];
+    loop.extents.erase(loop.extents.begin() + static_cast<ptrdiff_t>(i));
+    loop.a.erase(loop.a.begin() + static_cast<ptrdiff_t>(i));
+    loop.b.erase(loop.b.begin() + static_cast<ptrdiff_t>(i));
+  }
+  return loop;
+}
+
+Shape batch_part(const Shape& shape) { return shape.size() <= 2 ? Shape{} : Shape(shape.begin(), shape.end() - 2); }
+
+Problem matmul_problem(const Graph& graph, const Node& node, std::string* why_not) {
+  Problem p;
+  p.a = node.inputs[0];
+  p.b = node.inputs[1];
+  Shape a = graph.type(p.a).shape, b = graph.type(p.b).shape;
+  if (a.size() == 1) a.insert(a.begin(), Dim(1));
+  if (b.size() == 1) b.push_back(Dim(1));
+  p.rows = a[a.size() - 2];
+  p.depth = a.back();
+  p.columns = b.back();
+  p.a_row = p.depth;
+  p.b_row = p.columns;
+  Shape out_batch = graph.type(node.outputs[0]).shape;
+  if (graph.type(p.b).rank() > 1 && !out_batch.empty()) out_batch.pop_back();
+  if (graph.type(p.a).rank() > 1 && !out_batch.empty()) out_batch.pop_back();
+  const Shape a_batch = batch_part(a), b_batch = batch_part(b);
+  p.b_batches = graph::element_count(b_batch);
+  if (p.b_batches == Dim(1)) {
+    // One right operand: all rows of all batches are one tall matrix.
+    p.rows = graph::element_count(a_batch) * p.rows;
+    return p;
+  }
+  const BatchLoop loop = merge_batches(a_batch, b_batch, out_batch);
+  if (loop.extents.size() > 2) {
+    *why_not = "batch dimensions broadcast in a pattern of more than two levels";
+    return p;
+  }
+  p.batches = graph::element_count(out_batch);
+  const Dim a_matrix = p.rows * p.depth;
+  if (!loop.extents.empty()) {
+    p.inner_batches = loop.extents.back();
+    p.a_batch_inner = loop.a.back() * a_matrix;
+    p.b_batch_inner = loop.b.back();
+  }
+  if (loop.extents.size() == 2) {
+    p.a_batch_outer = loop.a.front() * a_matrix;
+    p.b_batch_outer = loop.b.front();
+  }
+  return p;
+}
+
+Problem gemm_problem(const Graph& graph, const Node& node, std::string* why_not) {
+  Problem p;
+  p.a = node.inputs[0];
+  p.b = node.inputs[1];
+  const Shape& a = graph.type(p.a).shape;
+  const Shape& b = graph.type(p.b).shape;
+  const bool trans_a = node.attributes.i("transA") != 0, trans_b = node.attributes.i("transB") != 0;
+  p.rows = a[trans_a ? 1 : 0];
+  p.depth = a[trans_a ? 0 : 1];
+  p.columns = b[trans_b ? 0 : 1];
+  p.a_row = trans_a ? Dim(1) : p.depth;
+  p.a_step = trans_a ? p.rows : Dim(1);
+  p.b_row = trans_b ? Dim(1) : p.columns;
+  p.b_column = trans_b ? p.depth : Dim(1);
+  p.arithmetic.scale = node.attributes.f("alpha");
+  if (node.inputs.size() > 2 && node.inputs[2].valid() && node.attributes.f("beta") != 0) {
+    p.arithmetic.addend = node.inputs[2];
+    p.arithmetic.addend_scale = node.attributes.f("beta");
+    if (operand_mode(graph.type(node.inputs[2]).shape, graph.type(node.outputs[0]).shape).empty()) {
+      *why_not = fmt::format("operand C of shape {} is neither a scalar, nor a row vector, nor a full matrix", graph::shape_text(graph.type(node.inputs[2]).shape));
+    }
+  }
+  if (!is_floating(graph.type(p.a).dtype) && (p.arithmetic.scale != std::floor(p.arithmetic.scale) || p.arithmetic.addend_scale != std::floor(p.arithmetic.addend_scale))) {
+    *why_not = "fractional alpha or beta on an integer matrix";
+  }
+  return p;
+}
+
+Problem problem_of(const Graph& graph, const Node& node, std::string* why_not) {
+  return node.op == "Gemm" ? gemm_problem(graph, node, why_not) : matmul_problem(graph, node, why_not);
+}
+
+class MatMulPlugin final : public OpPlugin {
+ public:
+  std::string_view name() const override { return "matmul"; }
+
+  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&, std::string* why_not) const override {
+    const Node& node = graph.node(anchor);
+    if (node.op != "MatMul" && node.op != "Gemm") return std::nullopt;
+    std::string reason;
+    problem_of(graph, node, &reason);
+    const DType dtype = graph.type(node.inputs[0]).dtype;
+    if (!is_floating(dtype) && dtype_bits(dtype) < 32) reason = fmt::format("{} matrices (use MatMulInteger)", dtype_name(dtype));
+    if (!reason.empty()) {
+      if (why_not != nullptr) *why_not = std::move(reason);
+      return std::nullopt;
+    }
+    graph::Claim claim{anchor, {anchor}, 20};
+    for (const graph::NodeId id : epilogue_nodes(graph, anchor)) claim.nodes.push_back(id);
+    return claim;
+  }
+
+  Status setup(SetupContext& context) const override {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    std::string unused;
+    const Problem p = problem_of(graph, node, &unused);
+    const DType stored = graph.type(p.a).dtype;
+    const DType accumulator = accumulator_dtype(stored);
+    const int lanes = context.lanes(accumulator);
+    const RegisterTile tile = register_tile(context.target(), p.rows, p.columns, lanes);
+    const int64_t panel_width = static_cast<int64_t>(tile.vectors) * lanes;
+    const Dim panels = graph::ceildiv(p.columns, panel_width);
+
+    dsl::TemplateParams params;
+    params.set("A", stored).set("B", graph.type(p.b).dtype).set("ACC", accumulator).set("VL", lanes).set("NV", tile.vectors).set("HEIGHTS", tile.heights);
+    params.set("A_ZERO", false).set("B_ZERO", false).set("USE_FMA", is_floating(accumulator)).set("UNIT_DEPTH", p.a_step == Dim(1));
+    params.set("UNIT_COLUMNS", p.b_column == Dim(1)).set("PREFETCH", static_cast<int64_t>(context.target().vector_bits >= 512 ? 64 : 0));
+
+    TensorRef right;
+    const graph::Constant* constant = graph.constant(p.b);
+    if (constant != nullptr && p.columns.is_constant() && p.depth.is_constant() && p.b_batches.is_constant()) {
+      const int64_t depth = *p.depth.constant(), columns = *p.columns.constant(), row = *p.b_row.constant(), column = *p.b_column.constant();
+      right = context.add_constant(pack_panels(*constant, accumulator, *p.b_batches.constant(), depth, columns, panel_width,
+                                               [=](int64_t b, int64_t k, int64_t n) { return b * depth * columns + k * row + n * column; }));
+    } else {
+      right = context.add_workspace(p.b_batches * panels * p.depth * Dim(panel_width * static_cast<int64_t>(dtype_bytes(accumulator))));
+      AIPU_ASSIGN_OR_RETURN(auto pack, context.kernel("gemm.py", "pack_panels", params));
+      context.launch(std::move(pack), {PointerArgument{context.value(p.b)}, PointerArgument{right}, ScalarArgument{p.b_batches}, ScalarArgument{p.depth},
+                                       ScalarArgument{p.columns}, ScalarArgument{p.depth * p.columns}, ScalarArgument{p.b_row}, ScalarArgument{p.b_column}, ScalarArgument{0}},
+                     p.b_batches * panels);
+    }
+
+    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, p.arithmetic, &params));
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gemm.py", "gemm", params));
+    // Blocks of rows keep their part of the left operand in the second-level cache while the panels pass by.
+    constexpr int64_t kRowBlock = 16 * 14;
+    const Dim row_block = graph::min(p.rows, kRowBlock);
+    std::vector<KernelArgument> arguments = {PointerArgument{context.value(p.a)}, PointerArgument{right}, PointerArgument{context.value(epilogue.result)}};
+    arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
+    const Dim panel_matrix = panels * p.depth * Dim(panel_width);
+    for (const Dim& scalar : {p.batches, p.rows, p.columns, p.depth, p.a_row, p.a_step, p.columns, p.a_batch_outer, p.a_batch_inner, p.b_batch_outer * panel_matrix,
+                              p.b_batch_inner * panel_matrix, p.inner_batches, graph::max(row_block, 1), Dim(0)}) {
+      arguments.emplace_back(ScalarArgument{scalar});
+    }
+    context.launch(std::move(kernel), std::move(arguments), graph::max(p.batches * panels * graph::ceildiv(p.rows, graph::max(row_block, 1)), 1));
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpPlugin> make_matmul_plugin() { return std::make_unique<MatMulPlugin>(); }
+
+}  // namespace aipu::kernels

@@ -1,0 +1,25 @@
+// The explicit list of built-in op plugins. A new plugin is one line here and one in register_plugins.cpp.
+#pragma once
+
+#include <memory>
+
+#include "kernels/plugin.h"
+
+namespace aipu::kernels {
+
+void register_builtin_plugins(PluginRegistry& registry);
+
+// elementwise.cpp
+std::unique_ptr<OpPlugin> make_elementwise_plugin();
+// movement.cpp
+std::unique_ptr<OpPlugin> make_view_plugin();
+std::unique_ptr<OpPlugin> make_strided_copy_plugin();
+std::unique_ptr<OpPlugin> make_concat_plugin();
+std::unique_ptr<OpPlugin> make_split_plugin();
+std::unique_ptr<OpPlugin> make_pad_plugin();
+// matmul.cpp, conv.cpp, pool.cpp
+std::unique_ptr<OpPlugin> make_matmul_plugin();
+std::unique_ptr<OpPlugin> make_conv_plugin();
+std::unique_ptr<OpPlugin> make_pool_plugin();
+
+}  // namespace aipu::kernels

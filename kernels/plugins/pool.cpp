@@ -1,0 +1,93 @@
+// MaxPool (with indices), AveragePool, LpPool. The global pools are reductions.
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "kernels/fusion.h"
+#include "kernels/plugins/plugin_list.h"
+#include "kernels/spatial.h"
+
+namespace aipu::kernels {
+namespace {
+
+using graph::Dim;
+using graph::Graph;
+using graph::Node;
+
+// The value every maximum beats or equals.
+dsl::Captured lowest(DType dtype) {
+  if (is_floating(dtype)) return {std::string("-inf")};
+  if (is_unsigned_int(dtype) || dtype == DType::kBool) return {int64_t{0}};
+  return {-(int64_t{1} << (dtype_bits(dtype) - 1))};
+}
+
+class PoolPlugin final : public OpPlugin {
+ public:
+  std::string_view name() const override { return "pool"; }
+
+  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&, std::string* why_not) const override {
+    const Node& node = graph.node(anchor);
+    if (node.op != "MaxPool" && node.op != "AveragePool" && node.op != "LpPool") return std::nullopt;
+    SpatialGeometry geometry;
+    std::string reason = read_geometry(graph, node, {}, &geometry);
+    if (reason.empty() && wants_indices(node) && !geometry.channels.is_constant()) reason = "indices of a symbolic number of channels";
+    if (!reason.empty()) {
+      if (why_not != nullptr) *why_not = std::move(reason);
+      return std::nullopt;
+    }
+    graph::Claim claim{anchor, {anchor}, 20};
+    for (const graph::NodeId id : epilogue_nodes(graph, anchor)) claim.nodes.push_back(id);
+    return claim;
+  }
+
+  Status setup(SetupContext& context) const override {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    SpatialGeometry geometry;
+    if (std::string reason = read_geometry(graph, node, {}, &geometry); !reason.empty()) return unsupported(std::move(reason));
+    const DType stored = graph.type(node.inputs[0]).dtype;
+    const DType accumulator = accumulator_dtype(stored);
+    const bool indices = wants_indices(node);
+    const int lanes = indices ? context.lanes(DType::kI64) : context.lanes(accumulator);
+    const int64_t power = node.attributes.i_or("p", 2);
+
+    dsl::TemplateParams params;
+    params.set("X", stored == DType::kBool ? DType::kU8 : stored).set("ACC", accumulator).set("VL", std::max(lanes, 2)).set("NV", 1).set("INDICES", indices).set("POWER", power);
+    params.set("KIND", node.op == "MaxPool" ? "max" : node.op == "LpPool" ? "lp" : "average");
+    params.set("INITIAL", node.op == "MaxPool" ? lowest(accumulator) : dsl::Captured{int64_t{0}});
+    dsl::CapturedList index_types;
+    if (indices) index_types.assign(2, {dsl::CapturedType{tir::Type::pointer_to(DType::kI64, 1, tir::Scope::kGlobal)}});
+    params.set("index_types", dsl::Captured{std::move(index_types)});
+    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, {}, &params));
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("pool.py", "pool", params));
+
+    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(epilogue.result)}};
+    if (indices) {
+      std::vector<int64_t> channel(static_cast<size_t>(*geometry.channels.constant()));
+      std::iota(channel.begin(), channel.end(), 0);
+      arguments.emplace_back(PointerArgument{context.value(node.outputs[1])});
+      arguments.emplace_back(PointerArgument{context.add_constant(graph::Constant::int64s(std::move(channel)))});
+    }
+    arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
+    arguments.emplace_back(ScalarArgument{geometry.batch});
+    append_extents(geometry, true, &arguments);
+    arguments.emplace_back(ScalarArgument{geometry.channels});
+    append_extents(geometry, false, &arguments);
+    append_window(geometry, &arguments);
+    for (const SpatialAxis& axis : geometry.axes) arguments.emplace_back(ScalarArgument{axis.pad_end});
+    arguments.emplace_back(ScalarArgument{node.attributes.i_or("count_include_pad", 0)});
+    arguments.emplace_back(ScalarArgument{node.attributes.i_or("storage_order", 0)});
+    context.launch(std::move(kernel), std::move(arguments),
+                   geometry.batch * geometry.axes[0].out * geometry.axes[1].out * graph::ceildiv(geometry.channels, std::max(lanes, 2)));
+    return {};
+  }
+
+ private:
+  static bool wants_indices(const Node& node) { return node.outputs.size() > 1 && node.outputs[1].valid(); }
+};
+
+}  // namespace
+
+std::unique_ptr<OpPlugin> make_pool_plugin() { return std::make_unique<PoolPlugin>(); }
+
+}  // namespace aipu::kernels

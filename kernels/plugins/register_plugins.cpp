@@ -1,0 +1,17 @@
+#include "kernels/plugins/plugin_list.h"
+
+namespace aipu::kernels {
+
+void register_builtin_plugins(PluginRegistry& registry) {
+  registry.add(make_view_plugin());
+  registry.add(make_elementwise_plugin());
+  registry.add(make_strided_copy_plugin());
+  registry.add(make_concat_plugin());
+  registry.add(make_split_plugin());
+  registry.add(make_pad_plugin());
+  registry.add(make_matmul_plugin());
+  registry.add(make_conv_plugin());
+  registry.add(make_pool_plugin());
+}
+
+}  // namespace aipu::kernels

@@ -1,0 +1,74 @@
+"""A fused elementwise expression over an N-dimensional index space: out[i] = compute(ins[0][i], ins[1][i], ...).
+
+Parameters bound by kernels/strided_map.cpp:
+  in_types, out_type       pointer types of the operands (bool tensors are uint8)
+  dim_types, stride_types  RANK and (N_IN + 1) * RANK int32 scalars
+  modes[k], out_mode       how operand k walks the innermost dimension: contiguous, broadcast (stride 0) or strided
+  conversions[k], out_conversion  none, mask (uint8 <-> bool vector) or float32 (16-bit floats are computed in float32)
+  compute(x)               the expression; x[k] is operand k as a vector of VL lanes
+
+Work units are blocks of BLOCK elements of the innermost dimension; TECs take contiguous ranges of units.
+"""
+from aipu import script as S
+
+
+def load(k, p, j, lane_mask, stride):
+    if modes[k] == "broadcast":
+        raw = S.vbcast(p[0], lanes=VL)
+    elif modes[k] == "contiguous":
+        raw = S.vload(p + j, mask=lane_mask, lanes=VL)
+    else:
+        raw = S.vload(p + j * stride, mask=lane_mask, lanes=VL, stride=stride)
+    if conversions[k] == "mask":
+        return raw != 0
+    if conversions[k] == "float32":
+        return S.cast(raw, "float32")
+    return raw
+
+
+def converted(value):
+    if out_conversion == "mask":
+        return S.vsel(S.cast(1, f"uint8x{VL}"), S.cast(0, f"uint8x{VL}"), value)
+    if out_conversion == "float32":
+        return S.cast(value, out_dtype)
+    return value
+
+
+def step(sources, p, j, lane_mask, strides):
+    value = converted(compute([load(k, sources[k], j, lane_mask, strides[k * RANK + RANK - 1]) for k in range(N_IN)]))
+    if out_mode == "contiguous":
+        S.vstore(value, p + j, mask=lane_mask)
+    else:
+        S.vstore(value, p + j * strides[N_IN * RANK + RANK - 1], mask=lane_mask, stride=strides[N_IN * RANK + RANK - 1])
+
+
+@S.prim_func
+def elementwise(ins: in_types, out: out_type, dims: dim_types, strides: stride_types):
+    inner = dims[RANK - 1]
+    blocks = S.ceildiv(inner, BLOCK)
+    rows = 1
+    for d in S.unroll(RANK - 1):
+        rows = rows * dims[d]
+    units = rows * blocks
+    share = S.ceildiv(units, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, units)
+    position = S.alloc_buffer((N_IN + 1,), "i32")
+    for unit in range(first, last):
+        for k in S.unroll(N_IN + 1):
+            position[k] = 0
+        rest = unit // blocks
+        for e in S.unroll(RANK - 1):
+            index = rest % dims[RANK - 2 - e]
+            rest = rest // dims[RANK - 2 - e]
+            for k in S.unroll(N_IN + 1):
+                position[k] += index * strides[k * RANK + RANK - 2 - e]
+        begin = (unit % blocks) * BLOCK
+        end = S.min(begin + BLOCK, inner)
+        full = begin + (end - begin) // VL * VL
+        sources = [ins[k] + position[k] for k in range(N_IN)]
+        target = out + position[N_IN]
+        for j in range(begin, full, VL):
+            step(sources, target, j, None, strides)
+        if full < end:
+            step(sources, target, full, S.tail_mask(end - full, VL), strides)

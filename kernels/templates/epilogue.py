@@ -1,0 +1,46 @@
+"""Shared by the templates that accumulate in registers and hand the result to their fused neighbours before it is stored.
+
+Parameters bound by kernels/fusion.cpp:
+  VL, NV                      vector lanes, vectors per tile row
+  OUT, out_conversion         element type of the output; mask: the value is a bool vector, stored as uint8
+  extra_modes[e]              how operand e of the epilogue is indexed: full (like the output), column (by output column), scalar
+  extra_conversions[e]        as `conversions` in elementwise.py
+  epilogue_compute(v, x)      the fused expression; v is the accumulator, x[e] operand e
+"""
+from aipu import script as S
+
+
+def extra_value(e, p, row_offset, n, lane_mask):
+    if extra_modes[e] == "scalar":
+        raw = S.vbcast(p[0], lanes=VL)
+    elif extra_modes[e] == "column":
+        raw = S.vload(p + n, mask=lane_mask, lanes=VL)
+    else:
+        raw = S.vload(p + (row_offset + n), mask=lane_mask, lanes=VL)
+    if extra_conversions[e] == "mask":
+        return raw != 0
+    if extra_conversions[e] == "float32":
+        return S.cast(raw, "float32")
+    return raw
+
+
+def finish(accumulator, extras, out, row_offset, n, lane_mask):
+    """out[row_offset + n ...] = epilogue(accumulator) for the lanes of one vector."""
+    value = epilogue_compute(accumulator, [extra_value(e, extras[e], row_offset, n, lane_mask) for e in range(N_EXTRA)])
+    if out_conversion == "mask":
+        value = S.vsel(S.cast(1, f"uint8x{VL}"), S.cast(0, f"uint8x{VL}"), value)
+    S.vstore(S.cast(value, OUT), out + (row_offset + n), mask=lane_mask)
+
+
+def finish_tile(height, acc, extras, out, row_offset, ldc, n, columns):
+    """Stores a tile of height x NV vectors at columns n ..., of which `columns` exist."""
+    if columns >= NV * VL:
+        for i in S.unroll(height):
+            for v in S.unroll(NV):
+                finish(acc[i * NV + v], extras, out, row_offset + i * ldc, n + v * VL, None)
+    else:
+        for v in S.unroll(NV):
+            if columns > v * VL:
+                lane_mask = S.tail_mask(S.min(columns - v * VL, VL), VL)
+                for i in S.unroll(height):
+                    finish(acc[i * NV + v], extras, out, row_offset + i * ldc, n + v * VL, lane_mask)
