@@ -22,4 +22,10 @@ std::unique_ptr<OpPlugin> make_matmul_plugin();
 std::unique_ptr<OpPlugin> make_conv_plugin();
 std::unique_ptr<OpPlugin> make_pool_plugin();
 
+// reduce.cpp, normalization.cpp
+std::unique_ptr<OpPlugin> make_reduce_plugin();
+std::unique_ptr<OpPlugin> make_softmax_plugin();
+std::unique_ptr<OpPlugin> make_normalization_plugin();
+std::unique_ptr<OpPlugin> make_lrn_plugin();
+
 }  // namespace aipu::kernels

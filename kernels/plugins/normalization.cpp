@@ -1,0 +1,142 @@
+// Softmax, LogSoftmax, LayerNormalization, RMSNormalization, InstanceNormalization, LRN.
+#include <fmt/format.h>
+
+#include "kernels/fusion.h"
+#include "kernels/plugins/plugin_list.h"
+
+namespace aipu::kernels {
+namespace {
+
+using graph::Dim;
+using graph::Graph;
+using graph::Node;
+using graph::Shape;
+
+Dim product(const Shape& shape, size_t begin, size_t end) {
+  Dim result = 1;
+  for (size_t i = begin; i < end; ++i) result *= shape[i];
+  return result;
+}
+
+size_t axis_of(const Node& node, size_t rank) {
+  const int64_t axis = node.attributes.i_or("axis", -1);
+  return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
+}
+
+dsl::Captured pointer_types(size_t count, DType element) {
+  return {dsl::CapturedList(count, {dsl::CapturedType{tir::Type::pointer_to(element, 1, tir::Scope::kGlobal)}})};
+}
+
+class SoftmaxPlugin final : public SingleOpPlugin {
+ public:
+  std::string_view name() const override { return "softmax"; }
+  std::span<const std::string_view> ops() const override {
+    static constexpr std::string_view kOps[] = {"Softmax", "LogSoftmax"};
+    return kOps;
+  }
+  Status setup(SetupContext& context) const override {
+    const Node& node = context.anchor();
+    const graph::TensorType& x = context.graph().type(node.inputs[0]);
+    const size_t axis = axis_of(node, x.shape.size());
+    const DType accumulator = accumulator_dtype(x.dtype);
+    const Dim outer = product(x.shape, 0, axis), extent = x.shape[axis], inner = product(x.shape, axis + 1, x.shape.size());
+    const bool contiguous = inner == Dim(1);
+    const int lanes = std::max(2, context.lanes(accumulator));
+    dsl::TemplateParams params;
+    params.set("X", x.dtype).set("ACC", accumulator).set("VL", lanes).set("LOG", node.op == "LogSoftmax").set("INNER_IS_ONE", contiguous);
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("softmax.py", "softmax", params));
+    context.implementation.in_place.emplace_back(node.outputs[0], node.inputs[0]);
+    context.launch(std::move(kernel),
+                   {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])}, ScalarArgument{outer}, ScalarArgument{extent}, ScalarArgument{inner}},
+                   graph::max(contiguous ? outer : outer * graph::ceildiv(inner, lanes), 1));
+    return {};
+  }
+};
+
+class NormalizationPlugin final : public SingleOpPlugin {
+ public:
+  std::string_view name() const override { return "normalization"; }
+  std::span<const std::string_view> ops() const override {
+    static constexpr std::string_view kOps[] = {"LayerNormalization", "RMSNormalization", "InstanceNormalization"};
+    return kOps;
+  }
+  std::string check(const Graph& graph, const Node& node) const override {
+    if (node.op == "InstanceNormalization") return node.attributes.s_or("layout", "NCHW") == "NHWC" ? "" : "not channels-last";
+    const Shape& x = graph.type(node.inputs[0]).shape;
+    const Shape normalized(x.begin() + static_cast<ptrdiff_t>(axis_of(node, x.size())), x.end());
+    for (size_t i = 1; i < node.inputs.size(); ++i) {
+      if (node.inputs[i].valid() && !(graph::element_count(graph.type(node.inputs[i]).shape) == graph::element_count(normalized))) {
+        return "scale or bias that broadcasts over the normalised axes";
+      }
+    }
+    return {};
+  }
+  Status setup(SetupContext& context) const override {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    const graph::TensorType& x = graph.type(node.inputs[0]);
+    const bool instance = node.op == "InstanceNormalization";
+    const DType accumulator = accumulator_dtype(x.dtype);
+    const size_t rank = x.shape.size();
+    const size_t axis = instance ? 1 : axis_of(node, rank);
+    const Dim outer = product(x.shape, 0, axis);
+    const Dim inner = instance ? x.shape[rank - 1] : Dim(1);
+    const Dim extent = product(x.shape, axis, instance ? rank - 1 : rank);
+    const bool has_bias = node.inputs.size() > 2 && node.inputs[2].valid();
+    int statistics = 0;
+    while (!instance && static_cast<size_t>(statistics) + 1 < node.outputs.size() && node.outputs[static_cast<size_t>(statistics) + 1].valid()) ++statistics;
+    const int lanes = std::max(2, context.lanes(accumulator));
+
+    dsl::TemplateParams params;
+    params.set("X", x.dtype).set("ACC", accumulator).set("VL", lanes).set("INNER_IS_ONE", !instance).set("CENTRE", node.op != "RMSNormalization");
+    params.set("HAS_SCALE", true).set("HAS_BIAS", has_bias).set("STATISTICS", statistics);
+    params.set("parameter_types", pointer_types(has_bias ? 2 : 1, graph.type(node.inputs[1]).dtype));
+    const DType statistic = statistics > 0 ? graph.type(node.outputs[1]).dtype : DType::kF32;
+    params.set("S_TYPE", statistic).set("statistic_types", pointer_types(static_cast<size_t>(statistics), statistic));
+    params.set("epsilon_type", dsl::Captured{dsl::CapturedType{tir::Type::scalar(accumulator)}});
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("normalization.py", "normalize", params));
+    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])},
+                                             PointerArgument{context.value(node.inputs[1])}};
+    if (has_bias) arguments.emplace_back(PointerArgument{context.value(node.inputs[2])});
+    for (int i = 0; i < statistics; ++i) arguments.emplace_back(PointerArgument{context.value(node.outputs[static_cast<size_t>(i) + 1])});
+    for (const Dim& scalar : {outer, extent, inner}) arguments.emplace_back(ScalarArgument{scalar});
+    arguments.emplace_back(FloatArgument{node.attributes.f("epsilon"), accumulator});
+    context.launch(std::move(kernel), std::move(arguments), graph::max(instance ? outer * graph::ceildiv(inner, lanes) : outer, 1));
+    return {};
+  }
+};
+
+class LrnPlugin final : public SingleOpPlugin {
+ public:
+  std::string_view name() const override { return "lrn"; }
+  std::span<const std::string_view> ops() const override {
+    static constexpr std::string_view kOps[] = {"LRN"};
+    return kOps;
+  }
+  std::string check(const Graph&, const Node& node) const override { return node.attributes.s_or("layout", "NCHW") == "NHWC" ? "" : "not channels-last"; }
+  Status setup(SetupContext& context) const override {
+    const Node& node = context.anchor();
+    const graph::TensorType& x = context.graph().type(node.inputs[0]);
+    const DType accumulator = accumulator_dtype(x.dtype);
+    const int64_t size = node.attributes.i("size");
+    const Dim channels = x.shape.back(), pixels = product(x.shape, 0, x.shape.size() - 1);
+    dsl::TemplateParams params;
+    params.set("X", x.dtype).set("ACC", accumulator).set("VL", std::max(2, context.lanes(accumulator))).set("BETA", node.attributes.f("beta"));
+    params.set("scale_type", dsl::Captured{dsl::CapturedType{tir::Type::scalar(accumulator)}});
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("lrn.py", "lrn", params));
+    context.launch(std::move(kernel),
+                   {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])}, ScalarArgument{pixels}, ScalarArgument{channels},
+                    ScalarArgument{(size - 1) / 2}, ScalarArgument{size - 1 - (size - 1) / 2},
+                    FloatArgument{node.attributes.f("alpha") / static_cast<double>(size), accumulator}, FloatArgument{node.attributes.f("bias"), accumulator}},
+                   graph::max(graph::ceildiv(pixels * channels, 4096), 1));
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpPlugin> make_softmax_plugin() { return std::make_unique<SoftmaxPlugin>(); }
+std::unique_ptr<OpPlugin> make_normalization_plugin() { return std::make_unique<NormalizationPlugin>(); }
+std::unique_ptr<OpPlugin> make_lrn_plugin() { return std::make_unique<LrnPlugin>(); }
+
+}  // namespace aipu::kernels

@@ -1,0 +1,150 @@
+// Reduce* and the global pools.
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "kernels/fusion.h"
+#include "kernels/plugins/plugin_list.h"
+#include "kernels/strided_map.h"
+
+namespace aipu::kernels {
+namespace {
+
+using graph::Dim;
+using graph::Graph;
+using graph::Node;
+using graph::Shape;
+
+struct Kind {
+  std::string_view name, combine;
+};
+
+const std::map<std::string_view, Kind>& kinds() {
+  static const std::map<std::string_view, Kind> kKinds = {
+      {"ReduceSum", {"sum", "sum"}},          {"ReduceMean", {"mean", "sum"}},          {"ReduceMax", {"max", "max"}},
+      {"ReduceMin", {"min", "min"}},          {"ReduceProd", {"prod", "prod"}},         {"ReduceL1", {"l1", "sum"}},
+      {"ReduceL2", {"l2", "sum"}},            {"ReduceLogSum", {"log_sum", "sum"}},     {"ReduceLogSumExp", {"log_sum_exp", "sum"}},
+      {"ReduceSumSquare", {"sum_square", "sum"}}, {"GlobalAveragePool", {"mean", "sum"}}, {"GlobalMaxPool", {"max", "max"}},
+  };
+  return kKinds;
+}
+
+// The reduced axes; empty with `all` false means that nothing is reduced.
+std::string reduced_axes(const Graph& graph, const Node& node, std::vector<bool>* reduced) {
+  const size_t rank = graph.type(node.inputs[0]).shape.size();
+  reduced->assign(rank, false);
+  if (node.op.starts_with("Global")) {
+    const bool channels_last = node.attributes.s_or("layout", "NCHW") == "NHWC";
+    for (size_t i = channels_last ? 1 : 2; i < rank - (channels_last ? 1 : 0); ++i) (*reduced)[i] = true;
+    return {};
+  }
+  std::vector<int64_t> axes;
+  if (node.attributes.has("axes")) {
+    axes = node.attributes.ints("axes");
+  } else if (node.inputs.size() > 1 && node.inputs[1].valid()) {
+    const graph::Constant* constant = graph.constant(node.inputs[1]);
+    if (constant == nullptr) return "the axes are not constant";
+    axes = constant->to_int64s();
+  }
+  if (axes.empty()) {
+    if (node.attributes.i_or("noop_with_empty_axes", 0) == 0) reduced->assign(rank, true);
+    return {};
+  }
+  for (const int64_t axis : axes) (*reduced)[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis)] = true;
+  return {};
+}
+
+struct Axis {
+  Dim extent, stride;
+};
+
+class ReducePlugin final : public OpPlugin {
+ public:
+  std::string_view name() const override { return "reduce"; }
+
+  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&, std::string* why_not) const override {
+    const Node& node = graph.node(anchor);
+    if (!kinds().contains(node.op)) return std::nullopt;
+    std::vector<bool> reduced;
+    std::string reason = reduced_axes(graph, node, &reduced);
+    if (!reason.empty()) {
+      if (why_not != nullptr) *why_not = std::move(reason);
+      return std::nullopt;
+    }
+    return graph::Claim{anchor, {anchor}, 20};
+  }
+
+  Status setup(SetupContext& context) const override {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    const graph::TensorType& x = graph.type(node.inputs[0]);
+    const DType out = graph.type(node.outputs[0]).dtype;
+    const Kind& kind = kinds().at(node.op);
+    std::vector<bool> reduced;
+    if (std::string reason = reduced_axes(graph, node, &reduced); !reason.empty()) return unsupported(std::move(reason));
+
+    // Kept and reduced dimensions, extents of 1 dropped, neighbours of the same sort merged; the kept ones in output order.
+    std::vector<Axis> kept, gone;
+    const std::vector<Dim> strides = contiguous_strides(x.shape);
+    bool previous_reduced = false, first = true;
+    for (size_t i = 0; i < x.shape.size(); ++i) {
+      if (x.shape[i] == Dim(1)) continue;
+      std::vector<Axis>& list = reduced[i] ? gone : kept;
+      if (!first && previous_reduced == reduced[i]) {
+        list.back().extent *= x.shape[i];
+        list.back().stride = strides[i];
+      } else {
+        list.push_back({x.shape[i], strides[i]});
+      }
+      previous_reduced = reduced[i];
+      first = false;
+    }
+    const bool inner_reduced = first || previous_reduced;
+    if (kept.empty()) kept.push_back({1, 0});
+    if (gone.empty()) gone.push_back({1, 1});
+    Dim total = 1;
+    for (const Axis& axis : gone) total *= axis.extent;
+
+    const DType stored = x.dtype == DType::kBool ? DType::kU8 : x.dtype;
+    DType accumulator = accumulator_dtype(stored);
+    // Sums of narrow integers are formed in 32 bits and wrap when stored, as the element type would.
+    if (is_integer(accumulator) && dtype_bits(accumulator) < 32) accumulator = DType::kI32;
+    const int lanes = std::max(2, context.lanes(accumulator));
+    const dsl::Captured lowest = is_floating(accumulator) ? dsl::Captured{std::string("-inf")}
+                                 : is_unsigned_int(accumulator) ? dsl::Captured{int64_t{0}}
+                                                                : dsl::Captured{-(int64_t{1} << (dtype_bits(accumulator) - 2)) * 2};
+    const dsl::Captured highest = is_floating(accumulator) ? dsl::Captured{std::string("inf")}
+                                  : is_unsigned_int(accumulator)
+                                      ? dsl::Captured{dtype_bits(accumulator) == 32 ? int64_t{UINT32_MAX} : INT64_MAX}
+                                      : dsl::Captured{accumulator == DType::kI32 ? int64_t{INT32_MAX} : INT64_MAX};
+    const dsl::Captured identity = kind.combine == "max"    ? lowest
+                                   : kind.combine == "min"  ? highest
+                                   : kind.combine == "prod" ? dsl::Captured{int64_t{1}}
+                                                            : dsl::Captured{int64_t{0}};
+    dsl::TemplateParams params;
+    const DType root = is_floating(accumulator) ? accumulator : DType::kF64;
+    params.set("X", stored).set("ACC", accumulator).set("OUT", out == DType::kBool ? DType::kU8 : out).set("ROOT", root).set("VL", lanes);
+    params.set("KIND", std::string(kind.name)).set("COMBINE", std::string(kind.combine)).set("INNER", inner_reduced ? "reduced" : "kept");
+    params.set("IDENTITY", identity).set("LOWEST", lowest).set("SIGNED", !is_unsigned_int(accumulator));
+    params.set("KEPT", static_cast<int64_t>(kept.size())).set("REDUCED", static_cast<int64_t>(gone.size()));
+    params.set("kept_types", dsl::Captured{dsl::CapturedList(kept.size(), {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})});
+    params.set("reduced_types", dsl::Captured{dsl::CapturedList(gone.size(), {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})});
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("reduce.py", "reduce", params));
+
+    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])}};
+    for (const auto* list : {&kept, &gone}) {
+      for (const Axis& axis : *list) arguments.emplace_back(ScalarArgument{axis.extent});
+      for (const Axis& axis : *list) arguments.emplace_back(ScalarArgument{axis.stride});
+    }
+    arguments.emplace_back(ScalarArgument{total});
+    context.launch(std::move(kernel), std::move(arguments), graph::max(graph::ceildiv(graph::element_count(x.shape), 8192), 1));
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpPlugin> make_reduce_plugin() { return std::make_unique<ReducePlugin>(); }
+
+}  // namespace aipu::kernels

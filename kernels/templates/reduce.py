@@ -1,0 +1,138 @@
+"""Reductions over any axes: out[kept] = finish(combine over reduced of map(x[kept, reduced])).
+
+The input is seen as kept dimensions and reduced dimensions with a stride each (kernels/plugins/reduce.cpp merges neighbours).
+Parameters: X, ACC, OUT, VL, KIND (sum mean max min prod l1 l2 log_sum log_sum_exp sum_square), COMBINE (sum max min prod), IDENTITY and LOWEST (of
+COMBINE and of max), SIGNED, ROOT (floating type of roots and logarithms), INNER ("reduced": the innermost input dimension is reduced and is
+walked with vectors, then summed across lanes; "kept": it is kept, a vector is VL neighbouring results), KEPT and REDUCED (numbers of dimensions, >= 1), kept_types, reduced_types.
+`reduced_total` is the number of reduced elements. TECs take contiguous ranges of results.
+"""
+from aipu import script as S
+
+
+def vector(value):
+    return S.cast(value, f"{ACC}x{VL}")
+
+
+def identity_of(kind):
+    return IDENTITY if kind == COMBINE else LOWEST
+
+
+def mapped(value, peak):
+    if KIND == "l1":
+        return S.abs(value) if SIGNED else value
+    if KIND == "l2" or KIND == "sum_square":
+        return value * value
+    if KIND == "log_sum_exp":
+        return S.exp(value - peak)
+    return value
+
+
+def combine(kind, a, b):
+    if kind == "max":
+        return S.max(a, b)
+    if kind == "min":
+        return S.min(a, b)
+    if kind == "prod":
+        return a * b
+    return a + b
+
+
+def finished(value, total, peak):
+    if KIND == "mean":
+        return value / S.cast(total, ACC)
+    if KIND == "l2":
+        return S.cast(S.sqrt(S.cast(value, ROOT)), ACC)
+    if KIND == "log_sum":
+        return S.cast(S.log(S.cast(value, ROOT)), ACC)
+    if KIND == "log_sum_exp":
+        return S.log(value) + peak
+    return value
+
+
+def across_lanes(kind, acc):
+    lane = S.alloc_buffer((VL,), ACC)
+    S.vstore(acc, lane.addr_of(0))
+    total = lane[0]
+    for i in range(1, VL):
+        total = combine(kind, total, lane[i])
+    return total
+
+
+def kept_offset(unit, dims, strides, count):
+    rest = unit
+    offset = 0
+    for e in S.unroll(count):
+        offset = offset + (rest % dims[count - 1 - e]) * strides[count - 1 - e]
+        rest = rest // dims[count - 1 - e]
+    return offset
+
+
+def along_reduced(kind, x, base, dims, strides, peak, plain):
+    """Combines all reduced elements of one result; the innermost reduced dimension is contiguous."""
+    acc = vector(identity_of(kind))
+    outer = 1
+    for d in S.unroll(REDUCED - 1):
+        outer = outer * dims[d]
+    inner = dims[REDUCED - 1]
+    for r in range(outer):
+        p = x + (base + kept_offset(r, dims, strides, REDUCED - 1))
+        full = inner // VL * VL
+        for j in range(0, full, VL):
+            value = S.cast(S.vload(p + j, lanes=VL), ACC)
+            acc = combine(kind, acc, value if plain else mapped(value, peak))
+        if full < inner:
+            lane_mask = S.tail_mask(inner - full, VL)
+            value = S.cast(S.vload(p + full, lanes=VL, mask=lane_mask), ACC)
+            acc = combine(kind, acc, S.vsel(value if plain else mapped(value, peak), vector(identity_of(kind)), lane_mask))
+    return across_lanes(kind, acc)
+
+
+def across_kept(kind, x, base, lane_mask, dims, strides, total, peak, plain):
+    """Combines the reduced elements of VL neighbouring results."""
+    acc = vector(identity_of(kind))
+    for r in range(total):
+        value = S.cast(S.vload(x + (base + kept_offset(r, dims, strides, REDUCED)), lanes=VL, mask=lane_mask), ACC)
+        acc = combine(kind, acc, value if plain else mapped(value, peak))
+    return acc
+
+
+@S.prim_func
+def reduce(x: S.ptr(X, "global"), out: S.ptr(OUT, "global"), kept_dims: kept_types, kept_strides: kept_types, reduced_dims: reduced_types,
+           reduced_strides: reduced_types, reduced_total: S.i32):
+    if INNER == "reduced":
+        units = 1
+        for d in S.unroll(KEPT):
+            units = units * kept_dims[d]
+        share = S.ceildiv(units, S.get_local_size())
+        first = S.get_local_id() * share
+        last = S.min(first + share, units)
+        for unit in range(first, last):
+            base = kept_offset(unit, kept_dims, kept_strides, KEPT)
+            peak = S.cast(0, ACC)
+            if KIND == "log_sum_exp":
+                peak = along_reduced("max", x, base, reduced_dims, reduced_strides, peak, True)
+                if not S.isfinite(peak):
+                    peak = S.cast(0, ACC)
+            total = along_reduced(COMBINE, x, base, reduced_dims, reduced_strides, peak, False)
+            out[unit] = S.cast(finished(total, reduced_total, peak), OUT)
+    else:
+        inner = kept_dims[KEPT - 1]
+        blocks = S.ceildiv(inner, VL)
+        rows = 1
+        for d in S.unroll(KEPT - 1):
+            rows = rows * kept_dims[d]
+        units = rows * blocks
+        share = S.ceildiv(units, S.get_local_size())
+        first = S.get_local_id() * share
+        last = S.min(first + share, units)
+        for unit in range(first, last):
+            j = (unit % blocks) * VL
+            row = unit // blocks
+            base = kept_offset(row, kept_dims, kept_strides, KEPT - 1) + j
+            lane_mask = S.tail_mask(S.min(inner - j, VL), VL)
+            peak = vector(0)
+            if KIND == "log_sum_exp":
+                peak = across_kept("max", x, base, lane_mask, reduced_dims, reduced_strides, reduced_total, peak, True)
+                peak = S.vsel(peak, vector(0), S.isfinite(peak))
+            total = across_kept(COMBINE, x, base, lane_mask, reduced_dims, reduced_strides, reduced_total, peak, False)
+            S.vstore(S.cast(finished(total, reduced_total, peak), OUT), out + (row * inner + j), mask=lane_mask)
