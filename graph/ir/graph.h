@@ -1,13 +1,16 @@
 // Graph IR: a mutable, indexed, SSA data-flow graph of canonical ONNX ops (semantics of opset 21) over symbolic shapes.
 //
-//  - Nodes and values live in vectors and are addressed by strong ids that stay valid through every rewrite; erased ones leave tombstones until
-//    compact(). Node order in topological_order() is a valid execution order.
+//  - Nodes and values live in vectors and are addressed by strong ids that stay valid through every rewrite; erased ones leave tombstones.
+//  Node order in
+//    topological_order() is a valid execution order.
 //  - A value that holds a Constant has no producer. An absent optional operand is an invalid ValueId.
 //  - Every value has a dtype and a shape of known rank from the importer on; extents are Dims. There is no "static only" road.
-//  - `data`: for small integer (or bool) tensors the elements as Dims, where known. This is how Shape -> Gather -> Concat -> Reshape chains fold.
-//    An integer tensor whose elements are needed as extents but known only at run time gets *run symbols* (require_data): the runtime binds each from one
-//    element of that tensor, after the tensor's producer has run. All data-dependent shapes reduce to that.
-//  - Layout: ops are imported in ONNX's NCHW meaning; the layout pass rewrites spatial ops to attribute layout="NHWC" with explicit Transposes around.
+//  - `data`: for small integer (or bool) tensors the elements as Dims, where known. This is how Shape -> Gather -> Concat -> Reshape chains
+//  fold.
+//    An integer tensor whose elements are needed as extents but known only at run time gets *run symbols* (require_data): the runtime binds
+//    each from one element of that tensor, after the tensor's producer has run. All data-dependent shapes reduce to that.
+//  - Layout: ops are imported in ONNX's NCHW meaning; the layout pass rewrites spatial ops to attribute layout="NHWC" with explicit
+//  Transposes around.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +54,7 @@ struct TensorType {
 // Immutable bytes with a dtype and a static shape; shared, never copied to be looked at.
 class Constant {
  public:
-  // `bytes` holds element_count * dtype_bytes in C order (strings: unsupported).
+  // `bytes` holds element_count * dtype_bytes in C order (strings: unsupported); null if the size is another.
   static std::shared_ptr<const Constant> create(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes);
   // Borrows: `owner` keeps `bytes` alive (a mapped file, a protobuf message).
   static std::shared_ptr<const Constant> borrow(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes,
@@ -61,8 +64,8 @@ class Constant {
     const auto bytes = std::as_bytes(elements);
     return create(dtype, std::move(shape), {bytes.begin(), bytes.end()});
   }
-  static std::shared_ptr<const Constant> int64s(std::vector<int64_t> elements);       // 1-D
-  static std::shared_ptr<const Constant> scalar_f32(float value);                     // rank 0
+  static std::shared_ptr<const Constant> int64s(std::vector<int64_t> elements);  // 1-D
+  static std::shared_ptr<const Constant> scalar_f32(float value);                // rank 0
 
   DType dtype() const { return dtype_; }
   const std::vector<int64_t>& shape() const { return shape_; }
@@ -88,11 +91,11 @@ using ConstantPtr = std::shared_ptr<const Constant>;
 
 // ---- attributes -------------------------------------------------------------------------------------------------------------------
 
-using AttributeValue = std::variant<int64_t, double, std::string, DType, std::vector<int64_t>, std::vector<double>, std::vector<std::string>, Shape,
-                                    ConstantPtr>;
+using AttributeValue = std::variant<int64_t, double, std::string, DType, std::vector<int64_t>, std::vector<double>,
+                                    std::vector<std::string>, Shape, ConstantPtr>;
 
-// A typed attribute map, sorted by name. The op's OpDef says which names exist, their types and defaults; after import every attribute with a
-// default is present, so readers need no defaults of their own.
+// A typed attribute map, sorted by name. The op's OpDef says which names exist, their types and defaults; after import every attribute with
+// a default is present, so readers need no defaults of their own.
 class Attributes {
  public:
   bool has(std::string_view name) const { return find(name) != nullptr; }
@@ -139,8 +142,8 @@ std::string origins_text(const OriginSet& origins);  // "'conv1' (Conv) + 'relu1
 struct Node {
   std::string op;  // canonical op name: ONNX's, or "domain::Name" outside the default domain
   Attributes attributes;
-  std::vector<ValueId> inputs;  // invalid where absent
-  std::vector<ValueId> outputs;  // invalid where an optional output is not asked for
+  std::vector<ValueId> inputs;                    // invalid where absent
+  std::vector<ValueId> outputs;                   // invalid where an optional output is not asked for
   std::vector<std::unique_ptr<Graph>> subgraphs;  // If: then, else; Loop, Scan: body
   OriginSet origins;
   bool erased = false;
@@ -161,8 +164,8 @@ struct Symbol {
   enum class Kind : uint8_t { kInputExtent, kTensorElement };
   std::string name;
   Kind kind = Kind::kInputExtent;
-  ValueId value;       // the graph input, or the integer tensor
-  int64_t index = 0;   // axis, or element in C order
+  ValueId value;      // the graph input, or the integer tensor
+  int64_t index = 0;  // axis, or element in C order
 };
 
 class Graph {
@@ -172,25 +175,34 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
 
   std::string name;
+  // Put into the names of run symbols. Sub-graphs need one of their own (e.g. "then_3."), as symbols of one name are one symbol everywhere.
+  std::string symbol_scope;
 
   // ---- construction
-  ValueId add_input(std::string name, TensorType type);   // new extents that are plain symbols become kInputExtent symbols
+  ValueId add_input(std::string name, TensorType type);  // new extents that are plain symbols become kInputExtent symbols
   ValueId add_constant(ConstantPtr constant, std::string name_hint = "const");  // equal content (by hash) yields the same value
   // Adds a node whose outputs (output_names.size() of them, "" = not asked for) get their types by inference; on error nothing is added.
   Result<NodeId> add_node(std::string op, Attributes attributes, std::vector<ValueId> inputs, std::vector<std::string> output_names,
                           OriginSet origins, std::vector<std::unique_ptr<Graph>> subgraphs = {});
   // The usual case: one output, named after hint.
   Result<ValueId> emit(std::string op, Attributes attributes, std::vector<ValueId> inputs, OriginSet origins, std::string name_hint = "");
+  // The same with types that are known already, unchecked: for the parser and for copies; verify_graph() tells whether they hold.
+  NodeId add_typed_node(Node node, std::vector<std::pair<std::string, TensorType>> outputs);
   void add_output(ValueId value, std::string name);  // graph outputs have names of their own: one value may be given out twice
 
   // ---- access
-  Node& node(NodeId id) { return nodes_[static_cast<size_t>(id.index)]; }
+  // Inputs may be changed through the reference until the next call of users() or of anything that rewrites; set_input() may be called at
+  // any time.
+  Node& node(NodeId id) {
+    touch(id);
+    return nodes_[static_cast<size_t>(id.index)];
+  }
   const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id.index)]; }
   Value& value(ValueId id) { return values_[static_cast<size_t>(id.index)]; }
   const Value& value(ValueId id) const { return values_[static_cast<size_t>(id.index)]; }
   const TensorType& type(ValueId id) const { return value(id).type; }
   const Constant* constant(ValueId id) const { return id.valid() ? value(id).constant.get() : nullptr; }
-  size_t node_count() const { return nodes_.size(); }    // with tombstones
+  size_t node_count() const { return nodes_.size(); }  // with tombstones
   size_t value_count() const { return values_.size(); }
   const std::vector<ValueId>& inputs() const { return inputs_; }
   struct Output {
@@ -200,13 +212,19 @@ class Graph {
   const std::vector<Output>& outputs() const { return outputs_; }
   std::vector<Output>& mutable_outputs() { return outputs_; }
 
+  // Live nodes; as near to id order as possible. Run symbols count: what a node's output types mention is computed before it. Nodes on a
+  // cycle are missing.
   std::vector<NodeId> topological_order() const;
   std::vector<NodeId> users(ValueId id) const;  // each node once, in id order; graph outputs do not count
+  size_t user_count(ValueId id) const;          // users and graph outputs
   bool is_graph_output(ValueId id) const;
+  // Tensors that a node's run symbols (in its output types and attributes) are elements of.
+  std::vector<ValueId> symbol_tensors(NodeId id) const;
 
   // ---- symbols
   const std::vector<Symbol>& symbols() const { return symbols_; }
   const Symbol* find_symbol(std::string_view name) const;
+  void add_symbol(Symbol symbol);  // of a name that is not taken
   Dim fresh_symbol(std::string_view name_hint, Symbol::Kind kind, ValueId value, int64_t index);
   // The elements of a small integer/bool tensor as Dims: known data, constant elements, or new run symbols (kTensorElement) where the
   // element count is static and at most `limit`; nullopt otherwise.
@@ -215,10 +233,14 @@ class Graph {
   std::optional<std::vector<Dim>> known_data(ValueId id) const;
 
   // ---- rewriting (used through passes; types must match at the seam)
-  Status replace_uses(ValueId from, ValueId to);  // graph outputs included; refuses a dtype or rank change
-  void erase_node(NodeId id);                     // its outputs must be unused
-  Status infer_node(NodeId id);                   // recompute the output types after inputs or attributes changed
-  size_t erase_dead_nodes();                      // returns how many
+  void set_input(NodeId id, size_t index, ValueId value);
+  // Graph outputs and symbols included; refuses a dtype or rank change. Run symbols of `from` are substituted if the elements of `to` are
+  // known.
+  Status replace_uses(ValueId from, ValueId to);
+  void erase_node(NodeId id);    // its outputs must be unused
+  Status infer_node(NodeId id);  // recompute the output types after inputs or attributes changed
+  // Nodes, constants and run symbols that no graph output, and no type that one depends on, needs; returns how many nodes.
+  size_t erase_dead_nodes();
   void substitute_symbols(const std::function<std::optional<Dim>(const std::string&)>& lookup);  // in all types, data and attributes
   std::string unique_name(std::string_view hint);
 
@@ -226,7 +248,17 @@ class Graph {
   // ends with the matching outer values. captured_count says how many.
   int captured_count = 0;
 
+  // Whether users() agrees with the nodes, i.e. nobody wrote through an old reference; for verify_graph().
+  bool users_are_consistent() const;
+
  private:
+  void touch(NodeId id);
+  void index_node(size_t node) const;
+  void update_users() const;  // users() is safe from several threads only after one call with no node() of a mutable graph in between
+  const Symbol* symbol_entry(std::string_view symbol) const;
+  template <typename Visit>
+  void for_each_run_symbol(const Node& node, const Visit& visit) const;
+
   std::vector<Node> nodes_;
   std::vector<Value> values_;
   std::vector<ValueId> inputs_;
@@ -234,6 +266,13 @@ class Graph {
   std::vector<Symbol> symbols_;
   std::map<std::string, int, std::less<>> name_counts_;
   std::map<Hash128, ValueId> constants_by_hash_;
+  std::map<std::string, size_t, std::less<>> symbol_indices_;
+
+  // Who uses a value, kept up to date lazily: nodes handed out for writing are looked at again before the next question.
+  mutable std::vector<std::vector<NodeId>> users_by_value_;
+  mutable std::vector<std::vector<ValueId>> indexed_inputs_;
+  mutable std::vector<int32_t> touched_;
+  mutable std::vector<char> is_touched_;
 };
 
 // The text form: prints and parses back to itself (large constants as hash plus a side table given to the parser).

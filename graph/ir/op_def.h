@@ -23,7 +23,7 @@ struct AttributeDef {
 
 struct OperandDef {
   std::string name;
-  std::string types;      // letters: b bool, i signed, u unsigned, f float (fp16 bf16 fp32 fp64); "*" any. E.g. "iuf"
+  std::string types;  // letters: b bool, i signed, u unsigned, f float (fp16 bf16 fp32 fp64); "*" any. E.g. "iuf"
   bool optional = false;
   bool variadic = false;  // the last operand only
 };
@@ -31,7 +31,8 @@ struct OperandDef {
 // What a type rule sees and fills.
 class InferContext {
  public:
-  InferContext(Graph& graph, const Node& node) : graph_(graph), node_(node), output_types(node.outputs.size()), output_data(node.outputs.size()) {}
+  InferContext(Graph& graph, const Node& node)
+      : output_types(node.outputs.size()), output_data(node.outputs.size()), graph_(graph), node_(node) {}
 
   const Node& node() const { return node_; }
   const Attributes& attributes() const { return node_.attributes; }
@@ -51,11 +52,11 @@ class InferContext {
 };
 
 enum OpTrait : uint32_t {
-  kElementwise = 1u << 0,   // output element i depends on element i of the (multidirectionally broadcast) inputs only
+  kElementwise = 1u << 0,  // output element i depends on element i of the (multidirectionally broadcast) inputs only
   kCommutative = 1u << 1,
-  kView = 1u << 2,          // the output has the same bytes as input 0 in C order (Reshape, Squeeze, Identity, ...)
-  kNotFoldable = 1u << 3,   // random, or has effects: never folded nor merged
-  kSpatial = 1u << 4,       // has a `layout` attribute; input 0 and output 0 are [N,C,spatial...] or [N,spatial...,C]
+  kView = 1u << 2,         // the output has the same bytes as input 0 in C order (Reshape, Squeeze, Identity, ...)
+  kNotFoldable = 1u << 3,  // random, or has effects: never folded nor merged
+  kSpatial = 1u << 4,      // has a `layout` attribute; input 0 and output 0 are [N,C,spatial...] or [N,spatial...,C]
 };
 
 struct OpDef {
@@ -66,8 +67,9 @@ struct OpDef {
   uint32_t traits = 0;
   std::function<Status(InferContext&)> infer;
   std::function<Status(const Graph&, const Node&)> verify = nullptr;  // beyond the schema
-  // Brings attributes to their normal form where that depends on the inputs' types: negative axes become positive, absent strides, pads, kernel_shape
-  // appear, auto_pad becomes explicit pads. check_node_schema calls it after the fixed defaults; doing it twice changes nothing.
+  // Brings attributes to their normal form where that depends on the inputs' types: negative axes become positive, absent strides, pads,
+  // kernel_shape appear, auto_pad becomes explicit pads. check_node_schema calls it after the fixed defaults; doing it twice changes
+  // nothing.
   std::function<Status(const Graph&, Node*)> complete = nullptr;
   // Moves shape-like operands whose elements are known (or made known with run symbols) into attributes and makes them absent; see
   // graph/ops/shape_operands.h. Null: the op has none.
@@ -79,11 +81,13 @@ std::vector<const OpDef*> all_ops();
 // Adds a record at run time (a user's plugin); an error when the name is taken.
 Status register_op(OpDef def);
 
-// Fills defaults and checks names, kinds, operand counts and dtypes. The message starts with the op's name.
+// Fills defaults, completes attributes and checks names, kinds, operand counts and dtypes. The message starts with the op's name.
 Status check_node_schema(const OpDef& def, const Graph& graph, Node* node);
+// The same for a node that must be complete already.
+Status check_complete_node(const OpDef& def, const Graph& graph, const Node& node);
 
-// NumPy/ONNX multidirectional broadcasting of symbolic shapes. Two different symbols facing each other are assumed equal only if one is constant 1;
-// otherwise the result is max(a, b) and the runtime checks it.
+// NumPy/ONNX multidirectional broadcasting of symbolic shapes. Two different symbols facing each other are assumed equal only if one is
+// constant 1; otherwise the result is max(a, b) and the runtime checks it.
 Result<Shape> broadcast_shapes(std::span<const Shape> shapes);
 
 }  // namespace aipu::graph

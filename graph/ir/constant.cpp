@@ -1,0 +1,213 @@
+// Constants, attributes and origins: the leaves of the graph.
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <type_traits>
+
+#include "graph/ir/graph.h"
+#include "runtime/base/checked_math.h"
+#include "runtime/base/half.h"
+
+namespace aipu::graph {
+namespace {
+
+std::optional<int64_t> byte_count(DType dtype, const std::vector<int64_t>& shape) {
+  std::optional<int64_t> count = static_cast<int64_t>(dtype_bytes(dtype));
+  for (const int64_t extent : shape) {
+    if (extent < 0) return std::nullopt;
+    if (extent == 0) return 0;
+  }
+  for (const int64_t extent : shape) {
+    count = checked_mul(*count, extent);
+    if (!count) return std::nullopt;
+  }
+  return count;
+}
+
+template <typename T>
+T load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+// Calls visit with element k as its C++ type; 16-bit floats come as float.
+template <typename Visit>
+void visit_elements(const Constant& constant, const Visit& visit) {
+  const std::byte* data = constant.bytes().data();
+  const auto count = static_cast<size_t>(constant.element_count());
+  const size_t step = dtype_bytes(constant.dtype());
+  const auto run = [&](auto read) {
+    for (size_t k = 0; k < count; ++k) visit(read(data + k * step));
+  };
+  switch (constant.dtype()) {
+    case DType::kBool:
+    case DType::kU8:
+      return run(load<uint8_t>);
+    case DType::kI8:
+      return run(load<int8_t>);
+    case DType::kI16:
+      return run(load<int16_t>);
+    case DType::kU16:
+      return run(load<uint16_t>);
+    case DType::kI32:
+      return run(load<int32_t>);
+    case DType::kU32:
+      return run(load<uint32_t>);
+    case DType::kI64:
+      return run(load<int64_t>);
+    case DType::kU64:
+      return run(load<uint64_t>);
+    case DType::kF16:
+      return run([](const std::byte* p) { return f32_from_f16(load<uint16_t>(p)); });
+    case DType::kBF16:
+      return run([](const std::byte* p) { return f32_from_bf16(load<uint16_t>(p)); });
+    case DType::kF32:
+      return run(load<float>);
+    case DType::kF64:
+      return run(load<double>);
+    case DType::kVoid:
+    case DType::kString:
+      break;
+  }
+}
+
+}  // namespace
+
+std::string TensorType::text() const { return std::string(dtype_name(dtype)) + shape_text(shape); }
+
+std::shared_ptr<const Constant> Constant::create(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes) {
+  if (byte_count(dtype, shape) != static_cast<int64_t>(bytes.size())) return nullptr;
+  std::shared_ptr<Constant> constant(new Constant());
+  constant->dtype_ = dtype;
+  constant->shape_ = std::move(shape);
+  constant->storage_ = std::move(bytes);
+  constant->bytes_ = constant->storage_;
+  return constant;
+}
+
+std::shared_ptr<const Constant> Constant::borrow(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes,
+                                                 std::shared_ptr<const void> owner) {
+  if (byte_count(dtype, shape) != static_cast<int64_t>(bytes.size())) return nullptr;
+  std::shared_ptr<Constant> constant(new Constant());
+  constant->dtype_ = dtype;
+  constant->shape_ = std::move(shape);
+  constant->bytes_ = bytes;
+  constant->owner_ = std::move(owner);
+  return constant;
+}
+
+std::shared_ptr<const Constant> Constant::int64s(std::vector<int64_t> elements) {
+  const auto count = static_cast<int64_t>(elements.size());
+  return of<int64_t>(DType::kI64, {count}, elements);
+}
+
+std::shared_ptr<const Constant> Constant::scalar_f32(float value) { return of<float>(DType::kF32, {}, {&value, 1}); }
+
+int64_t Constant::element_count() const {
+  int64_t count = 1;
+  for (const int64_t extent : shape_) {
+    if (extent == 0) return 0;
+  }
+  for (const int64_t extent : shape_) count *= extent;  // create() has checked the product
+  return count;
+}
+
+TensorType Constant::type() const { return {dtype_, Shape(shape_.begin(), shape_.end())}; }
+
+const Hash128& Constant::hash() const {
+  // Not locked: constants are hashed when they enter a graph, before anything is shared between threads.
+  if (!hash_) {
+    const Hash128 content = hash_bytes(bytes_);
+    std::vector<int64_t> key = {static_cast<int64_t>(dtype_), static_cast<int64_t>(content.high), static_cast<int64_t>(content.low)};
+    key.insert(key.end(), shape_.begin(), shape_.end());
+    hash_ = hash_bytes(std::as_bytes(std::span<const int64_t>(key)));
+  }
+  return *hash_;
+}
+
+std::vector<int64_t> Constant::to_int64s() const {
+  std::vector<int64_t> result;
+  result.reserve(static_cast<size_t>(element_count()));
+  visit_elements(*this, [&](auto element) {
+    if constexpr (std::is_integral_v<decltype(element)>) result.push_back(static_cast<int64_t>(element));
+  });
+  assert(static_cast<int64_t>(result.size()) == element_count());
+  return result;
+}
+
+std::vector<double> Constant::to_doubles() const {
+  std::vector<double> result;
+  result.reserve(static_cast<size_t>(element_count()));
+  visit_elements(*this, [&](auto element) { result.push_back(static_cast<double>(element)); });
+  return result;
+}
+
+// ---- attributes -------------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+template <typename T>
+const T& read(const Attributes& attributes, std::string_view name) {
+  const AttributeValue* value = attributes.find(name);
+  const T* typed = value != nullptr ? std::get_if<T>(value) : nullptr;
+  assert(typed != nullptr && "attribute is missing or of another kind: the node was not checked against its schema");
+  static const T none{};
+  return typed != nullptr ? *typed : none;
+}
+
+}  // namespace
+
+const AttributeValue* Attributes::find(std::string_view name) const {
+  const auto it = map_.find(name);
+  return it != map_.end() ? &it->second : nullptr;
+}
+void Attributes::set(std::string_view name, AttributeValue value) { map_.insert_or_assign(std::string(name), std::move(value)); }
+void Attributes::erase(std::string_view name) {
+  if (const auto it = map_.find(name); it != map_.end()) map_.erase(it);
+}
+
+int64_t Attributes::i(std::string_view name) const { return read<int64_t>(*this, name); }
+double Attributes::f(std::string_view name) const { return read<double>(*this, name); }
+const std::string& Attributes::s(std::string_view name) const { return read<std::string>(*this, name); }
+DType Attributes::dtype(std::string_view name) const { return read<DType>(*this, name); }
+const std::vector<int64_t>& Attributes::ints(std::string_view name) const { return read<std::vector<int64_t>>(*this, name); }
+const std::vector<double>& Attributes::floats(std::string_view name) const { return read<std::vector<double>>(*this, name); }
+const Shape& Attributes::shape(std::string_view name) const { return read<Shape>(*this, name); }
+const ConstantPtr& Attributes::constant(std::string_view name) const { return read<ConstantPtr>(*this, name); }
+int64_t Attributes::i_or(std::string_view name, int64_t otherwise) const { return has(name) ? i(name) : otherwise; }
+double Attributes::f_or(std::string_view name, double otherwise) const { return has(name) ? f(name) : otherwise; }
+std::string Attributes::s_or(std::string_view name, std::string_view otherwise) const {
+  return has(name) ? s(name) : std::string(otherwise);
+}
+
+bool operator==(const Attributes& a, const Attributes& b) {
+  if (a.map_.size() != b.map_.size()) return false;
+  return std::equal(a.map_.begin(), a.map_.end(), b.map_.begin(), [](const auto& x, const auto& y) {
+    if (x.first != y.first || x.second.index() != y.second.index()) return false;
+    if (const auto* p = std::get_if<ConstantPtr>(&x.second)) {
+      const auto& q = std::get<ConstantPtr>(y.second);
+      return *p == q || (*p != nullptr && q != nullptr && (*p)->hash() == q->hash());
+    }
+    return x.second == y.second;
+  });
+}
+
+// ---- origins ----------------------------------------------------------------------------------------------------------------------
+
+void merge_origins(OriginSet* into, const OriginSet& from) {
+  into->insert(into->end(), from.begin(), from.end());
+  std::sort(into->begin(), into->end());
+  into->erase(std::unique(into->begin(), into->end()), into->end());
+}
+
+std::string origins_text(const OriginSet& origins) {
+  std::string out;
+  for (const Origin& origin : origins) {
+    if (!out.empty()) out += " + ";
+    out += str_cat('\'', origin.name, "' (", origin.op, ')');
+  }
+  return out;
+}
+
+}  // namespace aipu::graph

@@ -1,0 +1,205 @@
+#include "graph/ir/op_def.h"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+
+#include "graph/ops/op_list.h"
+
+namespace aipu::graph {
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<const OpDef>, std::less<>> ops;
+};
+
+Registry& registry() {
+  static Registry* const instance = [] {
+    auto* fresh = new Registry();  // never destroyed: records are handed out as plain pointers
+    for (OpDef& def : builtin_ops()) {
+      std::string name = def.name;
+      fresh->ops.emplace(std::move(name), std::make_unique<const OpDef>(std::move(def)));
+    }
+    return fresh;
+  }();
+  return *instance;
+}
+
+constexpr std::string_view kKindNames[] = {"int", "float", "string", "dtype", "ints", "floats", "strings", "dims", "constant"};
+static_assert(std::size(kKindNames) == std::variant_size_v<AttributeValue>);
+
+// The kind enum lists the alternatives of the variant in another order.
+AttributeKind kind_of(const AttributeValue& value) {
+  struct Visitor {
+    AttributeKind operator()(int64_t) const { return AttributeKind::kInt; }
+    AttributeKind operator()(double) const { return AttributeKind::kFloat; }
+    AttributeKind operator()(const std::string&) const { return AttributeKind::kString; }
+    AttributeKind operator()(DType) const { return AttributeKind::kDType; }
+    AttributeKind operator()(const std::vector<int64_t>&) const { return AttributeKind::kInts; }
+    AttributeKind operator()(const std::vector<double>&) const { return AttributeKind::kFloats; }
+    AttributeKind operator()(const std::vector<std::string>&) const { return AttributeKind::kStrings; }
+    AttributeKind operator()(const Shape&) const { return AttributeKind::kShape; }
+    AttributeKind operator()(const ConstantPtr&) const { return AttributeKind::kConstant; }
+  };
+  return std::visit(Visitor(), value);
+}
+
+std::string_view kind_name(AttributeKind kind) { return kKindNames[static_cast<size_t>(kind)]; }
+
+const AttributeDef* find_attribute(const OpDef& def, std::string_view name) {
+  for (const AttributeDef& attribute : def.attributes) {
+    if (attribute.name == name) return &attribute;
+  }
+  return nullptr;
+}
+
+bool accepts(std::string_view letters, DType dtype) {
+  if (letters == "*") return true;
+  const char kind = dtype_info(dtype).kind;
+  return letters.find(kind == 'g' ? 'f' : kind) != std::string_view::npos;
+}
+
+// The operand record of position k: the last one repeats if variadic. Null beyond the end.
+const OperandDef* operand_at(const std::vector<OperandDef>& operands, size_t k) {
+  if (k < operands.size()) return &operands[k];
+  return !operands.empty() && operands.back().variadic ? &operands.back() : nullptr;
+}
+
+Status check_attributes(const OpDef& def, const Node& node) {
+  for (const auto& [name, value] : node.attributes.all()) {
+    const AttributeDef* attribute = find_attribute(def, name);
+    if (attribute == nullptr) return invalid_model(str_cat(def.name, ": has no attribute '", name, '\''));
+    if (kind_of(value) != attribute->kind) {
+      return invalid_model(str_cat(def.name, ": attribute '", name, "' must be of kind ", kind_name(attribute->kind), ", found ",
+                                   kind_name(kind_of(value))));
+    }
+    if (const auto* constant = std::get_if<ConstantPtr>(&value); constant != nullptr && *constant == nullptr) {
+      return invalid_model(str_cat(def.name, ": attribute '", name, "' holds no tensor"));
+    }
+  }
+  for (const AttributeDef& attribute : def.attributes) {
+    if (node.attributes.has(attribute.name)) continue;
+    if (attribute.required) return invalid_model(str_cat(def.name, ": attribute '", attribute.name, "' is missing"));
+    if (attribute.default_value)
+      return invalid_model(str_cat(def.name, ": attribute '", attribute.name, "' has not been given its default"));
+  }
+  return {};
+}
+
+Status check_operands(const OpDef& def, const Graph& graph, const Node& node) {
+  size_t captured = 0;
+  for (const auto& subgraph : node.subgraphs) captured += static_cast<size_t>(std::max(subgraph->captured_count, 0));
+  if (captured > node.inputs.size()) return invalid_model(str_cat(def.name, ": has fewer inputs than its sub-graphs capture"));
+  const size_t count = node.inputs.size() - captured;
+  for (size_t k = 0; k < count; ++k) {
+    const OperandDef* operand = operand_at(def.inputs, k);
+    if (operand == nullptr) {
+      return invalid_model(str_cat(def.name, ": takes at most ", def.inputs.size(), " inputs, found ", count));
+    }
+    if (!node.inputs[k].valid()) {
+      if (operand->optional || operand->variadic) continue;
+      return invalid_model(str_cat(def.name, ": input ", k, " '", operand->name, "' is missing"));
+    }
+    const DType dtype = graph.type(node.inputs[k]).dtype;
+    if (!accepts(operand->types, dtype)) {
+      return unsupported(str_cat(def.name, ": input ", k, " '", operand->name, "' may not be ", dtype_name(dtype)));
+    }
+  }
+  for (size_t k = count; k < def.inputs.size(); ++k) {
+    const OperandDef& operand = def.inputs[k];
+    // A variadic operand stands for at least one.
+    if (!operand.optional) return invalid_model(str_cat(def.name, ": input ", k, " '", operand.name, "' is missing"));
+  }
+  for (size_t k = count; k < node.inputs.size(); ++k) {
+    if (!node.inputs[k].valid()) return invalid_model(str_cat(def.name, ": a captured value is missing"));
+  }
+  for (size_t k = 0; k < node.outputs.size(); ++k) {
+    if (operand_at(def.outputs, k) == nullptr) {
+      return invalid_model(str_cat(def.name, ": has at most ", def.outputs.size(), " outputs, found ", node.outputs.size()));
+    }
+  }
+  if (node.outputs.empty()) return invalid_model(str_cat(def.name, ": has no output"));
+  return {};
+}
+
+Status check_rest(const OpDef& def, const Graph& graph, const Node& node) {
+  if (!def.verify) return {};
+  return def.verify(graph, node).context(def.name);
+}
+
+}  // namespace
+
+const OpDef* find_op(std::string_view name) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  const auto it = all.ops.find(name);
+  return it != all.ops.end() ? it->second.get() : nullptr;
+}
+
+std::vector<const OpDef*> all_ops() {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  std::vector<const OpDef*> result;
+  for (const auto& [name, def] : all.ops) result.push_back(def.get());
+  return result;
+}
+
+Status register_op(OpDef def) {
+  if (def.name.empty() || !def.infer) return invalid_argument(str_cat("op '", def.name, "': a record needs a name and a type rule"));
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  std::string name = def.name;
+  const auto [it, fresh] = all.ops.try_emplace(name, nullptr);
+  if (!fresh) return invalid_argument(str_cat("op '", name, "' is registered already"));
+  it->second = std::make_unique<const OpDef>(std::move(def));
+  return {};
+}
+
+Status check_node_schema(const OpDef& def, const Graph& graph, Node* node) {
+  for (const AttributeDef& attribute : def.attributes) {
+    if (attribute.default_value && !node->attributes.has(attribute.name)) node->attributes.set(attribute.name, *attribute.default_value);
+  }
+  AIPU_RETURN_IF_ERROR(check_attributes(def, *node));
+  AIPU_RETURN_IF_ERROR(check_operands(def, graph, *node));
+  if (def.complete) {
+    if (Status status = def.complete(graph, node); !status.ok()) return std::move(status).context(def.name);
+    AIPU_RETURN_IF_ERROR(check_attributes(def, *node));
+  }
+  return check_rest(def, graph, *node);
+}
+
+Status check_complete_node(const OpDef& def, const Graph& graph, const Node& node) {
+  AIPU_RETURN_IF_ERROR(check_attributes(def, node));
+  AIPU_RETURN_IF_ERROR(check_operands(def, graph, node));
+  return check_rest(def, graph, node);
+}
+
+Result<Shape> broadcast_shapes(std::span<const Shape> shapes) {
+  size_t rank = 0;
+  for (const Shape& shape : shapes) rank = std::max(rank, shape.size());
+  Shape result(rank, Dim(1));
+  for (const Shape& shape : shapes) {
+    for (size_t k = 0; k < shape.size(); ++k) {
+      Dim& total = result[rank - shape.size() + k];
+      const Dim& extent = shape[k];
+      const auto x = total.constant();
+      const auto y = extent.constant();
+      if (total == extent || y == 1) continue;
+      if (x == 1) {
+        total = extent;
+      } else if (x && y) {
+        return invalid_model(
+            str_cat("shapes ", shape_text(result), " and ", shape_text(shape), " do not broadcast: extents ", *x, " and ", *y));
+      } else if (x || y) {
+        // The symbolic one has to be 1 or the same.
+        if (y) total = extent;
+      } else {
+        total = max(total, extent);
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace aipu::graph
