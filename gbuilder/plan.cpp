@@ -1,14 +1,12 @@
 #include "gbuilder/plan.h"
 
 #include <algorithm>
-#include <bit>
 #include <functional>
 #include <queue>
 #include <set>
 
+#include "gbuilder/argument_words.h"
 #include "gbuilder/planner.h"
-#include "runtime/base/checked_math.h"
-#include "runtime/base/half.h"
 
 namespace aipu::gbuilder {
 
@@ -291,30 +289,6 @@ uint32_t Planner::origin_of(const PlannedGroup& planned) {
   if (is_new) plan_.origins.push_back(text);
   return it->second;
 }
-
-namespace {
-
-// The ABI word of a constant integer argument; nullopt if it does not fit its type.
-std::optional<uint64_t> integer_word(int64_t value, DType dtype) {
-  const int bits = dtype_bits(dtype);
-  if (is_bool(dtype)) return value != 0 ? 1 : 0;
-  if (bits >= 64) return static_cast<uint64_t>(value);
-  const int64_t low = is_signed_int(dtype) ? -(int64_t{1} << (bits - 1)) : 0;
-  const int64_t high = is_signed_int(dtype) ? (int64_t{1} << (bits - 1)) - 1 : (int64_t{1} << bits) - 1;
-  if (value < low || value > high) return std::nullopt;
-  return static_cast<uint64_t>(value);
-}
-
-uint64_t float_word(double value, DType dtype) {
-  switch (dtype) {
-    case DType::kF64: return std::bit_cast<uint64_t>(value);
-    case DType::kF16: return f16_from_f32(static_cast<float>(value));
-    case DType::kBF16: return bf16_from_f32(static_cast<float>(value));
-    default: return std::bit_cast<uint32_t>(static_cast<float>(value));
-  }
-}
-
-}  // namespace
 
 Status Planner::record_launch(size_t group, const kernels::KernelLaunch& launch, uint32_t kernel, std::vector<uint32_t>* workspaces, Command* command) {
   const PlanKernel& row = plan_.kernels[kernel];

@@ -150,7 +150,10 @@ struct PlanInput {
 Result<Plan> make_plan(PlanInput input);
 
 // For people and goldens; safe on plans decoded from untrusted bytes.
-std::string print_plan(const Plan& plan);
+std::string print_plan(const Plan& plan);  // all of the following
+std::string print_tensors(const Plan& plan);
+std::string print_kernels(const Plan& plan);
+std::string print_commands(const Plan& plan);
 std::string print_command(const Plan& plan, const Command& command);
 
 }  // namespace aipu::gbuilder

@@ -78,6 +78,7 @@ std::vector<ExpressionId> command_expressions(const Plan& plan, const Command& c
     if (access.tensor >= plan.tensors.size()) continue;
     const PlanTensor& tensor = plan.tensors[access.tensor];
     ids.push_back(tensor.size_bytes);
+    ids.insert(ids.end(), tensor.shape.begin(), tensor.shape.end());
     if (tensor.kind == TensorKind::kView) {
       ids.push_back(tensor.view_offset);
       if (tensor.base < plan.tensors.size()) ids.push_back(plan.tensors[tensor.base].size_bytes);
@@ -181,16 +182,17 @@ std::string print_command(const Plan& plan, const Command& command) {
   return text;
 }
 
-std::string print_plan(const Plan& plan) {
-  std::string text = str_cat("plan \"", plan.model_name, "\" target ", plan.target, "\n");
+std::string print_tensors(const Plan& plan) {
+  std::string text;
   if (!plan.symbols.empty()) {
-    text += "\nsymbols\n";
+    text += "symbols\n";
     for (const PlanSymbol& symbol : plan.symbols) {
       text += str_cat("  ", symbol.name, " = ", symbol.kind == SymbolKind::kInputExtent ? "extent " : "element ", symbol.index, " of ",
                       tensor_text(plan, symbol.tensor), "\n");
     }
+    text += '\n';
   }
-  text += "\ntensors\n";
+  text += "tensors\n";
   for (uint32_t t = 0; t < plan.tensors.size(); ++t) {
     const PlanTensor& tensor = plan.tensors[t];
     text += str_cat("  ", tensor_text(plan, t), " ", dtype_name(tensor.dtype), "[");
@@ -207,11 +209,14 @@ std::string print_plan(const Plan& plan) {
   const auto list = [&](std::string_view title, const std::vector<uint32_t>& tensors) {
     text += str_cat("\n", title);
     for (size_t i = 0; i < tensors.size(); ++i) text += str_cat(i > 0 ? ", " : " ", tensor_text(plan, tensors[i]));
-    text += '\n';
   };
   list("inputs", plan.inputs);
   list("outputs", plan.outputs);
-  text += "\nkernels\n";
+  return text + str_cat("\nconstants ", plan.constant_bytes, " bytes\n");
+}
+
+std::string print_kernels(const Plan& plan) {
+  std::string text = "kernels\n";
   for (const PlanKernel& kernel : plan.kernels) {
     text += str_cat("  ", kernel.symbol, " arguments ", kernel.argument_count);
     if (kernel.lsram_bytes != 0) text += str_cat(" lsram ", kernel.lsram_bytes);
@@ -219,12 +224,20 @@ std::string print_plan(const Plan& plan) {
     if (kernel.uses_barrier) text += " barrier";
     text += str_cat("  // ", kernel.source, "\n");
   }
+  return text;
+}
+
+std::string print_commands(const Plan& plan) {
+  std::string text;
   for (size_t p = 0; p < plan.programs.size(); ++p) {
-    text += str_cat("\nprogram ", p, "\n");
+    text += str_cat(p > 0 ? "\n" : "", "program ", p, "\n");
     for (const Command& command : plan.programs[p].commands) text += str_cat("  ", print_command(plan, command), "\n");
   }
-  text += str_cat("\nconstants ", plan.constant_bytes, " bytes\n");
   return text;
+}
+
+std::string print_plan(const Plan& plan) {
+  return str_cat("plan \"", plan.model_name, "\" target ", plan.target, "\n\n", print_tensors(plan), "\n", print_kernels(plan), "\n", print_commands(plan));
 }
 
 }  // namespace aipu::gbuilder

@@ -1,0 +1,332 @@
+#include "gbuilder/build.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "codegen/compass_c/cc_driver.h"
+#include "codegen/lower/lower.h"
+#include "codegen/tir/text.h"
+#include "frontend/onnx/import.h"
+#include "gbuilder/dump.h"
+#include "gbuilder/encode.h"
+#include "gbuilder/evaluator.h"
+#include "gbuilder/kernel_table.h"
+#include "gbuilder/memory_plan.h"
+#include "gbuilder/plan.h"
+#include "gbuilder/plugin_loader.h"
+#include "gbuilder/storers/command_storer.h"
+#include "graph/passes/pass.h"
+#include "kernels/plugin.h"
+#include "runtime/base/file.h"
+
+namespace aipu::gbuilder {
+
+namespace {
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kStages = {{
+    {"import", "the model file becomes a graph"},
+    {"passes", "the graph passes above"},
+    {"partition", "op plugins claim groups of nodes"},
+    {"setup", "plugins instantiate kernel templates, pack constants, state launches"},
+    {"lower", "TIR to printable TIR, kernel by kernel"},
+    {"compile", "C and one shared object of all kernels"},
+    {"plan", "schedule, tensors, lifetimes, symbols, waits"},
+    {"record", "a command buffer per engine"},
+    {"encode", "aipu.bin"},
+}};
+
+bool is_graph_pass(const std::string& name) {
+  const auto passes = graph::graph_pipeline();
+  return std::any_of(passes.begin(), passes.end(), [&](const graph::Pass& pass) { return pass.name == name; });
+}
+
+bool is_stage(const std::string& name) {
+  return std::any_of(kStages.begin(), kStages.end(), [&](const auto& stage) { return stage.first == name; });
+}
+
+// What the stages hand on to each other.
+class Builder {
+ public:
+  explicit Builder(const BuildOptions& options) : options_(options), dump_(options.dump_ir) {}
+
+  Result<BuildReport> run() {
+    Status status = run_stages();
+    if (status.ok()) status = dump_.status();
+    if (!status.ok()) {
+      if (status.code() == ErrorCode::kInternal) status = write_reproducer(std::move(status));
+      return status;
+    }
+    return std::move(report_);
+  }
+
+ private:
+  using Stage = Status (Builder::*)();
+
+  Status run_stages() {
+    AIPU_RETURN_IF_ERROR(check_options());
+    constexpr std::array<Stage, kStages.size()> kFunctions = {&Builder::import,  &Builder::run_graph_passes, &Builder::partition,
+                                                              &Builder::setup,   &Builder::lower,            &Builder::compile,
+                                                              &Builder::plan,    &Builder::record,           &Builder::encode_file};
+    for (size_t i = 0; i < kStages.size(); ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      Status status = (this->*kFunctions[i])();
+      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+      report_.stage_seconds.emplace_back(kStages[i].first, elapsed.count());
+      AIPU_RETURN_IF_ERROR(std::move(status));
+      const bool stopped_in_passes = kStages[i].first == "passes" && !options_.stop_after.empty() && is_graph_pass(options_.stop_after);
+      if (options_.stop_after == kStages[i].first || stopped_in_passes) {
+        report_.stopped_after = options_.stop_after;
+        report_.graph_text = graph::print_graph(*graph_);
+        break;
+      }
+    }
+    return {};
+  }
+
+  Status check_options() {
+    if (!options_.stop_after.empty() && !is_stage(options_.stop_after) && !is_graph_pass(options_.stop_after)) {
+      return invalid_argument(fmt::format("--stop-after: there is no stage or graph pass '{}' (see --print-pipeline)", options_.stop_after));
+    }
+    AIPU_ASSIGN_OR_RETURN(target_, tir::find_target(options_.target));
+    report_.target = target_.name;
+    for (const std::string& plugin : options_.plugins) AIPU_RETURN_IF_ERROR(load_plugin(plugin, registry_));
+    compile_options_.use_cache = options_.use_cache;
+    compile_options_.jobs = options_.jobs;
+    return {};
+  }
+
+  Status import() {
+    frontend::ImportOptions import_options;
+    import_options.warnings = &report_.warnings;
+    for (const std::string& shape : options_.shapes) AIPU_RETURN_IF_ERROR(frontend::parse_shape_option(shape, &import_options.shapes));
+    AIPU_ASSIGN_OR_RETURN(graph_, frontend::import_onnx(options_.model, import_options));
+    return {};
+  }
+
+  Status run_graph_passes() {
+    evaluator_ = make_evaluator(&registry_, &target_, {.compile = compile_options_});
+    graph::PassContext context;
+    context.evaluator = evaluator_.get();
+    graph::RunOptions run_options;
+    run_options.dump_dir = options_.dump_ir;
+    for (const std::string& name : options_.disabled_passes) {
+      (is_graph_pass(name) ? run_options.disabled : disabled_lowering_).push_back(name);
+    }
+    if (is_graph_pass(options_.stop_after)) run_options.stop_after = options_.stop_after;
+    if (dump_.enabled()) AIPU_RETURN_IF_ERROR(make_folder(options_.dump_ir));
+    AIPU_RETURN_IF_ERROR(in_model(graph::run_passes(*graph_, graph::graph_pipeline(), context, run_options)));
+    report_.nodes = graph_->topological_order().size();
+    return {};
+  }
+
+  Status partition() {
+    const auto claimers = registry_.claimers();
+    auto groups = graph::partition(*graph_, claimers, {target_.name});
+    if (!groups.ok()) return in_model(std::move(groups).status());
+    for (graph::Group& group : *groups) groups_.push_back({std::move(group), {}});
+    report_.groups = groups_.size();
+    if (dump_.enabled()) dump_.write("groups.txt", groups_text());
+    return {};
+  }
+
+  Status setup() {
+    KernelTable table;
+    for (PlannedGroup& planned : groups_) {
+      graph::OriginSet origins;
+      for (const graph::NodeId node : planned.group.nodes) graph::merge_origins(&origins, graph_->node(node).origins);
+      kernels::SetupContext context(*graph_, planned.group, target_, registry_.templates());
+      if (Status status = kernels::PluginRegistry::plugin_of(planned.group).setup(context); !status.ok()) {
+        return in_model(std::move(status).context(fmt::format("node {}: plugin '{}'", graph::origins_text(origins), planned.group.owner->name())));
+      }
+      planned.implementation = std::move(context.implementation);
+      std::vector<uint32_t>& rows = kernel_of_.emplace_back();
+      for (const kernels::Launch& launch : planned.implementation.launches) {
+        const auto* kernel = std::get_if<kernels::KernelLaunch>(&launch);
+        rows.push_back(kernel == nullptr ? kNone : table.add(kernel->kernel, origins));
+        report_.launches += kernel != nullptr ? 1 : 0;
+      }
+    }
+    kernels_ = std::move(table).take();
+    report_.kernels = kernels_.size();
+    return {};
+  }
+
+  Status lower() {
+    sources_.resize(kernels_.size());
+    std::vector<Status> statuses(kernels_.size());
+    std::vector<std::vector<std::pair<std::string, std::string>>> dumps(kernels_.size());
+    std::atomic<size_t> next{0};
+    const auto work = [&] {
+      for (size_t k = next++; k < kernels_.size(); k = next++) statuses[k] = lower_kernel(k, &dumps[k]);
+    };
+    const size_t jobs = options_.jobs > 0 ? static_cast<size_t>(options_.jobs) : std::max(1u, std::thread::hardware_concurrency());
+    std::vector<std::thread> workers;
+    for (size_t i = 1; i < std::min(jobs, kernels_.size()); ++i) workers.emplace_back(work);
+    work();
+    for (std::thread& worker : workers) worker.join();
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      for (const auto& [name, text] : dumps[k]) dump_.write(name, text);
+      AIPU_RETURN_IF_ERROR(in_model(std::move(statuses[k])));
+    }
+    return {};
+  }
+
+  Status lower_kernel(size_t k, std::vector<std::pair<std::string, std::string>>* dumps) {
+    PlanKernel& kernel = kernels_[k];
+    const std::string folder = fmt::format("kernels/{}/", kernel.symbol);
+    tir::LowerOptions lower_options;
+    lower_options.disabled_passes = disabled_lowering_;
+    if (dump_.enabled()) {
+      dumps->emplace_back(folder + "00.tir.txt", tir::print_module(*kernel.module));
+      lower_options.on_pass = [&](int index, std::string_view pass, const tir::Module& module) {
+        dumps->emplace_back(fmt::format("{}{:02}.{}.txt", folder, index, pass), tir::print_module(module));
+      };
+    }
+    auto lowered = tir::lower(*kernel.module, target_, lower_options);
+    if (!lowered.ok()) return std::move(lowered).status().context(fmt::format("kernel '{}' of {}", kernel.symbol, kernel.source));
+    set_requirements(&kernel, *lowered);
+    if (dump_.enabled()) {
+      dumps->emplace_back(folder + "tir.lowered.txt", tir::print_module(*lowered));
+      if (auto c = tir::print_c(*lowered, target_); c.ok()) dumps->emplace_back(folder + "kernel.c", *c);
+    }
+    if (kernel.lsram_bytes > static_cast<uint32_t>(target_.lsram_bytes) && target_.lsram_bytes > 0) {
+      return unsupported(fmt::format("kernel '{}' of {} needs {} bytes of local memory, {} has {}", kernel.symbol, kernel.source, kernel.lsram_bytes,
+                                     target_.name, target_.lsram_bytes));
+    }
+    sources_[k] = {kernel.symbol, std::move(*lowered)};
+    return {};
+  }
+
+  Status compile() {
+    if (!sources_.empty()) {
+      auto compiled = tir::compile_kernels(sources_, target_, compile_options_);
+      if (!compiled.ok()) return in_model(std::move(compiled).status());
+      compiled_ = std::move(*compiled);
+    }
+    report_.compiled_units = static_cast<size_t>(compiled_.compiled_units);
+    report_.translation_units = static_cast<size_t>(compiled_.translation_units);
+    if (!options_.emit_c.empty()) {
+      Dumper emit(options_.emit_c);
+      emit.write("kernels.cpp", compiled_.c_code);
+      AIPU_RETURN_IF_ERROR(emit.status());
+    }
+    return {};
+  }
+
+  Status plan() {
+    PlanInput input;
+    input.graph = graph_.get();
+    input.groups = groups_;
+    input.kernels = kernels_;
+    input.kernel_of = kernel_of_;
+    input.target = target_.name;
+    input.tec_count = static_cast<uint32_t>(target_.tec_count);
+    auto plan = make_plan(std::move(input));
+    if (!plan.ok()) return in_model(std::move(plan).status());
+    plan_ = std::move(*plan);
+    report_.commands = plan_.programs[0].commands.size();
+    report_.constant_bytes = plan_.constant_bytes;
+    dump_.write("plan.txt", dump_.enabled() ? print_plan(plan_) : "");
+    if (const auto memory = plan_memory(plan_); memory.ok()) {
+      report_.has_memory_plan = true;
+      report_.arena_bytes = memory->arena_bytes;
+      report_.arena_lower_bound_bytes = memory->lower_bound_bytes;
+      if (dump_.enabled()) dump_.write("memory.txt", print_memory_plan(plan_, *memory));
+    }
+    return {};
+  }
+
+  Status record() {
+    std::array<std::string, kEngineCount> text;
+    RecordOptions record_options;
+    record_options.check = options_.verify;
+    if (dump_.enabled()) record_options.dump = &text;
+    auto recording = record_plan(plan_, record_options);
+    if (!recording.ok()) return in_model(std::move(recording).status());
+    recording_ = std::move(*recording);
+    for (size_t e = 0; e < text.size() && dump_.enabled(); ++e) {
+      dump_.write(fmt::format("commands.{}.txt", engine_name(static_cast<Engine>(e))), text[e]);
+    }
+    return {};
+  }
+
+  Status encode_file() {
+    if (options_.output.empty()) return {};
+    EncodeInput input;
+    input.plan = &plan_;
+    input.recording = &recording_;
+    input.required_cpu_features = target_.cpu_features;
+    input.native_module = compiled_.shared_object;
+    for (const tir::KernelSource& source : sources_) input.tir.push_back(tir::print_module(source.lowered));
+    input.c_code = compiled_.c_code;
+    input.debug = graph::print_graph(*graph_);
+    AIPU_ASSIGN_OR_RETURN(const EncodeReport report, encode(input, options_.output));
+    report_.file_bytes = report.file_bytes;
+    return {};
+  }
+
+  std::string groups_text() const {
+    std::string text;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      const graph::Group& group = groups_[g].group;
+      text += fmt::format("group {} by {}:", g, group.owner->name());
+      for (const graph::NodeId node : group.nodes) {
+        text += fmt::format(" {}{}", graph_->node(node).op, node == group.anchor ? "*" : "");
+      }
+      graph::OriginSet origins;
+      for (const graph::NodeId node : group.nodes) graph::merge_origins(&origins, graph_->node(node).origins);
+      text += fmt::format("  // {}\n", graph::origins_text(origins));
+    }
+    return text;
+  }
+
+  Status in_model(Status status) const { return std::move(status).context(options_.model); }
+
+  Status write_reproducer(Status status) const {
+    if (options_.output.empty() || graph_ == nullptr) return status;
+    const std::string folder = options_.output + ".repro";
+    Dumper repro(folder);
+    repro.write("graph.txt", graph::print_graph(*graph_));
+    repro.write("error.txt", status.message() + "\n");
+    repro.write("command.txt", options_.command_line + "\n");
+    if (!repro.status().ok()) return status;
+    return internal_error(fmt::format("{} (this is a bug in aipu; what is needed to report it is in {})", status.message(), folder));
+  }
+
+  const BuildOptions& options_;
+  Dumper dump_;
+  BuildReport report_;
+  tir::Target target_;
+  tir::CompileOptions compile_options_;
+  kernels::PluginRegistry registry_ = kernels::PluginRegistry::with_builtins();
+  std::unique_ptr<graph::Evaluator> evaluator_;
+  std::unique_ptr<graph::Graph> graph_;
+  std::vector<std::string> disabled_lowering_;
+  std::vector<PlannedGroup> groups_;
+  std::vector<std::vector<uint32_t>> kernel_of_;
+  std::vector<PlanKernel> kernels_;
+  std::vector<tir::KernelSource> sources_;
+  tir::CompiledModule compiled_;
+  Plan plan_;
+  Recording recording_;
+};
+
+}  // namespace
+
+Result<BuildReport> build_model(const BuildOptions& options) { return Builder(options).run(); }
+
+std::string print_pipeline() {
+  std::string text = "graph passes\n";
+  for (const graph::Pass& pass : graph::graph_pipeline()) text += fmt::format("  {:28} {}\n", pass.name, pass.summary);
+  text += "stages\n";
+  for (const auto& [name, summary] : kStages) text += fmt::format("  {:28} {}\n", name, summary);
+  return text;
+}
+
+}  // namespace aipu::gbuilder

@@ -1,0 +1,51 @@
+// The whole road from a model file to aipu.bin: what aipugb does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/status.h"
+
+namespace aipu::gbuilder {
+
+// The stages, in order; --stop-after takes these names and those of graph passes.
+//   import, passes, partition, setup, lower, compile, plan, record, encode
+struct BuildOptions {
+  std::string model;    // ONNX, or Compass IR text
+  std::string weights;  // of Compass IR text; "" = beside it, with the extension .bin
+  std::string output;   // "" = nothing is written
+  std::string target = "host";
+  std::vector<std::string> shapes;   // NAME=1x3x224x224
+  std::vector<std::string> plugins;  // files
+  std::string emit_c;     // folder for the generated C
+  std::string emit_ir;    // prefix for compass_ir text and weights: PREFIX.txt, PREFIX.bin
+  std::string dump_ir;    // folder for everything in between
+  std::vector<std::string> disabled_passes;  // graph or lowering passes
+  std::string stop_after;
+  int jobs = 0;  // 0: as many as there are CPUs
+  bool use_cache = true;
+  bool verify = true;  // check the command buffers while recording
+  std::string command_line;  // for the reproducer
+};
+
+struct BuildReport {
+  std::vector<std::pair<std::string, double>> stage_seconds;
+  std::vector<std::string> warnings;
+  std::string target;
+  std::string stopped_after;  // "" when the whole road was taken
+  std::string graph_text;     // the graph where --stop-after stopped
+  size_t nodes = 0, groups = 0, launches = 0, kernels = 0, compiled_units = 0, translation_units = 0, commands = 0;
+  uint64_t constant_bytes = 0, file_bytes = 0;
+  bool has_memory_plan = false;  // sizes are known without inputs
+  int64_t arena_bytes = 0, arena_lower_bound_bytes = 0;
+};
+
+// Errors are one line and start with the model's name. An internal error leaves <output>.repro/ behind: the last good graph and the command line.
+Result<BuildReport> build_model(const BuildOptions& options);
+
+// The graph passes and the stages, for --print-pipeline.
+std::string print_pipeline();
+
+}  // namespace aipu::gbuilder

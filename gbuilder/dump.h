@@ -1,0 +1,28 @@
+// The files of --dump-ir and --emit-c.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "runtime/base/status.h"
+
+namespace aipu::gbuilder {
+
+// Makes a folder and the ones above it.
+Status make_folder(const std::string& path);
+
+// Writes files below a folder; with an empty folder it does nothing. The first error is kept and told by status().
+class Dumper {
+ public:
+  explicit Dumper(std::string folder) : folder_(std::move(folder)) {}
+  bool enabled() const { return !folder_.empty(); }
+  // `name` may have folders in it.
+  void write(const std::string& name, std::string_view text);
+  const Status& status() const { return status_; }
+
+ private:
+  std::string folder_;
+  Status status_;
+};
+
+}  // namespace aipu::gbuilder

@@ -1,0 +1,298 @@
+#include "gbuilder/evaluator.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <new>
+
+#include "codegen/lower/lower.h"
+#include "codegen/tir/interpreter.h"
+#include "gbuilder/argument_words.h"
+#include "gbuilder/kernel_table.h"
+#include "gbuilder/native_module.h"
+#include "runtime/base/checked_math.h"
+
+namespace aipu::gbuilder {
+
+using graph::ConstantPtr;
+using graph::Graph;
+using graph::NodeId;
+using graph::ValueId;
+
+namespace {
+
+// Kernels may ask for aligned memory, so nothing here is a plain vector.
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(size_t size) : size_(size), data_(static_cast<std::byte*>(::operator new[](std::max<size_t>(size, 1), std::align_val_t{64}))) {
+    std::memset(data_.get(), 0, size);
+  }
+  std::byte* data() const { return data_.get(); }
+  size_t size() const { return size_; }
+
+ private:
+  struct Delete {
+    void operator()(std::byte* memory) const { ::operator delete[](memory, std::align_val_t{64}); }
+  };
+  size_t size_ = 0;
+  std::unique_ptr<std::byte[], Delete> data_;
+};
+
+// Memory of a value, constant or workspace.
+struct Place {
+  std::byte* data = nullptr;
+  size_t size = 0;
+  bool read_only = false;
+};
+
+Result<int64_t> constant_of(const graph::Dim& dim) {
+  if (const auto value = dim.constant()) return *value;
+  return unsupported(str_cat("'", dim.text(), "' is not known at compile time"));
+}
+
+// Whether code for `target` runs on the CPU at hand.
+bool runs_here(const tir::Target& target) {
+  const auto host = tir::find_target("host");
+  if (!host.ok()) return false;
+  return std::all_of(target.cpu_features.begin(), target.cpu_features.end(), [&](const std::string& feature) {
+    return std::find(host->cpu_features.begin(), host->cpu_features.end(), feature) != host->cpu_features.end();
+  });
+}
+
+// Runs the groups of a graph whose inputs are constants.
+class Execution {
+ public:
+  Execution(const Graph& graph, const tir::Target& target, kernels::PluginRegistry& registry, const EvaluatorOptions& options, bool native)
+      : graph_(graph), target_(target), registry_(registry), options_(options), native_(native) {}
+
+  Status run(const graph::Group& group) {
+    kernels::SetupContext context(graph_, group, target_, registry_.templates());
+    AIPU_RETURN_IF_ERROR(kernels::PluginRegistry::plugin_of(group).setup(context));
+    implementation_ = std::move(context.implementation);
+    for (const kernels::ShapeCheck& check : implementation_.checks) {
+      AIPU_ASSIGN_OR_RETURN(const int64_t good, constant_of(check.must_be_nonzero));
+      if (good == 0) return invalid_model(check.message);
+    }
+    for (const kernels::View& view : implementation_.views) {
+      AIPU_ASSIGN_OR_RETURN(Place place, place_of(view.input));
+      AIPU_ASSIGN_OR_RETURN(const int64_t offset, constant_of(view.byte_offset));
+      if (offset < 0 || static_cast<size_t>(offset) > place.size) return internal_error("a view begins outside of its tensor");
+      place.data += offset;
+      place.size -= static_cast<size_t>(offset);
+      places_[view.output] = place;
+    }
+    workspaces_.clear();
+    for (const graph::Dim& bytes : implementation_.workspace_bytes) {
+      AIPU_ASSIGN_OR_RETURN(const int64_t size, constant_of(bytes));
+      workspaces_.emplace_back(static_cast<size_t>(size));
+    }
+    for (const kernels::Launch& launch : implementation_.launches) {
+      if (const auto* kernel = std::get_if<kernels::KernelLaunch>(&launch)) {
+        AIPU_RETURN_IF_ERROR(run_kernel(*kernel));
+      } else {
+        AIPU_RETURN_IF_ERROR(run_copy(std::get<kernels::CopyLaunch>(launch)));
+      }
+    }
+    return {};
+  }
+
+  Result<ConstantPtr> result(ValueId value) {
+    AIPU_ASSIGN_OR_RETURN(const Place place, place_of(value));
+    AIPU_ASSIGN_OR_RETURN(const size_t bytes, bytes_of(value));
+    if (bytes > place.size) return internal_error("a view ends outside of its tensor");
+    return graph::Constant::create(graph_.type(value).dtype, *graph::static_shape(graph_.type(value).shape), {place.data, place.data + bytes});
+  }
+
+ private:
+  Result<size_t> bytes_of(ValueId value) const {
+    const graph::TensorType& type = graph_.type(value);
+    AIPU_ASSIGN_OR_RETURN(const int64_t count, constant_of(graph::element_count(type.shape)));
+    const auto bytes = checked_mul(count, static_cast<int64_t>(dtype_bytes(type.dtype)));
+    if (!bytes || *bytes < 0 || *bytes > (int64_t{1} << 40)) return out_of_range("a tensor is too large");
+    return static_cast<size_t>(*bytes);
+  }
+
+  Result<Place> place_of(ValueId value) {
+    if (const auto it = places_.find(value); it != places_.end()) return it->second;
+    Place place;
+    if (const graph::Constant* constant = graph_.constant(value)) {
+      // Kernels take plain addresses; run_kernel() refuses to write here.
+      place = {const_cast<std::byte*>(constant->bytes().data()), constant->bytes().size(), true};
+    } else {
+      AIPU_ASSIGN_OR_RETURN(const size_t size, bytes_of(value));
+      buffers_.emplace_back(size);
+      place = {buffers_.back().data(), size, false};
+    }
+    places_.emplace(value, place);
+    return place;
+  }
+
+  Result<Place> place_of(const kernels::PointerArgument& pointer) {
+    Place place;
+    const auto index = static_cast<size_t>(pointer.tensor.index);
+    switch (pointer.tensor.kind) {
+      case kernels::TensorRef::Kind::kValue: {
+        AIPU_ASSIGN_OR_RETURN(place, place_of(pointer.tensor.value));
+        break;
+      }
+      case kernels::TensorRef::Kind::kConstant: {
+        const auto bytes = implementation_.constants.at(index)->bytes();
+        place = {const_cast<std::byte*>(bytes.data()), bytes.size(), true};
+        break;
+      }
+      case kernels::TensorRef::Kind::kWorkspace: place = {workspaces_.at(index).data(), workspaces_.at(index).size(), false}; break;
+    }
+    AIPU_ASSIGN_OR_RETURN(const int64_t offset, constant_of(pointer.byte_offset));
+    if (offset < 0 || static_cast<size_t>(offset) > place.size) return internal_error("an argument points outside of its tensor");
+    place.data += offset;
+    place.size -= static_cast<size_t>(offset);
+    return place;
+  }
+
+  Status run_kernel(const kernels::KernelLaunch& launch) {
+    std::vector<tir::InterpreterArgument> arguments;
+    for (size_t i = 0; i < launch.arguments.size(); ++i) {
+      tir::InterpreterArgument argument;
+      if (const auto* pointer = std::get_if<kernels::PointerArgument>(&launch.arguments[i])) {
+        AIPU_ASSIGN_OR_RETURN(const Place place, place_of(*pointer));
+        if (place.read_only && (i >= launch.writes.size() || launch.writes[i])) return internal_error("a kernel writes to a constant");
+        argument.is_pointer = true;
+        argument.data = place.data;
+        argument.bytes = place.size;
+        argument.word = reinterpret_cast<uintptr_t>(place.data);
+      } else if (const auto* scalar = std::get_if<kernels::ScalarArgument>(&launch.arguments[i])) {
+        AIPU_ASSIGN_OR_RETURN(const int64_t value, constant_of(scalar->value));
+        const auto word = integer_word(value, scalar->dtype);
+        if (!word) return out_of_range(str_cat("argument ", i, " is ", value, ", beyond ", dtype_name(scalar->dtype)));
+        argument.word = *word;
+      } else {
+        const auto& number = std::get<kernels::FloatArgument>(launch.arguments[i]);
+        argument.word = float_word(number.value, number.dtype);
+      }
+      arguments.push_back(argument);
+    }
+    return native_ ? run_native(*launch.kernel, arguments) : tir::interpret_all(*launch.kernel, 1, arguments);
+  }
+
+  Status run_native(const tir::Module& module, const std::vector<tir::InterpreterArgument>& arguments) {
+    AIPU_ASSIGN_OR_RETURN(tir::Module lowered, tir::lower(rename_entry(module, "folded"), target_));
+    const std::vector<tir::KernelSource> sources = {{"folded", std::move(lowered)}};
+    AIPU_ASSIGN_OR_RETURN(const tir::CompiledModule compiled, tir::compile_kernels(sources, target_, options_.compile));
+    AIPU_ASSIGN_OR_RETURN(const auto loaded, NativeModule::load(compiled.shared_object));
+    std::vector<unsigned long long> words;
+    for (const tir::InterpreterArgument& argument : arguments) words.push_back(argument.word);
+    return loaded->run("folded", words);
+  }
+
+  Status run_copy(const kernels::CopyLaunch& copy) {
+    AIPU_ASSIGN_OR_RETURN(const Place destination, place_of(copy.destination));
+    AIPU_ASSIGN_OR_RETURN(const Place source, place_of(copy.source));
+    AIPU_ASSIGN_OR_RETURN(const int64_t width, constant_of(copy.width_bytes));
+    AIPU_ASSIGN_OR_RETURN(const int64_t times, constant_of(copy.times));
+    AIPU_ASSIGN_OR_RETURN(const int64_t destination_stride, constant_of(copy.destination_stride_bytes));
+    AIPU_ASSIGN_OR_RETURN(const int64_t source_stride, constant_of(copy.source_stride_bytes));
+    if (destination.read_only) return internal_error("a copy writes to a constant");
+    for (int64_t t = 0; t < times && width > 0; ++t) {
+      const int64_t to = t * destination_stride, from = t * source_stride;
+      if (to < 0 || from < 0 || static_cast<size_t>(to + width) > destination.size || static_cast<size_t>(from + width) > source.size) {
+        return internal_error("a copy leaves its tensors");
+      }
+      std::memcpy(destination.data + to, source.data + from, static_cast<size_t>(width));
+    }
+    return {};
+  }
+
+  const Graph& graph_;
+  const tir::Target& target_;
+  kernels::PluginRegistry& registry_;
+  const EvaluatorOptions& options_;
+  bool native_;
+  kernels::Implementation implementation_;  // of the group that runs
+  std::vector<Buffer> workspaces_;
+  std::vector<Buffer> buffers_;
+  std::map<ValueId, Place> places_;
+};
+
+// Roughly how many element operations a node takes.
+double work_of(const Graph& graph, const graph::Node& node) {
+  const auto elements = [&](ValueId value) -> double {
+    return value.valid() ? static_cast<double>(graph::element_count(graph.type(value).shape).constant_or(0)) : 0;
+  };
+  double out = 0, in = 0;
+  for (const ValueId value : node.outputs) out += elements(value);
+  for (const ValueId value : node.inputs) in += elements(value);
+  double per_output = 1;
+  if (node.op == "MatMul" || node.op == "Gemm") {
+    const auto& shape = graph.type(node.inputs[0]).shape;
+    if (!shape.empty()) per_output = static_cast<double>(shape.back().constant_or(1));
+  } else if ((node.op == "Conv" || node.op == "ConvTranspose") && node.inputs.size() >= 2) {
+    const auto& shape = graph.type(node.inputs[1]).shape;
+    if (!shape.empty()) per_output = elements(node.inputs[1]) / static_cast<double>(std::max<int64_t>(1, shape.front().constant_or(1)));
+  }
+  return in + out * std::max(1.0, per_output);
+}
+
+class PluginEvaluator : public graph::Evaluator {
+ public:
+  PluginEvaluator(kernels::PluginRegistry* registry, const tir::Target* target, EvaluatorOptions options)
+      : registry_(registry), target_(target), options_(std::move(options)), claimers_(registry->claimers()), compiles_(runs_here(*target)) {}
+
+  Result<std::vector<ConstantPtr>> evaluate(const Graph& graph, NodeId id) override {
+    const graph::Node& node = graph.node(id);
+    if (!node.subgraphs.empty()) return unsupported("control flow is not computed at compile time");
+    Graph alone;
+    alone.name = "fold";
+    std::vector<ValueId> inputs;
+    for (const ValueId input : node.inputs) {
+      if (!input.valid()) {
+        inputs.emplace_back();
+        continue;
+      }
+      if (graph.value(input).constant == nullptr) return invalid_argument(str_cat("input '", graph.value(input).name, "' is not constant"));
+      inputs.push_back(alone.add_constant(graph.value(input).constant, graph.value(input).name));
+    }
+    std::vector<std::string> names;
+    for (size_t i = 0; i < node.outputs.size(); ++i) names.push_back(node.outputs[i].valid() ? str_cat("out", i) : "");
+    AIPU_ASSIGN_OR_RETURN(NodeId only, alone.add_node(node.op, node.attributes, inputs, names, node.origins));
+    if (const graph::OpDef* def = graph::find_op(node.op); def != nullptr && def->resolve) AIPU_RETURN_IF_ERROR(def->resolve(alone, only));
+    const std::vector<ValueId> outputs = alone.node(only).outputs;
+    for (const ValueId output : outputs) {
+      if (!output.valid()) continue;
+      if (!graph::is_static(alone.type(output).shape)) return unsupported("the size of the result depends on data");
+      alone.add_output(output, alone.value(output).name);
+    }
+    AIPU_ASSIGN_OR_RETURN(const std::vector<graph::Group> groups, graph::partition(alone, claimers_, {target_->name}));
+    Execution execution(alone, *target_, *registry_, options_, compiles_ && work_of(alone, alone.node(only)) > options_.native_threshold);
+    for (const graph::Group& group : groups) AIPU_RETURN_IF_ERROR(execution.run(group));
+    std::vector<ConstantPtr> results;
+    for (const ValueId output : outputs) {
+      if (!output.valid()) {
+        results.push_back(nullptr);
+        continue;
+      }
+      if (alone.value(output).constant != nullptr) {  // the op resolved itself
+        results.push_back(alone.value(output).constant);
+        continue;
+      }
+      AIPU_ASSIGN_OR_RETURN(ConstantPtr result, execution.result(output));
+      results.push_back(std::move(result));
+    }
+    return results;
+  }
+
+ private:
+  kernels::PluginRegistry* registry_;
+  const tir::Target* target_;
+  EvaluatorOptions options_;
+  std::vector<const graph::Claimer*> claimers_;
+  bool compiles_;
+};
+
+}  // namespace
+
+std::unique_ptr<graph::Evaluator> make_evaluator(kernels::PluginRegistry* registry, const tir::Target* target, EvaluatorOptions options) {
+  return std::make_unique<PluginEvaluator>(registry, target, std::move(options));
+}
+
+}  // namespace aipu::gbuilder

@@ -1,0 +1,28 @@
+#include "gbuilder/plugin_loader.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+namespace aipu::gbuilder {
+
+Status load_plugin(const std::string& path, kernels::PluginRegistry& registry) {
+  if (path.ends_with(".py")) {
+    return unsupported(str_cat("plugin '", path, "': operators written as a DSL file are not supported yet; build a shared library that exports "
+                               "aipu_register_plugin_v1 (see docs/adding-an-op.md)"));
+  }
+  // dlopen() searches the library path for names without a slash; a plugin is a file.
+  const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
+  if (::access(file.c_str(), R_OK) != 0) return not_found(str_cat("plugin '", path, "': no such file"));
+  void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return invalid_argument(str_cat("plugin '", path, "': ", ::dlerror()));
+  using Register = Status (*)(kernels::PluginLibrary&);
+  const auto register_plugin = reinterpret_cast<Register>(::dlsym(handle, "aipu_register_plugin_v1"));
+  if (register_plugin == nullptr) {
+    ::dlclose(handle);
+    return invalid_argument(str_cat("plugin '", path, "' does not export aipu_register_plugin_v1"));
+  }
+  kernels::PluginLibrary library(registry);
+  return register_plugin(library).context(str_cat("plugin '", path, "'"));
+}
+
+}  // namespace aipu::gbuilder

@@ -1,0 +1,13 @@
+// Loading a user's operators, --plugin FILE.
+#pragma once
+
+#include <string>
+
+#include "kernels/plugin.h"
+
+namespace aipu::gbuilder {
+
+// FILE is a shared library that exports aipu_register_plugin_v1 (kernels/plugin.h). It stays loaded until the process ends: op records and plugins are code in it.
+Status load_plugin(const std::string& path, kernels::PluginRegistry& registry);
+
+}  // namespace aipu::gbuilder
