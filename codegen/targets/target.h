@@ -27,6 +27,8 @@ struct Target {
   int shared_bytes = 256 * 1024;
   std::vector<std::string> compiler_flags;  // -march and the like
   std::string version = "";    // "X2", "X3P", ...; empty for host
+  int core_count = 1;          // Compass only; the TECs of one core run a kernel
+  std::vector<std::string> cpu_features = {};  // what the compiled code needs of an x86-64 CPU, spelled as in /proc/cpuinfo
 
   int lanes(int element_bits) const { return vector_bits / element_bits; }
 };

@@ -1,0 +1,350 @@
+// How each intrinsic is spelled in C (toolchain.md 6.6). One table row per intrinsic; what has a dialect says so in its function.
+#include <fmt/format.h>
+
+#include <functional>
+#include <unordered_map>
+
+#include "codegen/compass_c/printer_internal.h"
+#include "codegen/intrinsics/intrinsic_table.h"
+
+namespace aipu::tir {
+namespace {
+
+// One call being printed.
+struct Call {
+  FunctionPrinter& p;
+  const IntrinsicCall& call;
+  const Type& type;
+
+  size_t count() const { return call.args.size(); }
+  const Type& arg_type(size_t i) const { return call.args[i]->type; }
+  std::string arg(size_t i) const { return i < count() ? p.expr(call.args[i]) : p.fail(fmt::format("S.{} has too few operands", call.intrinsic->name)); }
+  std::string args(std::string_view separator = ", ") const {
+    std::string text;
+    for (size_t i = 0; i < count(); i++) text += fmt::format("{}{}", i == 0 ? std::string_view() : separator, arg(i));
+    return text;
+  }
+  int64_t attribute(std::string_view name, int64_t value = 0) const { return call.attribute(name, value); }
+  // The lanes of the operands decide the mask's.
+  int mask_lanes() const { return call.mask ? call.mask->type.lanes : count() > 0 && !arg_type(0).pointer ? arg_type(0).lanes : type.lanes; }
+  std::string mask() const { return p.mask_or_all(call.mask, mask_lanes()); }
+  bool all_lanes() const { return mask() == p.all_true(mask_lanes()); }
+  std::string inactive() const { return call.pass_through ? p.expr(call.pass_through) : p.zero(type); }
+  std::string t() const { return c_type(type); }
+};
+
+using Printer = std::function<std::string(const Call&)>;
+
+// name(r, operands, m)
+Printer with_r(std::string name) {
+  return [name](const Call& c) { return fmt::format("{}({}, {}, {})", name, c.inactive(), c.args(), c.mask()); };
+}
+// name(operands, m): inactive lanes are fixed by the first operand or by the intrinsic.
+Printer with_mask(std::string name) {
+  return [name](const Call& c) { return fmt::format("{}({}, {})", name, c.args(), c.mask()); };
+}
+// name(operands)
+Printer plain(std::string name) {
+  return [name](const Call& c) { return fmt::format("{}({})", name, c.args()); };
+}
+// A function of C on scalars, the vector form on vectors.
+Printer scalar_or(std::string scalar, Printer vector) {
+  return [scalar, vector](const Call& c) { return c.type.is_scalar() ? fmt::format("{}({})", scalar, c.args()) : vector(c); };
+}
+// exp(x) on scalars, vexp(x) on vectors.
+Printer math(std::string name) {
+  return [name](const Call& c) { return fmt::format("{}{}({})", c.type.is_scalar() ? "" : "v", name, c.args()); };
+}
+
+// The operator where it says it all, else the function.
+Printer add_like(std::string symbol, std::string name) {
+  return [symbol, name](const Call& c) {
+    const bool same = c.arg_type(0) == c.type && c.arg_type(1) == c.type;
+    if (c.all_lanes() && same && c.attribute("saturate") == 0) return fmt::format("({} {} {})", c.arg(0), symbol, c.arg(1));
+    return with_r(c.attribute("saturate") != 0 ? name + "s" : name)(c);
+  };
+}
+Printer bitwise(std::string name) {
+  return [name](const Call& c) { return c.type.is_mask() ? with_mask(name)(c) : with_r(name)(c); };
+}
+Printer compare(std::string condition) {
+  return [condition](const Call& c) {
+    const bool is_float = is_floating(c.arg_type(0).element);
+    const std::string name = is_float && condition == "neq" ? "ne" : condition;
+    return with_mask(fmt::format("__v{}{}", is_float ? 'q' : 'c', name))(c);
+  };
+}
+Printer shift(std::function<std::string(const Call&)> name) {
+  return [name](const Call& c) { return c.all_lanes() ? plain(name(c))(c) : with_r(name(c))(c); };
+}
+
+std::string narrowing_shift(const Call& c, bool saturate, bool round) {
+  const bool is_signed = is_signed_int(c.arg_type(0).element);
+  if (c.p.host()) {
+    return fmt::format("__vnsr<{}, {}, {}>({}, {})", c.t(), saturate, round, c.args(), c.mask());
+  }
+  std::string name = fmt::format("__vnsr{}{}{}", is_signed ? 'a' : 'l', saturate ? "s" : "", round ? "r" : "");
+  if (dtype_bits(c.arg_type(0).element) == 32 && dtype_bits(c.type.element) == 16) name += "_h";
+  if (saturate) name += is_signed_int(c.type.element) ? "_s" : "_u";
+  return with_mask(name)(c);
+}
+
+// ---- memory ----
+
+std::string vector_pointer(const Call& c, size_t arg, const Type& vector) { return c.p.pointer_as(c.call.args[arg], vector); }
+
+std::string stride_bytes(const Call& c, size_t arg, const Type& vector) {
+  const int64_t bytes = static_cast<int64_t>(dtype_bytes(vector.element));
+  if (const auto constant = as_int(c.call.args[arg])) return fmt::format("{}", *constant * bytes);
+  return bytes == 1 ? c.p.wide_index(c.call.args[arg]) : fmt::format("({} * {})", c.p.wide_index(c.call.args[arg]), bytes);
+}
+bool has_stride(const Call& c, size_t arg) { return arg < c.count() && as_int(c.call.args[arg]).value_or(0) != 1; }
+
+std::string load(const Call& c) {
+  const std::string pointer = vector_pointer(c, 0, c.type);
+  const std::string mask = c.p.mask_or_all(c.call.mask, c.type.lanes);
+  if (has_stride(c, 1)) return fmt::format("__vload_stride({}, {}, {})", pointer, stride_bytes(c, 1, c.type), mask);
+  if (mask == c.p.all_true(c.type.lanes)) return c.p.host() ? fmt::format("__load({}, 0)", pointer) : fmt::format("({})[0]", pointer);
+  return fmt::format("__vload({}, {})", pointer, mask);
+}
+std::string store(const Call& c) {
+  const Type& value = c.arg_type(0);
+  const std::string pointer = vector_pointer(c, 1, value);
+  const std::string mask = c.p.mask_or_all(c.call.mask, value.lanes);
+  if (has_stride(c, 2)) return fmt::format("__vstore_stride({}, {}, {}, {})", c.arg(0), pointer, stride_bytes(c, 2, value), mask);
+  if (mask == c.p.all_true(value.lanes)) return c.p.host() ? fmt::format("__store({}, 0, {})", pointer, c.arg(0)) : fmt::format("({})[0] = {}", pointer, c.arg(0));
+  return fmt::format("__vstore({}, {}, {})", c.arg(0), pointer, mask);
+}
+std::string gather(const Call& c) {
+  const std::string pointer = vector_pointer(c, 0, c.type);
+  const std::string mask = c.p.mask_or_all(c.call.mask, c.type.lanes);
+  const bool all = mask == c.p.all_true(c.type.lanes);
+  if (!c.p.host() && all) return fmt::format("__vload_gather({}, {})", pointer, c.arg(1));
+  return fmt::format("__vload_gather({}, {}, {})", pointer, c.arg(1), mask);
+}
+std::string scatter(const Call& c) {
+  const Type& value = c.arg_type(0);
+  const std::string pointer = vector_pointer(c, 1, value);
+  const std::string mask = c.p.mask_or_all(c.call.mask, value.lanes);
+  const bool all = mask == c.p.all_true(value.lanes);
+  if (!c.p.host() && all) return fmt::format("__vstore_scatter({},{}, {})", c.arg(0), pointer, c.arg(2));
+  return fmt::format("__vstore_scatter({}, {}, {}, {})", c.arg(0), pointer, c.arg(2), mask);
+}
+
+// ---- tail masks and constants ----
+
+std::string tail_mask(const Call& c) {
+  const int lanes = c.type.lanes;
+  const int shift = lanes == 8 ? 2 : lanes == 16 ? 1 : lanes == 32 ? 0 : -1;
+  if (c.p.host() || shift < 0) return fmt::format("__tail_mask<{}>({})", lanes, c.arg(0));
+  const std::string n = shift == 0 ? c.arg(0) : fmt::format("({} << {})", c.arg(0), shift);
+  return fmt::format("__vmov_{0}(((({1} >> 5) ^ 1) << {1}) - 1)", lanes == 8 ? 'w' : lanes == 16 ? 'h' : 'b', n);
+}
+
+// ---- parts ----
+
+// The choice names come from the row itself, so that the order is the table's business.
+std::string_view part_of(const Call& c) {
+  for (const IntrinsicParam& param : c.call.intrinsic->params) {
+    if (param.name != "part") continue;
+    const int64_t index = c.attribute("part", param.default_value);
+    if (index >= 0 && index < static_cast<int64_t>(param.choices.size())) return param.choices[static_cast<size_t>(index)];
+  }
+  return "all";
+}
+std::string suffix(std::string_view part) { return std::string(1, part == "low" ? 'l' : part == "high" ? 'h' : part == "even" ? 'e' : 'o'); }
+
+std::string concat(const Call& c) {
+  const std::string_view part = part_of(c);
+  const bool mask = c.type.is_mask();
+  if (!c.p.host() && part == "all") return fmt::format("({})({})", c.t(), c.args(","));
+  // Pairs of pairs; three or other counts cannot be vectors of a power of two lanes.
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < c.count(); i++) parts.push_back(c.arg(i));
+  if ((parts.size() & (parts.size() - 1)) != 0) return c.p.fail(fmt::format("S.vconcat of {} operands", parts.size()));
+  if (part != "all") {
+    for (size_t i = 0; 2 * i < parts.size(); i++) parts[i] = fmt::format("__vext{}({}, {})", suffix(part), parts[2 * i], parts[2 * i + 1]);
+    parts.resize(parts.size() / 2);
+  }
+  while (parts.size() > 1) {
+    for (size_t i = 0; 2 * i < parts.size(); i++) parts[i] = fmt::format("{}({}, {})", mask ? "__mask_concat" : "__concat", parts[2 * i], parts[2 * i + 1]);
+    parts.resize(parts.size() / 2);
+  }
+  return parts[0];
+}
+std::string zip(const Call& c) {
+  const std::string_view part = part_of(c);
+  if (part == "all") return fmt::format("{}({})", c.type.is_mask() && c.p.host() ? "__mask_zip" : "__vzip", c.args());
+  return fmt::format("__vzip{}({})", suffix(part), c.args());
+}
+
+// ---- DMA ----
+
+std::string place(const Type& pointer) {
+  switch (pointer.scope) {
+    case Scope::kGlobal1: return "kGlobal1";
+    case Scope::kGlobal2: return "kGlobal2";
+    case Scope::kGlobal3: return "kGlobal3";
+    case Scope::kLsram: return "kLsram";
+    case Scope::kShared: return "kShared";
+    default: return "kGlobal";
+  }
+}
+// Operands dst, src, width, src_stride, times, dst_stride, all in elements.
+std::string dma_copy(const Call& c, bool async) {
+  const int64_t bytes = c.arg_type(0).pointee().bytes();
+  const auto in_bytes = [&](size_t i) {
+    if (const auto constant = as_int(c.call.args[i])) return fmt::format("{}", *constant * bytes);
+    return bytes == 1 ? c.p.wide_index(c.call.args[i]) : fmt::format("({} * {})", c.p.wide_index(c.call.args[i]), bytes);
+  };
+  const std::string width = in_bytes(2);
+  const std::string src_stride = c.count() > 3 ? in_bytes(3) : width, dst_stride = c.count() > 5 ? in_bytes(5) : width;
+  const std::string times = c.count() > 4 ? c.arg(4) : "1";
+  if (c.p.host()) return fmt::format("__dma_copy({}, {}, {}, {}, {}, {})", c.arg(0), c.arg(1), width, src_stride, times, dst_stride);
+  return fmt::format("{}DmaDirect_{}_to_{}((int){}, (int){}, {}, {}, ({} * {}), {}{})", async ? "Async" : "", place(c.arg_type(1)), place(c.arg_type(0)),
+                     c.arg(0), c.arg(1), width, src_stride, width, times, dst_stride, async ? ", " + c.arg(6) : "");
+}
+std::string dma_transpose2d(const Call& c) {
+  const std::string dst_stride = c.count() > 4 ? c.arg(4) : c.arg(2), src_stride = c.count() > 5 ? c.arg(5) : c.arg(3);
+  if (c.p.host()) return fmt::format("__dma_transpose2d({}, {}, {}, {}, {}, {})", c.arg(0), c.arg(1), c.arg(2), c.arg(3), dst_stride, src_stride);
+  return fmt::format("DMA_Transpose2D({}, {}, {}, {}, {}, {}, {})", c.arg(1), c.arg(0), c.arg(3), c.arg(2), src_stride, dst_stride, c.arg_type(0).pointee().bytes());
+}
+std::string dma_upsample(const Call& c) {
+  // dst, src, h_scale, w_scale, c, w, src_c_stride, dst_c_stride, dst_w_stride
+  if (c.count() < 9) return c.p.fail("S.dma_upsample has too few operands");
+  if (c.p.host()) return fmt::format("__dma_upsample({})", c.args());
+  return fmt::format("DmaUpsample_{}_to_{}({})", place(c.arg_type(1)), place(c.arg_type(0)), c.args());
+}
+std::string dma_memset(const Call& c) {
+  if (c.p.host()) return fmt::format("__dma_memset({}, {}, {})", c.arg(0), c.arg(1), c.p.wide_index(c.call.args[2]));
+  const Scope scope = c.arg_type(0).scope;
+  const bool ddr = scope != Scope::kLsram && scope != Scope::kShared;
+  const int64_t bytes = c.arg_type(0).pointee().bytes();
+  return fmt::format("Memset{}({}, ({} * {}), {}, {}, {})", ddr ? "DDR" : "SRAM", c.arg(0), c.arg(2), bytes, c.arg(1), bytes == 1 ? 0 : bytes == 2 ? 1 : 2,
+                     ddr ? 0 : scope == Scope::kLsram ? 4 : 8);
+}
+
+std::string cast_parts(const Call& c);
+
+const std::unordered_map<std::string_view, Printer>& table() {
+  static const std::unordered_map<std::string_view, Printer> rows = {
+      // arithmetic
+      {"vadd", add_like("+", "__vadd")},
+      {"vsub", add_like("-", "__vsub")},
+      {"vmul", add_like("*", "__vmul")},
+      {"vdiv", with_r("__vdiv")},
+      {"vmod", with_r("__vmod")},
+      {"abs", scalar_or("__abs", [](const Call& c) { return with_r(c.attribute("saturate") != 0 ? "__vabss" : "__vabs")(c); })},
+      {"clip", [](const Call& c) {
+         if (c.type.is_scalar()) return fmt::format("max(min({}, {}), {})", c.arg(0), c.arg(2), c.arg(1));
+         return with_mask("__vclip")(c);
+       }},
+      {"fma", [](const Call& c) {
+         if (c.type.is_scalar()) return fmt::format("fma({}, {}, {})", c.arg(1), c.arg(2), c.arg(0));
+         return with_mask("__vfma")(c);
+       }},
+      {"rint", scalar_or("rint", with_r("__vrint"))},
+      {"vmull", [](const Call& c) { return with_r(c.p.host() ? "__vmull" : "__vmul")(c); }},
+      {"vmulh", with_r("__vmulh")},
+      {"vaddh", plain("__vaddh")},
+      {"vsubh", plain("__vsubh")},
+      {"vmaxh", plain("__vmaxh")},
+      {"vminh", plain("__vminh")},
+      {"vmml", plain("__vmml")},
+      {"vmma", plain("__vmma")},
+      {"vfmae", with_mask("__vfmae")},
+      {"vfmao", with_mask("__vfmao")},
+      // dot products and reductions
+      {"vdot", with_r("__vdot")},
+      {"vqdot", with_r("__vqdot")},
+      {"vdpa", with_mask("__vdpa")},
+      {"vqdpa", with_mask("__vqdpa")},
+      {"vrpadd", with_r("__vrpadd")},
+      {"vrpmax", [](const Call& c) { return with_r(c.attribute("return_idx") != 0 ? "__vrpmax_idx" : "__vrpmax")(c); }},
+      {"vrpmin", [](const Call& c) { return with_r(c.attribute("return_idx") != 0 ? "__vrpmin_idx" : "__vrpmin")(c); }},
+      // bitwise
+      {"vand", bitwise("__vand")},
+      {"vor", bitwise("__vor")},
+      {"vxor", bitwise("__vxor")},
+      {"vinv", bitwise("__vinv")},
+      {"vall", plain("__vandr")},
+      {"vany", plain("__vorr")},
+      {"vsl", shift([](const Call& c) { return c.attribute("saturate") != 0 ? "__vsasl" : "__vlsl"; })},
+      {"vsr", shift([](const Call& c) {
+         return fmt::format("{}{}", is_signed_int(c.arg_type(0).element) ? "__vasr" : "__vlsr", c.attribute("with_round") != 0 ? "r" : "");
+       })},
+      {"vror", shift([](const Call&) { return "__vror"; })},
+      {"vnsr", [](const Call& c) { return narrowing_shift(c, c.attribute("saturate") != 0, c.attribute("with_round") != 0); }},
+      {"vnsrsr", [](const Call& c) { return narrowing_shift(c, true, true); }},
+      {"vcls", with_r("__vcls")},
+      {"clz", scalar_or("__clz", with_r("__vclz"))},
+      {"vbrevs", with_r("__vbrevs")},
+      {"vpcnt", with_r("__vpcnt")},
+      // compare
+      {"vceq", compare("eq")},
+      {"vcneq", compare("neq")},
+      {"vcge", compare("ge")},
+      {"vcgt", compare("gt")},
+      {"vcle", compare("le")},
+      {"vclt", compare("lt")},
+      {"isnan", scalar_or("isnan", with_mask("__visnan"))},
+      {"isinf", scalar_or("isinf", with_mask("__visinf"))},
+      {"isfinite", scalar_or("isfinite", with_mask("__visfinite"))},
+      {"max", scalar_or("max", with_r("__vmax"))},
+      {"min", scalar_or("min", with_r("__vmin"))},
+      // math
+      {"exp", math("exp")}, {"log", math("log")}, {"tanh", math("tanh")}, {"sin", math("sin")}, {"cos", math("cos")}, {"sqrt", math("sqrt")},
+      {"rsqrt", math("rsqrt")}, {"floor", math("floor")}, {"ceil", math("ceil")}, {"erf", math("erf")}, {"exp2", math("exp2")}, {"pow", math("pow")},
+      {"ceildiv", plain("ceildiv")},
+      // memory
+      {"vload", load},
+      {"vstore", store},
+      {"vload_gather", gather},
+      {"vstore_scatter", scatter},
+      {"dma_copy", [](const Call& c) { return dma_copy(c, false); }},
+      {"async_dma_copy", [](const Call& c) { return dma_copy(c, true); }},
+      {"dma_transpose2d", dma_transpose2d},
+      {"dma_upsample", dma_upsample},
+      {"dma_memset", dma_memset},
+      {"flush_cache", [](const Call& c) { return fmt::format("__flush_cache({})", c.count() > 0 ? c.arg(0) : fmt::format("{}", c.attribute("invalidate", 1))); }},
+      {"prefetch", plain("__prefetch")},
+      // permutation and conversion
+      {"vconcat", concat},
+      {"vzip", zip},
+      {"vcompt", plain("__vcompt")},
+      {"vrevs", [](const Call& c) { return plain(c.type.is_mask() ? "__vprevs" : "__vrevs")(c); }},
+      {"vsel", [](const Call& c) { return plain(c.type.is_mask() && c.p.host() ? "__psel" : "__vsel")(c); }},
+      {"vtbl", plain("__vtbl")},
+      {"vbcast", [](const Call& c) {
+         if (c.all_lanes()) return c.p.splat(c.type, c.arg(0));
+         return with_r("__vbcast")(c);
+       }},
+      {"reinterpret", [](const Call& c) {
+         return c.p.host() ? fmt::format("__bits<{}>({})", c.t(), c.arg(0)) : fmt::format("as_{}({})", c.t(), c.arg(0));
+       }},
+      {"cast", cast_parts},
+      {"tail_mask", tail_mask},
+      // the TEC
+      {"get_local_id", [](const Call&) { return "get_local_id(0)"; }},
+      {"get_local_size", [](const Call&) { return "get_local_size(0)"; }},
+      {"barrier", [](const Call&) { return "barrier(CLK_LOCAL_MEM_FENCE)"; }},
+      {"printf", plain("printf")},
+  };
+  return rows;
+}
+
+std::string cast_parts(const Call& c) { return c.p.fail("S.cast with parts"); }
+
+}  // namespace
+
+std::string print_intrinsic(FunctionPrinter& printer, const IntrinsicCall& call, const ExprNode& node) {
+  const auto row = table().find(call.intrinsic->name);
+  if (row == table().end()) return printer.fail(fmt::format("S.{} has no C spelling", call.intrinsic->name));
+  return row->second(Call{printer, call, node.type});
+}
+
+bool intrinsic_uses_context(std::string_view name) {
+  return name == "get_local_id" || name == "get_local_size" || name == "barrier" || name == "printf";
+}
+
+}  // namespace aipu::tir

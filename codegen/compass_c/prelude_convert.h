@@ -1,0 +1,213 @@
+// Conversions and permutations.
+
+// ---- value conversion (intrinsics.md 7.1): integers wrap; NaN becomes 0 and floats are truncated toward zero after clamping to int32
+// (to int64 for 64-bit integers), then wrapped; 16-bit floats go through float ----
+
+template <class T> struct __range {
+  static constexpr bool wide = sizeof(T) == 8;
+  typedef typename __if<wide, long, int>::type I;
+};
+
+template <class R, class X> __inl R __float_to_int(X x) {  // scalars: float or double
+  typedef typename __range<R>::I I;
+  constexpr X least = (X)__limits<I>::min, above = -least;
+  const X inside = x >= least && x < above ? x : (X)0;
+  const I truncated = (I)inside;
+  return (R)(x >= above ? __limits<I>::max : x < least ? __limits<I>::min : truncated);
+}
+
+template <class R, class X> __inl R __convert(X x) {
+  typedef __e<R> T;
+  typedef __e<X> E;
+  constexpr int N = __LANES(R);
+  if constexpr (__same<R, X>::value) {
+    return x;
+  } else if constexpr (N == 1) {
+    if constexpr (__same<R, bool>::value) {
+      return (bool)(x != 0);
+    } else if constexpr (__is_float<E>::value && !__is_float<T>::value) {
+      if constexpr (__is16f<E>::value) return __float_to_int<R>((float)x);
+      else return __float_to_int<R>(x);
+    } else {
+      return (R)x;
+    }
+  } else if constexpr (__is16f<E>::value) {
+    return __convert<R>(__widen(x));
+  } else if constexpr (__is16f<T>::value) {
+    return __narrow<T, N>(__convert<__v<float, N>>(x));
+  } else if constexpr (__is_float<E>::value && !__is_float<T>::value) {
+    typedef typename __range<T>::I I;
+    typedef __v<I, N> IV;
+    constexpr E least = (E)__limits<I>::min, above = -least;
+    const auto low = __mask_of(x < least), high = __mask_of(x >= above);
+    const X inside = __select(__mask_of((x >= least) & (x < above)), x, X{});
+    IV out = __builtin_convertvector(inside, IV);
+    out = __select(high, __splat<IV>(__limits<I>::max), __select(low, __splat<IV>(__limits<I>::min), out));
+    return __builtin_convertvector(out, R);
+  } else {
+    return __builtin_convertvector(x, R);
+  }
+}
+// Masks to values, 1 and 0, and back.
+template <class R, class K> __inl R __mask_to(K k) {
+  typedef __v<__signed_of<__e<R>>, __LANES(R)> I;
+  return __convert<R>(__mask_for<(int)sizeof(__e<R>)>(k) & (1 + I{}));
+}
+template <class X> __inl auto __to_mask(X x) { return __vne(x, __splat<X>(0), ALL_TRUE); }
+
+// Saturating integer conversion.
+template <class R, class X> __inl R __convert_sat(X x) {
+  typedef __e<X> E;
+  return __map<R>([](E a) { return __clamp_to<__e<R>>((__wide<E>)a); }, x);
+}
+
+// ---- constant shuffles ----
+
+template <int... I> struct __seq {};
+#ifdef __clang__
+template <class T, T... I> struct __int_seq { typedef __seq<I...> type; };
+template <int N> using __lanes_to = typename __make_integer_seq<__int_seq, int, N>::type;
+#else
+template <int N> struct __lanes_of { typedef __seq<__integer_pack(N)...> type; };
+template <int N> using __lanes_to = typename __lanes_of<N>::type;
+#endif
+
+// Lane i of the result is lane Ix::at(i) of a ++ b.
+template <class Ix, class V, int... I> __inl auto __shuffle_lanes(V a, V b, __seq<I...>) { return __builtin_shufflevector(a, b, Ix::at(I)...); }
+template <class Ix, int M, class V> __inl auto __shuffle(V a, V b) {
+  if constexpr (__is16f<__e<V>>::value) return __soft<__e<V>, M>{__shuffle_lanes<Ix>(a.bits, b.bits, __lanes_to<M>())};
+  else return __shuffle_lanes<Ix>(a, b, __lanes_to<M>());
+}
+template <int Stride, int First> struct __take { static constexpr int at(int i) { return First + i * Stride; } };
+template <int N> struct __reversed { static constexpr int at(int i) { return N - 1 - i; } };
+template <int N> struct __interleave { static constexpr int at(int i) { return i / 2 + (i & 1) * N; } };
+// Lanes a, a+s, ... of a ++ b, interleaved.
+template <int N, int First, int Stride> struct __zip { static constexpr int at(int i) { return First + (i / 2) * Stride + (i & 1) * N; } };
+// A part of each of two vectors, concatenated.
+template <int N, int First, int Stride> struct __part { static constexpr int at(int i) { return First + (i % (N / 2)) * Stride + (i / (N / 2)) * N; } };
+
+template <class V> __inl auto __concat(V a, V b) { return __shuffle<__take<1, 0>, 2 * __LANES(V)>(a, b); }
+template <class V> __inl V __vextl(V a, V b) { return __shuffle<__part<__LANES(V), 0, 1>, __LANES(V)>(a, b); }
+template <class V> __inl V __vexth(V a, V b) { return __shuffle<__part<__LANES(V), __LANES(V) / 2, 1>, __LANES(V)>(a, b); }
+template <class V> __inl V __vexte(V a, V b) { return __shuffle<__part<__LANES(V), 0, 2>, __LANES(V)>(a, b); }
+template <class V> __inl V __vexto(V a, V b) { return __shuffle<__part<__LANES(V), 1, 2>, __LANES(V)>(a, b); }
+template <class V> __inl auto __vzip(V a, V b) { return __shuffle<__zip<__LANES(V), 0, 1>, 2 * __LANES(V)>(a, b); }
+template <class V> __inl V __vzipl(V a, V b) { return __shuffle<__zip<__LANES(V), 0, 1>, __LANES(V)>(a, b); }
+template <class V> __inl V __vziph(V a, V b) { return __shuffle<__zip<__LANES(V), __LANES(V) / 2, 1>, __LANES(V)>(a, b); }
+template <class V> __inl V __vzipe(V a, V b) { return __shuffle<__zip<__LANES(V), 0, 2>, __LANES(V)>(a, b); }
+template <class V> __inl V __vzipo(V a, V b) { return __shuffle<__zip<__LANES(V), 1, 2>, __LANES(V)>(a, b); }
+template <class V> __inl V __vrevs(V a) { return __shuffle<__reversed<__LANES(V)>, __LANES(V)>(a, a); }
+#define __vprevs __vrevs
+// N lanes of x from a constant first lane, with a stride.
+template <int M, int First, int Stride, class V> __inl auto __lanes_from(V x) { return __shuffle<__take<Stride, First>, M>(x, x); }
+template <int Shift, class V> __inl V __vsldl_const(V a, V b) { return __shuffle<__take<1, Shift>, __LANES(V)>(a, b); }
+// The mask versions: the element size of a mask depends on its lanes.
+template <class K> __inl auto __mask_concat(K a, K b) { return __mask_of(__concat(a, b)); }
+template <class K> __inl auto __mask_zip(K a, K b) { return __mask_of(__vzip(a, b)); }
+
+// ---- run-time permutations ----
+
+template <class V, class K> __inl V __vsel(V x, V y, K m) { return __select(m, x, y); }
+template <class K> __inl K __psel(K x, K y, K m) { return (x & m) | (y & ~m); }
+
+template <class V> __inl V __from_lanes(const __e<V>* lanes) {
+  V out;
+  __builtin_memcpy(&out, lanes, sizeof(V));
+  return out;
+}
+template <class V> __inl V __vshfl(V x, int shift) {
+  constexpr int N = __LANES(V);
+  __e<V> twice[2 * N];
+  __builtin_memcpy(twice, &x, sizeof(V));
+  __builtin_memcpy(twice + N, &x, sizeof(V));
+  return __from_lanes<V>(twice + ((uint)shift & (N - 1)));
+}
+template <class V> __inl V __vreplic(V x, int index) { return __splat<V>((__e<V>)((const V&)x)[(uint)index & (__LANES(V) - 1)]); }
+template <class V> __inl V __vsldl(V x, V y, int shift) {
+  constexpr int N = __LANES(V);
+  __e<V> both[2 * N];
+  __builtin_memcpy(both, &x, sizeof(V));
+  __builtin_memcpy(both + N, &y, sizeof(V));
+  return __from_lanes<V>(both + ((uint)shift & (N - 1)));
+}
+// Active lanes packed to the front.
+template <class V, class M> __inl V __vcompc(V x, V y, M m) {
+  constexpr int N = __LANES(V);
+  __e<V> out[2 * N];
+  __e<V> in[N];
+  __builtin_memcpy(in, &x, sizeof(V));
+  int count = 0;
+  for (int i = 0; i < N; i++) {
+    out[count] = in[i];
+    count += __lane(m, i) ? 1 : 0;
+  }
+  __builtin_memcpy(out + count, &y, sizeof(V));
+  return __from_lanes<V>(out);
+}
+template <class V, class M> __inl V __vcompt(V x, M m) { return __vcompc(x, V{}, m); }
+template <class V, class I, class... T> __inl V __vtbl(I indices, V first, T... rest) {
+  constexpr int N = __LANES(V), Count = 1 + (int)sizeof...(rest);
+  const V tables[Count] = {first, rest...};
+  __e<V> lanes[Count * N], out[N];
+  __builtin_memcpy(lanes, tables, sizeof(lanes));
+  for (int i = 0; i < N; i++) {
+    const long index = (long)indices[i];
+    out[i] = index >= 0 && index < Count * N ? lanes[index] : __bits<__e<V>>((__unsigned_of<__e<V>>)0);
+  }
+  return __from_lanes<V>(out);
+}
+#define __vperm(a, b, indices) __vtbl(indices, a, b)
+template <class R, class T, class M> __inl R __vbcast(R r, T x, M m) { return __select(m, __splat<R>(x), r); }
+
+// Pairwise: op(x0,x1), op(x2,x3), ..., op(y0,y1), ...; sums and differences saturate.
+template <class V> __inl V __vaddh(V x, V y) { return __vadds(V{}, __vexte(x, y), __vexto(x, y), ALL_TRUE); }
+template <class V> __inl V __vsubh(V x, V y) { return __vsubs(V{}, __vexte(x, y), __vexto(x, y), ALL_TRUE); }
+template <class V> __inl V __vmaxh(V x, V y) { return __max_lanes(__vexte(x, y), __vexto(x, y)); }
+template <class V> __inl V __vminh(V x, V y) { return __min_lanes(__vexte(x, y), __vexto(x, y)); }
+
+// ---- dot products and reductions ----
+
+template <int G, class A, class X, class Y, class M> __inl A __dot_int(A acc, X x, Y y, M m) {
+  typedef __e<A> E;
+  A out = acc;
+  for (int g = 0; g < __LANES(X) / G; g++) {
+    __int128 sum = acc[g];
+    for (int k = 0; k < G; k++) sum += __lane(m, g * G + k) ? (long)x[g * G + k] * (long)y[g * G + k] : 0;
+    out[g] = __clamp_to<E>(sum);
+  }
+  return out;
+}
+// Four products per group, summed in double and rounded once; the result is in the even lanes.
+template <class A, class X, class M> __inl A __dot_float(A acc, X x, X y, M m) {
+  A out = acc;
+  for (int g = 0; g < __LANES(X) / 4; g++) {
+    double sum = (double)acc[2 * g];
+    for (int k = 4 * g; k < 4 * g + 4; k++) {
+      if (__lane(m, k)) sum += (double)(float)((const X&)x)[k] * (double)(float)((const X&)y)[k];
+    }
+    out[2 * g] = (float)sum;
+  }
+  return out;
+}
+template <class A, class X, class Y, class M> __inl A __vdpa(A acc, X x, Y y, M m) { return __dot_int<2>(acc, x, y, m); }
+template <class A, class X, class Y, class M> __inl A __vqdpa(A acc, X x, Y y, M m) {
+  if constexpr (__is16f<__e<X>>::value) return __dot_float(acc, x, y, m);
+  else return __dot_int<4>(acc, x, y, m);
+}
+template <class A, class X, class Y, class M> __inl A __vdot(A zero, X x, Y y, M m) { return __vdpa(zero, x, y, m); }
+template <class A, class X, class Y, class M> __inl A __vqdot(A zero, X x, Y y, M m) { return __vqdpa(zero, x, y, m); }
+// Even or odd lanes of 16-bit floats; product and sum are rounded separately.
+template <class X, class M> __inl float8 __vfmae(float8 acc, X x, X y, M m) { return __select(m, acc + __widen(__lanes_from<8, 0, 2>(x)) * __widen(__lanes_from<8, 0, 2>(y)), acc); }
+template <class X, class M> __inl float8 __vfmao(float8 acc, X x, X y, M m) { return __select(m, acc + __widen(__lanes_from<8, 1, 2>(x)) * __widen(__lanes_from<8, 1, 2>(y)), acc); }
+
+// Sums and extrema of the active lanes, in lane 0; the other lanes are 0.
+template <class R, class X, class M> __inl R __vrpadd(R, X x, M m) {
+  typedef __e<R> T;
+  T sum = (T)0;
+  for (int i = 0; i < __LANES(X); i++) {
+    if (__lane(m, i)) sum = (T)(sum + (T)__get_lane(x, i));
+  }
+  R out = R{};
+  out[0] = sum;
+  return out;
+}

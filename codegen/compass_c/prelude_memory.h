@@ -1,0 +1,118 @@
+// Memory: loads and stores of any alignment, masks that do not touch what is off, strides, gathers, DMA; and the TEC.
+
+template <class V> __inl V __load(const V* p, long i) {
+  V out;
+  __builtin_memcpy(&out, (const char*)p + i * (long)sizeof(V), sizeof(V));
+  return out;
+}
+template <class V> __inl void __store(V* p, long i, V value) { __builtin_memcpy((char*)p + i * (long)sizeof(V), &value, sizeof(V)); }
+
+template <class T> __inl T __zero() { return __bits<T>((__unsigned_of<T>)0); }
+
+// `p` points to a vector only for its type.
+template <class V, class M> __inl V __vload(const V* p, M m) {
+  if constexpr (__same<M, __all_true>::value) {
+    return __load(p, 0);
+  } else {
+    typedef __e<V> E;
+    const E* in = (const E*)p;
+    typedef __e<M> B;
+    B on[__LANES(V)];
+    E out[__LANES(V)];
+    __builtin_memcpy(on, &m, sizeof(on));
+    for (int i = 0; i < __LANES(V); i++) out[i] = on[i] ? in[i] : __zero<E>();
+    return __from_lanes<V>(out);
+  }
+}
+template <class V, class M> __inl V __vload_stride(const V* p, long stride_bytes, M m) {
+  const char* in = (const char*)p;
+  __e<V> out[__LANES(V)];
+  for (int i = 0; i < __LANES(V); i++) {
+    out[i] = __zero<__e<V>>();
+    if (__lane(m, i)) __builtin_memcpy(out + i, in + i * stride_bytes, sizeof(__e<V>));
+  }
+  return __from_lanes<V>(out);
+}
+template <class V, class M> __inl void __vstore(V value, V* p, M m) {
+  if constexpr (__same<M, __all_true>::value) {
+    __store(p, 0, value);
+  } else {
+    typedef __e<V> E;
+    E* out = (E*)p;
+    typedef __e<M> B;
+    B on[__LANES(V)];
+    E in[__LANES(V)];
+    __builtin_memcpy(on, &m, sizeof(on));
+    __builtin_memcpy(in, &value, sizeof(in));
+    for (int i = 0; i < __LANES(V); i++) {
+      if (on[i]) out[i] = in[i];
+    }
+  }
+}
+template <class V, class M> __inl void __vstore_stride(V value, V* p, long stride_bytes, M m) {
+  __e<V> in[__LANES(V)];
+  __builtin_memcpy(in, &value, sizeof(in));
+  for (int i = 0; i < __LANES(V); i++) {
+    if (__lane(m, i)) __builtin_memcpy((char*)p + i * stride_bytes, in + i, sizeof(__e<V>));
+  }
+}
+template <class V, class I, class M> __inl V __vload_gather(const V* p, I indices, M m) {
+  const char* in = (const char*)p;
+  __e<V> out[__LANES(V)];
+  for (int i = 0; i < __LANES(V); i++) {
+    out[i] = __zero<__e<V>>();
+    if (__lane(m, i)) __builtin_memcpy(out + i, in + (long)indices[i] * (long)sizeof(__e<V>), sizeof(__e<V>));
+  }
+  return __from_lanes<V>(out);
+}
+template <class V, class I, class M> __inl void __vstore_scatter(V value, V* p, I indices, M m) {
+  __e<V> in[__LANES(V)];
+  __builtin_memcpy(in, &value, sizeof(in));
+  for (int i = 0; i < __LANES(V); i++) {
+    if (__lane(m, i)) __builtin_memcpy((char*)p + (long)indices[i] * (long)sizeof(__e<V>), in + i, sizeof(__e<V>));
+  }
+}
+
+// ---- DMA is a copy; asynchronous ones are done before they return ----
+
+template <class T, class S> __inl void __dma_copy(T* dst, const S* src, long width, long src_stride, long times, long dst_stride) {
+  if (width <= 0) return;
+  for (long t = 0; t < times; t++) {
+    __builtin_memcpy((char*)dst + t * dst_stride, (const char*)src + t * src_stride, (ulong)width);
+  }
+}
+template <class T> __inl void __dma_transpose2d(T* dst, const T* src, long row, long col, long dst_stride, long src_stride) {
+  for (long i = 0; i < row; i++) {
+    for (long j = 0; j < col; j++) __builtin_memcpy(dst + j * dst_stride + i, src + i * src_stride + j, sizeof(T));
+  }
+}
+template <class T> __inl void __dma_upsample(T* dst, const T* src, long h_scale, long w_scale, long c, long w, long src_c_stride, long dst_c_stride, long dst_w_stride) {
+  for (long h = 0; h < h_scale; h++) {
+    for (long x = 0; x < w * w_scale; x++) {
+      __builtin_memcpy(dst + (h * dst_w_stride + x) * dst_c_stride, src + x / w_scale * src_c_stride, (ulong)c * sizeof(T));
+    }
+  }
+}
+template <class T> __inl void __dma_memset(T* p, T value, long count) {
+  for (long i = 0; i < count; i++) p[i] = value;
+}
+
+template <class T> __inl void __prefetch(const T* p) { __builtin_prefetch(p); }
+__inl void __flush_cache(int) {}
+
+// ---- the TEC ----
+
+static __thread const aipu_tec_context* __tec;
+#define CLK_LOCAL_MEM_FENCE 1
+__inl int get_local_id(int) { return __tec->tec_id; }
+__inl int get_local_size(int) { return __tec->tec_count; }
+__inl void barrier(int) { __tec->barrier(__tec); }
+template <class T> __inl T* __lsram_array(uint offset) { return (T*)__builtin_assume_aligned(__tec->lsram + offset, 64); }
+template <class T> __inl T* __shared_array(uint offset) { return (T*)__builtin_assume_aligned(__tec->shared + offset, 64); }
+
+// The scalar parameter in an ABI word.
+template <class T> __inl T __argument(unsigned long long word) {
+  T value;
+  __builtin_memcpy(&value, &word, sizeof(T));
+  return value;
+}

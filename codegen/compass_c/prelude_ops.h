@@ -1,0 +1,391 @@
+// Arithmetic, bitwise and compare intrinsics. `r` gives the lanes whose mask bit is off (and the result's type).
+
+template <class R, class F, class X> __inl R __map(F f, X x) {
+  constexpr int N = __LANES(R);
+  __e<X> a[N];
+  __e<R> out[N];
+  __builtin_memcpy(a, &x, sizeof(a));
+  for (int i = 0; i < N; i++) out[i] = f(a[i]);
+  return __bits<R>(out);
+}
+template <class R, class F, class X, class Y> __inl R __map(F f, X x, Y y) {
+  constexpr int N = __LANES(R);
+  __e<X> a[N];
+  __e<Y> b[N];
+  __e<R> out[N];
+  __builtin_memcpy(a, &x, sizeof(a));
+  __builtin_memcpy(b, &y, sizeof(b));
+  for (int i = 0; i < N; i++) out[i] = f(a[i], b[i]);
+  return __bits<R>(out);
+}
+
+// An integer type that holds sums and products of two T exactly.
+template <class T> using __wide = typename __if<sizeof(T) <= 2, int, typename __if<sizeof(T) == 4, long, __int128>::type>::type;
+template <class T, class W> __inl T __clamp_to(W w) {
+  return w > (W)__limits<T>::max ? __limits<T>::max : w < (W)__limits<T>::min ? __limits<T>::min : (T)w;
+}
+// An intermediate for products: u32 * u32 needs more than long.
+template <class T> using __wider = typename __if<sizeof(T) <= 2, long, __int128>::type;
+
+// The same bits with another element of the same size (out_sign).
+template <class R, class X> __inl R __same_bits(X x) { return __bits<R>(x); }
+
+template <class R, class X, class Y, class M> __inl R __vadd(R r, X x, Y y, M m) { return __select(m, __same_bits<R>(x) + __same_bits<R>(y), r); }
+template <class R, class X, class Y, class M> __inl R __vsub(R r, X x, Y y, M m) { return __select(m, __same_bits<R>(x) - __same_bits<R>(y), r); }
+template <class R, class X, class Y, class M> __inl R __vmul(R r, X x, Y y, M m) { return __select(m, __same_bits<R>(x) * __same_bits<R>(y), r); }
+template <class R, class X, class Y, class M> __inl R __vadds(R r, X x, Y y, M m) {
+  typedef __e<R> E;
+  typedef __wide<E> W;
+  return __select(m, __map<R>([](__e<X> a, __e<Y> b) { return __clamp_to<E>((W)a + (W)b); }, x, y), r);
+}
+template <class R, class X, class Y, class M> __inl R __vsubs(R r, X x, Y y, M m) {
+  typedef __e<R> E;
+  typedef __wide<E> W;
+  return __select(m, __map<R>([](__e<X> a, __e<Y> b) { return __clamp_to<E>((W)a - (W)b); }, x, y), r);
+}
+
+// Exact products of half of the lanes, elements twice as wide; of 32-bit lanes the 64-bit product as two words, low word first.
+template <int First, class R, class X, class Y, class M> __inl R __widening_mul(R r, X x, Y y, M m) {
+  constexpr int N = __LANES(X) / 2;
+  R out = r;
+  for (int i = 0; i < N; i++) {
+    if (!__lane(m, First * N + i)) continue;
+    const long product = (long)((ulong)(long)x[First * N + i] * (ulong)(long)y[First * N + i]);
+    if constexpr (sizeof(__e<X>) == 4) {
+      out[2 * i] = (__e<R>)product;
+      out[2 * i + 1] = (__e<R>)(product >> 32);
+    } else {
+      out[i] = (__e<R>)product;
+    }
+  }
+  return out;
+}
+template <class R, class X, class Y, class M> __inl R __vmull(R r, X x, Y y, M m) { return __widening_mul<0>(r, x, y, m); }
+template <class R, class X, class Y, class M> __inl R __vmulh(R r, X x, Y y, M m) { return __widening_mul<1>(r, x, y, m); }
+
+template <class T> __inl T __div(T a, T b) {
+  if constexpr (__is_float<T>::value) return (T)(a / b);
+  else {
+    const bool overflow = __signed_elem<T>::value && a == __limits<T>::min && b == (T)-1;
+    const T safe = b == 0 || overflow ? (T)1 : b;
+    return b == 0 ? (T)0 : overflow ? __limits<T>::max : (T)(a / safe);
+  }
+}
+template <class T> __inl T __mod(T a, T b) {
+  const bool zero = b == 0 || (__signed_elem<T>::value && b == (T)-1);
+  const T safe = zero ? (T)1 : b;
+  return zero ? (T)0 : (T)(a % safe);
+}
+template <class V, class M> __inl V __vdiv(V r, V x, V y, M m) {
+  if constexpr (__is_float<__e<V>>::value) return __select(m, x / y, r);
+  else return __select(m, __map<V>([](__e<V> a, __e<V> b) { return __div<__e<V>>(a, b); }, x, y), r);
+}
+template <class V, class M> __inl V __vmod(V r, V x, V y, M m) {
+  return __select(m, __map<V>([](__e<V> a, __e<V> b) { return __mod<__e<V>>(a, b); }, x, y), r);
+}
+
+template <class T> __inl T __abs(T x) {
+  if constexpr (__is_float<T>::value) return __bits<T>((__unsigned_of<T>)(__bits<__unsigned_of<T>>(x) & (__unsigned_of<T>)__limits<__signed_of<T>>::max));
+  else if constexpr (__signed_elem<T>::value) return x < 0 ? (T)(0 - (__unsigned_of<T>)x) : x;
+  else return x;
+}
+template <class V, class M> __inl V __vabs(V r, V x, M m) {
+  typedef __e<V> E;
+  if constexpr (__is_float<E>::value) {
+    typedef typename __plain<__signed_of<E>, __LANES(V)>::type I;
+    return __select(m, __bits<V>(__bits<I>(x) & (__limits<__signed_of<E>>::max - I{})), r);
+  } else if constexpr (__signed_elem<E>::value) {
+    return __select(m, (V)(x < 0 ? -x : x), r);
+  } else {
+    return __select(m, x, r);
+  }
+}
+template <class V, class M> __inl V __vabss(V r, V x, M m) {
+  typedef __e<V> E;
+  return __select(m, __map<V>([](E a) { return a == __limits<E>::min && __signed_elem<E>::value ? __limits<E>::max : __abs<E>(a); }, x), r);
+}
+
+// ---- compare: masks; inactive lanes are off ----
+
+template <class V> __inl auto __comparable(V x) {
+  if constexpr (__is16f<__e<V>>::value) return __widen(x);
+  else return x;
+}
+#define __AIPU_COMPARE(name, op)                                                                        \
+  template <class V, class M> __inl auto __v##name(V x, V y, M m) {                                     \
+    return __and(m, __mask_of(__comparable(x) op __comparable(y)));                                     \
+  }                                                                                                     \
+  template <class V, class M> __inl auto __vq##name(V x, V y, M m) { return __v##name(x, y, m); }
+__AIPU_COMPARE(eq, ==)
+__AIPU_COMPARE(ne, !=)
+__AIPU_COMPARE(ge, >=)
+__AIPU_COMPARE(gt, >)
+__AIPU_COMPARE(le, <=)
+__AIPU_COMPARE(lt, <)
+#undef __AIPU_COMPARE
+#define __vceq __veq
+#define __vcneq __vne
+#define __vcge __vge
+#define __vcgt __vgt
+#define __vcle __vle
+#define __vclt __vlt
+
+// ---- fused multiply-add: x * y + acc, rounded once ----
+
+#ifndef __FMA__
+// The product of two floats is exact in double; the sum is rounded to odd there, so that rounding to float afterwards rounds as once.
+__inl float __fma_float(float x, float y, float acc) {
+  const double p = (double)x * (double)y, c = (double)acc;
+  const double s = p + c;
+  const double t = s - p;
+  const double error = (p - (s - t)) + (c - t);
+  const long bits = __bits<long>(s);
+  // The error is NaN where s is infinite or NaN; then nothing is adjusted.
+  const bool adjust = (error > 0 || error < 0) && (bits & 1) == 0;
+  const bool away = (error > 0) == (s > 0);
+  const double odd = __bits<double>(adjust ? bits + (away ? 1 : -1) : bits);
+  return (float)odd;
+}
+#endif
+__inl float fma(float x, float y, float acc) {
+#ifdef __FMA__
+  return __builtin_fmaf(x, y, acc);
+#else
+  return __fma_float(x, y, acc);
+#endif
+}
+__inl double fma(double x, double y, double acc) { return __builtin_fma(x, y, acc); }
+template <class V> __inl V __fused(V x, V y, V acc) {
+  typedef __e<V> E;
+  if constexpr (__is16f<E>::value) return __narrow<E, __LANES(V)>(__fused(__widen(x), __widen(y), __widen(acc)));
+  else {
+#ifdef __FMA__
+    constexpr bool f32 = __same<E, float>::value;
+#ifdef __AVX512F__
+    if constexpr (sizeof(V) == 64 && f32) return (V)__builtin_ia32_vfmaddps512_mask(x, y, acc, -1, 4);
+    else if constexpr (sizeof(V) == 64) return (V)__builtin_ia32_vfmaddpd512_mask(x, y, acc, -1, 4);
+    else
+#endif
+    if constexpr (sizeof(V) == 32 && f32) return (V)__builtin_ia32_vfmaddps256(x, y, acc);
+    else if constexpr (sizeof(V) == 32) return (V)__builtin_ia32_vfmaddpd256(x, y, acc);
+    else if constexpr (sizeof(V) == 16 && f32) return (V)__builtin_ia32_vfmaddps(x, y, acc);
+    else if constexpr (sizeof(V) == 16) return (V)__builtin_ia32_vfmaddpd(x, y, acc);
+    else
+#endif
+    {
+      E a[__LANES(V)], b[__LANES(V)], c[__LANES(V)];
+      __builtin_memcpy(a, &x, sizeof(a));
+      __builtin_memcpy(b, &y, sizeof(b));
+      __builtin_memcpy(c, &acc, sizeof(c));
+      for (int i = 0; i < __LANES(V); i++) c[i] = fma(a[i], b[i], c[i]);
+      return __bits<V>(c);
+    }
+  }
+}
+template <class V, class M> __inl V __vfma(V acc, V x, V y, M m) { return __select(m, __fused(x, y, acc), acc); }
+
+// ---- min, max, clip ----
+
+// One operand NaN: the other one, as the device does; of two equal ones (zeros of different sign) the second.
+template <class V> __inl V __max_lanes(V x, V y) {
+  typedef __e<V> E;
+  if constexpr (__is16f<E>::value) return __narrow<E, __LANES(V)>(__max_lanes(__widen(x), __widen(y)));
+  else if constexpr (__is_float<E>::value) return y != y ? x : (x > y ? x : y);
+  else return x > y ? x : y;
+}
+template <class V> __inl V __min_lanes(V x, V y) {
+  typedef __e<V> E;
+  if constexpr (__is16f<E>::value) return __narrow<E, __LANES(V)>(__min_lanes(__widen(x), __widen(y)));
+  else if constexpr (__is_float<E>::value) return y != y ? x : (x < y ? x : y);
+  else return x < y ? x : y;
+}
+template <class V, class M> __inl V __vmax(V r, V x, V y, M m) { return __select(m, __max_lanes(x, y), r); }
+template <class V, class M> __inl V __vmin(V r, V x, V y, M m) { return __select(m, __min_lanes(x, y), r); }
+template <class T> __inl T max(T x, T y) { return y != y ? x : x > y ? x : y; }
+template <class T> __inl T min(T x, T y) { return y != y ? x : x < y ? x : y; }
+template <class V, class M> __inl V __vclip(V x, V lo, V hi, M m) {
+  if constexpr (__is_float<__e<V>>::value) {  // NaN lanes stay NaN
+    const V raised = __select(__vqlt(x, lo, ALL_TRUE), lo, x);
+    return __select(m, __select(__vqlt(hi, raised, ALL_TRUE), hi, raised), x);
+  } else {
+    return __select(m, __max_lanes(__min_lanes(x, hi), lo), x);
+  }
+}
+
+// ---- rounding to integers ----
+
+__inl float rint(float x) {
+#ifdef __SSE4_1__
+  return __builtin_rintf(x);
+#else
+  const float magnitude = __builtin_fabsf(x);
+  const float rounded = (magnitude + 0x1p23f) - 0x1p23f;
+  return magnitude < 0x1p23f ? __builtin_copysignf(rounded, x) : x;
+#endif
+}
+__inl double rint(double x) {
+#ifdef __SSE4_1__
+  return __builtin_rint(x);
+#else
+  const double magnitude = __builtin_fabs(x);
+  const double rounded = (magnitude + 0x1p52) - 0x1p52;
+  return magnitude < 0x1p52 ? __builtin_copysign(rounded, x) : x;
+#endif
+}
+__inl half rint(half x) { return (half)rint((float)x); }
+__inl bf16 rint(bf16 x) { return (bf16)rint((float)x); }
+template <class V, class M> __inl V __vrint(V r, V x, M m) {
+  typedef __e<V> E;
+  if constexpr (__is16f<E>::value) return __select(m, __narrow<E, __LANES(V)>(__vrint(__widen(x), __widen(x), ALL_TRUE)), r);
+  else return __select(m, __map<V>([](E a) { return rint(a); }, x), r);
+}
+
+// ---- bitwise ----
+
+template <class V, class M> __inl V __vand(V r, V x, V y, M m) { return __select(m, x & y, r); }
+template <class V, class M> __inl V __vor(V r, V x, V y, M m) { return __select(m, x | y, r); }
+template <class V, class M> __inl V __vxor(V r, V x, V y, M m) { return __select(m, x ^ y, r); }
+template <class V, class M> __inl V __vinv(V r, V x, M m) { return __select(m, ~x, r); }
+// Masks: inactive lanes are off.
+template <class K, class M> __inl K __vand(K x, K y, M m) { return __and(m, x & y); }
+template <class K, class M> __inl K __vor(K x, K y, M m) { return __and(m, x | y); }
+template <class K, class M> __inl K __vxor(K x, K y, M m) { return __and(m, x ^ y); }
+template <class K, class M> __inl K __vinv(K x, M m) { return __and(m, ~x); }
+
+template <class K> __inl bool __vorr(K k) {
+  ulong words[(sizeof(K) + 7) / 8] = {};
+  __builtin_memcpy(words, &k, sizeof(K));
+  ulong any = 0;
+  for (ulong word : words) any |= word;
+  return any != 0;
+}
+template <class K> __inl bool __vandr(K k) { return !__vorr(~k); }
+
+// Counts are unsigned; a count of the element's bits or more gives 0 (or -1 for a negative signed value shifted right).
+template <class T> struct __bits_of { static constexpr __unsigned_of<T> value = sizeof(T) * 8; };
+template <class V> __inl auto __counts(V s) {
+  typedef typename __plain<__unsigned_of<__e<V>>, __LANES(V)>::type U;
+  return (U)s;
+}
+template <class V, class S> __inl V __vlsl_all(V x, S shift) {
+  typedef __unsigned_of<__e<V>> U;
+  typedef typename __plain<U, __LANES(V)>::type UV;
+  return __bits<V>(__map<UV>([](U a, U s) { return (U)(s < sizeof(U) * 8 ? (U)(a << (s & (sizeof(U) * 8 - 1))) : (U)0); }, (UV)x, (UV)shift));
+}
+template <class V, class S> __inl V __vsr_all(V x, S shift) {
+  typedef __e<V> E;
+  typedef __unsigned_of<E> U;
+  typedef typename __plain<U, __LANES(V)>::type UV;
+  constexpr U B = sizeof(U) * 8;
+  if constexpr (__signed_elem<E>::value) {
+    return __map<V>([](E a, U s) { return (E)(a >> (s < B ? s : (U)(B - 1))); }, x, (UV)shift);
+  } else {
+    return __map<V>([](E a, U s) { return (E)(s < B ? (E)(a >> (s & (B - 1))) : (E)0); }, x, (UV)shift);
+  }
+}
+// The exact quotient rounded to nearest, ties to even; W is wider than the element.
+template <class W> __inl W __round_shift(W a, ulong s, ulong bits) {
+  if (s == 0) return a;
+  if (s > bits) return 0;
+  const W floor = a >> s;
+  const W rest = a - (W)(floor << s), half = (W)1 << (s - 1);
+  return floor + (W)(rest > half || (rest == half && (floor & 1)));
+}
+template <class V, class S> __inl V __vsrr_all(V x, S shift) {
+  typedef __e<V> E;
+  typedef __unsigned_of<E> U;
+  typedef typename __plain<U, __LANES(V)>::type UV;
+  typedef __wide<E> W;
+  return __map<V>([](E a, U s) { return (E)__round_shift<W>((W)a, (ulong)s, sizeof(E) * 8); }, x, (UV)shift);
+}
+template <class V, class S> __inl V __vsasl_all(V x, S shift) {
+  typedef __e<V> E;
+  typedef __unsigned_of<E> U;
+  typedef typename __plain<U, __LANES(V)>::type UV;
+  typedef __wide<E> W;
+  constexpr U B = sizeof(U) * 8;
+  return __map<V>([](E a, U s) {
+    const U count = s < B ? s : B;
+    const W wide = (W)((typename __if<sizeof(W) == 16, unsigned __int128, ulong>::type)(W)a << count);
+    return a == 0 ? (E)0 : __clamp_to<E>(wide);
+  }, x, (UV)shift);
+}
+#define __AIPU_SHIFT(name, all)                                                                                              \
+  template <class V, class S> __inl V name(V x, S shift) { return all(x, shift); }                                           \
+  template <class V, class S, class M> __inl V name(V r, V x, S shift, M m) { return __select(m, all(x, shift), r); }
+__AIPU_SHIFT(__vlsl, __vlsl_all)
+__AIPU_SHIFT(__vasr, __vsr_all)
+__AIPU_SHIFT(__vlsr, __vsr_all)
+__AIPU_SHIFT(__vasrr, __vsrr_all)
+__AIPU_SHIFT(__vlsrr, __vsrr_all)
+__AIPU_SHIFT(__vsasl, __vsasl_all)
+#undef __AIPU_SHIFT
+template <class V, class S> __inl V __vror(V x, S shift) {
+  typedef __unsigned_of<__e<V>> U;
+  typedef typename __plain<U, __LANES(V)>::type UV;
+  constexpr U B = sizeof(U) * 8;
+  return __bits<V>(__map<UV>([](U a, U s) { return (U)((U)(a >> (s & (B - 1))) | (U)(a << ((B - s) & (B - 1)))); }, (UV)x, (UV)shift));
+}
+template <class V, class S, class M> __inl V __vror(V r, V x, S shift, M m) { return __select(m, __vror(x, shift), r); }
+
+// Narrowing shift: lane i of x lands in lane i * k of R, the other lanes are 0.
+template <class R, bool Saturate, bool Round, class V, class S, class M> __inl R __vnsr(V x, S shift, M m) {
+  typedef __e<V> E;
+  typedef __e<R> T;
+  typedef __unsigned_of<E> U;
+  typedef __wide<E> W;
+  constexpr int k = sizeof(E) / sizeof(T);
+  constexpr U B = sizeof(U) * 8;
+  R out = R{};
+  for (int i = 0; i < __LANES(V); i++) {
+    if (!__lane(m, i)) continue;
+    const E a = x[i];
+    const U s = (U)shift[i];
+    W q;
+    if constexpr (Round) q = __round_shift<W>((W)a, (ulong)s, B);
+    else q = (W)a >> (s < B ? s : B);
+    out[i * k] = Saturate ? __clamp_to<T>(q) : (T)q;
+  }
+  return out;
+}
+
+template <class T> __inl T __clz_of(T x) {
+  const ulong u = (ulong)(__unsigned_of<T>)x;
+  return (T)(u == 0 ? (int)sizeof(T) * 8 : (int)__builtin_clzl(u) - (64 - (int)sizeof(T) * 8));
+}
+template <class T> __inl T __clz(T x) { return __clz_of<T>(x); }
+template <class R, class V, class M> __inl R __vclz(R r, V x, M m) { return __select(m, __map<R>([](__e<V> a) { return (__e<R>)__clz_of(a); }, x), r); }
+template <class R, class V, class M> __inl R __vcls(R r, V x, M m) {
+  return __select(m, __map<R>([](__e<V> a) { return (__e<R>)(__clz_of((__unsigned_of<__e<V>>)(a < 0 ? ~a : a)) - 1); }, x), r);
+}
+template <class R, class V, class M> __inl R __vpcnt(R r, V x, M m) {
+  return __select(m, __map<R>([](__e<V> a) { return (__e<R>)__builtin_popcountl((ulong)(__unsigned_of<__e<V>>)a); }, x), r);
+}
+template <class V, class M> __inl V __vbrevs(V r, V x, M m) {
+  typedef __e<V> E;
+  return __select(m, __map<V>([](E a) {
+    ulong in = (ulong)(__unsigned_of<E>)a, out = 0;
+    for (int i = 0; i < (int)sizeof(E) * 8; i++, in >>= 1) out = (out << 1) | (in & 1);
+    return (E)out;
+  }, x), r);
+}
+
+// ---- classification ----
+
+// The bits of infinity, shifted left by one.
+template <class T> struct __fp;
+template <> struct __fp<half> { static constexpr ushort inf2 = 0xf800; };
+template <> struct __fp<bf16> { static constexpr ushort inf2 = 0xff00; };
+template <> struct __fp<float> { static constexpr uint inf2 = 0xff000000u; };
+template <> struct __fp<double> { static constexpr ulong inf2 = 0xffe0000000000000ul; };
+
+template <class F> __inl bool isnan(F x) { return (__unsigned_of<F>)(__bits<__unsigned_of<F>>(x) << 1) > __fp<F>::inf2; }
+template <class F> __inl bool isinf(F x) { return (__unsigned_of<F>)(__bits<__unsigned_of<F>>(x) << 1) == __fp<F>::inf2; }
+template <class F> __inl bool isfinite(F x) { return (__unsigned_of<F>)(__bits<__unsigned_of<F>>(x) << 1) < __fp<F>::inf2; }
+template <class V> __inl auto __doubled_bits(V x) {
+  typedef typename __plain<__unsigned_of<__e<V>>, __LANES(V)>::type U;
+  return __bits<U>(x) << 1;
+}
+template <class V, class M> __inl auto __visnan(V x, M m) { return __and(m, __mask_of(__doubled_bits(x) > __fp<__e<V>>::inf2)); }
+template <class V, class M> __inl auto __visinf(V x, M m) { return __and(m, __mask_of(__doubled_bits(x) == __fp<__e<V>>::inf2)); }
+template <class V, class M> __inl auto __visfinite(V x, M m) { return __and(m, __mask_of(__doubled_bits(x) < __fp<__e<V>>::inf2)); }
