@@ -1,0 +1,314 @@
+// Elementwise ops: unary, with attributes, binary, variadic, Where, Cast.
+#include <algorithm>
+
+#include "graph/ops/dim_rules.h"
+#include "graph/ops/op_list.h"
+
+namespace aipu::graph {
+namespace {
+
+OpDef elementwise(std::string name, std::vector<OperandDef> inputs, std::string output_types, std::function<Status(InferContext&)> infer,
+                  uint32_t traits = 0) {
+  OpDef def;
+  def.name = std::move(name);
+  def.inputs = std::move(inputs);
+  def.outputs = {operand("Y", std::move(output_types))};
+  def.traits = kElementwise | traits;
+  def.infer = std::move(infer);
+  return def;
+}
+
+void propagate_unary(InferContext& ctx) {
+  const DType dtype = ctx.input(0).dtype;
+  const auto data = data_of(ctx, 0);
+  if (!tracked(dtype)) return;
+  Data result;
+  const std::string& op = ctx.node().op;
+  if (data) {
+    for (const Dim& element : *data) {
+      const auto value = apply_unary(op, element);
+      if (!value) return;
+      result.push_back(*value);
+    }
+  } else if (op == "Floor" || op == "Ceil") {
+    const auto fractions = fractions_of(ctx.graph(), ctx.node().inputs[0]);
+    if (!fractions) return;
+    for (const Fraction& f : *fractions) {
+      result.push_back(op == "Floor" ? floordiv(f.numerator, f.denominator) : ceildiv(f.numerator, f.denominator));
+    }
+  } else {
+    return;
+  }
+  set_data(ctx, 0, checked_elements(std::move(result), dtype));
+}
+
+Status infer_unary(InferContext& ctx) {
+  AIPU_RETURN_IF_ERROR(infer_same_as_input(ctx));
+  propagate_unary(ctx);
+  return {};
+}
+
+Status infer_predicate(InferContext& ctx) {
+  set_output(ctx, 0, DType::kBool, ctx.input(0).shape);
+  return {};
+}
+
+// Operands of one type, broadcast; the result is of `result` or, kVoid, of the operands' type.
+Status infer_binary(InferContext& ctx, DType result_dtype) {
+  AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1}));
+  const DType dtype = ctx.input(0).dtype;
+  AIPU_ASSIGN_OR_RETURN(Shape shape, broadcast_inputs(ctx, {0, 1}));
+  const DType output = result_dtype == DType::kVoid ? dtype : result_dtype;
+  set_output(ctx, 0, output, shape);
+
+  if (!tracked(dtype) || !tracked(output)) return {};
+  const auto to = static_shape(shape);
+  const auto a = data_of(ctx, 0);
+  const auto b = data_of(ctx, 1);
+  if (!to || !a || !b || count_of(*to) > kDataLimit) return {};
+  const Data left = broadcast_data(*a, *static_shape(ctx.input(0).shape), *to);
+  const Data right = broadcast_data(*b, *static_shape(ctx.input(1).shape), *to);
+  Data data;
+  for (size_t k = 0; k < left.size(); ++k) {
+    // An integer Mod with fmod = 1 takes the dividend's sign.
+    if (ctx.node().op == "Mod" && ctx.attributes().i_or("fmod", 0) != 0) return {};
+    const auto element = apply_binary(ctx.node().op, left[k], right[k], is_floating(dtype));
+    if (!element) return {};
+    data.push_back(*element);
+  }
+  set_data(ctx, 0, checked_elements(std::move(data), output));
+  return {};
+}
+
+Status infer_variadic(InferContext& ctx) {
+  std::vector<Shape> shapes;
+  const DType dtype = ctx.input(0).dtype;
+  for (size_t i = 0; i < ctx.node().inputs.size(); ++i) {
+    if (!ctx.has_input(i)) return invalid_model("variadic operands may not be absent");
+    if (ctx.input(i).dtype != dtype) {
+      return invalid_model(str_cat("operands must have one element type, found ", dtype_name(dtype), " and ", dtype_name(ctx.input(i).dtype)));
+    }
+    shapes.push_back(ctx.input(i).shape);
+  }
+  AIPU_ASSIGN_OR_RETURN(Shape shape, broadcast_shapes(shapes));
+  set_output(ctx, 0, dtype, shape);
+  const std::string op = ctx.node().op == "Sum" ? "Add" : ctx.node().op;
+  const auto to = static_shape(shape);
+  if (!to || !tracked(dtype) || op == "Mean" || count_of(*to) > kDataLimit) return {};
+  Data result;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const auto data = data_of(ctx, i);
+    if (!data) return {};
+    Data elements = broadcast_data(*data, *static_shape(shapes[i]), *to);
+    if (i == 0) {
+      result = std::move(elements);
+      continue;
+    }
+    for (size_t k = 0; k < result.size(); ++k) {
+      const auto element = apply_binary(op, result[k], elements[k], is_floating(dtype));
+      if (!element) return {};
+      result[k] = *element;
+    }
+  }
+  set_data(ctx, 0, checked_elements(std::move(result), dtype));
+  return {};
+}
+
+Status infer_where(InferContext& ctx) {
+  AIPU_RETURN_IF_ERROR(same_dtype(ctx, {1, 2}));
+  AIPU_ASSIGN_OR_RETURN(Shape shape, broadcast_inputs(ctx, {0, 1, 2}));
+  set_output(ctx, 0, ctx.input(1).dtype, shape);
+  const auto to = static_shape(shape);
+  if (!to || count_of(*to) > kDataLimit) return {};
+  std::vector<Data> operands;
+  for (size_t i = 0; i < 3; ++i) {
+    const auto data = data_of(ctx, i);
+    if (!data) return {};
+    operands.push_back(broadcast_data(*data, *static_shape(ctx.input(i).shape), *to));
+  }
+  Data result;
+  for (size_t k = 0; k < operands[0].size(); ++k) result.push_back(select(operands[0][k], operands[1][k], operands[2][k]));
+  set_data(ctx, 0, std::move(result));
+  return {};
+}
+
+// Output of input 0's type; other operands broadcast into it.
+Status infer_clip(InferContext& ctx) {
+  AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1, 2}));
+  for (const size_t i : {1, 2}) {
+    if (!ctx.has_input(i)) continue;
+    if (const auto count = element_count(ctx.input(i).shape).constant(); count && *count != 1) {
+      return invalid_model(str_cat("bounds must be scalars, found ", ctx.input(i).text()));
+    }
+  }
+  AIPU_RETURN_IF_ERROR(infer_same_as_input(ctx));
+  auto data = data_of(ctx, 0);
+  if (!data || !tracked(ctx.input(0).dtype)) return {};
+  for (const size_t i : {1, 2}) {
+    if (!ctx.has_input(i)) continue;
+    const auto bound = data_of(ctx, i);
+    if (!bound || bound->size() != 1) return {};
+    for (Dim& element : *data) element = i == 1 ? max(element, bound->front()) : min(element, bound->front());
+  }
+  set_data(ctx, 0, checked_elements(std::move(data), ctx.input(0).dtype));
+  return {};
+}
+
+Status infer_cast(InferContext& ctx, DType to) {
+  const TensorType& from = ctx.input(0);
+  if (to == DType::kVoid || to == DType::kString || from.dtype == DType::kString) {
+    return unsupported(str_cat("casting ", dtype_name(from.dtype), " to ", dtype_name(to), " is not supported; strings are not tensors here"));
+  }
+  set_output(ctx, 0, to, from.shape);
+  auto data = data_of(ctx, 0);
+  if (!data && is_floating(from.dtype) && is_integer(to)) {
+    // Truncation of a fraction that is not negative.
+    if (const auto fractions = fractions_of(ctx.graph(), ctx.node().inputs[0])) {
+      data.emplace();
+      for (const Fraction& f : *fractions) {
+        if (f.numerator.lower_bound().value_or(-1) < 0) return {};
+        data->push_back(floordiv(f.numerator, f.denominator));
+      }
+    }
+  }
+  if (!data) return {};
+  if (is_bool(to)) {
+    for (Dim& element : *data) element = eq(eq(element, 0), 0);
+  }
+  set_data(ctx, 0, checked_elements(std::move(data), to));
+  return {};
+}
+
+Status infer_pow(InferContext& ctx) {
+  AIPU_ASSIGN_OR_RETURN(Shape shape, broadcast_inputs(ctx, {0, 1}));
+  const DType dtype = ctx.input(0).dtype;
+  set_output(ctx, 0, dtype, shape);
+  const auto to = static_shape(shape);
+  const auto a = data_of(ctx, 0);
+  const auto b = data_of(ctx, 1);
+  if (!to || !a || !b || !tracked(dtype) || count_of(*to) > kDataLimit) return {};
+  const Data left = broadcast_data(*a, *static_shape(ctx.input(0).shape), *to);
+  const Data right = broadcast_data(*b, *static_shape(ctx.input(1).shape), *to);
+  Data data;
+  for (size_t k = 0; k < left.size(); ++k) {
+    const auto element = apply_binary("Pow", left[k], right[k], is_floating(dtype));
+    if (!element) return {};
+    data.push_back(*element);
+  }
+  set_data(ctx, 0, checked_elements(std::move(data), dtype));
+  return {};
+}
+
+Status verify_choice(const Node& node, std::string_view attribute, std::initializer_list<std::string_view> choices) {
+  const std::string& value = node.attributes.s(attribute);
+  std::string list;
+  for (const std::string_view choice : choices) {
+    if (value == choice) return {};
+    list += list.empty() ? "" : ", ";
+    list += choice;
+  }
+  return invalid_model(str_cat(attribute, " is '", value, "', expected one of: ", list));
+}
+
+}  // namespace
+
+OpDef unary_op(std::string name, std::string types) {
+  return elementwise(std::move(name), {operand("X", types)}, types, infer_unary);
+}
+
+OpDef predicate_op(std::string name, std::vector<AttributeDef> attributes) {
+  OpDef def = elementwise(std::move(name), {operand("X", "f")}, "b", infer_predicate);
+  def.attributes = std::move(attributes);
+  return def;
+}
+
+OpDef activation_op(std::string name, std::vector<AttributeDef> attributes, std::string types) {
+  OpDef def = elementwise(std::move(name), {operand("X", types)}, types, infer_same_as_input);
+  def.attributes = std::move(attributes);
+  return def;
+}
+
+OpDef identity_op() {
+  OpDef def = elementwise("Identity", {operand("X", "*")}, "*", nullptr, kView);
+  def.infer = [](InferContext& ctx) -> Status {
+    AIPU_RETURN_IF_ERROR(infer_same_as_input(ctx));
+    set_data(ctx, 0, data_of(ctx, 0));
+    return {};
+  };
+  return def;
+}
+
+OpDef binary_op(std::string name, std::string types, uint32_t traits) {
+  return elementwise(std::move(name), {operand("A", types), operand("B", types)}, types,
+                     [](InferContext& ctx) { return infer_binary(ctx, DType::kVoid); }, traits);
+}
+
+OpDef comparison_op(std::string name, std::string types, uint32_t traits) {
+  return elementwise(std::move(name), {operand("A", types), operand("B", types)}, "b",
+                     [](InferContext& ctx) { return infer_binary(ctx, DType::kBool); }, traits);
+}
+
+OpDef variadic_op(std::string name, std::string types) {
+  return elementwise(std::move(name), {variadic_operand("data", types)}, types, infer_variadic);
+}
+
+OpDef mod_op() {
+  OpDef def = binary_op("Mod", kNumeric, 0);
+  def.attributes = {attr::i("fmod", 0)};
+  def.verify = [](const Graph& graph, const Node& node) -> Status {
+    if (is_floating(graph.type(node.inputs[0]).dtype) && node.attributes.i("fmod") == 0) return invalid_model("floating operands need fmod = 1");
+    return {};
+  };
+  return def;
+}
+
+OpDef bit_shift_op() {
+  OpDef def = binary_op("BitShift", "u", 0);
+  def.attributes = {attr::required("direction", AttributeKind::kString)};
+  def.verify = [](const Graph&, const Node& node) { return verify_choice(node, "direction", {"LEFT", "RIGHT"}); };
+  return def;
+}
+
+OpDef gelu_op() {
+  OpDef def = activation_op("Gelu", {attr::s("approximate", "none")});
+  def.verify = [](const Graph&, const Node& node) { return verify_choice(node, "approximate", {"none", "tanh"}); };
+  return def;
+}
+
+OpDef pow_op() { return elementwise("Pow", {operand("X", kNumeric), operand("Y", kNumeric)}, kNumeric, infer_pow); }
+
+OpDef prelu_op() {
+  return elementwise("PRelu", {operand("X", kNumeric), operand("slope", kNumeric)}, kNumeric, [](InferContext& ctx) -> Status {
+    AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1}));
+    AIPU_ASSIGN_OR_RETURN(const Shape shape, broadcast_inputs(ctx, {0, 1}));
+    // Unidirectional: the slope may not widen X.
+    if (static_cast<int>(shape.size()) != ctx.input(0).rank()) {
+      return invalid_model(str_cat("slope ", ctx.input(1).text(), " does not broadcast to ", ctx.input(0).text()));
+    }
+    return infer_same_as_input(ctx);
+  });
+}
+
+OpDef clip_op() {
+  return elementwise("Clip", {operand("input", kNumeric), optional_operand("min", kNumeric), optional_operand("max", kNumeric)}, kNumeric,
+                     infer_clip);
+}
+
+OpDef where_op() {
+  return elementwise("Where", {operand("condition", "b"), operand("X", "*"), operand("Y", "*")}, "*", infer_where);
+}
+
+OpDef cast_op() {
+  OpDef def = elementwise("Cast", {operand("input", "*")}, "*", [](InferContext& ctx) { return infer_cast(ctx, ctx.attributes().dtype("to")); });
+  def.attributes = {attr::required("to", AttributeKind::kDType)};
+  return def;
+}
+
+OpDef cast_like_op() {
+  OpDef def = elementwise("CastLike", {operand("input", "*"), operand("target_type", "*")}, "*",
+                          [](InferContext& ctx) { return infer_cast(ctx, ctx.input(1).dtype); });
+  def.traits = 0;  // the second operand lends its type only
+  return def;
+}
+
+}  // namespace aipu::graph

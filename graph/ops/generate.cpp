@@ -1,0 +1,188 @@
+// Ops that make tensors from a few numbers: ConstantOfShape, Range, EyeLike, OneHot.
+#include <cmath>
+
+#include "graph/ops/op_list.h"
+#include "graph/ops/shape_operands.h"
+
+namespace aipu::graph {
+namespace {
+
+Status complete_constant_of_shape(const Graph&, Node* node) {
+  if (!node->attributes.has("value")) {
+    const float zero = 0;
+    node->attributes.set("value", Constant::of<float>(DType::kF32, {1}, std::span(&zero, 1)));
+  }
+  const ConstantPtr& value = node->attributes.constant("value");
+  if (value->element_count() != 1) return invalid_model(str_cat("value must have one element, found ", value->type().text()));
+  return {};
+}
+
+Status infer_constant_of_shape(InferContext& ctx) {
+  AIPU_ASSIGN_OR_RETURN(Shape shape, shape_operand(ctx, 0, "shape"));
+  for (const Dim& extent : shape) {
+    if (extent.constant_or(0) < 0) return invalid_model(str_cat("shape has element ", extent.text()));
+  }
+  const ConstantPtr& value = ctx.attributes().constant("value");
+  set_output(ctx, 0, value->dtype(), shape);
+  const auto count = element_count(shape).constant();
+  if (!count || *count > kDataLimit || value->dtype() == DType::kString) return {};
+  const double element = value->to_doubles().front();
+  if (element != std::trunc(element) || std::abs(element) > 0x1p24) return {};
+  set_data(ctx, 0, Data(static_cast<size_t>(*count), Dim(static_cast<int64_t>(element))));
+  return {};
+}
+
+// ---- Range
+
+Result<Dim> range_scalar(InferContext& ctx, size_t input, const char* name) {
+  if (ctx.attributes().has(name)) return ctx.attributes().shape(name).front();
+  if (!ctx.has_input(input)) return invalid_model(str_cat("operand '", name, "' is missing"));
+  auto data = ctx.require_data(input);
+  if (!data || data->size() != 1) return invalid_model(str_cat("operand '", name, "' must be a scalar, found ", ctx.input(input).text()));
+  return data->front();
+}
+
+Dim range_extent(const Dim& start, const Dim& limit, const Dim& delta) {
+  const auto upward = [&] { return max(ceildiv(limit - start, delta), 0); };
+  const auto downward = [&] { return max(ceildiv(start - limit, Dim(0) - delta), 0); };
+  if (delta.lower_bound().value_or(-1) >= 0) return upward();
+  if (delta.upper_bound().value_or(0) < 0) return downward();
+  return select(lt(delta, 0), downward(), upward());
+}
+
+Result<Dim> float_range_extent(InferContext& ctx) {
+  double values[3] = {};
+  for (size_t i = 0; i < 3; ++i) {
+    const Constant* constant = ctx.has_input(i) ? ctx.graph().constant(ctx.node().inputs[i]) : nullptr;
+    if (constant == nullptr || constant->element_count() != 1) {
+      return unsupported("over floats, start, limit and delta must be known when compiling: they give the output's extent");
+    }
+    values[i] = constant->to_doubles().front();
+  }
+  const double extent = std::max(std::ceil((values[1] - values[0]) / values[2]), 0.0);
+  if (!(extent < 0x1p40)) return invalid_model("start, limit and delta give no finite number of elements");
+  return Dim(static_cast<int64_t>(extent));
+}
+
+Status infer_range(InferContext& ctx) {
+  if (ctx.attributes().has("extent") && ctx.attributes().has("start")) {
+    set_output(ctx, 0, ctx.attributes().dtype("dtype"), ctx.attributes().shape("extent"));
+  } else {
+    AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1, 2}));
+    if (!ctx.has_input(0) || !ctx.has_input(1) || !ctx.has_input(2)) return invalid_model("start, limit and delta must all be there");
+    if (is_floating(ctx.input(0).dtype)) {
+      AIPU_ASSIGN_OR_RETURN(const Dim extent, float_range_extent(ctx));
+      set_output(ctx, 0, ctx.input(0).dtype, {extent});
+      return {};
+    }
+  }
+  AIPU_ASSIGN_OR_RETURN(const Dim start, range_scalar(ctx, 0, "start"));
+  AIPU_ASSIGN_OR_RETURN(const Dim delta, range_scalar(ctx, 2, "delta"));
+  if (delta.constant() == 0) return invalid_model("delta is 0");
+  if (!ctx.attributes().has("extent")) {
+    AIPU_ASSIGN_OR_RETURN(const Dim limit, range_scalar(ctx, 1, "limit"));
+    set_output(ctx, 0, ctx.input(0).dtype, {range_extent(start, limit, delta)});
+  }
+  const auto count = ctx.output_types[0].shape[0].constant();
+  if (!count || *count > kDataLimit) return {};
+  Data data;
+  for (int64_t k = 0; k < *count; ++k) data.push_back(start + delta * Dim(k));
+  set_data(ctx, 0, std::move(data));
+  return {};
+}
+
+// ---- OneHot
+
+Result<Dim> one_hot_depth(InferContext& ctx) {
+  if (ctx.attributes().has("depth")) return ctx.attributes().shape("depth").front();
+  if (!ctx.has_input(1)) return invalid_model("operand 'depth' is missing");
+  auto data = data_of(ctx, 1);
+  if (!data && is_integer(ctx.input(1).dtype)) data = ctx.require_data(1);
+  if (!data) return unsupported(str_cat("depth must be known when compiling unless it is an integer, found ", ctx.input(1).text()));
+  if (data->size() != 1) return invalid_model(str_cat("depth must be a scalar, found ", ctx.input(1).text()));
+  return data->front();
+}
+
+Status infer_one_hot(InferContext& ctx) {
+  AIPU_ASSIGN_OR_RETURN(const Dim depth, one_hot_depth(ctx));
+  Shape shape = ctx.input(0).shape;
+  shape.insert(shape.begin() + ctx.attributes().i("axis"), depth);
+  set_output(ctx, 0, ctx.input(2).dtype, std::move(shape));
+  return {};
+}
+
+}  // namespace
+
+OpDef constant_of_shape_op() {
+  OpDef def;
+  def.name = "ConstantOfShape";
+  def.inputs = {optional_operand("shape", kIndex)};
+  def.outputs = {operand("output", "*")};
+  def.attributes = {attr::optional("value", AttributeKind::kConstant), attr::optional("shape", AttributeKind::kShape)};
+  def.complete = complete_constant_of_shape;
+  def.infer = infer_constant_of_shape;
+  def.resolve = resolve_with({0}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
+    AIPU_ASSIGN_OR_RETURN(Shape shape, shape_operand(ctx, 0, "shape"));
+    attributes->set("shape", std::move(shape));
+    return true;
+  });
+  return def;
+}
+
+OpDef range_op() {
+  OpDef def;
+  def.name = "Range";
+  def.inputs = {optional_operand("start", kNumeric), optional_operand("limit", kNumeric), optional_operand("delta", kNumeric)};
+  def.outputs = {operand("output", kNumeric)};
+  def.attributes = {attr::optional("start", AttributeKind::kShape), attr::optional("delta", AttributeKind::kShape),
+                    attr::optional("extent", AttributeKind::kShape), attr::optional("dtype", AttributeKind::kDType)};
+  def.infer = infer_range;
+  def.resolve = resolve_with({0, 1, 2}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
+    if (ctx.has_input(0) && is_floating(ctx.input(0).dtype)) return false;
+    AIPU_ASSIGN_OR_RETURN(const Dim start, range_scalar(ctx, 0, "start"));
+    AIPU_ASSIGN_OR_RETURN(const Dim limit, range_scalar(ctx, 1, "limit"));
+    AIPU_ASSIGN_OR_RETURN(const Dim delta, range_scalar(ctx, 2, "delta"));
+    attributes->set("dtype", ctx.input(0).dtype);
+    attributes->set("start", Shape{start});
+    attributes->set("delta", Shape{delta});
+    attributes->set("extent", Shape{range_extent(start, limit, delta)});
+    return true;
+  });
+  return def;
+}
+
+OpDef eye_like_op() {
+  OpDef def;
+  def.name = "EyeLike";
+  def.inputs = {operand("input", "*")};
+  def.outputs = {operand("output", "*")};
+  def.attributes = {attr::optional("dtype", AttributeKind::kDType), attr::i("k", 0)};
+  def.complete = [](const Graph& graph, Node* node) -> Status {
+    if (!node->attributes.has("dtype")) node->attributes.set("dtype", graph.type(node->inputs[0]).dtype);
+    return {};
+  };
+  def.infer = [](InferContext& ctx) -> Status {
+    AIPU_RETURN_IF_ERROR(expect_rank(ctx, 0, 2));
+    set_output(ctx, 0, ctx.attributes().dtype("dtype"), ctx.input(0).shape);
+    return {};
+  };
+  return def;
+}
+
+OpDef one_hot_op() {
+  OpDef def;
+  def.name = "OneHot";
+  def.inputs = {operand("indices", kNumeric), optional_operand("depth", kNumeric), operand("values", "*")};
+  def.outputs = {operand("output", "*")};
+  def.attributes = {attr::i("axis", -1), attr::optional("depth", AttributeKind::kShape)};
+  def.complete = [](const Graph& graph, Node* node) { return complete_axis_attribute(node, "axis", graph.type(node->inputs[0]).rank() + 1); };
+  def.infer = infer_one_hot;
+  def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
+    AIPU_ASSIGN_OR_RETURN(const Dim depth, one_hot_depth(ctx));
+    attributes->set("depth", Shape{depth});
+    return true;
+  });
+  return def;
+}
+
+}  // namespace aipu::graph

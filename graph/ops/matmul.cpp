@@ -1,0 +1,113 @@
+// Products of matrices: MatMul, MatMulInteger, QLinearMatMul, Gemm; Det.
+#include "graph/ops/op_list.h"
+
+namespace aipu::graph {
+namespace {
+
+// NumPy's rules: 1-D operands are a row on the left, a column on the right; leading axes broadcast.
+Result<Shape> product_shape(const TensorType& a, const TensorType& b) {
+  if (a.rank() < 1 || b.rank() < 1) return invalid_model(str_cat("scalars have no matrix product: ", a.text(), " and ", b.text()));
+  const Dim& inner_a = a.shape.back();
+  const Dim& inner_b = b.rank() == 1 ? b.shape[0] : b.shape[b.shape.size() - 2];
+  if (provably_different(inner_a, inner_b)) {
+    return invalid_model(str_cat("cannot multiply ", a.text(), " by ", b.text(), ": the inner extents are ", inner_a.text(), " and ", inner_b.text()));
+  }
+  const Shape batches[2] = {a.rank() > 2 ? Shape(a.shape.begin(), a.shape.end() - 2) : Shape(),
+                            b.rank() > 2 ? Shape(b.shape.begin(), b.shape.end() - 2) : Shape()};
+  AIPU_ASSIGN_OR_RETURN(Shape shape, broadcast_shapes(batches));
+  if (a.rank() > 1) shape.push_back(a.shape[a.shape.size() - 2]);
+  if (b.rank() > 1) shape.push_back(b.shape.back());
+  return shape;
+}
+
+Status infer_matmul(InferContext& ctx, size_t a, size_t b, DType dtype) {
+  AIPU_ASSIGN_OR_RETURN(Shape shape, product_shape(ctx.input(a), ctx.input(b)));
+  set_output(ctx, 0, dtype, std::move(shape));
+  return {};
+}
+
+Status infer_gemm(InferContext& ctx) {
+  AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1, 2}));
+  AIPU_RETURN_IF_ERROR(expect_rank(ctx, 0, 2));
+  AIPU_RETURN_IF_ERROR(expect_rank(ctx, 1, 2));
+  const bool a_transposed = ctx.attributes().i("transA") != 0;
+  const bool b_transposed = ctx.attributes().i("transB") != 0;
+  const Shape& a = ctx.input(0).shape;
+  const Shape& b = ctx.input(1).shape;
+  const Dim& inner = a[a_transposed ? 0 : 1];
+  AIPU_RETURN_IF_ERROR(expect_equal(b[b_transposed ? 1 : 0], inner, "the inner extent of B"));
+  Shape shape = {a[a_transposed ? 1 : 0], b[b_transposed ? 0 : 1]};
+  if (ctx.has_input(2)) {
+    const TensorType& c = ctx.input(2);
+    if (c.rank() > 2) return invalid_model(str_cat("C must broadcast to ", shape_text(shape), ", found ", c.text()));
+    for (size_t k = 0; k < c.shape.size(); ++k) {
+      const Dim& extent = c.shape[c.shape.size() - 1 - k];
+      if (extent.constant() == 1) continue;
+      AIPU_RETURN_IF_ERROR(expect_equal(extent, shape[1 - k], str_cat("extent ", c.shape.size() - 1 - k, " of C")));
+    }
+  }
+  set_output(ctx, 0, ctx.input(0).dtype, std::move(shape));
+  return {};
+}
+
+Status infer_det(InferContext& ctx) {
+  AIPU_RETURN_IF_ERROR(expect_rank_at_least(ctx, 0, 2));
+  const Shape& shape = ctx.input(0).shape;
+  AIPU_RETURN_IF_ERROR(expect_equal(shape.back(), shape[shape.size() - 2], "the last extent"));
+  set_output(ctx, 0, ctx.input(0).dtype, Shape(shape.begin(), shape.end() - 2));
+  return {};
+}
+
+}  // namespace
+
+OpDef matmul_op() {
+  OpDef def;
+  def.name = "MatMul";
+  def.inputs = {operand("A", kNumeric), operand("B", kNumeric)};
+  def.outputs = {operand("Y", kNumeric)};
+  def.infer = [](InferContext& ctx) -> Status {
+    AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1}));
+    return infer_matmul(ctx, 0, 1, ctx.input(0).dtype);
+  };
+  return def;
+}
+
+OpDef matmul_integer_op() {
+  OpDef def;
+  def.name = "MatMulInteger";
+  def.inputs = {operand("A", "iu"), operand("B", "iu"), optional_operand("a_zero_point", "iu"), optional_operand("b_zero_point", "iu")};
+  def.outputs = {operand("Y", "i")};
+  def.infer = [](InferContext& ctx) { return infer_matmul(ctx, 0, 1, DType::kI32); };
+  return def;
+}
+
+OpDef qlinear_matmul_op() {
+  OpDef def;
+  def.name = "QLinearMatMul";
+  def.inputs = {operand("a", "iu"),      operand("a_scale", "f"),      operand("a_zero_point", "iu"), operand("b", "iu"),
+                operand("b_scale", "f"), operand("b_zero_point", "iu"), operand("y_scale", "f"),       operand("y_zero_point", "iu")};
+  def.outputs = {operand("y", "iu")};
+  def.infer = [](InferContext& ctx) { return infer_matmul(ctx, 0, 3, ctx.input(7).dtype); };
+  return def;
+}
+
+OpDef gemm_op() {
+  OpDef def;
+  def.name = "Gemm";
+  def.inputs = {operand("A", kNumeric), operand("B", kNumeric), optional_operand("C", kNumeric)};
+  def.outputs = {operand("Y", kNumeric)};
+  def.attributes = {attr::f("alpha", 1.0), attr::f("beta", 1.0), attr::i("transA", 0), attr::i("transB", 0)};
+  def.infer = infer_gemm;
+  return def;
+}
+
+OpDef det_op() {
+  OpDef def;
+  def.name = "Det";
+  def.inputs = {operand("X", "f")};
+  def.outputs = {operand("Y", "f")};
+  def.infer = infer_det;
+  return def;
+}
+
+}  // namespace aipu::graph

@@ -1,0 +1,112 @@
+// Linear quantisation: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, com.microsoft::QLinearAdd.
+#include "graph/ops/op_list.h"
+
+namespace aipu::graph {
+namespace {
+
+// The axis matters only when the scale is a vector (or, with block_size, of the input's rank); a scalar's is normalised to 0.
+Status complete_quantization(const Graph& graph, Node* node) {
+  const TensorType& input = graph.type(node->inputs[0]);
+  const TensorType& scale = graph.type(node->inputs[1]);
+  if (element_count(scale.shape).constant() == 1 && scale.rank() <= 1) {
+    // An axis beyond the rank is harmless here; the default 1 meets 1-D inputs.
+    node->attributes.set("axis", int64_t{0});
+    return {};
+  }
+  return complete_axis_attribute(node, "axis", input.rank());
+}
+
+Status check_scale(InferContext& ctx) {
+  const TensorType& input = ctx.input(0);
+  const TensorType& scale = ctx.input(1);
+  const int64_t block = ctx.attributes().i("block_size");
+  if (ctx.has_input(2)) {
+    const TensorType& zero = ctx.input(2);
+    AIPU_RETURN_IF_ERROR(expect_equal(element_count(zero.shape), element_count(scale.shape), "the element count of the zero point"));
+  }
+  const auto axis = static_cast<size_t>(ctx.attributes().i("axis"));
+  if (block > 0) {
+    AIPU_RETURN_IF_ERROR(expect_rank(ctx, 1, input.rank()));
+    for (size_t k = 0; k < input.shape.size(); ++k) {
+      AIPU_RETURN_IF_ERROR(expect_equal(scale.shape[k], k == axis ? ceildiv(input.shape[k], block) : input.shape[k], str_cat("extent ", k, " of the scale")));
+    }
+    return {};
+  }
+  if (element_count(scale.shape).constant() == 1) return {};
+  AIPU_RETURN_IF_ERROR(expect_rank(ctx, 1, 1));
+  return expect_equal(scale.shape[0], input.shape[axis], "the extent of the scale");
+}
+
+Status infer_quantize(InferContext& ctx) {
+  AIPU_RETURN_IF_ERROR(check_scale(ctx));
+  const DType wanted = ctx.attributes().has("output_dtype") ? ctx.attributes().dtype("output_dtype") : DType::kVoid;
+  const DType dtype = ctx.has_input(2) ? ctx.input(2).dtype : wanted != DType::kVoid ? wanted : DType::kU8;
+  if (wanted != DType::kVoid && wanted != dtype) {
+    return invalid_model(str_cat("output_dtype is ", dtype_name(wanted), ", the zero point ", dtype_name(dtype)));
+  }
+  set_output(ctx, 0, dtype, ctx.input(0).shape);
+  return {};
+}
+
+Status infer_dequantize(InferContext& ctx) {
+  AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 2}));
+  AIPU_RETURN_IF_ERROR(check_scale(ctx));
+  set_output(ctx, 0, ctx.input(1).dtype, ctx.input(0).shape);
+  return {};
+}
+
+}  // namespace
+
+OpDef quantize_linear_op() {
+  OpDef def;
+  def.name = "QuantizeLinear";
+  def.inputs = {operand("x", "if"), operand("y_scale", "f"), optional_operand("y_zero_point", "iu")};
+  def.outputs = {operand("y", "iu")};
+  def.attributes = {attr::i("axis", 1), attr::i("block_size", 0), attr::i("saturate", 1), attr::optional("output_dtype", AttributeKind::kDType)};
+  def.complete = complete_quantization;
+  def.infer = infer_quantize;
+  return def;
+}
+
+OpDef dequantize_linear_op() {
+  OpDef def;
+  def.name = "DequantizeLinear";
+  def.inputs = {operand("x", "iu"), operand("x_scale", "f"), optional_operand("x_zero_point", "iu")};
+  def.outputs = {operand("y", "f")};
+  def.attributes = {attr::i("axis", 1), attr::i("block_size", 0)};
+  def.complete = complete_quantization;
+  def.infer = infer_dequantize;
+  return def;
+}
+
+OpDef dynamic_quantize_linear_op() {
+  OpDef def;
+  def.name = "DynamicQuantizeLinear";
+  def.inputs = {operand("x", "f")};
+  def.outputs = {operand("y", "u"), operand("y_scale", "f"), operand("y_zero_point", "u")};
+  def.infer = [](InferContext& ctx) -> Status {
+    set_output(ctx, 0, DType::kU8, ctx.input(0).shape);
+    set_output(ctx, 1, ctx.input(0).dtype, {});
+    set_output(ctx, 2, DType::kU8, {});
+    return {};
+  };
+  return def;
+}
+
+OpDef qlinear_add_op() {
+  OpDef def;
+  def.name = "com.microsoft::QLinearAdd";
+  def.inputs = {operand("A", "iu"),      operand("A_scale", "f"),       optional_operand("A_zero_point", "iu"),
+                operand("B", "iu"),      operand("B_scale", "f"),       optional_operand("B_zero_point", "iu"),
+                operand("C_scale", "f"), optional_operand("C_zero_point", "iu")};
+  def.outputs = {operand("C", "iu")};
+  def.infer = [](InferContext& ctx) -> Status {
+    AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 2, 3, 5, 7}));
+    AIPU_ASSIGN_OR_RETURN(Shape shape, broadcast_inputs(ctx, {0, 3}));
+    set_output(ctx, 0, ctx.input(0).dtype, std::move(shape));
+    return {};
+  };
+  return def;
+}
+
+}  // namespace aipu::graph

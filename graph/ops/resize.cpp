@@ -1,0 +1,219 @@
+// Resize. Scales become attribute `scales` (one per axis in ONNX's NCHW order, whatever the layout; absent when sizes are given); output extents become
+// attribute `sizes` (same order); the crop box of tf_crop_and_resize attribute `roi` (starts, then ends, one per axis).
+#include <algorithm>
+#include <cmath>
+
+#include "graph/ops/op_list.h"
+#include "graph/ops/shape_operands.h"
+
+namespace aipu::graph {
+namespace {
+
+constexpr int kRoi = 1;
+constexpr int kScales = 2;
+constexpr int kSizes = 3;
+
+// An operand of ONNX's counts as absent when it has no elements: opset 11 had to give an empty roi.
+bool has_elements(const InferContext& ctx, size_t input) {
+  return ctx.has_input(input) && element_count(ctx.input(input).shape).constant() != 0;
+}
+
+bool channels_last(const Attributes& a) { return a.s("layout") == "NHWC"; }
+
+// Shape of input 0 in NCHW order.
+Shape input_extents(const InferContext& ctx) {
+  Shape shape = ctx.input(0).shape;
+  if (channels_last(ctx.attributes()) && shape.size() > 2) std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
+  return shape;
+}
+
+Result<std::vector<double>> constant_floats(InferContext& ctx, size_t input, const char* name) {
+  const Constant* constant = ctx.graph().constant(ctx.node().inputs[input]);
+  if (constant == nullptr) return unsupported(str_cat("operand '", name, "' must be known when compiling; give sizes instead, or a constant"));
+  return constant->to_doubles();
+}
+
+// Values for the axes listed in `axes`, spread over all axes.
+Result<std::vector<size_t>> listed_axes(const InferContext& ctx, size_t rank) {
+  std::vector<size_t> axes;
+  if (!ctx.attributes().has("axes")) {
+    for (size_t k = 0; k < rank; ++k) axes.push_back(k);
+    return axes;
+  }
+  for (const int64_t axis : ctx.attributes().ints("axes")) {
+    AIPU_ASSIGN_OR_RETURN(const int64_t normal, normal_axis(axis, static_cast<int>(rank)));
+    axes.push_back(static_cast<size_t>(normal));
+  }
+  return axes;
+}
+
+// floor(extent * scale). Static extents are multiplied in float32, as ONNX's own inference does; for symbolic ones the scale is taken as the simplest
+// fraction with that float32 value.
+Dim scaled_extent(const Dim& extent, double scale) {
+  const auto factor = static_cast<float>(scale);
+  if (const auto value = extent.constant()) return static_cast<int64_t>(std::floor(static_cast<float>(*value) * factor));
+  // Continued fraction.
+  int64_t p[2] = {1, 0};
+  int64_t q[2] = {0, 1};
+  double rest = scale;
+  for (int step = 0; step < 20; ++step) {
+    const auto whole = static_cast<int64_t>(std::floor(rest));
+    const int64_t numerator = whole * p[0] + p[1];
+    const int64_t denominator = whole * q[0] + q[1];
+    if (denominator > (int64_t{1} << 24) || numerator > (int64_t{1} << 40)) break;
+    p[1] = p[0];
+    q[1] = q[0];
+    p[0] = numerator;
+    q[0] = denominator;
+    if (static_cast<float>(static_cast<double>(p[0]) / static_cast<double>(q[0])) == factor) break;
+    if (rest == static_cast<double>(whole)) break;
+    rest = 1.0 / (rest - static_cast<double>(whole));
+  }
+  return floordiv(extent * Dim(p[0]), q[0]);
+}
+
+struct ResizeGeometry {
+  Shape extents;               // of the output, NCHW order
+  std::vector<double> scales;  // empty when sizes are given
+  std::vector<double> roi;     // empty unless tf_crop_and_resize
+};
+
+Status apply_aspect_policy(const std::string& policy, const Shape& input, const std::vector<size_t>& axes, Shape* extents) {
+  double scale = 0;
+  for (const size_t axis : axes) {
+    const auto from = input[axis].constant();
+    const auto to = (*extents)[axis].constant();
+    if (!from || !to || *from == 0) return unsupported(str_cat("keep_aspect_ratio_policy '", policy, "' needs static extents and sizes; give --shape"));
+    const double ratio = static_cast<double>(*to) / static_cast<double>(*from);
+    if (scale == 0) scale = ratio;
+    scale = policy == "not_larger" ? std::min(scale, ratio) : std::max(scale, ratio);
+  }
+  for (const size_t axis : axes) {
+    (*extents)[axis] = static_cast<int64_t>(std::floor(scale * static_cast<double>(*input[axis].constant()) + 0.5));
+  }
+  return {};
+}
+
+Result<ResizeGeometry> resize_geometry(InferContext& ctx) {
+  const Attributes& a = ctx.attributes();
+  const Shape input = input_extents(ctx);
+  ResizeGeometry g;
+  g.extents = input;
+  AIPU_ASSIGN_OR_RETURN(const auto axes, listed_axes(ctx, input.size()));
+
+  if (a.has("roi")) {
+    g.roi = a.floats("roi");
+  } else if (a.s("coordinate_transformation_mode") == "tf_crop_and_resize") {
+    if (!has_elements(ctx, kRoi)) return invalid_model("tf_crop_and_resize needs a roi");
+    AIPU_ASSIGN_OR_RETURN(const auto box, constant_floats(ctx, kRoi, "roi"));
+    if (box.size() != 2 * axes.size()) return invalid_model(str_cat("roi has ", box.size(), " elements, expected ", 2 * axes.size()));
+    g.roi.assign(2 * input.size(), 0.0);
+    std::fill(g.roi.begin() + static_cast<std::ptrdiff_t>(input.size()), g.roi.end(), 1.0);
+    for (size_t k = 0; k < axes.size(); ++k) {
+      g.roi[axes[k]] = box[k];
+      g.roi[input.size() + axes[k]] = box[axes.size() + k];
+    }
+  }
+
+  if (a.has("sizes")) {
+    g.extents = a.shape("sizes");
+    if (a.has("scales")) g.scales = a.floats("scales");
+    if (g.extents.size() != input.size()) return invalid_model(str_cat("sizes has ", g.extents.size(), " elements, expected ", input.size()));
+    return g;
+  }
+  if (has_elements(ctx, kScales) == has_elements(ctx, kSizes)) return invalid_model("exactly one of scales and sizes must be given");
+  if (has_elements(ctx, kSizes)) {
+    AIPU_ASSIGN_OR_RETURN(const Shape sizes, shape_operand(ctx, kSizes, "sizes"));
+    if (sizes.size() != axes.size()) return invalid_model(str_cat("sizes has ", sizes.size(), " elements, expected ", axes.size()));
+    for (size_t k = 0; k < axes.size(); ++k) g.extents[axes[k]] = sizes[k];
+    const std::string& policy = a.s("keep_aspect_ratio_policy");
+    if (policy != "stretch") AIPU_RETURN_IF_ERROR(apply_aspect_policy(policy, input, axes, &g.extents));
+    return g;
+  }
+  AIPU_ASSIGN_OR_RETURN(const auto scales, constant_floats(ctx, kScales, "scales"));
+  if (scales.size() != axes.size()) return invalid_model(str_cat("scales has ", scales.size(), " elements, expected ", axes.size()));
+  g.scales.assign(input.size(), 1.0);
+  for (size_t k = 0; k < axes.size(); ++k) {
+    if (!(scales[k] > 0) || scales[k] > 65536) return invalid_model(str_cat("scale ", scales[k], " on axis ", axes[k]));
+    g.scales[axes[k]] = scales[k];
+    // Cropping resizes the box, not the whole axis.
+    double span = 1;
+    if (!g.roi.empty()) span = g.roi[input.size() + axes[k]] - g.roi[axes[k]];
+    if (span == 1) {
+      g.extents[axes[k]] = scaled_extent(input[axes[k]], scales[k]);
+    } else if (const auto extent = input[axes[k]].constant()) {
+      g.extents[axes[k]] = static_cast<int64_t>(std::floor(static_cast<double>(*extent) * span * scales[k]));
+    } else {
+      return unsupported("a crop by roi with scales needs static extents; give --shape");
+    }
+  }
+  return g;
+}
+
+Status infer_resize(InferContext& ctx) {
+  AIPU_ASSIGN_OR_RETURN(ResizeGeometry g, resize_geometry(ctx));
+  for (const Dim& extent : g.extents) {
+    if (extent.constant_or(0) < 0) return invalid_model(str_cat("sizes has element ", extent.text()));
+  }
+  if (channels_last(ctx.attributes()) && g.extents.size() > 2) std::rotate(g.extents.begin() + 1, g.extents.begin() + 2, g.extents.end());
+  set_output(ctx, 0, ctx.input(0).dtype, std::move(g.extents));
+  return {};
+}
+
+Status verify_resize(const Graph&, const Node& node) {
+  struct Choice {
+    const char* attribute;
+    std::vector<std::string_view> values;
+  };
+  const Choice choices[] = {
+      {"mode", {"nearest", "linear", "cubic"}},
+      {"nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}},
+      {"keep_aspect_ratio_policy", {"stretch", "not_larger", "not_smaller"}},
+      {"coordinate_transformation_mode",
+       {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"}},
+  };
+  for (const Choice& choice : choices) {
+    const std::string& value = node.attributes.s(choice.attribute);
+    if (std::find(choice.values.begin(), choice.values.end(), value) != choice.values.end()) continue;
+    std::string list;
+    for (const auto allowed : choice.values) list += str_cat(list.empty() ? "" : ", ", allowed);
+    return invalid_model(str_cat(choice.attribute, " is '", value, "', expected one of: ", list));
+  }
+  return {};
+}
+
+}  // namespace
+
+OpDef resize_op() {
+  OpDef def;
+  def.name = "Resize";
+  def.inputs = {operand("X", kNumeric), optional_operand("roi", "f"), optional_operand("scales", "f"), optional_operand("sizes", kIndex)};
+  def.outputs = {operand("Y", kNumeric)};
+  def.attributes = {attr::s("coordinate_transformation_mode", "half_pixel"),
+                    attr::f("cubic_coeff_a", -0.75),
+                    attr::i("exclude_outside", 0),
+                    attr::f("extrapolation_value", 0.0),
+                    attr::s("mode", "nearest"),
+                    attr::s("nearest_mode", "round_prefer_floor"),
+                    attr::i("antialias", 0),
+                    attr::s("keep_aspect_ratio_policy", "stretch"),
+                    attr::optional("axes", AttributeKind::kInts),
+                    attr::optional("sizes", AttributeKind::kShape),
+                    attr::optional("scales", AttributeKind::kFloats),
+                    attr::optional("roi", AttributeKind::kFloats),
+                    attr::layout()};
+  def.traits = kSpatial;
+  def.infer = infer_resize;
+  def.verify = verify_resize;
+  def.resolve = resolve_with({kRoi, kScales, kSizes}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
+    AIPU_ASSIGN_OR_RETURN(ResizeGeometry g, resize_geometry(ctx));
+    attributes->set("sizes", std::move(g.extents));
+    if (!g.scales.empty()) attributes->set("scales", std::move(g.scales));
+    if (!g.roi.empty()) attributes->set("roi", std::move(g.roi));
+    attributes->erase("axes");
+    return true;
+  });
+  return def;
+}
+
+}  // namespace aipu::graph
