@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "kernels/axis_view.h"
+
 namespace aipu::kernels {
 namespace {
 
@@ -48,16 +50,6 @@ std::string_view inner_mode(const Dim& stride) {
   if (is_zero(stride)) return "broadcast";
   if (is_one(stride)) return "contiguous";
   return "strided";
-}
-
-// A copy moves bits: any type of the same size will do, and integers need no conversions.
-DType raw_dtype(DType dtype) {
-  switch (dtype_bytes(dtype)) {
-    case 1: return DType::kU8;
-    case 2: return DType::kU16;
-    case 4: return DType::kU32;
-    default: return DType::kU64;
-  }
 }
 
 std::string_view storage_name(DType dtype) { return dtype == DType::kBool ? "uint8" : dtype_name(dtype); }

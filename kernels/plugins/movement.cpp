@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/axis_view.h"
 #include "kernels/plugins/plugin_list.h"
 #include "kernels/strided_map.h"
 
@@ -289,9 +290,8 @@ class PadPlugin final : public SingleOpPlugin {
     const graph::TensorType& x = graph.type(node.inputs[0]);
     const graph::TensorType& y = graph.type(node.outputs[0]);
     const size_t rank = x.shape.size();
-    static constexpr DType kRaw[] = {DType::kU8, DType::kU16, DType::kVoid, DType::kU32, DType::kVoid, DType::kVoid, DType::kVoid, DType::kU64};
     dsl::TemplateParams params;
-    params.set("T", kRaw[dtype_bytes(x.dtype) - 1]).set("RANK", static_cast<int64_t>(rank)).set("MODE", node.attributes.s("mode"));
+    params.set("T", raw_dtype(x.dtype)).set("RANK", static_cast<int64_t>(rank)).set("MODE", node.attributes.s("mode"));
     params.set("dim_types", dsl::Captured{dsl::CapturedList(rank, {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})});
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("pad.py", "pad", params));
     std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])}};

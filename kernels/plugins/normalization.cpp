@@ -1,6 +1,7 @@
 // Softmax, LogSoftmax, LayerNormalization, RMSNormalization, InstanceNormalization, LRN.
 #include <fmt/format.h>
 
+#include "kernels/axis_view.h"
 #include "kernels/fusion.h"
 #include "kernels/plugins/plugin_list.h"
 
@@ -21,10 +22,6 @@ Dim product(const Shape& shape, size_t begin, size_t end) {
 size_t axis_of(const Node& node, size_t rank) {
   const int64_t axis = node.attributes.i_or("axis", -1);
   return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
-}
-
-dsl::Captured pointer_types(size_t count, DType element) {
-  return {dsl::CapturedList(count, {dsl::CapturedType{tir::Type::pointer_to(element, 1, tir::Scope::kGlobal)}})};
 }
 
 class SoftmaxPlugin final : public SingleOpPlugin {

@@ -27,5 +27,9 @@ std::unique_ptr<OpPlugin> make_reduce_plugin();
 std::unique_ptr<OpPlugin> make_softmax_plugin();
 std::unique_ptr<OpPlugin> make_normalization_plugin();
 std::unique_ptr<OpPlugin> make_lrn_plugin();
+// gather.cpp, select.cpp, generate.cpp
+std::unique_ptr<OpPlugin> make_gather_plugin();
+std::unique_ptr<OpPlugin> make_select_plugin();
+std::unique_ptr<OpPlugin> make_generate_plugin();
 
 }  // namespace aipu::kernels

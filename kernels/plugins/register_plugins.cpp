@@ -16,6 +16,9 @@ void register_builtin_plugins(PluginRegistry& registry) {
   registry.add(make_softmax_plugin());
   registry.add(make_normalization_plugin());
   registry.add(make_lrn_plugin());
+  registry.add(make_gather_plugin());
+  registry.add(make_select_plugin());
+  registry.add(make_generate_plugin());
 }
 
 }  // namespace aipu::kernels

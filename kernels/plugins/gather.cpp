@@ -1,0 +1,164 @@
+// Gather*, Scatter*, Compress.
+#include <fmt/format.h>
+
+#include "kernels/axis_view.h"
+#include "kernels/fusion.h"
+#include "kernels/plugins/plugin_list.h"
+#include "kernels/strided_map.h"
+
+namespace aipu::kernels {
+namespace {
+
+using graph::Dim;
+using graph::Graph;
+using graph::Node;
+using graph::Shape;
+
+dsl::TemplateParams gather_params(SetupContext& context, DType data, DType index, const std::string& reduction = "none") {
+  dsl::TemplateParams params;
+  const DType element = reduction == "none" ? raw_dtype(data) : storage_dtype(data);
+  params.set("T", element).set("INDEX", index).set("REDUCTION", reduction).set("VL", context.lanes(element));
+  params.set("RANK", 1).set("LENGTH", 1).set("dim_types", scalar_types(1)).set("tuple_types", scalar_types(1));
+  return params;
+}
+
+PointerArgument pointer(SetupContext& context, graph::ValueId id) { return {context.value(id)}; }
+
+Dim product(const Shape& shape, size_t begin, size_t end) {
+  Dim result = 1;
+  for (size_t i = begin; i < end; ++i) result *= shape[i];
+  return result;
+}
+
+class GatherPlugin final : public SingleOpPlugin {
+ public:
+  std::string_view name() const override { return "gather"; }
+  std::span<const std::string_view> ops() const override {
+    static constexpr std::string_view kOps[] = {"Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "Compress"};
+    return kOps;
+  }
+  std::string check(const Graph& graph, const Node& node) const override {
+    if (graph.type(node.inputs[0]).dtype == DType::kString) return "string tensors are not supported";
+    const std::string reduction = node.attributes.s_or("reduction", "none");
+    const DType dtype = graph.type(node.inputs[0]).dtype;
+    if (reduction != "none" && (dtype == DType::kF16 || dtype == DType::kBF16)) return fmt::format("reduction '{}' of {}", reduction, dtype_name(dtype));
+    return {};
+  }
+
+  Status setup(SetupContext& context) const override {
+    const Node& node = context.anchor();
+    if (node.op == "Gather") return gather(context);
+    if (node.op == "GatherElements" || node.op == "ScatterElements") return elements(context);
+    if (node.op == "Compress") return compress(context);
+    return tuples(context);
+  }
+
+ private:
+  static Status gather(SetupContext& context) {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    const graph::TensorType& data = graph.type(node.inputs[0]);
+    const graph::TensorType& indices = graph.type(node.inputs[1]);
+    const AxisView view = axis_view(data.shape, node.attributes.i("axis"));
+    // One constant index is a slice.
+    const graph::Constant* constant = graph.constant(node.inputs[1]);
+    if (constant != nullptr && constant->element_count() == 1 && view.outer == Dim(1)) {
+      const int64_t index = constant->to_int64s()[0];
+      const Dim position = index < 0 ? view.extent + Dim(index) : Dim(index);
+      context.view(node.outputs[0], node.inputs[0], position * view.inner * Dim(static_cast<int64_t>(dtype_bytes(data.dtype))));
+      return {};
+    }
+    const Dim count = graph::element_count(indices.shape);
+    const dsl::TemplateParams params = gather_params(context, data.dtype, indices.dtype);
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gather.py", "gather", params));
+    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[1]), pointer(context, node.outputs[0])};
+    append_scalars({view.outer, view.extent, view.inner, count}, &arguments);
+    context.launch(std::move(kernel), std::move(arguments), graph::max(graph::min(view.outer * count, graph::ceildiv(view.outer * count * view.inner, 4096)), 1));
+    return {};
+  }
+
+  static void copy_data(SetupContext& context) {
+    const Node& node = context.anchor();
+    const graph::TensorType& data = context.graph().type(node.inputs[0]);
+    CopyLaunch copy;
+    copy.destination = {context.value(node.outputs[0])};
+    copy.source = {context.value(node.inputs[0])};
+    copy.width_bytes = graph::element_count(data.shape) * Dim(static_cast<int64_t>(dtype_bytes(data.dtype)));
+    context.copy(std::move(copy));
+  }
+
+  static Status elements(SetupContext& context) {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    const bool scatter = node.op == "ScatterElements";
+    const graph::TensorType& data = graph.type(node.inputs[0]);
+    const graph::TensorType& indices = graph.type(node.inputs[1]);
+    const size_t rank = data.shape.size();
+    const int64_t attribute = node.attributes.i("axis");
+    const auto axis = static_cast<size_t>(attribute < 0 ? attribute + static_cast<int64_t>(rank) : attribute);
+    std::vector<Dim> strides = contiguous_strides(data.shape);
+    const Dim axis_stride = strides[axis];
+    strides[axis] = 0;
+    dsl::TemplateParams params = gather_params(context, data.dtype, indices.dtype, node.attributes.s_or("reduction", "none"));
+    params.set("RANK", static_cast<int64_t>(rank)).set("dim_types", scalar_types(rank));
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gather.py", scatter ? "scatter_elements" : "gather_elements", params));
+    if (scatter) copy_data(context);
+    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[scatter ? 1 : 0]), pointer(context, node.inputs[scatter ? 2 : 1]), pointer(context, node.outputs[0])};
+    append_scalars(indices.shape, &arguments);
+    append_scalars(strides, &arguments);
+    append_scalars({data.shape[axis], axis_stride}, &arguments);
+    context.launch(std::move(kernel), std::move(arguments), scatter ? Dim(1) : graph::max(graph::ceildiv(graph::element_count(indices.shape), 2048), 1));
+    return {};
+  }
+
+  static Status tuples(SetupContext& context) {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    const bool scatter = node.op == "ScatterND";
+    const graph::TensorType& data = graph.type(node.inputs[0]);
+    const graph::TensorType& indices = graph.type(node.inputs[1]);
+    const auto length = static_cast<size_t>(indices.shape.back().constant_or(0));
+    const auto batch = static_cast<size_t>(node.attributes.i_or("batch_dims", 0));
+    const std::vector<Dim> all_strides = contiguous_strides(data.shape);
+    const auto begin = static_cast<ptrdiff_t>(batch), end = static_cast<ptrdiff_t>(batch + length);
+    const Dim inner = product(data.shape, batch + length, data.shape.size());
+    const Dim batches = product(data.shape, 0, batch);
+    const Dim tuple_count = product(indices.shape, batch, indices.shape.size() - 1);
+    dsl::TemplateParams params = gather_params(context, data.dtype, indices.dtype, node.attributes.s_or("reduction", "none"));
+    params.set("LENGTH", static_cast<int64_t>(length)).set("tuple_types", scalar_types(length));
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gather.py", scatter ? "scatter_nd" : "gather_nd", params));
+    if (scatter) copy_data(context);
+    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[scatter ? 1 : 0]), pointer(context, node.inputs[scatter ? 2 : 1]), pointer(context, node.outputs[0])};
+    if (scatter) {
+      append_scalars({tuple_count, inner}, &arguments);
+    } else {
+      append_scalars({batches, tuple_count, product(data.shape, batch, data.shape.size()), inner}, &arguments);
+    }
+    append_scalars({data.shape.begin() + begin, data.shape.begin() + end}, &arguments);
+    append_scalars({all_strides.begin() + begin, all_strides.begin() + end}, &arguments);
+    context.launch(std::move(kernel), std::move(arguments), scatter ? Dim(1) : graph::max(batches * tuple_count, 1));
+    return {};
+  }
+
+  static Status compress(SetupContext& context) {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    const graph::TensorType& data = graph.type(node.inputs[0]);
+    const graph::TensorType& out = graph.type(node.outputs[0]);
+    const bool flat = !node.attributes.has("axis");
+    const int64_t axis = node.attributes.i_or("axis", 0);
+    AxisView view = flat ? AxisView{1, graph::element_count(data.shape), 1} : axis_view(data.shape, axis);
+    const Dim taken = flat ? out.shape[0] : axis_view(out.shape, axis).extent;
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gather.py", "compress", gather_params(context, data.dtype, DType::kI64)));
+    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[1]), pointer(context, node.outputs[0])};
+    append_scalars({view.outer, view.extent, view.inner, graph::element_count(graph.type(node.inputs[1]).shape), taken}, &arguments);
+    context.launch(std::move(kernel), std::move(arguments), 1);
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpPlugin> make_gather_plugin() { return std::make_unique<GatherPlugin>(); }
+
+}  // namespace aipu::kernels

@@ -1,0 +1,161 @@
+// Tensors made from scalars and positions: Shape, Size, Range, ConstantOfShape, EyeLike, Trilu, CumSum, ReverseSequence.
+#include <fmt/format.h>
+
+#include "kernels/axis_view.h"
+#include "kernels/fusion.h"
+#include "kernels/plugins/plugin_list.h"
+#include "kernels/strided_map.h"
+
+namespace aipu::kernels {
+namespace {
+
+using graph::Dim;
+using graph::Graph;
+using graph::Node;
+using graph::Shape;
+
+class GeneratePlugin final : public SingleOpPlugin {
+ public:
+  std::string_view name() const override { return "generate"; }
+  std::span<const std::string_view> ops() const override {
+    static constexpr std::string_view kOps[] = {"Shape", "Size", "Range", "ConstantOfShape", "EyeLike", "Trilu", "CumSum", "ReverseSequence"};
+    return kOps;
+  }
+  std::string check(const Graph& graph, const Node& node) const override {
+    if (graph.type(node.outputs[0]).dtype == DType::kString) return "string tensors are not supported";
+    return {};
+  }
+
+  Status setup(SetupContext& context) const override {
+    const Node& node = context.anchor();
+    if (node.op == "Shape" || node.op == "Size") return scalars(context);
+    if (node.op == "Range") return range(context);
+    if (node.op == "ConstantOfShape") return fill(context);
+    if (node.op == "EyeLike") return eye(context);
+    if (node.op == "Trilu") return triangle(context);
+    if (node.op == "CumSum") return running_sum(context);
+    return reverse(context);
+  }
+
+ private:
+  static PointerArgument pointer(SetupContext& context, graph::ValueId id) { return {context.value(id)}; }
+
+  static Status scalars(SetupContext& context) {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    Shape values;
+    const Shape& x = graph.type(node.inputs[0]).shape;
+    if (node.op == "Size") {
+      values.push_back(graph::element_count(x));
+    } else {
+      for (int64_t i = node.attributes.i_or("start", 0); i < node.attributes.i_or("end", static_cast<int64_t>(x.size())); ++i) values.push_back(x[static_cast<size_t>(i)]);
+    }
+    if (values.empty()) return {};
+    dsl::TemplateParams params;
+    params.set("OUT", graph.type(node.outputs[0]).dtype).set("COUNT", static_cast<int64_t>(values.size())).set("value_types", scalar_types(values.size(), DType::kI64));
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", "store_scalars", params));
+    std::vector<KernelArgument> arguments = {pointer(context, node.outputs[0])};
+    append_scalars(values, &arguments, DType::kI64);
+    context.launch(std::move(kernel), std::move(arguments), 1);
+    return {};
+  }
+
+  static Status range(SetupContext& context) {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    const graph::TensorType& out = graph.type(node.outputs[0]);
+    dsl::TemplateParams params;
+    params.set("OUT", out.dtype).set("ACC", accumulator_dtype(out.dtype));
+    std::vector<KernelArgument> arguments;
+    std::string entry = "float_range";
+    if (node.attributes.has("start")) {
+      entry = "integer_range";
+      arguments = {pointer(context, node.outputs[0]), ScalarArgument{out.shape[0]}, ScalarArgument{node.attributes.shape("start")[0], DType::kI64},
+                   ScalarArgument{node.attributes.shape("delta")[0], DType::kI64}};
+    } else {
+      arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[2]), pointer(context, node.outputs[0]), ScalarArgument{out.shape[0]}};
+    }
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", entry, params));
+    context.launch(std::move(kernel), std::move(arguments), graph::max(graph::ceildiv(out.shape[0], 8192), 1));
+    return {};
+  }
+
+  static Status fill(SetupContext& context) {
+    const Node& node = context.anchor();
+    const graph::TensorType& out = context.graph().type(node.outputs[0]);
+    graph::ConstantPtr value = node.attributes.has("value") ? node.attributes.constant("value") : nullptr;
+    if (value == nullptr) value = graph::Constant::create(out.dtype, {}, std::vector<std::byte>(dtype_bytes(out.dtype)));
+    StridedMap map;
+    map.dims = {graph::element_count(out.shape)};
+    map.inputs = {{context.add_constant(std::move(value)), out.dtype, 0, {0}}};
+    map.output = {context.value(node.outputs[0]), out.dtype, 0, {1}};
+    return launch_strided_map(context, std::move(map));
+  }
+
+  static Status eye(SetupContext& context) {
+    const Node& node = context.anchor();
+    const graph::TensorType& out = context.graph().type(node.outputs[0]);
+    dsl::TemplateParams params;
+    params.set("OUT", storage_dtype(out.dtype));
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", "identity_matrix", params));
+    std::vector<KernelArgument> arguments = {pointer(context, node.outputs[0])};
+    append_scalars({out.shape[0], out.shape[1], Dim(node.attributes.i("k"))}, &arguments);
+    context.launch(std::move(kernel), std::move(arguments), 1);
+    return {};
+  }
+
+  static Status triangle(SetupContext& context) {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    const graph::TensorType& x = graph.type(node.inputs[0]);
+    const size_t rank = x.shape.size();
+    const bool has_k = node.inputs.size() > 1 && node.inputs[1].valid();
+    dsl::TemplateParams params;
+    params.set("T", raw_dtype(x.dtype)).set("HAS_K", has_k).set("UPPER", node.attributes.i("upper") != 0);
+    params.set("diagonal_types", pointer_types(has_k ? 1 : 0, has_k ? graph.type(node.inputs[1]).dtype : DType::kI64));
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", "triangle", params));
+    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0])};
+    if (has_k) arguments.emplace_back(pointer(context, node.inputs[1]));
+    arguments.emplace_back(pointer(context, node.outputs[0]));
+    Dim matrices = 1;
+    for (size_t i = 0; i + 2 < rank; ++i) matrices *= x.shape[i];
+    append_scalars({matrices, x.shape[rank - 2], x.shape[rank - 1]}, &arguments);
+    context.launch(std::move(kernel), std::move(arguments), graph::max(graph::ceildiv(graph::element_count(x.shape), 8192), 1));
+    return {};
+  }
+
+  static Status running_sum(SetupContext& context) {
+    const Node& node = context.anchor();
+    const graph::TensorType& x = context.graph().type(node.inputs[0]);
+    if (!node.attributes.has("axis")) return unsupported("CumSum with an axis known only at run time");
+    const AxisView view = axis_view(x.shape, node.attributes.i("axis"));
+    dsl::TemplateParams params;
+    params.set("X", x.dtype).set("ACC", accumulator_dtype(x.dtype)).set("REVERSE", node.attributes.i("reverse") != 0).set("EXCLUSIVE", node.attributes.i("exclusive") != 0);
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", "running_sum", params));
+    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.outputs[0])};
+    append_scalars({view.outer, view.extent, view.inner}, &arguments);
+    context.launch(std::move(kernel), std::move(arguments), graph::max(view.outer * view.inner, 1));
+    return {};
+  }
+
+  static Status reverse(SetupContext& context) {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    const graph::TensorType& x = graph.type(node.inputs[0]);
+    const auto batch_axis = static_cast<size_t>(node.attributes.i("batch_axis")), time_axis = static_cast<size_t>(node.attributes.i("time_axis"));
+    const std::vector<Dim> strides = contiguous_strides(x.shape);
+    dsl::TemplateParams params;
+    params.set("T", raw_dtype(x.dtype)).set("INDEX", graph.type(node.inputs[1]).dtype);
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", "reverse_sequence", params));
+    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[1]), pointer(context, node.outputs[0])};
+    append_scalars({x.shape[time_axis], x.shape[batch_axis], strides[1], strides[time_axis], strides[batch_axis]}, &arguments);
+    context.launch(std::move(kernel), std::move(arguments), graph::max(graph::ceildiv(graph::element_count(x.shape), 8192), 1));
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpPlugin> make_generate_plugin() { return std::make_unique<GeneratePlugin>(); }
+
+}  // namespace aipu::kernels

@@ -1,0 +1,90 @@
+// ArgMax, ArgMin, TopK, OneHot, and the counting halves of NonZero.
+#include <fmt/format.h>
+
+#include "kernels/axis_view.h"
+#include "kernels/fusion.h"
+#include "kernels/plugins/plugin_list.h"
+
+namespace aipu::kernels {
+namespace {
+
+using graph::Dim;
+using graph::Graph;
+using graph::Node;
+
+class SelectPlugin final : public SingleOpPlugin {
+ public:
+  std::string_view name() const override { return "select"; }
+  std::span<const std::string_view> ops() const override {
+    static constexpr std::string_view kOps[] = {"ArgMax", "ArgMin", "TopK", "OneHot", "aipu::CountNonZero", "aipu::NonZero"};
+    return kOps;
+  }
+  std::string check(const Graph& graph, const Node& node) const override {
+    if (node.op == "OneHot" && graph.type(node.inputs[2]).dtype == DType::kString) return "string tensors are not supported";
+    return {};
+  }
+
+  Status setup(SetupContext& context) const override {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    const graph::TensorType& x = graph.type(node.inputs[0]);
+    const auto pointer = [&](graph::ValueId id) { return PointerArgument{context.value(id)}; };
+    dsl::TemplateParams params;
+    params.set("X", storage_dtype(x.dtype)).set("ACC", accumulator_dtype(storage_dtype(x.dtype))).set("LARGEST", true).set("LAST", false);
+    params.set("INDEX", x.dtype).set("T", DType::kU8).set("RANK", 1).set("dim_types", scalar_types(1));
+    if (node.op == "ArgMax" || node.op == "ArgMin") {
+      params.set("LARGEST", node.op == "ArgMax").set("LAST", node.attributes.i("select_last_index") != 0);
+      const AxisView view = axis_view(x.shape, node.attributes.i("axis"));
+      AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "arg_extremum", params));
+      std::vector<KernelArgument> arguments = {pointer(node.inputs[0]), pointer(node.outputs[0])};
+      append_scalars({view.outer, view.extent, view.inner}, &arguments);
+      context.launch(std::move(kernel), std::move(arguments), graph::max(view.outer * view.inner, 1));
+      return {};
+    }
+    if (node.op == "TopK") {
+      params.set("LARGEST", node.attributes.i("largest") != 0);
+      const AxisView view = axis_view(x.shape, node.attributes.i("axis"));
+      // Both outputs are always written; one that nobody asked for goes to workspace.
+      std::array<PointerArgument, 2> results;
+      const Dim k = node.attributes.has("k") ? node.attributes.shape("k")[0] : axis_view(graph.type(node.outputs[0]).shape, node.attributes.i("axis")).extent;
+      for (size_t i = 0; i < 2; ++i) {
+        const bool wanted = i < node.outputs.size() && node.outputs[i].valid();
+        results[i] = wanted ? pointer(node.outputs[i]) : PointerArgument{context.add_workspace(view.outer * k * view.inner * Dim(8))};
+      }
+      AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "top_k", params));
+      std::vector<KernelArgument> arguments = {pointer(node.inputs[0]), results[0], results[1]};
+      append_scalars({view.outer, view.extent, view.inner, k}, &arguments);
+      context.launch(std::move(kernel), std::move(arguments), graph::max(view.outer * view.inner, 1));
+      return {};
+    }
+    if (node.op == "OneHot") {
+      const graph::TensorType& values = graph.type(node.inputs[2]);
+      const graph::TensorType& out = graph.type(node.outputs[0]);
+      params.set("T", raw_dtype(values.dtype));
+      const AxisView view = axis_view(out.shape, node.attributes.i("axis"));
+      AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "one_hot", params));
+      std::vector<KernelArgument> arguments = {pointer(node.inputs[0]), pointer(node.inputs[2]), pointer(node.outputs[0])};
+      append_scalars({view.outer, view.extent, view.inner}, &arguments);
+      context.launch(std::move(kernel), std::move(arguments), graph::max(graph::ceildiv(graph::element_count(out.shape), 4096), 1));
+      return {};
+    }
+    const Dim total = graph::element_count(x.shape);
+    if (node.op == "aipu::CountNonZero") {
+      AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "count_non_zero", params));
+      context.launch(std::move(kernel), {pointer(node.inputs[0]), pointer(node.outputs[0]), ScalarArgument{total}}, 1);
+      return {};
+    }
+    params.set("RANK", static_cast<int64_t>(x.shape.size())).set("dim_types", scalar_types(x.shape.size()));
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "non_zero", params));
+    std::vector<KernelArgument> arguments = {pointer(node.inputs[0]), pointer(node.outputs[0]), ScalarArgument{total}, ScalarArgument{graph.type(node.outputs[0]).shape[1]}};
+    append_scalars(x.shape, &arguments);
+    context.launch(std::move(kernel), std::move(arguments), 1);
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpPlugin> make_select_plugin() { return std::make_unique<SelectPlugin>(); }
+
+}  // namespace aipu::kernels

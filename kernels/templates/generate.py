@@ -1,0 +1,89 @@
+"""Tensors made from scalars and positions: ranges, shapes as data, triangular parts, identity matrices, running sums, reversed sequences."""
+from aipu import script as S
+
+
+@S.prim_func
+def store_scalars(out: S.ptr(OUT, "global"), values: value_types):
+    if S.get_local_id() == 0:
+        for k in S.unroll(COUNT):
+            out[k] = S.cast(values[k], OUT)
+
+
+@S.prim_func
+def integer_range(out: S.ptr(OUT, "global"), count: S.i32, start: S.i64, delta: S.i64):
+    share = S.ceildiv(count, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, count)
+    for i in range(first, last):
+        out[i] = S.cast(start + S.i64(i) * delta, OUT)
+
+
+@S.prim_func
+def float_range(start: S.ptr(OUT, "global"), delta: S.ptr(OUT, "global"), out: S.ptr(OUT, "global"), count: S.i32):
+    share = S.ceildiv(count, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, count)
+    for i in range(first, last):
+        out[i] = S.cast(S.cast(start[0], ACC) + S.cast(i, ACC) * S.cast(delta[0], ACC), OUT)
+
+
+@S.prim_func
+def triangle(x: S.ptr(T, "global"), k: diagonal_types, out: S.ptr(T, "global"), matrices: S.i32, rows: S.i32, columns: S.i32):
+    """Trilu: keeps column - row >= k (UPPER) or <= k (lower), zero elsewhere."""
+    units = matrices * rows
+    share = S.ceildiv(units, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, units)
+    diagonal = S.i64(0)
+    if HAS_K:
+        diagonal = S.i64(k[0][0])
+    for unit in range(first, last):
+        for c in range(columns):
+            keep = S.i64(c - unit % rows) >= diagonal if UPPER else S.i64(c - unit % rows) <= diagonal
+            out[unit * columns + c] = x[unit * columns + c] if keep else S.cast(0, T)
+
+
+@S.prim_func
+def identity_matrix(out: S.ptr(OUT, "global"), rows: S.i32, columns: S.i32, k: S.i32):
+    if S.get_local_id() == 0:
+        for r in range(rows):
+            for c in range(columns):
+                out[r * columns + c] = S.cast(1, OUT) if c - r == k else S.cast(0, OUT)
+
+
+@S.prim_func
+def running_sum(x: S.ptr(X, "global"), out: S.ptr(X, "global"), outer: S.i32, extent: S.i32, inner: S.i32):
+    units = outer * inner
+    share = S.ceildiv(units, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, units)
+    for unit in range(first, last):
+        base = (unit // inner) * extent * inner + unit % inner
+        total = S.cast(0, ACC)
+        for e in range(extent):
+            at = base + (extent - 1 - e if REVERSE else e) * inner
+            if EXCLUSIVE:
+                value = S.cast(x[at], ACC)
+                out[at] = S.cast(total, X)
+                total = total + value
+            else:
+                total = total + S.cast(x[at], ACC)
+                out[at] = S.cast(total, X)
+
+
+@S.prim_func
+def reverse_sequence(x: S.ptr(T, "global"), lengths: S.ptr(INDEX, "global"), out: S.ptr(T, "global"), times: S.i32, batches: S.i32, inner: S.i32, time_stride: S.i32, batch_stride: S.i32):
+    """Reverses the first lengths[b] time steps of batch b."""
+    units = times * batches
+    share = S.ceildiv(units, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, units)
+    for unit in range(first, last):
+        b = unit % batches
+        t = unit // batches
+        length = S.i32(lengths[b])
+        source = t
+        if t < length and length <= times:
+            source = length - 1 - t
+        for i in range(inner):
+            out[t * time_stride + b * batch_stride + i] = x[source * time_stride + b * batch_stride + i]

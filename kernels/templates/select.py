@@ -1,0 +1,102 @@
+"""Searching along an axis: arg-extremum, top-k, one-hot; and counting ops whose result decides a shape. Tensors are seen as [outer, extent, inner] around the axis."""
+from aipu import script as S
+
+
+def better(candidate, best):
+    if LARGEST:
+        return candidate > best
+    return candidate < best
+
+
+@S.prim_func
+def arg_extremum(x: S.ptr(X, "global"), out: S.ptr("i64", "global"), outer: S.i32, extent: S.i32, inner: S.i32):
+    """The index of the largest (smallest) element; the first of equals, or the last with LAST."""
+    units = outer * inner
+    share = S.ceildiv(units, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, units)
+    for unit in range(first, last):
+        p = x + ((unit // inner) * extent * inner + unit % inner)
+        best = S.cast(p[0], ACC)
+        at = 0
+        for k in range(1, extent):
+            candidate = S.cast(p[k * inner], ACC)
+            take = better(candidate, best)
+            if LAST:
+                take = take or candidate == best
+            if take:
+                best = candidate
+                at = k
+        out[unit] = S.i64(at)
+
+
+@S.prim_func
+def top_k(x: S.ptr(X, "global"), values: S.ptr(X, "global"), indices: S.ptr("i64", "global"), outer: S.i32, extent: S.i32, inner: S.i32, k: S.i32):
+    """The k best elements in order, equal ones by index: insertion into a sorted list kept in the outputs."""
+    units = outer * inner
+    share = S.ceildiv(units, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, units)
+    for unit in range(first, last):
+        p = x + ((unit // inner) * extent * inner + unit % inner)
+        v = values + ((unit // inner) * k * inner + unit % inner)
+        n = indices + ((unit // inner) * k * inner + unit % inner)
+        filled = 0
+        for e in range(extent):
+            candidate = S.cast(p[e * inner], ACC)
+            at = filled
+            if filled == k:
+                at = k - 1
+            if filled < k or (k > 0 and better(candidate, S.cast(v[at * inner], ACC))):
+                moving = at > 0
+                while moving:
+                    moving = better(candidate, S.cast(v[(at - 1) * inner], ACC))
+                    if moving:
+                        v[at * inner] = v[(at - 1) * inner]
+                        n[at * inner] = n[(at - 1) * inner]
+                        at = at - 1
+                        moving = at > 0
+                v[at * inner] = p[e * inner]
+                n[at * inner] = S.i64(e)
+                if filled < k:
+                    filled = filled + 1
+
+
+@S.prim_func
+def one_hot(indices: S.ptr(INDEX, "global"), values: S.ptr(T, "global"), out: S.ptr(T, "global"), outer: S.i32, depth: S.i32, inner: S.i32):
+    """out[o, d, i] = values[indices[o, i] == d]; an index outside [-depth, depth) selects nothing."""
+    units = outer * depth
+    share = S.ceildiv(units, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, units)
+    for unit in range(first, last):
+        d = S.i64(unit % depth)
+        for i in range(inner):
+            index = S.i64(indices[(unit // depth) * inner + i])
+            if index < S.i64(0):
+                index = index + S.i64(depth)
+            out[unit * inner + i] = values[1] if index == d else values[0]
+
+
+@S.prim_func
+def count_non_zero(x: S.ptr(X, "global"), out: S.ptr("i64", "global"), total: S.i32):
+    if S.get_local_id() == 0:
+        count = S.i64(0)
+        for i in range(total):
+            if S.cast(x[i], ACC) != S.cast(0, ACC):
+                count = count + S.i64(1)
+        out[0] = count
+
+
+@S.prim_func
+def non_zero(x: S.ptr(X, "global"), out: S.ptr("i64", "global"), total: S.i32, count: S.i32, dims: dim_types):
+    """out[d, n] = coordinate d of the n-th nonzero element in C order."""
+    if S.get_local_id() == 0:
+        n = 0
+        for i in range(total):
+            if S.cast(x[i], ACC) != S.cast(0, ACC) and n < count:
+                rest = i
+                for e in S.unroll(RANK):
+                    out[(RANK - 1 - e) * count + n] = S.i64(rest % dims[RANK - 1 - e])
+                    rest = rest // dims[RANK - 1 - e]
+                n = n + 1
