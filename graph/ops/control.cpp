@@ -1,4 +1,5 @@
-// If, Loop, Scan. Operands of the node: the op's own, then the values captured by the first sub-graph, then those captured by the second.
+// If, Loop, Scan. Operands of the node: the op's own, then the values captured by the first sub-graph, then those captured by the second
+// (the records list the op's own only).
 #include <algorithm>
 
 #include "graph/ops/op_list.h"
@@ -19,7 +20,8 @@ bool visible_outside(const Graph& body, const Dim& d) {
 Status expect_visible(const Graph& body, const TensorType& type, size_t output) {
   for (const Dim& extent : type.shape) {
     if (!visible_outside(body, extent)) {
-      return unsupported(str_cat("output ", output, " of the sub-graph has the extent ", extent.text(), ", which only data inside the sub-graph decides"));
+      return unsupported(
+          str_cat("output ", output, " of the sub-graph has the extent ", extent.text(), ", which only data inside the sub-graph decides"));
     }
   }
   return {};
@@ -32,7 +34,8 @@ Status check_captures(const Node& node, size_t own_operands) {
   size_t captured = 0;
   for (const auto& body : node.subgraphs) captured += static_cast<size_t>(body->captured_count);
   if (node.inputs.size() == own_operands + captured) return {};
-  return internal_error(str_cat("the node has ", node.inputs.size(), " operands, expected ", own_operands, " and ", captured, " captured values"));
+  return internal_error(
+      str_cat("the node has ", node.inputs.size(), " operands, expected ", own_operands, " and ", captured, " captured values"));
 }
 
 std::optional<Data> visible_data(const Graph& body, ValueId value) {
@@ -57,15 +60,17 @@ Status infer_if(InferContext& ctx) {
   const Node& node = ctx.node();
   if (node.subgraphs.size() != 2) return invalid_model(str_cat("expected a then and an else branch, found ", node.subgraphs.size()));
   AIPU_RETURN_IF_ERROR(check_captures(node, 1));
-  if (element_count(ctx.input(0).shape).constant_or(1) != 1) return invalid_model(str_cat("the condition must have one element, found ", ctx.input(0).text()));
+  if (element_count(ctx.input(0).shape).constant_or(1) != 1)
+    return invalid_model(str_cat("the condition must have one element, found ", ctx.input(0).text()));
   const Graph& then_branch = *node.subgraphs[0];
   const Graph& else_branch = *node.subgraphs[1];
   if (then_branch.outputs().size() != else_branch.outputs().size() || then_branch.outputs().size() < node.outputs.size()) {
-    return invalid_model(str_cat("the branches have ", then_branch.outputs().size(), " and ", else_branch.outputs().size(), " outputs, the node ",
-                                 node.outputs.size()));
+    return invalid_model(str_cat("the branches have ", then_branch.outputs().size(), " and ", else_branch.outputs().size(),
+                                 " outputs, the node ", node.outputs.size()));
   }
   const auto condition = data_of(ctx, 0);
-  if (condition && condition->front().is_constant()) return infer_if_branch(ctx, condition->front().constant() != 0 ? then_branch : else_branch);
+  if (condition && condition->front().is_constant())
+    return infer_if_branch(ctx, condition->front().constant() != 0 ? then_branch : else_branch);
 
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const ValueId a_value = then_branch.outputs()[i].value;
@@ -74,7 +79,8 @@ Status infer_if(InferContext& ctx) {
     const TensorType& b = else_branch.type(b_value);
     if (a.dtype != b.dtype) return invalid_model(str_cat("output ", i, " is ", a.text(), " in one branch and ", b.text(), " in the other"));
     if (a.rank() != b.rank()) {
-      return unsupported(str_cat("output ", i, " is ", a.text(), " in one branch and ", b.text(), " in the other; the rank must not depend on data"));
+      return unsupported(
+          str_cat("output ", i, " is ", a.text(), " in one branch and ", b.text(), " in the other; the rank must not depend on data"));
     }
     AIPU_RETURN_IF_ERROR(expect_visible(then_branch, a, i));
     AIPU_RETURN_IF_ERROR(expect_visible(else_branch, b, i));
@@ -105,7 +111,8 @@ Status infer_if(InferContext& ctx) {
 
 Status expect_state_type(const Graph& body, size_t state, const TensorType& initial, const TensorType& inside, const TensorType& result) {
   if (initial.dtype != inside.dtype || inside.dtype != result.dtype) {
-    return invalid_model(str_cat("state ", state, " is ", initial.text(), " initially, ", inside.text(), " in the body, and becomes ", result.text()));
+    return invalid_model(
+        str_cat("state ", state, " is ", initial.text(), " initially, ", inside.text(), " in the body, and becomes ", result.text()));
   }
   if (inside.shape != result.shape || inside.rank() != initial.rank()) {
     return unsupported(str_cat("state ", state, " changes its shape from ", inside.text(), " to ", result.text(), " while looping"));
@@ -156,7 +163,8 @@ Status complete_scan(const Graph& graph, Node* node) {
   const Graph& body = *node->subgraphs[0];
   const int64_t sequences = node->attributes.i("num_scan_inputs");
   const auto formal = static_cast<int64_t>(formal_count(body));
-  if (sequences < 1 || sequences > formal) return invalid_model(str_cat("num_scan_inputs is ", sequences, ", the body has ", formal, " inputs"));
+  if (sequences < 1 || sequences > formal)
+    return invalid_model(str_cat("num_scan_inputs is ", sequences, ", the body has ", formal, " inputs"));
   const int64_t states = formal - sequences;
   const int64_t stacked = static_cast<int64_t>(body.outputs().size()) - states;
   if (stacked < 0) return invalid_model("the body has fewer outputs than states");
@@ -202,7 +210,8 @@ Status infer_scan(InferContext& ctx) {
     if (element.dtype != ctx.input(states + k).dtype || element.rank() != static_cast<int>(shape.size())) {
       return invalid_model(str_cat("the body takes ", element.text(), " from sequence ", k, ", ", ctx.input(states + k).text()));
     }
-    for (size_t d = 0; d < shape.size(); ++d) AIPU_RETURN_IF_ERROR(expect_equal(shape[d], element.shape[d], str_cat("extent ", d, " of an element of sequence ", k)));
+    for (size_t d = 0; d < shape.size(); ++d)
+      AIPU_RETURN_IF_ERROR(expect_equal(shape[d], element.shape[d], str_cat("extent ", d, " of an element of sequence ", k)));
   }
   if (body.outputs().size() < node.outputs.size()) return invalid_model("the node has more outputs than its body gives");
   for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -225,7 +234,7 @@ Status infer_scan(InferContext& ctx) {
 OpDef if_op() {
   OpDef def;
   def.name = "If";
-  def.inputs = {operand("cond", "b"), variadic_operand("captured", "*")};
+  def.inputs = {operand("cond", "b")};
   def.outputs = {variadic_operand("outputs", "*")};
   def.infer = infer_if;
   return def;
@@ -234,7 +243,8 @@ OpDef if_op() {
 OpDef loop_op() {
   OpDef def;
   def.name = "Loop";
-  def.inputs = {optional_operand("M", kIndex), optional_operand("cond", "b"), variadic_operand("states_and_captured", "*")};
+  def.inputs = {optional_operand("M", kIndex), optional_operand("cond", "b"), variadic_operand("states", "*")};
+  def.inputs.back().optional = true;
   def.outputs = {variadic_operand("outputs", "*")};
   def.infer = infer_loop;
   return def;
@@ -243,7 +253,7 @@ OpDef loop_op() {
 OpDef scan_op() {
   OpDef def;
   def.name = "Scan";
-  def.inputs = {variadic_operand("states_sequences_and_captured", "*")};
+  def.inputs = {variadic_operand("states_and_sequences", "*")};
   def.outputs = {variadic_operand("outputs", "*")};
   def.attributes = {attr::required("num_scan_inputs", AttributeKind::kInt), attr::optional("scan_input_axes", AttributeKind::kInts),
                     attr::optional("scan_input_directions", AttributeKind::kInts), attr::optional("scan_output_axes", AttributeKind::kInts),

@@ -25,7 +25,8 @@ std::function<Status(const Graph&, Node*)> complete_conv(size_t weight) {
 Status check_channels(InferContext& ctx, size_t weight_index, size_t bias_index) {
   const TensorType& input = ctx.input(0);
   const TensorType& weight = ctx.input(weight_index);
-  if (weight.rank() != input.rank()) return invalid_model(str_cat("the weight ", weight.text(), " must have the input's rank, ", input.rank()));
+  if (weight.rank() != input.rank())
+    return invalid_model(str_cat("the weight ", weight.text(), " must have the input's rank, ", input.rank()));
   const int64_t group = ctx.attributes().i("group");
   if (group < 1) return invalid_model(str_cat("group is ", group));
   const SpatialLayout layout(ctx.attributes(), input.rank());
@@ -52,7 +53,8 @@ Status infer_conv_transpose(InferContext& ctx) {
   const TensorType& input = ctx.input(0);
   const TensorType& weight = ctx.input(1);
   const SpatialLayout layout(ctx.attributes(), input.rank());
-  if (weight.rank() != input.rank()) return invalid_model(str_cat("the weight ", weight.text(), " must have the input's rank, ", input.rank()));
+  if (weight.rank() != input.rank())
+    return invalid_model(str_cat("the weight ", weight.text(), " must have the input's rank, ", input.rank()));
   AIPU_RETURN_IF_ERROR(expect_equal(layout.channels(input.shape), weight.shape[0], "the input's channel count"));
   const int64_t group = ctx.attributes().i("group");
   if (group < 1 || weight.shape[0].constant_or(0) % group != 0) {
@@ -75,7 +77,8 @@ Status infer_conv_transpose(InferContext& ctx) {
     } else if (same) {
       spatial[k] = spatial[k] * stride;
     } else {
-      spatial[k] = stride * (spatial[k] - 1) + Dim(a.ints("output_padding")[k]) + window.reach(k) - window.pads_begin[k] - window.pads_end[k];
+      spatial[k] =
+          stride * (spatial[k] - 1) + Dim(a.ints("output_padding")[k]) + window.reach(k) - window.pads_begin[k] - window.pads_end[k];
       if (spatial[k].constant_or(1) < 0) return invalid_model(str_cat("pads cut more than the output has on spatial axis ", k));
     }
   }

@@ -1,4 +1,5 @@
-// Einsum: the equation is normalised when completed (explicit output, letters only, spaces and "..." expanded), so readers parse "ij,jk->ik" and nothing else.
+// Einsum: the equation is normalised when completed (explicit output, letters only, spaces and "..." expanded), so readers parse
+// "ij,jk->ik" and nothing else.
 #include <algorithm>
 #include <array>
 
@@ -82,8 +83,10 @@ Status complete_einsum(const Graph& graph, Node* node) {
     AIPU_ASSIGN_OR_RETURN(const Term output, parse_term(std::string_view(equation).substr(arrow + 2)));
     const std::string named = output.before + output.after;
     for (size_t k = 0; k < named.size(); ++k) {
-      if (uses[static_cast<size_t>(named[k])] == 0) return invalid_model(str_cat("output axis '", named[k], "' is in no input of '", equation, "'"));
-      if (named.find(named[k], k + 1) != std::string::npos) return invalid_model(str_cat("output axis '", named[k], "' is listed twice in '", equation, "'"));
+      if (uses[static_cast<size_t>(named[k])] == 0)
+        return invalid_model(str_cat("output axis '", named[k], "' is in no input of '", equation, "'"));
+      if (named.find(named[k], k + 1) != std::string::npos)
+        return invalid_model(str_cat("output axis '", named[k], "' is listed twice in '", equation, "'"));
     }
     result += output.before + (output.ellipsis ? hidden : "") + output.after;
   } else {

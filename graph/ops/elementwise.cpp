@@ -86,7 +86,8 @@ Status infer_variadic(InferContext& ctx) {
   for (size_t i = 0; i < ctx.node().inputs.size(); ++i) {
     if (!ctx.has_input(i)) return invalid_model("variadic operands may not be absent");
     if (ctx.input(i).dtype != dtype) {
-      return invalid_model(str_cat("operands must have one element type, found ", dtype_name(dtype), " and ", dtype_name(ctx.input(i).dtype)));
+      return invalid_model(
+          str_cat("operands must have one element type, found ", dtype_name(dtype), " and ", dtype_name(ctx.input(i).dtype)));
     }
     shapes.push_back(ctx.input(i).shape);
   }
@@ -157,7 +158,8 @@ Status infer_clip(InferContext& ctx) {
 Status infer_cast(InferContext& ctx, DType to) {
   const TensorType& from = ctx.input(0);
   if (to == DType::kVoid || to == DType::kString || from.dtype == DType::kString) {
-    return unsupported(str_cat("casting ", dtype_name(from.dtype), " to ", dtype_name(to), " is not supported; strings are not tensors here"));
+    return unsupported(
+        str_cat("casting ", dtype_name(from.dtype), " to ", dtype_name(to), " is not supported; strings are not tensors here"));
   }
   set_output(ctx, 0, to, from.shape);
   auto data = data_of(ctx, 0);
@@ -212,9 +214,7 @@ Status verify_choice(const Node& node, std::string_view attribute, std::initiali
 
 }  // namespace
 
-OpDef unary_op(std::string name, std::string types) {
-  return elementwise(std::move(name), {operand("X", types)}, types, infer_unary);
-}
+OpDef unary_op(std::string name, std::string types) { return elementwise(std::move(name), {operand("X", types)}, types, infer_unary); }
 
 OpDef predicate_op(std::string name, std::vector<AttributeDef> attributes) {
   OpDef def = elementwise(std::move(name), {operand("X", "f")}, "b", infer_predicate);
@@ -239,13 +239,15 @@ OpDef identity_op() {
 }
 
 OpDef binary_op(std::string name, std::string types, uint32_t traits) {
-  return elementwise(std::move(name), {operand("A", types), operand("B", types)}, types,
-                     [](InferContext& ctx) { return infer_binary(ctx, DType::kVoid); }, traits);
+  return elementwise(
+      std::move(name), {operand("A", types), operand("B", types)}, types, [](InferContext& ctx) { return infer_binary(ctx, DType::kVoid); },
+      traits);
 }
 
 OpDef comparison_op(std::string name, std::string types, uint32_t traits) {
-  return elementwise(std::move(name), {operand("A", types), operand("B", types)}, "b",
-                     [](InferContext& ctx) { return infer_binary(ctx, DType::kBool); }, traits);
+  return elementwise(
+      std::move(name), {operand("A", types), operand("B", types)}, "b", [](InferContext& ctx) { return infer_binary(ctx, DType::kBool); },
+      traits);
 }
 
 OpDef variadic_op(std::string name, std::string types) {
@@ -256,7 +258,8 @@ OpDef mod_op() {
   OpDef def = binary_op("Mod", kNumeric, 0);
   def.attributes = {attr::i("fmod", 0)};
   def.verify = [](const Graph& graph, const Node& node) -> Status {
-    if (is_floating(graph.type(node.inputs[0]).dtype) && node.attributes.i("fmod") == 0) return invalid_model("floating operands need fmod = 1");
+    if (is_floating(graph.type(node.inputs[0]).dtype) && node.attributes.i("fmod") == 0)
+      return invalid_model("floating operands need fmod = 1");
     return {};
   };
   return def;
@@ -294,12 +297,11 @@ OpDef clip_op() {
                      infer_clip);
 }
 
-OpDef where_op() {
-  return elementwise("Where", {operand("condition", "b"), operand("X", "*"), operand("Y", "*")}, "*", infer_where);
-}
+OpDef where_op() { return elementwise("Where", {operand("condition", "b"), operand("X", "*"), operand("Y", "*")}, "*", infer_where); }
 
 OpDef cast_op() {
-  OpDef def = elementwise("Cast", {operand("input", "*")}, "*", [](InferContext& ctx) { return infer_cast(ctx, ctx.attributes().dtype("to")); });
+  OpDef def =
+      elementwise("Cast", {operand("input", "*")}, "*", [](InferContext& ctx) { return infer_cast(ctx, ctx.attributes().dtype("to")); });
   def.attributes = {attr::required("to", AttributeKind::kDType)};
   return def;
 }

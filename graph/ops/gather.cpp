@@ -51,7 +51,8 @@ Status infer_gather_nd(InferContext& ctx) {
   const TensorType& data = ctx.input(0);
   const Shape& indices = ctx.input(1).shape;
   const int64_t batch = ctx.attributes().i("batch_dims");
-  if (batch < 0 || batch >= data.rank() || batch >= static_cast<int64_t>(indices.size())) return invalid_model(str_cat("batch_dims is ", batch));
+  if (batch < 0 || batch >= data.rank() || batch >= static_cast<int64_t>(indices.size()))
+    return invalid_model(str_cat("batch_dims is ", batch));
   AIPU_ASSIGN_OR_RETURN(const int64_t length, tuple_length(ctx, data.rank() - static_cast<int>(batch)));
   for (int64_t k = 0; k < batch; ++k) {
     const auto a = static_cast<size_t>(k);

@@ -175,7 +175,9 @@ OpDef one_hot_op() {
   def.inputs = {operand("indices", kNumeric), optional_operand("depth", kNumeric), operand("values", "*")};
   def.outputs = {operand("output", "*")};
   def.attributes = {attr::i("axis", -1), attr::optional("depth", AttributeKind::kShape)};
-  def.complete = [](const Graph& graph, Node* node) { return complete_axis_attribute(node, "axis", graph.type(node->inputs[0]).rank() + 1); };
+  def.complete = [](const Graph& graph, Node* node) {
+    return complete_axis_attribute(node, "axis", graph.type(node->inputs[0]).rank() + 1);
+  };
   def.infer = infer_one_hot;
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
     AIPU_ASSIGN_OR_RETURN(const Dim depth, one_hot_depth(ctx));

@@ -8,7 +8,9 @@ namespace aipu::graph {
 namespace attr {
 AttributeDef i(std::string name, int64_t value) { return {std::move(name), AttributeKind::kInt, false, AttributeValue(value)}; }
 AttributeDef f(std::string name, double value) { return {std::move(name), AttributeKind::kFloat, false, AttributeValue(value)}; }
-AttributeDef s(std::string name, std::string value) { return {std::move(name), AttributeKind::kString, false, AttributeValue(std::move(value))}; }
+AttributeDef s(std::string name, std::string value) {
+  return {std::move(name), AttributeKind::kString, false, AttributeValue(std::move(value))};
+}
 AttributeDef ints(std::string name, std::vector<int64_t> value) {
   return {std::move(name), AttributeKind::kInts, false, AttributeValue(std::move(value))};
 }
@@ -33,7 +35,8 @@ Status same_dtype(const InferContext& ctx, std::initializer_list<size_t> inputs)
     if (first == nullptr) {
       first = &ctx.input(i);
     } else if (first->dtype != ctx.input(i).dtype) {
-      return invalid_model(str_cat("operands must have one element type, found ", dtype_name(first->dtype), " and ", dtype_name(ctx.input(i).dtype)));
+      return invalid_model(
+          str_cat("operands must have one element type, found ", dtype_name(first->dtype), " and ", dtype_name(ctx.input(i).dtype)));
     }
   }
   return {};

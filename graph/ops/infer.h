@@ -34,7 +34,7 @@ inline constexpr const char* kIndex = "i";
 
 // ---- types
 
-void set_output(InferContext& ctx, size_t i, DType dtype, Shape shape);  // nothing when output i does not exist
+void set_output(InferContext& ctx, size_t i, DType dtype, Shape shape);            // nothing when output i does not exist
 Status same_dtype(const InferContext& ctx, std::initializer_list<size_t> inputs);  // absent ones are skipped
 Status expect_rank(const InferContext& ctx, size_t i, int rank);
 Status expect_rank_at_least(const InferContext& ctx, size_t i, int rank);

@@ -10,7 +10,8 @@ Result<Shape> product_shape(const TensorType& a, const TensorType& b) {
   const Dim& inner_a = a.shape.back();
   const Dim& inner_b = b.rank() == 1 ? b.shape[0] : b.shape[b.shape.size() - 2];
   if (provably_different(inner_a, inner_b)) {
-    return invalid_model(str_cat("cannot multiply ", a.text(), " by ", b.text(), ": the inner extents are ", inner_a.text(), " and ", inner_b.text()));
+    return invalid_model(
+        str_cat("cannot multiply ", a.text(), " by ", b.text(), ": the inner extents are ", inner_a.text(), " and ", inner_b.text()));
   }
   const Shape batches[2] = {a.rank() > 2 ? Shape(a.shape.begin(), a.shape.end() - 2) : Shape(),
                             b.rank() > 2 ? Shape(b.shape.begin(), b.shape.end() - 2) : Shape()};
@@ -84,7 +85,7 @@ OpDef matmul_integer_op() {
 OpDef qlinear_matmul_op() {
   OpDef def;
   def.name = "QLinearMatMul";
-  def.inputs = {operand("a", "iu"),      operand("a_scale", "f"),      operand("a_zero_point", "iu"), operand("b", "iu"),
+  def.inputs = {operand("a", "iu"),      operand("a_scale", "f"),       operand("a_zero_point", "iu"), operand("b", "iu"),
                 operand("b_scale", "f"), operand("b_zero_point", "iu"), operand("y_scale", "f"),       operand("y_zero_point", "iu")};
   def.outputs = {operand("y", "iu")};
   def.infer = [](InferContext& ctx) { return infer_matmul(ctx, 0, 3, ctx.input(7).dtype); };

@@ -30,7 +30,8 @@ Status complete_transpose(const Graph& graph, Node* node) {
   } else {
     for (int axis = rank; axis-- > 0;) perm.push_back(axis);
   }
-  if (static_cast<int>(perm.size()) != rank) return invalid_model(str_cat("perm has ", perm.size(), " elements for an input of rank ", rank));
+  if (static_cast<int>(perm.size()) != rank)
+    return invalid_model(str_cat("perm has ", perm.size(), " elements for an input of rank ", rank));
   for (int64_t& axis : perm) {
     AIPU_ASSIGN_OR_RETURN(axis, normal_axis(axis, rank));
   }
@@ -42,7 +43,8 @@ Status complete_transpose(const Graph& graph, Node* node) {
 Status infer_transpose(InferContext& ctx) {
   const auto& perm = ctx.attributes().ints("perm");
   const TensorType& input = ctx.input(0);
-  if (static_cast<int>(perm.size()) != input.rank()) return invalid_model(str_cat("perm has ", perm.size(), " elements for ", input.text()));
+  if (static_cast<int>(perm.size()) != input.rank())
+    return invalid_model(str_cat("perm has ", perm.size(), " elements for ", input.text()));
   Shape shape;
   for (const int64_t axis : perm) shape.push_back(input.shape[static_cast<size_t>(axis)]);
   set_output(ctx, 0, input.dtype, shape);
@@ -70,7 +72,8 @@ Status infer_concat(InferContext& ctx) {
     if (!ctx.has_input(i)) return invalid_model("variadic operands may not be absent");
     const TensorType& input = ctx.input(i);
     AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, i}));
-    if (input.rank() != first.rank()) return invalid_model(str_cat("operands must have one rank, found ", first.text(), " and ", input.text()));
+    if (input.rank() != first.rank())
+      return invalid_model(str_cat("operands must have one rank, found ", first.text(), " and ", input.text()));
     for (size_t k = 0; k < shape.size(); ++k) {
       if (k == axis) {
         shape[k] += input.shape[k];
@@ -200,7 +203,8 @@ Result<SliceGeometry> slice_geometry(InferContext& ctx) {
   AIPU_ASSIGN_OR_RETURN(const auto given_axes, constant_ints(ctx, 3, "axes"));
   AIPU_ASSIGN_OR_RETURN(const auto given_steps, constant_ints(ctx, 4, "steps"));
   const size_t count = starts.size();
-  if (ends.size() != count || (given_axes && given_axes->size() != count) || (given_steps && given_steps->size() != count) || count > rank) {
+  if (ends.size() != count || (given_axes && given_axes->size() != count) || (given_steps && given_steps->size() != count) ||
+      count > rank) {
     return invalid_model(str_cat("starts, ends, axes and steps must have equally many elements, at most ", rank));
   }
   g = {Shape(rank, Dim(0)), std::vector<int64_t>(rank, 1), input.shape};
@@ -287,7 +291,8 @@ Status infer_block(InferContext& ctx, bool to_space) {
   } else {
     channels *= divisor;
     for (Dim& extent : extents) {
-      if (extent.constant() && *extent.constant() % block != 0) return invalid_model(str_cat("extent ", extent.text(), " does not divide by ", block));
+      if (extent.constant() && *extent.constant() % block != 0)
+        return invalid_model(str_cat("extent ", extent.text(), " does not divide by ", block));
       extent = floordiv(extent, block);
     }
   }
@@ -343,8 +348,8 @@ OpDef split_op() {
 OpDef slice_op() {
   OpDef def;
   def.name = "Slice";
-  def.inputs = {operand("data", "*"), optional_operand("starts", kIndex), optional_operand("ends", kIndex), optional_operand("axes", kIndex),
-                optional_operand("steps", kIndex)};
+  def.inputs = {operand("data", "*"), optional_operand("starts", kIndex), optional_operand("ends", kIndex),
+                optional_operand("axes", kIndex), optional_operand("steps", kIndex)};
   def.outputs = {operand("output", "*")};
   def.attributes = {attr::optional("starts", AttributeKind::kShape), attr::optional("steps", AttributeKind::kInts),
                     attr::optional("extents", AttributeKind::kShape)};
@@ -362,7 +367,8 @@ OpDef slice_op() {
 OpDef pad_op() {
   OpDef def;
   def.name = "Pad";
-  def.inputs = {operand("data", "*"), optional_operand("pads", kIndex), optional_operand("constant_value", "*"), optional_operand("axes", kIndex)};
+  def.inputs = {operand("data", "*"), optional_operand("pads", kIndex), optional_operand("constant_value", "*"),
+                optional_operand("axes", kIndex)};
   def.outputs = {operand("output", "*")};
   def.attributes = {attr::s("mode", "constant"), attr::optional("pads", AttributeKind::kShape)};
   def.infer = infer_pad;

@@ -73,19 +73,21 @@ OpDef batch_normalization_op() {
 }
 
 OpDef instance_normalization_op() {
-  return normalization("InstanceNormalization", {operand("input", "f"), operand("scale", "f"), operand("B", "f")}, {attr::f("epsilon", 1e-5)},
-                       kSpatial, infer_per_channel);
+  return normalization("InstanceNormalization", {operand("input", "f"), operand("scale", "f"), operand("B", "f")},
+                       {attr::f("epsilon", 1e-5)}, kSpatial, infer_per_channel);
 }
 
 OpDef group_normalization_op() {
-  return normalization("GroupNormalization", {operand("X", "f"), operand("scale", "f"), operand("bias", "f")},
-                       {attr::f("epsilon", 1e-5), attr::required("num_groups", AttributeKind::kInt), attr::dtype("stash_type", DType::kF32)},
-                       kSpatial, infer_group_normalization);
+  return normalization(
+      "GroupNormalization", {operand("X", "f"), operand("scale", "f"), operand("bias", "f")},
+      {attr::f("epsilon", 1e-5), attr::required("num_groups", AttributeKind::kInt), attr::dtype("stash_type", DType::kF32)}, kSpatial,
+      infer_group_normalization);
 }
 
 OpDef layer_normalization_op() {
-  OpDef def = normalization("LayerNormalization", {operand("X", "f"), operand("Scale", "f"), optional_operand("B", "f")},
-                            {attr::i("axis", -1), attr::f("epsilon", 1e-5), attr::dtype("stash_type", DType::kF32)}, 0, infer_layer_normalization);
+  OpDef def =
+      normalization("LayerNormalization", {operand("X", "f"), operand("Scale", "f"), optional_operand("B", "f")},
+                    {attr::i("axis", -1), attr::f("epsilon", 1e-5), attr::dtype("stash_type", DType::kF32)}, 0, infer_layer_normalization);
   def.outputs.push_back(optional_operand("Mean", "f"));
   def.outputs.push_back(optional_operand("InvStdDev", "f"));
   def.complete = complete_axis("axis");
@@ -93,8 +95,9 @@ OpDef layer_normalization_op() {
 }
 
 OpDef rms_normalization_op() {
-  OpDef def = normalization("RMSNormalization", {operand("X", "f"), operand("scale", "f")},
-                            {attr::i("axis", -1), attr::f("epsilon", 1e-5), attr::dtype("stash_type", DType::kF32)}, 0, infer_layer_normalization);
+  OpDef def =
+      normalization("RMSNormalization", {operand("X", "f"), operand("scale", "f")},
+                    {attr::i("axis", -1), attr::f("epsilon", 1e-5), attr::dtype("stash_type", DType::kF32)}, 0, infer_layer_normalization);
   def.complete = complete_axis("axis");
   return def;
 }
@@ -121,12 +124,13 @@ OpDef mean_variance_normalization_op() {
 }
 
 OpDef lrn_op() {
-  OpDef def = normalization("LRN", {operand("X", "f")},
-                            {attr::f("alpha", 1e-4), attr::f("beta", 0.75), attr::f("bias", 1.0), attr::required("size", AttributeKind::kInt)},
-                            kSpatial, [](InferContext& ctx) -> Status {
-                              AIPU_RETURN_IF_ERROR(expect_rank_at_least(ctx, 0, 2));
-                              return infer_same_as_input(ctx);
-                            });
+  OpDef def =
+      normalization("LRN", {operand("X", "f")},
+                    {attr::f("alpha", 1e-4), attr::f("beta", 0.75), attr::f("bias", 1.0), attr::required("size", AttributeKind::kInt)},
+                    kSpatial, [](InferContext& ctx) -> Status {
+                      AIPU_RETURN_IF_ERROR(expect_rank_at_least(ctx, 0, 2));
+                      return infer_same_as_input(ctx);
+                    });
   def.verify = [](const Graph&, const Node& node) -> Status {
     if (node.attributes.i("size") >= 1) return {};
     return invalid_model(str_cat("size is ", node.attributes.i("size")));

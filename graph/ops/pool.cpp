@@ -55,7 +55,8 @@ Status infer_global_pool(InferContext& ctx) {
 
 Status complete_max_unpool(const Graph& graph, Node* node) {
   const int rank = graph.type(node->inputs[0]).rank();
-  if (rank < 3) return invalid_model(str_cat("the input must have a batch, a channel and spatial axes, found ", graph.type(node->inputs[0]).text()));
+  if (rank < 3)
+    return invalid_model(str_cat("the input must have a batch, a channel and spatial axes, found ", graph.type(node->inputs[0]).text()));
   const auto count = static_cast<size_t>(rank - 2);
   Attributes& a = node->attributes;
   if (!a.has("strides")) a.set("strides", std::vector<int64_t>(count, 1));
@@ -71,7 +72,8 @@ Result<Shape> unpooled_shape(InferContext& ctx) {
   const Attributes& a = ctx.attributes();
   if (ctx.has_input(2) || a.has("output_shape")) {
     AIPU_ASSIGN_OR_RETURN(Shape shape, shape_operand(ctx, 2, "output_shape"));
-    if (shape.size() != input.size()) return invalid_model(str_cat("output_shape has ", shape.size(), " elements, expected ", input.size()));
+    if (shape.size() != input.size())
+      return invalid_model(str_cat("output_shape has ", shape.size(), " elements, expected ", input.size()));
     return shape;
   }
   Shape shape = input;

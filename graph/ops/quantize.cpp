@@ -28,7 +28,8 @@ Status check_scale(InferContext& ctx) {
   if (block > 0) {
     AIPU_RETURN_IF_ERROR(expect_rank(ctx, 1, input.rank()));
     for (size_t k = 0; k < input.shape.size(); ++k) {
-      AIPU_RETURN_IF_ERROR(expect_equal(scale.shape[k], k == axis ? ceildiv(input.shape[k], block) : input.shape[k], str_cat("extent ", k, " of the scale")));
+      AIPU_RETURN_IF_ERROR(expect_equal(scale.shape[k], k == axis ? ceildiv(input.shape[k], block) : input.shape[k],
+                                        str_cat("extent ", k, " of the scale")));
     }
     return {};
   }
@@ -62,7 +63,8 @@ OpDef quantize_linear_op() {
   def.name = "QuantizeLinear";
   def.inputs = {operand("x", "if"), operand("y_scale", "f"), optional_operand("y_zero_point", "iu")};
   def.outputs = {operand("y", "iu")};
-  def.attributes = {attr::i("axis", 1), attr::i("block_size", 0), attr::i("saturate", 1), attr::optional("output_dtype", AttributeKind::kDType)};
+  def.attributes = {attr::i("axis", 1), attr::i("block_size", 0), attr::i("saturate", 1),
+                    attr::optional("output_dtype", AttributeKind::kDType)};
   def.complete = complete_quantization;
   def.infer = infer_quantize;
   return def;
@@ -96,9 +98,14 @@ OpDef dynamic_quantize_linear_op() {
 OpDef qlinear_add_op() {
   OpDef def;
   def.name = "com.microsoft::QLinearAdd";
-  def.inputs = {operand("A", "iu"),      operand("A_scale", "f"),       optional_operand("A_zero_point", "iu"),
-                operand("B", "iu"),      operand("B_scale", "f"),       optional_operand("B_zero_point", "iu"),
-                operand("C_scale", "f"), optional_operand("C_zero_point", "iu")};
+  def.inputs = {operand("A", "iu"),
+                operand("A_scale", "f"),
+                optional_operand("A_zero_point", "iu"),
+                operand("B", "iu"),
+                operand("B_scale", "f"),
+                optional_operand("B_zero_point", "iu"),
+                operand("C_scale", "f"),
+                optional_operand("C_zero_point", "iu")};
   def.outputs = {operand("C", "iu")};
   def.infer = [](InferContext& ctx) -> Status {
     AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 2, 3, 5, 7}));

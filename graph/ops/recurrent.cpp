@@ -82,8 +82,12 @@ OpDef recurrent_op(std::string name, int gates, std::vector<std::string> default
   const Recurrence kind{name, gates, std::move(default_activations)};
   OpDef def;
   def.name = std::move(name);
-  def.inputs = {operand("X", "f"),          operand("W", "f"),         operand("R", "f"), optional_operand("B", "f"),
-                optional_operand("sequence_lens", kIndex), optional_operand("initial_h", "f")};
+  def.inputs = {operand("X", "f"),
+                operand("W", "f"),
+                operand("R", "f"),
+                optional_operand("B", "f"),
+                optional_operand("sequence_lens", kIndex),
+                optional_operand("initial_h", "f")};
   def.outputs = {optional_operand("Y", "f"), optional_operand("Y_h", "f")};
   def.attributes = {attr::optional("activations", AttributeKind::kStrings),
                     attr::optional("activation_alpha", AttributeKind::kFloats),

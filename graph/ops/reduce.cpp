@@ -50,7 +50,11 @@ Status infer_reduce(InferContext& ctx) {
   set_output(ctx, 0, input.dtype, reduced_shape(input.shape, axes, ctx.attributes().i("keepdims") != 0));
 
   const std::string& op = ctx.node().op;
-  const char* combine = op == "ReduceProd" ? "Mul" : op == "ReduceSum" ? "Add" : op == "ReduceMin" ? "Min" : op == "ReduceMax" ? "Max" : nullptr;
+  const char* combine = op == "ReduceProd"  ? "Mul"
+                        : op == "ReduceSum" ? "Add"
+                        : op == "ReduceMin" ? "Min"
+                        : op == "ReduceMax" ? "Max"
+                                            : nullptr;
   const auto data = data_of(ctx, 0);
   if (combine == nullptr || !data || !tracked(input.dtype)) return {};
   const auto from = *static_shape(input.shape);

@@ -31,8 +31,8 @@ Dim quotient_of(Shape total, Shape divisors) {
   return product.constant() == 1 ? element_count(total) : floordiv(element_count(total), product);
 }
 
-// Output extents of Reshape. An element that is an expression of extents stands for itself; one read from a tensor at run time follows ONNX's rules for 0
-// and -1 in a select().
+// Output extents of Reshape. An element that is an expression of extents stands for itself; one read from a tensor at run time follows
+// ONNX's rules for 0 and -1 in a select().
 Result<Shape> reshape_extents(InferContext& ctx) {
   if (ctx.attributes().has("shape")) return ctx.attributes().shape("shape");
   AIPU_ASSIGN_OR_RETURN(Shape wanted, shape_operand(ctx, 1, "shape"));

@@ -1,5 +1,5 @@
-// Resize. Scales become attribute `scales` (one per axis in ONNX's NCHW order, whatever the layout; absent when sizes are given); output extents become
-// attribute `sizes` (same order); the crop box of tf_crop_and_resize attribute `roi` (starts, then ends, one per axis).
+// Resize. Scales become attribute `scales` (one per axis in ONNX's NCHW order, whatever the layout; absent when sizes are given); output
+// extents become attribute `sizes` (same order); the crop box of tf_crop_and_resize attribute `roi` (starts, then ends, one per axis).
 #include <algorithm>
 #include <cmath>
 
@@ -29,7 +29,8 @@ Shape input_extents(const InferContext& ctx) {
 
 Result<std::vector<double>> constant_floats(InferContext& ctx, size_t input, const char* name) {
   const Constant* constant = ctx.graph().constant(ctx.node().inputs[input]);
-  if (constant == nullptr) return unsupported(str_cat("operand '", name, "' must be known when compiling; give sizes instead, or a constant"));
+  if (constant == nullptr)
+    return unsupported(str_cat("operand '", name, "' must be known when compiling; give sizes instead, or a constant"));
   return constant->to_doubles();
 }
 
@@ -47,8 +48,8 @@ Result<std::vector<size_t>> listed_axes(const InferContext& ctx, size_t rank) {
   return axes;
 }
 
-// floor(extent * scale). Static extents are multiplied in float32, as ONNX's own inference does; for symbolic ones the scale is taken as the simplest
-// fraction with that float32 value.
+// floor(extent * scale). Static extents are multiplied in float32, as ONNX's own inference does; for symbolic ones the scale is taken as
+// the simplest fraction with that float32 value.
 Dim scaled_extent(const Dim& extent, double scale) {
   const auto factor = static_cast<float>(scale);
   if (const auto value = extent.constant()) return static_cast<int64_t>(std::floor(static_cast<float>(*value) * factor));
@@ -83,7 +84,8 @@ Status apply_aspect_policy(const std::string& policy, const Shape& input, const 
   for (const size_t axis : axes) {
     const auto from = input[axis].constant();
     const auto to = (*extents)[axis].constant();
-    if (!from || !to || *from == 0) return unsupported(str_cat("keep_aspect_ratio_policy '", policy, "' needs static extents and sizes; give --shape"));
+    if (!from || !to || *from == 0)
+      return unsupported(str_cat("keep_aspect_ratio_policy '", policy, "' needs static extents and sizes; give --shape"));
     const double ratio = static_cast<double>(*to) / static_cast<double>(*from);
     if (scale == 0) scale = ratio;
     scale = policy == "not_larger" ? std::min(scale, ratio) : std::max(scale, ratio);
@@ -118,7 +120,8 @@ Result<ResizeGeometry> resize_geometry(InferContext& ctx) {
   if (a.has("sizes")) {
     g.extents = a.shape("sizes");
     if (a.has("scales")) g.scales = a.floats("scales");
-    if (g.extents.size() != input.size()) return invalid_model(str_cat("sizes has ", g.extents.size(), " elements, expected ", input.size()));
+    if (g.extents.size() != input.size())
+      return invalid_model(str_cat("sizes has ", g.extents.size(), " elements, expected ", input.size()));
     return g;
   }
   if (has_elements(ctx, kScales) == has_elements(ctx, kSizes)) return invalid_model("exactly one of scales and sizes must be given");
@@ -170,7 +173,8 @@ Status verify_resize(const Graph&, const Node& node) {
       {"nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}},
       {"keep_aspect_ratio_policy", {"stretch", "not_larger", "not_smaller"}},
       {"coordinate_transformation_mode",
-       {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"}},
+       {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn",
+        "tf_crop_and_resize"}},
   };
   for (const Choice& choice : choices) {
     const std::string& value = node.attributes.s(choice.attribute);

@@ -1,6 +1,6 @@
-// Ops whose output extent depends on data: NonZero, Compress, Unique, NonMaxSuppression. Each takes, as its last operand, the int64[1] result of a counting
-// op over the same inputs (aipu::CountNonZero, aipu::CountUnique, aipu::CountNonMaxSuppression); the extent is a run symbol on that count. Once
-// resolved the count is attribute `extent`.
+// Ops whose output extent depends on data: NonZero, Compress, Unique, NonMaxSuppression. Each takes, as its last operand, the int64[1]
+// result of a counting op over the same inputs (aipu::CountNonZero, aipu::CountUnique, aipu::CountNonMaxSuppression); the extent is a run
+// symbol on that count. Once resolved the count is attribute `extent`.
 #include "graph/ops/op_list.h"
 #include "graph/ops/shape_operands.h"
 
@@ -9,7 +9,8 @@ namespace {
 
 Result<Dim> counted_extent(InferContext& ctx, size_t input) {
   if (ctx.attributes().has("extent")) return ctx.attributes().shape("extent").front();
-  if (!ctx.has_input(input)) return internal_error(str_cat("the counting operand (input ", input, ") is missing; see graph/ops/select.cpp"));
+  if (!ctx.has_input(input))
+    return internal_error(str_cat("the counting operand (input ", input, ") is missing; see graph/ops/select.cpp"));
   AIPU_ASSIGN_OR_RETURN(const Shape count, shape_operand(ctx, input, "extent"));
   if (count.size() != 1) return invalid_model(str_cat("the count must have one element, found ", ctx.input(input).text()));
   return count.front();
@@ -76,8 +77,8 @@ Status check_boxes(const InferContext& ctx) {
 }
 
 std::vector<OperandDef> box_operands() {
-  return {operand("boxes", "f"), operand("scores", "f"), optional_operand("max_output_boxes_per_class", kIndex), optional_operand("iou_threshold", "f"),
-          optional_operand("score_threshold", "f")};
+  return {operand("boxes", "f"), operand("scores", "f"), optional_operand("max_output_boxes_per_class", kIndex),
+          optional_operand("iou_threshold", "f"), optional_operand("score_threshold", "f")};
 }
 
 }  // namespace
@@ -129,7 +130,8 @@ OpDef unique_op() {
   OpDef def;
   def.name = "Unique";
   def.inputs = {operand("X", "biuf"), optional_operand("count", kIndex)};
-  def.outputs = {operand("Y", "biuf"), optional_operand("indices", "i"), optional_operand("inverse_indices", "i"), optional_operand("counts", "i")};
+  def.outputs = {operand("Y", "biuf"), optional_operand("indices", "i"), optional_operand("inverse_indices", "i"),
+                 optional_operand("counts", "i")};
   def.attributes = {attr::optional("axis", AttributeKind::kInt), attr::i("sorted", 1), extent_attribute()};
   def.complete = complete_axis("axis");
   def.infer = infer_unique;

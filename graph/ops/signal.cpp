@@ -141,9 +141,11 @@ OpDef dft_op() {
 OpDef stft_op() {
   OpDef def;
   def.name = "STFT";
-  def.inputs = {operand("signal", "f"), optional_operand("frame_step", kIndex), optional_operand("window", "f"), optional_operand("frame_length", kIndex)};
+  def.inputs = {operand("signal", "f"), optional_operand("frame_step", kIndex), optional_operand("window", "f"),
+                optional_operand("frame_length", kIndex)};
   def.outputs = {operand("output", "f")};
-  def.attributes = {attr::i("onesided", 1), attr::optional("frame_step", AttributeKind::kShape), attr::optional("frame_length", AttributeKind::kShape)};
+  def.attributes = {attr::i("onesided", 1), attr::optional("frame_step", AttributeKind::kShape),
+                    attr::optional("frame_length", AttributeKind::kShape)};
   def.infer = infer_stft;
   def.resolve = resolve_with({1, 3}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
     AIPU_ASSIGN_OR_RETURN(const StftGeometry g, stft_geometry(ctx));
@@ -157,8 +159,8 @@ OpDef stft_op() {
 OpDef mel_weight_matrix_op() {
   OpDef def;
   def.name = "MelWeightMatrix";
-  def.inputs = {operand("num_mel_bins", kIndex), operand("dft_length", kIndex), operand("sample_rate", kIndex), operand("lower_edge_hertz", "f"),
-                operand("upper_edge_hertz", "f")};
+  def.inputs = {operand("num_mel_bins", kIndex), operand("dft_length", kIndex), operand("sample_rate", kIndex),
+                operand("lower_edge_hertz", "f"), operand("upper_edge_hertz", "f")};
   def.outputs = {operand("output", kNumeric)};
   def.attributes = {attr::dtype("output_datatype", DType::kF32)};
   def.infer = infer_mel;

@@ -144,7 +144,8 @@ Result<Window> window_of(const Graph& graph, const Node& node) {
 
 Status complete_window(const Graph& graph, Node* node, const std::vector<int64_t>& kernel) {
   const int rank = graph.type(node->inputs[0]).rank();
-  if (rank < 3) return invalid_model(str_cat("the input must have a batch, a channel and spatial axes, found ", graph.type(node->inputs[0]).text()));
+  if (rank < 3)
+    return invalid_model(str_cat("the input must have a batch, a channel and spatial axes, found ", graph.type(node->inputs[0]).text()));
   AIPU_RETURN_IF_ERROR(complete_common(node, kernel, static_cast<size_t>(rank - 2)));
   Attributes& a = node->attributes;
   if (is_same(a.s("auto_pad"))) {
@@ -157,7 +158,8 @@ Status complete_window(const Graph& graph, Node* node, const std::vector<int64_t
 
 Status complete_transposed_window(const Graph& graph, Node* node, const std::vector<int64_t>& kernel) {
   const int rank = graph.type(node->inputs[0]).rank();
-  if (rank < 3) return invalid_model(str_cat("the input must have a batch, a channel and spatial axes, found ", graph.type(node->inputs[0]).text()));
+  if (rank < 3)
+    return invalid_model(str_cat("the input must have a batch, a channel and spatial axes, found ", graph.type(node->inputs[0]).text()));
   const auto count = static_cast<size_t>(rank - 2);
   Attributes& a = node->attributes;
   if (!a.has("output_padding")) a.set("output_padding", std::vector<int64_t>(count, 0));
@@ -196,7 +198,8 @@ Result<Shape> slide_window(const Graph& graph, const Node& node, bool ceil_mode)
     const Dim padded = spatial[k] + window.pads_begin[k] + window.pads_end[k];
     const Dim room = padded - window.reach(k);
     if (room.constant_or(0) < 0) {
-      return invalid_model(str_cat("a window of ", window.reach(k).text(), " does not fit the padded extent ", padded.text(), " of spatial axis ", k));
+      return invalid_model(
+          str_cat("a window of ", window.reach(k).text(), " does not fit the padded extent ", padded.text(), " of spatial axis ", k));
     }
     if (!ceil_mode) {
       result.push_back(floordiv(room, stride) + 1);
