@@ -1,0 +1,28 @@
+// The one list of what can be imported: (domain, op type, first opset of this form) -> converter. Private to frontend/onnx.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "frontend/onnx/op_context.h"
+
+namespace aipu::frontend {
+
+constexpr int64_t kNewestOpset = 24;  // of the default domain; up to here every change of the operators below has been looked at
+
+using Converter = void (*)(OpContext&);
+
+struct ConverterRow {
+  std::string_view domain;  // "" is ai.onnx
+  std::string_view op;
+  int64_t since = 1;        // this row serves opsets from here to the next row of the same op
+  Converter convert = nullptr;   // null: refused, for the reason in `refusal`
+  std::string_view refusal = {};
+};
+
+std::span<const ConverterRow> converter_rows();
+// The row for an op in an opset; null when there is none (unknown op, or too old an opset).
+const ConverterRow* find_converter(std::string_view domain, std::string_view op, int64_t version);
+
+}  // namespace aipu::frontend

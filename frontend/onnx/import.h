@@ -1,0 +1,38 @@
+// ONNX -> Graph: any ONNX protobuf, opsets 1 and 6-21, as canonical ops (semantics of opset 21) with the origin of every node.
+//
+// Nothing in the file is trusted: sizes, depths, references and types are checked, and what goes wrong is one line naming the node. Operators that
+// cannot be imported are collected over the whole model (sub-graphs and functions included) and reported together.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/ir/graph.h"
+#include "runtime/base/status.h"
+
+namespace aipu::frontend {
+
+struct ImportOptions {
+  // `--shape NAME=1x3x224x224`: extents of graph inputs; -1 keeps what the model says. A dim_param fixed here is fixed everywhere.
+  std::map<std::string, std::vector<int64_t>> shapes;
+  // Where external data may live, for models imported from memory; import_onnx(path) uses the model's own folder. "" = external data is an error.
+  std::string external_data_folder;
+  // Receives remarks about declared shapes that inference contradicts, one line each; may be null.
+  std::vector<std::string>* warnings = nullptr;
+};
+
+// Parses "NAME=1x3x224x224" ("NAME=" is a scalar) into `shapes`.
+Status parse_shape_option(const std::string& text, std::map<std::string, std::vector<int64_t>>* shapes);
+
+// Errors start with the path.
+Result<std::unique_ptr<graph::Graph>> import_onnx(const std::string& path, const ImportOptions& options = {});
+// `bytes` need not outlive the call. Errors start with `name`.
+Result<std::unique_ptr<graph::Graph>> import_onnx_from_memory(std::span<const std::byte> bytes, const std::string& name,
+                                                              const ImportOptions& options = {});
+
+}  // namespace aipu::frontend

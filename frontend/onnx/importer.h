@@ -1,0 +1,119 @@
+// The walk over a model: scopes and names, functions, sub-graphs, the collection of what is not supported. Private to frontend/onnx.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "frontend/onnx/converter_table.h"
+#include "frontend/onnx/import.h"
+#include "frontend/onnx/model_reader.h"
+#include "frontend/onnx/op_context.h"
+
+namespace google::protobuf {
+template <typename T>
+class RepeatedPtrField;
+}
+namespace onnx {
+class AttributeProto;
+class FunctionProto;
+class GraphProto;
+class ModelProto;
+class NodeProto;
+class ValueInfoProto;
+}  // namespace onnx
+
+namespace aipu::frontend {
+
+using OpsetVersions = std::map<std::string, int64_t, std::less<>>;
+
+// Names visible to the nodes of one graph or one inlined function.
+struct Scope {
+  Graph* graph = nullptr;
+  Scope* parent = nullptr;  // the enclosing graph's, for sub-graphs; functions see only their arguments
+  const OpsetVersions* opsets = nullptr;
+  std::string name_prefix;  // of origins, for inlined functions
+  std::unordered_map<std::string, ValueId> values;  // invalid: an optional argument that was not given
+  std::unordered_set<std::string> poisoned;         // outputs of nodes that could not be imported
+  std::unordered_map<std::string, const onnx::TensorProto*> initializers;
+  std::unordered_map<std::string, const onnx::SparseTensorProto*> sparse_initializers;
+  std::map<std::string, const onnx::AttributeProto*> function_attributes;
+  bool in_function = false;
+  std::vector<ValueId> captures;  // values of the parent's graph, in the order of this graph's last inputs
+  int depth = 0;
+};
+
+class Importer : public SubgraphImporter {
+ public:
+  Importer(std::shared_ptr<const onnx::ModelProto> model, const ImportOptions& options, const std::string& folder);
+  Result<std::unique_ptr<Graph>> run();
+  Result<ImportedSubgraph> import_subgraph(const onnx::GraphProto& proto, const std::vector<TensorType>& formals) override;
+  Dim fresh_symbol(const std::string& hint) override;
+
+ private:
+  struct Found {
+    bool exists = false;
+    bool poisoned = false;
+    ValueId value;
+  };
+  struct Unsupported {
+    int nodes = 0;
+    std::vector<std::string> names;
+    std::string reason;
+  };
+
+  // scan.cpp: before anything is imported
+  Status check_opsets(const OpsetVersions& opsets) const;
+  Status collect_functions();
+  Status scan_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, const OpsetVersions& opsets, int depth);
+  static Result<std::vector<int>> execution_order(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes);
+
+  // ports.cpp: graph inputs and outputs
+  Status add_graph_inputs(Scope& scope);
+  Result<TensorType> input_type(const onnx::ValueInfoProto& info);
+  Status add_graph_outputs(Scope& scope);
+  Status check_declared_output(const onnx::ValueInfoProto& info, const TensorType& inferred);
+  std::string symbol_for(const std::string& text);  // a name that Dim::parse accepts, unique per text
+
+  // importer.cpp
+  Status import_nodes(Scope& scope, const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes);
+  Status import_node(Scope& scope, const onnx::NodeProto& node);
+  Status import_call(Scope& scope, const onnx::NodeProto& node, const onnx::FunctionProto& function);
+  Result<Found> lookup(Scope& scope, const std::string& name);
+  Status define(Scope& scope, const std::string& name, ValueId value);
+  void poison_outputs(Scope& scope, const onnx::NodeProto& node);
+  Status read_initializers(Scope& scope, const onnx::GraphProto& graph);
+  Result<OnnxAttribute> read_attribute(const onnx::AttributeProto& attribute);
+  Status collect_attributes(Scope& scope, const onnx::NodeProto& node, std::map<std::string, const onnx::AttributeProto*>* out);
+  void report_unsupported(const onnx::NodeProto& node, const std::string& prefix, int64_t version, std::string reason);
+  Status unsupported_error() const;
+  const onnx::FunctionProto* find_function(const std::string& domain, const std::string& op) const;
+
+  std::shared_ptr<const onnx::ModelProto> model_;
+  const ImportOptions& options_;
+  TensorReader reader_;
+  OpsetVersions opsets_;
+  std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> functions_;
+  std::map<const onnx::FunctionProto*, OpsetVersions> function_opsets_;
+  std::map<const onnx::FunctionProto*, std::vector<std::unique_ptr<onnx::AttributeProto>>> function_defaults_;
+  std::set<const onnx::FunctionProto*> scanned_;
+  std::map<std::string, Unsupported> unsupported_;  // by "Op-version" text
+  std::set<const onnx::NodeProto*> reported_;
+  std::map<std::string, std::string> symbols_;      // dim_param -> symbol
+  std::set<std::string> used_symbols_;
+  std::map<std::string, int64_t> fixed_symbols_;    // by --shape
+  Scope* current_ = nullptr;                        // of the node being converted
+  int64_t imported_nodes_ = 0;
+  int64_t subgraphs_ = 0;
+};
+
+// A node's name for messages and origins: its own, or its first output's.
+std::string node_name(const onnx::NodeProto& node);
+// "" for the default domain under either of its names.
+std::string domain_of(const std::string& domain);
+
+}  // namespace aipu::frontend

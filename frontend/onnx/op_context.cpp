@@ -1,0 +1,278 @@
+#include "frontend/onnx/op_context.h"
+
+#include <cstring>
+
+#include "runtime/base/half.h"
+
+namespace aipu::frontend {
+
+using graph::AttributeKind;
+using graph::Constant;
+
+const TensorType& OpContext::type(ValueId value) const {
+  static const TensorType kNone;
+  return value.valid() ? graph_.type(value) : kNone;
+}
+
+void OpContext::expect_inputs(size_t least, size_t most) {
+  if (inputs.size() > most) fail_invalid(str_cat("has ", inputs.size(), " inputs, at most ", most, " are allowed"));
+  for (size_t i = 0; i < least; ++i) {
+    if (!has_input(i)) return fail_invalid(str_cat("needs input ", i));
+  }
+}
+
+void OpContext::fail(Status status) {
+  if (status_.ok()) status_ = std::move(status);
+}
+
+// ---- attributes
+
+namespace {
+
+constexpr std::string_view kKindNames[] = {"a float", "an int", "a string", "a tensor", "a graph", "floats", "ints", "strings", "of another kind"};
+
+std::string_view kind_name(OnnxAttribute::Kind kind) { return kKindNames[static_cast<size_t>(kind)]; }
+
+}  // namespace
+
+OnnxAttribute* OpContext::find(std::string_view name, OnnxAttribute::Kind kind) {
+  const auto it = attributes.find(name);
+  if (it == attributes.end()) return nullptr;
+  it->second.taken = true;
+  if (it->second.kind != kind) {
+    fail_invalid(str_cat("attribute '", name, "' is ", kind_name(it->second.kind), ", it must be ", kind_name(kind)));
+    return nullptr;
+  }
+  return &it->second;
+}
+
+int64_t OpContext::take_int(std::string_view name, int64_t otherwise) {
+  const auto* found = find(name, OnnxAttribute::Kind::kInt);
+  return found != nullptr ? found->i : otherwise;
+}
+
+double OpContext::take_float(std::string_view name, double otherwise) {
+  const auto* found = find(name, OnnxAttribute::Kind::kFloat);
+  return found != nullptr ? found->f : otherwise;
+}
+
+std::string OpContext::take_string(std::string_view name, std::string_view otherwise) {
+  const auto* found = find(name, OnnxAttribute::Kind::kString);
+  return found != nullptr ? found->s : std::string(otherwise);
+}
+
+std::optional<std::vector<int64_t>> OpContext::take_ints(std::string_view name) {
+  const auto* found = find(name, OnnxAttribute::Kind::kInts);
+  return found != nullptr ? std::optional(found->ints) : std::nullopt;
+}
+
+std::optional<std::vector<double>> OpContext::take_floats(std::string_view name) {
+  const auto* found = find(name, OnnxAttribute::Kind::kFloats);
+  return found != nullptr ? std::optional(found->floats) : std::nullopt;
+}
+
+std::optional<std::vector<std::string>> OpContext::take_strings(std::string_view name) {
+  const auto* found = find(name, OnnxAttribute::Kind::kStrings);
+  return found != nullptr ? std::optional(found->strings) : std::nullopt;
+}
+
+ConstantPtr OpContext::take_tensor(std::string_view name) {
+  const auto* found = find(name, OnnxAttribute::Kind::kTensor);
+  return found != nullptr ? found->tensor : nullptr;
+}
+
+const onnx::GraphProto* OpContext::take_graph(std::string_view name) {
+  const auto* found = find(name, OnnxAttribute::Kind::kGraph);
+  if (found == nullptr) fail_invalid(str_cat("needs the sub-graph '", name, "'"));
+  return found != nullptr ? found->graph : nullptr;
+}
+
+void OpContext::ignore(std::string_view name) {
+  if (const auto it = attributes.find(name); it != attributes.end()) it->second.taken = true;
+}
+
+void OpContext::require_attribute(std::string_view name) {
+  if (!has_attribute(name)) fail_invalid(str_cat("needs the attribute '", name, "'"));
+}
+
+int64_t OpContext::take_axis(std::string_view name, int64_t otherwise, int rank) {
+  const int64_t axis = take_int(name, otherwise);
+  const int64_t counted = axis < 0 ? axis + rank : axis;
+  if (ok() && (axis < -rank || counted > rank)) {
+    fail_invalid(str_cat("attribute '", name, "' is ", axis, ", the input has rank ", rank));
+    return 0;
+  }
+  return counted;
+}
+
+Attributes OpContext::pass_attributes(std::string_view canonical_op) {
+  Attributes out;
+  const graph::OpDef* def = graph::find_op(canonical_op);
+  if (def == nullptr) {
+    fail_unsupported("this build has no record of the operator");
+    return out;
+  }
+  using Kind = OnnxAttribute::Kind;
+  for (const auto& wanted : def->attributes) {
+    const auto it = attributes.find(wanted.name);
+    if (it == attributes.end() || it->second.taken) continue;
+    switch (wanted.kind) {
+      case AttributeKind::kInt:
+        if (const auto* a = find(wanted.name, Kind::kInt)) out.set(wanted.name, a->i);
+        break;
+      case AttributeKind::kFloat:
+        if (const auto* a = find(wanted.name, Kind::kFloat)) out.set(wanted.name, a->f);
+        break;
+      case AttributeKind::kString:
+        if (const auto* a = find(wanted.name, Kind::kString)) out.set(wanted.name, a->s);
+        break;
+      case AttributeKind::kDType:
+        if (const auto* a = find(wanted.name, Kind::kInt)) {
+          const auto dtype = a->i >= 0 && a->i <= 1000 ? dtype_from_onnx(static_cast<int>(a->i)) : std::nullopt;
+          if (dtype && *dtype != DType::kVoid && *dtype != DType::kString) {
+            out.set(wanted.name, *dtype);
+          } else {
+            fail_unsupported(str_cat("element type ", dtype == DType::kString ? "string" : str_cat("number ", a->i), " in attribute '", wanted.name,
+                                     "' is not supported"));
+          }
+        }
+        break;
+      case AttributeKind::kInts:
+        if (const auto* a = find(wanted.name, Kind::kInts)) out.set(wanted.name, a->ints);
+        break;
+      case AttributeKind::kFloats:
+        if (const auto* a = find(wanted.name, Kind::kFloats)) out.set(wanted.name, a->floats);
+        break;
+      case AttributeKind::kStrings:
+        if (const auto* a = find(wanted.name, Kind::kStrings)) out.set(wanted.name, a->strings);
+        break;
+      case AttributeKind::kShape:
+        if (const auto* a = find(wanted.name, Kind::kInts)) out.set(wanted.name, Shape(a->ints.begin(), a->ints.end()));
+        break;
+      case AttributeKind::kConstant:
+        if (const auto* a = find(wanted.name, Kind::kTensor)) out.set(wanted.name, a->tensor);
+        break;
+    }
+  }
+  return out;
+}
+
+// ---- emission
+
+ValueId OpContext::emit(std::string_view op, AttributeList attribute_list, std::vector<ValueId> operands) {
+  if (!ok()) return {};
+  Attributes attribute_map;
+  for (auto& [name, value] : attribute_list) attribute_map.set(name, std::move(value));
+  auto value = graph_.emit(std::string(op), std::move(attribute_map), std::move(operands), {origin_},
+                           output_names.empty() ? std::string(op) : str_cat(output_names[0], "/", op));
+  if (!value.ok()) {
+    fail(std::move(value).status());
+    return {};
+  }
+  return *value;
+}
+
+void OpContext::emit_outputs(std::string_view op, Attributes attribute_map, std::vector<ValueId> operands,
+                             std::vector<std::unique_ptr<Graph>> subgraphs) {
+  if (!ok()) return;
+  std::vector<std::string> names;
+  for (const auto& name : output_names) names.push_back(name.empty() ? "" : graph_.unique_name(name));
+  auto node = graph_.add_node(std::string(op), std::move(attribute_map), std::move(operands), std::move(names), {origin_}, std::move(subgraphs));
+  if (!node.ok()) return fail(std::move(node).status());
+  results = graph_.node(*node).outputs;
+}
+
+void OpContext::emit_output(std::string_view op, AttributeList attribute_list, std::vector<ValueId> operands) {
+  if (!ok()) return;
+  if (output_names.empty()) return fail_invalid("needs an output");
+  for (size_t i = 1; i < output_names.size(); ++i) {
+    if (wants_output(i)) return fail_invalid(str_cat("has no output ", i));
+  }
+  Attributes attribute_map;
+  for (auto& [name, value] : attribute_list) attribute_map.set(name, std::move(value));
+  output_names.resize(1);
+  emit_outputs(op, std::move(attribute_map), std::move(operands));
+}
+
+void OpContext::set_output(size_t i, ValueId value) {
+  if (!ok()) return;
+  if (results.size() < output_names.size()) results.resize(output_names.size());
+  if (i < results.size()) results[i] = value;
+}
+
+ValueId OpContext::constant(ConstantPtr constant) {
+  if (!ok()) return {};
+  return graph_.add_constant(std::move(constant), output_names.empty() ? "const" : str_cat(output_names[0], "/const"));
+}
+
+ValueId OpContext::int64s(std::vector<int64_t> elements) { return constant(Constant::int64s(std::move(elements))); }
+
+ValueId OpContext::int64_scalar(int64_t value) { return constant(Constant::of<int64_t>(DType::kI64, {}, std::span(&value, 1))); }
+
+namespace {
+
+template <typename T>
+ConstantPtr scalar_of(DType dtype, T value) {
+  return Constant::of<T>(dtype, {}, std::span<const T>(&value, 1));
+}
+
+}  // namespace
+
+ValueId OpContext::scalar(DType dtype, double value) {
+  switch (dtype) {
+    case DType::kBool: return constant(scalar_of<uint8_t>(dtype, value != 0 ? 1 : 0));
+    case DType::kI8: return constant(scalar_of<int8_t>(dtype, static_cast<int8_t>(value)));
+    case DType::kU8: return constant(scalar_of<uint8_t>(dtype, static_cast<uint8_t>(value)));
+    case DType::kI16: return constant(scalar_of<int16_t>(dtype, static_cast<int16_t>(value)));
+    case DType::kU16: return constant(scalar_of<uint16_t>(dtype, static_cast<uint16_t>(value)));
+    case DType::kI32: return constant(scalar_of<int32_t>(dtype, static_cast<int32_t>(value)));
+    case DType::kU32: return constant(scalar_of<uint32_t>(dtype, static_cast<uint32_t>(value)));
+    case DType::kI64: return constant(scalar_of<int64_t>(dtype, static_cast<int64_t>(value)));
+    case DType::kU64: return constant(scalar_of<uint64_t>(dtype, static_cast<uint64_t>(value)));
+    case DType::kF16: return constant(scalar_of<uint16_t>(dtype, f16_from_f32(static_cast<float>(value))));
+    case DType::kBF16: return constant(scalar_of<uint16_t>(dtype, bf16_from_f32(static_cast<float>(value))));
+    case DType::kF32: return constant(scalar_of<float>(dtype, static_cast<float>(value)));
+    case DType::kF64: return constant(scalar_of<double>(dtype, value));
+    default: fail_invalid(str_cat("there is no ", dtype_name(dtype), " constant")); return {};
+  }
+}
+
+ValueId OpContext::cast(ValueId value, DType to) {
+  if (!ok() || dtype(value) == to) return value;
+  return emit("Cast", {{"to", to}}, {value});
+}
+
+ValueId OpContext::unsqueeze(ValueId value, std::vector<int64_t> axes) {
+  return axes.empty() ? value : emit("Unsqueeze", {}, {value, int64s(std::move(axes))});
+}
+
+ValueId OpContext::squeeze(ValueId value, std::vector<int64_t> axes) { return emit("Squeeze", {}, {value, int64s(std::move(axes))}); }
+
+ValueId OpContext::transpose(ValueId value, std::vector<int64_t> permutation) { return emit("Transpose", {{"perm", std::move(permutation)}}, {value}); }
+
+std::optional<std::vector<int64_t>> OpContext::constant_ints(ValueId value) const {
+  if (const Constant* constant = graph_.constant(value); constant != nullptr && (is_integer(constant->dtype()) || is_bool(constant->dtype()))) {
+    return constant->to_int64s();
+  }
+  if (!value.valid()) return std::nullopt;
+  const auto data = graph_.known_data(value);
+  if (!data) return std::nullopt;
+  std::vector<int64_t> out;
+  for (const Dim& dim : *data) {
+    if (!dim.is_constant()) return std::nullopt;
+    out.push_back(*dim.constant());
+  }
+  return out;
+}
+
+ImportedSubgraph OpContext::import_subgraph(const onnx::GraphProto* proto, const std::vector<TensorType>& formals) {
+  if (!ok() || proto == nullptr) return {};
+  auto imported = subgraphs_.import_subgraph(*proto, formals);
+  if (!imported.ok()) {
+    fail(std::move(imported).status());
+    return {};
+  }
+  return std::move(imported).value();
+}
+
+}  // namespace aipu::frontend

@@ -1,0 +1,149 @@
+// What a converter sees of one ONNX node, and how it emits canonical ops. Private to frontend/onnx; free of protobuf.
+//
+// Errors are sticky: the first failure is kept, later calls return invalid values and do nothing, so that a converter reads as a straight list of
+// emissions. The importer looks at status() afterwards, adds the node's name, and refuses attributes that no one took.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "graph/ir/graph.h"
+#include "graph/ir/op_def.h"
+
+namespace onnx {
+class GraphProto;
+}
+
+namespace aipu::frontend {
+
+using graph::Attributes;
+using graph::AttributeValue;
+using graph::ConstantPtr;
+using graph::Dim;
+using graph::Graph;
+using graph::Shape;
+using graph::TensorType;
+using graph::ValueId;
+
+struct OnnxAttribute {
+  enum class Kind { kFloat, kInt, kString, kTensor, kGraph, kFloats, kInts, kStrings, kOther };
+  Kind kind = Kind::kOther;
+  double f = 0;
+  int64_t i = 0;
+  std::string s;
+  ConstantPtr tensor;
+  const onnx::GraphProto* graph = nullptr;
+  std::vector<double> floats;
+  std::vector<int64_t> ints;
+  std::vector<std::string> strings;
+  bool taken = false;
+};
+
+// A sub-graph imported into a Graph of its own, and the values of the enclosing graph it uses, in the order of its last inputs.
+struct ImportedSubgraph {
+  std::unique_ptr<Graph> graph;
+  std::vector<ValueId> captures;
+};
+
+// The importer's side of sub-graphs.
+class SubgraphImporter {
+ public:
+  virtual ~SubgraphImporter() = default;
+  // `formals` are the types of the sub-graph's own inputs.
+  virtual Result<ImportedSubgraph> import_subgraph(const onnx::GraphProto& proto, const std::vector<TensorType>& formals) = 0;
+  // A symbol no one else in the model uses.
+  virtual Dim fresh_symbol(const std::string& hint) = 0;
+};
+
+using AttributeList = std::vector<std::pair<std::string, AttributeValue>>;
+
+class OpContext {
+ public:
+  OpContext(Graph& graph, SubgraphImporter& subgraphs, std::string op_type, int64_t version, graph::Origin origin)
+      : graph_(graph), subgraphs_(subgraphs), op_type_(std::move(op_type)), version_(version), origin_(std::move(origin)) {}
+
+  // ---- filled by the importer
+  std::vector<ValueId> inputs;
+  std::vector<std::string> output_names;  // "" where not asked for
+  std::map<std::string, OnnxAttribute, std::less<>> attributes;
+  std::vector<ValueId> results;  // what the outputs became; the converter's product
+
+  // ---- the node
+  const std::string& op_type() const { return op_type_; }
+  int64_t version() const { return version_; }  // of the node's opset
+  Graph& graph() { return graph_; }
+  bool has_input(size_t i) const { return i < inputs.size() && inputs[i].valid(); }
+  ValueId input(size_t i) const { return i < inputs.size() ? inputs[i] : ValueId{}; }
+  const TensorType& type(ValueId value) const;  // an empty type for an invalid value
+  int rank(ValueId value) const { return type(value).rank(); }
+  DType dtype(ValueId value) const { return type(value).dtype; }
+  bool wants_output(size_t i) const { return i < output_names.size() && !output_names[i].empty(); }
+  // Fails unless the node has between `least` and `most` inputs, the first `least` of them present.
+  void expect_inputs(size_t least, size_t most);
+
+  // ---- errors
+  bool ok() const { return status_.ok(); }
+  const Status& status() const { return status_; }
+  void fail(Status status);
+  void fail_invalid(std::string message) { fail(invalid_model(std::move(message))); }
+  void fail_unsupported(std::string message) { fail(unsupported(std::move(message))); }
+
+  // ---- attributes; reading one of the wrong kind fails
+  bool has_attribute(std::string_view name) const { return attributes.contains(name); }
+  int64_t take_int(std::string_view name, int64_t otherwise);
+  double take_float(std::string_view name, double otherwise);
+  std::string take_string(std::string_view name, std::string_view otherwise);
+  std::optional<std::vector<int64_t>> take_ints(std::string_view name);
+  std::optional<std::vector<double>> take_floats(std::string_view name);
+  std::optional<std::vector<std::string>> take_strings(std::string_view name);
+  ConstantPtr take_tensor(std::string_view name);  // null when absent
+  const onnx::GraphProto* take_graph(std::string_view name);  // fails when absent
+  void ignore(std::string_view name);  // an attribute without meaning for us
+  void require_attribute(std::string_view name);
+  // The remaining attributes that the canonical op's record knows, converted to the kinds the record says.
+  Attributes pass_attributes(std::string_view canonical_op);
+  // A negative axis counted from `rank`; out of range fails.
+  int64_t take_axis(std::string_view name, int64_t otherwise, int rank);
+
+  // ---- emission
+  ValueId emit(std::string_view op, AttributeList attributes, std::vector<ValueId> inputs);
+  // The node that makes outputs 0..n-1 of this ONNX node, under their names; outputs not asked for are absent where `trailing_optional`.
+  void emit_outputs(std::string_view op, Attributes attributes, std::vector<ValueId> inputs,
+                    std::vector<std::unique_ptr<Graph>> subgraphs = {});
+  void emit_output(std::string_view op, AttributeList attributes, std::vector<ValueId> inputs);  // the one output of this ONNX node
+  void set_output(size_t i, ValueId value);
+
+  ValueId constant(ConstantPtr constant);
+  ValueId int64s(std::vector<int64_t> elements);        // 1-D
+  ValueId int64_scalar(int64_t value);
+  ValueId scalar(DType dtype, double value);            // rank 0 of any numeric dtype or bool
+  ValueId shape_of(ValueId value) { return emit("Shape", {}, {value}); }
+  ValueId size_of(ValueId value, int64_t axis) { return emit("Shape", {{"start", axis}, {"end", axis + 1}}, {value}); }  // [1]
+  ValueId cast(ValueId value, DType to);                // the value itself where the dtype fits
+  ValueId unsqueeze(ValueId value, std::vector<int64_t> axes);
+  ValueId squeeze(ValueId value, std::vector<int64_t> axes);
+  ValueId transpose(ValueId value, std::vector<int64_t> permutation);
+  // The elements of an integer operand that must be known while converting (an old attribute in newer clothes).
+  std::optional<std::vector<int64_t>> constant_ints(ValueId value) const;
+
+  // Imports the sub-graph; on failure an empty graph and a failed context.
+  ImportedSubgraph import_subgraph(const onnx::GraphProto* proto, const std::vector<TensorType>& formals);
+  Dim fresh_symbol(const std::string& hint) { return subgraphs_.fresh_symbol(hint); }
+
+ private:
+  OnnxAttribute* find(std::string_view name, OnnxAttribute::Kind kind);
+
+  Graph& graph_;
+  SubgraphImporter& subgraphs_;
+  std::string op_type_;
+  int64_t version_ = 0;
+  graph::Origin origin_;
+  Status status_;
+};
+
+}  // namespace aipu::frontend

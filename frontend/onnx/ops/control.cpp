@@ -1,0 +1,148 @@
+// If, Loop, Scan: bodies become Graphs of their own. The node's inputs are ONNX's, then what each body captures from the graphs around it.
+#include <algorithm>
+
+#include "frontend/onnx/ops/converters.h"
+
+namespace aipu::frontend {
+
+namespace {
+
+void append(std::vector<ValueId>* to, const std::vector<ValueId>& from) { to->insert(to->end(), from.begin(), from.end()); }
+
+// Imports a body whose first `leading` inputs have fixed types and whose next inputs are carried from one iteration to the next: input leading + k gets what
+// output first_carried + k gave. Extents that an iteration changes become symbols of the body.
+ImportedSubgraph import_body(OpContext& c, const onnx::GraphProto* proto, std::vector<TensorType> formals, size_t leading, size_t carried,
+                             size_t first_carried) {
+  while (true) {
+    ImportedSubgraph body = c.import_subgraph(proto, formals);
+    if (!c.ok()) return {};
+    if (body.graph->outputs().size() < first_carried + carried) {
+      c.fail_invalid(str_cat("the body has ", body.graph->outputs().size(), " outputs, at least ", first_carried + carried, " are needed"));
+      return {};
+    }
+    bool changed = false;
+    for (size_t k = 0; k < carried; ++k) {
+      TensorType& in = formals[leading + k];
+      const TensorType& out = body.graph->type(body.graph->outputs()[first_carried + k].value);
+      if (in.dtype != out.dtype) {
+        c.fail_invalid(str_cat("carried value ", k, " is ", in.text(), " and becomes ", out.text()));
+        return {};
+      }
+      if (in.rank() != out.rank()) {
+        c.fail_unsupported(str_cat("carried value ", k, " changes its rank, from ", in.text(), " to ", out.text()));
+        return {};
+      }
+      for (size_t axis = 0; axis < in.shape.size(); ++axis) {
+        if (in.shape[axis] == out.shape[axis]) continue;
+        // One symbol of the body per changing extent; an extent that is one already may become anything.
+        const bool own = in.shape[axis].op() == graph::DimOp::kSymbol && in.shape[axis].symbol_name().starts_with("carried_");
+        if (own) continue;
+        in.shape[axis] = c.fresh_symbol(str_cat("carried_", k, "_", axis));
+        changed = true;
+      }
+    }
+    if (!changed) return body;
+  }
+}
+
+}  // namespace
+
+void if_op(OpContext& c) {
+  c.expect_inputs(1, 1);
+  const auto* then_graph = c.take_graph("then_branch");
+  const auto* else_graph = c.take_graph("else_branch");
+  ImportedSubgraph then_branch = c.import_subgraph(then_graph, {});
+  ImportedSubgraph else_branch = c.import_subgraph(else_graph, {});
+  if (!c.ok()) return;
+  std::vector<ValueId> inputs{c.input(0)};
+  append(&inputs, then_branch.captures);
+  append(&inputs, else_branch.captures);
+  std::vector<std::unique_ptr<Graph>> subgraphs;
+  subgraphs.push_back(std::move(then_branch.graph));
+  subgraphs.push_back(std::move(else_branch.graph));
+  c.emit_outputs("If", {}, inputs, std::move(subgraphs));
+}
+
+void loop(OpContext& c) {
+  const auto* proto = c.take_graph("body");
+  if (!c.ok()) return;
+  std::vector<ValueId> inputs = c.inputs;
+  if (inputs.size() < 2) inputs.resize(2);
+  std::vector<TensorType> formals{{DType::kI64, {}}, {DType::kBool, {}}};
+  for (size_t i = 2; i < inputs.size(); ++i) {
+    if (!inputs[i].valid()) return c.fail_invalid(str_cat("carried value ", i - 2, " has no initial value"));
+    formals.push_back(c.type(inputs[i]));
+  }
+  ImportedSubgraph body = import_body(c, proto, formals, 2, inputs.size() - 2, 1);
+  if (!c.ok()) return;
+  append(&inputs, body.captures);
+  std::vector<std::unique_ptr<Graph>> subgraphs;
+  subgraphs.push_back(std::move(body.graph));
+  c.emit_outputs("Loop", {}, inputs, std::move(subgraphs));
+}
+
+void scan(OpContext& c) {
+  const auto* proto = c.take_graph("body");
+  c.require_attribute("num_scan_inputs");
+  if (!c.ok()) return;
+  const auto& attribute = c.attributes.at("num_scan_inputs");
+  const int64_t scan_inputs = attribute.kind == OnnxAttribute::Kind::kInt ? attribute.i : -1;
+  if (scan_inputs < 1 || scan_inputs > static_cast<int64_t>(c.inputs.size())) {
+    return c.fail_invalid(str_cat("num_scan_inputs is ", scan_inputs, " of ", c.inputs.size(), " inputs"));
+  }
+  const size_t states = c.inputs.size() - static_cast<size_t>(scan_inputs);
+  std::vector<int64_t> axes(static_cast<size_t>(scan_inputs), 0);
+  if (const auto it = c.attributes.find("scan_input_axes"); it != c.attributes.end()) {
+    axes = it->second.ints;
+    if (axes.size() != static_cast<size_t>(scan_inputs)) return c.fail_invalid(str_cat("scan_input_axes has ", axes.size(), " of ", scan_inputs, " elements"));
+  }
+  std::vector<TensorType> formals;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    if (!c.has_input(i)) return c.fail_invalid(str_cat("needs input ", i));
+    TensorType type = c.type(c.input(i));
+    if (i >= states) {
+      int64_t& axis = axes[i - states];
+      if (axis < 0) axis += type.rank();
+      if (axis < 0 || axis >= type.rank()) return c.fail_invalid(str_cat("scan input ", i - states, " is ", type.text(), ", its axis ", axis, " does not exist"));
+      type.shape.erase(type.shape.begin() + axis);
+    }
+    formals.push_back(std::move(type));
+  }
+  ImportedSubgraph body = import_body(c, proto, formals, 0, states, 0);
+  auto attributes = c.pass_attributes("Scan");
+  if (!c.ok()) return;
+  std::vector<ValueId> inputs = c.inputs;
+  append(&inputs, body.captures);
+  std::vector<std::unique_ptr<Graph>> subgraphs;
+  subgraphs.push_back(std::move(body.graph));
+  c.emit_outputs("Scan", std::move(attributes), inputs, std::move(subgraphs));
+}
+
+// Scan-8 has a batch axis in front of everything and optional sequence lengths as input 0. A batch of one is today's Scan.
+void scan_before_9(OpContext& c) {
+  if (c.has_input(0)) return c.fail_unsupported("sequence_lens (Scan of opset 8) is not supported");
+  if (c.inputs.empty()) return c.fail_invalid("has no inputs");
+  c.inputs.erase(c.inputs.begin());
+  for (auto& input : c.inputs) {
+    if (!input.valid() || c.rank(input) < 1) return c.fail_invalid("needs a batch axis in every input");
+    if (c.type(input).shape[0] != Dim(1)) return c.fail_unsupported(str_cat("a batch other than 1 (Scan of opset 8) is not supported, found ", c.type(input).text()));
+    input = c.squeeze(input, {0});
+  }
+  if (const auto directions = c.take_ints("directions")) {
+    OnnxAttribute renamed;
+    renamed.kind = OnnxAttribute::Kind::kInts;
+    renamed.ints = *directions;
+    c.attributes.emplace("scan_input_directions", std::move(renamed));
+  }
+  const auto names = c.output_names;
+  for (auto& name : c.output_names) name = name.empty() ? "" : name + "/unbatched";
+  scan(c);
+  c.output_names = names;
+  if (!c.ok()) return;
+  const auto made = c.results;
+  for (size_t i = 0; i < made.size(); ++i) {
+    if (made[i].valid()) c.set_output(i, c.unsqueeze(made[i], {0}));
+  }
+}
+
+}  // namespace aipu::frontend

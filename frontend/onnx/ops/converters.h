@@ -1,0 +1,82 @@
+// The converters, by family; the table that uses them is frontend/onnx/register_ops.cpp. Names end in the opset they serve up to where a form is old.
+#pragma once
+
+#include "frontend/onnx/op_context.h"
+
+namespace aipu::frontend {
+
+// pass.cpp: the ONNX op is the canonical op
+void pass(OpContext& c);
+void pass_axis_1_by_default(OpContext& c);  // Concat-1
+
+// elementwise.cpp
+void broadcast_before_7(OpContext& c);
+void prelu_before_7(OpContext& c);
+void clip_before_11(OpContext& c);
+void cast_before_6(OpContext& c);
+void cast(OpContext& c);
+void cast_like(OpContext& c);
+void selu_before_6(OpContext& c);
+void celu(OpContext& c);
+void dropout(OpContext& c);
+
+// constant.cpp
+void constant(OpContext& c);
+void gemm(OpContext& c);
+
+// softmax.cpp
+void softmax_before_13(OpContext& c);
+
+// reduce.cpp
+void reduce_with_axes_attribute(OpContext& c);
+void top_k_before_10(OpContext& c);
+
+// normalize.cpp
+void batch_normalization(OpContext& c);
+void group_normalization_before_21(OpContext& c);
+void mean_variance_normalization(OpContext& c);
+
+// pool.cpp
+void lp_pool(OpContext& c);
+void roi_align_before_16(OpContext& c);
+void grid_sample_before_20(OpContext& c);
+
+// shape.cpp
+void reshape_before_5(OpContext& c);
+void squeeze_before_13(OpContext& c);
+void split_before_13(OpContext& c);
+void slice_before_10(OpContext& c);
+void pad_before_11(OpContext& c);
+void tile_before_6(OpContext& c);
+void scatter(OpContext& c);
+
+// resize.cpp
+void upsample_before_9(OpContext& c);
+void resize_before_11(OpContext& c);  // and Upsample-9
+void resize(OpContext& c);
+
+// recurrent.cpp
+void recurrent(OpContext& c);
+
+// select.cpp
+void counted(OpContext& c);
+
+// control.cpp
+void if_op(OpContext& c);
+void loop(OpContext& c);
+void scan_before_9(OpContext& c);
+void scan(OpContext& c);
+
+// loss.cpp
+void negative_log_likelihood_loss(OpContext& c);
+void softmax_cross_entropy_loss(OpContext& c);
+
+// signal.cpp
+void window(OpContext& c);
+
+// training.cpp
+void adagrad(OpContext& c);
+void adam(OpContext& c);
+void momentum(OpContext& c);
+
+}  // namespace aipu::frontend

@@ -1,0 +1,132 @@
+// Elementwise ops: broadcasting by attribute before opset 7, Clip's bounds, Cast's type names, Dropout as identity.
+#include <algorithm>
+#include <string>
+
+#include "frontend/onnx/ops/converters.h"
+
+namespace aipu::frontend {
+
+// Before opset 7 operand B was broadcast on request: with `axis`, B's axes face A's axes from there; without, the last ones.
+//
+//   A [2,3,4,5], B [3,4], axis=1   ->   B becomes [3,4,1]
+void broadcast_before_7(OpContext& c) {
+  c.ignore("consumed_inputs");
+  c.expect_inputs(2, 2);
+  const bool broadcast = c.take_int("broadcast", 0) != 0;
+  const bool has_axis = c.has_attribute("axis");
+  ValueId b = c.input(1);
+  const int rank_a = c.rank(c.input(0));
+  const int64_t axis = c.take_axis("axis", 0, rank_a);
+  if (!c.ok()) return;
+  if (broadcast && has_axis) {
+    const int64_t missing = rank_a - axis - c.rank(b);
+    if (missing < 0) return c.fail_invalid(str_cat("operand B ", c.type(b).text(), " does not fit into ", c.type(c.input(0)).text(), " from axis ", axis));
+    std::vector<int64_t> axes;
+    for (int64_t i = 0; i < missing; ++i) axes.push_back(c.rank(b) + i);
+    b = c.unsqueeze(b, axes);
+  }
+  c.emit_output(c.op_type(), {}, {c.input(0), b});
+}
+
+// The slope of a [N,C,...] input is per channel: [C] becomes [C,1,...].
+void prelu_before_7(OpContext& c) {
+  c.ignore("consumed_inputs");
+  c.expect_inputs(2, 2);
+  if (!c.ok()) return;
+  ValueId slope = c.input(1);
+  const int rank = c.rank(c.input(0));
+  if (c.rank(slope) == 1 && rank > 2 && c.type(slope).shape[0] != Dim(1)) {
+    std::vector<int64_t> axes;
+    for (int i = 1; i < rank - 1; ++i) axes.push_back(i);
+    slope = c.unsqueeze(slope, axes);
+  }
+  c.emit_output("PRelu", {}, {c.input(0), slope});
+}
+
+void clip_before_11(OpContext& c) {
+  c.ignore("consumed_inputs");
+  c.expect_inputs(1, 1);
+  if (!c.ok()) return;
+  const DType dtype = c.dtype(c.input(0));
+  const auto bound = [&](std::string_view name) { return c.has_attribute(name) ? c.scalar(dtype, c.take_float(name, 0)) : ValueId{}; };
+  const ValueId low = bound("min");
+  const ValueId high = bound("max");
+  c.emit_output("Clip", {}, {c.input(0), low, high});
+}
+
+// Cast-1 names the type: "FLOAT".
+void cast_before_6(OpContext& c) {
+  c.require_attribute("to");
+  if (!c.ok()) return;
+  if (c.attributes.at("to").kind == OnnxAttribute::Kind::kInt) return cast(c);  // converters in the wild mix the two
+  std::string name = c.take_string("to", "");
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char ch) { return static_cast<char>(std::tolower(ch)); });
+  if (name == "float") name = "float32";
+  if (name == "double") name = "float64";
+  const auto dtype = parse_dtype(name);
+  if (!dtype || *dtype == DType::kVoid || *dtype == DType::kString) return c.fail_unsupported(str_cat("a cast to '", name, "' is not supported"));
+  c.emit_output("Cast", {{"to", *dtype}}, c.inputs);
+}
+
+void cast(OpContext& c) {
+  c.ignore("saturate");  // for 8-bit floats only
+  c.require_attribute("to");
+  if (!c.ok()) return;
+  c.emit_outputs("Cast", c.pass_attributes("Cast"), c.inputs);
+}
+
+void cast_like(OpContext& c) {
+  c.ignore("saturate");
+  c.expect_inputs(2, 2);
+  c.emit_output("Cast", {{"to", c.dtype(c.input(1))}}, {c.input(0)});
+}
+
+// The defaults were shorter numbers then.
+void selu_before_6(OpContext& c) {
+  c.ignore("consumed_inputs");
+  const double alpha = c.take_float("alpha", static_cast<double>(1.6732f));
+  const double gamma = c.take_float("gamma", static_cast<double>(1.0507f));
+  c.emit_output("Selu", {{"alpha", alpha}, {"gamma", gamma}}, c.inputs);
+}
+
+// max(0, x) + min(0, alpha * (exp(x / alpha) - 1)): an Elu of x / alpha, times alpha.
+void celu(OpContext& c) {
+  if (graph::find_op("Celu") != nullptr) return pass(c);
+  const double alpha = c.take_float("alpha", 1.0);
+  const ValueId x = c.input(0);
+  const DType dtype = c.dtype(x);
+  if (!c.ok()) return;
+  const ValueId factor = c.scalar(dtype, alpha);
+  const ValueId elu = c.emit("Elu", {{"alpha", 1.0}}, {c.emit("Div", {}, {x, factor})});
+  c.emit_output("Mul", {}, {elu, factor});
+}
+
+// Inference: the data passes, nothing is dropped.
+void dropout(OpContext& c) {
+  c.ignore("consumed_inputs");
+  c.ignore("seed");
+  double ratio = c.take_float("ratio", 0.5);
+  c.expect_inputs(1, 3);
+  if (!c.ok()) return;
+  bool training = c.version() < 7 && c.take_int("is_test", 0) == 0 && c.has_attribute("is_test");
+  if (c.has_input(2)) {
+    const auto mode = c.constant_ints(c.input(2));
+    if (!mode || mode->size() != 1) return c.fail_unsupported("training_mode must be a constant");
+    training = mode->front() != 0;
+  }
+  if (c.has_input(1)) {
+    const auto* given = c.graph().constant(c.input(1));
+    if (given != nullptr && given->element_count() == 1) ratio = given->to_doubles().front();
+    if (given == nullptr && training) return c.fail_unsupported("random results (training mode) are not supported");
+  }
+  if (training && ratio != 0) return c.fail_unsupported("random results (training mode) are not supported");
+  const ValueId x = c.input(0);
+  c.set_output(0, c.emit("Identity", {}, {x}));
+  if (c.wants_output(1)) {
+    const DType mask_type = c.version() < 10 ? c.dtype(x) : DType::kBool;
+    const ValueId one = c.scalar(mask_type, 1);
+    c.set_output(1, c.emit("Expand", {}, {one, c.shape_of(x)}));
+  }
+}
+
+}  // namespace aipu::frontend

@@ -1,0 +1,32 @@
+// Window functions: a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), N = size (periodic) or size - 1.
+#include "frontend/onnx/ops/converters.h"
+
+namespace aipu::frontend {
+
+void window(OpContext& c) {
+  c.expect_inputs(1, 1);
+  const bool periodic = c.take_int("periodic", 1) != 0;
+  const int64_t number = c.take_int("output_datatype", 1);
+  const auto dtype = number > 0 && number < 100 ? dtype_from_onnx(static_cast<int>(number)) : std::nullopt;
+  if (!dtype || !(is_integer(*dtype) || is_floating(*dtype))) return c.fail_unsupported(str_cat("output_datatype ", number, " is not supported"));
+  const ValueId size = c.input(0);
+  const DType index = c.dtype(size);
+  double a0 = 0.5;
+  double a1 = 0.5;
+  double a2 = 0;
+  if (c.op_type() == "HammingWindow") a0 = 25.0 / 46.0, a1 = 21.0 / 46.0;
+  if (c.op_type() == "BlackmanWindow") a0 = 0.42, a1 = 0.5, a2 = 0.08;
+  if (!c.ok()) return;
+  const ValueId n = c.cast(c.emit("Range", {}, {c.scalar(index, 0), size, c.scalar(index, 1)}), DType::kF32);
+  const ValueId count = periodic ? size : c.emit("Sub", {}, {size, c.scalar(index, 1)});
+  const auto cosine = [&](double turns) {
+    const ValueId scaled = c.emit("Mul", {}, {n, c.scalar(DType::kF32, turns * 2 * 3.14159265358979323846)});
+    return c.emit("Cos", {}, {c.emit("Div", {}, {scaled, c.cast(count, DType::kF32)})});
+  };
+  const auto weighted = [&](double weight, double turns) { return c.emit("Mul", {}, {cosine(turns), c.scalar(DType::kF32, weight)}); };
+  ValueId y = c.emit("Sub", {}, {c.scalar(DType::kF32, a0), weighted(a1, 1)});
+  if (a2 != 0) y = c.emit("Add", {}, {y, weighted(a2, 2)});
+  c.set_output(0, c.cast(y, *dtype));
+}
+
+}  // namespace aipu::frontend

@@ -1,0 +1,169 @@
+// Graph inputs with their symbols and --shape overrides; graph outputs with their declared types as checks.
+#include <algorithm>
+
+#include "frontend/onnx/importer.h"
+#include "frontend/onnx/onnx_pb.h"
+
+namespace aipu::frontend {
+
+namespace {
+
+Result<DType> tensor_dtype(const onnx::ValueInfoProto& info, const char* role) {
+  const auto& type = info.type();
+  if (type.has_sequence_type() || type.has_optional_type() || type.has_map_type() || type.has_sparse_tensor_type()) {
+    return unsupported(str_cat(role, " '", info.name(), "' is ",
+                               type.has_sequence_type()   ? "a sequence"
+                               : type.has_optional_type() ? "an optional"
+                               : type.has_map_type()      ? "a map"
+                                                          : "a sparse tensor",
+                               "; only tensors are supported"));
+  }
+  if (!type.has_tensor_type()) return invalid_model(str_cat(role, " '", info.name(), "' has no type"));
+  const auto dtype = dtype_from_onnx(type.tensor_type().elem_type());
+  if (!dtype || *dtype == DType::kVoid || *dtype == DType::kString) {
+    return unsupported(str_cat(role, " '", info.name(), "' has the element type ",
+                               dtype == DType::kString ? "string" : str_cat("number ", type.tensor_type().elem_type()), ", which is not supported"));
+  }
+  return *dtype;
+}
+
+}  // namespace
+
+std::string Importer::symbol_for(const std::string& text) {
+  if (const auto it = symbols_.find(text); it != symbols_.end()) return it->second;
+  static constexpr std::string_view kReserved[] = {"floordiv", "ceildiv", "mod", "min", "max", "eq", "lt", "select"};
+  std::string name;
+  for (const char c : text.substr(0, 100)) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    name += plain ? c : '_';
+  }
+  if (name.empty() || (name[0] >= '0' && name[0] <= '9')) name.insert(0, "d_");
+  if (std::find(std::begin(kReserved), std::end(kReserved), name) != std::end(kReserved)) name += "_";
+  std::string unique = name;
+  for (int i = 2; used_symbols_.contains(unique); ++i) unique = str_cat(name, "_", i);
+  used_symbols_.insert(unique);
+  symbols_.emplace(text, unique);
+  return unique;
+}
+
+Dim Importer::fresh_symbol(const std::string& hint) {
+  // The counter makes the text, and so the symbol, a new one.
+  return Dim::symbol(symbol_for(str_cat(hint, "_", ++subgraphs_)));
+}
+
+Result<TensorType> Importer::input_type(const onnx::ValueInfoProto& info) {
+  AIPU_ASSIGN_OR_RETURN(const DType dtype, tensor_dtype(info, "input"));
+  const auto& declared = info.type().tensor_type();
+  const auto given = options_.shapes.find(info.name());
+  TensorType type{dtype, {}};
+  if (!declared.has_shape()) {
+    // No shape at all: only an option can say the rank.
+    if (given == options_.shapes.end()) {
+      return invalid_model(str_cat("input '", info.name(), "' has no shape; give one with --shape ", info.name(), "=..."));
+    }
+    for (size_t axis = 0; axis < given->second.size(); ++axis) {
+      const int64_t extent = given->second[axis];
+      type.shape.push_back(extent >= 0 ? Dim(extent) : Dim::symbol(symbol_for(str_cat(info.name(), "_", axis))));
+    }
+    return type;
+  }
+  const int rank = declared.shape().dim_size();
+  if (rank > kMaxRank) return out_of_range(str_cat("input '", info.name(), "' has rank ", rank, ", the limit is ", kMaxRank));
+  for (int axis = 0; axis < rank; ++axis) {
+    const auto& dim = declared.shape().dim(axis);
+    if (dim.has_dim_value() && dim.dim_value() >= 0) {
+      type.shape.push_back(dim.dim_value());
+      continue;
+    }
+    // "?" and "" are how exporters spell a dimension without a name.
+    const bool named = dim.has_dim_param() && !dim.dim_param().empty() && dim.dim_param() != "?";
+    const std::string symbol = symbol_for(named ? dim.dim_param() : str_cat(info.name(), "_", axis));
+    const auto fixed = fixed_symbols_.find(symbol);
+    type.shape.push_back(fixed != fixed_symbols_.end() ? Dim(fixed->second) : Dim::symbol(symbol));
+  }
+  return type;
+}
+
+Status Importer::add_graph_inputs(Scope& scope) {
+  const auto& graph = model_->graph();
+  std::vector<const onnx::ValueInfoProto*> inputs;
+  // Named dims first, so that an unnamed one cannot take the name of one that follows.
+  for (const auto& input : graph.input()) {
+    if (scope.initializers.contains(input.name()) || scope.sparse_initializers.contains(input.name())) continue;
+    inputs.push_back(&input);
+    for (const auto& dim : input.type().tensor_type().shape().dim()) {
+      if (dim.has_dim_param() && !dim.dim_param().empty() && dim.dim_param() != "?") symbol_for(dim.dim_param());
+    }
+  }
+  for (const auto& [name, extents] : options_.shapes) {
+    const auto it = std::find_if(inputs.begin(), inputs.end(), [&](const auto* input) { return input->name() == name; });
+    if (it == inputs.end()) {
+      std::string names;
+      for (const auto* input : inputs) names += str_cat(names.empty() ? "'" : ", '", input->name(), "'");
+      return invalid_argument(str_cat("--shape: there is no input '", name, "' (inputs: ", names, ")"));
+    }
+    if (!(*it)->type().tensor_type().has_shape()) continue;
+    AIPU_ASSIGN_OR_RETURN(const TensorType declared, input_type(**it));
+    const auto mismatch = [&](const std::string& what) {
+      return invalid_argument(str_cat("--shape: input '", name, "' is ", declared.text(), " in the model, ", what));
+    };
+    if (declared.shape.size() != extents.size()) return mismatch(str_cat("the shape given has ", extents.size(), " extents"));
+    for (size_t axis = 0; axis < extents.size(); ++axis) {
+      const Dim& dim = declared.shape[axis];
+      if (extents[axis] < 0) continue;
+      if (dim.is_constant()) {
+        if (*dim.constant() != extents[axis]) return mismatch(str_cat("extent ", axis, " cannot be ", extents[axis]));
+      } else {
+        fixed_symbols_.emplace(dim.symbol_name(), extents[axis]);
+        // The same symbol twice in one shape.
+        if (fixed_symbols_.at(dim.symbol_name()) != extents[axis]) {
+          return mismatch(str_cat("'", dim.symbol_name(), "' cannot be both ", fixed_symbols_.at(dim.symbol_name()), " and ", extents[axis]));
+        }
+      }
+    }
+  }
+  for (const auto* input : inputs) {
+    AIPU_ASSIGN_OR_RETURN(TensorType type, input_type(*input));
+    if (input->name().empty()) return invalid_model("an input has no name");
+    AIPU_RETURN_IF_ERROR(define(scope, input->name(), scope.graph->add_input(input->name(), std::move(type))));
+  }
+  return {};
+}
+
+Status Importer::check_declared_output(const onnx::ValueInfoProto& info, const TensorType& inferred) {
+  if (!info.type().has_tensor_type()) {
+    AIPU_RETURN_IF_ERROR(info.has_type() ? tensor_dtype(info, "output").status() : Status());
+    return {};
+  }
+  const auto& declared = info.type().tensor_type();
+  const auto dtype = dtype_from_onnx(declared.elem_type());
+  if (declared.elem_type() != 0 && dtype != inferred.dtype) {
+    return invalid_model(str_cat("output '", info.name(), "' is declared ", dtype ? dtype_name(*dtype) : "of an unknown element type", ", the graph makes ",
+                                 dtype_name(inferred.dtype)));
+  }
+  // Declared shapes are often stale after edits and batch changes; what is inferred counts.
+  if (!declared.has_shape() || options_.warnings == nullptr) return {};
+  bool contradicts = declared.shape().dim_size() != inferred.rank();
+  for (int axis = 0; !contradicts && axis < inferred.rank(); ++axis) {
+    const auto& dim = declared.shape().dim(axis);
+    const auto extent = inferred.shape[static_cast<size_t>(axis)].constant();
+    contradicts = dim.has_dim_value() && dim.dim_value() > 0 && extent && *extent != dim.dim_value();
+  }
+  if (contradicts) options_.warnings->push_back(str_cat("output '", info.name(), "' has the shape ", inferred.text(), ", the model declares another"));
+  return {};
+}
+
+Status Importer::add_graph_outputs(Scope& scope) {
+  std::unordered_set<std::string> names;
+  for (const auto& output : model_->graph().output()) {
+    AIPU_ASSIGN_OR_RETURN(const Found found, lookup(scope, output.name()));
+    if (!found.exists || !found.value.valid()) return invalid_model(str_cat("output '", output.name(), "' is not defined"));
+    if (!names.insert(output.name()).second) return invalid_model(str_cat("output '", output.name(), "' is there twice"));
+    AIPU_RETURN_IF_ERROR(check_declared_output(output, scope.graph->type(found.value)));
+    scope.graph->add_output(found.value, output.name());
+  }
+  if (names.empty()) return invalid_model("the graph has no outputs");
+  return {};
+}
+
+}  // namespace aipu::frontend

@@ -1,0 +1,305 @@
+// The table of converters. Rows of one op stand together, oldest first; a row serves opsets from its `since` to the next row's.
+#include <map>
+#include <tuple>
+
+#include "frontend/onnx/converter_table.h"
+#include "frontend/onnx/ops/converters.h"
+
+namespace aipu::frontend {
+
+namespace {
+
+constexpr std::string_view kRandom = "random results are not supported";
+constexpr std::string_view kSequence = "sequences are not supported";
+constexpr std::string_view kOptional = "optionals are not supported";
+constexpr std::string_view kString = "strings are not supported";
+constexpr std::string_view kGradient = "gradients are not supported";
+constexpr std::string_view kTraining = "ai.onnx.preview.training";
+
+constexpr ConverterRow kRows[] = {
+    // ---- elementwise
+    {"", "Abs", 1, pass},
+    {"", "Acos", 7, pass},
+    {"", "Acosh", 9, pass},
+    {"", "Add", 1, broadcast_before_7},
+    {"", "Add", 7, pass},
+    {"", "And", 1, broadcast_before_7},
+    {"", "And", 7, pass},
+    {"", "Asin", 7, pass},
+    {"", "Asinh", 9, pass},
+    {"", "Atan", 7, pass},
+    {"", "Atanh", 9, pass},
+    {"", "BitShift", 11, pass},
+    {"", "BitwiseAnd", 18, pass},
+    {"", "BitwiseNot", 18, pass},
+    {"", "BitwiseOr", 18, pass},
+    {"", "BitwiseXor", 18, pass},
+    {"", "Cast", 1, cast_before_6},
+    {"", "Cast", 6, cast},
+    {"", "CastLike", 15, cast_like},
+    {"", "Ceil", 1, pass},
+    {"", "Celu", 12, celu},
+    {"", "Clip", 1, clip_before_11},
+    {"", "Clip", 11, pass},
+    {"", "Cos", 7, pass},
+    {"", "Cosh", 9, pass},
+    {"", "Div", 1, broadcast_before_7},
+    {"", "Div", 7, pass},
+    {"", "Dropout", 1, dropout},
+    {"", "Elu", 1, pass},
+    {"", "Equal", 1, broadcast_before_7},
+    {"", "Equal", 7, pass},
+    {"", "Erf", 9, pass},
+    {"", "Exp", 1, pass},
+    {"", "Floor", 1, pass},
+    {"", "Gelu", 20, pass},
+    {"", "Greater", 1, broadcast_before_7},
+    {"", "Greater", 7, pass},
+    {"", "GreaterOrEqual", 12, pass},
+    {"", "HardSigmoid", 1, pass},
+    {"", "HardSwish", 14, pass},
+    {"", "Identity", 1, pass},
+    {"", "IsInf", 10, pass},
+    {"", "IsNaN", 9, pass},
+    {"", "LeakyRelu", 1, pass},
+    {"", "Less", 1, broadcast_before_7},
+    {"", "Less", 7, pass},
+    {"", "LessOrEqual", 12, pass},
+    {"", "Log", 1, pass},
+    {"", "Max", 1, pass},
+    {"", "Mean", 1, pass},
+    {"", "Min", 1, pass},
+    {"", "Mish", 18, pass},
+    {"", "Mod", 10, pass},
+    {"", "Mul", 1, broadcast_before_7},
+    {"", "Mul", 7, pass},
+    {"", "Neg", 1, pass},
+    {"", "Not", 1, pass},
+    {"", "Or", 1, broadcast_before_7},
+    {"", "Or", 7, pass},
+    {"", "PRelu", 1, prelu_before_7},
+    {"", "PRelu", 7, pass},
+    {"", "Pow", 1, broadcast_before_7},
+    {"", "Pow", 7, pass},
+    {"", "Reciprocal", 1, pass},
+    {"", "Relu", 1, pass},
+    {"", "Round", 11, pass},
+    {"", "Selu", 1, selu_before_6},
+    {"", "Selu", 6, pass},
+    {"", "Shrink", 9, pass},
+    {"", "Sigmoid", 1, pass},
+    {"", "Sign", 9, pass},
+    {"", "Sin", 7, pass},
+    {"", "Sinh", 9, pass},
+    {"", "Softplus", 1, pass},
+    {"", "Softsign", 1, pass},
+    {"", "Sqrt", 1, pass},
+    {"", "Sub", 1, broadcast_before_7},
+    {"", "Sub", 7, pass},
+    {"", "Sum", 1, pass},
+    {"", "Swish", 24, pass},
+    {"", "Tan", 7, pass},
+    {"", "Tanh", 1, pass},
+    {"", "ThresholdedRelu", 1, pass},
+    {"", "Where", 9, pass},
+    {"", "Xor", 1, broadcast_before_7},
+    {"", "Xor", 7, pass},
+
+    // ---- linear algebra
+    {"", "Attention", 23, pass},
+    {"", "Det", 11, pass},
+    {"", "Einsum", 12, pass},
+    {"", "Gemm", 1, gemm},
+    {"", "MatMul", 1, pass},
+    {"", "MatMulInteger", 10, pass},
+    {"", "QLinearMatMul", 10, pass},
+
+    // ---- convolution, pooling, sampling
+    {"", "AffineGrid", 20, pass},
+    {"", "AveragePool", 1, pass},
+    {"", "Col2Im", 18, pass},
+    {"", "Conv", 1, pass},
+    {"", "ConvInteger", 10, pass},
+    {"", "ConvTranspose", 1, pass},
+    {"", "DeformConv", 19, pass},
+    {"", "GlobalAveragePool", 1, pass},
+    {"", "GlobalLpPool", 1, lp_pool},
+    {"", "GlobalMaxPool", 1, pass},
+    {"", "GridSample", 16, grid_sample_before_20},
+    {"", "GridSample", 20, pass},
+    {"", "LpPool", 1, lp_pool},
+    {"", "MaxPool", 1, pass},
+    {"", "MaxRoiPool", 1, pass},
+    {"", "MaxUnpool", 9, pass},
+    {"", "QLinearConv", 10, pass},
+    {"", "Resize", 10, resize_before_11},
+    {"", "Resize", 11, resize},
+    {"", "RoiAlign", 10, roi_align_before_16},
+    {"", "RoiAlign", 16, pass},
+    {"", "Upsample", 1, upsample_before_9},
+    {"", "Upsample", 9, resize_before_11},
+
+    // ---- normalisation
+    {"", "BatchNormalization", 1, batch_normalization},
+    {"", "GroupNormalization", 18, group_normalization_before_21},
+    {"", "GroupNormalization", 21, pass},
+    {"", "Hardmax", 1, softmax_before_13},
+    {"", "Hardmax", 13, pass},
+    {"", "InstanceNormalization", 1, pass},
+    {"", "LRN", 1, pass},
+    {"", "LayerNormalization", 17, pass},
+    {"", "LogSoftmax", 1, softmax_before_13},
+    {"", "LogSoftmax", 13, pass},
+    {"", "LpNormalization", 1, pass},
+    {"", "MeanVarianceNormalization", 9, mean_variance_normalization},
+    {"", "RMSNormalization", 23, pass},
+    {"", "Softmax", 1, softmax_before_13},
+    {"", "Softmax", 13, pass},
+
+    // ---- reductions
+    {"", "ArgMax", 1, pass},
+    {"", "ArgMin", 1, pass},
+    {"", "CumSum", 11, pass},
+    {"", "ReduceL1", 1, reduce_with_axes_attribute},
+    {"", "ReduceL1", 18, pass},
+    {"", "ReduceL2", 1, reduce_with_axes_attribute},
+    {"", "ReduceL2", 18, pass},
+    {"", "ReduceLogSum", 1, reduce_with_axes_attribute},
+    {"", "ReduceLogSum", 18, pass},
+    {"", "ReduceLogSumExp", 1, reduce_with_axes_attribute},
+    {"", "ReduceLogSumExp", 18, pass},
+    {"", "ReduceMax", 1, reduce_with_axes_attribute},
+    {"", "ReduceMax", 18, pass},
+    {"", "ReduceMean", 1, reduce_with_axes_attribute},
+    {"", "ReduceMean", 18, pass},
+    {"", "ReduceMin", 1, reduce_with_axes_attribute},
+    {"", "ReduceMin", 18, pass},
+    {"", "ReduceProd", 1, reduce_with_axes_attribute},
+    {"", "ReduceProd", 18, pass},
+    {"", "ReduceSum", 1, reduce_with_axes_attribute},
+    {"", "ReduceSum", 13, pass},
+    {"", "ReduceSumSquare", 1, reduce_with_axes_attribute},
+    {"", "ReduceSumSquare", 18, pass},
+    {"", "TopK", 1, top_k_before_10},
+    {"", "TopK", 10, pass},
+
+    // ---- shapes and moving data
+    {"", "CenterCropPad", 18, pass},
+    {"", "Compress", 9, counted},
+    {"", "Concat", 1, pass_axis_1_by_default},
+    {"", "Concat", 4, pass},
+    {"", "Constant", 1, constant},
+    {"", "ConstantOfShape", 9, pass},
+    {"", "DepthToSpace", 1, pass},
+    {"", "Expand", 8, pass},
+    {"", "EyeLike", 9, pass},
+    {"", "Flatten", 1, pass},
+    {"", "Gather", 1, pass},
+    {"", "GatherElements", 11, pass},
+    {"", "GatherND", 11, pass},
+    {"", "NonMaxSuppression", 10, counted},
+    {"", "NonZero", 9, counted},
+    {"", "OneHot", 9, pass},
+    {"", "Pad", 1, pad_before_11},
+    {"", "Pad", 11, pass},
+    {"", "Range", 11, pass},
+    {"", "Reshape", 1, reshape_before_5},
+    {"", "Reshape", 5, pass},
+    {"", "ReverseSequence", 10, pass},
+    {"", "Scatter", 9, scatter},
+    {"", "ScatterElements", 11, pass},
+    {"", "ScatterND", 11, pass},
+    {"", "Shape", 1, pass},
+    {"", "Size", 1, pass},
+    {"", "Slice", 1, slice_before_10},
+    {"", "Slice", 10, pass},
+    {"", "SpaceToDepth", 1, pass},
+    {"", "Split", 1, split_before_13},
+    {"", "Split", 13, pass},
+    {"", "Squeeze", 1, squeeze_before_13},
+    {"", "Squeeze", 13, pass},
+    {"", "Tile", 1, tile_before_6},
+    {"", "Tile", 6, pass},
+    {"", "Transpose", 1, pass},
+    {"", "Trilu", 14, pass},
+    {"", "Unique", 11, counted},
+    {"", "Unsqueeze", 1, squeeze_before_13},
+    {"", "Unsqueeze", 13, pass},
+
+    // ---- quantisation
+    {"", "DequantizeLinear", 10, pass},
+    {"", "DynamicQuantizeLinear", 11, pass},
+    {"", "QuantizeLinear", 10, pass},
+
+    // ---- recurrent
+    {"", "GRU", 1, recurrent},
+    {"", "LSTM", 1, recurrent},
+    {"", "RNN", 1, recurrent},
+
+    // ---- control flow
+    {"", "If", 1, if_op},
+    {"", "Loop", 1, loop},
+    {"", "Scan", 8, scan_before_9},
+    {"", "Scan", 9, scan},
+
+    // ---- losses, signals
+    {"", "BlackmanWindow", 17, window},
+    {"", "DFT", 17, pass},
+    {"", "HammingWindow", 17, window},
+    {"", "HannWindow", 17, window},
+    {"", "MelWeightMatrix", 17, pass},
+    {"", "NegativeLogLikelihoodLoss", 12, negative_log_likelihood_loss},
+    {"", "STFT", 17, pass},
+    {"", "SoftmaxCrossEntropyLoss", 12, softmax_cross_entropy_loss},
+
+    // ---- training
+    {kTraining, "Adagrad", 1, adagrad},
+    {kTraining, "Adam", 1, adam},
+    {kTraining, "Gradient", 1, nullptr, kGradient},
+    {kTraining, "Momentum", 1, momentum},
+
+    // ---- refused
+    {"", "Bernoulli", 15, nullptr, kRandom},
+    {"", "ConcatFromSequence", 11, nullptr, kSequence},
+    {"", "Multinomial", 7, nullptr, kRandom},
+    {"", "Optional", 15, nullptr, kOptional},
+    {"", "OptionalGetElement", 15, nullptr, kOptional},
+    {"", "OptionalHasElement", 15, nullptr, kOptional},
+    {"", "RandomNormal", 1, nullptr, kRandom},
+    {"", "RandomNormalLike", 1, nullptr, kRandom},
+    {"", "RandomUniform", 1, nullptr, kRandom},
+    {"", "RandomUniformLike", 1, nullptr, kRandom},
+    {"", "RegexFullMatch", 20, nullptr, kString},
+    {"", "SequenceAt", 11, nullptr, kSequence},
+    {"", "SequenceConstruct", 11, nullptr, kSequence},
+    {"", "SequenceEmpty", 11, nullptr, kSequence},
+    {"", "SequenceErase", 11, nullptr, kSequence},
+    {"", "SequenceInsert", 11, nullptr, kSequence},
+    {"", "SequenceLength", 11, nullptr, kSequence},
+    {"", "SequenceMap", 17, nullptr, kSequence},
+    {"", "SplitToSequence", 11, nullptr, kSequence},
+    {"", "StringConcat", 20, nullptr, kString},
+    {"", "StringNormalizer", 10, nullptr, kString},
+    {"", "StringSplit", 20, nullptr, kString},
+    {"", "TfIdfVectorizer", 9, nullptr, kString},
+};
+
+}  // namespace
+
+std::span<const ConverterRow> converter_rows() { return kRows; }
+
+const ConverterRow* find_converter(std::string_view domain, std::string_view op, int64_t version) {
+  using Key = std::pair<std::string_view, std::string_view>;
+  static const auto kFirstRow = [] {
+    std::map<Key, const ConverterRow*> first;
+    for (const auto& row : kRows) first.emplace(Key(row.domain, row.op), &row);
+    return first;
+  }();
+  const auto it = kFirstRow.find({domain, op});
+  if (it == kFirstRow.end()) return nullptr;
+  const ConverterRow* found = nullptr;
+  for (const auto* row = it->second; row != std::end(kRows) && row->op == op && row->domain == domain && row->since <= version; ++row) found = row;
+  return found;
+}
+
+}  // namespace aipu::frontend
