@@ -1,0 +1,114 @@
+/* The C API of the runtime. Link with -laipu_runtime.
+ *
+ * Ownership: aipu_model_load() and aipu_session_create() give the caller one reference, to be given back with the matching _release(). Models are reference
+ * counted (a session holds one of its own), immutable and may be used by any number of threads. A session has one owner and is used by one thread at a time.
+ * Memory bound to inputs and outputs stays the caller's and has to live until the last run with it. Strings and arrays that functions return belong to the
+ * object they were asked of and live as long as it does, unless stated otherwise.
+ *
+ * Errors: functions return AIPU_OK or what kind of error it was; aipu_last_error() has the message, one line. Arguments of type pointer must not be null
+ * unless stated. Nothing throws.
+ *
+ *   aipu_model* model;
+ *   if (aipu_model_load("net.aipu.bin", NULL, &model) != AIPU_OK) { puts(aipu_last_error()); return 1; }
+ *   aipu_session* session;
+ *   if (aipu_session_create(model, 0, &session) != AIPU_OK) ...
+ *   aipu_session_bind_input(session, 0, AIPU_FLOAT32, shape, 4, pixels);
+ *   aipu_session_run(session);
+ *   aipu_tensor y;
+ *   aipu_session_output(session, 0, &y);
+ */
+#ifndef AIPU_RUNTIME_AIPU_H_
+#define AIPU_RUNTIME_AIPU_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define AIPU_C_API __attribute__((visibility("default")))
+
+typedef enum aipu_status {
+  AIPU_OK = 0,
+  AIPU_INVALID_ARGUMENT = 1, /* the caller's fault */
+  AIPU_INVALID_MODEL = 2,    /* the file is damaged or inconsistent */
+  AIPU_UNSUPPORTED = 3,      /* well-formed, but not something this build can do */
+  AIPU_NOT_FOUND = 4,
+  AIPU_IO = 5,
+  AIPU_OUT_OF_RANGE = 6,     /* sizes that overflow or exceed a limit */
+  AIPU_INTERNAL = 7          /* our bug */
+} aipu_status;
+
+/* Element types, numbered as in aipu.bin. */
+typedef enum aipu_dtype {
+  AIPU_VOID = 0,
+  AIPU_BOOL = 1, /* one byte, 0 or 1 */
+  AIPU_INT8 = 2,
+  AIPU_UINT8 = 3,
+  AIPU_INT16 = 4,
+  AIPU_UINT16 = 5,
+  AIPU_INT32 = 6,
+  AIPU_UINT32 = 7,
+  AIPU_INT64 = 8,
+  AIPU_UINT64 = 9,
+  AIPU_FLOAT16 = 10,
+  AIPU_BFLOAT16 = 11,
+  AIPU_FLOAT32 = 12,
+  AIPU_FLOAT64 = 13
+} aipu_dtype;
+
+typedef struct aipu_model aipu_model;
+typedef struct aipu_session aipu_session;
+
+/* Describes an input or output of a model. */
+typedef struct aipu_tensor_info {
+  const char* name;
+  aipu_dtype dtype;
+  uint32_t rank;
+  const int64_t* shape; /* -1 for extents that are not constant */
+} aipu_tensor_info;
+
+/* A contiguous tensor in C order. */
+typedef struct aipu_tensor {
+  aipu_dtype dtype;
+  uint32_t rank;
+  const int64_t* shape;
+  const void* data;
+  size_t size_bytes;
+} aipu_tensor;
+
+/* Message of the last error in this thread; "" if there was none. Valid until the next call that fails in this thread. */
+AIPU_C_API const char* aipu_last_error(void);
+
+/* `backend`: "native", "sim", "interp" or a name of a back end library; null: what the model was compiled for. */
+AIPU_C_API aipu_status aipu_model_load(const char* path, const char* backend, aipu_model** model);
+/* `bytes` must outlive the model if it is 64-byte aligned (it is then used in place); else it is copied. */
+AIPU_C_API aipu_status aipu_model_load_bytes(const void* bytes, size_t size, const char* backend, aipu_model** model);
+AIPU_C_API void aipu_model_retain(aipu_model* model);
+AIPU_C_API void aipu_model_release(aipu_model* model); /* null is fine */
+
+AIPU_C_API uint32_t aipu_model_input_count(const aipu_model* model);
+AIPU_C_API uint32_t aipu_model_output_count(const aipu_model* model);
+AIPU_C_API aipu_status aipu_model_input(const aipu_model* model, uint32_t index, aipu_tensor_info* info);
+AIPU_C_API aipu_status aipu_model_output(const aipu_model* model, uint32_t index, aipu_tensor_info* info);
+
+/* `threads`: 0 for as many as there are CPUs. */
+AIPU_C_API aipu_status aipu_session_create(aipu_model* model, int threads, aipu_session** session);
+AIPU_C_API void aipu_session_release(aipu_session* session); /* null is fine */
+
+/* The shape is copied, the data is read in place by each run. No alignment beyond the element's is needed. */
+AIPU_C_API aipu_status aipu_session_bind_input(aipu_session* session, uint32_t index, aipu_dtype dtype, const int64_t* shape, uint32_t rank, const void* data);
+/* Where to put an output; must not overlap an input. data null: the session provides the memory (which is also the default). */
+AIPU_C_API aipu_status aipu_session_bind_output(aipu_session* session, uint32_t index, void* data, size_t size_bytes);
+/* Checks shapes and plans memory without running, so that aipu_session_output() knows shapes that do not depend on data. run does it too. */
+AIPU_C_API aipu_status aipu_session_prepare(aipu_session* session);
+AIPU_C_API aipu_status aipu_session_run(aipu_session* session);
+/* Valid until the next bind, prepare or run of this session. */
+AIPU_C_API aipu_status aipu_session_output(aipu_session* session, uint32_t index, aipu_tensor* tensor);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* AIPU_RUNTIME_AIPU_H_ */

@@ -1,0 +1,99 @@
+/* What a back end is to the runtime: a shared library libaipu_backend_<name>.so that exports one function returning a table of functions. Plain C.
+ *
+ * The runtime looks for the library in the directories of $AIPU_BACKEND_PATH (colon-separated), then beside itself, then in ../lib of that place.
+ * Rules for implementers (runtime/backends/null is a documented skeleton; tests/runtime/conformance_test.cpp is the suite that every back end passes):
+ *  - No exception may leave a function. Errors are returned by a code and a one-line message in the caller's buffer.
+ *  - load() is called once per model, open() once per session. A loaded module is used by many sessions at a time, an opened one by one thread at a time.
+ *  - launch() returns when the kernel is done. It must not allocate or call the operating system in the usual case.
+ *  - Structs are only ever appended to; compare struct_bytes before using a field that is not in version 1. */
+#ifndef AIPU_RUNTIME_BACKENDS_BACKEND_API_H_
+#define AIPU_RUNTIME_BACKENDS_BACKEND_API_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define AIPU_BACKEND_API_VERSION 1u
+
+/* code: 0 is success, else one of the aipu_status values of runtime/aipu.h. */
+typedef struct aipu_backend_error {
+  char message[512]; /* zero-terminated, one line */
+} aipu_backend_error;
+
+typedef struct aipu_backend_kernel {
+  const char* name;
+  uint32_t argument_count;
+  const uint8_t* pointer_arguments; /* per argument: 1 if it is a pointer */
+  uint32_t lsram_bytes;
+  uint32_t shared_bytes;
+  uint32_t uses_barrier;
+  const char* tir; /* lowered TIR as text, not zero-terminated; null if the file has none */
+  size_t tir_bytes;
+} aipu_backend_kernel;
+
+/* The executable side of a model. Everything pointed at stays valid until unload(). */
+typedef struct aipu_backend_model {
+  const char* target;
+  uint32_t tec_count; /* 0: as many as there are workers */
+  const char* const* required_cpu_features;
+  uint32_t required_cpu_feature_count;
+  const void* native_module; /* ELF shared object (kernel_abi.h); null if the file has none */
+  size_t native_module_bytes;
+  const aipu_backend_kernel* kernels;
+  uint32_t kernel_count;
+} aipu_backend_model;
+
+/* Services of the runtime for one session. */
+typedef struct aipu_backend_services {
+  void* self;
+  uint32_t worker_count; /* threads that run() can use at once, the caller included */
+  /* Calls body(argument, 0 .. count-1) concurrently and returns when all are done; count <= worker_count. */
+  void (*run)(void* self, uint32_t count, void (*body)(void* argument, uint32_t index), void* argument);
+  /* Prints what a kernel prints. */
+  void (*print)(void* self, const char* text, size_t size);
+} aipu_backend_services;
+
+typedef struct aipu_backend_launch {
+  uint32_t kernel;
+  uint32_t argument_count;
+  const unsigned long long* words; /* as in kernel_abi.h */
+  const uint64_t* extents;         /* per argument: bytes of the tensor from the pointer on; 0 for numbers */
+  uint32_t max_tecs;               /* >= 1: more TECs than this would have no work */
+  uint32_t reserved;
+} aipu_backend_launch;
+
+enum {
+  AIPU_BACKEND_COMPUTES = 1,       /* outputs have values (the null back end's do not) */
+  AIPU_BACKEND_NATIVE = 2,         /* needs the native module */
+  AIPU_BACKEND_TIR = 4,            /* needs the TIR of all kernels */
+  AIPU_BACKEND_CHECKS_BOUNDS = 8,  /* a kernel that leaves its arguments' memory is an error, not undefined */
+  AIPU_BACKEND_BARRIERS = 16       /* kernels with barriers run on several TECs */
+};
+
+typedef struct aipu_backend {
+  uint32_t api_version;  /* AIPU_BACKEND_API_VERSION */
+  uint32_t struct_bytes; /* sizeof(aipu_backend) */
+  const char* name;
+  const char* description;
+  uint64_t capabilities;
+  int (*load)(const aipu_backend_model* model, void** module, aipu_backend_error* error);
+  void (*unload)(void* module);
+  int (*open)(void* module, const aipu_backend_services* services, void** session, aipu_backend_error* error);
+  void (*close)(void* session);
+  int (*launch)(void* session, const aipu_backend_launch* launch, aipu_backend_error* error);
+  /* TECs that a launch with enough work uses in this session. */
+  uint32_t (*tec_count)(void* session);
+} aipu_backend;
+
+/* The one symbol a back end exports: const aipu_backend* aipu_backend_v1(void); */
+#define AIPU_BACKEND_SYMBOL "aipu_backend_v1"
+typedef const aipu_backend* (*aipu_backend_function)(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* AIPU_RUNTIME_BACKENDS_BACKEND_API_H_ */

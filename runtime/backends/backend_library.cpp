@@ -1,0 +1,99 @@
+#include "runtime/backends/backend_library.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <vector>
+
+namespace aipu::runtime {
+namespace {
+
+// Where the code of this very function was loaded from: libaipu_runtime.so, or a program it is linked into.
+std::string own_folder() {
+  Dl_info info = {};
+  if (::dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0 || info.dli_fname == nullptr) return {};
+  const std::string path = info.dli_fname;
+  const size_t slash = path.find_last_of('/');
+  if (slash != std::string::npos) return path.substr(0, slash);
+  // A program found through PATH: its name alone says nothing.
+  std::string buffer(4096, '\0');
+  const ssize_t length = ::readlink("/proc/self/exe", buffer.data(), buffer.size());
+  if (length <= 0) return {};
+  buffer.resize(static_cast<size_t>(length));
+  const size_t last = buffer.find_last_of('/');
+  return last == std::string::npos ? std::string() : buffer.substr(0, last);
+}
+
+std::vector<std::string> search_folders() {
+  std::vector<std::string> folders;
+  if (const char* path = std::getenv("AIPU_BACKEND_PATH"); path != nullptr) {
+    std::string_view rest = path;
+    while (!rest.empty()) {
+      const size_t colon = rest.find(':');
+      if (const auto piece = rest.substr(0, colon); !piece.empty()) folders.emplace_back(piece);
+      rest = colon == std::string_view::npos ? std::string_view() : rest.substr(colon + 1);
+    }
+  }
+  if (const std::string folder = own_folder(); !folder.empty()) {
+    folders.push_back(folder);
+    folders.push_back(folder + "/../lib");
+  }
+  return folders;
+}
+
+}  // namespace
+
+Result<const aipu_backend*> find_backend(std::string_view name) {
+  static std::mutex mutex;
+  static std::map<std::string, const aipu_backend*, std::less<>> loaded;
+  const std::lock_guard lock(mutex);
+  if (const auto known = loaded.find(name); known != loaded.end()) return known->second;
+
+  if (name.empty() || !std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; })) {
+    return invalid_argument(str_cat("'", name, "' is not a name of a back end; known are native, sim, interp and null"));
+  }
+  const std::string file = str_cat("libaipu_backend_", name, ".so");
+  const auto folders = search_folders();
+  for (const std::string& folder : folders) {
+    const std::string path = folder + "/" + file;
+    if (::access(path.c_str(), R_OK) != 0) continue;
+    void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return io_error(str_cat("cannot load the back end '", name, "': ", ::dlerror()));
+    const auto function = reinterpret_cast<aipu_backend_function>(::dlsym(library, AIPU_BACKEND_SYMBOL));
+    const aipu_backend* backend = function == nullptr ? nullptr : function();
+    if (backend == nullptr || backend->api_version != AIPU_BACKEND_API_VERSION || backend->struct_bytes < sizeof(aipu_backend)) {
+      ::dlclose(library);
+      return unsupported(str_cat("'", path, "' is not a back end of this runtime's version (", AIPU_BACKEND_API_VERSION, ")"));
+    }
+    loaded.emplace(name, backend);
+    return backend;
+  }
+  std::string places;
+  for (const std::string& folder : folders) places += (places.empty() ? "" : ", ") + folder;
+  return not_found(str_cat("no back end '", name, "': ", file, " is in none of: ", places, "; set AIPU_BACKEND_PATH"));
+}
+
+Result<std::string> backend_for_target(std::string_view requested, std::string_view target) {
+  const bool is_host = target.substr(0, 4) == "host";
+  const std::string_view natural = is_host ? "host" : target.substr(0, 1) == "X" ? "x2" : "";
+  if (requested.empty()) {
+    if (natural.empty()) return unsupported(str_cat("the model is compiled for '", target, "', which no back end here can run"));
+    return std::string(natural);
+  }
+  if (requested == "native") {
+    if (!is_host) return invalid_argument(str_cat("the model is compiled for '", target, "' and cannot run natively; use --backend sim, or convert it with --target host"));
+    return std::string("host");
+  }
+  if (requested == "sim") {
+    if (natural != "x2") return invalid_argument(str_cat("the model is compiled for '", target, "', not for the simulated X2_1204; convert it with --target X2_1204"));
+    return std::string("x2");
+  }
+  return std::string(requested);
+}
+
+}  // namespace aipu::runtime

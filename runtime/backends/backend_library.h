@@ -1,0 +1,19 @@
+// Finds and opens back end libraries by name.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "runtime/backends/backend_api.h"
+#include "runtime/base/status.h"
+
+namespace aipu::runtime {
+
+// Stays loaded for the life of the process. Errors list the places that were searched.
+Result<const aipu_backend*> find_backend(std::string_view name);
+
+// "" and "native" and "sim" to a library's name, for a model's target.
+Result<std::string> backend_for_target(std::string_view requested, std::string_view target);
+
+}  // namespace aipu::runtime

@@ -1,0 +1,162 @@
+// The back end of this machine: TECs are the session's worker threads, kernels are the model's native module.
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "runtime/backends/native_module.h"
+#include "runtime/executor/aligned_buffer.h"
+
+namespace aipu::runtime {
+namespace {
+
+struct HostModule {
+  explicit HostModule(NativeModule loaded) : native(std::move(loaded)) {}
+
+  NativeModule native;
+  struct KernelNeeds {
+    uint32_t lsram_bytes, shared_bytes;
+  };
+  std::vector<KernelNeeds> kernels;
+  uint32_t lsram_bytes = 0, shared_bytes = 0;  // the most that any kernel needs
+  uint32_t tec_count = 0;
+};
+
+// All TECs of a launch meet. They run on CPUs of their own (WorkerPool), so they spin.
+class SpinBarrier {
+ public:
+  void reset(uint32_t count) {
+    count_ = count;
+    arrived_.store(0, std::memory_order_relaxed);
+  }
+  void wait() {
+    const uint32_t generation = generation_.load(std::memory_order_acquire);
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count_) {
+      arrived_.store(0, std::memory_order_relaxed);
+      generation_.store(generation + 1, std::memory_order_release);
+      return;
+    }
+    while (generation_.load(std::memory_order_acquire) == generation) {
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    }
+  }
+
+ private:
+  uint32_t count_ = 1;
+  alignas(128) std::atomic<uint32_t> arrived_{0};
+  alignas(128) std::atomic<uint32_t> generation_{0};
+};
+
+struct HostSession {
+  const HostModule* module = nullptr;
+  aipu_backend_services services = {};
+  uint32_t tec_count = 1;
+  SpinBarrier barrier;
+  std::vector<AlignedBuffer> lsram;
+  AlignedBuffer shared;
+  // One line each: a context is read by its own TEC only.
+  struct alignas(128) Context {
+    aipu_tec_context context = {};
+  };
+  std::unique_ptr<Context[]> contexts;
+
+  // The launch that is running.
+  aipu_kernel_entry entry = nullptr;
+  const unsigned long long* words = nullptr;
+};
+
+HostSession& session_of(const aipu_tec_context* context) { return *static_cast<HostSession*>(context->backend); }
+void barrier(const aipu_tec_context* context) { session_of(context).barrier.wait(); }
+void print(const aipu_tec_context* context, const char* text, unsigned long size) {
+  const HostSession& session = session_of(context);
+  session.services.print(session.services.self, text, size);
+}
+
+int load(const aipu_backend_model* model, void** result, aipu_backend_error* error) {
+  auto native = NativeModule::load(*model);
+  if (!native.ok()) return report(native.status(), error);
+  auto module = std::make_unique<HostModule>(std::move(native).value());
+  module->tec_count = model->tec_count;
+  for (uint32_t i = 0; i < model->kernel_count; ++i) {
+    module->kernels.push_back({model->kernels[i].lsram_bytes, model->kernels[i].shared_bytes});
+    module->lsram_bytes = std::max(module->lsram_bytes, model->kernels[i].lsram_bytes);
+    module->shared_bytes = std::max(module->shared_bytes, model->kernels[i].shared_bytes);
+  }
+  *result = module.release();
+  return 0;
+}
+
+void unload(void* module) { delete static_cast<HostModule*>(module); }
+
+int open(void* module, const aipu_backend_services* services, void** result, aipu_backend_error* error) {
+  auto session = std::make_unique<HostSession>();
+  session->module = static_cast<const HostModule*>(module);
+  session->services = *services;
+  session->tec_count = services->worker_count;
+  if (session->module->tec_count != 0) session->tec_count = std::min(session->tec_count, session->module->tec_count);
+  session->contexts = std::make_unique<HostSession::Context[]>(session->tec_count);
+  session->lsram.resize(session->tec_count);
+  if (Status status = session->shared.reserve(session->module->shared_bytes); !status.ok()) return report(status, error);
+  for (uint32_t t = 0; t < session->tec_count; ++t) {
+    if (Status status = session->lsram[t].reserve(session->module->lsram_bytes); !status.ok()) return report(status, error);
+    aipu_tec_context& context = session->contexts[t].context;
+    context.tec_id = static_cast<int>(t);
+    context.barrier = &barrier;
+    context.print = &print;
+    context.backend = session.get();
+  }
+  *result = session.release();
+  return 0;
+}
+
+void close(void* session) { delete static_cast<HostSession*>(session); }
+
+void run_tec(void* argument, uint32_t tec) {
+  const HostSession& session = *static_cast<const HostSession*>(argument);
+  session.entry(&session.contexts[tec].context, session.words);
+}
+
+int launch(void* opaque, const aipu_backend_launch* launch, aipu_backend_error*) {
+  HostSession& session = *static_cast<HostSession*>(opaque);
+  const uint32_t tecs = std::min(launch->max_tecs, session.tec_count);
+  const HostModule::KernelNeeds needs = session.module->kernels[launch->kernel];
+  session.entry = session.module->native.entry(launch->kernel);
+  session.words = launch->words;
+  for (uint32_t t = 0; t < tecs; ++t) {
+    aipu_tec_context& context = session.contexts[t].context;
+    context.tec_count = static_cast<int>(tecs);
+    context.lsram = needs.lsram_bytes == 0 ? nullptr : reinterpret_cast<unsigned char*>(session.lsram[t].data());
+    context.lsram_size = needs.lsram_bytes;
+    context.shared = needs.shared_bytes == 0 ? nullptr : reinterpret_cast<unsigned char*>(session.shared.data());
+    context.shared_size = needs.shared_bytes;
+  }
+  if (tecs == 1) {
+    session.barrier.reset(1);
+    run_tec(&session, 0);
+  } else {
+    session.barrier.reset(tecs);
+    session.services.run(session.services.self, tecs, &run_tec, &session);
+  }
+  return 0;
+}
+
+uint32_t tec_count(void* session) { return static_cast<HostSession*>(session)->tec_count; }
+
+constexpr aipu_backend kBackend = {AIPU_BACKEND_API_VERSION,
+                                   sizeof(aipu_backend),
+                                   "host",
+                                   "native code on the CPU's threads",
+                                   AIPU_BACKEND_COMPUTES | AIPU_BACKEND_NATIVE | AIPU_BACKEND_BARRIERS,
+                                   &load,
+                                   &unload,
+                                   &open,
+                                   &close,
+                                   &launch,
+                                   &tec_count};
+
+}  // namespace
+}  // namespace aipu::runtime
+
+extern "C" __attribute__((visibility("default"))) const aipu_backend* aipu_backend_v1(void) { return &aipu::runtime::kBackend; }

@@ -1,0 +1,142 @@
+#include "runtime/backends/native_module.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+namespace aipu::runtime {
+namespace {
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+// Features of the CPU as Linux names them, with a space on either side of each.
+std::string cpu_features() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.rfind("flags", 0) != 0 && line.rfind("Features", 0) != 0) continue;
+    const size_t colon = line.find(':');
+    if (colon != std::string::npos) return line.substr(colon + 1) + " ";
+  }
+  return {};
+}
+
+Status check_cpu(const aipu_backend_model& model) {
+  if (model.required_cpu_feature_count == 0) return {};
+  const std::string features = cpu_features();
+  if (features.empty()) return {};  // no /proc here: an illegal instruction is the worst that can come
+  std::string missing;
+  for (uint32_t i = 0; i < model.required_cpu_feature_count; ++i) {
+    const std::string_view feature = model.required_cpu_features[i];
+    if (features.find(str_cat(" ", feature, " ")) == std::string::npos) missing += str_cat(missing.empty() ? "" : ", ", feature);
+  }
+  if (missing.empty()) return {};
+  return unsupported(str_cat("the model is compiled for ", model.target, ", but this CPU lacks ", missing,
+                             "; convert it on this machine, or with --target host-avx2 or host-baseline, or use --backend interp"));
+}
+
+Status write_all(int descriptor, const void* bytes, size_t size) {
+  const char* position = static_cast<const char*>(bytes);
+  while (size > 0) {
+    const ssize_t written = ::write(descriptor, position, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return io_error(str_cat("cannot write the kernels: ", std::strerror(errno)));
+    position += written;
+    size -= static_cast<size_t>(written);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status NativeModule::open(const void* bytes, size_t size) {
+  constexpr std::string_view kElf = "\177ELF";
+  if (size < 64 || std::memcmp(bytes, kElf.data(), kElf.size()) != 0) return invalid_model("the native module is not an ELF file");
+
+  std::string first_failure;
+  descriptor_ = ::memfd_create("aipu_kernels", MFD_CLOEXEC);
+  if (descriptor_ >= 0) {
+    AIPU_RETURN_IF_ERROR(write_all(descriptor_, bytes, size));
+    library_ = ::dlopen(str_cat("/proc/self/fd/", descriptor_).c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library_ != nullptr) return {};
+    first_failure = ::dlerror();
+    ::close(std::exchange(descriptor_, -1));
+  } else {
+    first_failure = std::strerror(errno);
+  }
+  // Hardened systems refuse executable memfds: a file that only this user can read, gone as soon as it is mapped.
+  const char* folder = std::getenv("TMPDIR");
+  std::string path = str_cat(folder != nullptr && *folder != '\0' ? folder : "/tmp", "/aipu_kernels_XXXXXX");
+  const int file = ::mkostemp(path.data(), O_CLOEXEC);
+  if (file < 0) return io_error(str_cat("cannot load the kernels: ", one_line(first_failure), "; and cannot create '", path, "': ", std::strerror(errno)));
+  Status status = write_all(file, bytes, size);
+  ::close(file);
+  if (status.ok()) {
+    library_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library_ == nullptr) status = invalid_model(str_cat("cannot load the kernels: ", one_line(::dlerror())));
+  }
+  ::unlink(path.c_str());
+  return status;
+}
+
+Status NativeModule::resolve(const aipu_backend_model& model) {
+  const auto function = reinterpret_cast<aipu_kernel_module_function>(::dlsym(library_, AIPU_KERNEL_MODULE_SYMBOL));
+  if (function == nullptr) return invalid_model("the native module does not export " AIPU_KERNEL_MODULE_SYMBOL);
+  const aipu_kernel_module* module = function();
+  if (module == nullptr || module->abi_version != AIPU_KERNEL_ABI_VERSION || module->struct_bytes != sizeof(aipu_kernel_info)) {
+    return unsupported(str_cat("the kernels were compiled for another version of the kernel ABI than ", AIPU_KERNEL_ABI_VERSION, "; convert the model again"));
+  }
+  std::unordered_map<std::string_view, const aipu_kernel_info*> by_name;
+  for (unsigned int i = 0; i < module->kernel_count; ++i) by_name.emplace(module->kernels[i].name, &module->kernels[i]);
+  entries_.reserve(model.kernel_count);
+  for (uint32_t i = 0; i < model.kernel_count; ++i) {
+    const aipu_backend_kernel& wanted = model.kernels[i];
+    const auto found = by_name.find(wanted.name);
+    if (found == by_name.end()) return invalid_model(str_cat("the native module has no kernel '", wanted.name, "'"));
+    const aipu_kernel_info& kernel = *found->second;
+    if (kernel.argument_count != wanted.argument_count || kernel.lsram_bytes > wanted.lsram_bytes || kernel.shared_bytes > wanted.shared_bytes ||
+        (kernel.uses_barrier != 0) != (wanted.uses_barrier != 0)) {
+      return invalid_model(str_cat("kernel '", wanted.name, "' of the native module is not the one that the tables describe"));
+    }
+    entries_.push_back(kernel.entry);
+  }
+  return {};
+}
+
+Result<NativeModule> NativeModule::load(const aipu_backend_model& model) {
+  NativeModule module;
+  if (model.kernel_count == 0) return module;
+  AIPU_RETURN_IF_ERROR(check_cpu(model));
+  AIPU_RETURN_IF_ERROR(module.open(model.native_module, model.native_module_bytes));
+  AIPU_RETURN_IF_ERROR(module.resolve(model));
+  return module;
+}
+
+NativeModule::NativeModule(NativeModule&& other) noexcept
+    : library_(std::exchange(other.library_, nullptr)), descriptor_(std::exchange(other.descriptor_, -1)), entries_(std::move(other.entries_)) {}
+
+NativeModule::~NativeModule() {
+  if (library_ != nullptr) ::dlclose(library_);
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+int report(const Status& status, aipu_backend_error* error) {
+  std::snprintf(error->message, sizeof error->message, "%s", status.message().c_str());
+  return static_cast<int>(status.code());
+}
+
+}  // namespace aipu::runtime

@@ -1,0 +1,160 @@
+#include "runtime/aipu.h"
+
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "runtime/model.h"
+#include "runtime/session.h"
+
+using aipu::DType;
+using aipu::ErrorCode;
+using aipu::Status;
+using aipu::runtime::Model;
+using aipu::runtime::Session;
+using aipu::runtime::TensorSpec;
+
+static_assert(AIPU_FLOAT64 == static_cast<int>(DType::kF64) && AIPU_BOOL == static_cast<int>(DType::kBool) && AIPU_FLOAT16 == static_cast<int>(DType::kF16));
+static_assert(AIPU_INTERNAL == static_cast<int>(ErrorCode::kInternal) && AIPU_IO == static_cast<int>(ErrorCode::kIo));
+
+struct aipu_model {
+  std::atomic<int> references{1};
+  std::shared_ptr<const Model> model;
+  std::vector<std::vector<int64_t>> input_shapes, output_shapes;
+};
+
+struct aipu_session {
+  std::unique_ptr<Session> session;
+};
+
+namespace {
+
+std::string& last_error() {
+  thread_local std::string message;
+  return message;
+}
+
+aipu_status finish(const Status& status) {
+  if (status.ok()) return AIPU_OK;
+  last_error() = status.message();
+  return static_cast<aipu_status>(status.code());
+}
+
+// Runs `body`, which returns a Status, and lets no exception out.
+template <typename Body>
+aipu_status guarded(Body&& body) {
+  try {
+    return finish(body());
+  } catch (const std::bad_alloc&) {
+    return finish(aipu::out_of_range("out of memory"));
+  } catch (const std::exception& error) {
+    return finish(aipu::internal_error(error.what()));
+  } catch (...) {
+    return finish(aipu::internal_error("unknown exception"));
+  }
+}
+
+std::vector<std::vector<int64_t>> shapes_of(std::span<const TensorSpec> specs) {
+  std::vector<std::vector<int64_t>> shapes;
+  for (const TensorSpec& spec : specs) {
+    shapes.emplace_back();
+    for (const auto& dim : spec.shape) shapes.back().push_back(dim.extent);
+  }
+  return shapes;
+}
+
+Status describe(std::span<const TensorSpec> specs, const std::vector<std::vector<int64_t>>& shapes, uint32_t index, aipu_tensor_info* info) {
+  if (index >= specs.size()) return aipu::invalid_argument(aipu::str_cat("tensor ", index, " of ", specs.size()));
+  *info = {specs[index].name.c_str(), static_cast<aipu_dtype>(specs[index].dtype), static_cast<uint32_t>(shapes[index].size()), shapes[index].data()};
+  return {};
+}
+
+Status adopt(aipu::Result<std::shared_ptr<const Model>> loaded, aipu_model** result) {
+  if (!loaded.ok()) return std::move(loaded).status();
+  auto handle = std::make_unique<aipu_model>();
+  handle->model = std::move(loaded).value();
+  handle->input_shapes = shapes_of(handle->model->inputs());
+  handle->output_shapes = shapes_of(handle->model->outputs());
+  *result = handle.release();
+  return {};
+}
+
+aipu::runtime::LoadOptions options_for(const char* backend) {
+  aipu::runtime::LoadOptions options;
+  if (backend != nullptr) options.backend = backend;
+  return options;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* aipu_last_error(void) { return last_error().c_str(); }
+
+aipu_status aipu_model_load(const char* path, const char* backend, aipu_model** model) {
+  return guarded([&] { return adopt(Model::load(path, options_for(backend)), model); });
+}
+
+aipu_status aipu_model_load_bytes(const void* bytes, size_t size, const char* backend, aipu_model** model) {
+  return guarded([&] { return adopt(Model::from_bytes({static_cast<const std::byte*>(bytes), size}, options_for(backend)), model); });
+}
+
+void aipu_model_retain(aipu_model* model) { model->references.fetch_add(1, std::memory_order_relaxed); }
+
+void aipu_model_release(aipu_model* model) {
+  if (model != nullptr && model->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete model;
+}
+
+uint32_t aipu_model_input_count(const aipu_model* model) { return static_cast<uint32_t>(model->input_shapes.size()); }
+uint32_t aipu_model_output_count(const aipu_model* model) { return static_cast<uint32_t>(model->output_shapes.size()); }
+
+aipu_status aipu_model_input(const aipu_model* model, uint32_t index, aipu_tensor_info* info) {
+  return guarded([&] { return describe(model->model->inputs(), model->input_shapes, index, info); });
+}
+
+aipu_status aipu_model_output(const aipu_model* model, uint32_t index, aipu_tensor_info* info) {
+  return guarded([&] { return describe(model->model->outputs(), model->output_shapes, index, info); });
+}
+
+aipu_status aipu_session_create(aipu_model* model, int threads, aipu_session** session) {
+  return guarded([&]() -> Status {
+    aipu::runtime::SessionOptions options;
+    options.threads = threads;
+    AIPU_ASSIGN_OR_RETURN(auto created, Session::create(model->model, options));
+    *session = new aipu_session{std::move(created)};
+    return {};
+  });
+}
+
+void aipu_session_release(aipu_session* session) { delete session; }
+
+aipu_status aipu_session_bind_input(aipu_session* session, uint32_t index, aipu_dtype dtype, const int64_t* shape, uint32_t rank, const void* data) {
+  return guarded([&] { return session->session->bind_input(index, {static_cast<DType>(dtype), {shape, rank}, data}); });
+}
+
+aipu_status aipu_session_bind_output(aipu_session* session, uint32_t index, void* data, size_t size_bytes) {
+  return guarded([&] { return session->session->bind_output(index, data, size_bytes); });
+}
+
+aipu_status aipu_session_prepare(aipu_session* session) {
+  return guarded([&] { return session->session->prepare(); });
+}
+
+aipu_status aipu_session_run(aipu_session* session) {
+  return guarded([&] { return session->session->run(); });
+}
+
+aipu_status aipu_session_output(aipu_session* session, uint32_t index, aipu_tensor* tensor) {
+  return guarded([&]() -> Status {
+    AIPU_ASSIGN_OR_RETURN(const auto view, session->session->output(index));
+    size_t size = aipu::dtype_bytes(view.dtype);
+    for (const int64_t extent : view.shape) size *= static_cast<size_t>(extent);
+    *tensor = {static_cast<aipu_dtype>(view.dtype), static_cast<uint32_t>(view.shape.size()), view.shape.data(), view.data, size};
+    return {};
+  });
+}
+
+}  // extern "C"

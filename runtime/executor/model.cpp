@@ -1,0 +1,145 @@
+#include "runtime/model.h"
+
+#include <cstdlib>
+
+#include "runtime/backends/backend_library.h"
+#include "runtime/executor/model_state.h"
+
+namespace aipu::runtime {
+namespace {
+
+TensorSpec spec_of(const fb::Model& model, uint32_t index) {
+  const fb::Tensor& tensor = *items(model.tensors())[index];
+  const auto expressions = items(model.expressions());
+  TensorSpec spec;
+  spec.name = text(tensor.name());
+  spec.dtype = static_cast<DType>(tensor.dtype());
+  const auto shape = items(tensor.shape());
+  for (uint32_t k = 0; k < shape.size(); ++k) {
+    const fb::Expression& extent = *expressions[shape[k]];
+    DimSpec dim;
+    if (extent.op() == fb::ExpressionOp::kConstant) {
+      dim.extent = extent.value();
+    } else if (extent.op() == fb::ExpressionOp::kSymbol) {
+      dim.symbol = text(items(model.symbols())[extent.a()]->name());
+    } else {
+      dim.symbol = "?";
+    }
+    spec.shape.push_back(std::move(dim));
+  }
+  return spec;
+}
+
+Result<size_t> index_of(std::span<const TensorSpec> specs, std::string_view name, std::string_view what) {
+  std::string known;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (specs[i].name == name) return i;
+    known += (known.empty() ? "" : ", ") + specs[i].name;
+  }
+  return not_found(str_cat("the model has no ", what, " '", name, "'; it has: ", known));
+}
+
+Status load_kernels(detail::ModelState& state, std::string_view requested) {
+  const fb::Model& model = state.root();
+  AIPU_ASSIGN_OR_RETURN(const std::string name, backend_for_target(requested, state.target));
+  AIPU_ASSIGN_OR_RETURN(state.backend, find_backend(name));
+  state.backend_name = state.backend->name;
+
+  const auto kernels = items(model.kernels());
+  const auto features = items(model.required_cpu_features());
+  state.strings.reserve(kernels.size() + features.size());
+  for (uint32_t i = 0; i < features.size(); ++i) {
+    state.strings.emplace_back(text(features[i]));
+    state.features.push_back(state.strings.back().c_str());
+  }
+  const bool needs_tir = (state.backend->capabilities & AIPU_BACKEND_TIR) != 0;
+  for (uint32_t i = 0; i < kernels.size(); ++i) {
+    const fb::Kernel& kernel = *kernels[i];
+    state.strings.emplace_back(text(kernel.name()));
+    const auto pointers = items(kernel.pointer_arguments());
+    state.kernels.push_back({state.strings.back().c_str(), kernel.argument_count(), pointers.size() == 0 ? nullptr : pointers.vector->data(),
+                             kernel.lsram_bytes(), kernel.shared_bytes(), kernel.uses_barrier() ? 1u : 0u, nullptr, 0});
+  }
+  const auto sections = items(model.sections());
+  for (uint32_t i = 0; i < sections.size(); ++i) {
+    if (sections[i]->kind() != fb::SectionKind::kTir) continue;
+    const auto bytes = state.file->section_bytes(*sections[i]);
+    aipu_backend_kernel& kernel = state.kernels[sections[i]->index()];
+    kernel.tir = reinterpret_cast<const char*>(bytes.data());
+    kernel.tir_bytes = bytes.size();
+  }
+  if (needs_tir) {
+    for (const aipu_backend_kernel& kernel : state.kernels) {
+      if (kernel.tir == nullptr) return unsupported(str_cat("the file has no TIR of kernel '", kernel.name, "', so the back end '", name, "' cannot run it"));
+    }
+  }
+  const auto native = state.file->section(fb::SectionKind::kNativeModule);
+  if (native.empty() && !state.kernels.empty() && (state.backend->capabilities & AIPU_BACKEND_NATIVE) != 0) {
+    return unsupported(str_cat("the file has no compiled kernels, which the back end '", name, "' needs; convert the model again, or use --backend interp"));
+  }
+  state.backend_model = {state.target.c_str(), model.tec_count(), state.features.data(), static_cast<uint32_t>(state.features.size()),
+                         native.empty() ? nullptr : native.data(), native.size(), state.kernels.data(), static_cast<uint32_t>(state.kernels.size())};
+  aipu_backend_error error = {};
+  void* module = nullptr;
+  const int code = state.backend->load(&state.backend_model, &module, &error);
+  if (code != 0) return Status(static_cast<ErrorCode>(code), str_cat("back end '", name, "': ", error.message));
+  state.module = module;
+  return {};
+}
+
+VerifyLevel verify_level(const LoadOptions& options) {
+  const char* environment = std::getenv("AIPU_VERIFY");
+  return options.verify_all || (environment != nullptr && std::string_view(environment) == "full") ? VerifyLevel::kFull : VerifyLevel::kUsual;
+}
+
+}  // namespace
+
+std::string TensorSpec::text() const {
+  std::string result = str_cat(name, " ", dtype_name(dtype), "[");
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) result += ",";
+    result += shape[i].extent >= 0 ? std::to_string(shape[i].extent) : shape[i].symbol;
+  }
+  return result + "]";
+}
+
+Model::Model(std::unique_ptr<detail::ModelState> state) : state_(std::move(state)) {}
+Model::~Model() = default;
+
+Result<std::shared_ptr<const Model>> Model::load(const std::string& path, const LoadOptions& options) {
+  auto state = std::make_unique<detail::ModelState>();
+  AIPU_ASSIGN_OR_RETURN(state->file, ModelFile::open(path, verify_level(options)));
+  auto result = finish(std::move(state), options);
+  if (!result.ok()) return std::move(result).status().context(path);
+  return result;
+}
+
+Result<std::shared_ptr<const Model>> Model::from_bytes(std::span<const std::byte> bytes, const LoadOptions& options) {
+  auto state = std::make_unique<detail::ModelState>();
+  AIPU_ASSIGN_OR_RETURN(state->file, ModelFile::from_bytes(bytes, verify_level(options)));
+  return finish(std::move(state), options);
+}
+
+Result<std::shared_ptr<const Model>> Model::finish(std::unique_ptr<detail::ModelState> state, const LoadOptions& options) {
+  AIPU_ASSIGN_OR_RETURN(state->tables, check_model(*state->file));
+  const fb::Model& model = state->root();
+  state->name = runtime::text(model.model_name());
+  state->target = runtime::text(model.target());
+  state->constants = state->file->section(fb::SectionKind::kConstants).data();
+  const auto inputs = items(model.inputs());
+  const auto outputs = items(model.outputs());
+  for (uint32_t i = 0; i < inputs.size(); ++i) state->inputs.push_back(spec_of(model, inputs[i]));
+  for (uint32_t i = 0; i < outputs.size(); ++i) state->outputs.push_back(spec_of(model, outputs[i]));
+  AIPU_RETURN_IF_ERROR(load_kernels(*state, options.backend));
+  return std::shared_ptr<const Model>(new Model(std::move(state)));
+}
+
+const std::string& Model::name() const { return state_->name; }
+const std::string& Model::target() const { return state_->target; }
+const std::string& Model::backend() const { return state_->backend_name; }
+std::span<const TensorSpec> Model::inputs() const { return state_->inputs; }
+std::span<const TensorSpec> Model::outputs() const { return state_->outputs; }
+Result<size_t> Model::input_index(std::string_view name) const { return index_of(state_->inputs, name, "input"); }
+Result<size_t> Model::output_index(std::string_view name) const { return index_of(state_->outputs, name, "output"); }
+
+}  // namespace aipu::runtime

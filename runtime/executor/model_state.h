@@ -1,0 +1,40 @@
+// What a Model is inside.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/backends/backend_api.h"
+#include "runtime/loader/check.h"
+#include "runtime/loader/model_file.h"
+#include "runtime/model.h"
+
+namespace aipu::runtime::detail {
+
+struct ModelState {
+  std::unique_ptr<ModelFile> file;
+  ModelTables tables;
+  std::string name, target, backend_name;
+  std::vector<TensorSpec> inputs, outputs;
+  const std::byte* constants = nullptr;
+
+  const aipu_backend* backend = nullptr;
+  void* module = nullptr;
+  // What the back end was shown; it may keep pointers into it.
+  std::vector<std::string> strings;
+  std::vector<const char*> features;
+  std::vector<aipu_backend_kernel> kernels;
+  aipu_backend_model backend_model = {};
+
+  ModelState() = default;
+  ModelState(const ModelState&) = delete;
+  ModelState& operator=(const ModelState&) = delete;
+  ~ModelState() {
+    if (module != nullptr) backend->unload(module);
+  }
+
+  const fb::Model& root() const { return file->root(); }
+};
+
+}  // namespace aipu::runtime::detail

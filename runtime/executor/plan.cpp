@@ -1,0 +1,398 @@
+#include "runtime/executor/plan.h"
+
+#include <algorithm>
+
+#include "runtime/base/arena.h"
+#include "runtime/base/checked_math.h"
+
+namespace aipu::runtime {
+namespace {
+
+class StagePlanner {
+ public:
+  StagePlanner(const detail::ModelState& model, uint32_t stage, std::span<const StagePlan* const> earlier, int64_t memory_limit)
+      : model_(model), root_(model.root()), tables_(model.tables), stage_(stage), earlier_(earlier), memory_limit_(memory_limit),
+        plan_(std::make_unique<StagePlan>()) {
+    roots_ = {items(root_.inputs()).size(), items(root_.outputs()).size()};
+  }
+
+  Result<std::unique_ptr<StagePlan>> run(std::span<const SymbolValue> symbols) {
+    plan_->symbols.assign(symbols.begin(), symbols.end());
+    plan_->values.evaluate(root_, symbols);
+    AIPU_RETURN_IF_ERROR(evaluate_checks());
+    AIPU_RETURN_IF_ERROR(place_tensors());
+    AIPU_RETURN_IF_ERROR(fill_commands());
+    sort_patches();
+    return std::move(plan_);
+  }
+
+ private:
+  Status evaluate_checks() const;
+  Status place_tensors();
+  Status place_tensor(uint32_t tensor, Placement* placement) const;
+  Status place_arena();
+  Status fill_commands();
+  Status fill_tec(const fb::TecCommand& command, Step* step);
+  Status fill_dma(const fb::DmaCommand& command, Step* step);
+  Status fill_host(const fb::HostCommand& command, Step* step);
+  void sort_patches();
+
+  Result<int64_t> value(uint32_t expression, std::string_view what) const {
+    if (plan_->values.has_value(expression)) return plan_->values.value_or_zero(expression);
+    return plan_->values.error(expression).context(what);
+  }
+  std::string tensor_name(uint32_t tensor) const { return str_cat("tensor '", text(items(root_.tensors())[tensor]->name()), "'"); }
+  // The place of a tensor that a command uses.
+  Result<Placement> place_of(uint32_t tensor) const {
+    const Placement& placement = plan_->placements[tensor];
+    if (placement.known) return placement;
+    Placement unused;
+    if (tables_.tensor_stage[tensor] == stage_) {
+      if (Status status = place_tensor(tensor, &unused); !status.ok()) return status;
+    }
+    return invalid_argument(str_cat(tensor_name(tensor), ": its size depends on values that were not computed on the way here"));
+  }
+  void add_number(int64_t number) { add_word(static_cast<uint64_t>(number)); }
+  void add_word(uint64_t word) {
+    plan_->words.push_back(word);
+    plan_->extents.push_back(0);
+  }
+  void add_address(const Placement& placement, int64_t offset) {
+    plan_->patches.push_back({placement.root, static_cast<uint32_t>(plan_->words.size()), placement.offset + offset});
+    plan_->words.push_back(0);
+    plan_->extents.push_back(static_cast<uint64_t>(placement.size - offset));
+  }
+
+  const detail::ModelState& model_;
+  const fb::Model& root_;
+  const ModelTables& tables_;
+  const uint32_t stage_;
+  std::span<const StagePlan* const> earlier_;
+  const int64_t memory_limit_;
+  Roots roots_;
+  std::unique_ptr<StagePlan> plan_;
+};
+
+// Only those of the main program: a check in a branch that is not taken says nothing. They come first, so that their messages win over those about sizes.
+Status StagePlanner::evaluate_checks() const {
+  for (const auto& [program, position] : tables_.stages[stage_]) {
+    const auto& command = tables_.programs[program][position];
+    if (program != 0 || command.engine != fb::Engine::kHost) continue;
+    const fb::HostCommand& host = *items(items(root_.programs())[program]->host())[command.index];
+    if (host.op() != fb::HostOp::kCheck) continue;
+    AIPU_ASSIGN_OR_RETURN(const int64_t holds, value(host.a(), command_text(model_, program, command)));
+    if (holds == 0) return invalid_argument(std::string(text(items(root_.strings())[host.b()]))).context(command_text(model_, program, command));
+  }
+  return {};
+}
+
+Status StagePlanner::place_tensor(uint32_t index, Placement* placement) const {
+  const fb::Tensor& tensor = *items(root_.tensors())[index];
+  const auto dtype = static_cast<DType>(tensor.dtype());
+  AIPU_ASSIGN_OR_RETURN(const int64_t size, value(tensor.size_bytes(), tensor_name(index) + ", its size"));
+  if (size < 0) return invalid_argument(str_cat(tensor_name(index), " has the negative size ", size));
+  int64_t needed = static_cast<int64_t>(dtype_bytes(dtype));
+  bool overflows = false;
+  const auto shape = items(tensor.shape());
+  for (uint32_t k = 0; k < shape.size(); ++k) {
+    AIPU_ASSIGN_OR_RETURN(const int64_t extent, value(shape[k], str_cat(tensor_name(index), ", extent ", k)));
+    if (extent < 0) return invalid_argument(str_cat(tensor_name(index), " has the negative extent ", extent, " at axis ", k));
+    if (extent == 0) needed = 0;
+    const auto product = checked_mul(needed, extent);
+    overflows |= !product;
+    needed = product.value_or(needed);
+  }
+  if (needed != 0 && overflows) return out_of_range(str_cat(tensor_name(index), " has more elements than 64 bits can count"));
+  const bool is_interface = tensor.kind() == fb::TensorKind::kInput || tensor.kind() == fb::TensorKind::kOutput;
+  if (size < needed || (is_interface && size != needed)) {
+    return invalid_model(str_cat(tensor_name(index), " has ", size, " bytes, but its elements take ", needed));
+  }
+  if (size > memory_limit_) return out_of_range(str_cat(tensor_name(index), " takes ", size, " bytes; the limit is ", memory_limit_));
+
+  placement->size = size;
+  placement->known = true;
+  switch (tensor.kind()) {
+    case fb::TensorKind::kInput: placement->root = roots_.input(tables_.input_of_tensor[index]); break;
+    case fb::TensorKind::kOutput: placement->root = roots_.output(tables_.output_of_tensor[index]); break;
+    case fb::TensorKind::kConstant:
+      placement->root = roots_.constants();
+      placement->offset = static_cast<int64_t>(tensor.offset_bytes());
+      break;
+    case fb::TensorKind::kArena: placement->root = roots_.arena(stage_); break;
+    case fb::TensorKind::kView: {
+      AIPU_ASSIGN_OR_RETURN(const int64_t offset, value(tensor.view_offset(), tensor_name(index) + ", its offset"));
+      const Placement& base = plan_->placements[tensor.base()];
+      if (!base.known) {
+        placement->known = false;
+        if (tables_.tensor_stage[tensor.base()] == stage_) {
+          Placement unused;
+          AIPU_RETURN_IF_ERROR(place_tensor(tensor.base(), &unused));
+        }
+        return invalid_argument(str_cat(tensor_name(index), " is a view of ", tensor_name(tensor.base()), ", which has no place"));
+      }
+      if (offset < 0 || offset > base.size || size > base.size - offset) {
+        return invalid_argument(str_cat(tensor_name(index), " (", size, " bytes at ", offset, ") is outside of ", tensor_name(tensor.base()), " (", base.size, " bytes)"));
+      }
+      placement->root = base.root;
+      placement->offset = base.offset + offset;
+      break;
+    }
+  }
+  return {};
+}
+
+Status StagePlanner::place_arena() {
+  const auto tensors = items(root_.tensors());
+  std::vector<uint32_t> order;
+  for (uint32_t i = 0; i < tensors.size(); ++i) {
+    if (tables_.tensor_stage[i] == stage_ && tensors[i]->kind() == fb::TensorKind::kArena && plan_->placements[i].known) order.push_back(i);
+  }
+  // The solver wants a tensor after the one whose memory it takes over.
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return std::pair(tensors[a]->first_use(), tensors[a]->last_use()) < std::pair(tensors[b]->first_use(), tensors[b]->last_use());
+  });
+  std::vector<uint32_t> request_of(tensors.size(), ArenaRequest::kNone);
+  std::vector<ArenaRequest> requests;
+  requests.reserve(order.size());
+  for (const uint32_t index : order) {
+    const fb::Tensor& tensor = *tensors[index];
+    const uint32_t base = tensor.in_place_of() == kNone ? ArenaRequest::kNone : request_of[tensor.in_place_of()];
+    request_of[index] = static_cast<uint32_t>(requests.size());
+    requests.push_back({plan_->placements[index].size, tensor.first_use(), tensor.last_use(), base});
+  }
+  AIPU_ASSIGN_OR_RETURN(const ArenaPlan arena, solve_arena(requests));
+  plan_->arena_bytes = arena.size_bytes;
+  for (size_t i = 0; i < order.size(); ++i) plan_->placements[order[i]].offset = arena.offsets[i];
+  return {};
+}
+
+Status StagePlanner::place_tensors() {
+  const auto tensors = items(root_.tensors());
+  plan_->placements.resize(tensors.size());
+  for (uint32_t i = 0; i < tensors.size(); ++i) {
+    const uint32_t home = tables_.tensor_stage[i];
+    if (home < stage_) {
+      if (earlier_[home] != nullptr) plan_->placements[i] = earlier_[home]->placements[i];
+    } else if (home == stage_ && tensors[i]->kind() != fb::TensorKind::kView) {
+      Placement placement;
+      // A tensor that cannot be placed is an error for the command that uses it, if it is ever reached; inputs are always used.
+      const Status status = place_tensor(i, &placement);
+      if (status.ok()) plan_->placements[i] = placement;
+      if (!status.ok() && tensors[i]->kind() == fb::TensorKind::kInput) return status;
+    }
+  }
+  AIPU_RETURN_IF_ERROR(place_arena());
+  int64_t total = plan_->arena_bytes;
+  for (uint32_t i = 0; i < tensors.size(); ++i) {
+    if (tables_.tensor_stage[i] != stage_ || tensors[i]->kind() != fb::TensorKind::kOutput || !plan_->placements[i].known) continue;
+    plan_->output_sizes.emplace_back(tables_.output_of_tensor[i], plan_->placements[i].size);
+    total = checked_add(total, plan_->placements[i].size).value_or(INT64_MAX);
+  }
+  if (total > memory_limit_) return out_of_range(str_cat("these shapes need ", total, " bytes of memory; the limit is ", memory_limit_));
+
+  // Views after what they look into: chains are short (check.cpp), so a few rounds settle all of them.
+  std::vector<uint32_t> views;
+  for (uint32_t i = 0; i < tensors.size(); ++i) {
+    if (tables_.tensor_stage[i] == stage_ && tensors[i]->kind() == fb::TensorKind::kView) views.push_back(i);
+  }
+  bool progress = true;
+  while (progress && !views.empty()) {
+    progress = false;
+    std::erase_if(views, [&](uint32_t i) {
+      if (!plan_->placements[tensors[i]->base()].known) return false;
+      Placement placement;
+      if (place_tensor(i, &placement).ok()) plan_->placements[i] = placement;
+      progress = true;
+      return true;
+    });
+  }
+  return {};
+}
+
+Status StagePlanner::fill_tec(const fb::TecCommand& command, Step* step) {
+  const fb::Kernel& kernel = *items(root_.kernels())[command.kernel()];
+  const auto arguments = items(root_.arguments());
+  const auto bits = items(kernel.argument_bits());
+  step->kernel = command.kernel();
+  AIPU_ASSIGN_OR_RETURN(const int64_t max_tecs, value(command.max_tecs(), "the number of TECs"));
+  step->max_tecs = static_cast<uint32_t>(std::clamp<int64_t>(max_tecs, 1, kMaxTecs));
+  for (uint32_t i = 0; i < command.argument_count(); ++i) {
+    const fb::Argument& argument = *arguments[command.first_argument() + i];
+    switch (argument.kind()) {
+      case fb::ArgumentKind::kTensor: {
+        AIPU_ASSIGN_OR_RETURN(const Placement placement, place_of(argument.index()));
+        AIPU_ASSIGN_OR_RETURN(const int64_t offset, value(argument.offset(), str_cat("the offset of argument ", i)));
+        if (offset < 0 || offset > placement.size) {
+          return invalid_argument(str_cat("argument ", i, " points to byte ", offset, " of ", tensor_name(argument.index()), ", which has ", placement.size));
+        }
+        add_address(placement, offset);
+        break;
+      }
+      case fb::ArgumentKind::kExpression: {
+        AIPU_ASSIGN_OR_RETURN(const int64_t number, value(argument.index(), str_cat("argument ", i)));
+        const uint32_t width = i < bits.size() ? bits[i] : 0;
+        if (width > 0 && width < 63 && (number < -(int64_t{1} << (width - 1)) || number >= (int64_t{1} << width))) {
+          return out_of_range(str_cat("argument ", i, " is ", number, ", which does not fit into ", width, " bits"));
+        }
+        add_number(number);
+        break;
+      }
+      case fb::ArgumentKind::kImmediate: add_word(argument.word()); break;
+    }
+  }
+  return {};
+}
+
+Status StagePlanner::fill_dma(const fb::DmaCommand& command, Step* step) {
+  AIPU_ASSIGN_OR_RETURN(const Placement destination, place_of(command.destination()));
+  AIPU_ASSIGN_OR_RETURN(const Placement source, place_of(command.source()));
+  AIPU_ASSIGN_OR_RETURN(const int64_t destination_offset, value(command.destination_offset(), "the destination's offset"));
+  AIPU_ASSIGN_OR_RETURN(const int64_t source_offset, value(command.source_offset(), "the source's offset"));
+  AIPU_ASSIGN_OR_RETURN(const int64_t width, value(command.width(), "the width"));
+  AIPU_ASSIGN_OR_RETURN(int64_t times, value(command.times(), "the number of rows"));
+  AIPU_ASSIGN_OR_RETURN(const int64_t destination_stride, value(command.destination_stride(), "the destination's stride"));
+  AIPU_ASSIGN_OR_RETURN(const int64_t source_stride, value(command.source_stride(), "the source's stride"));
+  if (width < 0 || times < 0) return invalid_argument(str_cat("copies ", times, " rows of ", width, " bytes"));
+  if (width == 0) times = 0;
+  if (times > 1 && destination_stride < width) return invalid_argument(str_cat("copies rows of ", width, " bytes to places ", destination_stride, " bytes apart"));
+
+  // First byte and end of what is touched, within the tensor.
+  const auto range = [&](std::string_view what, uint32_t tensor, const Placement& placement, int64_t offset, int64_t stride, int64_t* low, int64_t* high) -> Status {
+    const auto way = checked_mul(times - 1, stride);
+    const auto last = way ? checked_add(offset, *way) : std::nullopt;
+    const auto end = last ? checked_add(std::max(offset, *last), width) : std::nullopt;
+    if (!end || std::min(offset, *last) < 0 || *end > placement.size) {
+      return invalid_argument(str_cat("the ", what, " (", times, " rows of ", width, " bytes, ", stride, " apart, from ", offset, " on) is outside of ", tensor_name(tensor),
+                                      ", which has ", placement.size, " bytes"));
+    }
+    *low = placement.offset + std::min(offset, *last);
+    *high = placement.offset + *end;
+    return {};
+  };
+  if (times == 0) {
+    for (int i = 0; i < 6; ++i) add_word(0);
+    return {};
+  }
+  int64_t destination_low = 0, destination_high = 0, source_low = 0, source_high = 0;
+  AIPU_RETURN_IF_ERROR(range("destination", command.destination(), destination, destination_offset, destination_stride, &destination_low, &destination_high));
+  AIPU_RETURN_IF_ERROR(range("source", command.source(), source, source_offset, source_stride, &source_low, &source_high));
+  step->overlaps = destination.root == source.root && destination_low < source_high && source_low < destination_high;
+  add_address(destination, destination_offset);
+  add_address(source, source_offset);
+  for (const int64_t number : {width, times, destination_stride, source_stride}) add_number(number);
+  return {};
+}
+
+Status StagePlanner::fill_host(const fb::HostCommand& command, Step*) {
+  switch (command.op()) {
+    case fb::HostOp::kBindSymbols:
+      for (uint32_t s = command.a(); s < command.a() + command.b(); ++s) {
+        const fb::Symbol& symbol = *items(root_.symbols())[s];
+        AIPU_ASSIGN_OR_RETURN(const Placement placement, place_of(symbol.tensor()));
+        const auto size = static_cast<int64_t>(dtype_bytes(static_cast<DType>(items(root_.tensors())[symbol.tensor()]->dtype())));
+        if (placement.size / size <= symbol.index()) {
+          return invalid_argument(str_cat("symbol '", text(symbol.name()), "' is element ", symbol.index(), " of ", tensor_name(symbol.tensor()), ", which has ",
+                                          placement.size / size));
+        }
+        add_address(placement, symbol.index() * size);
+      }
+      break;
+    case fb::HostOp::kCheck: {
+      AIPU_ASSIGN_OR_RETURN(const int64_t holds, value(command.a(), "the condition"));
+      add_number(holds);
+      break;
+    }
+    case fb::HostOp::kIf: {
+      AIPU_ASSIGN_OR_RETURN(const Placement placement, place_of(command.a()));
+      if (placement.size < 1) return invalid_argument("the condition is an empty tensor");
+      add_address(placement, 0);
+      break;
+    }
+    case fb::HostOp::kLoop: break;  // refused by check.cpp
+  }
+  return {};
+}
+
+Status StagePlanner::fill_commands() {
+  const auto programs = items(root_.programs());
+  plan_->steps.reserve(tables_.stages[stage_].size());
+  for (const auto& [program, position] : tables_.stages[stage_]) {
+    const auto& command = tables_.programs[program][position];
+    const size_t words = plan_->words.size();
+    const size_t patches = plan_->patches.size();
+    Step step;
+    step.first_word = static_cast<uint32_t>(words);
+    Status status;
+    switch (command.engine) {
+      case fb::Engine::kTec: status = fill_tec(*items(programs[program]->tec())[command.index], &step); break;
+      case fb::Engine::kDma: status = fill_dma(*items(programs[program]->dma())[command.index], &step); break;
+      case fb::Engine::kHost: status = fill_host(*items(programs[program]->host())[command.index], &step); break;
+    }
+    if (!status.ok()) {
+      status = std::move(status).context(command_text(model_, program, command));
+      if (program == 0) return status;
+      // In a branch that may not be taken.
+      plan_->words.resize(words);
+      plan_->extents.resize(words);
+      plan_->patches.resize(patches);
+      step.error = static_cast<uint32_t>(plan_->errors.size());
+      plan_->errors.push_back(std::move(status));
+    }
+    step.word_count = static_cast<uint32_t>(plan_->words.size() - words);
+    plan_->steps.push_back(step);
+  }
+  return {};
+}
+
+void StagePlanner::sort_patches() {
+  const uint32_t root_count = roots_.arena(tables_.stage_count);
+  std::stable_sort(plan_->patches.begin(), plan_->patches.end(), [](const auto& a, const auto& b) { return a.root < b.root; });
+  plan_->first_patch.assign(root_count + 1, 0);
+  for (const StagePlan::Patch& patch : plan_->patches) ++plan_->first_patch[patch.root + 1];
+  for (uint32_t r = 0; r < root_count; ++r) plan_->first_patch[r + 1] += plan_->first_patch[r];
+  plan_->patched_to.assign(root_count, nullptr);
+}
+
+}  // namespace
+
+void StagePlan::patch(std::span<std::byte* const> roots) {
+  for (size_t r = 0; r < roots.size(); ++r) {
+    if (roots[r] == patched_to[r]) continue;
+    const auto base = reinterpret_cast<uintptr_t>(roots[r]);
+    for (uint32_t i = first_patch[r]; i < first_patch[r + 1]; ++i) words[patches[i].word] = base + static_cast<uintptr_t>(patches[i].offset);
+    patched_to[r] = roots[r];
+  }
+}
+
+Result<std::unique_ptr<StagePlan>> make_stage_plan(const detail::ModelState& model, uint32_t stage, std::span<const SymbolValue> symbols,
+                                                   std::span<const StagePlan* const> earlier, int64_t memory_limit_bytes) {
+  return StagePlanner(model, stage, earlier, memory_limit_bytes).run(symbols);
+}
+
+std::string command_text(const detail::ModelState& model, uint32_t program, const ModelTables::ScheduledCommand& command) {
+  const fb::Model& root = model.root();
+  const fb::Program& body = *items(root.programs())[program];
+  uint32_t origin = kNone;
+  std::string name;
+  switch (command.engine) {
+    case fb::Engine::kTec: {
+      const fb::TecCommand& tec = *items(body.tec())[command.index];
+      origin = tec.origin();
+      name = str_cat("tec command ", command.index, ", kernel '", text(items(root.kernels())[tec.kernel()]->name()), "'");
+      break;
+    }
+    case fb::Engine::kDma:
+      origin = items(body.dma())[command.index]->origin();
+      name = str_cat("dma command ", command.index);
+      break;
+    case fb::Engine::kHost:
+      origin = items(body.host())[command.index]->origin();
+      name = str_cat("host command ", command.index);
+      break;
+  }
+  if (program != 0) name = str_cat("program ", program, ", ", name);
+  if (origin != kNone && !text(items(root.origins())[origin]).empty()) name += str_cat(", from ", text(items(root.origins())[origin]));
+  return name;
+}
+
+}  // namespace aipu::runtime

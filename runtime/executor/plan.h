@@ -1,0 +1,76 @@
+// Binding a stage of a model to the values of its symbols: sizes, places in memory, and commands with all numbers filled in.
+//
+// What is left for a run is to put in the addresses that changed (patch()) and to hand the steps to the engines.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/executor/model_state.h"
+#include "runtime/loader/expressions.h"
+
+namespace aipu::runtime {
+
+// The pieces of memory that tensors live in, each with a base address that the session knows: inputs, outputs, the constants, one arena per stage.
+struct Roots {
+  uint32_t inputs = 0, outputs = 0;  // counts
+  uint32_t input(uint32_t i) const { return i; }
+  uint32_t output(uint32_t i) const { return inputs + i; }
+  uint32_t constants() const { return inputs + outputs; }
+  uint32_t arena(uint32_t stage) const { return inputs + outputs + 1 + stage; }
+};
+
+struct Placement {
+  uint32_t root = 0;
+  int64_t offset = 0;
+  int64_t size = 0;
+  bool known = false;
+};
+
+// A command with its numbers. Words, from `first_word` on: tec: the kernel's arguments. dma: destination, source, width, times, destination stride,
+// source stride (times 0: nothing to do). host: the address of the condition of an If, or of the tensors of the symbols of a BindSymbols; the value of a Check.
+struct Step {
+  static constexpr uint32_t kFine = 0xffffffffu;
+
+  uint32_t first_word = 0;
+  uint32_t word_count = 0;
+  uint32_t kernel = 0;
+  uint32_t max_tecs = 1;
+  bool overlaps = false;     // dma: source and destination are in the same piece of memory and touch
+  uint32_t error = kFine;    // index into StagePlan::errors: the command has no valid numbers, and fails if it is reached
+};
+
+struct StagePlan {
+  std::vector<SymbolValue> symbols;   // the key
+  ExpressionValues values;
+  std::vector<Placement> placements;  // of all tensors
+  std::vector<Step> steps;            // as ModelTables::stages[stage]
+  std::vector<unsigned long long> words;
+  std::vector<uint64_t> extents;      // parallel to words: bytes from an address to the end of its tensor, 0 for numbers
+  std::vector<Status> errors;
+  int64_t arena_bytes = 0;
+  std::vector<std::pair<uint32_t, int64_t>> output_sizes;  // outputs that become known in this stage
+
+  // Writes the addresses of roots that moved since the last call.
+  void patch(std::span<std::byte* const> roots);
+
+  struct Patch {
+    uint32_t root;
+    uint32_t word;
+    int64_t offset;
+  };
+  std::vector<Patch> patches;          // by root
+  std::vector<uint32_t> first_patch;   // per root, and one more
+  std::vector<std::byte*> patched_to;  // per root
+};
+
+// `earlier[s]` is the plan of stage s < stage, null if that stage was skipped. Errors name the tensor or command.
+Result<std::unique_ptr<StagePlan>> make_stage_plan(const detail::ModelState& model, uint32_t stage, std::span<const SymbolValue> symbols,
+                                                   std::span<const StagePlan* const> earlier, int64_t memory_limit_bytes);
+
+// "tec command 17, kernel 'k012_conv', from 'neck/conv3' (Conv)".
+std::string command_text(const detail::ModelState& model, uint32_t program, const ModelTables::ScheduledCommand& command);
+
+}  // namespace aipu::runtime

@@ -1,0 +1,359 @@
+#include "runtime/session.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <limits>
+
+#include "runtime/engines/engine.h"
+#include "runtime/executor/aligned_buffer.h"
+#include "runtime/executor/model_state.h"
+#include "runtime/executor/plan.h"
+#include "runtime/executor/trace.h"
+#include "runtime/executor/worker_pool.h"
+
+namespace aipu::runtime {
+namespace {
+
+int64_t machine_memory() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long page = ::sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page <= 0) return std::numeric_limits<int64_t>::max();
+  return static_cast<int64_t>(pages) * page;
+}
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string shape_text(std::span<const int64_t> shape) {
+  std::string result = "[";
+  for (size_t i = 0; i < shape.size(); ++i) result += (i > 0 ? "," : "") + std::to_string(shape[i]);
+  return result + "]";
+}
+
+// Kernels get an address for an empty tensor too.
+alignas(64) std::byte nothing[64];
+
+}  // namespace
+
+struct Session::Impl {
+  struct Input {
+    std::vector<int64_t> shape;
+    const void* data = nullptr;
+    bool bound = false;
+  };
+  struct Output {
+    void* data = nullptr;  // the caller's
+    int64_t capacity = 0;
+    AlignedBuffer own;
+    std::vector<int64_t> shape;
+    int64_t size = 0;
+    bool known = false;
+  };
+
+  std::shared_ptr<const Model> model;
+  const detail::ModelState& state;
+  const fb::Model& root;
+  SessionOptions options;
+  std::shared_ptr<WorkerPool> pool;
+  aipu_backend_services services = {};
+  void* backend_session = nullptr;
+  aipu_backend_error backend_error = {};
+
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  bool shapes_changed = true;
+  std::vector<SymbolValue> symbols;
+  std::vector<uint32_t> run_symbols;
+
+  Roots layout;
+  std::vector<std::byte*> roots;
+  std::vector<AlignedBuffer> arenas;                               // per stage
+  std::vector<std::vector<std::unique_ptr<StagePlan>>> plans;      // per stage, most recently used first
+  std::vector<StagePlan*> active;                                  // per stage, of the current run
+  uint32_t current_stage = 0;
+
+  std::vector<TraceEvent> events;
+  int64_t profile_start_ns = 0;
+
+  explicit Impl(std::shared_ptr<const Model> shared) : model(std::move(shared)), state(model->state()), root(state.root()) {}
+  ~Impl() {
+    if (backend_session != nullptr) state.backend->close(backend_session);
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  Status open();
+  Status bind_shapes();
+  Status begin();
+  Status activate(uint32_t stage);
+  Status run_program(uint32_t program);
+  Status run_command(uint32_t program, const ModelTables::ScheduledCommand& command);
+  Status run_host(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step);
+};
+
+Status Session::Impl::open() {
+  pool = options.pool ? options.pool : std::make_shared<WorkerPool>(static_cast<uint32_t>(std::max(options.threads, 0)));
+  if (options.memory_limit_bytes <= 0) options.memory_limit_bytes = machine_memory();
+  options.plan_cache = std::max(options.plan_cache, 1);
+  services.self = pool.get();
+  services.worker_count = pool->size();
+  services.run = [](void* self, uint32_t count, void (*body)(void*, uint32_t), void* argument) { static_cast<WorkerPool*>(self)->run(count, body, argument); };
+  services.print = [](void*, const char* text, size_t size) { std::fwrite(text, 1, size, stdout); };
+  const int code = state.backend->open(state.module, &services, &backend_session, &backend_error);
+  if (code != 0) return Status(static_cast<ErrorCode>(code), str_cat("back end '", state.backend_name, "': ", backend_error.message));
+
+  inputs.resize(state.inputs.size());
+  outputs.resize(state.outputs.size());
+  layout = {static_cast<uint32_t>(inputs.size()), static_cast<uint32_t>(outputs.size())};
+  const uint32_t stages = state.tables.stage_count;
+  roots.assign(layout.arena(stages), nullptr);
+  roots[layout.constants()] = const_cast<std::byte*>(state.constants);
+  arenas.resize(stages);
+  plans.resize(stages);
+  active.assign(stages, nullptr);
+  const auto all_symbols = items(root.symbols());
+  symbols.resize(all_symbols.size());
+  for (uint32_t i = 0; i < all_symbols.size(); ++i) {
+    if (all_symbols[i]->kind() == fb::SymbolKind::kTensorElement) run_symbols.push_back(i);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) outputs[i].shape.resize(state.outputs[i].shape.size());
+  return {};
+}
+
+// Gives the symbols that are extents of inputs their values, and checks all extents against what the model says.
+Status Session::Impl::bind_shapes() {
+  const auto input_tensors = items(root.inputs());
+  const auto tensors = items(root.tensors());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].bound) return invalid_argument(str_cat("input '", state.inputs[i].name, "' has no value; the model takes ", state.inputs[i].text()));
+  }
+  const auto all_symbols = items(root.symbols());
+  for (uint32_t s = 0; s < all_symbols.size(); ++s) {
+    symbols[s] = {};
+    if (all_symbols[s]->kind() != fb::SymbolKind::kInputExtent) continue;
+    const Input& input = inputs[state.tables.input_of_tensor[all_symbols[s]->tensor()]];
+    symbols[s] = {input.shape[all_symbols[s]->index()], true};
+  }
+  ExpressionValues values;
+  values.evaluate(root, symbols);
+  for (uint32_t i = 0; i < inputs.size(); ++i) {
+    const auto shape = items(tensors[input_tensors[i]]->shape());
+    for (uint32_t axis = 0; axis < shape.size(); ++axis) {
+      const std::string where = str_cat("input '", state.inputs[i].name, "' ", shape_text(inputs[i].shape), ", axis ", axis);
+      if (!values.has_value(shape[axis])) return values.error(shape[axis]).context(where);
+      const int64_t expected = values.value_or_zero(shape[axis]);
+      const int64_t found = inputs[i].shape[axis];
+      if (expected == found) continue;
+      std::string why;
+      const fb::Expression& extent = *items(root.expressions())[shape[axis]];
+      if (extent.op() == fb::ExpressionOp::kSymbol) {
+        const fb::Symbol& symbol = *all_symbols[extent.a()];
+        why = str_cat(" (", text(symbol.name()), ", as axis ", symbol.index(), " of input '", text(tensors[symbol.tensor()]->name()), "')");
+      }
+      return invalid_argument(str_cat(where, ": expected ", expected, why, ", found ", found));
+    }
+  }
+  return {};
+}
+
+// Everything before the first command.
+Status Session::Impl::begin() {
+  if (shapes_changed) {
+    for (Output& output : outputs) output.known = false;
+    std::fill(active.begin(), active.end(), nullptr);
+    AIPU_RETURN_IF_ERROR(bind_shapes());
+  }
+  for (const uint32_t s : run_symbols) symbols[s] = {};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const void* data = inputs[i].data == nullptr ? nothing : inputs[i].data;
+    roots[layout.input(static_cast<uint32_t>(i))] = static_cast<std::byte*>(const_cast<void*>(data));
+  }
+  current_stage = 0;
+  for (uint32_t stage = 1; stage < active.size(); ++stage) active[stage] = nullptr;
+  AIPU_RETURN_IF_ERROR(activate(0));
+  shapes_changed = false;
+  return {};
+}
+
+// Finds or makes the plan of a stage for the present values of the symbols, and has memory for it.
+Status Session::Impl::activate(uint32_t stage) {
+  auto& cached = plans[stage];
+  const auto found = std::find_if(cached.begin(), cached.end(), [&](const auto& plan) { return plan->symbols == symbols; });
+  if (found != cached.end()) {
+    std::rotate(cached.begin(), found, found + 1);
+  } else {
+    std::vector<const StagePlan*> earlier(active.begin(), active.begin() + stage);
+    AIPU_ASSIGN_OR_RETURN(std::unique_ptr<StagePlan> plan, make_stage_plan(state, stage, symbols, earlier, options.memory_limit_bytes));
+    if (cached.size() >= static_cast<size_t>(options.plan_cache)) cached.pop_back();
+    cached.insert(cached.begin(), std::move(plan));
+  }
+  StagePlan& plan = *cached.front();
+  active[stage] = &plan;
+  current_stage = stage;
+  AIPU_RETURN_IF_ERROR(arenas[stage].reserve(plan.arena_bytes));
+  roots[layout.arena(stage)] = arenas[stage].data();
+  for (const auto& [index, size] : plan.output_sizes) {
+    Output& output = outputs[index];
+    const auto shape = items(items(root.tensors())[items(root.outputs())[index]]->shape());
+    for (uint32_t k = 0; k < shape.size(); ++k) output.shape[k] = plan.values.value_or_zero(shape[k]);
+    output.size = size;
+    output.known = true;
+    if (output.data != nullptr) {
+      if (output.capacity < size) {
+        return invalid_argument(str_cat("output '", state.outputs[index].name, "' ", shape_text(output.shape), " takes ", size, " bytes, but the memory given for it has ",
+                                        output.capacity));
+      }
+      roots[layout.output(index)] = static_cast<std::byte*>(output.data);
+    } else {
+      AIPU_RETURN_IF_ERROR(output.own.reserve(size));
+      roots[layout.output(index)] = output.own.data();
+    }
+  }
+  plan.patch(roots);
+  return {};
+}
+
+Status Session::Impl::run_program(uint32_t program) {
+  for (const auto& command : state.tables.programs[program]) {
+    if (command.stage != current_stage) AIPU_RETURN_IF_ERROR(activate(command.stage));
+    AIPU_RETURN_IF_ERROR(run_command(program, command));
+  }
+  return {};
+}
+
+Status Session::Impl::run_command(uint32_t program, const ModelTables::ScheduledCommand& command) {
+  StagePlan& plan = *active[command.stage];
+  const Step& step = plan.steps[command.slot];
+  if (step.error != Step::kFine) return plan.errors[step.error];
+  const int64_t start = options.profile ? now_ns() : 0;
+  uint32_t threads = 1;
+  switch (command.engine) {
+    case fb::Engine::kTec: {
+      const int code = run_tec(*state.backend, backend_session, plan, step, &backend_error);
+      if (code != 0) return Status(static_cast<ErrorCode>(code), backend_error.message).context(command_text(state, program, command));
+      threads = std::min(step.max_tecs, state.backend->tec_count(backend_session));
+      break;
+    }
+    case fb::Engine::kDma: threads = run_dma(*pool, plan, step); break;
+    case fb::Engine::kHost: AIPU_RETURN_IF_ERROR(run_host(program, command, plan, step)); break;
+  }
+  if (options.profile) events.push_back({program, &command, threads, start - profile_start_ns, now_ns() - start});
+  return {};
+}
+
+Status Session::Impl::run_host(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step) {
+  const fb::HostCommand& host = *items(items(root.programs())[program]->host())[command.index];
+  switch (host.op()) {
+    case fb::HostOp::kBindSymbols: bind_symbols(root, plan, step, host.a(), symbols); return {};
+    case fb::HostOp::kCheck:
+      if (plan.words[step.first_word] != 0) return {};
+      return invalid_argument(std::string(text(items(root.strings())[host.b()]))).context(command_text(state, program, command));
+    case fb::HostOp::kIf: {
+      const bool condition = *reinterpret_cast<const uint8_t*>(plan.words[step.first_word]) != 0;
+      return run_program(condition ? host.b() : host.c());  // nesting is bounded by kMaxProgramDepth
+    }
+    case fb::HostOp::kLoop: break;
+  }
+  return internal_error("a host command that check_model() refuses has been reached");
+}
+
+std::shared_ptr<WorkerPool> make_worker_pool(int threads) { return std::make_shared<WorkerPool>(static_cast<uint32_t>(std::max(threads, 0))); }
+
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::~Session() = default;
+
+Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model, const SessionOptions& options) {
+  auto impl = std::make_unique<Impl>(std::move(model));
+  impl->options = options;
+  AIPU_RETURN_IF_ERROR(impl->open());
+  return std::unique_ptr<Session>(new Session(std::move(impl)));
+}
+
+const Model& Session::model() const { return *impl_->model; }
+int Session::threads() const { return static_cast<int>(impl_->pool->size()); }
+
+Status Session::bind_input(size_t index, const TensorView& tensor) {
+  if (index >= impl_->inputs.size()) return invalid_argument(str_cat("input ", index, " of ", impl_->inputs.size()));
+  const TensorSpec& spec = impl_->state.inputs[index];
+  if (tensor.dtype != spec.dtype) {
+    return invalid_argument(str_cat("input '", spec.name, "': expected ", dtype_name(spec.dtype), ", found ", dtype_name(tensor.dtype)));
+  }
+  if (tensor.shape.size() != spec.shape.size()) {
+    return invalid_argument(str_cat("input '", spec.name, "': expected rank ", spec.shape.size(), " (", spec.text(), "), found ", shape_text(tensor.shape)));
+  }
+  bool is_empty = false;
+  for (const int64_t extent : tensor.shape) {
+    if (extent < 0) return invalid_argument(str_cat("input '", spec.name, "' has the negative extent ", extent));
+    is_empty |= extent == 0;
+  }
+  if (tensor.data == nullptr && !is_empty) return invalid_argument(str_cat("input '", spec.name, "' has no data"));
+  Impl::Input& input = impl_->inputs[index];
+  if (!input.bound || !std::equal(tensor.shape.begin(), tensor.shape.end(), input.shape.begin(), input.shape.end())) {
+    input.shape.assign(tensor.shape.begin(), tensor.shape.end());
+    impl_->shapes_changed = true;
+  }
+  input.data = tensor.data;
+  input.bound = true;
+  return {};
+}
+
+Status Session::bind_output(size_t index, void* data, size_t bytes) {
+  if (index >= impl_->outputs.size()) return invalid_argument(str_cat("output ", index, " of ", impl_->outputs.size()));
+  Impl::Output& output = impl_->outputs[index];
+  output.data = data;
+  output.capacity = static_cast<int64_t>(std::min<size_t>(bytes, static_cast<size_t>(std::numeric_limits<int64_t>::max())));
+  return {};
+}
+
+Status Session::prepare() { return impl_->begin(); }
+
+Status Session::run() {
+  Impl& impl = *impl_;
+  const auto exclusive = impl.pool->acquire();
+  impl.pool->wake();
+  if (impl.options.profile && impl.profile_start_ns == 0) impl.profile_start_ns = now_ns();
+  for (size_t i = 0; i < impl.outputs.size(); ++i) {
+    // An output whose size depends on data is unknown again until it has been computed.
+    if (impl.state.tables.tensor_stage[items(impl.root.outputs())[static_cast<uint32_t>(i)]] > 0) impl.outputs[i].known = false;
+  }
+  AIPU_RETURN_IF_ERROR(impl.begin());
+  return impl.run_program(0);
+}
+
+Result<std::span<const int64_t>> Session::output_shape(size_t index) const {
+  if (index >= impl_->outputs.size()) return invalid_argument(str_cat("output ", index, " of ", impl_->outputs.size()));
+  const Impl::Output& output = impl_->outputs[index];
+  if (!output.known) return invalid_argument(str_cat("the shape of output '", impl_->state.outputs[index].name, "' is not known before it has been computed"));
+  return std::span<const int64_t>(output.shape);
+}
+
+Result<TensorView> Session::output(size_t index) const {
+  AIPU_ASSIGN_OR_RETURN(const auto shape, output_shape(index));
+  return TensorView{impl_->state.outputs[index].dtype, shape, impl_->roots[impl_->layout.output(static_cast<uint32_t>(index))]};
+}
+
+int64_t Session::arena_bytes() const {
+  int64_t total = 0;
+  for (const AlignedBuffer& arena : impl_->arenas) total += arena.size();
+  return total;
+}
+
+std::vector<Session::ProfileRow> Session::profile() const {
+  std::vector<ProfileRow> rows;
+  rows.reserve(impl_->events.size());
+  for (const TraceEvent& event : impl_->events) rows.push_back(profile_row(impl_->state, event));
+  return rows;
+}
+
+void Session::clear_profile() {
+  impl_->events.clear();
+  impl_->profile_start_ns = 0;
+}
+
+Status Session::write_profile(const std::string& path) const { return write_trace(path, impl_->state, profile()); }
+
+}  // namespace aipu::runtime

@@ -1,0 +1,24 @@
+// Profiles: rows of what the engines did, and Chrome's trace format.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "runtime/executor/model_state.h"
+#include "runtime/session.h"
+
+namespace aipu::runtime {
+
+struct TraceEvent {
+  uint32_t program;
+  const ModelTables::ScheduledCommand* command;
+  uint32_t threads;
+  int64_t start_ns;
+  int64_t duration_ns;
+};
+
+Session::ProfileRow profile_row(const detail::ModelState& model, const TraceEvent& event);
+Status write_trace(const std::string& path, const detail::ModelState& model, std::span<const Session::ProfileRow> rows);
+
+}  // namespace aipu::runtime

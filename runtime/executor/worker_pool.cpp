@@ -1,0 +1,183 @@
+#include "runtime/executor/worker_pool.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <climits>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+namespace aipu::runtime {
+namespace {
+
+constexpr auto kSpinBeforeSleep = std::chrono::microseconds(200);
+constexpr int kSpinsPerClockRead = 256;
+constexpr int kSpinsBeforeYield = 4096;
+
+void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+void futex_wait(std::atomic<uint32_t>& word, uint32_t expected) {
+  ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
+}
+void futex_wake(std::atomic<uint32_t>& word) {
+  ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool parse_number(std::string_view text, double* value) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  *value = static_cast<double>(number);
+  return error == std::errc() && number > 0;
+}
+
+// CPUs' worth of time that the control group of this process, or one above it, may use; 0 means unlimited.
+double cgroup_quota() {
+  double quota = 0;
+  const auto limit = [&](double numerator, double denominator) {
+    const double value = numerator / denominator;
+    quota = quota == 0 ? value : std::min(quota, value);
+  };
+  std::string line;
+  std::string group;
+  std::ifstream groups("/proc/self/cgroup");
+  while (std::getline(groups, line)) {
+    if (line.rfind("0::", 0) == 0) group = line.substr(3);
+  }
+  // Version 2: "max 100000" or "50000 100000".
+  for (std::string path = group.empty() ? "/" : group;;) {
+    std::ifstream file("/sys/fs/cgroup" + path + "/cpu.max");
+    std::string allowed;
+    std::string period;
+    double numerator = 0;
+    double denominator = 0;
+    if (file >> allowed >> period && parse_number(allowed, &numerator) && parse_number(period, &denominator)) limit(numerator, denominator);
+    const size_t slash = path.find_last_of('/');
+    if (path == "/" || slash == std::string::npos) break;
+    path = slash == 0 ? "/" : path.substr(0, slash);
+  }
+  // Version 1.
+  std::ifstream allowed_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+  std::ifstream period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  double allowed = 0;
+  double period = 0;
+  if (allowed_file >> allowed && period_file >> period && allowed > 0 && period > 0) limit(allowed, period);
+  return quota;
+}
+
+}  // namespace
+
+uint32_t available_cpus() {
+  static const uint32_t count = [] {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    uint32_t cpus = 1;
+    if (::sched_getaffinity(0, sizeof set, &set) == 0) {
+      cpus = static_cast<uint32_t>(std::max(1, CPU_COUNT(&set)));
+    } else if (const long online = ::sysconf(_SC_NPROCESSORS_ONLN); online > 0) {
+      cpus = static_cast<uint32_t>(online);
+    }
+    const double quota = cgroup_quota();
+    if (quota > 0) cpus = std::min(cpus, static_cast<uint32_t>(std::max(1.0, quota + 0.999)));
+    return cpus;
+  }();
+  return count;
+}
+
+// The caller writes `epoch`, the worker writes `done` and `asleep`: separate lines, so that neither spins on what the other writes needlessly.
+struct WorkerPool::Worker {
+  alignas(128) std::atomic<uint32_t> epoch{0};
+  alignas(128) std::atomic<uint32_t> done{0};
+  std::atomic<uint32_t> asleep{0};
+  alignas(128) std::atomic<bool> stop{false};
+  std::thread thread;
+};
+
+WorkerPool::WorkerPool(uint32_t threads) {
+  const uint32_t cpus = available_cpus();
+  size_ = threads == 0 ? cpus : std::min(threads, cpus);
+  for (uint32_t i = 1; i < size_; ++i) {
+    workers_.push_back(std::make_unique<Worker>());
+    Worker& worker = *workers_.back();
+    worker.thread = std::thread([this, &worker, i] { work(worker, i); });
+  }
+}
+
+WorkerPool::~WorkerPool() {
+  for (auto& worker : workers_) {
+    worker->stop.store(true, std::memory_order_relaxed);
+    worker->epoch.fetch_add(1, std::memory_order_seq_cst);
+    worker->asleep.store(0, std::memory_order_seq_cst);
+    futex_wake(worker->asleep);
+    worker->thread.join();
+  }
+}
+
+void WorkerPool::work(Worker& worker, uint32_t index) {
+  uint32_t seen = 0;
+  while (true) {
+    auto idle_since = std::chrono::steady_clock::now();
+    int spins = 0;
+    while (worker.epoch.load(std::memory_order_acquire) == seen) {
+      pause();
+      if (++spins % kSpinsPerClockRead != 0 || std::chrono::steady_clock::now() - idle_since < kSpinBeforeSleep) continue;
+      // Announce the sleep before the last look at the epoch; those who write the epoch look at `asleep` afterwards, so one of the two sees the other.
+      worker.asleep.store(1, std::memory_order_seq_cst);
+      while (worker.epoch.load(std::memory_order_seq_cst) == seen && worker.asleep.load(std::memory_order_seq_cst) == 1) futex_wait(worker.asleep, 1);
+      worker.asleep.store(0, std::memory_order_seq_cst);
+      idle_since = std::chrono::steady_clock::now();
+    }
+    ++seen;
+    if (worker.stop.load(std::memory_order_relaxed)) return;
+    body_(argument_, index);
+    worker.done.store(seen, std::memory_order_release);
+  }
+}
+
+void WorkerPool::wake() {
+  for (auto& worker : workers_) {
+    if (worker->asleep.load(std::memory_order_relaxed) == 1) {
+      worker->asleep.store(0, std::memory_order_seq_cst);
+      futex_wake(worker->asleep);
+    }
+  }
+}
+
+void WorkerPool::run(uint32_t count, Body body, void* argument) {
+  if (count > 1) {
+    body_ = body;
+    argument_ = argument;
+    for (uint32_t i = 0; i + 1 < count; ++i) {
+      Worker& worker = *workers_[i];
+      worker.epoch.fetch_add(1, std::memory_order_seq_cst);
+      if (worker.asleep.load(std::memory_order_seq_cst) == 1) {
+        worker.asleep.store(0, std::memory_order_seq_cst);
+        futex_wake(worker.asleep);
+      }
+    }
+  }
+  body(argument, 0);
+  for (uint32_t i = 0; i + 1 < count; ++i) {
+    Worker& worker = *workers_[i];
+    const uint32_t epoch = worker.epoch.load(std::memory_order_relaxed);
+    for (int spins = 0; worker.done.load(std::memory_order_acquire) != epoch; ++spins) {
+      pause();
+      // A worker that is this late has lost its CPU to another process: let that one get on.
+      if (spins >= kSpinsBeforeYield) {
+        ::sched_yield();
+        spins = 0;
+      }
+    }
+  }
+}
+
+}  // namespace aipu::runtime

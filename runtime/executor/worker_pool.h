@@ -1,0 +1,50 @@
+// Persistent worker threads with a hand-off that costs a fraction of a microsecond while they are awake.
+//
+// Workers spin for a short time after each job and then sleep on a futex, so a run wakes them once and kernels within it follow each other without
+// system calls. There are never more workers than CPUs this process may use: a spinning thread without a CPU of its own would only be in the way.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace aipu::runtime {
+
+// CPUs that this process may use: affinity mask and cgroup quota (rounded up), at least 1.
+uint32_t available_cpus();
+
+class WorkerPool {
+ public:
+  using Body = void (*)(void* argument, uint32_t index);
+
+  // `threads`: workers, the calling thread included; 0 means all available CPUs, more than those is cut down to them.
+  explicit WorkerPool(uint32_t threads = 0);
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  uint32_t size() const { return size_; }
+
+  // Exclusive use, for a whole run; sessions that share a pool take turns.
+  std::unique_lock<std::mutex> acquire() { return std::unique_lock(mutex_); }
+
+  // Both need acquire(). wake() only has an effect when workers sleep: a hint that work is coming.
+  void wake();
+  // body(argument, 0) on the caller and 1 .. count-1 on workers, concurrently; returns when all are done. 1 <= count <= size().
+  void run(uint32_t count, Body body, void* argument);
+
+ private:
+  struct Worker;
+  void work(Worker& worker, uint32_t index);
+
+  uint32_t size_ = 1;
+  std::mutex mutex_;
+  Body body_ = nullptr;
+  void* argument_ = nullptr;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace aipu::runtime

@@ -1,0 +1,538 @@
+#include "runtime/loader/check.h"
+
+#include <algorithm>
+
+#include "runtime/loader/expressions.h"
+
+namespace aipu::runtime {
+namespace {
+
+template <typename... Pieces>
+Status bad(const Pieces&... pieces) {
+  return invalid_model(str_cat(pieces...));
+}
+
+// What the checks of one command have in common.
+struct CommandPlace {
+  uint32_t program;
+  fb::Engine engine;
+  uint32_t index;
+  uint32_t sequence;
+  uint32_t stage;
+
+  std::string text() const {
+    return str_cat("program ", program, ", ", engine == fb::Engine::kTec ? "tec" : engine == fb::Engine::kDma ? "dma" : "host", " command ", index);
+  }
+};
+
+class Checker {
+ public:
+  explicit Checker(const ModelFile& file) : file_(file), model_(file.root()) {}
+
+  Result<ModelTables> run() {
+    AIPU_RETURN_IF_ERROR(check_expressions());
+    AIPU_RETURN_IF_ERROR(check_symbols());
+    AIPU_RETURN_IF_ERROR(check_tensors());
+    AIPU_RETURN_IF_ERROR(check_interface());
+    AIPU_RETURN_IF_ERROR(check_kernels());
+    AIPU_RETURN_IF_ERROR(check_sequences());
+    AIPU_RETURN_IF_ERROR(find_stages());
+    AIPU_RETURN_IF_ERROR(check_constants());
+    AIPU_RETURN_IF_ERROR(check_views());
+    AIPU_RETURN_IF_ERROR(check_commands());
+    AIPU_RETURN_IF_ERROR(check_program_tree());
+    schedule();
+    return std::move(tables_);
+  }
+
+ private:
+  Status check_expressions();
+  Status check_symbols();
+  Status check_tensors();
+  Status check_interface();
+  Status check_kernels();
+  Status check_sequences();
+  Status find_stages();
+  Status check_constants();
+  Status check_views();
+  Status check_commands();
+  Status check_program_tree();
+  void schedule();
+
+  Status check_waits(const CommandPlace& place, uint32_t first, uint32_t count) const;
+  Status check_expression_use(const CommandPlace& place, uint32_t expression) const;
+  Status check_tensor_use(const CommandPlace& place, uint32_t tensor, bool writes) const;
+  Status check_tec(const CommandPlace& place, const fb::TecCommand& command) const;
+  Status check_dma(const CommandPlace& place, const fb::DmaCommand& command) const;
+  Status check_host(const CommandPlace& place, const fb::HostCommand& command);
+  Status check_origin(const CommandPlace& place, uint32_t origin) const;
+
+  bool expression_exists(uint32_t id) const { return id < expression_count_; }
+  uint32_t stage_of_sequence(uint32_t sequence) const {
+    return static_cast<uint32_t>(std::lower_bound(stage_starts_.begin(), stage_starts_.end(), sequence) - stage_starts_.begin());
+  }
+
+  const ModelFile& file_;
+  const fb::Model& model_;
+  ModelTables tables_;
+  uint32_t expression_count_ = 0;
+  uint32_t tensor_count_ = 0;
+  std::vector<uint32_t> stage_starts_;  // sequence numbers of the BindSymbols commands, ascending
+  struct Call {
+    uint32_t sequence, caller, callee;
+  };
+  std::vector<Call> calls_;
+};
+
+std::string tensor_text(const fb::Model& model, uint32_t tensor) {
+  return str_cat("tensor ", tensor, " '", text(items(model.tensors())[tensor]->name()), "'");
+}
+
+Status Checker::check_expressions() {
+  const auto rows = items(model_.expressions());
+  const uint32_t symbols = items(model_.symbols()).size();
+  expression_count_ = rows.size();
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    const fb::Expression& row = *rows[i];
+    if (row.op() > fb::ExpressionOp::MAX) return bad("expression ", i, " has the unknown op ", static_cast<int>(row.op()));
+    if (row.op() == fb::ExpressionOp::kConstant) continue;
+    if (row.op() == fb::ExpressionOp::kSymbol) {
+      if (row.a() >= symbols) return bad("expression ", i, " refers to symbol ", row.a(), " of ", symbols);
+      continue;
+    }
+    const bool has_third = row.op() == fb::ExpressionOp::kSelect;
+    if (row.a() >= i || row.b() >= i || (has_third && row.c() >= i)) return bad("expression ", i, " has an operand that is not an earlier expression");
+  }
+  return {};
+}
+
+Status Checker::check_symbols() {
+  const auto symbols = items(model_.symbols());
+  const auto tensors = items(model_.tensors());
+  for (uint32_t i = 0; i < symbols.size(); ++i) {
+    const fb::Symbol& symbol = *symbols[i];
+    if (symbol.kind() > fb::SymbolKind::MAX) return bad("symbol ", i, " has the unknown kind ", static_cast<int>(symbol.kind()));
+    if (symbol.tensor() >= tensors.size()) return bad("symbol ", i, " refers to tensor ", symbol.tensor(), " of ", tensors.size());
+    const fb::Tensor& tensor = *tensors[symbol.tensor()];
+    if (symbol.kind() == fb::SymbolKind::kInputExtent) {
+      if (tensor.kind() != fb::TensorKind::kInput) return bad("symbol ", i, " is an extent of a tensor that is not an input");
+      if (symbol.index() >= items(tensor.shape()).size()) return bad("symbol ", i, " is extent ", symbol.index(), " of a tensor of rank ", items(tensor.shape()).size());
+    } else {
+      const auto dtype = static_cast<DType>(tensor.dtype());
+      if (tensor.dtype() >= kDTypeCount || !(is_integer(dtype) || is_bool(dtype))) return bad("symbol ", i, " is an element of a tensor that has no integers");
+    }
+  }
+  return {};
+}
+
+Status Checker::check_tensors() {
+  const auto tensors = items(model_.tensors());
+  tensor_count_ = tensors.size();
+  for (uint32_t i = 0; i < tensor_count_; ++i) {
+    const fb::Tensor& tensor = *tensors[i];
+    if (tensor.dtype() == 0 || tensor.dtype() >= kDTypeCount) return bad(tensor_text(model_, i), " has the unknown dtype ", static_cast<int>(tensor.dtype()));
+    if (static_cast<DType>(tensor.dtype()) == DType::kString) return unsupported(str_cat(tensor_text(model_, i), " holds strings, which this runtime cannot do"));
+    if (tensor.kind() > fb::TensorKind::MAX) return bad(tensor_text(model_, i), " has the unknown kind ", static_cast<int>(tensor.kind()));
+    const auto shape = items(tensor.shape());
+    if (shape.size() > kMaxRank) return bad(tensor_text(model_, i), " has rank ", shape.size(), "; at most ", kMaxRank);
+    for (uint32_t k = 0; k < shape.size(); ++k) {
+      if (!expression_exists(shape[k])) return bad(tensor_text(model_, i), ": extent ", k, " is expression ", shape[k], " of ", expression_count_);
+    }
+    if (!expression_exists(tensor.size_bytes())) return bad(tensor_text(model_, i), ": its size is expression ", tensor.size_bytes(), " of ", expression_count_);
+    if (tensor.kind() == fb::TensorKind::kView) {
+      if (tensor.base() >= tensor_count_) return bad(tensor_text(model_, i), " is a view of tensor ", tensor.base(), " of ", tensor_count_);
+      if (!expression_exists(tensor.view_offset())) return bad(tensor_text(model_, i), ": its offset is expression ", tensor.view_offset(), " of ", expression_count_);
+    }
+    if (tensor.kind() == fb::TensorKind::kArena) {
+      if (tensor.first_use() > tensor.last_use()) return bad(tensor_text(model_, i), " is used last (", tensor.last_use(), ") before it is used first (", tensor.first_use(), ")");
+      if (tensor.in_place_of() != kNone &&
+          (tensor.in_place_of() >= tensor_count_ || tensors[tensor.in_place_of()]->kind() != fb::TensorKind::kArena)) {
+        return bad(tensor_text(model_, i), " is in place of tensor ", tensor.in_place_of(), ", which is no arena tensor");
+      }
+    }
+  }
+
+  // Roots through views; a chain that is longer than there are tensors has a cycle. Chains are followed once per tensor, with what is known already.
+  tables_.tensor_root.assign(tensor_count_, kNone);
+  std::vector<uint32_t> chain;
+  for (uint32_t i = 0; i < tensor_count_; ++i) {
+    uint32_t at = i;
+    chain.clear();
+    while (tables_.tensor_root[at] == kNone && tensors[at]->kind() == fb::TensorKind::kView) {
+      chain.push_back(at);
+      if (chain.size() > tensor_count_) return bad(tensor_text(model_, i), " is a view of itself");
+      at = tensors[at]->base();
+    }
+    const uint32_t root = tables_.tensor_root[at] == kNone ? at : tables_.tensor_root[at];
+    tables_.tensor_root[at] = root;
+    for (const uint32_t view : chain) tables_.tensor_root[view] = root;
+  }
+  return {};
+}
+
+Status Checker::check_interface() {
+  const auto tensors = items(model_.tensors());
+  const auto check = [&](auto list, fb::TensorKind kind, std::string_view what, std::vector<uint32_t>& position_of) -> Status {
+    position_of.assign(tensor_count_, kNone);
+    for (uint32_t i = 0; i < list.size(); ++i) {
+      if (list[i] >= tensor_count_) return bad(what, " ", i, " is tensor ", list[i], " of ", tensor_count_);
+      if (tensors[list[i]]->kind() != kind) return bad(what, " ", i, " is ", tensor_text(model_, list[i]), ", which is not of the kind ", what);
+      if (position_of[list[i]] != kNone) return bad(tensor_text(model_, list[i]), " is listed twice as ", what);
+      position_of[list[i]] = i;
+    }
+    for (uint32_t i = 0; i < tensor_count_; ++i) {
+      if (tensors[i]->kind() == kind && position_of[i] == kNone) return bad(tensor_text(model_, i), " is of the kind ", what, ", but is not listed as one");
+    }
+    return {};
+  };
+  AIPU_RETURN_IF_ERROR(check(items(model_.inputs()), fb::TensorKind::kInput, "input", tables_.input_of_tensor));
+  return check(items(model_.outputs()), fb::TensorKind::kOutput, "output", tables_.output_of_tensor);
+}
+
+Status Checker::check_kernels() {
+  const auto kernels = items(model_.kernels());
+  if (model_.tec_count() > kMaxTecs) return bad("the model wants ", model_.tec_count(), " TECs; at most ", kMaxTecs);
+  for (uint32_t i = 0; i < kernels.size(); ++i) {
+    const fb::Kernel& kernel = *kernels[i];
+    const std::string name = str_cat("kernel ", i, " '", text(kernel.name()), "'");
+    if (text(kernel.name()).empty()) return bad("kernel ", i, " has no name");
+    if (items(kernel.pointer_arguments()).size() != kernel.argument_count()) {
+      return bad(name, " has ", kernel.argument_count(), " arguments, but pointer flags for ", items(kernel.pointer_arguments()).size());
+    }
+    const auto bits = items(kernel.argument_bits());
+    if (kernel.argument_bits() != nullptr && bits.size() != kernel.argument_count()) {
+      return bad(name, " has ", kernel.argument_count(), " arguments, but widths for ", bits.size());
+    }
+    for (uint32_t k = 0; k < bits.size(); ++k) {
+      if (bits[k] > 64) return bad(name, ": argument ", k, " is ", static_cast<int>(bits[k]), " bits wide");
+    }
+    if (kernel.lsram_bytes() > (16u << 20) || kernel.shared_bytes() > (64u << 20)) {
+      return bad(name, " wants ", kernel.lsram_bytes(), " bytes of local and ", kernel.shared_bytes(), " bytes of shared memory");
+    }
+  }
+  const auto sections = items(model_.sections());
+  for (uint32_t i = 0; i < sections.size(); ++i) {
+    if (sections[i]->kind() == fb::SectionKind::kTir && sections[i]->index() >= kernels.size()) {
+      return bad("section ", i, " is the TIR of kernel ", sections[i]->index(), " of ", kernels.size());
+    }
+  }
+  return {};
+}
+
+Status Checker::check_sequences() {
+  const auto programs = items(model_.programs());
+  if (programs.size() == 0) return bad("the model has no program");
+  std::vector<uint32_t> all;
+  const auto collect = [&](auto buffer, uint32_t program, std::string_view engine) -> Status {
+    for (uint32_t i = 0; i < buffer.size(); ++i) {
+      const uint32_t sequence = buffer[i]->sequence();
+      if (sequence == kNone) return bad("program ", program, ", ", engine, " command ", i, " has no sequence number");
+      if (i > 0 && sequence <= buffer[i - 1]->sequence()) return bad("program ", program, ", ", engine, " command ", i, " is out of sequence");
+      all.push_back(sequence);
+    }
+    return {};
+  };
+  for (uint32_t p = 0; p < programs.size(); ++p) {
+    AIPU_RETURN_IF_ERROR(collect(items(programs[p]->tec()), p, "tec"));
+    AIPU_RETURN_IF_ERROR(collect(items(programs[p]->dma()), p, "dma"));
+    AIPU_RETURN_IF_ERROR(collect(items(programs[p]->host()), p, "host"));
+  }
+  std::sort(all.begin(), all.end());
+  const auto twice = std::adjacent_find(all.begin(), all.end());
+  if (twice != all.end()) return bad("two commands have the sequence number ", *twice);
+  return {};
+}
+
+Status Checker::find_stages() {
+  const auto programs = items(model_.programs());
+  const auto symbols = items(model_.symbols());
+  struct Bind {
+    uint32_t sequence, first, count;
+  };
+  std::vector<Bind> binds;
+  for (uint32_t p = 0; p < programs.size(); ++p) {
+    const auto host = items(programs[p]->host());
+    for (uint32_t i = 0; i < host.size(); ++i) {
+      const fb::HostCommand& command = *host[i];
+      if (command.op() != fb::HostOp::kBindSymbols) continue;
+      if (command.a() > symbols.size() || command.b() > symbols.size() - command.a() || command.b() == 0) {
+        return bad("program ", p, ", host command ", i, " binds ", command.b(), " symbols from ", command.a(), " on, of ", symbols.size());
+      }
+      binds.push_back({command.sequence(), command.a(), command.b()});
+    }
+  }
+  std::sort(binds.begin(), binds.end(), [](const Bind& a, const Bind& b) { return a.sequence < b.sequence; });
+  std::vector<uint32_t> symbol_stage(symbols.size(), kNone);
+  for (uint32_t i = 0; i < symbols.size(); ++i) {
+    if (symbols[i]->kind() == fb::SymbolKind::kInputExtent) symbol_stage[i] = 0;
+  }
+  for (const Bind& bind : binds) {
+    stage_starts_.push_back(bind.sequence);
+    for (uint32_t s = bind.first; s < bind.first + bind.count; ++s) {
+      if (symbol_stage[s] != kNone) return bad("symbol ", s, " '", text(symbols[s]->name()), "' is bound twice");
+      symbol_stage[s] = static_cast<uint32_t>(stage_starts_.size());
+    }
+  }
+  tables_.stage_count = static_cast<uint32_t>(stage_starts_.size()) + 1;
+
+  const auto rows = items(model_.expressions());
+  auto& stage = tables_.expression_stage;
+  stage.assign(rows.size(), 0);
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    const fb::Expression& row = *rows[i];
+    switch (row.op()) {
+      case fb::ExpressionOp::kConstant: break;
+      case fb::ExpressionOp::kSymbol:
+        stage[i] = symbol_stage[row.a()];
+        if (stage[i] == kNone) return bad("symbol ", row.a(), " '", text(symbols[row.a()]->name()), "' is never bound");
+        break;
+      case fb::ExpressionOp::kSelect: stage[i] = std::max({stage[row.a()], stage[row.b()], stage[row.c()]}); break;
+      default: stage[i] = std::max(stage[row.a()], stage[row.b()]); break;
+    }
+  }
+  return {};
+}
+
+Status Checker::check_constants() {
+  const auto tensors = items(model_.tensors());
+  // Without symbols exactly the constant expressions have values.
+  ExpressionValues values;
+  const std::vector<SymbolValue> unbound(items(model_.symbols()).size());
+  values.evaluate(model_, unbound);
+  const uint64_t section_size = file_.section(fb::SectionKind::kConstants).size();
+  for (uint32_t i = 0; i < tensor_count_; ++i) {
+    const fb::Tensor& tensor = *tensors[i];
+    if (tensor.kind() != fb::TensorKind::kConstant) continue;
+    const auto shape = items(tensor.shape());
+    for (uint32_t k = 0; k < shape.size(); ++k) {
+      if (!values.has_value(shape[k])) return bad("constant ", tensor_text(model_, i), ": extent ", k, " is not a constant expression");
+    }
+    const auto size = values.get(tensor.size_bytes());
+    if (!size.ok() || *size < 0) return bad("constant ", tensor_text(model_, i), ": its size is not a constant expression");
+    if (tensor.offset_bytes() % 64 != 0) return bad("constant ", tensor_text(model_, i), " is not 64-byte aligned");
+    if (tensor.offset_bytes() > section_size || static_cast<uint64_t>(*size) > section_size - tensor.offset_bytes()) {
+      return bad("constant ", tensor_text(model_, i), " is outside of the constants: ", *size, " bytes at ", tensor.offset_bytes(), " of ", section_size);
+    }
+  }
+  return {};
+}
+
+Status Checker::check_views() {
+  const auto tensors = items(model_.tensors());
+  auto& stage = tables_.tensor_stage;
+  stage.assign(tensor_count_, 0);
+  const auto own_stage = [&](const fb::Tensor& tensor) {
+    uint32_t result = tables_.expression_stage[tensor.size_bytes()];
+    const auto shape = items(tensor.shape());
+    for (uint32_t k = 0; k < shape.size(); ++k) result = std::max(result, tables_.expression_stage[shape[k]]);
+    if (tensor.kind() == fb::TensorKind::kView) result = std::max(result, tables_.expression_stage[tensor.view_offset()]);
+    return result;
+  };
+  std::vector<uint32_t> own(tensor_count_);
+  for (uint32_t i = 0; i < tensor_count_; ++i) own[i] = own_stage(*tensors[i]);
+  for (uint32_t i = 0; i < tensor_count_; ++i) {
+    // Views of views are rare and short; a long chain in a hostile file is bounded by kMaxRank.
+    uint32_t length = 0;
+    stage[i] = own[i];
+    for (uint32_t at = i; tensors[at]->kind() == fb::TensorKind::kView; at = tensors[at]->base()) {
+      if (++length > kMaxRank) return bad(tensor_text(model_, i), " is a view of a view of a view ... more than ", kMaxRank, " times");
+      stage[i] = std::max(stage[i], own[tensors[at]->base()]);
+    }
+    if (tensors[i]->kind() == fb::TensorKind::kArena && stage[i] > 0 && stage_of_sequence(tensors[i]->first_use()) < stage[i]) {
+      return bad(tensor_text(model_, i), " is used (", tensors[i]->first_use(), ") before its size is known");
+    }
+    if (tensors[i]->kind() == fb::TensorKind::kInput && stage[i] > 0) return bad("input ", tensor_text(model_, i), " has a size that is only known while running");
+  }
+  return {};
+}
+
+Status Checker::check_origin(const CommandPlace& place, uint32_t origin) const {
+  if (origin != kNone && origin >= items(model_.origins()).size()) return bad(place.text(), " has origin ", origin, " of ", items(model_.origins()).size());
+  return {};
+}
+
+Status Checker::check_waits(const CommandPlace& place, uint32_t first, uint32_t count) const {
+  const auto waits = items(model_.waits());
+  if (uint64_t{first} + count > waits.size()) return bad(place.text(), " waits ", first, "+", count, " of ", waits.size());
+  const fb::Program& program = *items(model_.programs())[place.program];
+  for (uint32_t i = first; i < first + count; ++i) {
+    const fb::Wait& wait = *waits[i];
+    uint32_t size = 0;
+    uint32_t sequence = 0;
+    const auto look_up = [&](auto buffer) {
+      size = buffer.size();
+      if (wait.command() < size) sequence = buffer[wait.command()]->sequence();
+    };
+    switch (wait.engine()) {
+      case fb::Engine::kTec: look_up(items(program.tec())); break;
+      case fb::Engine::kDma: look_up(items(program.dma())); break;
+      case fb::Engine::kHost: look_up(items(program.host())); break;
+      default: return bad(place.text(), " waits for the unknown engine ", static_cast<int>(wait.engine()));
+    }
+    if (wait.command() >= size) return bad(place.text(), " waits for command ", wait.command(), " of ", size);
+    if (sequence >= place.sequence) return bad(place.text(), " waits for a command that comes later (", sequence, " after ", place.sequence, "): a deadlock");
+  }
+  return {};
+}
+
+Status Checker::check_expression_use(const CommandPlace& place, uint32_t expression) const {
+  if (!expression_exists(expression)) return bad(place.text(), " uses expression ", expression, " of ", expression_count_);
+  if (tables_.expression_stage[expression] > place.stage) return bad(place.text(), " uses expression ", expression, " before its symbols are bound");
+  return {};
+}
+
+Status Checker::check_tensor_use(const CommandPlace& place, uint32_t tensor, bool writes) const {
+  if (tensor >= tensor_count_) return bad(place.text(), " uses tensor ", tensor, " of ", tensor_count_);
+  if (tables_.tensor_stage[tensor] > place.stage) return bad(place.text(), " uses ", tensor_text(model_, tensor), " before its size is known");
+  const uint32_t root = tables_.tensor_root[tensor];
+  const fb::Tensor& memory = *items(model_.tensors())[root];
+  if (writes && (memory.kind() == fb::TensorKind::kInput || memory.kind() == fb::TensorKind::kConstant)) {
+    return bad(place.text(), " writes to ", tensor_text(model_, tensor), ", which is read-only");
+  }
+  if (memory.kind() == fb::TensorKind::kArena && (place.sequence < memory.first_use() || place.sequence > memory.last_use())) {
+    return bad(place.text(), " (sequence ", place.sequence, ") uses ", tensor_text(model_, tensor), " outside of its lifetime ", memory.first_use(), "..",
+               memory.last_use());
+  }
+  return {};
+}
+
+Status Checker::check_tec(const CommandPlace& place, const fb::TecCommand& command) const {
+  const auto kernels = items(model_.kernels());
+  if (command.kernel() >= kernels.size()) return bad(place.text(), " runs kernel ", command.kernel(), " of ", kernels.size());
+  const fb::Kernel& kernel = *kernels[command.kernel()];
+  const auto arguments = items(model_.arguments());
+  if (command.argument_count() != kernel.argument_count()) {
+    return bad(place.text(), " gives ", command.argument_count(), " arguments to kernel '", text(kernel.name()), "', which takes ", kernel.argument_count());
+  }
+  if (uint64_t{command.first_argument()} + command.argument_count() > arguments.size()) {
+    return bad(place.text(), " has arguments ", command.first_argument(), "+", command.argument_count(), " of ", arguments.size());
+  }
+  for (uint32_t i = 0; i < command.argument_count(); ++i) {
+    const fb::Argument& argument = *arguments[command.first_argument() + i];
+    const bool is_pointer = items(kernel.pointer_arguments())[i] != 0;
+    if (argument.kind() > fb::ArgumentKind::MAX) return bad(place.text(), ": argument ", i, " has the unknown kind ", static_cast<int>(argument.kind()));
+    if (is_pointer != (argument.kind() == fb::ArgumentKind::kTensor)) {
+      return bad(place.text(), ": argument ", i, " of kernel '", text(kernel.name()), "' is ", is_pointer ? "a pointer, but gets a number" : "a number, but gets a tensor");
+    }
+    if (argument.kind() == fb::ArgumentKind::kTensor) {
+      AIPU_RETURN_IF_ERROR(check_tensor_use(place, argument.index(), argument.writes()));
+      AIPU_RETURN_IF_ERROR(check_expression_use(place, argument.offset()));
+    } else if (argument.kind() == fb::ArgumentKind::kExpression) {
+      AIPU_RETURN_IF_ERROR(check_expression_use(place, argument.index()));
+    }
+  }
+  AIPU_RETURN_IF_ERROR(check_expression_use(place, command.max_tecs()));
+  AIPU_RETURN_IF_ERROR(check_waits(place, command.first_wait(), command.wait_count()));
+  return check_origin(place, command.origin());
+}
+
+Status Checker::check_dma(const CommandPlace& place, const fb::DmaCommand& command) const {
+  AIPU_RETURN_IF_ERROR(check_tensor_use(place, command.destination(), true));
+  AIPU_RETURN_IF_ERROR(check_tensor_use(place, command.source(), false));
+  for (const uint32_t expression : {command.destination_offset(), command.source_offset(), command.width(), command.times(), command.destination_stride(),
+                                    command.source_stride()}) {
+    AIPU_RETURN_IF_ERROR(check_expression_use(place, expression));
+  }
+  AIPU_RETURN_IF_ERROR(check_waits(place, command.first_wait(), command.wait_count()));
+  return check_origin(place, command.origin());
+}
+
+Status Checker::check_host(const CommandPlace& place, const fb::HostCommand& command) {
+  switch (command.op()) {
+    case fb::HostOp::kBindSymbols:
+      for (uint32_t s = command.a(); s < command.a() + command.b(); ++s) {
+        AIPU_RETURN_IF_ERROR(check_tensor_use(place, items(model_.symbols())[s]->tensor(), false));
+      }
+      break;
+    case fb::HostOp::kCheck:
+      AIPU_RETURN_IF_ERROR(check_expression_use(place, command.a()));
+      if (command.b() >= items(model_.strings()).size()) return bad(place.text(), " has message ", command.b(), " of ", items(model_.strings()).size());
+      break;
+    case fb::HostOp::kIf: {
+      AIPU_RETURN_IF_ERROR(check_tensor_use(place, command.a(), false));
+      const fb::Tensor& condition = *items(model_.tensors())[command.a()];
+      if (static_cast<DType>(condition.dtype()) != DType::kBool) return bad(place.text(), ": the condition is not a bool tensor");
+      for (const uint32_t program : {command.b(), command.c()}) {
+        if (program == 0 || program >= items(model_.programs()).size()) return bad(place.text(), " runs program ", program, " of ", items(model_.programs()).size());
+        calls_.push_back({place.sequence, place.program, program});
+      }
+      break;
+    }
+    case fb::HostOp::kLoop: return unsupported(str_cat(place.text(), ": loops are not supported by this runtime"));
+    default: return bad(place.text(), " has the unknown op ", static_cast<int>(command.op()));
+  }
+  AIPU_RETURN_IF_ERROR(check_waits(place, command.first_wait(), command.wait_count()));
+  return check_origin(place, command.origin());
+}
+
+Status Checker::check_commands() {
+  const auto programs = items(model_.programs());
+  for (uint32_t p = 0; p < programs.size(); ++p) {
+    const auto tec = items(programs[p]->tec());
+    for (uint32_t i = 0; i < tec.size(); ++i) {
+      AIPU_RETURN_IF_ERROR(check_tec({p, fb::Engine::kTec, i, tec[i]->sequence(), stage_of_sequence(tec[i]->sequence())}, *tec[i]));
+    }
+    const auto dma = items(programs[p]->dma());
+    for (uint32_t i = 0; i < dma.size(); ++i) {
+      AIPU_RETURN_IF_ERROR(check_dma({p, fb::Engine::kDma, i, dma[i]->sequence(), stage_of_sequence(dma[i]->sequence())}, *dma[i]));
+    }
+    const auto host = items(programs[p]->host());
+    for (uint32_t i = 0; i < host.size(); ++i) {
+      AIPU_RETURN_IF_ERROR(check_host({p, fb::Engine::kHost, i, host[i]->sequence(), stage_of_sequence(host[i]->sequence())}, *host[i]));
+    }
+  }
+  return {};
+}
+
+Status Checker::check_program_tree() {
+  const auto programs = items(model_.programs());
+  std::vector<uint32_t> depth(programs.size(), kNone);
+  depth[0] = 0;
+  // A caller is called before it calls, so in order of sequence its depth is known first.
+  std::sort(calls_.begin(), calls_.end(), [](const Call& a, const Call& b) { return a.sequence < b.sequence; });
+  for (const Call& call : calls_) {
+    if (depth[call.callee] != kNone) return bad("program ", call.callee, " is run from two places");
+    if (depth[call.caller] == kNone) return bad("program ", call.caller, " runs program ", call.callee, " before it is run itself");
+    depth[call.callee] = depth[call.caller] + 1;
+    if (depth[call.callee] > kMaxProgramDepth) return bad("programs are nested deeper than ", kMaxProgramDepth);
+    const auto starts_early = [&](auto buffer) { return buffer.size() > 0 && buffer[0]->sequence() <= call.sequence; };
+    const fb::Program& callee = *programs[call.callee];
+    if (starts_early(items(callee.tec())) || starts_early(items(callee.dma())) || starts_early(items(callee.host()))) {
+      return bad("program ", call.callee, " has commands that come before the one that runs it");
+    }
+  }
+  for (uint32_t p = 0; p < programs.size(); ++p) {
+    if (depth[p] == kNone) return bad("program ", p, " is never run");
+  }
+  return {};
+}
+
+// Plays the engines: of the heads of the three buffers the one with the smallest sequence runs. Its waits all have smaller sequences, so they are done.
+void Checker::schedule() {
+  const auto programs = items(model_.programs());
+  tables_.stages.resize(tables_.stage_count);
+  tables_.programs.resize(programs.size());
+  for (uint32_t p = 0; p < programs.size(); ++p) {
+    const auto tec = items(programs[p]->tec());
+    const auto dma = items(programs[p]->dma());
+    const auto host = items(programs[p]->host());
+    std::array<uint32_t, 3> head = {};
+    auto& order = tables_.programs[p];
+    while (true) {
+      const std::array<uint32_t, 3> sequences = {head[0] < tec.size() ? tec[head[0]]->sequence() : kNone, head[1] < dma.size() ? dma[head[1]]->sequence() : kNone,
+                                                 head[2] < host.size() ? host[head[2]]->sequence() : kNone};
+      const auto engine = static_cast<uint32_t>(std::min_element(sequences.begin(), sequences.end()) - sequences.begin());
+      if (sequences[engine] == kNone) break;
+      const uint32_t stage = stage_of_sequence(sequences[engine]);
+      auto& stage_commands = tables_.stages[stage];
+      order.push_back({static_cast<fb::Engine>(engine), head[engine]++, sequences[engine], stage, static_cast<uint32_t>(stage_commands.size())});
+      stage_commands.emplace_back(p, static_cast<uint32_t>(order.size() - 1));
+    }
+  }
+}
+
+}  // namespace
+
+Result<ModelTables> check_model(const ModelFile& file) { return Checker(file).run(); }
+
+}  // namespace aipu::runtime

@@ -1,0 +1,48 @@
+// The semantic check of an aipu.bin: every index, offset, size, id, enum value, operand order, wait and argument, before anything is executed.
+//
+// What it proves is what the executor relies on without looking again:
+//  - all indices are in range, all enumerations have known values;
+//  - the engines cannot deadlock: every wait names a command of a smaller sequence, and each engine's buffer is in sequence order;
+//  - programs form a tree below programs[0], of bounded depth;
+//  - a command only uses expressions whose symbols are bound before it, and arena memory within its planned lifetime;
+//  - nothing writes to inputs or constants; constants lie within their section.
+// Sizes that depend on symbols are checked when the shapes are bound (executor/plan.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+#include "runtime/loader/model_file.h"
+
+namespace aipu::runtime {
+
+// Stage 0 ends at the first BindSymbols command in sequence order, stage 1 at the second, ...: what can be evaluated together.
+struct ModelTables {
+  struct ScheduledCommand {
+    fb::Engine engine;
+    uint32_t index;     // in its engine's buffer
+    uint32_t sequence;
+    uint32_t stage;
+    uint32_t slot;      // position among the commands of its stage, over all programs
+  };
+
+  std::vector<std::vector<ScheduledCommand>> programs;  // in the order in which a single caller runs them; all waits are satisfied by it
+  std::vector<std::vector<std::pair<uint32_t, uint32_t>>> stages;  // per stage: its commands, as (program, position in `programs`)
+  std::vector<uint32_t> expression_stage;  // first stage in which all symbols of the expression have been bound
+  std::vector<uint32_t> tensor_root;       // through views
+  std::vector<uint32_t> tensor_stage;      // first stage in which size, shape and (views) place are known
+  std::vector<uint32_t> input_of_tensor;   // position in `inputs`, or kNone
+  std::vector<uint32_t> output_of_tensor;
+  uint32_t stage_count = 1;
+};
+
+constexpr uint32_t kMaxProgramDepth = 32;
+constexpr uint32_t kMaxRank = 64;
+constexpr uint32_t kMaxTecs = 64;
+
+Result<ModelTables> check_model(const ModelFile& file);
+
+}  // namespace aipu::runtime

@@ -1,0 +1,71 @@
+// The C++ face of the runtime: a Model is an aipu.bin that has been checked and whose kernels are loaded. It is immutable: any number of sessions, in any
+// number of threads, share it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+
+#define AIPU_API __attribute__((visibility("default")))
+
+namespace aipu::runtime {
+
+// One axis of an input or output: a number, or what it is called until the shapes are known.
+struct DimSpec {
+  int64_t extent = -1;  // -1: not constant
+  std::string symbol;   // name of the symbol if the axis is exactly one, "?" for anything else; empty for numbers
+};
+
+struct AIPU_API TensorSpec {
+  std::string name;
+  DType dtype = DType::kVoid;
+  std::vector<DimSpec> shape;
+
+  std::string text() const;  // "images float32[N,3,224,224]"
+};
+
+struct LoadOptions {
+  // "native", "sim", "interp", "null", or the name of a back end library; empty: native or sim, whichever the model was compiled for.
+  std::string backend;
+  // Check the hash of all constants even if they are large. Also switched on by AIPU_VERIFY=full in the environment.
+  bool verify_all = false;
+};
+
+namespace detail {
+struct ModelState;
+}
+
+class AIPU_API Model {
+ public:
+  static Result<std::shared_ptr<const Model>> load(const std::string& path, const LoadOptions& options = {});
+  // The bytes must outlive the model if they are 64-byte aligned; else they are copied.
+  static Result<std::shared_ptr<const Model>> from_bytes(std::span<const std::byte> bytes, const LoadOptions& options = {});
+  ~Model();
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  const std::string& name() const;
+  const std::string& target() const;
+  const std::string& backend() const;
+  std::span<const TensorSpec> inputs() const;
+  std::span<const TensorSpec> outputs() const;
+  // Index of a name, or an error that lists the names there are.
+  Result<size_t> input_index(std::string_view name) const;
+  Result<size_t> output_index(std::string_view name) const;
+
+  const detail::ModelState& state() const { return *state_; }
+
+ private:
+  explicit Model(std::unique_ptr<detail::ModelState> state);
+  static Result<std::shared_ptr<const Model>> finish(std::unique_ptr<detail::ModelState> state, const LoadOptions& options);
+  std::unique_ptr<detail::ModelState> state_;
+};
+
+}  // namespace aipu::runtime

@@ -1,0 +1,95 @@
+// A Session executes a Model: it owns the memory that a run needs, and its workers or borrows them.
+//
+//   auto session = Session::create(model);
+//   session->bind_input(0, {DType::kF32, shape, data});    // no copy: the data is read during run()
+//   session->bind_output(0, buffer, bytes);                // optional: else the session provides the memory
+//   session->run();
+//   TensorView y = session->output(0);
+//
+// One thread at a time uses a session; different sessions are independent. Running again with shapes that were seen before allocates nothing and makes no
+// system call (except to wake workers that have fallen asleep).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+#include "runtime/model.h"
+
+namespace aipu::runtime {
+
+class WorkerPool;
+
+// Contiguous, in C order; no alignment beyond that of the element is needed. Does not own.
+struct TensorView {
+  DType dtype = DType::kVoid;
+  std::span<const int64_t> shape;
+  const void* data = nullptr;
+};
+
+struct SessionOptions {
+  int threads = 0;                   // 0: as many as there are CPUs; more than those is cut down
+  std::shared_ptr<WorkerPool> pool;  // borrowed by several sessions, which take turns; `threads` is then ignored
+  bool profile = false;
+  int plan_cache = 8;                // shapes whose plans are kept
+  int64_t memory_limit_bytes = 0;    // for what the session allocates; 0: the machine's memory
+};
+
+// Makes a pool that sessions can share.
+AIPU_API std::shared_ptr<WorkerPool> make_worker_pool(int threads);
+
+class AIPU_API Session {
+ public:
+  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Model> model, const SessionOptions& options = {});
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const Model& model() const;
+  // Threads that kernels are spread over.
+  int threads() const;
+
+  // Checks dtype and rank. The shape is copied, the data is not: it has to stay until the last run() with it.
+  Status bind_input(size_t index, const TensorView& tensor);
+  // Memory for an output; must be large enough when run() comes, must not overlap an input. null gives the output back to the session.
+  Status bind_output(size_t index, void* data, size_t bytes);
+
+  // Checks the shapes of the inputs against each other and plans the memory; run() does it too. Afterwards output_shape() is known, except where it depends on data.
+  Status prepare();
+  Status run();
+
+  // After run(), or prepare() where possible. The shape and data stay valid until the next bind_*, prepare() or run().
+  Result<TensorView> output(size_t index) const;
+  Result<std::span<const int64_t>> output_shape(size_t index) const;
+
+  // Bytes of memory held for activations.
+  int64_t arena_bytes() const;
+
+  struct ProfileRow {
+    std::string_view engine;
+    std::string_view name;    // kernel, or what the engine did
+    std::string_view origin;  // ONNX nodes
+    uint32_t command = 0;     // index in the engine's buffer
+    uint32_t threads = 1;
+    int64_t start_ns = 0;     // since the session's first profiled run
+    int64_t duration_ns = 0;
+  };
+  // All runs since creation or clear_profile(); with SessionOptions::profile only.
+  std::vector<ProfileRow> profile() const;
+  void clear_profile();
+  // Chrome's trace format, for chrome://tracing or ui.perfetto.dev.
+  Status write_profile(const std::string& path) const;
+
+  struct Impl;
+
+ private:
+  explicit Session(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace aipu::runtime
