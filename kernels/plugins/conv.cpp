@@ -1,4 +1,4 @@
-// Conv: direct convolution on channels-last activations with packed weights and a fused epilogue; depthwise has a template of its own.
+// Conv and ConvTranspose on channels-last activations with packed weights and a fused epilogue; depthwise convolution has a template of its own.
 #include <fmt/format.h>
 
 #include "kernels/fusion.h"
@@ -129,8 +129,74 @@ class ConvPlugin final : public OpPlugin {
   }
 };
 
+// Weights [IC, OC/group, spatial...].
+class ConvTransposePlugin final : public OpPlugin {
+ public:
+  std::string_view name() const override { return "conv_transpose"; }
+
+  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&, std::string* why_not) const override {
+    const Node& node = graph.node(anchor);
+    if (node.op != "ConvTranspose") return std::nullopt;
+    Weights weights;
+    SpatialGeometry geometry;
+    std::string reason = read(graph, node, &weights, &geometry);
+    if (!reason.empty()) {
+      if (why_not != nullptr) *why_not = std::move(reason);
+      return std::nullopt;
+    }
+    graph::Claim claim{anchor, {anchor}, 20};
+    for (const graph::NodeId id : epilogue_nodes(graph, anchor)) claim.nodes.push_back(id);
+    return claim;
+  }
+
+  Status setup(SetupContext& context) const override {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    Weights weights;
+    SpatialGeometry geometry;
+    if (std::string reason = read(graph, node, &weights, &geometry); !reason.empty()) return unsupported(std::move(reason));
+    const DType stored = graph.type(node.inputs[0]).dtype;
+    const DType accumulator = accumulator_dtype(stored);
+    const int lanes = context.lanes(accumulator);
+    const int vectors = weights.group_out <= lanes ? 1 : 2;
+    const int64_t panel_width = static_cast<int64_t>(vectors) * lanes;
+    dsl::TemplateParams params;
+    params.set("X", stored).set("ACC", accumulator).set("USE_FMA", is_floating(accumulator)).set("VL", lanes).set("NV", vectors);
+    const int64_t group_in = weights.group_in, taps = weights.taps, group_out = weights.group_out;
+    const TensorRef packed = context.add_constant(
+        pack_panels(*weights.constant, accumulator, weights.group, taps * group_in, group_out, panel_width,
+                    [=](int64_t g, int64_t depth, int64_t column) { return ((g * group_in + depth % group_in) * group_out + column) * taps + depth / group_in; }));
+    AnchorArithmetic arithmetic;
+    if (node.inputs.size() > 2) arithmetic.addend = node.inputs[2];
+    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, arithmetic, &params));
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("conv_transpose.py", "conv_transpose", params));
+    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed}, PointerArgument{context.value(epilogue.result)}};
+    arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
+    arguments.emplace_back(ScalarArgument{geometry.batch});
+    append_extents(geometry, true, &arguments);
+    arguments.emplace_back(ScalarArgument{geometry.channels});
+    append_extents(geometry, false, &arguments);
+    for (const int64_t scalar : {weights.group, group_in, group_out}) arguments.emplace_back(ScalarArgument{scalar});
+    append_window(geometry, &arguments);
+    const Dim panels = (group_out + panel_width - 1) / panel_width * weights.group;
+    context.launch(std::move(kernel), std::move(arguments), geometry.batch * geometry.axes[0].out * geometry.axes[1].out * panels);
+    return {};
+  }
+
+ private:
+  static std::string read(const Graph& graph, const Node& node, Weights* weights, SpatialGeometry* geometry) {
+    std::string reason = read_weights(graph, node, weights);
+    if (!reason.empty()) return reason;
+    weights->group_in = weights->constant->shape()[0] / weights->group;
+    weights->group_out = weights->constant->shape()[1];
+    weights->out_channels = weights->group_out * weights->group;
+    return read_geometry(graph, node, weights->kernel, geometry);
+  }
+};
+
 }  // namespace
 
+std::unique_ptr<OpPlugin> make_conv_transpose_plugin() { return std::make_unique<ConvTransposePlugin>(); }
 std::unique_ptr<OpPlugin> make_conv_plugin() { return std::make_unique<ConvPlugin>(); }
 
 }  // namespace aipu::kernels

@@ -11,7 +11,9 @@ void register_builtin_plugins(PluginRegistry& registry) {
   registry.add(make_pad_plugin());
   registry.add(make_matmul_plugin());
   registry.add(make_conv_plugin());
+  registry.add(make_conv_transpose_plugin());
   registry.add(make_pool_plugin());
+  registry.add(make_resize_plugin());
   registry.add(make_reduce_plugin());
   registry.add(make_softmax_plugin());
   registry.add(make_normalization_plugin());

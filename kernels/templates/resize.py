@@ -1,0 +1,105 @@
+"""Resize along one axis of x seen as [outer, in_extent, inner]: nearest, linear and cubic interpolation are separable, so a resize is one launch per axis that changes.
+
+Parameters: X, ACC, OUT, VL, MODE, NEAREST_MODE, COORDINATES (ONNX's coordinate_transformation_mode), EXCLUDE_OUTSIDE, HAS_SCALE (else the ratio of the extents).
+`roi_start`, `roi_end` and `extrapolation` are for tf_crop_and_resize, `cubic_a` for cubic. Positions are computed in float64, as ONNX's reference does.
+"""
+from aipu import script as S
+
+
+def position(o, in_extent, out_extent, scale, roi_start, roi_end):
+    at = S.fp64(o)
+    size = S.fp64(in_extent)
+    half = S.fp64(0.5)
+    if COORDINATES == "half_pixel":
+        return (at + half) / scale - half
+    if COORDINATES == "half_pixel_symmetric":
+        adjustment = S.fp64(out_extent) / (scale * size)
+        return size * half * (S.fp64(1) - adjustment) + (at + half) / scale - half
+    if COORDINATES == "pytorch_half_pixel":
+        return (at + half) / scale - half if out_extent > 1 else S.fp64(0)
+    if COORDINATES == "align_corners":
+        return at * (size - S.fp64(1)) / S.fp64(S.max(out_extent - 1, 1))
+    if COORDINATES == "tf_half_pixel_for_nn":
+        return (at + half) / scale
+    if COORDINATES == "tf_crop_and_resize":
+        last = size - S.fp64(1)
+        return roi_start * last + at * (roi_end - roi_start) * last / S.fp64(S.max(out_extent - 1, 1)) if out_extent > 1 else half * (roi_start + roi_end) * last
+    return at / scale
+
+
+def nearest_index(p):
+    if NEAREST_MODE == "round_prefer_floor":
+        return S.i32(S.ceil(p - S.fp64(0.5)))
+    if NEAREST_MODE == "round_prefer_ceil":
+        return S.i32(S.floor(p + S.fp64(0.5)))
+    if NEAREST_MODE == "ceil":
+        return S.i32(S.ceil(p))
+    return S.i32(S.floor(p))
+
+
+def cubic_weight(distance, a):
+    """The Keys kernel with parameter a."""
+    d = S.abs(distance)
+    near = ((a + S.fp64(2)) * d - (a + S.fp64(3))) * d * d + S.fp64(1)
+    far = ((a * d - S.fp64(5) * a) * d + S.fp64(8) * a) * d - S.fp64(4) * a
+    return near if d <= S.fp64(1) else (far if d < S.fp64(2) else S.fp64(0))
+
+
+def clamped(index, extent):
+    return S.max(S.min(index, extent - 1), 0)
+
+
+@S.prim_func
+def resize_axis(x: S.ptr(X, "global"), out: S.ptr(OUT, "global"), outer: S.i32, in_extent: S.i32, out_extent: S.i32, inner: S.i32,
+                given_scale: S.fp64, roi_start: S.fp64, roi_end: S.fp64, extrapolation: S.fp64, cubic_a: S.fp64):
+    units = outer * out_extent
+    share = S.ceildiv(units, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, units)
+    scale = given_scale
+    if not HAS_SCALE:
+        scale = S.fp64(out_extent) / S.fp64(in_extent)
+    weights = S.alloc_buffer((TAPS,), "fp64")
+    taps = S.alloc_buffer((TAPS,), "i32")
+    for unit in range(first, last):
+        p = position(unit % out_extent, in_extent, out_extent, scale, roi_start, roi_end)
+        source = x + (unit // out_extent) * in_extent * inner
+        target = out + unit * inner
+        outside = False
+        if COORDINATES == "tf_crop_and_resize":
+            outside = p < S.fp64(0) or p > S.fp64(in_extent - 1)
+        if MODE == "nearest":
+            taps[0] = clamped(nearest_index(p), in_extent)
+            weights[0] = S.fp64(1)
+        if MODE == "linear":
+            base = S.floor(p)
+            taps[0] = clamped(S.i32(base), in_extent)
+            taps[1] = clamped(S.i32(base) + 1, in_extent)
+            weights[1] = p - base
+            weights[0] = S.fp64(1) - (p - base)
+        if MODE == "cubic":
+            base = S.floor(p)
+            total = S.fp64(0)
+            for t in S.unroll(TAPS):
+                index = S.i32(base) + (t - 1)
+                weight = cubic_weight(p - S.fp64(index), cubic_a)
+                if EXCLUDE_OUTSIDE:
+                    if index < 0 or index >= in_extent:
+                        weight = S.fp64(0)
+                taps[t] = clamped(index, in_extent)
+                weights[t] = weight
+                total = total + weight
+            for t in S.unroll(TAPS):
+                weights[t] = weights[t] / total
+        for j in range(0, inner, VL):
+            lane_mask = S.tail_mask(S.min(inner - j, VL), VL)
+            if MODE == "nearest":
+                value = S.cast(S.vload(source + (taps[0] * inner + j), lanes=VL, mask=lane_mask), ACC)
+            else:
+                value = S.cast(0, f"{ACC}x{VL}")
+                for t in S.unroll(TAPS):
+                    value = value + S.cast(S.vload(source + (taps[t] * inner + j), lanes=VL, mask=lane_mask), ACC) * S.vbcast(S.cast(weights[t], ACC), lanes=VL)
+            if COORDINATES == "tf_crop_and_resize":
+                if outside:
+                    value = S.vbcast(S.cast(extrapolation, ACC), lanes=VL)
+            S.vstore(S.cast(value, OUT), target + j, mask=lane_mask)
