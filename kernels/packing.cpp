@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernels/axis_view.h"
 #include "runtime/base/half.h"
 
 namespace aipu::kernels {
@@ -78,6 +79,23 @@ graph::ConstantPtr pack_panels(const graph::Constant& source, DType to, int64_t 
     default: fill<uint64_t>(source, bytes.data(), batches, depth, columns, panel_width, index, scale); break;
   }
   return graph::Constant::create(to, {batches, panels, depth, panel_width}, std::move(bytes));
+}
+
+Result<TensorRef> packed_operand(SetupContext& context, graph::ValueId value, DType to, const PanelLayout& l) {
+  if (const graph::Constant* constant = context.graph().constant(value)) {
+    return context.add_constant(pack_panels(*constant, to, l.batches, l.depth, l.columns, l.panel_width, [l](int64_t batch, int64_t depth, int64_t column) {
+      return batch * l.batch_stride + column * l.column_stride + depth % l.inner * l.inner_stride + depth / l.inner * l.outer_stride;
+    }));
+  }
+  const int64_t panels = (l.columns + l.panel_width - 1) / l.panel_width;
+  const TensorRef packed = context.add_workspace(l.batches * panels * l.depth * l.panel_width * static_cast<int64_t>(dtype_bytes(to)));
+  dsl::TemplateParams params;
+  params.set("X", storage_dtype(context.graph().type(value).dtype)).set("ACC", to).set("WIDTH", l.panel_width);
+  AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("pack.py", "pack", params));
+  std::vector<KernelArgument> arguments = {PointerArgument{context.value(value)}, PointerArgument{packed}};
+  append_scalars({l.batches, l.depth, l.columns, l.inner, l.batch_stride, l.column_stride, l.inner_stride, l.outer_stride}, &arguments);
+  context.launch(std::move(kernel), std::move(arguments), l.batches * panels);
+  return packed;
 }
 
 }  // namespace aipu::kernels

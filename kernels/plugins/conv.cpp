@@ -15,15 +15,17 @@ using graph::Node;
 
 // Weights [OC, IC/group, spatial...] as ONNX has them.
 struct Weights {
-  const graph::Constant* constant;
+  graph::ValueId value;
+  std::vector<int64_t> shape;
   int64_t group, out_channels, group_in, group_out, taps;
   std::vector<int64_t> kernel;
 };
 
 std::string read_weights(const Graph& graph, const Node& node, Weights* weights) {
-  weights->constant = graph.constant(node.inputs[1]);
-  if (weights->constant == nullptr) return "the weights are not constant";
-  const auto& shape = weights->constant->shape();
+  weights->value = node.inputs[1];
+  const auto extents = graph::static_shape(graph.type(node.inputs[1]).shape);
+  if (!extents) return fmt::format("weights of symbolic shape {}", graph::shape_text(graph.type(node.inputs[1]).shape));
+  const std::vector<int64_t>& shape = weights->shape = *extents;
   weights->group = node.attributes.i_or("group", 1);
   weights->out_channels = shape[0];
   weights->group_in = shape[1];
@@ -83,9 +85,10 @@ class ConvPlugin final : public OpPlugin {
     const int64_t panel_width = static_cast<int64_t>(tile.vectors) * lanes;
     params.set("VL", lanes).set("NV", tile.vectors).set("HEIGHTS", tile.heights);
     const int64_t group_in = weights.group_in, taps = weights.taps, group_out = weights.group_out;
-    const TensorRef packed = context.add_constant(pack_panels(
-        *weights.constant, accumulator, weights.group, taps * group_in, group_out, panel_width,
-        [=](int64_t g, int64_t depth, int64_t column) { return ((g * group_out + column) * group_in + depth % group_in) * taps + depth / group_in; }));
+    AIPU_ASSIGN_OR_RETURN(const TensorRef packed,
+                          packed_operand(context, weights.value, accumulator,
+                                         {.batches = weights.group, .depth = taps * group_in, .columns = group_out, .panel_width = panel_width, .inner = group_in,
+                                          .batch_stride = group_out * group_in * taps, .column_stride = group_in * taps, .inner_stride = taps, .outer_stride = 1}));
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, arithmetic, &params));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("conv.py", "conv", params));
     std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed}, PointerArgument{context.value(epilogue.result)}};
@@ -112,8 +115,10 @@ class ConvPlugin final : public OpPlugin {
     params.set("VL", lanes).set("NV", 1);
     // One "panel" as wide as all channels: [taps][channels rounded up to whole vectors].
     const int64_t padded = (channels + lanes - 1) / lanes * lanes;
-    const TensorRef packed = context.add_constant(
-        pack_panels(*weights.constant, accumulator, 1, taps, channels, padded, [=](int64_t, int64_t tap, int64_t channel) { return channel * taps + tap; }));
+    AIPU_ASSIGN_OR_RETURN(const TensorRef packed,
+                          packed_operand(context, weights.value, accumulator,
+                                         {.batches = 1, .depth = taps, .columns = channels, .panel_width = padded, .inner = taps, .batch_stride = 0, .column_stride = taps,
+                                          .inner_stride = 1, .outer_stride = 0}));
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, arithmetic, &params));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("depthwise.py", "depthwise", params));
     std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed}, PointerArgument{context.value(epilogue.result)}};
@@ -163,9 +168,10 @@ class ConvTransposePlugin final : public OpPlugin {
     dsl::TemplateParams params;
     params.set("X", stored).set("ACC", accumulator).set("USE_FMA", is_floating(accumulator)).set("VL", lanes).set("NV", vectors);
     const int64_t group_in = weights.group_in, taps = weights.taps, group_out = weights.group_out;
-    const TensorRef packed = context.add_constant(
-        pack_panels(*weights.constant, accumulator, weights.group, taps * group_in, group_out, panel_width,
-                    [=](int64_t g, int64_t depth, int64_t column) { return ((g * group_in + depth % group_in) * group_out + column) * taps + depth / group_in; }));
+    AIPU_ASSIGN_OR_RETURN(const TensorRef packed,
+                          packed_operand(context, weights.value, accumulator,
+                                         {.batches = weights.group, .depth = taps * group_in, .columns = group_out, .panel_width = panel_width, .inner = group_in,
+                                          .batch_stride = group_in * group_out * taps, .column_stride = taps, .inner_stride = group_out * taps, .outer_stride = 1}));
     AnchorArithmetic arithmetic;
     if (node.inputs.size() > 2) arithmetic.addend = node.inputs[2];
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, arithmetic, &params));
@@ -187,8 +193,8 @@ class ConvTransposePlugin final : public OpPlugin {
   static std::string read(const Graph& graph, const Node& node, Weights* weights, SpatialGeometry* geometry) {
     std::string reason = read_weights(graph, node, weights);
     if (!reason.empty()) return reason;
-    weights->group_in = weights->constant->shape()[0] / weights->group;
-    weights->group_out = weights->constant->shape()[1];
+    weights->group_in = weights->shape[0] / weights->group;
+    weights->group_out = weights->shape[1];
     weights->out_channels = weights->group_out * weights->group;
     return read_geometry(graph, node, weights->kernel, geometry);
   }
