@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# From a fresh Debian 12 machine to a running model: installs what is missing, builds, makes a sample CNN, converts it, runs it, checks the result against
+# oneDNN, and says how long each stage took. Everything is written below build/.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+PACKAGES=(g++ cmake ninja-build libonnx-dev libprotobuf-dev protobuf-compiler libflatbuffers-dev flatbuffers-compiler libdnnl-dev libgtest-dev libgmock-dev
+  libbenchmark-dev libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev libonnx-testdata clang)
+
+install_missing() {
+  local missing=()
+  for package in "${PACKAGES[@]}"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q "install ok installed" || missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return
+  echo "installing: ${missing[*]}"
+  local sudo=""
+  [ "$(id -u)" -eq 0 ] || sudo=sudo
+  $sudo apt-get update -qq
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+stage() { # stage "name" command...
+  local name=$1 start end
+  shift
+  start=$(date +%s.%N)
+  "$@"
+  end=$(date +%s.%N)
+  printf '== %-28s %8.2f s\n' "$name" "$(echo "$end $start" | awk '{print $1 - $2}')"
+}
+
+build() {
+  cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+  cmake --build --preset release >build/build.log 2>&1 || { tail -40 build/build.log; exit 1; }
+}
+
+mkdir -p build/demo
+if [ "${1:-}" = "--install-only" ]; then
+  install_missing
+  exit 0
+fi
+stage "install packages" install_missing
+stage "build (release)" build
+
+BIN=build/release/bin
+stage "make sample_cnn.onnx" $BIN/aipu-make-model sample_cnn -o build/demo/sample_cnn.onnx
+stage "reference by oneDNN" $BIN/aipu-onednn-reference build/demo/sample_cnn.onnx --shape input=2x3x32x32 --seed 1 \
+  --save-input build/demo/input.npy --output build/demo/expected.npy
+stage "convert (aipugb)" $BIN/aipugb build/demo/sample_cnn.onnx -o build/demo/sample_cnn.aipu.bin
+stage "convert again (warm cache)" $BIN/aipugb build/demo/sample_cnn.onnx -o build/demo/sample_cnn.aipu.bin
+stage "run and compare (aipurun)" $BIN/aipurun build/demo/sample_cnn.aipu.bin --input input=build/demo/input.npy \
+  --expect output=build/demo/expected.npy --rtol 1e-4 --atol 1e-5
+stage "benchmark (aipubench)" $BIN/aipubench build/demo/sample_cnn.aipu.bin --shape input=2x3x32x32 --duration 1
+echo "done: the aipu.bin agrees with oneDNN"

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Builds everything and runs all tests. Needs no arguments; ends with ctest's summary and a non-zero status when anything fails.
+#   --quick   only the release build and its tests (no sanitizer build)
+set -euo pipefail
+cd "$(dirname "$0")"
+
+quick=no
+[ "${1:-}" = "--quick" ] && quick=yes
+./run-demo.sh --install-only
+jobs=$(nproc)
+werror=OFF
+[ "${CI:-}" = "true" ] && werror=ON
+
+echo "== build (release)"
+mkdir -p build
+cmake --preset release -DAIPU_WERROR=$werror >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+cmake --build --preset release >build/build.log 2>&1 || { tail -60 build/build.log; exit 1; }
+
+status=0
+if [ $quick = no ]; then
+  echo "== build (address and undefined-behaviour sanitizers: loaders, parsers and their fuzz tests)"
+  cmake --preset asan-ubsan -DAIPU_WERROR=$werror >build/configure-asan.log 2>&1 || { cat build/configure-asan.log; exit 1; }
+  cmake --build --preset asan-ubsan --target aipu_sanitized_tests >build/build-asan.log 2>&1 || { tail -60 build/build-asan.log; exit 1; }
+  echo "== sanitized tests"
+  ctest --test-dir build/asan-ubsan -L sanitized --output-on-failure -j "$jobs" || status=1
+fi
+
+echo "== tests"
+ctest --test-dir build/release --output-on-failure -j "$jobs" || status=1
+exit $status
