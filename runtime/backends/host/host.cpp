@@ -1,4 +1,6 @@
 // The back end of this machine: TECs are the session's worker threads, kernels are the model's native module.
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -22,7 +24,7 @@ struct HostModule {
   uint32_t tec_count = 0;
 };
 
-// All TECs of a launch meet. They run on CPUs of their own (WorkerPool), so they spin.
+// All TECs of a launch meet. They usually run on CPUs of their own (WorkerPool), so they spin.
 class SpinBarrier {
  public:
   void reset(uint32_t count) {
@@ -36,10 +38,15 @@ class SpinBarrier {
       generation_.store(generation + 1, std::memory_order_release);
       return;
     }
-    while (generation_.load(std::memory_order_acquire) == generation) {
+    for (int spins = 0; generation_.load(std::memory_order_acquire) == generation; ++spins) {
 #if defined(__x86_64__)
       __builtin_ia32_pause();
 #endif
+      // Another process has the CPU of a TEC that is still missing: let that one get on.
+      if (spins >= 4096) {
+        ::sched_yield();
+        spins = 0;
+      }
     }
   }
 

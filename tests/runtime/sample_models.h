@@ -1,0 +1,88 @@
+// Small models made by hand that several tests run.
+#pragma once
+
+#include "tests/runtime/model_builder.h"
+
+namespace aipu::test {
+
+// x[N,4] -> t = 3 * x -> u = t + x -> (dma) y[N,4]; y = 4 * x.
+inline ModelBuilder chain_model() {
+  ModelBuilder b;
+  const uint32_t zero = b.constant(0), one = b.constant(1), many = b.constant(1 << 20), four = b.constant(4);
+  const uint32_t n = b.symbol("N", 0, 0);
+  const uint32_t x = b.tensor("x", DType::kF32, {n, four}, fb::TensorKind::kInput);
+  const uint32_t t = b.tensor("t", DType::kF32, {n, four}, fb::TensorKind::kArena);
+  const uint32_t u = b.tensor("u", DType::kF32, {n, four}, fb::TensorKind::kArena);
+  const uint32_t y = b.tensor("y", DType::kF32, {n, four}, fb::TensorKind::kOutput);
+  const uint32_t count = b.mul(n, four);
+  const uint32_t bytes = b.mul(count, four);
+  const uint32_t scale = b.kernel(scale_kernel());
+  const uint32_t add = b.kernel(add_kernel());
+  b.launch(scale, {b.pointer(x, false, zero), b.pointer(t, true, zero), b.number(count), b.word(3.0f)}, many);
+  b.launch(add, {b.pointer(t, false, zero), b.pointer(x, false, zero), b.pointer(u, true, zero), b.number(count)}, many);
+  b.copy(y, zero, u, zero, bytes, one, zero, zero, 0, {{fb::Engine::kTec, 1}});
+  b.tensors[t].first_use = 1;
+  b.tensors[t].last_use = 2;
+  b.tensors[u].first_use = 2;
+  b.tensors[u].last_use = 3;
+  b.sections.push_back({fb::SectionKind::kNativeModule, 0, test_kernels()});
+  b.sections.push_back({fb::SectionKind::kConstants, 0, std::vector<std::byte>(256)});
+  b.origins = {"'conv' (Conv)"};
+  return b;
+}
+
+// x[N] -> count of positive elements -> K = count -> y[K] = those elements.
+inline ModelBuilder positive_model() {
+  ModelBuilder b;
+  const uint32_t zero = b.constant(0), one = b.constant(1);
+  const uint32_t n = b.symbol("N", 0, 0);
+  const uint32_t x = b.tensor("x", DType::kF32, {n}, fb::TensorKind::kInput);
+  const uint32_t c = b.tensor("count", DType::kI64, {one}, fb::TensorKind::kArena);
+  const uint32_t k = b.symbol("K", c, 0, fb::SymbolKind::kTensorElement);
+  const uint32_t t = b.tensor("t", DType::kF32, {k}, fb::TensorKind::kArena);
+  const uint32_t y = b.tensor("y", DType::kF32, {k}, fb::TensorKind::kOutput);
+  const uint32_t count = b.kernel(count_kernel());
+  const uint32_t positive = b.kernel(positive_kernel());
+  const uint32_t scale = b.kernel(scale_kernel());
+  b.launch(count, {b.pointer(x, false, zero), b.pointer(c, true, zero), b.number(n)}, one);
+  b.host(fb::HostOp::kBindSymbols, 1, 1);
+  b.launch(positive, {b.pointer(x, false, zero), b.pointer(t, true, zero), b.number(n)}, one);
+  b.launch(scale, {b.pointer(t, false, zero), b.pointer(y, true, zero), b.number(k), b.word(2.0f)}, n);
+  b.tensors[c].first_use = 1;
+  b.tensors[c].last_use = 2;
+  b.tensors[t].first_use = 3;
+  b.tensors[t].last_use = 4;
+  b.sections.push_back({fb::SectionKind::kNativeModule, 0, test_kernels()});
+  return b;
+}
+
+// (c bool[1], x[N]) -> y[N] = c ? 2 * x : -x, each branch a program.
+inline ModelBuilder branch_model() {
+  ModelBuilder b;
+  b.programs.resize(3);
+  const uint32_t zero = b.constant(0), one = b.constant(1), many = b.constant(1 << 20);
+  const uint32_t n = b.symbol("N", 1, 0);
+  const uint32_t c = b.tensor("c", DType::kBool, {one}, fb::TensorKind::kInput);
+  const uint32_t x = b.tensor("x", DType::kF32, {n}, fb::TensorKind::kInput);
+  const uint32_t y = b.tensor("y", DType::kF32, {n}, fb::TensorKind::kOutput);
+  const uint32_t scale = b.kernel(scale_kernel());
+  b.host(fb::HostOp::kIf, c, 1, 2);
+  b.launch(scale, {b.pointer(x, false, zero), b.pointer(y, true, zero), b.number(n), b.word(2.0f)}, many, 1);
+  b.launch(scale, {b.pointer(x, false, zero), b.pointer(y, true, zero), b.number(n), b.word(-1.0f)}, many, 2);
+  b.sections.push_back({fb::SectionKind::kNativeModule, 0, test_kernels()});
+  return b;
+}
+
+// x[N] -> y[N] reversed, by a kernel with local memory, shared memory and barriers. N <= 1024.
+inline ModelBuilder barrier_model() {
+  ModelBuilder b;
+  const uint32_t zero = b.constant(0), many = b.constant(1 << 20);
+  const uint32_t n = b.symbol("N", 0, 0);
+  const uint32_t x = b.tensor("x", DType::kF32, {n}, fb::TensorKind::kInput);
+  const uint32_t y = b.tensor("y", DType::kF32, {n}, fb::TensorKind::kOutput);
+  b.launch(b.kernel(reverse_kernel()), {b.pointer(x, false, zero), b.pointer(y, true, zero), b.number(n)}, many);
+  b.sections.push_back({fb::SectionKind::kNativeModule, 0, test_kernels()});
+  return b;
+}
+
+}  // namespace aipu::test
