@@ -1,0 +1,180 @@
+#include "runtime/tools/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "runtime/base/half.h"
+
+namespace aipu::tools {
+namespace {
+
+template <typename T>
+T load(const void* data, int64_t i) {
+  T value;
+  std::memcpy(&value, static_cast<const std::byte*>(data) + static_cast<size_t>(i) * sizeof(T), sizeof value);
+  return value;
+}
+
+template <typename T>
+void store(std::vector<std::byte>& data, int64_t i, T value) {
+  std::memcpy(data.data() + static_cast<size_t>(i) * sizeof(T), &value, sizeof value);
+}
+
+std::string number(double value) {
+  char buffer[40];
+  std::snprintf(buffer, sizeof buffer, "%.9g", value);
+  return buffer;
+}
+
+std::string position(int64_t flat, std::span<const int64_t> shape) {
+  std::vector<int64_t> index(shape.size());
+  for (size_t k = shape.size(); k-- > 0;) {
+    index[k] = flat % shape[k];
+    flat /= shape[k];
+  }
+  return shape_text(index);
+}
+
+// xorshift64*
+struct Random {
+  uint64_t state;
+  uint64_t next() {
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    return state * 0x2545f4914f6cdd1dULL;
+  }
+  double symmetric() { return static_cast<double>(next() >> 11) * 0x1p-52 - 1.0; }
+};
+
+}  // namespace
+
+double element_as_double(DType dtype, const void* data, int64_t i) {
+  switch (dtype) {
+    case DType::kBool:
+    case DType::kU8: return load<uint8_t>(data, i);
+    case DType::kI8: return load<int8_t>(data, i);
+    case DType::kI16: return load<int16_t>(data, i);
+    case DType::kU16: return load<uint16_t>(data, i);
+    case DType::kI32: return load<int32_t>(data, i);
+    case DType::kU32: return load<uint32_t>(data, i);
+    case DType::kI64: return static_cast<double>(load<int64_t>(data, i));
+    case DType::kU64: return static_cast<double>(load<uint64_t>(data, i));
+    case DType::kF16: return f32_from_f16(load<uint16_t>(data, i));
+    case DType::kBF16: return f32_from_bf16(load<uint16_t>(data, i));
+    case DType::kF32: return load<float>(data, i);
+    case DType::kF64: return load<double>(data, i);
+    case DType::kVoid:
+    case DType::kString: break;
+  }
+  return 0;
+}
+
+Comparison compare(const TensorSpan& found, const TensorSpan& expected, const Tolerance& tolerance) {
+  Comparison result;
+  if (found.dtype != expected.dtype) {
+    result.message = str_cat("dtype: expected ", dtype_name(expected.dtype), ", found ", dtype_name(found.dtype));
+    return result;
+  }
+  if (!std::equal(found.shape.begin(), found.shape.end(), expected.shape.begin(), expected.shape.end())) {
+    result.message = str_cat("shape: expected ", shape_text(expected.shape), ", found ", shape_text(found.shape));
+    return result;
+  }
+  const auto count = element_count(found.shape);
+  if (!count.ok()) {
+    result.message = count.status().message();
+    return result;
+  }
+  const bool floating = is_floating(found.dtype);
+  const size_t bytes = dtype_bytes(found.dtype);
+  int64_t wrong = 0, first_wrong = 0, worst = 0;
+  double worst_excess = -1;
+  double sum = 0;
+  for (int64_t i = 0; i < *count; ++i) {
+    const auto* found_element = static_cast<const std::byte*>(found.data) + static_cast<size_t>(i) * bytes;
+    const auto* expected_element = static_cast<const std::byte*>(expected.data) + static_cast<size_t>(i) * bytes;
+    if (std::memcmp(found_element, expected_element, bytes) == 0) continue;
+    const double f = element_as_double(found.dtype, found.data, i);
+    const double e = element_as_double(expected.dtype, expected.data, i);
+    bool fine = false;
+    double excess = 0;
+    if (floating) {
+      if (f == e || (std::isnan(f) && std::isnan(e))) continue;
+      const double difference = std::fabs(f - e);
+      const double allowed = tolerance.absolute + tolerance.relative * std::fabs(e);
+      const bool comparable = std::isfinite(f) && std::isfinite(e);
+      fine = comparable && difference <= allowed;
+      excess = comparable ? difference - allowed : INFINITY;
+      if (comparable) {
+        sum += difference;
+        result.max_absolute = std::max(result.max_absolute, difference);
+        if (e != 0) result.max_relative = std::max(result.max_relative, difference / std::fabs(e));
+      } else {
+        result.max_absolute = INFINITY;
+      }
+    } else {
+      excess = std::fabs(f - e);
+      sum += excess;
+      result.max_absolute = std::max(result.max_absolute, excess);
+      if (e != 0) result.max_relative = std::max(result.max_relative, excess / std::fabs(e));
+    }
+    if (fine) continue;
+    if (wrong++ == 0) first_wrong = i;
+    if (excess > worst_excess) {
+      worst_excess = excess;
+      worst = i;
+    }
+  }
+  result.mean_absolute = *count > 0 ? sum / static_cast<double>(*count) : 0;
+  result.equal = wrong == 0;
+  if (wrong > 0) {
+    result.message = str_cat(wrong, " of ", *count, " elements differ, first at ", position(first_wrong, found.shape), ", worst at ", position(worst, found.shape), ": expected ",
+                             number(element_as_double(expected.dtype, expected.data, worst)), ", found ", number(element_as_double(found.dtype, found.data, worst)),
+                             "; max abs error ", number(result.max_absolute), ", max rel error ", number(result.max_relative));
+  }
+  return result;
+}
+
+Result<Array> random_array(DType dtype, std::span<const int64_t> shape, uint64_t seed) {
+  constexpr int64_t kMaxBytes = int64_t{1} << 34;
+  Array array;
+  array.dtype = dtype;
+  array.shape.assign(shape.begin(), shape.end());
+  AIPU_ASSIGN_OR_RETURN(const int64_t count, element_count(shape));
+  if (count > kMaxBytes / std::max<int64_t>(1, static_cast<int64_t>(dtype_bytes(dtype)))) {
+    return out_of_range(str_cat("a random tensor of shape ", shape_text(shape), " is too large"));
+  }
+  array.data.resize(static_cast<size_t>(count) * dtype_bytes(dtype));
+  Random random{seed * 0x9e3779b97f4a7c15ULL + 0x1234567ULL};
+  for (int64_t i = 0; i < count; ++i) {
+    switch (dtype) {
+      case DType::kF32: store(array.data, i, static_cast<float>(random.symmetric())); break;
+      case DType::kF64: store(array.data, i, random.symmetric()); break;
+      case DType::kF16: store(array.data, i, f16_from_f32(static_cast<float>(random.symmetric()))); break;
+      case DType::kBF16: store(array.data, i, bf16_from_f32(static_cast<float>(random.symmetric()))); break;
+      default: {
+        const auto bit = static_cast<uint8_t>(random.next() >> 63);
+        std::memset(array.data.data() + static_cast<size_t>(i) * dtype_bytes(dtype), 0, dtype_bytes(dtype));
+        std::memset(array.data.data() + static_cast<size_t>(i) * dtype_bytes(dtype), bit, 1);  // little endian
+      }
+    }
+  }
+  return array;
+}
+
+std::string summary(const TensorSpan& tensor) {
+  const auto count = element_count(tensor.shape);
+  if (!count.ok() || *count == 0) return "empty";
+  double low = INFINITY, high = -INFINITY, sum = 0;
+  for (int64_t i = 0; i < *count; ++i) {
+    const double value = element_as_double(tensor.dtype, tensor.data, i);
+    low = std::fmin(low, value);
+    high = std::fmax(high, value);
+    sum += value;
+  }
+  return str_cat("min ", number(low), " max ", number(high), " mean ", number(sum / static_cast<double>(*count)));
+}
+
+}  // namespace aipu::tools

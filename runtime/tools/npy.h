@@ -1,0 +1,33 @@
+// Reads and writes NumPy's .npy files. Reading is safe on any bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+
+namespace aipu::tools {
+
+// A tensor that owns its elements, in C order.
+struct Array {
+  DType dtype = DType::kVoid;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> data;
+};
+
+// Versions 1 to 3, little endian, C and Fortran order. bfloat16 is NumPy's two-byte void, as ml_dtypes writes it. Errors name the file.
+Result<Array> read_npy(const std::string& path);
+Result<Array> parse_npy(std::span<const std::byte> file);
+
+std::vector<std::byte> npy_header(DType dtype, std::span<const int64_t> shape);
+Status write_npy(const std::string& path, DType dtype, std::span<const int64_t> shape, const void* data);
+
+// Elements of a shape; an error if that overflows or an extent is negative.
+Result<int64_t> element_count(std::span<const int64_t> shape);
+std::string shape_text(std::span<const int64_t> shape);
+
+}  // namespace aipu::tools
