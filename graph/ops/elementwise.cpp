@@ -201,17 +201,6 @@ Status infer_pow(InferContext& ctx) {
   return {};
 }
 
-Status verify_choice(const Node& node, std::string_view attribute, std::initializer_list<std::string_view> choices) {
-  const std::string& value = node.attributes.s(attribute);
-  std::string list;
-  for (const std::string_view choice : choices) {
-    if (value == choice) return {};
-    list += list.empty() ? "" : ", ";
-    list += choice;
-  }
-  return invalid_model(str_cat(attribute, " is '", value, "', expected one of: ", list));
-}
-
 }  // namespace
 
 OpDef unary_op(std::string name, std::string types) { return elementwise(std::move(name), {operand("X", types)}, types, infer_unary); }
@@ -268,13 +257,13 @@ OpDef mod_op() {
 OpDef bit_shift_op() {
   OpDef def = binary_op("BitShift", "u", 0);
   def.attributes = {attr::required("direction", AttributeKind::kString)};
-  def.verify = [](const Graph&, const Node& node) { return verify_choice(node, "direction", {"LEFT", "RIGHT"}); };
+  def.verify = [](const Graph&, const Node& node) { return expect_choice(node, "direction", {"LEFT", "RIGHT"}); };
   return def;
 }
 
 OpDef gelu_op() {
   OpDef def = activation_op("Gelu", {attr::s("approximate", "none")});
-  def.verify = [](const Graph&, const Node& node) { return verify_choice(node, "approximate", {"none", "tanh"}); };
+  def.verify = [](const Graph&, const Node& node) { return expect_choice(node, "approximate", {"none", "tanh"}); };
   return def;
 }
 

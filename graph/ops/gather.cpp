@@ -88,13 +88,7 @@ Status infer_scatter_nd(InferContext& ctx) {
   return infer_same_as_input(ctx);
 }
 
-Status verify_reduction(const Graph&, const Node& node) {
-  const std::string& reduction = node.attributes.s("reduction");
-  for (const char* choice : {"none", "add", "mul", "min", "max"}) {
-    if (reduction == choice) return {};
-  }
-  return invalid_model(str_cat("reduction is '", reduction, "', expected one of: none, add, mul, min, max"));
-}
+Status verify_reduction(const Graph&, const Node& node) { return expect_choice(node, "reduction", {"none", "add", "mul", "min", "max"}); }
 
 }  // namespace
 

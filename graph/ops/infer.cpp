@@ -74,6 +74,16 @@ Result<Shape> broadcast_inputs(InferContext& ctx, std::initializer_list<size_t> 
   return broadcast_shapes(shapes);
 }
 
+Status expect_choice(const Node& node, std::string_view attribute, std::initializer_list<std::string_view> choices) {
+  const std::string& value = node.attributes.s(attribute);
+  std::string list;
+  for (const std::string_view choice : choices) {
+    if (value == choice) return {};
+    list += str_cat(list.empty() ? "" : ", ", choice);
+  }
+  return invalid_model(str_cat(attribute, " is '", value, "', expected one of: ", list));
+}
+
 Result<int64_t> normal_axis(int64_t axis, int rank, bool inclusive) {
   const int64_t end = rank + (inclusive ? 1 : 0);
   if (axis < -static_cast<int64_t>(rank) || axis >= end) {

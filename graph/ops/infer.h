@@ -44,6 +44,11 @@ bool provably_different(const Dim& a, const Dim& b);
 
 Result<Shape> broadcast_inputs(InferContext& ctx, std::initializer_list<size_t> inputs);
 
+// ---- choices
+
+// For OpDef::verify: a string attribute is one of the choices.
+Status expect_choice(const Node& node, std::string_view attribute, std::initializer_list<std::string_view> choices);
+
 // ---- axes
 
 // Into [0, rank) (`inclusive`: [0, rank]).

@@ -31,11 +31,7 @@ OpDef loss_op(std::string name) {
   def.outputs = {operand("loss", "f")};
   def.attributes = {attr::optional("ignore_index", AttributeKind::kInt), attr::s("reduction", "mean")};
   def.infer = infer_loss;
-  def.verify = [](const Graph&, const Node& node) -> Status {
-    const std::string& reduction = node.attributes.s("reduction");
-    if (reduction == "none" || reduction == "mean" || reduction == "sum") return {};
-    return invalid_model(str_cat("reduction is '", reduction, "', expected one of: none, mean, sum"));
-  };
+  def.verify = [](const Graph&, const Node& node) { return expect_choice(node, "reduction", {"none", "mean", "sum"}); };
   return def;
 }
 

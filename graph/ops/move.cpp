@@ -8,18 +8,6 @@
 namespace aipu::graph {
 namespace {
 
-Dim smaller(const Dim& a, const Dim& b) {
-  if ((b - a).lower_bound().value_or(-1) >= 0) return a;
-  if ((a - b).lower_bound().value_or(-1) >= 0) return b;
-  return min(a, b);
-}
-
-Dim larger(const Dim& a, const Dim& b) {
-  if ((a - b).lower_bound().value_or(-1) >= 0) return a;
-  if ((b - a).lower_bound().value_or(-1) >= 0) return b;
-  return max(a, b);
-}
-
 // ---- Transpose
 
 Status complete_transpose(const Graph& graph, Node* node) {
@@ -121,7 +109,7 @@ Result<Shape> split_extents(InferContext& ctx) {
   }
   const Dim chunk = ceildiv(total, parts);
   for (int64_t k = 0; k < parts; ++k) {
-    extents.push_back(chunk * Dim(parts) == total ? chunk : smaller(chunk, larger(total - chunk * Dim(k), 0)));
+    extents.push_back(chunk * Dim(parts) == total ? chunk : min(chunk, max(total - chunk * Dim(k), 0)));
   }
   return extents;
 }
@@ -167,24 +155,24 @@ void slice_axis(const Dim& extent, const Dim& start, const Dim& end, int64_t ste
   const auto s = start.constant();
   const auto e = end.constant();
   if (step > 0) {
-    const Dim last = e && *e >= kFar ? extent : e && *e <= -kFar ? Dim(0) : larger(smaller(from_the_end(end, extent), extent), 0);
+    const Dim last = e && *e >= kFar ? extent : e && *e <= -kFar ? Dim(0) : max(min(from_the_end(end, extent), extent), 0);
     if (s && *s < 0 && last == extent) {
       // The last -s elements, fewer if there are not that many.
-      const Dim tail = *s <= -kFar ? extent : smaller(extent, Dim(-*s));
+      const Dim tail = *s <= -kFar ? extent : min(extent, Dim(-*s));
       *first = extent - tail;
       *size = ceildiv(tail, step);
       return;
     }
-    const Dim begin = s && *s <= -kFar ? Dim(0) : larger(from_the_end(start, extent), 0);
-    *first = smaller(begin, extent);
-    *size = ceildiv(larger(last - begin, 0), step);  // `begin` beyond the extent gives a negative difference, so 0
+    const Dim begin = s && *s <= -kFar ? Dim(0) : max(from_the_end(start, extent), 0);
+    *first = min(begin, extent);
+    *size = max(ceildiv(last - begin, step), 0);  // `begin` beyond the extent gives a negative difference, so 0
     return;
   }
   const Dim top = extent - 1;
-  const Dim begin = s && *s >= kFar ? top : s && *s <= -kFar ? smaller(0, top) : smaller(larger(from_the_end(start, extent), 0), top);
-  const Dim last = e && *e <= -kFar ? Dim(-1) : e && *e >= kFar ? top : smaller(larger(from_the_end(end, extent), -1), top);
-  *first = larger(begin, 0);
-  *size = ceildiv(larger(begin - last, 0), -step);
+  const Dim begin = s && (*s >= kFar || *s == -1) ? top : s && *s <= -kFar ? min(0, top) : min(max(from_the_end(start, extent), 0), top);
+  const Dim last = e && *e <= -kFar ? Dim(-1) : e && *e >= kFar ? top : min(max(from_the_end(end, extent), -1), top);
+  *first = max(begin, 0);
+  *size = max(ceildiv(begin - last, -step), 0);
 }
 
 Result<SliceGeometry> slice_geometry(InferContext& ctx) {
@@ -377,11 +365,7 @@ OpDef pad_op() {
     attributes->set("pads", std::move(pads));
     return true;
   });
-  def.verify = [](const Graph&, const Node& node) -> Status {
-    const std::string& mode = node.attributes.s("mode");
-    if (mode == "constant" || mode == "reflect" || mode == "edge" || mode == "wrap") return {};
-    return invalid_model(str_cat("mode is '", mode, "', expected one of: constant, reflect, edge, wrap"));
-  };
+  def.verify = [](const Graph&, const Node& node) { return expect_choice(node, "mode", {"constant", "reflect", "edge", "wrap"}); };
   return def;
 }
 
@@ -393,11 +377,7 @@ OpDef depth_to_space_op() {
   def.attributes = {attr::required("blocksize", AttributeKind::kInt), attr::s("mode", "DCR"), attr::layout()};
   def.traits = kSpatial;
   def.infer = [](InferContext& ctx) { return infer_block(ctx, true); };
-  def.verify = [](const Graph&, const Node& node) -> Status {
-    const std::string& mode = node.attributes.s("mode");
-    if (mode == "DCR" || mode == "CRD") return {};
-    return invalid_model(str_cat("mode is '", mode, "', expected one of: DCR, CRD"));
-  };
+  def.verify = [](const Graph&, const Node& node) { return expect_choice(node, "mode", {"DCR", "CRD"}); };
   return def;
 }
 

@@ -119,16 +119,6 @@ Status infer_grid_sample(InferContext& ctx) {
   return {};
 }
 
-Status expect_choice(const Node& node, const char* attribute, std::initializer_list<std::string_view> choices) {
-  const std::string& value = node.attributes.s(attribute);
-  std::string list;
-  for (const std::string_view choice : choices) {
-    if (value == choice) return {};
-    list += str_cat(list.empty() ? "" : ", ", choice);
-  }
-  return invalid_model(str_cat(attribute, " is '", value, "', expected one of: ", list));
-}
-
 }  // namespace
 
 OpDef average_pool_op() { return pool_op("AveragePool", "f", {attr::i("count_include_pad", 0)}); }

@@ -164,26 +164,12 @@ Status infer_resize(InferContext& ctx) {
 }
 
 Status verify_resize(const Graph&, const Node& node) {
-  struct Choice {
-    const char* attribute;
-    std::vector<std::string_view> values;
-  };
-  const Choice choices[] = {
-      {"mode", {"nearest", "linear", "cubic"}},
-      {"nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}},
-      {"keep_aspect_ratio_policy", {"stretch", "not_larger", "not_smaller"}},
-      {"coordinate_transformation_mode",
-       {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn",
-        "tf_crop_and_resize"}},
-  };
-  for (const Choice& choice : choices) {
-    const std::string& value = node.attributes.s(choice.attribute);
-    if (std::find(choice.values.begin(), choice.values.end(), value) != choice.values.end()) continue;
-    std::string list;
-    for (const auto allowed : choice.values) list += str_cat(list.empty() ? "" : ", ", allowed);
-    return invalid_model(str_cat(choice.attribute, " is '", value, "', expected one of: ", list));
-  }
-  return {};
+  AIPU_RETURN_IF_ERROR(expect_choice(node, "mode", {"nearest", "linear", "cubic"}));
+  AIPU_RETURN_IF_ERROR(expect_choice(node, "nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}));
+  AIPU_RETURN_IF_ERROR(expect_choice(node, "keep_aspect_ratio_policy", {"stretch", "not_larger", "not_smaller"}));
+  return expect_choice(node, "coordinate_transformation_mode",
+                       {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn",
+                        "tf_crop_and_resize"});
 }
 
 }  // namespace
