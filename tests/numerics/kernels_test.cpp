@@ -1,0 +1,308 @@
+// Every compute kernel against oneDNN or a double-precision reference over random shapes, strides, pads, dilations, groups and odd sizes, on every target this machine can run.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "tests/numerics/road.h"
+
+namespace aipu::test {
+namespace {
+
+using models::ConvOptions;
+using models::Extents;
+using models::OnnxBuilder;
+
+int64_t pick(std::mt19937& random, int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); }
+
+Extents extents_of(const std::vector<int64_t>& shape) { return {shape.begin(), shape.end()}; }
+
+using References = std::map<std::string, Tensor>;
+
+// Runs the saved model on all targets and once in the interpreter, and compares with `expected`.
+void check_road(const std::string& path, const std::map<std::string, Tensor>& inputs, const References& expected, double rtol, double atol, bool interpret) {
+  for (const std::string& target : runnable_targets()) {
+    const auto actual = run_road(path, inputs, {.target = target});
+    ASSERT_TRUE(actual.ok()) << target << ": " << actual.status().message();
+    for (const auto& [name, tensor] : expected) expect_close(actual->at(name), tensor, rtol, atol, target + ", " + name);
+  }
+  if (!interpret) return;
+  const auto native = run_road(path, inputs, {.target = "host-baseline"});
+  const auto interpreted = run_road(path, inputs, {.target = "host-baseline", .backend = "interp"});
+  ASSERT_TRUE(native.ok() && interpreted.ok()) << native.status().message() << interpreted.status().message();
+  // The interpreter and the compiled code compute the same program: not one bit may differ.
+  for (const auto& [name, tensor] : *native) expect_close(interpreted->at(name), tensor, 0, 0, "interpreter, " + name);
+}
+
+// One random model per seed; the builder callback returns its inputs' shapes by name.
+using Maker = std::function<std::map<std::string, std::vector<int64_t>>(OnnxBuilder&, std::mt19937&)>;
+
+void check_against_dnnl(const std::string& name, int seeds, double rtol, double atol, const Maker& make) {
+  for (int seed = 0; seed < seeds; ++seed) {
+    SCOPED_TRACE(name + " seed " + std::to_string(seed));
+    std::mt19937 random(static_cast<unsigned>(seed) * 7919u + 17u);
+    OnnxBuilder builder(name, static_cast<uint64_t>(seed) + 1);
+    const auto shapes = make(builder, random);
+    const std::string path = temporary_path(name + std::to_string(seed) + ".onnx");
+    ASSERT_TRUE(builder.save(path).ok());
+    std::map<std::string, Tensor> inputs;
+    for (const auto& [input, shape] : shapes) inputs[input] = random_tensor(random, shape);
+    const auto expected = run_reference(path, inputs);
+    ASSERT_TRUE(expected.ok()) << expected.status().message();
+    check_road(path, inputs, *expected, rtol, atol, seed < 2);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(Kernels, Convolution) {
+  check_against_dnnl("conv", 12, 1e-4, 1e-4, [](OnnxBuilder& b, std::mt19937& random) {
+    const int64_t spatial = pick(random, 1, 3);
+    const int64_t groups = pick(random, 0, 2) == 0 ? pick(random, 2, 3) : 1;
+    const int64_t in = groups * pick(random, 1, 7), out = groups * pick(random, 1, 37);
+    ConvOptions options{.kernel = {}, .groups = groups, .bias = pick(random, 0, 1) == 1};
+    std::vector<int64_t> shape = {pick(random, 1, 3), in};
+    for (int64_t i = 0; i < spatial; ++i) {
+      options.kernel.push_back(pick(random, 1, 4));
+      options.strides.push_back(pick(random, 1, 3));
+      options.dilations.push_back(pick(random, 1, 2));
+      shape.push_back((options.kernel.back() - 1) * options.dilations.back() + pick(random, 1, spatial == 1 ? 40 : 13));
+    }
+    for (int64_t i = 0; i < 2 * spatial; ++i) options.pads.push_back(pick(random, 0, std::min<int64_t>(2, (options.kernel[static_cast<size_t>(i % spatial)] - 1) * options.dilations[static_cast<size_t>(i % spatial)])));
+    const std::string x = b.input("x", DType::kF32, extents_of(shape));
+    b.output(b.conv(x, in, out, options), "y", DType::kF32, Extents(shape.size(), Extents::value_type("")));
+    return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
+  });
+}
+
+TEST(Kernels, DepthwiseConvolution) {
+  check_against_dnnl("depthwise", 6, 1e-4, 1e-4, [](OnnxBuilder& b, std::mt19937& random) {
+    const int64_t channels = pick(random, 2, 41);
+    const std::vector<int64_t> shape = {pick(random, 1, 2), channels, pick(random, 5, 17), pick(random, 5, 17)};
+    const int64_t stride = pick(random, 1, 2), pad = pick(random, 0, 1);
+    const std::string x = b.input("x", DType::kF32, extents_of(shape));
+    b.output(b.conv(x, channels, channels, {.kernel = {3, 3}, .strides = {stride, stride}, .pads = {pad, pad, pad, pad}, .groups = channels}), "y", DType::kF32, {"", "", "", ""});
+    return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
+  });
+}
+
+TEST(Kernels, ConvolutionWithFusedNeighbours) {
+  check_against_dnnl("conv_fused", 6, 1e-4, 1e-4, [](OnnxBuilder& b, std::mt19937& random) {
+    const int64_t channels = pick(random, 3, 40);
+    const std::vector<int64_t> shape = {pick(random, 1, 3), channels, pick(random, 4, 15), pick(random, 4, 15)};
+    const std::string x = b.input("x", DType::kF32, extents_of(shape));
+    std::string y = b.batch_norm(b.conv(x, channels, channels, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}}), channels);
+    y = b.relu(b.op("Add", {y, x}));
+    y = b.op("Mul", {y, b.op("Sigmoid", {y})});
+    b.output(y, "y", DType::kF32, {"", "", "", ""});
+    return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
+  });
+}
+
+TEST(Kernels, TransposedConvolution) {
+  check_against_dnnl("conv_transpose", 8, 1e-4, 1e-4, [](OnnxBuilder& b, std::mt19937& random) {
+    const int64_t groups = pick(random, 1, 2), in = groups * pick(random, 1, 5), out = pick(random, 1, 19);
+    const std::vector<int64_t> shape = {pick(random, 1, 2), in, pick(random, 3, 9), pick(random, 3, 9)};
+    const int64_t kernel = pick(random, 2, 4), stride = pick(random, 1, 3), pad = pick(random, 0, 1);
+    const std::string x = b.input("x", DType::kF32, extents_of(shape));
+    const std::string w = b.weight({in, out, kernel, kernel}, 0.3);
+    const std::string y = b.op("ConvTranspose", {x, w},
+                               {{"group", groups}, {"strides", std::vector<int64_t>{stride, stride}}, {"pads", std::vector<int64_t>{pad, pad, pad, pad}},
+                                {"output_padding", std::vector<int64_t>{stride - 1, 0}}});
+    b.output(y, "y", DType::kF32, {"", "", "", ""});
+    return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
+  });
+}
+
+TEST(Kernels, Pooling) {
+  check_against_dnnl("pool", 10, 1e-5, 1e-6, [](OnnxBuilder& b, std::mt19937& random) {
+    const int64_t spatial = pick(random, 1, 3);
+    std::vector<int64_t> shape = {pick(random, 1, 2), pick(random, 1, 35)}, kernel, strides, pads;
+    for (int64_t i = 0; i < spatial; ++i) {
+      kernel.push_back(pick(random, 2, 4));
+      strides.push_back(pick(random, 1, 3));
+      shape.push_back(kernel.back() + pick(random, 0, 12));
+    }
+    for (int64_t i = 0; i < 2 * spatial; ++i) pads.push_back(pick(random, 0, kernel[static_cast<size_t>(i % spatial)] - 1));
+    const std::string x = b.input("x", DType::kF32, extents_of(shape));
+    const bool maximum = pick(random, 0, 1) == 1;
+    models::NamedAttributes attributes = {{"kernel_shape", kernel}, {"strides", strides}, {"pads", pads}};
+    if (!maximum) attributes.emplace_back("count_include_pad", pick(random, 0, 1));
+    b.output(b.op(maximum ? "MaxPool" : "AveragePool", {x}, attributes), "y", DType::kF32, Extents(shape.size(), Extents::value_type("")));
+    return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
+  });
+}
+
+TEST(Kernels, GlobalPoolingAndSoftmax) {
+  check_against_dnnl("global_pool", 6, 1e-4, 1e-6, [](OnnxBuilder& b, std::mt19937& random) {
+    const std::vector<int64_t> shape = {pick(random, 1, 3), pick(random, 1, 70), pick(random, 1, 9), pick(random, 1, 9)};
+    const std::string x = b.input("x", DType::kF32, extents_of(shape));
+    const std::string pooled = b.op(pick(random, 0, 1) == 1 ? "GlobalAveragePool" : "GlobalMaxPool", {x});
+    b.output(b.op("Softmax", {pooled}, {{"axis", 1}}), "y", DType::kF32, {"", "", "", ""});
+    b.output(b.op("LogSoftmax", {x}, {{"axis", static_cast<int>(pick(random, -1, 3))}}), "z", DType::kF32, {"", "", "", ""});
+    return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
+  });
+}
+
+TEST(Kernels, MatrixMultiplication) {
+  check_against_dnnl("matmul", 12, 1e-4, 1e-4, [](OnnxBuilder& b, std::mt19937& random) {
+    const int64_t m = pick(random, 1, 40), k = pick(random, 1, 70), n = pick(random, 1, 75);
+    const int64_t form = pick(random, 0, 3);
+    std::map<std::string, std::vector<int64_t>> shapes;
+    if (form == 0) {  // constant right operand
+      shapes["a"] = {pick(random, 1, 3), m, k};
+      b.output(b.op("MatMul", {b.input("a", DType::kF32, extents_of(shapes["a"])), b.weight({k, n}, 0.3)}), "y", DType::kF32, {"", "", ""});
+    } else if (form == 1) {  // both run-time, batched, broadcast
+      shapes["a"] = {pick(random, 1, 3), 2, m, k};
+      shapes["b"] = {2, k, n};
+      b.output(b.op("MatMul", {b.input("a", DType::kF32, extents_of(shapes["a"])), b.input("b", DType::kF32, extents_of(shapes["b"]))}), "y", DType::kF32, {"", "", "", ""});
+    } else {  // Gemm in all its forms
+      const int trans_a = static_cast<int>(pick(random, 0, 1)), trans_b = static_cast<int>(pick(random, 0, 1));
+      shapes["a"] = trans_a != 0 ? std::vector<int64_t>{k, m} : std::vector<int64_t>{m, k};
+      const std::vector<int64_t> b_shape = trans_b != 0 ? std::vector<int64_t>{n, k} : std::vector<int64_t>{k, n};
+      std::string right;
+      if (form == 2) {
+        right = b.weight(b_shape, 0.3);
+      } else {
+        shapes["b"] = b_shape;
+        right = b.input("b", DType::kF32, extents_of(b_shape));
+      }
+      const std::vector<std::vector<int64_t>> c_shapes = {{n}, {1, n}, {m, n}, {}, {1}};
+      const std::string c = b.weight(c_shapes[static_cast<size_t>(pick(random, 0, 4))], 1);
+      b.output(b.op("Gemm", {b.input("a", DType::kF32, extents_of(shapes["a"])), right, c}, {{"transA", trans_a}, {"transB", trans_b}, {"alpha", 0.5}, {"beta", 1.5}}), "y",
+               DType::kF32, {"", ""});
+    }
+    return shapes;
+  });
+}
+
+TEST(Kernels, LocalResponseNormalization) {
+  check_against_dnnl("lrn", 4, 1e-5, 1e-6, [](OnnxBuilder& b, std::mt19937& random) {
+    const std::vector<int64_t> shape = {2, pick(random, 3, 50), pick(random, 1, 5), pick(random, 1, 5)};
+    const std::string x = b.input("x", DType::kF32, extents_of(shape));
+    b.output(b.op("LRN", {x}, {{"size", 2 * pick(random, 0, 2) + 1}, {"alpha", 0.01}, {"beta", pick(random, 0, 1) == 1 ? 0.75 : 0.6}, {"bias", 1.5}}), "y", DType::kF32, {"", "", "", ""});
+    return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
+  });
+}
+
+TEST(Kernels, ElementwiseWithBroadcasting) {
+  check_against_dnnl("elementwise", 10, 1e-5, 1e-6, [](OnnxBuilder& b, std::mt19937& random) {
+    std::vector<int64_t> shape;
+    for (int64_t rank = pick(random, 1, 4); rank > 0; --rank) shape.push_back(pick(random, 1, 19));
+    std::vector<int64_t> other(shape.begin() + pick(random, 0, static_cast<int64_t>(shape.size()) - 1), shape.end());
+    for (int64_t& extent : other) extent = pick(random, 0, 1) == 1 ? extent : 1;
+    const std::string x = b.input("x", DType::kF32, extents_of(shape)), z = b.input("z", DType::kF32, extents_of(other));
+    std::string y = b.op("Mul", {b.op("Sigmoid", {x}), z});
+    y = b.op("Add", {b.op("Tanh", {y}), b.op("Erf", {b.op("Sub", {x, z})})});
+    y = b.op("HardSwish", {b.op("Div", {y, b.op("Exp", {x})})});
+    b.output(y, "y", DType::kF32, Extents(shape.size(), Extents::value_type("")));
+    return std::map<std::string, std::vector<int64_t>>{{"x", shape}, {"z", other}};
+  });
+}
+
+TEST(Kernels, MovementChains) {
+  check_against_dnnl("movement", 6, 0, 0, [](OnnxBuilder& b, std::mt19937& random) {
+    const std::vector<int64_t> shape = {pick(random, 1, 3), pick(random, 1, 9), pick(random, 1, 7), pick(random, 1, 8)};
+    const std::string x = b.input("x", DType::kF32, extents_of(shape));
+    std::vector<int64_t> perm = {0, 1, 2, 3};
+    std::shuffle(perm.begin(), perm.end(), random);
+    const std::string t = b.op("Transpose", {x}, {{"perm", perm}});
+    const std::string c = b.op("Concat", {t, t, t}, {{"axis", static_cast<int>(pick(random, 0, 3))}});
+    b.output(b.op("Flatten", {c}, {{"axis", 2}}), "y", DType::kF32, {"", ""});
+    return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
+  });
+}
+
+// Reductions in double precision, straight from the definition.
+TEST(Kernels, Reductions) {
+  struct Kind {
+    const char* op;
+    double identity;
+    double (*add)(double, double);
+    double (*finish)(double, double);
+  };
+  const Kind kinds[] = {
+      {"ReduceSum", 0, [](double a, double x) { return a + x; }, [](double a, double) { return a; }},
+      {"ReduceMean", 0, [](double a, double x) { return a + x; }, [](double a, double n) { return a / n; }},
+      {"ReduceMax", -INFINITY, [](double a, double x) { return std::max(a, x); }, [](double a, double) { return a; }},
+      {"ReduceMin", INFINITY, [](double a, double x) { return std::min(a, x); }, [](double a, double) { return a; }},
+      {"ReduceProd", 1, [](double a, double x) { return a * x; }, [](double a, double) { return a; }},
+      {"ReduceL1", 0, [](double a, double x) { return a + std::abs(x); }, [](double a, double) { return a; }},
+      {"ReduceL2", 0, [](double a, double x) { return a + x * x; }, [](double a, double) { return std::sqrt(a); }},
+      {"ReduceSumSquare", 0, [](double a, double x) { return a + x * x; }, [](double a, double) { return a; }},
+      {"ReduceLogSumExp", 0, [](double a, double x) { return a + std::exp(x); }, [](double a, double) { return std::log(a); }},
+  };
+  int serial = 0;
+  for (const Kind& kind : kinds) {
+    std::mt19937 random(static_cast<unsigned>(++serial));
+    const std::vector<int64_t> shape = {pick(random, 1, 5), pick(random, 1, 6), pick(random, 1, 21), pick(random, 1, 37)};
+    std::vector<int64_t> axes;
+    for (int64_t axis = 0; axis < 4; ++axis) {
+      if (pick(random, 0, 1) == 1) axes.push_back(axis);
+    }
+    if (axes.empty()) axes = {static_cast<int64_t>(serial % 4)};
+    SCOPED_TRACE(kind.op);
+    OnnxBuilder b("reduce", 1);
+    b.set_opset(13);
+    const std::string x = b.input("x", DType::kF32, extents_of(shape));
+    const std::string y = std::string(kind.op) == "ReduceSum" ? b.op(kind.op, {x, b.ints(axes)}) : b.op(kind.op, {x}, {{"axes", axes}});
+    b.output(y, "y", DType::kF32, {"", "", "", ""});
+    const std::string path = temporary_path("reduce" + std::to_string(serial) + ".onnx");
+    ASSERT_TRUE(b.save(path).ok());
+    std::map<std::string, Tensor> inputs = {{"x", random_tensor(random, shape)}};
+    std::vector<int64_t> out_shape = shape;
+    double total = 1;
+    for (const int64_t axis : axes) {
+      total *= static_cast<double>(out_shape[static_cast<size_t>(axis)]);
+      out_shape[static_cast<size_t>(axis)] = 1;
+    }
+    Tensor expected{out_shape, {}};
+    std::vector<double> sums(static_cast<size_t>(out_shape[0] * out_shape[1] * out_shape[2] * out_shape[3]), kind.identity);
+    const std::vector<float>& data = inputs["x"].data;
+    for (size_t n = 0; n < data.size(); ++n) {
+      auto rest = static_cast<int64_t>(n);
+      int64_t position[4], at = 0;
+      for (size_t i = 4; i-- > 0;) {
+        position[i] = rest % shape[i];
+        rest /= shape[i];
+      }
+      for (size_t i = 0; i < 4; ++i) at = at * out_shape[i] + (out_shape[i] == 1 ? 0 : position[i]);
+      sums[static_cast<size_t>(at)] = kind.add(sums[static_cast<size_t>(at)], data[n]);
+    }
+    for (const double sum : sums) expected.data.push_back(static_cast<float>(kind.finish(sum, total)));
+    check_road(path, inputs, {{"y", expected}}, 1e-4, 1e-5, true);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(Kernels, LayerNormalization) {
+  for (int seed = 0; seed < 4; ++seed) {
+    std::mt19937 random(static_cast<unsigned>(seed) + 5);
+    const int64_t rows = pick(random, 1, 9), width = pick(random, 2, 90);
+    OnnxBuilder b("layer_norm", 1);
+    const std::string x = b.input("x", DType::kF32, {rows, width});
+    Tensor scale = random_tensor(random, {width}), bias = random_tensor(random, {width});
+    const std::string s = b.initializer(models::TensorData::f32({width}, scale.data)), c = b.initializer(models::TensorData::f32({width}, bias.data));
+    b.output(b.op("LayerNormalization", {x, s, c}, {{"axis", -1}, {"epsilon", 1e-5}}), "y", DType::kF32, {rows, width});
+    const std::string path = temporary_path("layer_norm" + std::to_string(seed) + ".onnx");
+    ASSERT_TRUE(b.save(path).ok());
+    std::map<std::string, Tensor> inputs = {{"x", random_tensor(random, {rows, width}, -3, 5)}};
+    Tensor expected{{rows, width}, {}};
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* row = &inputs["x"].data[static_cast<size_t>(r * width)];
+      double mean = 0, variance = 0;
+      for (int64_t i = 0; i < width; ++i) mean += row[i];
+      mean /= static_cast<double>(width);
+      for (int64_t i = 0; i < width; ++i) variance += (row[i] - mean) * (row[i] - mean);
+      variance /= static_cast<double>(width);
+      for (int64_t i = 0; i < width; ++i) {
+        const auto at = static_cast<size_t>(i);
+        expected.data.push_back(static_cast<float>((row[i] - mean) / std::sqrt(variance + 1e-5) * scale.data[at] + bias.data[at]));
+      }
+    }
+    check_road(path, inputs, {{"y", expected}}, 1e-4, 1e-5, true);
+    if (HasFatalFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace aipu::test

@@ -1,0 +1,39 @@
+// The whole road in a test: a model made by OnnxBuilder is converted, loaded and run, and the same model is run by an independent reference.
+#pragma once
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "models/onnx_builder.h"
+#include "tests/reference/dnnl_executor.h"
+
+namespace aipu::test {
+
+using reference::Tensor;
+
+struct RoadOptions {
+  std::string target = "host";
+  std::string backend;  // "" = the target's own, "interp"
+  int threads = 2;
+};
+
+// Converts the model and runs it on float32 inputs; the outputs by name. Files live in a temporary folder of the test.
+Result<std::map<std::string, Tensor>> run_road(const std::string& onnx_path, const std::map<std::string, Tensor>& inputs, const RoadOptions& options);
+
+// The same inputs through oneDNN.
+Result<std::map<std::string, Tensor>> run_reference(const std::string& onnx_path, const std::map<std::string, Tensor>& inputs);
+
+// Uniform in [low, high).
+Tensor random_tensor(std::mt19937& random, std::vector<int64_t> shape, float low = -1, float high = 1);
+
+// Targets whose kernels this machine can run: always the baseline and X2_1204, others where the CPU has them.
+std::vector<std::string> runnable_targets();
+
+// Fails the test with the first position where |actual - expected| > atol + rtol * |expected|.
+void expect_close(const Tensor& actual, const Tensor& expected, double rtol, double atol, const std::string& what);
+
+std::string temporary_path(const std::string& name);
+
+}  // namespace aipu::test
