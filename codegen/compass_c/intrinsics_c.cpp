@@ -93,11 +93,13 @@ std::string narrowing_shift(const Call& c, bool saturate, bool round) {
 
 std::string vector_pointer(const Call& c, size_t arg, const Type& vector) { return c.p.pointer_as(c.call.args[arg], vector); }
 
-std::string stride_bytes(const Call& c, size_t arg, const Type& vector) {
-  const int64_t bytes = static_cast<int64_t>(dtype_bytes(vector.element));
-  if (const auto constant = as_int(c.call.args[arg])) return fmt::format("{}", *constant * bytes);
-  return bytes == 1 ? c.p.wide_index(c.call.args[arg]) : fmt::format("({} * {})", c.p.wide_index(c.call.args[arg]), bytes);
+// A number of elements in bytes; in 64 bits on the host.
+std::string in_bytes(const Call& c, size_t arg, int64_t element_bytes) {
+  if (const auto constant = as_int(c.call.args[arg])) return fmt::format("{}", *constant * element_bytes);
+  if (element_bytes == 1) return c.p.wide_index(c.call.args[arg]);
+  return fmt::format("({} * {}{})", c.p.wide_index(c.call.args[arg]), element_bytes, c.p.host() ? "L" : "");
 }
+std::string stride_bytes(const Call& c, size_t arg, const Type& vector) { return in_bytes(c, arg, static_cast<int64_t>(dtype_bytes(vector.element))); }
 bool has_stride(const Call& c, size_t arg) { return arg < c.count() && as_int(c.call.args[arg]).value_or(0) != 1; }
 
 std::string load(const Call& c) {
@@ -172,6 +174,30 @@ std::string concat(const Call& c) {
   }
   return parts[0];
 }
+// name(vectors, m): the mask is the last operand of the call.
+Printer mask_operand(std::string name) {
+  return [name](const Call& c) {
+    std::string text = name + "(";
+    for (size_t i = 0; i + 1 < c.count(); i++) text += c.arg(i) + ", ";
+    return text + c.p.mask_or_all(c.call.args.back(), c.arg_type(0).lanes) + ")";
+  };
+}
+std::string part_of_lanes(const Call& c) {
+  const int64_t lanes = c.attribute("lanes"), first = c.attribute("index") * lanes;
+  if (lanes == 1) return c.p.expr(make_expr(c.type, LaneRead{c.call.args[0], int_imm(first)}));
+  if (!c.p.host()) return fmt::format("__vpart_{}({}, {})", c.t(), c.arg(0), first);
+  const std::string text = fmt::format("__lanes_from<{}, {}, 1>({})", lanes, first, c.arg(0));
+  return c.type.is_mask() ? fmt::format("__mask_of({})", text) : text;
+}
+// The tables come first in the call and last in C's template.
+std::string table_lookup(const Call& c) {
+  const size_t tables = c.count() - 1;
+  if (!c.p.host()) return fmt::format("{}({})", tables == 2 ? "__vperm" : "__vtbl", c.args());
+  std::string text = fmt::format("__vtbl({}", c.arg(tables));
+  for (size_t i = 0; i < tables; i++) text += ", " + c.arg(i);
+  return text + ")";
+}
+
 std::string zip(const Call& c) {
   const std::string_view part = part_of(c);
   if (part == "all") return fmt::format("{}({})", c.type.is_mask() && c.p.host() ? "__mask_zip" : "__vzip", c.args());
@@ -193,12 +219,8 @@ std::string place(const Type& pointer) {
 // Operands dst, src, width, src_stride, times, dst_stride, all in elements.
 std::string dma_copy(const Call& c, bool async) {
   const int64_t bytes = c.arg_type(0).pointee().bytes();
-  const auto in_bytes = [&](size_t i) {
-    if (const auto constant = as_int(c.call.args[i])) return fmt::format("{}", *constant * bytes);
-    return bytes == 1 ? c.p.wide_index(c.call.args[i]) : fmt::format("({} * {})", c.p.wide_index(c.call.args[i]), bytes);
-  };
-  const std::string width = in_bytes(2);
-  const std::string src_stride = c.count() > 3 ? in_bytes(3) : width, dst_stride = c.count() > 5 ? in_bytes(5) : width;
+  const std::string width = in_bytes(c, 2, bytes);
+  const std::string src_stride = c.count() > 3 ? in_bytes(c, 3, bytes) : width, dst_stride = c.count() > 5 ? in_bytes(c, 5, bytes) : width;
   const std::string times = c.count() > 4 ? c.arg(4) : "1";
   if (c.p.host()) return fmt::format("__dma_copy({}, {}, {}, {}, {}, {})", c.arg(0), c.arg(1), width, src_stride, times, dst_stride);
   return fmt::format("{}DmaDirect_{}_to_{}((int){}, (int){}, {}, {}, ({} * {}), {}{})", async ? "Async" : "", place(c.arg_type(1)), place(c.arg_type(0)),
@@ -216,7 +238,11 @@ std::string dma_upsample(const Call& c) {
   return fmt::format("DmaUpsample_{}_to_{}({})", place(c.arg_type(1)), place(c.arg_type(0)), c.args());
 }
 std::string dma_memset(const Call& c) {
-  if (c.p.host()) return fmt::format("__dma_memset({}, {}, {})", c.arg(0), c.arg(1), c.p.wide_index(c.call.args[2]));
+  if (c.p.host()) {
+    const Type& pointer = c.arg_type(0);
+    const std::string elements = pointer.lanes == 1 ? c.p.wide_index(c.call.args[2]) : fmt::format("({} * {}L)", c.p.wide_index(c.call.args[2]), pointer.lanes);
+    return fmt::format("__dma_memset({}, {}, {})", c.p.pointer_as(c.call.args[0], pointer.pointee().with_lanes(1)), c.arg(1), elements);
+  }
   const Scope scope = c.arg_type(0).scope;
   const bool ddr = scope != Scope::kLsram && scope != Scope::kShared;
   const int64_t bytes = c.arg_type(0).pointee().bytes();
@@ -224,7 +250,22 @@ std::string dma_memset(const Call& c) {
                      ddr ? 0 : scope == Scope::kLsram ? 4 : 8);
 }
 
+// A bit per event.
+Printer events(std::string name) {
+  return [name](const Call& c) {
+    std::string mask;
+    for (size_t i = 0; i < c.count(); i++) mask += fmt::format("{}(1 << {})", i == 0 ? "" : " | ", c.arg(i));
+    return fmt::format("{}({})", name, mask);
+  };
+}
+std::string fixed_function(const Call& c, bool async) {
+  if (c.p.host()) return c.p.fail(fmt::format("S.{} needs the vendor's fixed-function unit; it can be printed, not compiled", c.call.intrinsic->name));
+  return fmt::format("{}({}, 0)", async ? "ASYNC_AIFF" : "AIFF", c.args());
+}
+
 std::string cast_parts(const Call& c);
+std::string extend(const Call& c, bool high);
+std::string reinterpret(const Call& c);
 
 const std::unordered_map<std::string_view, Printer>& table() {
   static const std::unordered_map<std::string_view, Printer> rows = {
@@ -311,29 +352,103 @@ const std::unordered_map<std::string_view, Printer>& table() {
       // permutation and conversion
       {"vconcat", concat},
       {"vzip", zip},
-      {"vcompt", plain("__vcompt")},
+      {"vcompt", mask_operand("__vcompt")},
+      {"vcompc", mask_operand("__vcompc")},
+      {"vsel", [](const Call& c) { return mask_operand(c.type.is_mask() && c.p.host() ? "__psel" : "__vsel")(c); }},
       {"vrevs", [](const Call& c) { return plain(c.type.is_mask() ? "__vprevs" : "__vrevs")(c); }},
-      {"vsel", [](const Call& c) { return plain(c.type.is_mask() && c.p.host() ? "__psel" : "__vsel")(c); }},
-      {"vtbl", plain("__vtbl")},
+      {"vpart", part_of_lanes},
+      {"vshfl", [](const Call& c) {
+         const auto shift = as_int(c.call.args[1]);
+         if (!c.p.host() || !shift) return plain("__vshfl")(c);
+         return fmt::format("__rotate<{}>({})", *shift, c.arg(0));
+       }},
+      {"vsldl", [](const Call& c) {
+         if (!c.p.host()) return plain("__vsldl")(c);
+         return fmt::format("__vsldl_const<{}>({}, {})", as_int(c.call.args[2]).value_or(0), c.arg(0), c.arg(1));
+       }},
+      {"vreplic", plain("__vreplic")},
+      {"vtbl", table_lookup},
       {"vbcast", [](const Call& c) {
-         if (c.all_lanes()) return c.p.splat(c.type, c.arg(0));
-         return with_r("__vbcast")(c);
+         if (c.type.is_mask()) return c.p.expr(broadcast(c.call.args[0], c.type.lanes));
+         const std::string mask = c.p.mask_or_all(c.call.mask, c.type.lanes);
+         if (mask == c.p.all_true(c.type.lanes)) return c.p.splat(c.type, c.arg(0));
+         return fmt::format("__vbcast({}, {}, {})", c.inactive(), c.arg(0), mask);
        }},
-      {"reinterpret", [](const Call& c) {
-         return c.p.host() ? fmt::format("__bits<{}>({})", c.t(), c.arg(0)) : fmt::format("as_{}({})", c.t(), c.arg(0));
-       }},
+      {"const_mask", [](const Call& c) { return c.arg(0); }},
+      {"reinterpret", reinterpret},
+      {"i", reinterpret},
+      {"u", reinterpret},
+      {"vxtl", [](const Call& c) { return extend(c, false); }},
+      {"vxth", [](const Call& c) { return extend(c, true); }},
+      {"is_nullptr", [](const Call& c) { return fmt::format("({} == 0)", c.arg(0)); }},
       {"cast", cast_parts},
       {"tail_mask", tail_mask},
       // the TEC
       {"get_local_id", [](const Call&) { return "get_local_id(0)"; }},
       {"get_local_size", [](const Call&) { return "get_local_size(0)"; }},
       {"barrier", [](const Call&) { return "barrier(CLK_LOCAL_MEM_FENCE)"; }},
+      {"alloc_event", plain("alloc_event")},
+      {"wait_events", events("wait_events")},
+      {"free_events", events("free_events")},
+      {"perf_tick_begin", plain("__perf_record_tick_begin")},
+      {"perf_tick_end", plain("__perf_record_tick_end")},
       {"printf", plain("printf")},
+      {"aiff", [](const Call& c) { return fixed_function(c, false); }},
+      {"async_aiff", [](const Call& c) { return fixed_function(c, true); }},
   };
   return rows;
 }
 
-std::string cast_parts(const Call& c) { return c.p.fail("S.cast with parts"); }
+// Operands joined to one vector of lanes * count lanes (a power of two; missing ones are 0).
+std::string joined(const Call& c, size_t count) {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < c.count(); i++) parts.push_back(c.arg(i));
+  while (parts.size() < count) parts.push_back(c.p.zero(c.arg_type(0)));
+  while (parts.size() > 1) {
+    for (size_t i = 0; 2 * i < parts.size(); i++) parts[i] = fmt::format("__concat({}, {})", parts[2 * i], parts[2 * i + 1]);
+    parts.resize(parts.size() / 2);
+  }
+  return parts[0];
+}
+
+// A conversion that takes a part of the lanes, joins several vectors, saturates, or does not fill its result.
+std::string cast_parts(const Call& c) {
+  const Type from = c.arg_type(0);
+  const std::string_view part = part_of(c);
+  const bool saturate = c.attribute("saturate") == 2 && is_integer(from.element) && is_integer(c.type.element);
+  const bool simple = c.count() == 1 && part == "all" && from.lanes == c.type.lanes && !saturate;
+  if (simple) return c.p.expr(cast(c.type, c.call.args[0]));
+  if (!c.p.host()) return fmt::format("convert_{}{}{}({})", c.t(), saturate ? "_sat" : "", part == "all" ? "" : fmt::format("_{}", part), c.args());
+  std::string operand = c.arg(0);
+  int lanes = from.lanes;
+  if (c.count() > 1) {
+    size_t count = 2;
+    while (count < c.count()) count *= 2;
+    operand = joined(c, count);
+    lanes *= static_cast<int>(count);
+  } else if (part != "all") {
+    lanes = c.type.lanes;
+    const int n = from.lanes;
+    const int first = part == "high" || part == "hl" ? n / 2 : part == "odd" ? 1 : part == "lh" ? n / 4 : part == "hh" ? n / 4 * 3 : 0;
+    operand = fmt::format("__lanes_from<{}, {}, {}>({})", lanes, first, part == "even" || part == "odd" ? 2 : 1, operand);
+  }
+  const Type converted = c.type.with_lanes(lanes);
+  const std::string text = fmt::format("{}<{}>({})", saturate ? "__convert_sat" : "__convert", c_type(converted), operand);
+  return lanes == c.type.lanes ? text : fmt::format("__fill<{}>({})", c.t(), text);
+}
+
+// The low or high half, twice as wide.
+std::string extend(const Call& c, bool high) {
+  if (!c.p.host()) return fmt::format("__v{}xt{}({})", is_signed_int(c.type.element) ? 's' : 'u', high ? 'h' : 'l', c.arg(0));
+  return fmt::format("__convert<{}>(__lanes_from<{}, {}, 1>({}))", c.t(), c.type.lanes, high ? c.type.lanes : 0, c.arg(0));
+}
+
+std::string reinterpret(const Call& c) {
+  const Type& from = c.arg_type(0);
+  if (from.pointer && c.type.pointer) return fmt::format("(({}){})", c.t(), c.arg(0));
+  if (from.pointer || c.type.pointer) return c.p.host() ? fmt::format("(({})(ulong){})", c.t(), c.arg(0)) : fmt::format("(({}){})", c.t(), c.arg(0));
+  return c.p.host() ? fmt::format("__bits<{}>({})", c.t(), c.arg(0)) : fmt::format("as_{}({})", c.t(), c.arg(0));
+}
 
 }  // namespace
 

@@ -100,7 +100,14 @@ template <class V> __inl V __vrevs(V a) { return __shuffle<__reversed<__LANES(V)
 #define __vprevs __vrevs
 // N lanes of x from a constant first lane, with a stride.
 template <int M, int First, int Stride, class V> __inl auto __lanes_from(V x) { return __shuffle<__take<Stride, First>, M>(x, x); }
+template <int Shift, class V> __inl V __rotate(V x) { return __shuffle<__take<1, Shift>, __LANES(V)>(x, x); }
 template <int Shift, class V> __inl V __vsldl_const(V a, V b) { return __shuffle<__take<1, Shift>, __LANES(V)>(a, b); }
+// Lanes 0 to N - 1 of R; the rest is 0.
+template <class R, class V> __inl R __fill(V x) {
+  R out = __bits<R>((typename __plain<uchar, sizeof(R)>::type){});
+  __builtin_memcpy(&out, &x, sizeof(V));
+  return out;
+}
 // The mask versions: the element size of a mask depends on its lanes.
 template <class K> __inl auto __mask_concat(K a, K b) { return __mask_of(__concat(a, b)); }
 template <class K> __inl auto __mask_zip(K a, K b) { return __mask_of(__vzip(a, b)); }
@@ -123,13 +130,6 @@ template <class V> __inl V __vshfl(V x, int shift) {
   return __from_lanes<V>(twice + ((uint)shift & (N - 1)));
 }
 template <class V> __inl V __vreplic(V x, int index) { return __splat<V>((__e<V>)((const V&)x)[(uint)index & (__LANES(V) - 1)]); }
-template <class V> __inl V __vsldl(V x, V y, int shift) {
-  constexpr int N = __LANES(V);
-  __e<V> both[2 * N];
-  __builtin_memcpy(both, &x, sizeof(V));
-  __builtin_memcpy(both + N, &y, sizeof(V));
-  return __from_lanes<V>(both + ((uint)shift & (N - 1)));
-}
 // Active lanes packed to the front.
 template <class V, class M> __inl V __vcompc(V x, V y, M m) {
   constexpr int N = __LANES(V);
@@ -200,14 +200,62 @@ template <class A, class X, class Y, class M> __inl A __vqdot(A zero, X x, Y y, 
 template <class X, class M> __inl float8 __vfmae(float8 acc, X x, X y, M m) { return __select(m, acc + __widen(__lanes_from<8, 0, 2>(x)) * __widen(__lanes_from<8, 0, 2>(y)), acc); }
 template <class X, class M> __inl float8 __vfmao(float8 acc, X x, X y, M m) { return __select(m, acc + __widen(__lanes_from<8, 1, 2>(x)) * __widen(__lanes_from<8, 1, 2>(y)), acc); }
 
-// Sums and extrema of the active lanes, in lane 0; the other lanes are 0.
-template <class R, class X, class M> __inl R __vrpadd(R, X x, M m) {
-  typedef __e<R> T;
-  T sum = (T)0;
-  for (int i = 0; i < __LANES(X); i++) {
-    if (__lane(m, i)) sum = (T)(sum + (T)__get_lane(x, i));
+// Sums and extrema of the active lanes, in lane 0; the other lanes are 0. The order is fixed: the upper half of the lanes joins the lower half until
+// one is left.
+template <class Op, class V> __inl __e<V> __halving(Op op, V x) {
+  constexpr int N = __LANES(V);
+  if constexpr (N == 2) return op(x[0], x[1]);
+  else return __halving(op, op(__lanes_from<N / 2, 0, 1>(x), __lanes_from<N / 2, N / 2, 1>(x)));
+}
+struct __add_op {
+  template <class V> __attribute__((always_inline)) V operator()(V a, V b) const { return (V)(a + b); }
+};
+struct __max_op {
+  template <class V> __attribute__((always_inline)) V operator()(V a, V b) const {
+    if constexpr (__is_vector<V>::value) return __max_lanes(a, b);
+    else return max(a, b);
   }
+};
+struct __min_op {
+  template <class V> __attribute__((always_inline)) V operator()(V a, V b) const {
+    if constexpr (__is_vector<V>::value) return __min_lanes(a, b);
+    else return min(a, b);
+  }
+};
+// 16-bit floats are computed in float.
+template <class V> __inl auto __computed(V x) {
+  if constexpr (__is16f<__e<V>>::value) return __widen(x);
+  else return x;
+}
+template <class R, class X, class M> __inl R __vrpadd(R, X x, M m) {
+  const auto lanes = __computed(x);
   R out = R{};
-  out[0] = sum;
+  out[0] = __halving(__add_op{}, __select(m, lanes, decltype(+lanes){}));
   return out;
 }
+template <class T> __inl T __least() {
+  if constexpr (__is_float<T>::value) return -(T)INFINITY;
+  else return __limits<T>::min;
+}
+template <class T> __inl T __greatest() {
+  if constexpr (__is_float<T>::value) return (T)INFINITY;
+  else return __limits<T>::max;
+}
+template <class V, class M, class Op, class C> __inl V __extremum(V x, M m, Op op, C identity, bool with_index) {
+  typedef __e<V> E;
+  const auto lanes = __computed(x);
+  typedef decltype(+lanes) L;
+  const __e<L> best = __halving(op, __select(m, lanes, __splat<L>(identity)));
+  V out = __splat<V>((E)0);
+  out[0] = (E)best;
+  if (with_index) {
+    long index = 0;
+    for (int i = __LANES(V) - 1; i >= 0; i--) index = __lane(m, i) && lanes[i] == best ? i : index;
+    out[1] = __bits<E>((__unsigned_of<E>)index);
+  }
+  return out;
+}
+template <class V, class M> __inl V __vrpmax(V, V x, M m) { return __extremum(x, m, __max_op{}, __least<__e<decltype(+__computed(x))>>(), false); }
+template <class V, class M> __inl V __vrpmin(V, V x, M m) { return __extremum(x, m, __min_op{}, __greatest<__e<decltype(+__computed(x))>>(), false); }
+template <class V, class M> __inl V __vrpmax_idx(V, V x, M m) { return __extremum(x, m, __max_op{}, __least<__e<decltype(+__computed(x))>>(), true); }
+template <class V, class M> __inl V __vrpmin_idx(V, V x, M m) { return __extremum(x, m, __min_op{}, __greatest<__e<decltype(+__computed(x))>>(), true); }

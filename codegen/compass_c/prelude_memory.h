@@ -78,7 +78,7 @@ template <class V, class I, class M> __inl void __vstore_scatter(V value, V* p, 
 template <class T, class S> __inl void __dma_copy(T* dst, const S* src, long width, long src_stride, long times, long dst_stride) {
   if (width <= 0) return;
   for (long t = 0; t < times; t++) {
-    __builtin_memcpy((char*)dst + t * dst_stride, (const char*)src + t * src_stride, (ulong)width);
+    __builtin_memmove((char*)dst + t * dst_stride, (const char*)src + t * src_stride, (ulong)width);
   }
 }
 template <class T> __inl void __dma_transpose2d(T* dst, const T* src, long row, long col, long dst_stride, long src_stride) {
@@ -99,6 +99,11 @@ template <class T> __inl void __dma_memset(T* p, T value, long count) {
 
 template <class T> __inl void __prefetch(const T* p) { __builtin_prefetch(p); }
 __inl void __flush_cache(int) {}
+__inl int alloc_event() { return 0; }
+__inl void wait_events(int) {}
+__inl void free_events(int) {}
+__inl void __perf_record_tick_begin(int) {}
+__inl void __perf_record_tick_end(int) {}
 
 // ---- the TEC ----
 

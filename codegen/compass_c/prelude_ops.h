@@ -155,6 +155,7 @@ __inl float fma(float x, float y, float acc) {
 #endif
 }
 __inl double fma(double x, double y, double acc) { return __builtin_fma(x, y, acc); }
+__inl half fma(half x, half y, half acc) { return (half)fma((float)x, (float)y, (float)acc); }
 template <class V> __inl V __fused(V x, V y, V acc) {
   typedef __e<V> E;
   if constexpr (__is16f<E>::value) return __narrow<E, __LANES(V)>(__fused(__widen(x), __widen(y), __widen(acc)));
@@ -389,3 +390,4 @@ template <class V> __inl auto __doubled_bits(V x) {
 template <class V, class M> __inl auto __visnan(V x, M m) { return __and(m, __mask_of(__doubled_bits(x) > __fp<__e<V>>::inf2)); }
 template <class V, class M> __inl auto __visinf(V x, M m) { return __and(m, __mask_of(__doubled_bits(x) == __fp<__e<V>>::inf2)); }
 template <class V, class M> __inl auto __visfinite(V x, M m) { return __and(m, __mask_of(__doubled_bits(x) < __fp<__e<V>>::inf2)); }
+template <class T> __inl T ceildiv(T x, T y) { return __div<T>((T)(x + y - 1), y); }

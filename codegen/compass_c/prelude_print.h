@@ -14,11 +14,11 @@ __inl void __put(__printed& out, char c) {
 static inline void __put_text(__printed& out, const char* text) {
   for (; *text != 0; text++) __put(out, *text);
 }
-static void __put_number(__printed& out, uint value, uint base, bool upper) {
-  char digits[16];
+static void __put_number(__printed& out, ulong value, uint base, bool upper) {
+  char digits[24];
   int n = 0;
   do {
-    const uint digit = value % base;
+    const uint digit = (uint)(value % base);
     digits[n++] = (char)(digit < 10 ? '0' + digit : (upper ? 'A' : 'a') + digit - 10);
     value /= base;
   } while (value != 0);
@@ -109,7 +109,10 @@ static void __print_text(const char* format, const __print_argument* arguments, 
       case 'f': __put_float(out, a.number); break;
       case 'c': __put(out, (char)a.bits); break;
       case 's': __put_text(out, (const char*)a.data); break;
-      case 'p': __put_text(out, "%p"); break;
+      case 'p':
+        __put_text(out, "0x");
+        __put_number(out, (ulong)a.data, 16, false);
+        break;
       default: break;
     }
   }

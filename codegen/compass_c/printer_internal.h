@@ -63,10 +63,9 @@ class FunctionPrinter {
   std::string fail(std::string message);  // records the first error
 
  private:
-  struct Scope {
+  struct NameScope {
     std::vector<std::string> names;
   };
-  std::string intrinsic(const IntrinsicCall& call, const ExprNode& node);
   std::string binary(const Binary& n, const ExprNode& node);
   std::string vector_binary(const Binary& n, const ExprNode& node);
   std::string conversion(const Cast& n, const ExprNode& node);
@@ -96,7 +95,7 @@ class FunctionPrinter {
   std::set<std::string> constant_names_;
   int indent_ = 0;
   size_t function_ = 0;
-  std::vector<Scope> scopes_;
+  std::vector<NameScope> scopes_;
   std::set<std::string> active_;
   std::map<const Var*, std::string> names_;
   std::set<const Var*> arrays_;
