@@ -6,12 +6,15 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <thread>
 
 #include "codegen/compass_c/cc_driver.h"
 #include "codegen/lower/lower.h"
 #include "codegen/tir/text.h"
+#include "frontend/ir/compass_ir.h"
 #include "frontend/onnx/import.h"
 #include "gbuilder/dump.h"
 #include "gbuilder/encode.h"
@@ -105,8 +108,56 @@ class Builder {
     frontend::ImportOptions import_options;
     import_options.warnings = &report_.warnings;
     for (const std::string& shape : options_.shapes) AIPU_RETURN_IF_ERROR(frontend::parse_shape_option(shape, &import_options.shapes));
-    AIPU_ASSIGN_OR_RETURN(graph_, frontend::import_onnx(options_.model, import_options));
+    if (options_.weights.empty() && !options_.model.ends_with(".txt")) {
+      AIPU_ASSIGN_OR_RETURN(graph_, frontend::import_onnx(options_.model, import_options));
+    } else {
+      AIPU_ASSIGN_OR_RETURN(graph_, frontend::import_compass_ir(options_.model, weights_path()));
+      AIPU_RETURN_IF_ERROR(in_model(fix_shapes(import_options.shapes)));
+    }
+    frontend::CompassIr ir = frontend::write_compass_ir(*graph_);
+    compass_ir_ = std::move(ir.text);
+    if (!options_.emit_ir.empty()) {
+      AIPU_RETURN_IF_ERROR(write_file_atomically(options_.emit_ir + ".txt", compass_ir_));
+      AIPU_RETURN_IF_ERROR(write_file_atomically(options_.emit_ir + ".bin", ir.weights));
+    }
     return {};
+  }
+
+  // IR.bin beside IR.txt unless given; a text without constants needs none.
+  std::string weights_path() const {
+    if (!options_.weights.empty()) return options_.weights;
+    const std::filesystem::path beside = std::filesystem::path(options_.model).replace_extension(".bin");
+    std::error_code error;
+    return std::filesystem::exists(beside, error) ? beside.string() : "";
+  }
+
+  // --shape for Compass IR; the ONNX importer does this itself, before it infers shapes.
+  Status fix_shapes(const std::map<std::string, std::vector<int64_t>>& shapes) {
+    std::map<std::string, int64_t> values;
+    for (const auto& [name, extents] : shapes) {
+      const auto& inputs = graph_->inputs();
+      const auto input = std::find_if(inputs.begin(), inputs.end(), [&](graph::ValueId id) { return graph_->value(id).name == name; });
+      if (input == inputs.end()) return not_found(fmt::format("--shape: the model has no input '{}'", name));
+      const graph::Shape& shape = graph_->type(*input).shape;
+      if (shape.size() != extents.size()) {
+        return invalid_argument(fmt::format("--shape: input '{}' has the shape {}, {} extents are given", name, graph::shape_text(shape), extents.size()));
+      }
+      for (size_t axis = 0; axis < extents.size(); ++axis) {
+        const int64_t extent = extents[axis];
+        if (extent < 0) continue;
+        const bool is_symbol = shape[axis].op() == graph::DimOp::kSymbol;
+        const bool fits = is_symbol ? values.emplace(shape[axis].symbol_name(), extent).first->second == extent : shape[axis] == graph::Dim(extent);
+        if (!fits) {
+          return invalid_argument(fmt::format("--shape: input '{}' has the shape {}, extent {} cannot be {}", name, graph::shape_text(shape), axis, extent));
+        }
+      }
+    }
+    if (values.empty()) return {};
+    graph_->substitute_symbols([&](const std::string& name) {
+      const auto it = values.find(name);
+      return it == values.end() ? std::nullopt : std::optional<graph::Dim>(it->second);
+    });
+    return graph::verify_graph(*graph_);
   }
 
   Status run_graph_passes() {
@@ -265,6 +316,7 @@ class Builder {
     input.native_module = compiled_.shared_object;
     for (const tir::KernelSource& source : sources_) input.tir.push_back(tir::print_module(source.lowered));
     input.c_code = compiled_.c_code;
+    input.compass_ir = compass_ir_;
     input.debug = graph::print_graph(*graph_);
     AIPU_ASSIGN_OR_RETURN(const EncodeReport report, encode(input, options_.output));
     report_.file_bytes = report.file_bytes;
@@ -307,6 +359,7 @@ class Builder {
   kernels::PluginRegistry registry_ = kernels::PluginRegistry::with_builtins();
   std::unique_ptr<graph::Evaluator> evaluator_;
   std::unique_ptr<graph::Graph> graph_;
+  std::string compass_ir_;  // of the graph as imported
   std::vector<std::string> disabled_lowering_;
   std::vector<PlannedGroup> groups_;
   std::vector<std::vector<uint32_t>> kernel_of_;

@@ -91,10 +91,11 @@ void set_requirements(PlanKernel* kernel, const tir::Module& lowered) {
         },
         [&](const tir::Stmt& stmt) {
           const auto* alloc = stmt->as<tir::Alloc>();
-          if (alloc == nullptr) return;
-          const int64_t bytes = (alloc->count * alloc->buffer->type.bytes() + 63) / 64 * 64;
-          if (alloc->buffer->type.scope == tir::Scope::kLsram) lsram += bytes;
-          if (alloc->buffer->type.scope == tir::Scope::kShared) shared += bytes;
+          if (alloc == nullptr || !alloc->data.empty()) return;
+          // Each array begins at a multiple of 64 bytes, as the C printer places them.
+          const int64_t bytes = alloc->count * alloc->buffer->type.bytes();
+          if (alloc->buffer->type.scope == tir::Scope::kLsram) lsram = (lsram + 63) / 64 * 64 + bytes;
+          if (alloc->buffer->type.scope == tir::Scope::kShared) shared = (shared + 63) / 64 * 64 + bytes;
         });
   }
   kernel->lsram_bytes = static_cast<uint32_t>(lsram);
