@@ -110,12 +110,20 @@ TEST_P(RandomPlans, EveryWaitIsEnoughAndNeeded) {
   const auto pick = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };
   HandMade model;
   std::vector<graph::ValueId> values = {model.input("x", {16}), model.input("z", {16})};
+  graph::ValueId lengths = model.input("lengths", {2}, DType::kI64);
   const size_t count = 3 + pick(25);
   for (size_t i = 0; i < count; ++i) {
     const std::string name = "v" + std::to_string(i);
     // Mostly recent values, so that others die.
     const auto recent = [&] { return values[values.size() - 1 - pick(std::min<size_t>(values.size(), 4))]; };
-    switch (pick(5)) {
+    switch (pick(7)) {
+      case 5: {  // a run symbol of something computed, used by the next kernel: three engines wait for each other
+        lengths = pick(2) == 0 ? model.copy(lengths, name + "_n") : model.kernel("Relu", {lengths}, name + "_n");
+        const auto symbol = model.graph.fresh_symbol(name + "_s", graph::Symbol::Kind::kTensorElement, lengths, 0);
+        values.push_back(model.kernel("Relu", {recent()}, name));
+        std::get<kernels::KernelLaunch>(model.implementation().launches[0]).arguments[2] = kernels::ScalarArgument{symbol};
+        break;
+      }
       case 0: values.push_back(model.copy(recent(), name)); break;
       case 1: values.push_back(model.view(recent(), name)); break;
       case 2: values.push_back(model.kernel("Add", {recent(), recent()}, name, pick(2) == 0)); break;
