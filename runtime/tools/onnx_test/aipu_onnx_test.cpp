@@ -1,0 +1,407 @@
+// aipu-onnx-test: runs ONNX backend tests through the whole road: convert, load, run, compare.
+//
+// Each case has a process of its own, so that a crash or a hang is the failure of that case and of nothing else.
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+
+#include "gbuilder/build.h"
+#include "runtime/base/file.h"
+#include "runtime/model.h"
+#include "runtime/session.h"
+#include "runtime/tools/compare.h"
+#include "runtime/tools/onnx_test/test_data.h"
+
+namespace aipu::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::vector<std::string> folders, plugins;
+  std::string target = "host", backend, only;
+  Tolerance tolerance;
+  int jobs = 0;
+  int threads = 0;
+  double timeout = 120;
+  bool no_cache = false, failures_only = false;
+};
+
+enum class Outcome : uint8_t { kPass, kFail, kSkip };
+
+struct CaseResult {
+  Outcome outcome = Outcome::kFail;
+  std::string reason;
+};
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+// ---- in the child --------------------------------------------------------------------------------------------------
+
+CaseResult judge(const Status& status, std::string_view where) {
+  if (status.code() == ErrorCode::kUnsupported) return {Outcome::kSkip, str_cat("unsupported: ", status.message())};
+  return {Outcome::kFail, str_cat(where, ": ", status.message())};
+}
+
+struct DataSet {
+  std::string name;
+  std::vector<Array> inputs;    // by position in the graph
+  std::vector<Array> outputs;
+};
+
+Result<DataSet> read_data_set(const std::string& folder, const GraphPorts& ports) {
+  DataSet set;
+  set.name = folder.substr(folder.find_last_of('/') + 1);
+  for (size_t i = 0; exists(str_cat(folder, "/input_", i, ".pb")); ++i) {
+    AIPU_ASSIGN_OR_RETURN(Array array, read_tensor_pb(str_cat(folder, "/input_", i, ".pb")));
+    set.inputs.push_back(std::move(array));
+  }
+  for (size_t i = 0; exists(str_cat(folder, "/output_", i, ".pb")); ++i) {
+    AIPU_ASSIGN_OR_RETURN(Array array, read_tensor_pb(str_cat(folder, "/output_", i, ".pb")));
+    set.outputs.push_back(std::move(array));
+  }
+  if (set.inputs.size() > ports.inputs.size() || set.outputs.size() > ports.outputs.size() || set.outputs.empty()) {
+    return invalid_model(str_cat(folder, ": ", set.inputs.size(), " inputs and ", set.outputs.size(), " outputs for a model with ", ports.inputs.size(), " and ",
+                                 ports.outputs.size()));
+  }
+  return set;
+}
+
+// The rule of the light models: x[k] = k / n, divided in float64, symbolic extents 1.
+Result<DataSet> make_light_data(const TestCase& test, const GraphPorts& ports) {
+  DataSet set;
+  set.name = "light";
+  for (const GraphPort& port : ports.inputs) {
+    if (port.dtype != DType::kF32) return unsupported(str_cat("a light model with an input of ", dtype_name(port.dtype)));
+    Array array;
+    array.dtype = port.dtype;
+    array.shape = port.shape;
+    AIPU_ASSIGN_OR_RETURN(const int64_t count, element_count(array.shape));
+    array.data.resize(static_cast<size_t>(count) * sizeof(float));
+    for (int64_t k = 0; k < count; ++k) {
+      const auto value = static_cast<float>(static_cast<double>(k) / static_cast<double>(count));
+      std::memcpy(array.data.data() + static_cast<size_t>(k) * sizeof value, &value, sizeof value);
+    }
+    set.inputs.push_back(std::move(array));
+  }
+  AIPU_ASSIGN_OR_RETURN(Array output, read_tensor_pb(test.light_output));
+  set.outputs.push_back(std::move(output));
+  return set;
+}
+
+CaseResult run_data_set(runtime::Session& session, const GraphPorts& ports, const DataSet& set, const Tolerance& tolerance) {
+  const runtime::Model& model = session.model();
+  for (size_t i = 0; i < set.inputs.size(); ++i) {
+    const auto index = model.input_index(ports.inputs[i].name);
+    if (!index.ok()) return judge(index.status(), set.name);
+    const Array& array = set.inputs[i];
+    if (Status status = session.bind_input(*index, {array.dtype, array.shape, array.data.data()}); !status.ok()) return judge(status, set.name);
+  }
+  if (Status status = session.run(); !status.ok()) return judge(status, set.name);
+  for (size_t i = 0; i < set.outputs.size(); ++i) {
+    const auto index = model.output_index(ports.outputs[i].name);
+    if (!index.ok()) return judge(index.status(), set.name);
+    const auto view = session.output(*index);
+    if (!view.ok()) return judge(view.status(), set.name);
+    const Comparison comparison = compare({view->dtype, view->shape, view->data}, span_of(set.outputs[i]), tolerance);
+    if (!comparison.equal) return {Outcome::kFail, str_cat(set.name, ", output ", i, " '", ports.outputs[i].name, "': ", comparison.message)};
+  }
+  return {Outcome::kPass, {}};
+}
+
+CaseResult run_case(const TestCase& test, const Options& options, const std::string& scratch) {
+  gbuilder::BuildOptions build;
+  build.model = test.model;
+  build.output = scratch + "/model.aipu.bin";
+  build.target = options.target;
+  build.plugins = options.plugins;
+  build.jobs = 1;  // cases run in parallel instead
+  build.use_cache = !options.no_cache;
+  if (const auto report = gbuilder::build_model(build); !report.ok()) return judge(report.status(), "convert");
+
+  const auto ports = read_ports(test.model);
+  if (!ports.ok()) return judge(ports.status(), "model");
+  for (const auto* list : {&ports->inputs, &ports->outputs}) {
+    for (const GraphPort& port : *list) {
+      if (!port.is_tensor) return {Outcome::kSkip, str_cat("unsupported: '", port.name, "' is not a tensor")};
+    }
+  }
+  runtime::LoadOptions load;
+  load.backend = options.backend;
+  const auto model = runtime::Model::load(build.output, load);
+  if (!model.ok()) return judge(model.status(), "load");
+  runtime::SessionOptions session_options;
+  session_options.threads = options.threads;
+  const auto session = runtime::Session::create(*model, session_options);
+  if (!session.ok()) return judge(session.status(), "session");
+
+  std::vector<Result<DataSet>> sets;
+  if (!test.light_output.empty()) sets.push_back(make_light_data(test, *ports));
+  for (const std::string& folder : test.data_sets) sets.push_back(read_data_set(folder, *ports));
+  if (sets.empty()) return {Outcome::kFail, "no test_data_set_* folder"};
+  for (const auto& set : sets) {
+    if (!set.ok()) return judge(set.status(), "test data");
+    CaseResult result = run_data_set(**session, *ports, *set, options.tolerance);
+    if (result.outcome != Outcome::kPass) return result;
+  }
+  return {Outcome::kPass, test.light_output.empty() ? str_cat(sets.size(), sets.size() == 1 ? " data set" : " data sets") : std::string("light")};
+}
+
+// ---- in the parent -------------------------------------------------------------------------------------------------
+
+void remove_folder(const std::string& folder) {
+  if (DIR* handle = ::opendir(folder.c_str())) {
+    while (const dirent* entry = ::readdir(handle)) {
+      const std::string name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      const std::string path = folder + "/" + name;
+      struct stat info = {};
+      if (::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+        remove_folder(path);
+      } else {
+        ::unlink(path.c_str());
+      }
+    }
+    ::closedir(handle);
+  }
+  ::rmdir(folder.c_str());
+}
+
+std::string last_line(const std::string& path) {
+  const auto text = read_text_file(path);
+  if (!text.ok()) return {};
+  std::string line;
+  size_t position = 0;
+  while (position < text->size()) {
+    const size_t end = std::min(text->find('\n', position), text->size());
+    if (end > position) line = text->substr(position, end - position);
+    position = end + 1;
+  }
+  return line.substr(0, 300);
+}
+
+struct Child {
+  size_t index = 0;
+  pid_t process = -1;
+  int pipe = -1;
+  std::string scratch, answer;
+  Clock::time_point deadline;
+};
+
+class Runner {
+ public:
+  Runner(const Options& options, std::vector<TestCase> cases) : options_(options), cases_(std::move(cases)), results_(cases_.size()) {}
+
+  int run() {
+    const size_t jobs = static_cast<size_t>(options_.jobs > 0 ? options_.jobs : std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+    size_t next = 0;
+    while (next < cases_.size() || !children_.empty()) {
+      while (children_.size() < jobs && next < cases_.size()) start(next++);
+      wait_for_some();
+      report_finished();
+    }
+    report_finished();
+    std::printf("%zu passed, %zu failed, %zu skipped\n", counts_[0], counts_[1], counts_[2]);
+    return counts_[1] == 0 ? 0 : 1;
+  }
+
+ private:
+  void start(size_t index) {
+    Child child;
+    child.index = index;
+    const char* folder = std::getenv("TMPDIR");
+    child.scratch = str_cat(folder != nullptr && *folder != '\0' ? folder : "/tmp", "/aipu_onnx_test_XXXXXX");
+    int ends[2] = {-1, -1};
+    if (::mkdtemp(child.scratch.data()) == nullptr || ::pipe2(ends, O_CLOEXEC) != 0) {
+      results_[index] = CaseResult{Outcome::kFail, str_cat("cannot start: ", std::strerror(errno))};
+      return;
+    }
+    std::fflush(nullptr);
+    child.process = ::fork();
+    if (child.process == 0) {
+      ::close(ends[0]);
+      serve(cases_[index], child.scratch, ends[1]);
+    }
+    ::close(ends[1]);
+    if (child.process < 0) {
+      ::close(ends[0]);
+      remove_folder(child.scratch);
+      results_[index] = CaseResult{Outcome::kFail, str_cat("cannot start: ", std::strerror(errno))};
+      return;
+    }
+    ::setpgid(child.process, child.process);
+    child.pipe = ends[0];
+    child.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.timeout));
+    children_.push_back(std::move(child));
+  }
+
+  [[noreturn]] void serve(const TestCase& test, const std::string& scratch, int pipe) const {
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const int log = ::open((scratch + "/log").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (log >= 0) {
+      ::dup2(log, STDOUT_FILENO);
+      ::dup2(log, STDERR_FILENO);
+    }
+    CaseResult result;
+    try {
+      result = run_case(test, options_, scratch);
+    } catch (const std::exception& error) {
+      result = {Outcome::kFail, str_cat("exception: ", error.what())};
+    }
+    std::string answer(1, "PFS"[static_cast<int>(result.outcome)]);
+    answer += one_line(result.reason);
+    const char* position = answer.data();
+    size_t left = answer.size();
+    while (left > 0) {
+      const ssize_t written = ::write(pipe, position, left);
+      if (written <= 0) break;
+      position += written;
+      left -= static_cast<size_t>(written);
+    }
+    ::close(pipe);
+    // Sessions are gone; what static destructors would do is not worth the risk of a hang here.
+    ::_exit(0);
+  }
+
+  void wait_for_some() {
+    std::vector<pollfd> polls;
+    auto deadline = Clock::now() + std::chrono::hours(1);
+    for (const Child& child : children_) {
+      polls.push_back({child.pipe, POLLIN, 0});
+      deadline = std::min(deadline, child.deadline);
+    }
+    const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (::poll(polls.data(), polls.size(), static_cast<int>(std::clamp<int64_t>(wait + 1, 0, 3'600'000))) < 0 && errno != EINTR) return;
+    for (size_t i = polls.size(); i-- > 0;) {
+      Child& child = children_[i];
+      bool finished = false;
+      if ((polls[i].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
+        char buffer[4096];
+        const ssize_t count = ::read(child.pipe, buffer, sizeof buffer);
+        if (count > 0) {
+          child.answer.append(buffer, static_cast<size_t>(count));
+        } else if (count == 0 || errno != EINTR) {
+          finished = true;
+        }
+      }
+      const bool late = !finished && Clock::now() >= child.deadline;
+      if (finished || late) {
+        finish(child, late);
+        children_.erase(children_.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    }
+  }
+
+  void finish(Child& child, bool late) {
+    // The whole group: a C compiler may be running in it.
+    if (late) ::kill(-child.process, SIGKILL);
+    int status = 0;
+    while (::waitpid(child.process, &status, 0) < 0 && errno == EINTR) {
+    }
+    ::kill(-child.process, SIGKILL);
+    ::close(child.pipe);
+    CaseResult result;
+    if (late) {
+      result = {Outcome::kFail, str_cat("timeout after ", static_cast<int64_t>(options_.timeout), " s")};
+    } else if (WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) != 0) || child.answer.empty()) {
+      const std::string line = last_line(child.scratch + "/log");
+      const std::string what = WIFSIGNALED(status) ? str_cat("signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")") : str_cat("exit code ", WEXITSTATUS(status));
+      result = {Outcome::kFail, str_cat("crash: ", what, line.empty() ? "" : ": ", line)};
+    } else {
+      result = {child.answer[0] == 'P' ? Outcome::kPass : child.answer[0] == 'S' ? Outcome::kSkip : Outcome::kFail, child.answer.substr(1)};
+    }
+    results_[child.index] = std::move(result);
+    remove_folder(child.scratch);
+  }
+
+  // In the order of the cases, as far as they are done.
+  void report_finished() {
+    static constexpr const char* kWords[] = {"PASS", "FAIL", "SKIP"};
+    while (reported_ < results_.size() && results_[reported_]) {
+      const CaseResult& result = *results_[reported_];
+      ++counts_[static_cast<size_t>(result.outcome)];
+      if (!options_.failures_only || result.outcome == Outcome::kFail) {
+        std::printf("%s %s%s%s\n", kWords[static_cast<size_t>(result.outcome)], cases_[reported_].name.c_str(), result.reason.empty() ? "" : ": ", result.reason.c_str());
+      }
+      ++reported_;
+    }
+    std::fflush(stdout);
+  }
+
+  const Options& options_;
+  std::vector<TestCase> cases_;
+  std::vector<std::optional<CaseResult>> results_;
+  std::vector<Child> children_;
+  size_t reported_ = 0;
+  size_t counts_[3] = {0, 0, 0};
+};
+
+int main_inner(int argc, char** argv) {
+  Options options;
+  CLI::App app("Runs ONNX backend tests: converts each model, runs its data sets, compares. Exit code 1 if any case fails.", "aipu-onnx-test");
+  app.add_option("folders", options.folders, "folders with model.onnx and test_data_set_*, folders of such folders, or light_*.onnx models")->required();
+  app.add_option("--target", options.target)->capture_default_str();
+  app.add_option("--backend", options.backend, "native, sim, interp; default: what the target needs");
+  app.add_option("--rtol", options.tolerance.relative)->capture_default_str();
+  app.add_option("--atol", options.tolerance.absolute)->capture_default_str();
+  app.add_option("--jobs", options.jobs, "cases at a time; 0: one per CPU");
+  app.add_option("--threads", options.threads, "threads of each session; 0: one per CPU")->check(CLI::NonNegativeNumber);
+  app.add_option("--timeout", options.timeout, "seconds per case, conversion included")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--plugin", options.plugins, "plugin of a custom op, as for aipugb")->take_all();
+  app.add_option("--only", options.only, "run only cases whose name contains this");
+  app.add_flag("--no-cache", options.no_cache, "do not use the kernel cache");
+  app.add_flag("--failures", options.failures_only, "print only the cases that fail");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+  std::vector<TestCase> cases;
+  for (const std::string& folder : options.folders) {
+    auto found = find_cases(folder);
+    if (!found.ok()) {
+      std::fprintf(stderr, "aipu-onnx-test: %s\n", found.status().message().c_str());
+      return 1;
+    }
+    for (TestCase& test : *found) {
+      if (test.name.find(options.only) != std::string::npos) cases.push_back(std::move(test));
+    }
+  }
+  return Runner(options, std::move(cases)).run();
+}
+
+}  // namespace
+}  // namespace aipu::tools
+
+int main(int argc, char** argv) {
+  try {
+    return aipu::tools::main_inner(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "aipu-onnx-test: %s\n", error.what());
+    return 1;
+  }
+}
