@@ -29,6 +29,8 @@ std::unique_ptr<OpPlugin> make_reduce_plugin();
 std::unique_ptr<OpPlugin> make_softmax_plugin();
 std::unique_ptr<OpPlugin> make_normalization_plugin();
 std::unique_ptr<OpPlugin> make_lrn_plugin();
+// recurrent.cpp
+std::unique_ptr<OpPlugin> make_recurrent_plugin();
 // gather.cpp, select.cpp, generate.cpp
 std::unique_ptr<OpPlugin> make_gather_plugin();
 std::unique_ptr<OpPlugin> make_select_plugin();

@@ -18,6 +18,7 @@ void register_builtin_plugins(PluginRegistry& registry) {
   registry.add(make_softmax_plugin());
   registry.add(make_normalization_plugin());
   registry.add(make_lrn_plugin());
+  registry.add(make_recurrent_plugin());
   registry.add(make_gather_plugin());
   registry.add(make_select_plugin());
   registry.add(make_generate_plugin());

@@ -1,0 +1,141 @@
+// LSTM, GRU, RNN: one launch per direction.
+#include <fmt/format.h>
+
+#include "kernels/axis_view.h"
+#include "kernels/fusion.h"
+#include "kernels/packing.h"
+#include "kernels/plugins/plugin_list.h"
+
+namespace aipu::kernels {
+namespace {
+
+using graph::Dim;
+using graph::Graph;
+using graph::Node;
+using graph::ValueId;
+
+struct Activation {
+  std::string_view name;
+  bool takes_alpha, takes_beta;
+  double alpha, beta;
+};
+
+constexpr Activation kActivations[] = {
+    {"Sigmoid", false, false, 0, 0},      {"Tanh", false, false, 0, 0},       {"Relu", false, false, 0, 0},     {"Affine", true, true, 1, 0},
+    {"LeakyRelu", true, false, 0.01, 0},  {"ThresholdedRelu", true, false, 1, 0}, {"ScaledTanh", true, true, 1, 1}, {"HardSigmoid", true, true, 0.2, 0.5},
+    {"Elu", true, false, 1, 0},           {"Softsign", false, false, 0, 0},   {"Softplus", false, false, 0, 0},
+};
+
+const Activation* find_activation(std::string_view name) {
+  for (const Activation& activation : kActivations) {
+    if (activation.name == name) return &activation;
+  }
+  return nullptr;
+}
+
+int gate_count(const Node& node) { return node.op == "LSTM" ? 4 : node.op == "GRU" ? 3 : 1; }
+
+class RecurrentPlugin final : public SingleOpPlugin {
+ public:
+  std::string_view name() const override { return "recurrent"; }
+  std::span<const std::string_view> ops() const override {
+    static constexpr std::string_view kOps[] = {"LSTM", "GRU", "RNN"};
+    return kOps;
+  }
+  std::string check(const Graph& graph, const Node& node) const override {
+    for (const std::string& activation : std::get<std::vector<std::string>>(*node.attributes.find("activations"))) {
+      if (find_activation(activation) == nullptr) return fmt::format("activation '{}'", activation);
+    }
+    if (node.attributes.i_or("input_forget", 0) != 0) return "input_forget=1 (coupled input and forget gates)";
+    for (const size_t i : {1, 2}) {
+      if (!graph::is_static(graph.type(node.inputs[i]).shape)) return "weights of symbolic shape";
+    }
+    return {};
+  }
+
+  Status setup(SetupContext& context) const override {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    const bool batch_first = node.attributes.i("layout") != 0;
+    const graph::TensorType& x = graph.type(node.inputs[0]);
+    const Dim steps = x.shape[batch_first ? 1 : 0], batches = x.shape[batch_first ? 0 : 1];
+    const int64_t inputs = *x.shape[2].constant(), hidden = node.attributes.i("hidden_size"), gates = gate_count(node);
+    const std::string& direction = node.attributes.s("direction");
+    const int64_t directions = direction == "bidirectional" ? 2 : 1;
+    const DType accumulator = accumulator_dtype(x.dtype);
+    const int lanes = std::max(2, context.lanes(accumulator));
+    const int64_t columns = gates * hidden, width = (columns + lanes - 1) / lanes * lanes;
+    const auto bytes = static_cast<int64_t>(dtype_bytes(accumulator));
+    const auto has = [&](size_t i) { return i < node.inputs.size() && node.inputs[i].valid(); };
+    const auto gives = [&](size_t i) { return i < node.outputs.size() && node.outputs[i].valid(); };
+
+    const PanelLayout weights{.batches = directions, .depth = inputs, .columns = columns, .panel_width = width, .inner = inputs, .batch_stride = columns * inputs, .column_stride = inputs, .inner_stride = 1, .outer_stride = 0};
+    AIPU_ASSIGN_OR_RETURN(const TensorRef w, packed_operand(context, node.inputs[1], accumulator, weights));
+    PanelLayout recurrence = weights;
+    recurrence.depth = recurrence.inner = recurrence.column_stride = hidden;
+    recurrence.batch_stride = columns * hidden;
+    AIPU_ASSIGN_OR_RETURN(const TensorRef r, packed_operand(context, node.inputs[2], accumulator, recurrence));
+    TensorRef bias;
+    if (has(3)) {
+      AIPU_ASSIGN_OR_RETURN(bias, packed_operand(context, node.inputs[3], accumulator,
+                                                 {.batches = 2 * directions, .depth = 1, .columns = columns, .panel_width = width, .inner = 1, .batch_stride = columns, .column_stride = 1, .inner_stride = 0, .outer_stride = 0}));
+    } else {
+      const int64_t count = 2 * directions * width;
+      bias = context.add_constant(graph::Constant::create(accumulator, {count}, std::vector<std::byte>(static_cast<size_t>(count * bytes))));
+    }
+
+    std::vector<std::string> names = std::get<std::vector<std::string>>(*node.attributes.find("activations"));
+    const std::vector<double> given_alpha = node.attributes.has("activation_alpha") ? node.attributes.floats("activation_alpha") : std::vector<double>{};
+    const std::vector<double> given_beta = node.attributes.has("activation_beta") ? node.attributes.floats("activation_beta") : std::vector<double>{};
+    size_t alpha_at = 0, beta_at = 0;
+    const size_t per_direction = names.size() / static_cast<size_t>(directions);
+    for (int64_t d = 0; d < directions; ++d) {
+      std::vector<std::string> own;
+      dsl::CapturedList alphas, betas;
+      for (size_t i = 0; i < per_direction; ++i) {
+        const Activation& activation = *find_activation(names[static_cast<size_t>(d) * per_direction + i]);
+        own.emplace_back(activation.name);
+        alphas.push_back({activation.takes_alpha && alpha_at < given_alpha.size() ? given_alpha[alpha_at++] : activation.alpha});
+        betas.push_back({activation.takes_beta && beta_at < given_beta.size() ? given_beta[beta_at++] : activation.beta});
+      }
+      dsl::TemplateParams params;
+      params.set("KIND", node.op).set("GATES", gates).set("X", x.dtype).set("ACC", accumulator).set("VL", lanes).set("WIDTH", width);
+      params.set("ACTIVATIONS", std::move(own)).set("ALPHAS", dsl::Captured{std::move(alphas)}).set("BETAS", dsl::Captured{std::move(betas)});
+      params.set("CLIP", node.attributes.f_or("clip", 0.0)).set("LINEAR_BEFORE_RESET", node.attributes.i_or("linear_before_reset", 0) != 0);
+      params.set("REVERSE", direction == "reverse" || d == 1);
+      params.set("HAS_LENGTHS", has(4)).set("HAS_H", has(5)).set("HAS_C", has(6)).set("HAS_P", has(7)).set("HAS_Y", gives(0)).set("HAS_Y_H", gives(1)).set("HAS_Y_C", gives(2));
+      params.set("length_types", pointer_types(has(4) ? 1 : 0, has(4) ? graph.type(node.inputs[4]).dtype : DType::kI32));
+      params.set("initial_h_types", pointer_types(has(5) ? 1 : 0, x.dtype)).set("initial_c_types", pointer_types(has(6) ? 1 : 0, x.dtype)).set("peephole_types", pointer_types(has(7) ? 1 : 0, x.dtype));
+      params.set("y_types", pointer_types(gives(0) ? 1 : 0, x.dtype)).set("y_h_types", pointer_types(gives(1) ? 1 : 0, x.dtype)).set("y_c_types", pointer_types(gives(2) ? 1 : 0, x.dtype));
+      AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("recurrent.py", "recurrent", params));
+
+      const Dim element = static_cast<int64_t>(dtype_bytes(x.dtype)), dir = d, h = hidden;
+      const Dim state_offset = (batch_first ? dir * h : dir * batches * h) * element;
+      const Dim y_offset = (batch_first ? dir * h : dir * batches * h) * element;
+      std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{w, dir * Dim(inputs * width * bytes)},
+                                               PointerArgument{r, dir * Dim(hidden * width * bytes)}, PointerArgument{bias, dir * Dim(2 * width * bytes)}};
+      if (has(4)) arguments.emplace_back(PointerArgument{context.value(node.inputs[4])});
+      if (has(5)) arguments.emplace_back(PointerArgument{context.value(node.inputs[5]), state_offset});
+      if (has(6)) arguments.emplace_back(PointerArgument{context.value(node.inputs[6]), state_offset});
+      if (has(7)) arguments.emplace_back(PointerArgument{context.value(node.inputs[7]), dir * h * Dim(3) * element});
+      if (gives(0)) arguments.emplace_back(PointerArgument{context.value(node.outputs[0]), y_offset});
+      if (gives(1)) arguments.emplace_back(PointerArgument{context.value(node.outputs[1]), state_offset});
+      if (gives(2)) arguments.emplace_back(PointerArgument{context.value(node.outputs[2]), state_offset});
+      // Whole vectors may be read past a row's end: one spare vector behind the last.
+      arguments.emplace_back(PointerArgument{context.add_workspace((batches * Dim(3 * width) + Dim(lanes)) * Dim(bytes))});
+      arguments.emplace_back(PointerArgument{context.add_workspace((batches * Dim(2 * width) + Dim(lanes)) * Dim(bytes))});
+      const Dim all = directions;
+      append_scalars({steps, batches, Dim(inputs), h, batch_first ? Dim(inputs) : batches * Dim(inputs), batch_first ? steps * Dim(inputs) : Dim(inputs),
+                      batch_first ? all * h : all * batches * h, batch_first ? steps * all * h : h, batch_first ? all * h : h},
+                     &arguments);
+      context.launch(std::move(kernel), std::move(arguments), graph::max(batches, 1));
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpPlugin> make_recurrent_plugin() { return std::make_unique<RecurrentPlugin>(); }
+
+}  // namespace aipu::kernels
