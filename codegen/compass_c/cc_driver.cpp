@@ -171,7 +171,7 @@ std::vector<std::string> compile_flags(const Compiler& compiler, const Target& t
   flags.insert(flags.end(), target.compiler_flags.begin(), target.compiler_flags.end());
   for (const char* flag : {"-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing", "-fsigned-char", "-fPIC",
                            "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fno-plt",
-                           "-nostdinc", "-I.", "-w"}) {
+                           "-fno-builtin", "-nostdinc", "-I.", "-w"}) {
     flags.push_back(flag);
   }
   flags.insert(flags.end(), options.extra_flags.begin(), options.extra_flags.end());

@@ -22,7 +22,9 @@ const std::set<std::string, std::less<>>& reserved_names() {
         "typename", "typeof", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq", "linux", "unix",
         // prelude and libc
         "half", "bf16", "uchar", "ushort", "uint", "ulong", "max", "min", "fma", "rint", "isnan", "isinf", "isfinite", "exp", "log", "tanh", "sin",
-        "cos", "sqrt", "rsqrt", "floor", "ceil", "erf", "exp2", "pow", "ceildiv", "printf", "barrier", "get_local_id", "get_local_size",
+        "cos", "sqrt", "rsqrt", "floor", "ceil", "erf", "exp2", "pow", "trunc", "round", "tan",
+        "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "vexp", "vexp2", "vlog", "vtanh", "verf", "vsin", "vcos", "vtan", "vasin",
+        "vacos", "vatan", "vsinh", "vcosh", "vasinh", "vacosh", "vatanh", "vsqrt", "vrsqrt", "vfloor", "vceil", "vtrunc", "vround", "vpow", "ceildiv", "printf", "barrier", "get_local_id", "get_local_size",
         "alloc_event", "wait_events", "free_events", "INFINITY", "NAN", "ALL_TRUE", "ALL_TRUE_w", "ALL_TRUE_h", "ALL_TRUE_b", "CLK_LOCAL_MEM_FENCE",
         "kGlobal", "kLsram", "kShared", "memcpy", "memset", "memmove", "main", "abs", "context", "arguments"};
     for (const char* base : {"char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "bf16", "float", "double", "bool"}) {

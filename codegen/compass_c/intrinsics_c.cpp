@@ -336,6 +336,8 @@ const std::unordered_map<std::string_view, Printer>& table() {
       // math
       {"exp", math("exp")}, {"log", math("log")}, {"tanh", math("tanh")}, {"sin", math("sin")}, {"cos", math("cos")}, {"sqrt", math("sqrt")},
       {"rsqrt", math("rsqrt")}, {"floor", math("floor")}, {"ceil", math("ceil")}, {"erf", math("erf")}, {"exp2", math("exp2")}, {"pow", math("pow")},
+      {"trunc", math("trunc")}, {"round", math("round")}, {"tan", math("tan")}, {"asin", math("asin")}, {"acos", math("acos")}, {"atan", math("atan")},
+      {"sinh", math("sinh")}, {"cosh", math("cosh")}, {"asinh", math("asinh")}, {"acosh", math("acosh")}, {"atanh", math("atanh")},
       {"ceildiv", plain("ceildiv")},
       // memory
       {"vload", load},

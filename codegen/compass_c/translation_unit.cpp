@@ -116,7 +116,11 @@ std::string prelude(const Target& target) {
   std::string text = fmt::format("#define AIPU_VECTOR_BITS {}\n", target.vector_bits);
   text += kernel_abi_text();
   for (const char* name : {"prelude_types.h", "prelude_ops.h", "prelude_convert.h", "prelude_memory.h", "math_functions.h", "prelude_math.h", "prelude_print.h"}) {
+    // Inlined without exception: a loop over lanes around a call would not vectorise.
+    const bool is_math = std::string_view(name) == "math_functions.h";
+    if (is_math) text += "#pragma push_macro(\"inline\")\n#define inline inline __attribute__((always_inline))\n";
     text += without_includes(prelude_file(name));
+    if (is_math) text += "#pragma pop_macro(\"inline\")\n";
   }
   return text;
 }

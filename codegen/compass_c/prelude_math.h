@@ -1,0 +1,57 @@
+// The mathematical functions on scalars and vectors: one implementation, math_functions.h, in a loop over lanes that the compiler vectorises.
+// 16-bit floats compute in float and round once.
+
+#define __AIPU_MATH(name, function)                                                                        \
+  __inl float name(float x) { return function(x); }                                                        \
+  __inl double name(double x) { return function(x); }                                                      \
+  __inl half name(half x) { return (half)function((float)x); }                                             \
+  __inl bf16 name(bf16 x) { return (bf16)function((float)x); }                                             \
+  template <class V> __inl V v##name(V x) {                                                                \
+    if constexpr (__is16f<__e<V>>::value) return __narrow<__e<V>, __LANES(V)>(v##name(__widen(x)));        \
+    else return __map<V>([](__e<V> a) __attribute__((always_inline)) { return function(a); }, x);          \
+  }
+__AIPU_MATH(exp, aipu_math_exp)
+__AIPU_MATH(exp2, aipu_math_exp2)
+__AIPU_MATH(log, aipu_math_log)
+__AIPU_MATH(tanh, aipu_math_tanh)
+__AIPU_MATH(erf, aipu_math_erf)
+__AIPU_MATH(sin, aipu_math_sin)
+__AIPU_MATH(cos, aipu_math_cos)
+__AIPU_MATH(tan, aipu_math_tan)
+__AIPU_MATH(asin, aipu_math_asin)
+__AIPU_MATH(acos, aipu_math_acos)
+__AIPU_MATH(atan, aipu_math_atan)
+__AIPU_MATH(sinh, aipu_math_sinh)
+__AIPU_MATH(cosh, aipu_math_cosh)
+__AIPU_MATH(asinh, aipu_math_asinh)
+__AIPU_MATH(acosh, aipu_math_acosh)
+__AIPU_MATH(atanh, aipu_math_atanh)
+__AIPU_MATH(sqrt, aipu_math_sqrt)
+__AIPU_MATH(rsqrt, aipu_math_rsqrt)
+// One instruction each where the CPU has it, with the same results.
+#ifdef __SSE4_1__
+__inl float __floor(float x) { return __builtin_floorf(x); }
+__inl double __floor(double x) { return __builtin_floor(x); }
+__inl float __ceil(float x) { return __builtin_ceilf(x); }
+__inl double __ceil(double x) { return __builtin_ceil(x); }
+__inl float __trunc(float x) { return __builtin_truncf(x); }
+__inl double __trunc(double x) { return __builtin_trunc(x); }
+__AIPU_MATH(floor, __floor)
+__AIPU_MATH(ceil, __ceil)
+__AIPU_MATH(trunc, __trunc)
+#else
+__AIPU_MATH(floor, aipu_math_floor)
+__AIPU_MATH(ceil, aipu_math_ceil)
+__AIPU_MATH(trunc, aipu_math_trunc)
+#endif
+__AIPU_MATH(round, rint)
+#undef __AIPU_MATH
+
+__inl float pow(float x, float y) { return aipu_math_pow(x, y); }
+__inl double pow(double x, double y) { return aipu_math_pow(x, y); }
+__inl half pow(half x, half y) { return (half)aipu_math_pow((float)x, (float)y); }
+__inl bf16 pow(bf16 x, bf16 y) { return (bf16)aipu_math_pow((float)x, (float)y); }
+template <class V> __inl V vpow(V x, V y) {
+  if constexpr (__is16f<__e<V>>::value) return __narrow<__e<V>, __LANES(V)>(vpow(__widen(x), __widen(y)));
+  else return __map<V>([](__e<V> a, __e<V> b) __attribute__((always_inline)) { return aipu_math_pow(a, b); }, x, y);
+}

@@ -1,0 +1,28 @@
+// Small kernels, one per operation and type, with inputs: what the C printer, both compilers and the interpreter must agree on bit by bit.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "codegen/tir/stmt.h"
+
+namespace aipu::tir::testing {
+
+constexpr int kAgreementVectors = 48;  // how often a kernel applies its operation
+
+struct AgreementCase {
+  std::string name;
+  Module module;              // params: operand pointers, the result pointer (last)
+  std::vector<Type> inputs;   // pointees of the operand pointers; a mask is u8 with its lanes
+  Type output;
+};
+
+// All cases with vectors of `vector_bits`.
+std::vector<AgreementCase> intrinsic_cases(int vector_bits);
+std::vector<AgreementCase> operator_cases(int vector_bits);
+
+// Random lanes, with corner values mixed in.
+std::vector<std::byte> agreement_input(Type type, size_t count, uint64_t seed);
+
+}  // namespace aipu::tir::testing

@@ -1,0 +1,142 @@
+// Every intrinsic and operator on random and corner inputs: the interpreter, gcc and clang give the same bits (NaN equals NaN).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "codegen/lower/lower.h"
+#include "codegen/tir/interpreter.h"
+#include "codegen/tir/text.h"
+#include "runtime/base/float16.h"
+#include "tests/codegen/agreement_cases.h"
+#include "tests/codegen/cc_run.h"
+
+namespace aipu::tir::testing {
+namespace {
+
+bool same_lane(DType dtype, const std::byte* a, const std::byte* b) {
+  const size_t bytes = dtype_bytes(dtype);
+  if (std::memcmp(a, b, bytes) == 0) return true;
+  const auto is_nan = [&](const std::byte* p) {
+    uint16_t h = 0;
+    float f = 0;
+    double d = 0;
+    switch (dtype) {
+      case DType::kF16: std::memcpy(&h, p, 2); return std::isnan(f32_from_f16(h));
+      case DType::kBF16: std::memcpy(&h, p, 2); return std::isnan(f32_from_bf16(h));
+      case DType::kF32: std::memcpy(&f, p, 4); return std::isnan(f);
+      case DType::kF64: std::memcpy(&d, p, 8); return std::isnan(d);
+      default: return false;
+    }
+  };
+  return is_nan(a) && is_nan(b);
+}
+
+std::string hex_lane(DType dtype, const std::byte* p) {
+  uint64_t word = 0;
+  std::memcpy(&word, p, dtype_bytes(dtype));
+  char text[32];
+  std::snprintf(text, sizeof(text), "0x%0*llx", static_cast<int>(2 * dtype_bytes(dtype)), static_cast<unsigned long long>(word));
+  return text;
+}
+
+struct Buffers {
+  std::vector<std::vector<std::byte>> inputs;
+  std::vector<std::byte> output;
+};
+
+Buffers make_buffers(const AgreementCase& one, uint64_t seed) {
+  Buffers buffers;
+  for (size_t k = 0; k < one.inputs.size(); k++) buffers.inputs.push_back(agreement_input(one.inputs[k], kAgreementVectors, seed * 31 + k));
+  buffers.output.assign(static_cast<size_t>(one.output.bytes()) * kAgreementVectors, std::byte{0xa5});
+  return buffers;
+}
+
+Status run_interpreter(const Module& module, Buffers& buffers) {
+  std::vector<InterpreterArgument> arguments;
+  for (auto& input : buffers.inputs) arguments.push_back({input.data(), input.size(), 0, true});
+  arguments.push_back({buffers.output.data(), buffers.output.size(), 0, true});
+  return interpret_all(module, 1, arguments);
+}
+
+struct Setting {
+  const char* target;
+  const char* compiler;
+  bool operators_only;
+};
+
+class Agreement : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(Agreement, CompiledCodeEqualsTheInterpreter) {
+  const Setting setting = GetParam();
+  const Result<Target> target = find_target(setting.target);
+  ASSERT_TRUE(target.ok());
+  if (!cpu_runs(*target)) GTEST_SKIP() << "this CPU does not run " << setting.target;
+  CompileOptions options;
+  options.compiler = compiler_path(setting.compiler);
+  if (options.compiler.empty()) GTEST_SKIP() << setting.compiler << " is not installed";
+
+  std::vector<AgreementCase> cases = operator_cases(target->vector_bits);
+  if (!setting.operators_only) {
+    for (AgreementCase& one : intrinsic_cases(target->vector_bits)) cases.push_back(std::move(one));
+  }
+  EXPECT_GT(cases.size(), setting.operators_only ? 400u : 1200u);
+  std::vector<KernelSource> kernels;
+  for (size_t i = 0; i < cases.size(); i++) {
+    Result<Module> lowered = lower(cases[i].module, *target);
+    ASSERT_TRUE(lowered.ok()) << cases[i].name << ": " << lowered.status().message();
+    kernels.push_back({"k" + std::to_string(i) + "_" + cases[i].name, *lowered});
+  }
+  const Result<CompiledModule> compiled = compile_kernels(kernels, *target, options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  const LoadedModule loaded(compiled->shared_object);
+  ASSERT_EQ(loaded.error(), "");
+  ASSERT_EQ(loaded.table()->kernel_count, kernels.size());
+
+  int failures = 0;
+  for (size_t i = 0; i < cases.size() && failures < 40; i++) {
+    const AgreementCase& one = cases[i];
+    SCOPED_TRACE(one.name);
+    Buffers expected = make_buffers(one, i), lowered = expected, actual = expected;
+    const Status status = run_interpreter(one.module, expected);
+    ASSERT_TRUE(status.ok()) << status.message();
+    const Status lowered_status = run_interpreter(kernels[i].lowered, lowered);
+    ASSERT_TRUE(lowered_status.ok()) << lowered_status.message();
+    std::vector<uint64_t> arguments;
+    for (const auto& input : actual.inputs) arguments.push_back(reinterpret_cast<uint64_t>(input.data()));
+    arguments.push_back(reinterpret_cast<uint64_t>(actual.output.data()));
+    loaded.run(loaded.table()->kernels[i], arguments);
+    const size_t bytes = dtype_bytes(one.output.element);
+    for (size_t lane = 0; lane * bytes < expected.output.size(); lane++) {
+      const std::byte *e = expected.output.data() + lane * bytes, *l = lowered.output.data() + lane * bytes, *a = actual.output.data() + lane * bytes;
+      // What native_fma = false changes is the lowering's doing, so compiled code is held against the lowered form.
+      const bool lowering_differs = !same_lane(one.output.element, e, l) && target->native_fma;
+      if (!lowering_differs && same_lane(one.output.element, l, a)) continue;
+      failures++;
+      const size_t vector = lane / static_cast<size_t>(one.output.lanes);
+      std::string inputs;
+      for (size_t k = 0; k < one.inputs.size(); k++) {
+        const size_t b = dtype_bytes(one.inputs[k].element);
+        const size_t from = vector * static_cast<size_t>(one.inputs[k].lanes) + (one.inputs[k].lanes == one.output.lanes ? lane % static_cast<size_t>(one.output.lanes) : 0);
+        inputs += " " + hex_lane(one.inputs[k].element, expected.inputs[k].data() + from * b);
+      }
+      ADD_FAILURE() << one.name << " vector " << vector << " lane " << lane % static_cast<size_t>(one.output.lanes) << ": interpreter "
+                    << hex_lane(one.output.element, e) << ", lowered " << hex_lane(one.output.element, l) << ", " << setting.compiler << " "
+                    << hex_lane(one.output.element, a) << "; inputs" << inputs;
+      break;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, Agreement,
+                         ::testing::Values(Setting{"X2_1204", "g++", false}, Setting{"X2_1204", "clang++", false}, Setting{"host-avx512", "g++", true},
+                                           Setting{"host-avx512", "clang++", true}, Setting{"host-baseline", "g++", true}),
+                         [](const auto& info) {
+                           std::string name = std::string(info.param.target) + "_" + info.param.compiler;
+                           for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace aipu::tir::testing

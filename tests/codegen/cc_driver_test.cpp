@@ -1,0 +1,290 @@
+#include "codegen/compass_c/cc_driver.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "codegen/lower/lower.h"
+#include "codegen/tir/text.h"
+#include "tests/codegen/cc_run.h"
+
+namespace aipu::tir::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+KernelSource kernel(const std::string& symbol, const std::string& text, const Target& target) {
+  Result<Module> module = parse_module(text);
+  EXPECT_TRUE(module.ok()) << module.status().message();
+  Result<Module> lowered = lower(*module, target);
+  EXPECT_TRUE(lowered.ok()) << lowered.status().message();
+  return {symbol, *lowered};
+}
+
+std::string scale_text(int factor) {
+  return fmt::format(R"(func scale(x#0: global float32*, y#1: global float32*, n#2: int32) -> void {{
+  for serial i#3: int32 = 0 to n#2 step 1 {{
+    store y#1[i#3] = (load(x#0, i#3) * {}.0)
+  }}
+}}
+)",
+                     factor);
+}
+
+class CcDriver : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "aipu-driver-test-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;
+    options_.cache_dir = directory_ + "/cache";
+    target_ = *find_target("host-baseline");
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  std::vector<KernelSource> kernels(int count) const {
+    std::vector<KernelSource> all;
+    for (int i = 0; i < count; i++) all.push_back(kernel(fmt::format("scale_{}", i), scale_text(i + 2), target_));
+    return all;
+  }
+  // Regular files below the cache, sorted.
+  std::vector<fs::path> cache_files() const {
+    std::vector<fs::path> files;
+    if (!fs::exists(options_.cache_dir)) return files;
+    for (const auto& entry : fs::recursive_directory_iterator(options_.cache_dir)) {
+      if (entry.is_regular_file()) files.push_back(entry.path());
+    }
+    std::sort(files.begin(), files.end());
+    return files;
+  }
+
+  std::string directory_;
+  CompileOptions options_;
+  Target target_;
+};
+
+TEST_F(CcDriver, CompilesAndRuns) {
+  const auto sources = kernels(3);
+  const Result<CompiledModule> compiled = compile_kernels(sources, target_, options_);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  EXPECT_GE(compiled->compiled_units, 1);
+  EXPECT_THAT(compiled->c_code, HasSubstr("scale_1"));
+  const LoadedModule loaded(compiled->shared_object);
+  ASSERT_EQ(loaded.error(), "");
+  ASSERT_NE(loaded.table(), nullptr);
+  EXPECT_EQ(loaded.table()->abi_version, AIPU_KERNEL_ABI_VERSION);
+  EXPECT_EQ(loaded.table()->struct_bytes, sizeof(aipu_kernel_info));
+  ASSERT_EQ(loaded.table()->kernel_count, 3u);
+  const aipu_kernel_info* info = loaded.find("scale_1");
+  ASSERT_NE(info, nullptr);
+  EXPECT_EQ(info->argument_count, 3u);
+  EXPECT_EQ(info->uses_barrier, 0u);
+  std::vector<float> x = {1, -2, 0.5f}, y(3);
+  loaded.run(*info, {reinterpret_cast<uint64_t>(x.data()), reinterpret_cast<uint64_t>(y.data()), 3});
+  EXPECT_EQ(y, (std::vector<float>{3, -6, 1.5f}));
+}
+
+TEST_F(CcDriver, SecondCompilationCompilesNothing) {
+  const auto sources = kernels(60);
+  const Result<CompiledModule> first = compile_kernels(sources, target_, options_);
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  EXPECT_EQ(first->compiled_units, first->translation_units);
+  EXPECT_GT(first->translation_units, 1);
+  const Result<CompiledModule> second = compile_kernels(sources, target_, options_);
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(second->compiled_units, 0);
+  EXPECT_EQ(second->translation_units, first->translation_units);
+  EXPECT_EQ(second->shared_object, first->shared_object);
+  EXPECT_EQ(second->c_code, first->c_code);
+}
+
+TEST_F(CcDriver, BytesDependOnNeitherJobsNorCacheNorFolder) {
+  const auto sources = kernels(60);
+  options_.jobs = 1;
+  options_.use_cache = false;
+  const Result<CompiledModule> one = compile_kernels(sources, target_, options_);
+  options_.jobs = 5;
+  const Result<CompiledModule> five = compile_kernels(sources, target_, options_);
+  options_.use_cache = true;
+  const Result<CompiledModule> cached = compile_kernels(sources, target_, options_);
+  ASSERT_TRUE(one.ok() && five.ok() && cached.ok());
+  EXPECT_EQ(one->shared_object, five->shared_object);
+  EXPECT_EQ(one->shared_object, cached->shared_object);
+}
+
+TEST_F(CcDriver, AModelThatSharesUnitsReusesThem) {
+  auto sources = kernels(60);
+  const Result<CompiledModule> first = compile_kernels(sources, target_, options_);
+  ASSERT_TRUE(first.ok());
+  sources.pop_back();
+  const Result<CompiledModule> second = compile_kernels(sources, target_, options_);
+  ASSERT_TRUE(second.ok());
+  EXPECT_GT(second->compiled_units, 0);
+  EXPECT_LT(second->compiled_units, second->translation_units);
+}
+
+TEST_F(CcDriver, DamagedCacheEntriesAreCompiledAgain) {
+  const auto sources = kernels(2);
+  const Result<CompiledModule> first = compile_kernels(sources, target_, options_);
+  ASSERT_TRUE(first.ok());
+  ASSERT_EQ(cache_files().size(), 2u);  // the unit and the module
+  for (const char* damage : {"flip", "truncate", "empty"}) {
+    for (const fs::path& file : cache_files()) {
+      std::string text;
+      {
+        std::ifstream in(file, std::ios::binary);
+        text.assign(std::istreambuf_iterator<char>(in), {});
+      }
+      if (damage == std::string("flip")) text[text.size() / 2] = static_cast<char>(text[text.size() / 2] ^ 1);
+      if (damage == std::string("truncate")) text.resize(text.size() - 1);
+      if (damage == std::string("empty")) text.clear();
+      std::ofstream(file, std::ios::binary | std::ios::trunc) << text;
+    }
+    const Result<CompiledModule> again = compile_kernels(sources, target_, options_);
+    ASSERT_TRUE(again.ok()) << damage;
+    EXPECT_EQ(again->compiled_units, again->translation_units) << damage;
+    EXPECT_EQ(again->shared_object, first->shared_object) << damage;
+    const Result<CompiledModule> healed = compile_kernels(sources, target_, options_);
+    ASSERT_TRUE(healed.ok());
+    EXPECT_EQ(healed->compiled_units, 0) << damage;
+  }
+}
+
+TEST_F(CcDriver, FlagsAndTargetsHaveTheirOwnEntries) {
+  const auto sources = kernels(1);
+  ASSERT_TRUE(compile_kernels(sources, target_, options_).ok());
+  const Result<CompiledModule> avx2 = compile_kernels(sources, *find_target("host-avx2"), options_);
+  ASSERT_TRUE(avx2.ok());
+  EXPECT_EQ(avx2->compiled_units, 1);
+  options_.extra_flags = {"-O1"};
+  const Result<CompiledModule> flags = compile_kernels(sources, target_, options_);
+  ASSERT_TRUE(flags.ok());
+  EXPECT_EQ(flags->compiled_units, 1);
+}
+
+TEST_F(CcDriver, ConcurrentCompilationsShareTheCache) {
+  const auto sources = kernels(3);
+  std::vector<std::thread> threads;
+  std::vector<Result<CompiledModule>> results(4, Result<CompiledModule>(internal_error("not run")));
+  for (size_t i = 0; i < results.size(); i++) threads.emplace_back([&, i] { results[i] = compile_kernels(sources, target_, options_); });
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& result : results) {
+    ASSERT_TRUE(result.ok()) << result.status().message();
+    EXPECT_EQ(result->shared_object, results[0]->shared_object);
+  }
+  EXPECT_EQ(cache_files().size(), 2u);  // no temporary files are left
+}
+
+TEST_F(CcDriver, AnUnwritableCacheCostsTimeOnly) {
+  std::ofstream(directory_ + "/file") << "not a folder";
+  options_.cache_dir = directory_ + "/file/cache";
+  const Result<CompiledModule> compiled = compile_kernels(kernels(1), target_, options_);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  EXPECT_EQ(compiled->compiled_units, 1);
+}
+
+TEST_F(CcDriver, AMissingCompilerIsAClearError) {
+  options_.compiler = "/nonexistent/gcc";
+  const Result<CompiledModule> compiled = compile_kernels(kernels(1), target_, options_);
+  ASSERT_FALSE(compiled.ok());
+  EXPECT_EQ(compiled.status().code(), ErrorCode::kNotFound);
+  EXPECT_THAT(compiled.status().message(), HasSubstr("'/nonexistent/gcc' not found"));
+}
+
+TEST_F(CcDriver, ACompilerErrorNamesTheKernel) {
+  options_.extra_flags = {"-D__argument=broken"};
+  const Result<CompiledModule> compiled = compile_kernels(kernels(2), target_, options_);
+  ASSERT_FALSE(compiled.ok());
+  EXPECT_THAT(compiled.status().message(), HasSubstr("kernel scale_0: "));
+  EXPECT_THAT(compiled.status().message(), HasSubstr("error"));
+  EXPECT_EQ(compiled.status().message().find('\n'), std::string::npos);
+}
+
+TEST_F(CcDriver, NoKernelsIsAnEmptyModule) {
+  const Result<CompiledModule> compiled = compile_kernels({}, target_, options_);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  const LoadedModule loaded(compiled->shared_object);
+  ASSERT_NE(loaded.table(), nullptr) << loaded.error();
+  EXPECT_EQ(loaded.table()->kernel_count, 0u);
+}
+
+TEST_F(CcDriver, TecsMemoriesAndBarriersReachTheTable) {
+  const std::string text = R"(func sum(x#0: global int32*, y#1: global int32*) -> void {
+  alloc local#2: lsram int32* [20]
+  alloc all#3: shared int32* [5]
+  store local#2[0] = load(x#0, S.get_local_id<int32>())
+  store all#3[S.get_local_id<int32>()] = (load(local#2, 0) * S.get_local_size<int32>())
+  eval S.barrier<void>()
+  store y#1[S.get_local_id<int32>()] = load(all#3, S.get_local_id<int32>())
+}
+)";
+  const Result<CompiledModule> compiled = compile_kernels(std::vector{kernel("sum", text, target_)}, target_, options_);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  const LoadedModule loaded(compiled->shared_object);
+  ASSERT_NE(loaded.table(), nullptr) << loaded.error();
+  const aipu_kernel_info& info = *loaded.find("sum");
+  EXPECT_EQ(info.lsram_bytes, 80u);
+  EXPECT_EQ(info.shared_bytes, 20u);
+  EXPECT_EQ(info.uses_barrier, 1u);
+  std::vector<int> x = {1, 2, 3}, y(3);
+  loaded.run(info, {reinterpret_cast<uint64_t>(x.data()), reinterpret_cast<uint64_t>(y.data())}, 3);
+  EXPECT_EQ(y, (std::vector<int>{3, 6, 9}));
+}
+
+TEST_F(CcDriver, TooMuchLocalMemoryIsAnError) {
+  const std::string text = R"(func big(y#1: global int32*) -> void {
+  alloc local#2: lsram int32* [20000]
+  store y#1[0] = load(local#2, 0)
+}
+)";
+  const Result<CompiledModule> compiled = compile_kernels(std::vector{kernel("big", text, target_)}, target_, options_);
+  ASSERT_FALSE(compiled.ok());
+  EXPECT_THAT(compiled.status().message(), HasSubstr("needs 80000 bytes of lsram"));
+}
+
+TEST_F(CcDriver, PrintsThroughTheContext) {
+  const std::string text = R"(func hello(n#0: int32, f#1: float32, b#2: int8) -> void {
+  eval S.printf<int32>("n=%d u=%u x=%x f=%f %s 100%% %c\n", n#0, n#0, n#0, f#1, "text", b#2)
+}
+)";
+  const Result<CompiledModule> compiled = compile_kernels(std::vector{kernel("hello", text, target_)}, target_, options_);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  const LoadedModule loaded(compiled->shared_object);
+  ASSERT_NE(loaded.table(), nullptr) << loaded.error();
+  const float f = -1.9999999f;
+  uint32_t bits = 0;
+  std::memcpy(&bits, &f, 4);
+  EXPECT_EQ(loaded.run(*loaded.find("hello"), {static_cast<uint64_t>(-5), bits, 'A'}), "n=-5 u=4294967291 x=0xfffffffb f=-1.999999 text 100% A\n");
+}
+
+// The object may need libc (and libm for double fma without hardware), nothing else.
+TEST_F(CcDriver, NeedsNoCppLibrary) {
+  const Result<CompiledModule> compiled = compile_kernels(kernels(2), target_, options_);
+  ASSERT_TRUE(compiled.ok());
+  const std::string_view bytes(reinterpret_cast<const char*>(compiled->shared_object.data()), compiled->shared_object.size());
+  EXPECT_EQ(bytes.find("libstdc++"), std::string_view::npos);
+  EXPECT_EQ(bytes.find("libgcc_s"), std::string_view::npos);
+  EXPECT_EQ(bytes.find(directory_), std::string_view::npos);
+  EXPECT_EQ(bytes.find("aipu-cc-"), std::string_view::npos);
+}
+
+TEST(Targets, NamesAndAliases) {
+  EXPECT_EQ(find_target("X2_1204")->tec_count, 4);
+  EXPECT_EQ(find_target("compass -mcpu=X2_1204")->name, "X2_1204");
+  EXPECT_EQ(find_target("X3P_1304MP2")->core_count, 2);
+  EXPECT_EQ(find_target("X3P_1304MP2")->shared_bytes, 128 * 1024);
+  EXPECT_TRUE(cpu_runs(*find_target("host")));
+  EXPECT_FALSE(find_target("host-baseline")->native_fma);
+  EXPECT_EQ(find_target("X1_1204").status().message(), "The Compass DSL does not support the target \"X1_1204\".");
+  EXPECT_THAT(find_target("Y9").status().message(), HasSubstr("there are: host, host-avx512"));
+}
+
+}  // namespace
+}  // namespace aipu::tir::testing
