@@ -423,6 +423,20 @@ Status Graph::infer_node(NodeId id) {
   return {};
 }
 
+bool Graph::erase_captured_input(ValueId id) {
+  const auto formal = static_cast<std::ptrdiff_t>(inputs_.size()) - captured_count;
+  const auto it = std::find(inputs_.begin() + formal, inputs_.end(), id);
+  if (it == inputs_.end()) return false;
+  // Extents of this input may be spelled by symbols that others use: those are the enclosing graph's to bind.
+  std::erase_if(symbols_, [&](const Symbol& symbol) { return symbol.value == id; });
+  symbol_indices_.clear();
+  for (size_t k = 0; k < symbols_.size(); ++k) symbol_indices_[symbols_[k].name] = k;
+  value(id).erased = true;
+  inputs_.erase(it);
+  --captured_count;
+  return true;
+}
+
 size_t Graph::erase_dead_nodes() {
   std::vector<char> live_value(values_.size(), 0);
   std::vector<char> live_node(nodes_.size(), 0);

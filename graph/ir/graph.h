@@ -247,6 +247,8 @@ class Graph {
   // For sub-graphs: values of enclosing graphs used inside are inputs here, listed after the formal ones; Node::inputs of the owner
   // ends with the matching outer values. captured_count says how many.
   int captured_count = 0;
+  // Drops a captured, unused input; its owner has to drop the matching one. False for a formal input.
+  bool erase_captured_input(ValueId id);
 
   // Whether users() agrees with the nodes, i.e. nobody wrote through an old reference; for verify_graph().
   bool users_are_consistent() const;

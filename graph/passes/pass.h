@@ -1,4 +1,5 @@
-// Graph passes: free functions with names, listed in pipeline.cpp in the order they run. The runner times, dumps, verifies and counts; a pass only rewrites.
+// Graph passes: free functions with names, listed in pipeline.cpp in the order they run. The runner times, dumps, verifies and counts; a
+// pass only rewrites.
 #pragma once
 
 #include <functional>
@@ -11,7 +12,8 @@
 
 namespace aipu::graph {
 
-// Computes the outputs of a node whose inputs are all constant. `graph` owns the interface; gbuilder implements it with the op plugins and the TIR interpreter.
+// Computes the outputs of a node whose inputs are all constant. `graph` owns the interface; gbuilder implements it with the op plugins and
+// the TIR interpreter.
 class Evaluator {
  public:
   virtual ~Evaluator() = default;
@@ -19,7 +21,7 @@ class Evaluator {
 };
 
 struct PassContext {
-  Evaluator* evaluator = nullptr;  // null: constant folding is limited to `data`
+  Evaluator* evaluator = nullptr;               // null: constant folding is limited to `data`
   int64_t fold_limit_bytes = int64_t{1} << 30;  // larger results stay computations
 };
 
@@ -32,9 +34,9 @@ struct Pass {
 std::span<const Pass> graph_pipeline();
 
 struct RunOptions {
-  std::string dump_dir;                    // "" = no dumps; files NN.graph.<pass>.txt for passes that changed something, and index.txt
-  std::vector<std::string> disabled;       // pass names; an unknown one is an error
-  std::string stop_after;                  // pass name
+  std::string dump_dir;               // "" = no dumps; files NN.graph.<pass>.txt for passes that changed something, and index.txt
+  std::vector<std::string> disabled;  // pass names; an unknown one is an error
+  std::string stop_after;             // pass name
   bool verify_each = true;
   bool time_passes = false;
 };

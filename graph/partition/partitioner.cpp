@@ -1,0 +1,282 @@
+// Hands every live node to a claimer.
+//
+// Nodes are visited in execution order; the best claim of a node that nobody has yet becomes a group. So an elementwise node behind a
+// convolution is offered to the convolution (its epilogue) before it is asked for itself. A claim that takes nodes of other groups, lets an
+// inner value escape from somewhere else than its end, or would make the groups depend on each other in a circle, loses nodes from its end
+// until it does not.
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <set>
+
+#include "graph/ir/op_def.h"
+#include "graph/partition/claim.h"
+
+namespace aipu::graph {
+namespace {
+
+class Partitioner {
+ public:
+  Partitioner(const Graph& graph, std::span<const Claimer* const> claimers, const ClaimTarget& target)
+      : graph_(graph),
+        claimers_(claimers),
+        target_(target),
+        order_(graph.topological_order()),
+        position_(graph.node_count(), 0),
+        group_of_(graph.node_count(), -1) {
+    for (size_t k = 0; k < order_.size(); ++k) position_[index(order_[k])] = k;
+    index_symbols();
+  }
+
+  Result<std::vector<Group>> run() {
+    for (const NodeId id : order_) {
+      if (group_of_[index(id)] >= 0) continue;
+      AIPU_RETURN_IF_ERROR(place(id));
+    }
+    if (!unclaimed_.empty()) return unclaimed_error();
+    for (Group& group : groups_) find_boundary(&group);
+    return in_execution_order();
+  }
+
+ private:
+  static size_t index(NodeId id) { return static_cast<size_t>(id.index); }
+  static size_t index(ValueId id) { return static_cast<size_t>(id.index); }
+  const Node& node(NodeId id) const { return graph_.node(id); }
+
+  std::string where(NodeId id) const {
+    const std::string origins = origins_text(node(id).origins);
+    return origins.empty() ? str_cat("node ", id.index, " (", node(id).op, ')') : str_cat("node ", origins);
+  }
+
+  // Producers whose outputs a node reads, by operand or as the value of a run symbol.
+  template <typename Visit>
+  void for_each_producer(NodeId id, const Visit& visit) const {
+    const auto visit_value = [&](ValueId value) {
+      if (!value.valid()) return;
+      if (const NodeId producer = graph_.value(value).producer; producer.valid()) visit(producer);
+    };
+    for (const ValueId input : node(id).inputs) visit_value(input);
+    if (const auto it = symbol_tensors_.find(id); it != symbol_tensors_.end()) {
+      for (const ValueId tensor : it->second) visit_value(tensor);
+    }
+  }
+
+  void index_symbols() {
+    bool any = false;
+    for (const Symbol& symbol : graph_.symbols()) {
+      any = any || symbol.kind == Symbol::Kind::kTensorElement;
+      if (symbol.kind == Symbol::Kind::kTensorElement) bound_tensors_.insert(symbol.value);
+    }
+    if (!any) return;
+    for (const NodeId id : order_) {
+      auto tensors = graph_.symbol_tensors(id);
+      if (!tensors.empty()) symbol_tensors_.emplace(id, std::move(tensors));
+    }
+  }
+
+  Status place(NodeId anchor) {
+    struct Offer {
+      Claim claim;
+      const Claimer* owner;
+    };
+    std::vector<Offer> offers;
+    Unclaimed unclaimed{anchor, {}};
+    for (const Claimer* claimer : claimers_) {
+      std::string why_not;
+      if (auto claim = claimer->claim(graph_, anchor, target_, &why_not)) {
+        offers.push_back({*std::move(claim), claimer});
+      } else if (!why_not.empty()) {
+        unclaimed.reasons.push_back(str_cat(claimer->name(), ": ", why_not));
+      }
+    }
+    std::stable_sort(offers.begin(), offers.end(), [](const Offer& a, const Offer& b) { return a.claim.score > b.claim.score; });
+    if (offers.empty()) {
+      unclaimed_.push_back(std::move(unclaimed));
+      return {};
+    }
+    Offer& best = offers.front();
+    if (best.claim.anchor != anchor || std::find(best.claim.nodes.begin(), best.claim.nodes.end(), anchor) == best.claim.nodes.end()) {
+      return internal_error(
+          str_cat(where(anchor), ": plugin ", best.owner->name(), " claimed nodes without the anchor it was asked about"));
+    }
+    std::vector<NodeId> nodes = std::move(best.claim.nodes);
+    // The end goes first: what is left of a fused chain is a fused chain.
+    while (!is_valid(nodes)) {
+      if (nodes.size() == 1)
+        return internal_error(str_cat(where(anchor), ": plugin ", best.owner->name(), " claimed a node that is not free"));
+      if (nodes.back() == anchor) {
+        nodes = {anchor};
+      } else {
+        nodes.pop_back();
+      }
+    }
+    std::sort(nodes.begin(), nodes.end(), [&](NodeId a, NodeId b) { return position_[index(a)] < position_[index(b)]; });
+    const auto number = static_cast<int>(groups_.size());
+    for (const NodeId id : nodes) group_of_[index(id)] = number;
+    groups_.push_back({best.owner, anchor, std::move(nodes), {}, {}});
+    return {};
+  }
+
+  bool is_valid(const std::vector<NodeId>& nodes) const {
+    std::set<NodeId> inside;
+    size_t last = 0;
+    for (const NodeId id : nodes) {
+      if (!id.valid() || index(id) >= graph_.node_count() || node(id).erased || group_of_[index(id)] >= 0) return false;
+      if (!inside.insert(id).second) return false;
+      last = std::max(last, position_[index(id)]);
+    }
+    if (nodes.size() == 1) return true;
+    // One value leaves, from the last node; everything else stays inside. (A chain that hands out an inner value would have to store it in
+    // the middle of a fused loop.)
+    for (const NodeId id : nodes) {
+      const bool is_last = position_[index(id)] == last;
+      for (const ValueId output : node(id).outputs) {
+        if (!output.valid() || is_last) continue;
+        if (graph_.is_graph_output(output) || bound_tensors_.contains(output)) return false;
+        for (const NodeId user : graph_.users(output)) {
+          if (!inside.contains(user)) return false;
+        }
+      }
+    }
+    return !feeds_itself(inside);
+  }
+
+  // Whether a path leaves the nodes and comes back. With claims of earlier groups in between the path may run through other nodes of those
+  // groups, so whole groups are walked. The walk goes backwards from the operands of the claim and stops before its first node.
+  bool feeds_itself(const std::set<NodeId>& inside) const {
+    size_t first = order_.size();
+    for (const NodeId id : inside) first = std::min(first, position_[index(id)]);
+    std::vector<NodeId> work;
+    std::set<NodeId> seen;
+    const auto enter = [&](NodeId producer) {
+      if (!inside.contains(producer) && seen.insert(producer).second) work.push_back(producer);
+    };
+    for (const NodeId id : inside) for_each_producer(id, enter);
+    while (!work.empty()) {
+      const NodeId id = work.back();
+      work.pop_back();
+      const auto step = [&](NodeId member) {
+        bool returns = false;
+        for_each_producer(member, [&](NodeId producer) {
+          if (inside.contains(producer)) returns = true;
+          // A group's last node may come after `first` though this one does not.
+          enter(producer);
+        });
+        return returns;
+      };
+      const int group = group_of_[index(id)];
+      if (group < 0) {
+        if (position_[index(id)] > first && step(id)) return true;
+        continue;
+      }
+      const Group& whole = groups_[static_cast<size_t>(group)];
+      if (position_[index(whole.nodes.back())] < first) continue;
+      for (const NodeId member : whole.nodes) {
+        if (step(member)) return true;
+      }
+    }
+    return false;
+  }
+
+  void find_boundary(Group* group) const {
+    const int number = group_of_[index(group->anchor)];
+    std::set<ValueId> seen;
+    for (const NodeId id : group->nodes) {
+      for (const ValueId input : node(id).inputs) {
+        if (!input.valid() || !seen.insert(input).second) continue;
+        const NodeId producer = graph_.value(input).producer;
+        if (!producer.valid() || group_of_[index(producer)] != number) group->inputs.push_back(input);
+      }
+    }
+    for (const NodeId id : group->nodes) {
+      for (const ValueId output : node(id).outputs) {
+        if (!output.valid()) continue;
+        const auto users = graph_.users(output);
+        const bool leaves = graph_.is_graph_output(output) || bound_tensors_.contains(output) ||
+                            std::any_of(users.begin(), users.end(), [&](NodeId user) { return group_of_[index(user)] != number; });
+        // A result that nobody asked for is still written by its kernel.
+        if (leaves || users.empty()) group->outputs.push_back(output);
+      }
+    }
+  }
+
+  // Groups by Kahn's algorithm, the one whose anchor comes first goes first.
+  Result<std::vector<Group>> in_execution_order() {
+    std::vector<std::vector<int>> next(groups_.size());
+    std::vector<int> waiting(groups_.size(), 0);
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      std::set<int> before;
+      for (const NodeId id : groups_[g].nodes) {
+        for_each_producer(id, [&](NodeId producer) {
+          const int other = group_of_[index(producer)];
+          if (other != static_cast<int>(g)) before.insert(other);
+        });
+      }
+      for (const int other : before) next[static_cast<size_t>(other)].push_back(static_cast<int>(g));
+      waiting[g] = static_cast<int>(before.size());
+    }
+    using Entry = std::pair<size_t, int>;  // position of the anchor, group
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+    const auto make_ready = [&](int g) { ready.emplace(position_[index(groups_[static_cast<size_t>(g)].anchor)], g); };
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      if (waiting[g] == 0) make_ready(static_cast<int>(g));
+    }
+    std::vector<Group> result;
+    while (!ready.empty()) {
+      const int g = ready.top().second;
+      ready.pop();
+      for (const int user : next[static_cast<size_t>(g)]) {
+        if (--waiting[static_cast<size_t>(user)] == 0) make_ready(user);
+      }
+      result.push_back(std::move(groups_[static_cast<size_t>(g)]));
+    }
+    if (result.size() != groups_.size()) return internal_error("the groups of nodes depend on each other in a circle");
+    return result;
+  }
+
+  Status unclaimed_error() const {
+    // By op: how many nodes, the first one's name, and the reasons, each once.
+    struct Row {
+      int count = 0;
+      NodeId first;
+      std::vector<std::string> reasons;
+    };
+    std::map<std::string, Row> rows;
+    for (const Unclaimed& unclaimed : unclaimed_) {
+      Row& row = rows[node(unclaimed.node).op];
+      if (row.count++ == 0) row.first = unclaimed.node;
+      for (const std::string& reason : unclaimed.reasons) {
+        if (std::find(row.reasons.begin(), row.reasons.end(), reason) == row.reasons.end()) row.reasons.push_back(reason);
+      }
+    }
+    std::string text = str_cat("no kernel for ", unclaimed_.size(), unclaimed_.size() == 1 ? " node: " : " nodes: ");
+    bool first = true;
+    for (const auto& [op, row] : rows) {
+      if (!first) text += "; ";
+      first = false;
+      text += str_cat(op, " (", row.count, row.count == 1 ? " node, " : " nodes, first ", where(row.first));
+      for (const std::string& reason : row.reasons) text += str_cat("; ", reason);
+      text += ')';
+    }
+    return unsupported(text + "; a plugin given with --plugin may claim what is missing");
+  }
+
+  const Graph& graph_;
+  std::span<const Claimer* const> claimers_;
+  const ClaimTarget& target_;
+  std::vector<NodeId> order_;
+  std::vector<size_t> position_;  // in order_, by node
+  std::vector<int> group_of_;     // by node, -1: none yet
+  std::map<NodeId, std::vector<ValueId>> symbol_tensors_;
+  std::set<ValueId> bound_tensors_;  // tensors whose elements are run symbols
+  std::vector<Group> groups_;
+  std::vector<Unclaimed> unclaimed_;
+};
+
+}  // namespace
+
+Result<std::vector<Group>> partition(const Graph& graph, std::span<const Claimer* const> claimers, const ClaimTarget& target) {
+  return Partitioner(graph, claimers, target).run();
+}
+
+}  // namespace aipu::graph

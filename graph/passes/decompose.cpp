@@ -1,0 +1,264 @@
+// decompose: ops that are short programs of other ops and have no kernel of their own.
+//
+//   BatchNormalization (constants are handled before, by fold_batch_normalization)
+//                              =>  (x - mean) / sqrt(var + eps) * scale + B, the vectors reshaped to [C,1,...]
+//   GroupNormalization         =>  reshape to [N,groups,rest], normalise the last axis, reshape back, * scale + bias
+//   MeanVarianceNormalization  =>  (x - mean) / (sqrt(mean(x*x) - mean*mean) + 1e-9)
+//   LpNormalization            =>  x / ReduceL1|ReduceL2(x)
+//   GlobalLpPool               =>  ReduceL1 | ReduceL2 | ReduceSum(|x|^p)^(1/p) over the spatial axes
+//   Hardmax                    =>  Equal(ArgMax(x), 0..extent-1) as numbers
+//   Dropout with a used mask   =>  x, and all true
+//   DynamicQuantizeLinear      =>  ReduceMin, ReduceMax, arithmetic, QuantizeLinear
+//   QLinearConv, QLinearMatMul, com.microsoft::QLinearAdd
+//                              =>  DequantizeLinear, the op on float32, QuantizeLinear
+//
+// Runs before layouts are assigned: all spatial ops are NCHW here.
+#include <map>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rewrite.h"
+
+namespace aipu::graph {
+namespace {
+
+// Emits nodes with one origin; remembers the first error so that expressions stay readable.
+class Builder {
+ public:
+  Builder(Graph& graph, OriginSet origins, std::string hint) : graph_(graph), origins_(std::move(origins)), hint_(std::move(hint)) {}
+
+  ValueId op(std::string name, std::vector<ValueId> inputs, Attributes attributes = {}) {
+    if (!status_.ok()) return {};
+    auto result = graph_.emit(name, std::move(attributes), std::move(inputs), origins_, str_cat(hint_, '.', name));
+    return keep(std::move(result));
+  }
+  ValueId reshape(ValueId value, const Shape& shape) {
+    if (!status_.ok()) return {};
+    return keep(reshaped(graph_, value, shape, origins_));
+  }
+  ValueId reduce(std::string name, ValueId value, std::vector<int64_t> axes, bool keepdims = true) {
+    Attributes attributes;
+    attributes.set("axes", std::move(axes));
+    attributes.set("keepdims", static_cast<int64_t>(keepdims));
+    return op(std::move(name), {value}, std::move(attributes));
+  }
+  ValueId cast(ValueId value, DType to) {
+    Attributes attributes;
+    attributes.set("to", to);
+    return op("Cast", {value}, std::move(attributes));
+  }
+  ValueId number(DType dtype, double value) { return graph_.add_constant(float_constant(dtype, {}, {value}), "number"); }
+  const Shape& shape(ValueId value) const { return graph_.type(value).shape; }
+  const Status& status() const { return status_; }
+  bool ok() const { return status_.ok(); }
+  Graph& graph() { return graph_; }
+
+ private:
+  ValueId keep(Result<ValueId> result) {
+    if (result.ok()) return *result;
+    status_ = std::move(result).status();
+    return {};
+  }
+  Graph& graph_;
+  OriginSet origins_;
+  std::string hint_;
+  Status status_;
+};
+
+struct Site {
+  const Attributes& attributes;
+  const std::vector<ValueId>& inputs;
+  size_t output_count;
+  bool has(size_t k) const { return k < inputs.size() && inputs[k].valid(); }
+  ValueId input(size_t k) const { return has(k) ? inputs[k] : ValueId(); }
+};
+// The values that replace the node's outputs; empty: leave it.
+using Rule = std::vector<ValueId> (*)(Builder& b, const Site& site);
+
+Shape per_channel_shape(const Shape& x) {
+  Shape shape(x.size() - 1, Dim(1));
+  if (!shape.empty()) shape[0] = x[1];
+  return shape;
+}
+
+std::vector<ValueId> batch_normalization(Builder& b, const Site& s) {
+  const Shape shape = per_channel_shape(b.shape(s.inputs[0]));
+  const DType wide = b.graph().type(s.inputs[0]).dtype;
+  std::vector<ValueId> v;
+  for (size_t k = 1; k < 5; ++k) {
+    ValueId value = b.reshape(s.inputs[k], shape);
+    if (b.ok() && b.graph().type(value).dtype != wide) value = b.cast(value, wide);
+    v.push_back(value);
+  }
+  if (!b.ok()) return {};
+  const ValueId deviation = b.op("Sqrt", {b.op("Add", {v[3], b.number(wide, s.attributes.f("epsilon"))})});
+  const ValueId factor = b.op("Div", {v[0], deviation});
+  const ValueId centred = b.op("Sub", {s.inputs[0], v[2]});
+  return {b.op("Add", {b.op("Mul", {centred, factor}), v[1]})};
+}
+
+std::vector<ValueId> group_normalization(Builder& b, const Site& s) {
+  const ValueId x = s.inputs[0];
+  const Shape full = b.shape(x);
+  const Dim groups = s.attributes.i("num_groups");
+  Shape rest(full.begin() + 1, full.end());
+  const ValueId rows = b.reshape(x, {full[0], groups, floordiv(element_count(rest), groups)});
+  const ValueId centred = b.op("Sub", {rows, b.reduce("ReduceMean", rows, {2})});
+  const ValueId variance = b.reduce("ReduceMean", b.op("Mul", {centred, centred}), {2});
+  if (!b.ok()) return {};
+  const DType dtype = b.graph().type(x).dtype;
+  const ValueId deviation = b.op("Sqrt", {b.op("Add", {variance, b.number(dtype, s.attributes.f("epsilon"))})});
+  const ValueId normal = b.reshape(b.op("Div", {centred, deviation}), full);
+  const Shape channel = per_channel_shape(full);
+  return {b.op("Add", {b.op("Mul", {normal, b.reshape(s.inputs[1], channel)}), b.reshape(s.inputs[2], channel)})};
+}
+
+std::vector<ValueId> mean_variance_normalization(Builder& b, const Site& s) {
+  const ValueId x = s.inputs[0];
+  const DType dtype = b.graph().type(x).dtype;
+  const std::vector<int64_t> axes = s.attributes.ints("axes");
+  const ValueId mean = b.reduce("ReduceMean", x, axes);
+  const ValueId square = b.reduce("ReduceMean", b.op("Mul", {x, x}), axes);
+  const ValueId deviation = b.op("Sqrt", {b.op("Sub", {square, b.op("Mul", {mean, mean})})});
+  return {b.op("Div", {b.op("Sub", {x, mean}), b.op("Add", {deviation, b.number(dtype, 1e-9)})})};
+}
+
+std::vector<ValueId> lp_normalization(Builder& b, const Site& s) {
+  const char* norm = s.attributes.i("p") == 1 ? "ReduceL1" : "ReduceL2";
+  return {b.op("Div", {s.inputs[0], b.reduce(norm, s.inputs[0], {s.attributes.i("axis")})})};
+}
+
+std::vector<ValueId> global_lp_pool(Builder& b, const Site& s) {
+  std::vector<int64_t> axes;
+  for (size_t k = 2; k < b.shape(s.inputs[0]).size(); ++k) axes.push_back(static_cast<int64_t>(k));
+  const int64_t p = s.attributes.i("p");
+  if (p == 1 || p == 2) return {b.reduce(p == 1 ? "ReduceL1" : "ReduceL2", s.inputs[0], axes)};
+  const DType dtype = b.graph().type(s.inputs[0]).dtype;
+  const ValueId power = b.op("Pow", {b.op("Abs", {s.inputs[0]}), b.number(dtype, static_cast<double>(p))});
+  return {b.op("Pow", {b.reduce("ReduceSum", power, axes), b.number(dtype, 1.0 / static_cast<double>(p))})};
+}
+
+std::vector<ValueId> hardmax(Builder& b, const Site& s) {
+  const Shape shape = b.shape(s.inputs[0]);
+  const auto axis = static_cast<size_t>(s.attributes.i("axis"));
+  const auto extent = shape[axis].constant();
+  if (!extent || *extent > (1 << 20)) return {};
+  std::vector<int64_t> numbers;
+  for (int64_t k = 0; k < *extent; ++k) numbers.push_back(k);
+  std::vector<int64_t> column(shape.size() - axis, 1);
+  column[0] = *extent;
+  const ValueId positions = b.graph().add_constant(Constant::of<int64_t>(DType::kI64, column, numbers), "positions");
+  Attributes attributes;
+  attributes.set("axis", static_cast<int64_t>(axis));
+  const ValueId best = b.op("ArgMax", {s.inputs[0]}, std::move(attributes));
+  return {b.cast(b.op("Equal", {best, positions}), b.graph().type(s.inputs[0]).dtype)};
+}
+
+std::vector<ValueId> dropout(Builder& b, const Site& s) {
+  if (s.output_count < 2) return {};
+  const uint8_t yes = 1;
+  Attributes attributes;
+  attributes.set("shape", b.shape(s.inputs[0]));
+  attributes.set("value", Constant::of<uint8_t>(DType::kBool, {1}, {&yes, 1}));
+  return {s.inputs[0], b.op("ConstantOfShape", {}, std::move(attributes))};
+}
+
+std::vector<ValueId> dynamic_quantize(Builder& b, const Site& s) {
+  const ValueId x = s.inputs[0];
+  const DType dtype = b.graph().type(x).dtype;
+  std::vector<int64_t> axes;
+  for (size_t k = 0; k < b.shape(x).size(); ++k) axes.push_back(static_cast<int64_t>(k));
+  const ValueId zero = b.number(dtype, 0);
+  const ValueId low = b.op("Min", {b.reduce("ReduceMin", x, axes, false), zero});
+  const ValueId high = b.op("Max", {b.reduce("ReduceMax", x, axes, false), zero});
+  const ValueId scale = b.op("Div", {b.op("Sub", {high, low}), b.number(dtype, 255)});
+  const ValueId shifted = b.op("Div", {b.op("Sub", {zero, low}), scale});
+  const ValueId point = b.op("Round", {b.op("Clip", {shifted, zero, b.number(dtype, 255)})});
+  const ValueId zero_point = b.cast(point, DType::kU8);
+  return {b.op("QuantizeLinear", {x, scale, zero_point}), scale, zero_point};
+}
+
+ValueId dequantized(Builder& b, ValueId x, ValueId scale, ValueId zero_point, int64_t axis) {
+  Attributes attributes;
+  attributes.set("axis", axis);
+  std::vector<ValueId> inputs = {x, scale};
+  if (zero_point.valid()) inputs.push_back(zero_point);
+  return b.op("DequantizeLinear", std::move(inputs), std::move(attributes));
+}
+
+ValueId quantized(Builder& b, ValueId x, ValueId scale, ValueId zero_point) {
+  std::vector<ValueId> inputs = {x, scale};
+  if (zero_point.valid()) inputs.push_back(zero_point);
+  return b.op("QuantizeLinear", std::move(inputs));
+}
+
+std::vector<ValueId> qlinear_conv(Builder& b, const Site& s) {
+  const ValueId x = dequantized(b, s.inputs[0], s.inputs[1], s.inputs[2], 1);
+  const ValueId w = dequantized(b, s.inputs[3], s.inputs[4], s.inputs[5], 0);
+  std::vector<ValueId> inputs = {x, w};
+  if (s.has(8)) {
+    // The bias is int32 in units of x_scale * w_scale.
+    const ValueId unit = b.op("Mul", {s.inputs[1], s.inputs[4]});
+    inputs.push_back(b.op("Mul", {b.cast(s.inputs[8], DType::kF32), unit}));
+  }
+  return {quantized(b, b.op("Conv", std::move(inputs), s.attributes), s.inputs[6], s.inputs[7])};
+}
+
+std::vector<ValueId> qlinear_matmul(Builder& b, const Site& s) {
+  // One scale per row or column would have to be broadcast along another axis than DequantizeLinear's.
+  for (const size_t k : {1, 2, 4, 5}) {
+    if (element_count(b.shape(s.inputs[k])).constant() != 1) return {};
+  }
+  const auto scalar = [&](size_t k) { return b.reshape(s.inputs[k], {}); };
+  const ValueId left = dequantized(b, s.inputs[0], scalar(1), scalar(2), 0);
+  const ValueId right = dequantized(b, s.inputs[3], scalar(4), scalar(5), 0);
+  return {quantized(b, b.op("MatMul", {left, right}), scalar(6), scalar(7))};
+}
+
+std::vector<ValueId> qlinear_add(Builder& b, const Site& s) {
+  const ValueId left = dequantized(b, s.input(0), s.input(1), s.input(2), 0);
+  const ValueId right = dequantized(b, s.input(3), s.input(4), s.input(5), 0);
+  return {quantized(b, b.op("Add", {left, right}), s.input(6), s.input(7))};
+}
+
+}  // namespace
+
+Result<int> decompose(Graph& graph, PassContext&) {
+  static const std::map<std::string_view, Rule> rules = {{"BatchNormalization", batch_normalization},
+                                                         {"GroupNormalization", group_normalization},
+                                                         {"MeanVarianceNormalization", mean_variance_normalization},
+                                                         {"LpNormalization", lp_normalization},
+                                                         {"GlobalLpPool", global_lp_pool},
+                                                         {"Hardmax", hardmax},
+                                                         {"Dropout", dropout},
+                                                         {"DynamicQuantizeLinear", dynamic_quantize},
+                                                         {"QLinearConv", qlinear_conv},
+                                                         {"QLinearMatMul", qlinear_matmul},
+                                                         {"com.microsoft::QLinearAdd", qlinear_add}};
+  int count = 0;
+  for (const NodeId id : graph.topological_order()) {
+    const Node& node = std::as_const(graph).node(id);
+    const auto rule = rules.find(node.op);
+    if (rule == rules.end() || node.attributes.s_or("layout", "NCHW") != "NCHW") continue;
+    // Copies: adding nodes moves them.
+    const Attributes attributes = node.attributes;
+    const std::vector<ValueId> inputs = node.inputs;
+    const std::vector<ValueId> outputs = node.outputs;
+    const OriginSet origins = node.origins;
+    ValueId named;
+    for (const ValueId output : outputs) named = named.valid() ? named : output;
+    if (!named.valid()) continue;
+    Builder builder(graph, origins, graph.value(named).name);
+    const std::vector<ValueId> results = rule->second(builder, Site{attributes, inputs, outputs.size()});
+    if (!builder.ok()) return Status(builder.status()).context(str_cat("node ", origins_text(origins)));
+    if (results.empty()) continue;
+    for (size_t k = 0; k < outputs.size() && k < results.size(); ++k) {
+      if (outputs[k].valid()) AIPU_RETURN_IF_ERROR(graph.replace_uses(outputs[k], results[k]));
+    }
+    graph.erase_node(id);
+    ++count;
+  }
+  if (count != 0) graph.erase_dead_nodes();
+  return count;
+}
+
+}  // namespace aipu::graph

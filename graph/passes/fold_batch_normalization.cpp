@@ -1,0 +1,246 @@
+// fold_batch_normalization: scales and shifts per channel go into the constants of the op before them.
+//
+//   x ─ Conv(w, b) ─ BatchNormalization ─ y     =>   x ─ Conv(w', b') ─ y            w' = w * a per output channel, b' = b * a + c
+//   x ─ Conv(w, b) ─ Mul(s) ─ Add(t) ─ y        =>   the same, for constants that are one number per channel or one for all
+//   x ─ BatchNormalization ─ y                  =>   x ─ Mul(a) ─ Add(c) ─ y         a = scale / sqrt(var + eps), c = B - mean * a
+//
+// The op before is Conv, ConvTranspose, Gemm or MatMul with constant weights (and bias), its result used by nothing else.
+#include <algorithm>
+#include <cmath>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rewrite.h"
+
+namespace aipu::graph {
+namespace {
+
+// y = scale * x + shift, per channel.
+struct Affine {
+  std::vector<double> scale;
+  std::vector<double> shift;
+  bool scales = false;
+  bool shifts = false;
+};
+
+class Folder {
+ public:
+  explicit Folder(Graph& graph) : graph_(graph) {}
+
+  Result<bool> visit(NodeId id) {
+    const std::string op = node(id).op;
+    if (op != "BatchNormalization" && op != "Mul" && op != "Add" && op != "Sub" && op != "Div") return false;
+    if (!is_floating(graph_.type(node(id).outputs[0]).dtype)) return false;
+    ValueId input = node(id).inputs[0];
+    if ((op == "Mul" || op == "Add") && graph_.constant(input) != nullptr) input = node(id).inputs[1];
+    if (graph_.constant(input) != nullptr || graph_.type(input).rank() < 2) return false;
+    const auto channels = channel_count(input, id);
+    if (!channels) return false;
+    const auto affine = affine_of(id, input, *channels);
+    if (!affine) return false;
+    AIPU_ASSIGN_OR_RETURN(const bool folded, fold_into_producer(id, input, *affine));
+    if (folded) return true;
+    if (op != "BatchNormalization") return false;
+    AIPU_RETURN_IF_ERROR(split(id, input, *affine));
+    return true;
+  }
+
+ private:
+  const Node& node(NodeId id) const { return std::as_const(graph_).node(id); }
+
+  bool last_axis(ValueId input) const {
+    const NodeId producer = graph_.value(input).producer;
+    if (!producer.valid()) return false;
+    const std::string& op = node(producer).op;
+    return op == "Gemm" || op == "MatMul";
+  }
+
+  size_t channel_axis(ValueId input, NodeId id) const {
+    const auto rank = static_cast<size_t>(graph_.type(input).rank());
+    const NodeId producer = graph_.value(input).producer;
+    for (const NodeId which : {id, producer}) {
+      if (which.valid() && node(which).attributes.s_or("layout", "NCHW") == "NHWC") return rank - 1;
+    }
+    if (node(id).op != "BatchNormalization" && last_axis(input)) return rank - 1;
+    return 1;
+  }
+
+  std::optional<size_t> channel_count(ValueId input, NodeId id) const {
+    const auto count = graph_.type(input).shape[channel_axis(input, id)].constant();
+    return count && *count > 0 ? std::optional<size_t>(static_cast<size_t>(*count)) : std::nullopt;
+  }
+
+  std::optional<std::vector<double>> vector(ValueId value, size_t channels) const {
+    const Constant* constant = graph_.constant(value);
+    if (constant == nullptr || static_cast<size_t>(constant->element_count()) != channels) return std::nullopt;
+    return constant->to_doubles();
+  }
+
+  // A constant that broadcasts as one number per channel, or one for all.
+  std::optional<std::vector<double>> per_channel(ValueId value, size_t rank, size_t axis, size_t channels) const {
+    const Constant* constant = graph_.constant(value);
+    if (constant == nullptr || constant->shape().size() > rank) return std::nullopt;
+    const std::vector<int64_t>& shape = constant->shape();
+    const size_t lead = rank - shape.size();
+    for (size_t k = 0; k < shape.size(); ++k) {
+      if (shape[k] != 1 && (lead + k != axis || shape[k] != static_cast<int64_t>(channels))) return std::nullopt;
+    }
+    std::vector<double> elements = constant->to_doubles();
+    if (elements.size() == 1) elements.assign(channels, elements[0]);
+    return elements.size() == channels ? std::optional(std::move(elements)) : std::nullopt;
+  }
+
+  std::optional<Affine> affine_of(NodeId id, ValueId input, size_t channels) const {
+    const Node& n = node(id);
+    Affine result{std::vector<double>(channels, 1.0), std::vector<double>(channels, 0.0), false, false};
+    if (n.op == "BatchNormalization") {
+      const auto scale = vector(n.inputs[1], channels);
+      const auto bias = vector(n.inputs[2], channels);
+      const auto mean = vector(n.inputs[3], channels);
+      const auto variance = vector(n.inputs[4], channels);
+      if (!scale || !bias || !mean || !variance) return std::nullopt;
+      const double epsilon = n.attributes.f("epsilon");
+      for (size_t c = 0; c < channels; ++c) {
+        result.scale[c] = (*scale)[c] / std::sqrt((*variance)[c] + epsilon);
+        result.shift[c] = (*bias)[c] - (*mean)[c] * result.scale[c];
+      }
+      result.scales = result.shifts = true;
+      return result;
+    }
+    // The other operand must not widen the result.
+    if (!(graph_.type(n.outputs[0]).shape == graph_.type(input).shape)) return std::nullopt;
+    const ValueId other = n.inputs[0] == input ? n.inputs[1] : n.inputs[0];
+    const auto elements = per_channel(other, static_cast<size_t>(graph_.type(input).rank()), channel_axis(input, id), channels);
+    if (!elements) return std::nullopt;
+    if (n.op == "Mul" || n.op == "Div") {
+      result.scales = true;
+      for (size_t c = 0; c < channels; ++c) result.scale[c] = n.op == "Mul" ? (*elements)[c] : 1.0 / (*elements)[c];
+    } else {
+      result.shifts = true;
+      for (size_t c = 0; c < channels; ++c) result.shift[c] = n.op == "Add" ? (*elements)[c] : -(*elements)[c];
+    }
+    return result;
+  }
+
+  // Which element of the weight belongs to which output channel.
+  struct Target {
+    size_t bias_index = 2;
+    size_t channel_axis = 0;  // of the weight
+    int64_t groups = 1;       // ConvTranspose: channel = group * extent + index
+    bool can_shift = true;
+  };
+  std::optional<Target> target_of(const Node& producer, ValueId input, NodeId id) const {
+    if (producer.op == "Conv") return Target{2, 0, 1, true};
+    if (producer.op == "ConvTranspose") return Target{2, 1, producer.attributes.i("group"), true};
+    const auto rank = static_cast<size_t>(graph_.type(input).rank());
+    if (channel_axis(input, id) != rank - 1) return std::nullopt;
+    if (producer.op == "Gemm") {
+      // alpha scales the product only, so it stays as it is; beta multiplies the bias that is folded.
+      if (producer.attributes.f("beta") != 1.0) return std::nullopt;
+      return Target{2, producer.attributes.i("transB") != 0 ? size_t{0} : size_t{1}, 1, true};
+    }
+    if (producer.op == "MatMul") {
+      const int weight_rank = graph_.type(producer.inputs[1]).rank();
+      if (weight_rank != 2) return std::nullopt;
+      return Target{SIZE_MAX, 1, 1, false};
+    }
+    return std::nullopt;
+  }
+
+  Result<bool> fold_into_producer(NodeId id, ValueId input, const Affine& affine) {
+    const NodeId producer = graph_.value(input).producer;
+    if (!producer.valid() || !used_once(graph_, input)) return false;
+    const Node& p = node(producer);
+    const auto target = target_of(p, input, id);
+    if (!target || (affine.shifts && !target->can_shift)) return false;
+    const Constant* weight = graph_.constant(p.inputs[1]);
+    const bool has_bias = target->bias_index < p.inputs.size() && p.inputs[target->bias_index].valid();
+    const size_t channels = affine.scale.size();
+    if (weight == nullptr || !is_floating(weight->dtype())) return false;
+    std::vector<double> bias(channels, 0.0);
+    if (has_bias) {
+      const Constant* constant = graph_.constant(p.inputs[target->bias_index]);
+      if (constant == nullptr) return false;
+      bias = constant->to_doubles();
+      if (bias.size() == 1) bias.assign(channels, bias[0]);
+      // A bias of Gemm may also be a matrix.
+      if (bias.size() != channels ||
+          (constant->shape().size() > 1 && constant->shape().back() != static_cast<int64_t>(channels) && channels != 1)) {
+        return false;
+      }
+    }
+    const DType dtype = weight->dtype();
+    ValueId new_weight = p.inputs[1];
+    if (affine.scales) {
+      const auto scaled = scaled_weight(*weight, affine, *target);
+      if (scaled == nullptr) return false;
+      new_weight = graph_.add_constant(scaled, graph_.value(p.inputs[1]).name + ".scaled");
+    }
+    ValueId new_bias;
+    if (target->bias_index != SIZE_MAX && (has_bias || affine.shifts)) {
+      for (size_t c = 0; c < channels; ++c) bias[c] = bias[c] * affine.scale[c] + affine.shift[c];
+      new_bias = graph_.add_constant(float_constant(dtype, {static_cast<int64_t>(channels)}, bias), graph_.value(input).name + ".bias");
+    }
+    const OriginSet origins = node(id).origins;
+    Node& changed = graph_.node(producer);
+    changed.inputs[1] = new_weight;
+    if (new_bias.valid()) {
+      changed.inputs.resize(std::max(changed.inputs.size(), target->bias_index + 1));
+      changed.inputs[target->bias_index] = new_bias;
+    }
+    merge_origins(&changed.origins, origins);
+    AIPU_RETURN_IF_ERROR(replace_node(graph_, id, input));
+    return true;
+  }
+
+  static ConstantPtr scaled_weight(const Constant& weight, const Affine& affine, const Target& target) {
+    const auto& shape = weight.shape();
+    int64_t inner = 1;
+    for (size_t k = target.channel_axis + 1; k < shape.size(); ++k) inner *= shape[k];
+    const int64_t extent = shape[target.channel_axis];
+    const int64_t channels = static_cast<int64_t>(affine.scale.size());
+    if (extent * target.groups != channels) return nullptr;
+    std::vector<double> elements = weight.to_doubles();
+    const int64_t per_group = target.groups > 1 ? shape[0] / target.groups * extent * inner : 0;
+    for (size_t k = 0; k < elements.size(); ++k) {
+      const auto flat = static_cast<int64_t>(k);
+      int64_t channel = flat / inner % extent;
+      if (target.groups > 1) channel += flat / per_group * extent;
+      elements[k] *= affine.scale[static_cast<size_t>(channel)];
+    }
+    return float_constant(weight.dtype(), shape, elements);
+  }
+
+  Status split(NodeId id, ValueId input, const Affine& affine) {
+    const TensorType type = graph_.type(input);
+    const size_t axis = channel_axis(input, id);
+    std::vector<int64_t> shape(static_cast<size_t>(type.rank()) - axis, 1);
+    shape[0] = static_cast<int64_t>(affine.scale.size());
+    const OriginSet origins = node(id).origins;
+    const std::string name = graph_.value(node(id).outputs[0]).name;
+    const ValueId scale = graph_.add_constant(float_constant(type.dtype, shape, affine.scale), name + ".scale");
+    const ValueId shift = graph_.add_constant(float_constant(type.dtype, shape, affine.shift), name + ".shift");
+    AIPU_ASSIGN_OR_RETURN(const ValueId scaled, graph_.emit("Mul", {}, {input, scale}, origins, name + ".scaled"));
+    AIPU_ASSIGN_OR_RETURN(const ValueId shifted, graph_.emit("Add", {}, {scaled, shift}, origins, name + ".shifted"));
+    return replace_node(graph_, id, shifted);
+  }
+
+  Graph& graph_;
+};
+
+}  // namespace
+
+Result<int> fold_batch_normalization(Graph& graph, PassContext&) {
+  int count = 0;
+  Folder folder(graph);
+  for (const NodeId id : graph.topological_order()) {
+    if (std::as_const(graph).node(id).erased) continue;
+    const OriginSet origins = std::as_const(graph).node(id).origins;
+    auto changed = folder.visit(id);
+    if (!changed.ok()) return std::move(changed).status().context(str_cat("node ", origins_text(origins)));
+    count += *changed ? 1 : 0;
+  }
+  if (count != 0) graph.erase_dead_nodes();
+  return count;
+}
+
+}  // namespace aipu::graph

@@ -1,0 +1,20 @@
+// The passes of the graph, each in its own source file, run in the order of pipeline.cpp. Every pass returns the number of rewrites it
+// made, leaves no dead nodes behind, and costs about n log n. Sub-graphs are visited by the runner, not by the passes.
+#pragma once
+
+#include "graph/passes/pass.h"
+
+namespace aipu::graph {
+
+Result<int> eliminate_dead_nodes(Graph& graph, PassContext& context);
+Result<int> resolve_shape_operands(Graph& graph, PassContext& context);
+Result<int> fold_data(Graph& graph, PassContext& context);
+Result<int> fold_constants(Graph& graph, PassContext& context);
+Result<int> common_subexpressions(Graph& graph, PassContext& context);
+Result<int> simplify_algebra(Graph& graph, PassContext& context);
+Result<int> fold_batch_normalization(Graph& graph, PassContext& context);
+Result<int> decompose(Graph& graph, PassContext& context);
+Result<int> assign_layout(Graph& graph, PassContext& context);
+Result<int> sink_transposes(Graph& graph, PassContext& context);
+
+}  // namespace aipu::graph

@@ -1,0 +1,32 @@
+// The order of the graph passes. A pass may be listed more than once; --disable-pass disables all its places.
+#include "graph/passes/passes.h"
+
+namespace aipu::graph {
+
+std::span<const Pass> graph_pipeline() {
+  static const Pass passes[] = {
+      {"eliminate_dead_nodes", "drop what no output needs, and captured values that sub-graphs do not use", eliminate_dead_nodes},
+      // First of all: shape arithmetic is most of many exported graphs, and once it is gone the rest is visible to the patterns.
+      {"resolve_shape_operands", "turn shape-like operands with known elements into attributes", resolve_shape_operands},
+      {"fold_data", "turn integer tensors with known elements into constants", fold_data},
+      {"fold_constants", "compute nodes whose inputs are all constant", fold_constants},
+      {"simplify_algebra", "remove ops that do nothing, merge views and transposes", simplify_algebra},
+      // Wants Identity, Cast and Pad between Conv and BatchNormalization gone, and weights behind DequantizeLinear or Transpose folded.
+      {"fold_batch_normalization", "fold scales and shifts per channel into weights and bias", fold_batch_normalization},
+      // After folding: a BatchNormalization that could be folded never becomes arithmetic. Before layouts: what comes out may be laid out
+      // too.
+      {"decompose", "express ops without a kernel by others", decompose},
+      {"fold_constants", "compute nodes whose inputs are all constant", fold_constants},
+      {"common_subexpressions", "compute equal nodes once", common_subexpressions},
+      {"simplify_algebra", "remove ops that do nothing, merge views and transposes", simplify_algebra},
+      // The last to change shapes: what follows only tidies its Transposes.
+      {"assign_layout", "choose NCHW or NHWC for every op so that the fewest bytes are transposed", assign_layout},
+      {"sink_transposes", "move the remaining Transposes down until they cancel", sink_transposes},
+      {"simplify_algebra", "remove ops that do nothing, merge views and transposes", simplify_algebra},
+      {"common_subexpressions", "compute equal nodes once", common_subexpressions},
+      {"eliminate_dead_nodes", "drop what no output needs, and captured values that sub-graphs do not use", eliminate_dead_nodes},
+  };
+  return passes;
+}
+
+}  // namespace aipu::graph
