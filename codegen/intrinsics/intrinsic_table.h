@@ -18,7 +18,8 @@
 namespace aipu::tir {
 
 struct LaneValue;      // codegen/intrinsics/lanes.h: the type and lanes of an evaluated operand
-class MachineState;    // codegen/tir/interpreter.h: memory, TEC id, barriers, for intrinsics with effects
+struct LaneCall;       // codegen/intrinsics/lanes.h: a call over lanes in memory, for the interpreter
+class MachineState;    // codegen/intrinsics/lanes.h: memory, TEC id, barriers, for intrinsics with effects
 
 enum class ParamKind : uint8_t {
   kOperand,    // a value: scalar, vector, mask or pointer expression
@@ -44,6 +45,13 @@ struct InferInput {
   std::vector<std::pair<std::string, int64_t>>* attributes;
 };
 
+// How a call on vectors wider than a register is split (codegen/lower/split_vectors.cpp).
+enum class Splitting : uint8_t {
+  kElementwise,  // lane i of the result depends on lane i of operands, mask and pass-through alone: split anywhere
+  kSpecial,      // has a rule of its own there
+  kNone,         // only defined on (256-bit) registers
+};
+
 struct Intrinsic {
   std::string_view name;  // as in S.<name>
   std::vector<IntrinsicParam> params;
@@ -54,7 +62,23 @@ struct Intrinsic {
                                   const LaneValue* pass_through, MachineState* machine)>
       evaluate;
   bool pure = true;  // no effect and no dependence on memory: may be folded, merged and dropped
+  Splitting splitting = Splitting::kElementwise;
+  // What `evaluate` does, without copies: reads and writes lanes where they are.
+  Status (*run)(const LaneCall& call) = nullptr;
 };
+
+// Types as attributes (the `dtype` of cast and reinterpret). Lanes 1 in a cast of a vector means "as the case says".
+inline int64_t attribute_of_type(Type type) {
+  return static_cast<int64_t>(type.element) | static_cast<int64_t>(type.pointer) << 8 | static_cast<int64_t>(type.scope) << 16 |
+         static_cast<int64_t>(type.lanes) << 32;
+}
+inline Type type_of_attribute(int64_t value) {
+  return {static_cast<DType>(value & 0xff), static_cast<int32_t>(value >> 32), (value >> 8 & 0xff) != 0, static_cast<Scope>(value >> 16 & 0xff)};
+}
+
+// Calls an intrinsic by name: runs `infer` on the operands and builds the call. For passes and tests.
+Result<Expr> intrinsic_call(std::string_view name, std::vector<Expr> operands, std::vector<std::pair<std::string, int64_t>> attributes = {},
+                            Expr mask = nullptr, Expr pass_through = nullptr, SourceSpan span = {});
 
 // Null when there is none of that name.
 const Intrinsic* find_intrinsic(std::string_view name);

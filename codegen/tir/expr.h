@@ -4,6 +4,10 @@
 //  - Integers wrap modulo 2^bits. Shifts take the left operand's type; scalar counts are taken modulo the width, vector counts are
 //    unsigned and a count >= width gives 0 (or -1 for a negative signed value shifted right).
 //  - kDiv and kMod on integers truncate toward zero; vector division by zero gives 0 and MIN / -1 gives MAX.
+//  - Scalar integer division by zero is an error of the program (the interpreter reports it).
+//  - kMin and kMax on floats: if one operand is NaN the other one; of equal operands (+0 and -0) the right one.
+//  - A Cast follows intrinsics.md 7.1: int to int wraps; int to float16/bfloat16 and float64 to those go through float32; float to int gives 0
+//    for NaN, clamps to the int32 range (the range of int64 for 64-bit targets), truncates and wraps; anything to bool is != 0.
 //  - Floating operations round to the type of the node, to nearest, ties to even. Nothing is contracted or reassociated: a fused
 //    multiply-add is written as the intrinsic "fma". fp16 and bf16 are computed in float32 and rounded once per operation.
 //  - Both operands of a Binary have the same type (the DSL front end has inserted casts and broadcasts); comparisons give bool with
@@ -110,9 +114,16 @@ Expr cast(Type type, Expr operand, SourceSpan span = {});       // returns opera
 Expr broadcast(Expr scalar, int lanes);
 Expr load(Expr pointer, Expr index, SourceSpan span = {});
 
+// `value` modulo 2^bits, sign- or zero-extended as the type says; a bool becomes 0 or 1.
+int64_t wrap_int(int64_t value, DType dtype);
+// `value` rounded to a floating type.
+double round_float(double value, DType dtype);
+// The type of a Binary over operands of type `lhs`.
+Type binary_type(BinaryOp op, Type lhs);
+
 // The value of a scalar integer constant.
 std::optional<int64_t> as_int(const Expr& expr);
 
-bool structurally_equal(const Expr& a, const Expr& b);  // variables by identity
+bool structurally_equal(const Expr& a, const Expr& b);  // variables by identity; spans do not count
 
 }  // namespace aipu::tir

@@ -44,6 +44,7 @@ struct StmtNode {
   const T* as() const { return std::get_if<T>(&node); }
 };
 
+// Bodies of loops and branches that are no Block are put into one.
 Stmt make_stmt(decltype(StmtNode::node) node, SourceSpan span = {});
 Stmt block(std::vector<Stmt> body);
 
@@ -64,5 +65,8 @@ struct Module {
   const PrimFunc& entry() const { return *functions.front(); }
   const PrimFunc* find(std::string_view name) const;
 };
+
+bool structurally_equal(const Stmt& a, const Stmt& b);      // variables by identity; spans do not count
+bool structurally_equal(const Module& a, const Module& b);  // variables correspond by the place of their declaration
 
 }  // namespace aipu::tir

@@ -27,13 +27,18 @@ class Mutator {
  public:
   virtual ~Mutator() = default;
   virtual Expr mutate(const Expr& expr);  // null stays null
-  virtual Stmt mutate(const Stmt& stmt);
+  virtual Stmt mutate(const Stmt& stmt);  // null: removes the statement from its Block
 
  protected:
   Expr mutate_children(const Expr& expr);
   Stmt mutate_children(const Stmt& stmt);
 };
 
+// The children of one node, in order of evaluation; absent ones are left out.
+void for_each_child(const Expr& expr, const std::function<void(const Expr&)>& visit);
+void for_each_child(const Stmt& stmt, const std::function<void(const Expr&)>& visit_expr, const std::function<void(const Stmt&)>& visit_stmt);
+
+void walk(const Expr& expr, const std::function<void(const Expr&)>& visit_expr);
 // Calls `visit` on every expression below, parents before children.
 void walk(const Stmt& stmt, const std::function<void(const Expr&)>& visit_expr, const std::function<void(const Stmt&)>& visit_stmt);
 
