@@ -20,6 +20,8 @@ namespace aipu::frontend {
 struct ImportOptions {
   // `--shape NAME=1x3x224x224`: extents of graph inputs; -1 keeps what the model says. A dim_param fixed here is fixed everywhere.
   std::map<std::string, std::vector<int64_t>> shapes;
+  // Graph inputs that become constants: what decides shapes and axes at run time can be fixed here. They are no inputs of the graph then.
+  std::map<std::string, graph::ConstantPtr> constant_inputs;
   // Where external data may live, for models imported from memory; import_onnx(path) uses the model's own folder. "" = external data is an error.
   std::string external_data_folder;
   // Receives remarks about declared shapes that inference contradicts, one line each; may be null.

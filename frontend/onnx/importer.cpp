@@ -69,7 +69,7 @@ Result<Importer::Found> Importer::lookup(Scope& scope, const std::string& name) 
   }
   if (scope.parent == nullptr) return Found{};
   AIPU_ASSIGN_OR_RETURN(const Found outer, lookup(*scope.parent, name));
-  if (!outer.exists || outer.poisoned || !outer.value.valid()) return outer;
+  if (!outer.exists || outer.poisoned || !outer.value.valid() || scope.parent->graph == scope.graph) return outer;
   const graph::Value& source = scope.parent->graph->value(outer.value);
   ValueId value;
   if (source.constant != nullptr) {
@@ -254,12 +254,15 @@ Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {
   if (context.ok() && context.results.size() < context.output_names.size()) {
     context.fail_invalid(str_cat("has ", context.output_names.size(), " outputs, ", context.results.size(), " are defined"));
   }
-  if (context.status().code() == ErrorCode::kUnsupported) {
-    if (!context.status().message().empty()) report_unsupported(node, scope.name_prefix, version, context.status().message());
+  if (!context.ok()) {
+    // Type rules put the op in front of their messages; here the node says it already.
+    std::string_view message = context.status().message();
+    if (const std::string prefix = node.op_type() + ": "; message.starts_with(prefix)) message.remove_prefix(prefix.size());
+    if (context.status().code() != ErrorCode::kUnsupported) return Status(context.status().code(), std::string(message));
+    if (!message.empty()) report_unsupported(node, scope.name_prefix, version, std::string(message));
     poison_outputs(scope, node);
     return {};
   }
-  if (!context.ok()) return context.status();
   for (size_t i = 0; i < context.output_names.size(); ++i) {
     if (context.output_names[i].empty()) continue;
     if (!context.results[i].valid()) return internal_error(str_cat("output '", context.output_names[i], "' was not made"));
@@ -336,16 +339,39 @@ Result<ImportedSubgraph> Importer::import_subgraph(const onnx::GraphProto& proto
     AIPU_RETURN_IF_ERROR(define(scope, names[i], imported.graph->add_input(imported.graph->unique_name(names[i]), formals[i])));
   }
   AIPU_RETURN_IF_ERROR(import_nodes(scope, proto.node()));
+  std::vector<ValueId> outputs;
+  AIPU_RETURN_IF_ERROR(subgraph_outputs(scope, proto, &outputs));
+  for (size_t i = 0; i < outputs.size(); ++i) imported.graph->add_output(outputs[i], proto.output(static_cast<int>(i)).name());
+  imported.captures = scope.captures;
+  imported.graph->captured_count = static_cast<int>(scope.captures.size());
+  return imported;
+}
+
+Result<std::vector<ValueId>> Importer::inline_subgraph(const onnx::GraphProto& proto) {
+  Scope& owner = *current_;
+  if (owner.depth >= kMaxDepth) return invalid_model(str_cat("sub-graphs are nested more than ", kMaxDepth, " deep"));
+  Scope scope;
+  scope.graph = owner.graph;
+  scope.parent = &owner;
+  scope.opsets = owner.opsets;
+  scope.name_prefix = owner.name_prefix;
+  scope.depth = owner.depth + 1;
+  AIPU_RETURN_IF_ERROR(read_initializers(scope, proto));
+  AIPU_RETURN_IF_ERROR(import_nodes(scope, proto.node()));
+  std::vector<ValueId> outputs;
+  AIPU_RETURN_IF_ERROR(subgraph_outputs(scope, proto, &outputs));
+  return outputs;
+}
+
+Status Importer::subgraph_outputs(Scope& scope, const onnx::GraphProto& proto, std::vector<ValueId>* outputs) {
   for (const auto& output : proto.output()) {
     AIPU_ASSIGN_OR_RETURN(const Found found, lookup(scope, output.name()));
     if (!found.exists) return invalid_model(str_cat("output '", output.name(), "' of sub-graph '", proto.name(), "' is not defined"));
     if (found.poisoned) return already_reported();
     if (!found.value.valid()) return invalid_model(str_cat("output '", output.name(), "' of sub-graph '", proto.name(), "' is absent"));
-    imported.graph->add_output(found.value, output.name());
+    outputs->push_back(found.value);
   }
-  imported.captures = scope.captures;
-  imported.graph->captured_count = static_cast<int>(scope.captures.size());
-  return imported;
+  return {};
 }
 
 // ---- what is not supported

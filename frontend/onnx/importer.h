@@ -34,7 +34,7 @@ using OpsetVersions = std::map<std::string, int64_t, std::less<>>;
 // Names visible to the nodes of one graph or one inlined function.
 struct Scope {
   Graph* graph = nullptr;
-  Scope* parent = nullptr;  // the enclosing graph's, for sub-graphs; functions see only their arguments
+  Scope* parent = nullptr;  // the enclosing one, for sub-graphs; functions see only their arguments
   const OpsetVersions* opsets = nullptr;
   std::string name_prefix;  // of origins, for inlined functions
   std::unordered_map<std::string, ValueId> values;  // invalid: an optional argument that was not given
@@ -52,6 +52,7 @@ class Importer : public SubgraphImporter {
   Importer(std::shared_ptr<const onnx::ModelProto> model, const ImportOptions& options, const std::string& folder);
   Result<std::unique_ptr<Graph>> run();
   Result<ImportedSubgraph> import_subgraph(const onnx::GraphProto& proto, const std::vector<TensorType>& formals) override;
+  Result<std::vector<ValueId>> inline_subgraph(const onnx::GraphProto& proto) override;
   Dim fresh_symbol(const std::string& hint) override;
 
  private:
@@ -73,8 +74,10 @@ class Importer : public SubgraphImporter {
   static Result<std::vector<int>> execution_order(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes);
 
   // ports.cpp: graph inputs and outputs
+  Status subgraph_outputs(Scope& scope, const onnx::GraphProto& proto, std::vector<ValueId>* outputs);
   Status add_graph_inputs(Scope& scope);
   Result<TensorType> input_type(const onnx::ValueInfoProto& info);
+  Status add_constant_input(Scope& scope, const onnx::ValueInfoProto& info, const ConstantPtr& constant);
   Status add_graph_outputs(Scope& scope);
   Status check_declared_output(const onnx::ValueInfoProto& info, const TensorType& inferred);
   std::string symbol_for(const std::string& text);  // a name that Dim::parse accepts, unique per text

@@ -275,4 +275,14 @@ ImportedSubgraph OpContext::import_subgraph(const onnx::GraphProto* proto, const
   return std::move(imported).value();
 }
 
+std::vector<ValueId> OpContext::inline_subgraph(const onnx::GraphProto* proto) {
+  if (!ok() || proto == nullptr) return {};
+  auto outputs = subgraphs_.inline_subgraph(*proto);
+  if (!outputs.ok()) {
+    fail(std::move(outputs).status());
+    return {};
+  }
+  return std::move(outputs).value();
+}
+
 }  // namespace aipu::frontend

@@ -56,6 +56,8 @@ class SubgraphImporter {
   virtual ~SubgraphImporter() = default;
   // `formals` are the types of the sub-graph's own inputs.
   virtual Result<ImportedSubgraph> import_subgraph(const onnx::GraphProto& proto, const std::vector<TensorType>& formals) = 0;
+  // Puts the nodes of a sub-graph without inputs into the current graph; its outputs.
+  virtual Result<std::vector<ValueId>> inline_subgraph(const onnx::GraphProto& proto) = 0;
   // A symbol no one else in the model uses.
   virtual Dim fresh_symbol(const std::string& hint) = 0;
 };
@@ -133,6 +135,7 @@ class OpContext {
 
   // Imports the sub-graph; on failure an empty graph and a failed context.
   ImportedSubgraph import_subgraph(const onnx::GraphProto* proto, const std::vector<TensorType>& formals);
+  std::vector<ValueId> inline_subgraph(const onnx::GraphProto* proto);
   Dim fresh_symbol(const std::string& hint) { return subgraphs_.fresh_symbol(hint); }
 
  private:

@@ -122,12 +122,35 @@ Status Importer::add_graph_inputs(Scope& scope) {
       }
     }
   }
+  for (const auto& [name, constant] : options_.constant_inputs) {
+    const bool known = std::any_of(inputs.begin(), inputs.end(), [&](const auto* input) { return input->name() == name; });
+    if (!known || constant == nullptr) return invalid_argument(str_cat("there is no input '", name, "' to make a constant of"));
+  }
   for (const auto* input : inputs) {
-    AIPU_ASSIGN_OR_RETURN(TensorType type, input_type(*input));
     if (input->name().empty()) return invalid_model("an input has no name");
+    if (const auto it = options_.constant_inputs.find(input->name()); it != options_.constant_inputs.end()) {
+      AIPU_RETURN_IF_ERROR(add_constant_input(scope, *input, it->second));
+      continue;
+    }
+    AIPU_ASSIGN_OR_RETURN(TensorType type, input_type(*input));
     AIPU_RETURN_IF_ERROR(define(scope, input->name(), scope.graph->add_input(input->name(), std::move(type))));
   }
   return {};
+}
+
+Status Importer::add_constant_input(Scope& scope, const onnx::ValueInfoProto& info, const ConstantPtr& constant) {
+  AIPU_ASSIGN_OR_RETURN(const DType dtype, tensor_dtype(info, "input"));
+  bool fits = dtype == constant->dtype();
+  if (const auto& declared = info.type().tensor_type(); declared.has_shape()) {
+    fits &= declared.shape().dim_size() == static_cast<int>(constant->shape().size());
+    for (int axis = 0; fits && axis < declared.shape().dim_size(); ++axis) {
+      const auto& dim = declared.shape().dim(axis);
+      const int64_t extent = constant->shape()[static_cast<size_t>(axis)];
+      if (dim.has_dim_value() && dim.dim_value() >= 0) fits = dim.dim_value() == extent;
+    }
+  }
+  if (!fits) return invalid_argument(str_cat("input '", info.name(), "' cannot be a constant ", constant->type().text(), ", the model declares another type"));
+  return define(scope, info.name(), scope.graph->add_constant(constant, info.name()));
 }
 
 Status Importer::check_declared_output(const onnx::ValueInfoProto& info, const TensorType& inferred) {

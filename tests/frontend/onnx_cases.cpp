@@ -25,12 +25,16 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
 
 void add_case(const fs::path& folder, const std::string& name, std::vector<OnnxCase>* cases) {
   if (!fs::exists(folder / "model.onnx")) return;
-  OnnxCase found{name, (folder / "model.onnx").string(), {}};
-  for (int i = 0;; ++i) {
-    const fs::path file = folder / "test_data_set_0" / ("output_" + std::to_string(i) + ".pb");
-    if (!fs::exists(file)) break;
-    found.expected.push_back(file.string());
-  }
+  OnnxCase found{name, (folder / "model.onnx").string(), {}, {}};
+  const auto collect = [&](const std::string& role, std::vector<std::string>* files) {
+    for (int i = 0;; ++i) {
+      const fs::path file = folder / "test_data_set_0" / (role + "_" + std::to_string(i) + ".pb");
+      if (!fs::exists(file)) break;
+      files->push_back(file.string());
+    }
+  };
+  collect("input", &found.inputs);
+  collect("output", &found.expected);
   cases->push_back(std::move(found));
 }
 
@@ -51,7 +55,7 @@ std::vector<OnnxCase> development_models() {
   for (const auto& folder : sorted_entries(root)) add_case(folder, folder.filename().string(), &cases);
   for (const auto& file : sorted_entries(root / "light")) {
     if (file.extension() != ".onnx") continue;
-    OnnxCase found{file.stem().string(), file.string(), {}};
+    OnnxCase found{file.stem().string(), file.string(), {}, {}};
     const fs::path expected = file.parent_path() / (file.stem().string() + "_output_0.pb");
     if (fs::exists(expected)) found.expected.push_back(expected.string());
     cases.push_back(std::move(found));

@@ -51,6 +51,15 @@ void if_op(OpContext& c) {
   c.expect_inputs(1, 1);
   const auto* then_graph = c.take_graph("then_branch");
   const auto* else_graph = c.take_graph("else_branch");
+  // A decided If is the branch it takes. The other one need not even fit the shapes: exporters write "if this axis is 1, squeeze it".
+  if (const auto condition = c.constant_ints(c.input(0)); condition && condition->size() == 1) {
+    const auto outputs = c.inline_subgraph(condition->front() != 0 ? then_graph : else_graph);
+    if (c.ok() && outputs.size() < c.output_names.size()) {
+      return c.fail_invalid(str_cat("has ", c.output_names.size(), " outputs, its branch ", outputs.size()));
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) c.set_output(i, outputs[i]);
+    return;
+  }
   ImportedSubgraph then_branch = c.import_subgraph(then_graph, {});
   ImportedSubgraph else_branch = c.import_subgraph(else_graph, {});
   if (!c.ok()) return;

@@ -109,17 +109,21 @@ void dropout(OpContext& c) {
   c.expect_inputs(1, 3);
   if (!c.ok()) return;
   bool training = c.version() < 7 && c.take_int("is_test", 0) == 0 && c.has_attribute("is_test");
+  bool known_mode = true;
   if (c.has_input(2)) {
     const auto mode = c.constant_ints(c.input(2));
-    if (!mode || mode->size() != 1) return c.fail_unsupported("training_mode must be a constant");
-    training = mode->front() != 0;
+    known_mode = mode && mode->size() == 1;
+    training = known_mode && mode->front() != 0;
   }
+  bool known_ratio = true;
   if (c.has_input(1)) {
     const auto* given = c.graph().constant(c.input(1));
-    if (given != nullptr && given->element_count() == 1) ratio = given->to_doubles().front();
-    if (given == nullptr && training) return c.fail_unsupported("random results (training mode) are not supported");
+    known_ratio = given != nullptr && given->element_count() == 1;
+    if (known_ratio) ratio = given->to_doubles().front();
   }
-  if (training && ratio != 0) return c.fail_unsupported("random results (training mode) are not supported");
+  const bool drops_nothing = known_ratio && ratio == 0;
+  if (!drops_nothing && !known_mode) return c.fail_unsupported("training_mode must be a constant");
+  if (!drops_nothing && training) return c.fail_unsupported("random results (training mode) are not supported");
   const ValueId x = c.input(0);
   c.set_output(0, c.emit("Identity", {}, {x}));
   if (c.wants_output(1)) {
