@@ -1,0 +1,364 @@
+// The functions of S that are syntax rather than rows of the intrinsic table.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/dsl/compiler.h"
+#include "kernels/dsl/type_rules.h"
+
+namespace aipu::dsl {
+namespace {
+
+constexpr std::pair<std::string_view, tir::Scope> kScopes[] = {
+    {"global", tir::Scope::kGlobal},   {"global.1", tir::Scope::kGlobal1}, {"global.2", tir::Scope::kGlobal2}, {"global.3", tir::Scope::kGlobal3},
+    {"lsram", tir::Scope::kLsram},     {"shared", tir::Scope::kShared},    {"private", tir::Scope::kPrivate},  {"constant", tir::Scope::kConstant}};
+
+bool is_vector(const Value& v) { return v.is_expr() && !(*v.as<tir::Expr>())->type.pointer && (*v.as<tir::Expr>())->type.is_vector(); }
+
+}  // namespace
+
+const std::map<std::string_view, Compiler::ScriptHandler>& Compiler::script_handlers() {
+  static const std::map<std::string_view, ScriptHandler> kHandlers = {
+      {"ptr", &Compiler::s_ptr},
+      {"alloc", &Compiler::s_alloc},
+      {"alloc_buffer", &Compiler::s_alloc_buffer},
+      {"alloc_const", &Compiler::s_alloc_const},
+      {"match_buffer", &Compiler::s_match_buffer},
+      {"grid", &Compiler::s_grid},
+      {"vectorized", &Compiler::s_vectorized},
+      {"tec_range", &Compiler::s_tec_range},
+      {"unroll", &Compiler::s_unroll},
+      {"block", &Compiler::s_block},
+      {"axis.spatial", &Compiler::s_axis_spatial},
+      {"axis.remap", &Compiler::s_axis_remap},
+      {"meta_var", &Compiler::s_meta_var},
+      {"tag", &Compiler::s_tag},
+      {"const_mask", &Compiler::s_const_mask},
+      {"cast", &Compiler::s_cast},
+      {"reinterpret", &Compiler::s_reinterpret},
+      {"ceildiv", &Compiler::s_ceildiv},
+      {"vsplit", &Compiler::s_vsplit},
+      {"alloc_events", &Compiler::s_alloc_events},
+      {"max", &Compiler::s_max},
+      {"min", &Compiler::s_min},
+      {"pow", &Compiler::s_pow},
+      {"asm", &Compiler::s_asm},
+  };
+  return kHandlers;
+}
+
+Value Compiler::call_script(const std::string& name, CallArguments& arguments, Position position) {
+  if (const auto handler = script_handlers().find(name); handler != script_handlers().end()) return (this->*handler->second)(arguments, position);
+  return call_intrinsic(name, arguments, position);
+}
+
+std::vector<Value> Compiler::take(const CallArguments& arguments, std::string_view function, const std::vector<std::string_view>& names, size_t required,
+                                  Position position) {
+  std::vector<Value> values(names.size());
+  std::vector<bool> given(names.size());
+  if (arguments.positional.size() > names.size()) {
+    fail(position, fmt::format("{}() takes {} positional arguments but {} were given", function, names.size(), arguments.positional.size()));
+  }
+  for (size_t i = 0; i < arguments.positional.size(); ++i) {
+    values[i] = arguments.positional[i];
+    given[i] = true;
+  }
+  for (const auto& [keyword, value] : arguments.keywords) {
+    const auto found = std::find(names.begin(), names.end(), keyword);
+    if (found == names.end()) fail(position, fmt::format("{}() got an unexpected keyword argument '{}'", function, keyword));
+    const auto i = static_cast<size_t>(found - names.begin());
+    if (given[i]) fail(position, fmt::format("{}() got multiple values for argument '{}'", function, keyword));
+    values[i] = value;
+    given[i] = true;
+  }
+  for (size_t i = 0; i < required; ++i) {
+    if (!given[i]) fail(position, fmt::format("{}() missing 1 required positional argument: '{}'", function, names[i]));
+  }
+  return values;
+}
+
+int64_t Compiler::int_argument(const Value& value, std::string_view phrase, Position position) {
+  const auto* i = value.as<int64_t>();
+  if (i == nullptr) fail(position, phrase);
+  return *i;
+}
+
+tir::Type Compiler::type_argument(const Value& value, std::string_view name, Position position) {
+  std::optional<tir::Type> type;
+  if (const auto* s = value.as<std::string>()) type = parse_type_text(*s);
+  if (const auto* t = value.as<TypeValue>()) type = t->type;
+  if (!type) {
+    fail(position, fmt::format("The arg \"{}\" expect a data type, but got: \"{}\".", name, value.as<std::string>() != nullptr ? *value.as<std::string>() : kind_text(value)));
+  }
+  if (strict() && dtype_bits(type->element) == 64) fail(position, fmt::format("The arg \"{}\" expect a data type, but got: \"{}\".", name, type_text(*type)));
+  return *type;
+}
+
+Value Compiler::s_ptr(CallArguments& arguments, Position position) {
+  const auto values = take(arguments, "ptr", {"dtype", "scope"}, 1, position);
+  if (values[0].is_none() || (values[0].as<std::string>() != nullptr && values[0].as<std::string>()->empty())) {
+    fail(position, "Please use \"void\" to explicitly represent the void pointer.");
+  }
+  std::optional<tir::Type> type;
+  std::string shown = kind_text(values[0]);
+  if (const auto* s = values[0].as<std::string>()) {
+    type = parse_type_text(*s);
+    shown = *s;
+  }
+  if (const auto* t = values[0].as<TypeValue>()) type = t->type;
+  if (!type || type->pointer || type->element == DType::kBool || type->element == DType::kString || (strict() && dtype_bits(type->element) == 64)) {
+    if (type && type->lanes > 1) shown = type_text(type->with_lanes(1));
+    fail(position, fmt::format("The scalar form of arg \"dtype\" expect one of (int8, uint8, int16, uint16, int32, uint32, float16, float32, bfloat16, void), but got: \"{}\".", shown));
+  }
+  tir::Scope scope = tir::Scope::kPrivate;
+  if (!values[1].is_none()) {
+    const auto* text = values[1].as<std::string>();
+    const auto* found = text == nullptr ? std::end(kScopes) : std::find_if(std::begin(kScopes), std::end(kScopes), [&](const auto& s) { return s.first == *text; });
+    if (found == std::end(kScopes)) {
+      fail(position, fmt::format("The arg \"scope\" expect one of (global, global.1, global.2, global.3, lsram, shared, private, constant), but got: \"{}\".",
+                                 text != nullptr ? *text : kind_text(values[1])));
+    }
+    scope = found->second;
+  }
+  return {TypeValue{tir::Type::pointer_to(type->element, type->lanes, scope)}};
+}
+
+Value Compiler::s_alloc(CallArguments& arguments, Position position) { return allocate(arguments, true, position); }
+Value Compiler::s_alloc_buffer(CallArguments& arguments, Position position) { return allocate(arguments, false, position); }
+Value Compiler::s_alloc_const(CallArguments& arguments, Position position) { return allocate_const(arguments, position); }
+Value Compiler::s_match_buffer(CallArguments& arguments, Position position) { return match_buffer(arguments, position); }
+
+Value Compiler::s_grid(CallArguments& arguments, Position position) {
+  if (arguments.positional.empty() || !arguments.keywords.empty()) fail(position, "S.grid expect the extents of its loops.");
+  return {IterableValue{"grid", std::make_shared<ValueList>(arguments.positional)}};
+}
+
+Value Compiler::s_vectorized(CallArguments& arguments, Position position) {
+  auto values = take(arguments, "vectorized", {"start", "stop"}, 1, position);
+  const bool one = values[1].is_none();
+  return {IterableValue{"vectorized", std::make_shared<ValueList>(ValueList{one ? Value{int64_t{0}} : values[0], one ? values[0] : values[1], Value{int64_t{1}}})}};
+}
+
+Value Compiler::s_tec_range(CallArguments& arguments, Position position) {
+  auto values = take(arguments, "tec_range", {"start", "stop"}, 1, position);
+  const bool one = values[1].is_none();
+  return {IterableValue{"tec_range", std::make_shared<ValueList>(ValueList{one ? Value{int64_t{0}} : values[0], one ? values[0] : values[1], Value{int64_t{1}}})}};
+}
+
+Value Compiler::s_unroll(CallArguments& arguments, Position position) {
+  auto values = take(arguments, "unroll", {"start", "stop", "step"}, 1, position);
+  const bool one = values[1].is_none();
+  const Value stride = values[2].is_none() ? Value{int64_t{1}} : values[2];
+  return {IterableValue{"unroll", std::make_shared<ValueList>(ValueList{one ? Value{int64_t{0}} : values[0], one ? values[0] : values[1], stride})}};
+}
+
+Value Compiler::s_block(CallArguments& arguments, Position position) {
+  const auto values = take(arguments, "block", {"name"}, 1, position);
+  if (values[0].as<std::string>() == nullptr) fail(position, "The name of a block must be a string.");
+  return {BlockValue{*values[0].as<std::string>()}};
+}
+
+Value Compiler::s_axis_spatial(CallArguments& arguments, Position position) { return take(arguments, "axis", {"dom", "v"}, 2, position)[1]; }
+
+Value Compiler::s_axis_remap(CallArguments& arguments, Position position) {
+  const auto values = take(arguments, "remap", {"kinds", "vs"}, 2, position);
+  const ValueList items = iterate(values[1], position);
+  return items.size() == 1 ? items[0] : make_list(items);
+}
+
+Value Compiler::s_meta_var(CallArguments& arguments, Position position) {
+  return {MetaValue{std::make_shared<Value>(take(arguments, "meta_var", {"v"}, 1, position)[0])}};
+}
+
+Value Compiler::s_tag(CallArguments& arguments, Position position) {
+  const auto values = take(arguments, "tag", {"node", "attr"}, 2, position);
+  const auto* attr = values[1].as<std::string>();
+  if (attr == nullptr || *attr != "no_zip") fail(position, "The arg \"attr\" expect one of (\"no_zip\",).");
+  const auto* e = values[0].as<tir::Expr>();
+  if (e == nullptr || (*e)->as<tir::Cast>() == nullptr || !(*e)->type.is_vector()) fail(position, "In attr \"no_zip\", the arg \"node\" expect one of ('vcast',).");
+  return values[0];  // lanes in order satisfy a user who does not care about their order
+}
+
+Value Compiler::s_ceildiv(CallArguments& arguments, Position position) {
+  const auto values = take(arguments, "ceildiv", {"x", "y"}, 2, position);
+  const auto x = values[0].integer(), y = values[1].integer();
+  if (y && *y == 0) fail(position, "The 2nd arg can't be zero.");
+  for (const Value& v : values) {
+    const auto* e = v.as<tir::Expr>();
+    if (!v.integer() && (e == nullptr || (*e)->type.pointer || !(*e)->type.is_scalar() || !is_integer((*e)->type.element))) {
+      fail(position, "S.ceildiv only accepts integer scalars.");
+    }
+  }
+  if (x && y) {
+    const Value sum = binary(ast::BinaryOp::kSub, binary(ast::BinaryOp::kAdd, values[0], values[1], position), {int64_t{1}}, position);
+    if (*sum.integer() == INT64_MIN && *y == -1) fail(position, "The compile-time integer does not fit 64 bits.");
+    return {*sum.integer() / *y};
+  }
+  if (y && *y == 1) return values[0];
+  const Matched m = match_operands(values[0], values[1], position);
+  const Value sum = y ? binary(ast::BinaryOp::kAdd, {m.lhs}, {*y - 1}, position)
+                      : binary(ast::BinaryOp::kSub, binary(ast::BinaryOp::kAdd, {m.lhs}, {m.rhs}, position), {int64_t{1}}, position);
+  return binary(ast::BinaryOp::kDiv, sum, {m.rhs}, position);
+}
+
+Value Compiler::scalar_extremum(std::string_view name, tir::BinaryOp op, CallArguments& arguments, Position position) {
+  const auto values = take(arguments, name, {"x", "y", "mask", "r"}, 2, position);
+  if (is_vector(values[0]) || is_vector(values[1])) return call_intrinsic(std::string(name), arguments, position);
+  if (!values[2].is_none()) fail(position, "Only support mask in vector scenario.");
+  if (values[0].is_number() && values[1].is_number()) {
+    const bool first = *fold_compare(op == tir::BinaryOp::kMax ? ast::CompareOp::kGe : ast::CompareOp::kLe, values[0], values[1], position);
+    return first ? values[0] : values[1];
+  }
+  const Matched m = match_operands(values[0], values[1], position);
+  refuse_bf16_scalars(m.lhs, position);
+  return {tir::binary(op, m.lhs, m.rhs, span(position))};
+}
+
+Value Compiler::s_max(CallArguments& arguments, Position position) { return scalar_extremum("max", tir::BinaryOp::kMax, arguments, position); }
+Value Compiler::s_min(CallArguments& arguments, Position position) { return scalar_extremum("min", tir::BinaryOp::kMin, arguments, position); }
+
+Value Compiler::s_pow(CallArguments& arguments, Position position) {
+  auto values = take(arguments, "pow", {"x", "exponent"}, 2, position);
+  if (!is_float_operand(values[0]) && !is_float_operand(values[1])) fail(position, "Only support floating instruction.");
+  if (values[0].is_number() && values[1].is_number()) return *fold_binary(ast::BinaryOp::kPow, values[0], values[1], position);
+  const Matched m = match_operands(values[0], values[1], position);
+  refuse_bf16_scalars(m.lhs, position);
+  return call_intrinsic(*required_intrinsic("pow", position), {{m.lhs}, {m.rhs}}, {}, position);
+}
+
+Value Compiler::s_vsplit(CallArguments& arguments, Position position) {
+  const auto values = take(arguments, "vsplit", {"x"}, 1, position);
+  if (!is_vector(values[0])) fail(position, "The 1st arg expect a vector.");
+  const tir::Type type = (*values[0].as<tir::Expr>())->type;
+  if (is_native_vector(type)) fail(position, "Redundant useless call.");
+  const int lanes = native_lanes(type.element);
+  if (type.lanes % lanes != 0) fail(position, fmt::format("This API does not support the feature Flexible Width Vector, but got: \"{}\"", type_text(type)));
+  const Value whole = materialize(values[0], "whole", position);
+  ValueList parts;
+  for (int64_t i = 0; i < type.lanes / lanes; ++i) {
+    parts.push_back(call_intrinsic(*required_intrinsic("vpart", position), {whole}, {{"index", {i}}, {"lanes", {int64_t{lanes}}}}, position));
+  }
+  return make_tuple(std::move(parts));
+}
+
+Value Compiler::s_alloc_events(CallArguments& arguments, Position position) {
+  const auto values = take(arguments, "alloc_events", {"count"}, 1, position);
+  const auto* count = values[0].as<int64_t>();
+  if (count == nullptr || *count < 1) fail(position, "The arg \"count\" expect an positive integer scalar constant.");
+  if (*count > 4) fail(position, fmt::format("Only remain 4 events, but allocate {}.", *count));
+  ValueList events;
+  for (int64_t i = 0; i < *count; ++i) {
+    const Value event = call_intrinsic(*required_intrinsic("alloc_event", position), {}, {}, position);
+    events.push_back({tir::var_ref(define("event", *event.as<tir::Expr>(), position))});
+  }
+  return *count == 1 ? events[0] : make_tuple(std::move(events));
+}
+
+Value Compiler::s_asm(CallArguments&, Position position) {
+  fail(position, "S.asm is not supported: inline assembly needs the vendor's assembler.");
+}
+
+// --- Python's own functions, over compile-time values ---
+
+Value Compiler::call_builtin(const std::string& name, CallArguments& arguments, Position position) {
+  const ValueList& given = arguments.positional;
+  const auto run_time = [](const Value& v) { return v.is_expr() || v.as<BufferValue>() != nullptr; };
+  if (name == "breakpoint" || name == "set_trace" || name == "print") return {NoneValue{}};  // print: host functions only
+  if (name == "min" || name == "max") {
+    const ValueList items = given.size() == 1 && !run_time(given[0]) ? iterate(given[0], position) : given;
+    if (std::any_of(items.begin(), items.end(), run_time) || items.empty()) {
+      fail(position, fmt::format("The built-in \"{0}\" isn't supported, please use \"S.{0}\".", name));
+    }
+    Value best = items[0];
+    for (const Value& v : items) {
+      if (*fold_compare(name == "max" ? ast::CompareOp::kGt : ast::CompareOp::kLt, v, best, position)) best = v;
+    }
+    return best;
+  }
+  if (name == "range") {
+    const auto values = take(arguments, "range", {"start", "stop", "step"}, 1, position);
+    const bool one = values[1].is_none();
+    const Value stride = values[2].is_none() ? Value{int64_t{1}} : values[2];
+    return {IterableValue{"range", std::make_shared<ValueList>(ValueList{one ? Value{int64_t{0}} : values[0], one ? values[0] : values[1], stride})}};
+  }
+  if (name == "enumerate" || name == "zip") {
+    std::vector<ValueList> columns;
+    for (const Value& v : given) columns.push_back(iterate(v, position));
+    if (columns.empty() || (name == "enumerate" && columns.size() != 1)) fail(position, fmt::format("{}() expects something to iterate over", name));
+    size_t rows = columns[0].size();
+    for (const ValueList& c : columns) rows = std::min(rows, c.size());
+    ValueList items;
+    for (size_t i = 0; i < rows; ++i) {
+      ValueList row;
+      if (name == "enumerate") row.push_back({static_cast<int64_t>(i)});
+      for (const ValueList& c : columns) row.push_back(c[i]);
+      items.push_back(make_tuple(std::move(row)));
+    }
+    return make_list(std::move(items));
+  }
+  if (name == "list" || name == "tuple") {
+    const auto values = take(arguments, name, {"iterable"}, 0, position);
+    ValueList items = values[0].is_none() ? ValueList{} : iterate(values[0], position);
+    return name == "list" ? make_list(std::move(items)) : make_tuple(std::move(items));
+  }
+  if (name == "sum") {
+    const auto values = take(arguments, name, {"iterable", "start"}, 1, position);
+    Value total = values[1].is_none() ? Value{int64_t{0}} : values[1];
+    for (const Value& v : iterate(values[0], position)) {
+      // Named as it grows, so that the expression stays shallow.
+      total = binary(ast::BinaryOp::kAdd, total, v, position);
+      if (total.is_expr()) total = materialize(total, "sum", position);
+    }
+    return total;
+  }
+  const auto values = take(arguments, name, {"x"}, 1, position);
+  const Value& x = values[0];
+  if (name == "len") {
+    if (const auto* s = x.as<std::string>()) return {static_cast<int64_t>(s->size())};
+    return {static_cast<int64_t>(iterate(x, position).size())};
+  }
+  if (name == "reversed") {
+    ValueList items = iterate(x, position);
+    std::reverse(items.begin(), items.end());
+    return make_list(std::move(items));
+  }
+  if (name == "any" || name == "all") {
+    bool result = name == "all";
+    for (const Value& v : iterate(x, position)) {
+      const std::optional<bool> known = truth(v);
+      if (!known) fail(position, fmt::format("The built-in \"{}\" only accepts compile-time values.", name));
+      result = name == "any" ? result || *known : result && *known;
+    }
+    return {result};
+  }
+  if (name == "bool") {
+    const std::optional<bool> known = truth(x);
+    if (known) return {*known};
+  }
+  if (run_time(x)) {
+    if (name == "abs") fail(position, "The built-in \"abs\" isn't supported, please use \"S.abs\".");
+    fail(position, fmt::format("The built-in \"{}\" isn't supported on run-time values, please use \"S.cast\".", name));
+  }
+  if (name == "str") {
+    if (const auto* s = x.as<std::string>()) return {*s};
+    if (const auto* t = x.as<TypeValue>()) return {type_text(t->type)};
+    if (x.integer() && x.as<bool>() == nullptr) return {std::to_string(*x.integer())};
+    fail(position, fmt::format("str() of a value of kind \"{}\" is not supported.", kind_text(x)));
+  }
+  if (name == "abs" || name == "int" || name == "float") {
+    if (const auto* d = x.as<double>()) {
+      if (name == "abs") return {*d < 0 ? -*d : *d};
+      if (name == "float") return x;
+      if (!(*d > -9.2e18 && *d < 9.2e18)) fail(position, "The compile-time integer does not fit 64 bits.");
+      return {static_cast<int64_t>(*d)};
+    }
+    if (const auto i = x.integer()) {
+      if (name == "float") return {static_cast<double>(*i)};
+      if (name == "abs" && *i == INT64_MIN) fail(position, "The compile-time integer does not fit 64 bits.");
+      return {name == "abs" && *i < 0 ? -*i : *i};
+    }
+  }
+  fail(position, fmt::format("The built-in \"{}\" isn't supported for a value of kind \"{}\".", name, kind_text(x)));
+}
+
+}  // namespace aipu::dsl

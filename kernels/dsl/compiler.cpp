@@ -1,0 +1,175 @@
+// Frames, names, emission: what all other parts of the compiler stand on.
+#include "kernels/dsl/compiler.h"
+
+#include <fmt/format.h>
+
+#include "codegen/tir/visit.h"
+#include "kernels/dsl/compiler_guards.h"
+
+namespace aipu::dsl {
+namespace {
+
+constexpr int64_t kMaxSteps = 4'000'000;  // statements and expressions visited per kernel, with everything unrolled
+
+constexpr std::string_view kBuiltins[] = {"range", "len", "min", "max", "sum", "abs", "int", "float", "bool", "str", "list", "tuple", "print", "enumerate",
+                                          "zip", "reversed", "sorted", "round", "isinstance", "any", "all", "breakpoint", "set_trace", "divmod", "pow"};
+
+}  // namespace
+
+Compiler::Compiler(std::shared_ptr<Environment> environment, Diagnostics& diagnostics) : environment_(std::move(environment)), diagnostics_(diagnostics) {}
+
+void Compiler::fail(Position position, std::string_view text) {
+  std::vector<std::string> notes;
+  for (const Frame* f = frame_; f != nullptr && f->caller != nullptr && notes.size() < 8; f = f->caller) {
+    notes.push_back(fmt::format("in \"{}\" called from {}:{}:{}", f->definition->name, *f->caller->file->name, f->call_position.line, f->call_position.column));
+  }
+  diagnostics_.error(frame_->file, position, text, notes);
+  throw Diagnosed{};
+}
+
+void Compiler::fail(Position position, const Status& status) { fail(position, status.message()); }
+
+void Compiler::step(Position position) {
+  if (++steps_ > kMaxSteps) fail(position, "The kernel is too large after unrolling and inlining.");
+}
+
+tir::SourceSpan Compiler::span(Position position) const { return {frame_->file->name, position.line, position.column}; }
+
+bool Compiler::strict() {
+  if (!strict_) {
+    const auto flag = environment_->lookup("__compass_strict__");
+    strict_ = flag && std::holds_alternative<bool>(flag->value) && std::get<bool>(flag->value);
+  }
+  return *strict_;
+}
+
+// --- names ---
+
+Compiler::Binding* Compiler::find_local(Frame& frame, std::string_view name) {
+  const std::string key(name);
+  for (size_t i = frame.scopes.size(); i-- > 0;) {
+    if (auto found = frame.scopes[i].find(key); found != frame.scopes[i].end()) return &found->second;
+  }
+  return frame.sees_caller && frame.caller != nullptr ? find_local(*frame.caller, name) : nullptr;
+}
+
+Value Compiler::lookup(const std::string& name, Position position) {
+  if (const Binding* binding = find_local(*frame_, name)) {
+    if (binding->value.as<PoisonValue>() != nullptr) throw Diagnosed{};
+    return binding->value;
+  }
+  const Frame* definer = frame_;
+  while (definer->sees_caller && definer->caller != nullptr) definer = definer->caller;
+  if (auto value = lookup_global(definer->globals, name, position)) {
+    if (value->as<PoisonValue>() != nullptr) throw Diagnosed{};
+    return *value;
+  }
+  if (definer != frame_) {
+    // What a macro's own file defines is still reachable behind what its user sees.
+    if (auto value = lookup_global(frame_->globals, name, position)) return *value;
+  }
+  for (const std::string_view builtin : kBuiltins) {
+    if (builtin == name) return {BuiltinFunction{name}};
+  }
+  fail(position, fmt::format("Undefined variable: {}", name));
+}
+
+std::optional<Value> Compiler::lookup_global(const std::shared_ptr<Environment>& globals, const std::string& name, Position position) {
+  if (auto captured = globals->lookup(name)) return to_value(*captured);
+  if (auto* file = dynamic_cast<FileEnvironment*>(globals.get())) {
+    if (const std::string* import = file->import(name)) {
+      const bool script = import->ends_with(".script") || *import == "script";
+      return Value{ModuleValue{script ? "S" : *import}};
+    }
+    if (const ast::ExprPtr value = file->assignment(name)) {
+      const auto key = std::make_pair(static_cast<const Environment*>(globals.get()), name);
+      if (auto cached = global_cache_.find(key); cached != global_cache_.end()) return cached->second;
+      global_cache_[key] = Value{PoisonValue{}};  // an assignment that refers to itself
+      auto definition = std::make_shared<ast::FunctionDef>();
+      definition->name = name;
+      definition->file = file->file();
+      Value result = evaluate_in_globals({definition, globals}, value);
+      if (const auto* meta = result.as<MetaValue>()) result = *meta->value;
+      global_cache_[key] = result;
+      return result;
+    }
+  }
+  (void)position;
+  if (name == "S") return Value{ModuleValue{"S"}};
+  return std::nullopt;
+}
+
+void Compiler::bind(const std::string& name, Value value, tir::VarPtr var) {
+  frame_->scopes.back()[name] = Binding{std::move(value), std::move(var), blocks_.empty() ? 0 : blocks_.back().block, false};
+}
+
+// --- emission ---
+
+void Compiler::emit(tir::Stmt stmt) { blocks_.back().statements.push_back(std::move(stmt)); }
+
+void Compiler::emit(Position position, decltype(tir::StmtNode::node) node) {
+  if (blocks_.empty()) fail(position, "This can only be used inside a kernel.");
+  emit(tir::make_stmt(std::move(node), span(position)));
+}
+
+tir::VarPtr Compiler::define(const std::string& name, tir::Expr value, Position position, bool non_negative) {
+  if (value->type.is_void()) fail(position, "The right hand side yields no value.");
+  auto var = std::make_shared<tir::Var>();
+  var->name = name;
+  var->type = value->type;
+  var->non_negative = non_negative;
+  tir::VarPtr result = std::move(var);
+  if (function_ != nullptr && result->type.pointer) function_->pointer_roots[result.get()] = value;
+  emit(position, tir::Define{result, std::move(value)});
+  return result;
+}
+
+bool Compiler::is_trivial(const tir::Expr& value) {
+  return value->as<tir::VarRef>() != nullptr || value->as<tir::IntImm>() != nullptr || value->as<tir::FloatImm>() != nullptr ||
+         value->as<tir::StringImm>() != nullptr;
+}
+
+bool Compiler::reads_memory(const tir::Expr& value) {
+  bool found = false;
+  tir::walk(tir::make_stmt(tir::Evaluate{value}),
+            [&](const tir::Expr& e) {
+              if (e == nullptr) return;
+              const auto* intrinsic = e->as<tir::IntrinsicCall>();
+              found = found || e->as<tir::Load>() != nullptr || e->as<tir::FunctionCall>() != nullptr || (intrinsic != nullptr && !intrinsic->intrinsic->pure);
+            },
+            [](const tir::Stmt&) {});
+  return found;
+}
+
+tir::Expr Compiler::materialize(const tir::Expr& value, const std::string& name, Position position) {
+  if (is_trivial(value) || value->type.is_void()) return value;
+  return tir::var_ref(define(name, value, position));
+}
+
+Value Compiler::materialize(Value value, const std::string& name, Position position) {
+  if (const auto* e = value.as<tir::Expr>()) return {materialize(*e, name, position)};
+  if (ValueList* items = value.elements()) {
+    // In place, so that a list stays the same list.
+    for (size_t i = 0; i < items->size(); ++i) (*items)[i] = materialize((*items)[i], fmt::format("{}_{}", name, i), position);
+  }
+  return value;
+}
+
+// --- the kernel ---
+
+tir::Module Compiler::compile(const FunctionValue& entry, std::string_view kernel_name) {
+  Frame outer;
+  outer.definition = entry.definition;
+  outer.file = entry.definition->file;
+  outer.globals = entry.globals;
+  frame_ = &outer;
+  if (kind_of(entry) != FunctionKind::kPrimFunc) fail(entry.definition->position, fmt::format("\"{}\" must be decorated by \"S.prim_func\".", entry.definition->name));
+  compile_prim_func(entry, true, std::string(kernel_name.empty() ? std::string_view(entry.definition->name) : kernel_name));
+  frame_ = nullptr;
+  tir::Module module;
+  if (!diagnostics_.empty()) return module;
+  for (const std::string& name : compile_order_) module.functions.push_back(compiled_.at(name));
+  return module;
+}
+
+}  // namespace aipu::dsl

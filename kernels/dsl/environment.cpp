@@ -1,0 +1,83 @@
+#include "kernels/dsl/environment.h"
+
+#include <fmt/format.h>
+
+namespace aipu::dsl {
+namespace {
+
+void append_text(const Captured& captured, std::string* out) {
+  std::visit(
+      [&](const auto& v) {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, std::monostate>) {
+          *out += "None";
+        } else if constexpr (std::is_same_v<T, bool>) {
+          *out += v ? "True" : "False";
+        } else if constexpr (std::is_same_v<T, int64_t>) {
+          *out += std::to_string(v);
+        } else if constexpr (std::is_same_v<T, double>) {
+          *out += fmt::format("{:a}", v);
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          *out += fmt::format("{}\"{}\"", v.size(), v);  // the length keeps texts with quotes apart
+        } else if constexpr (std::is_same_v<T, CapturedList>) {
+          *out += '[';
+          for (const Captured& c : v) {
+            append_text(c, out);
+            *out += ',';
+          }
+          *out += ']';
+        } else if constexpr (std::is_same_v<T, CapturedArray>) {
+          *out += fmt::format("array({}", dtype_name(v.dtype));
+          for (const int64_t d : v.shape) *out += fmt::format(",{}", d);
+          *out += ':';
+          for (const std::byte b : v.bytes) *out += fmt::format("{:02x}", static_cast<int>(b));
+          *out += ')';
+        } else if constexpr (std::is_same_v<T, CapturedType>) {
+          *out += fmt::format("type({}{})", v.size_var ? "size " : "", v.type.text());
+        } else if constexpr (std::is_same_v<T, CapturedFunction>) {
+          *out += fmt::format("function({})", static_cast<const void*>(v.definition.get()));
+        } else {
+          *out += fmt::format("object({})", static_cast<const void*>(v.object.get()));
+        }
+      },
+      captured.value);
+}
+
+}  // namespace
+
+Result<Captured> Environment::attribute(const Captured&, std::string_view name) {
+  return unsupported(fmt::format("The object has no attribute \"{}\" that a kernel can use.", name));
+}
+
+Result<Captured> Environment::call(const Captured&, const CapturedList&, const std::vector<std::pair<std::string, Captured>>&) {
+  return unsupported("The object can't be called in a kernel.");
+}
+
+TemplateParams& TemplateParams::set(std::string name, std::vector<int64_t> v) {
+  CapturedList list;
+  for (const int64_t i : v) list.emplace_back().value = i;
+  return set(std::move(name), Captured{std::move(list)});
+}
+TemplateParams& TemplateParams::set(std::string name, std::vector<std::string> v) {
+  CapturedList list;
+  for (std::string& s : v) list.emplace_back().value = std::move(s);
+  return set(std::move(name), Captured{std::move(list)});
+}
+TemplateParams& TemplateParams::set(std::string name, std::vector<bool> v) {
+  CapturedList list;
+  for (const bool b : v) list.emplace_back().value = b;
+  return set(std::move(name), Captured{std::move(list)});
+}
+
+std::string TemplateParams::text() const {
+  std::string text;
+  for (const auto& [name, value] : values_) {
+    text += name + "=";
+    append_text(value, &text);
+    text += ';';
+  }
+  for (const auto& [name, source] : sources_) text += fmt::format("{}:{}\"{}\";", name, source.size(), source);
+  return text;
+}
+
+}  // namespace aipu::dsl

@@ -1,0 +1,84 @@
+// What a DSL expression evaluates to while a kernel is compiled: a Python value known now, or an expression of the program being built.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "codegen/tir/stmt.h"
+#include "kernels/dsl/ast.h"
+#include "kernels/dsl/environment.h"
+
+namespace aipu::dsl {
+
+struct Value;
+using ValueList = std::vector<Value>;
+
+struct NoneValue {};
+// Already reported: using it fails without another message.
+struct PoisonValue {};
+struct ListValue { std::shared_ptr<ValueList> items; };
+struct TupleValue { std::shared_ptr<ValueList> items; };
+struct DictValue { std::shared_ptr<std::vector<std::pair<Value, Value>>> items; };
+struct ArrayValue { std::shared_ptr<const CapturedArray> array; };
+// S.fp32x8, S.ptr(...), p.dtype: an annotation, a constructor, a DataType.
+struct TypeValue { tir::Type type; bool size_var = false; };
+
+enum class FunctionKind : uint8_t { kPrimFunc, kMacro, kPlain };
+struct FunctionValue {
+  ast::FunctionPtr definition;
+  std::shared_ptr<Environment> globals;
+};
+struct ModuleValue { std::string path; };    // "S", "S.axis", "numpy"
+struct ScriptFunction { std::string name; };  // S.<name>
+struct BuiltinFunction { std::string name; };  // a Python built-in
+struct MethodValue { std::shared_ptr<Value> self; std::string name; };
+// What a `for` goes over: range, grid, vectorized, tec_range, unroll.
+struct IterableValue { std::string kind; std::shared_ptr<ValueList> arguments; };
+struct Buffer {
+  tir::Expr pointer;  // to element 0
+  std::vector<Value> shape;  // ints and integer scalar expressions
+};
+struct BufferValue { std::shared_ptr<const Buffer> buffer; };
+struct MetaValue { std::shared_ptr<Value> value; };  // S.meta_var(v)
+struct BlockValue { std::string name; };              // S.block("name")
+struct OpaqueValue { Captured captured; };
+struct SliceValue { std::shared_ptr<ValueList> parts; };  // lower, upper, step; None where left out
+
+struct Value {
+  std::variant<NoneValue, bool, int64_t, double, std::string, ListValue, TupleValue, DictValue, ArrayValue, TypeValue, FunctionValue, ModuleValue,
+               ScriptFunction, BuiltinFunction, MethodValue, IterableValue, BufferValue, MetaValue, BlockValue, OpaqueValue, SliceValue, tir::Expr, PoisonValue>
+      v;
+
+  template <typename T>
+  const T* as() const { return std::get_if<T>(&v); }
+  bool is_none() const { return as<NoneValue>() != nullptr; }
+  bool is_number() const { return as<bool>() != nullptr || as<int64_t>() != nullptr || as<double>() != nullptr; }
+  bool is_expr() const { return as<tir::Expr>() != nullptr; }
+  // The elements of a list or tuple; null for anything else.
+  ValueList* elements() const {
+    if (const auto* l = as<ListValue>()) return l->items.get();
+    if (const auto* t = as<TupleValue>()) return t->items.get();
+    return nullptr;
+  }
+  // A bool counts as an int, as in Python.
+  std::optional<int64_t> integer() const {
+    if (const auto* b = as<bool>()) return *b ? 1 : 0;
+    if (const auto* i = as<int64_t>()) return *i;
+    return std::nullopt;
+  }
+};
+
+inline Value make_list(ValueList items) { return {ListValue{std::make_shared<ValueList>(std::move(items))}}; }
+inline Value make_tuple(ValueList items) { return {TupleValue{std::make_shared<ValueList>(std::move(items))}}; }
+
+Value to_value(const Captured& captured);
+// For hooks of the environment; an expression or a buffer cannot be handed out.
+Result<Captured> to_captured(const Value& value);
+
+std::string kind_text(const Value& value);  // "int", "list", "float32x8", ...: for messages
+
+}  // namespace aipu::dsl

@@ -1,0 +1,66 @@
+// The cache of instantiated templates.
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "kernels/dsl/parse.h"
+#include "kernels/plugin.h"
+#include "runtime/base/embedded_file.h"
+#include "runtime/base/file.h"
+
+namespace aipu::kernels {
+
+std::span<const EmbeddedFile> embedded_templates();
+
+struct TemplateLibrary::Impl {
+  std::mutex mutex;
+  std::map<std::string, std::string, std::less<>> sources;  // registered by plugins, by name
+  std::map<std::string, std::shared_ptr<const tir::Module>> instances;
+
+  // The text of a template: a registered one, a built-in one, or a file. `built_in` tells whether it is one of ours.
+  Result<std::string> source(std::string_view file, bool* built_in) {
+    *built_in = false;
+    {
+      const std::lock_guard lock(mutex);
+      if (const auto found = sources.find(file); found != sources.end()) return found->second;
+    }
+    for (const EmbeddedFile& embedded : embedded_templates()) {
+      if (embedded.name != file) continue;
+      *built_in = true;
+      return std::string(embedded.text);
+    }
+    AIPU_ASSIGN_OR_RETURN(const std::string text, read_text_file(std::string(file)));
+    return text;
+  }
+};
+
+TemplateLibrary::TemplateLibrary() : impl_(std::make_unique<Impl>()) {}
+TemplateLibrary::~TemplateLibrary() = default;
+
+void TemplateLibrary::add_source(std::string name, std::string text) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->sources[std::move(name)] = std::move(text);
+}
+
+Result<std::shared_ptr<const tir::Module>> TemplateLibrary::instantiate(std::string_view file, std::string_view entry, const dsl::TemplateParams& params,
+                                                                        std::string_view kernel_name) {
+  const std::string key = fmt::format("{}\n{}\n{}\n{}", file, entry, kernel_name, params.text());
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (const auto found = impl_->instances.find(key); found != impl_->instances.end()) return found->second;
+  }
+  bool built_in = false;
+  AIPU_ASSIGN_OR_RETURN(std::string text, impl_->source(file, &built_in));
+  dsl::TemplateParams all = params;
+  // The planner never lets a template's tensors overlap, unless the template says that it works in place.
+  if (built_in && !params.values().contains("__no_restrict__")) all.set("__restrict__", true);
+  AIPU_ASSIGN_OR_RETURN(tir::Module module, dsl::parse_kernel({std::string(file), std::move(text)}, entry, all, kernel_name));
+  auto instance = std::make_shared<const tir::Module>(std::move(module));
+  // Two threads may have parsed the same template; the first one's module is everybody's.
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->instances.try_emplace(key, std::move(instance)).first->second;
+}
+
+}  // namespace aipu::kernels
