@@ -1,6 +1,7 @@
 #include "runtime/backends/native_module.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -49,6 +50,35 @@ Status check_cpu(const aipu_backend_model& model) {
                              "; convert it on this machine, or with --target host-avx2 or host-baseline, or use --backend interp"));
 }
 
+// What the dynamic linker takes for granted: that the file has the bytes that its headers speak of. (It maps them, and would die of SIGBUS.)
+Status check_elf(const void* bytes, size_t size) {
+  Elf64_Ehdr header;
+  if (size < sizeof header || std::memcmp(bytes, ELFMAG, SELFMAG) != 0) return invalid_model("the native module is not an ELF file");
+  std::memcpy(&header, bytes, sizeof header);
+#if defined(__x86_64__)
+  constexpr auto kMachine = EM_X86_64;
+#elif defined(__aarch64__)
+  constexpr auto kMachine = EM_AARCH64;
+#else
+  const auto kMachine = header.e_machine;
+#endif
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_type != ET_DYN || header.e_machine != kMachine) {
+    return unsupported("the native module is not a shared object for this kind of CPU; convert the model on this machine, or use --backend interp");
+  }
+  const auto inside = [&](uint64_t offset, uint64_t length) { return offset <= size && length <= size - offset; };
+  if (header.e_phentsize != sizeof(Elf64_Phdr) || !inside(header.e_phoff, uint64_t{header.e_phnum} * sizeof(Elf64_Phdr))) {
+    return invalid_model("the native module's program headers are outside of it");
+  }
+  for (uint32_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    std::memcpy(&segment, static_cast<const char*>(bytes) + header.e_phoff + i * sizeof segment, sizeof segment);
+    if ((segment.p_type == PT_LOAD || segment.p_type == PT_DYNAMIC) && !inside(segment.p_offset, segment.p_filesz)) {
+      return invalid_model("the native module is cut off: it lacks bytes that its program headers speak of");
+    }
+  }
+  return {};
+}
+
 Status write_all(int descriptor, const void* bytes, size_t size) {
   const char* position = static_cast<const char*>(bytes);
   while (size > 0) {
@@ -64,9 +94,7 @@ Status write_all(int descriptor, const void* bytes, size_t size) {
 }  // namespace
 
 Status NativeModule::open(const void* bytes, size_t size) {
-  constexpr std::string_view kElf = "\177ELF";
-  if (size < 64 || std::memcmp(bytes, kElf.data(), kElf.size()) != 0) return invalid_model("the native module is not an ELF file");
-
+  AIPU_RETURN_IF_ERROR(check_elf(bytes, size));
   std::string first_failure;
   descriptor_ = ::memfd_create("aipu_kernels", MFD_CLOEXEC);
   if (descriptor_ >= 0) {

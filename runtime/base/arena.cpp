@@ -174,7 +174,9 @@ Result<ArenaPlan> solve_arena(std::span<const ArenaRequest> requests) {
     if (request.size_bytes == 0) continue;
     if (request.in_place_of != ArenaRequest::kNone) {
       const ArenaRequest& base = requests[request.in_place_of];
-      if (base.size_bytes == request.size_bytes && base.last_use == request.first_use && !taken_over[request.in_place_of]) {
+      // base.first_use < request.first_use: two results of one command must not share memory.
+      if (base.size_bytes == request.size_bytes && base.first_use < request.first_use && base.last_use == request.first_use &&
+          !taken_over[request.in_place_of]) {
         taken_over[request.in_place_of] = true;
         block_of[i] = block_of[request.in_place_of];
         blocks[block_of[i]].last_use = request.last_use;

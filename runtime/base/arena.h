@@ -20,7 +20,7 @@ struct ArenaRequest {
   uint32_t first_use = 0;         // inclusive; first_use <= last_use
   uint32_t last_use = 0;
   uint32_t in_place_of = kNone;   // request whose memory this one may take over: granted when the sizes are equal, the other's last use
-                                  // is this one's first, and no earlier request was granted the same memory
+                                  // is this one's first (and not the other's own first), and no earlier request was granted the same memory
 };
 
 struct ArenaPlan {

@@ -1,0 +1,66 @@
+// The shared library as its users see it: the C API from C, and a warm run that neither allocates nor calls the system.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "runtime/model.h"
+#include "runtime/session.h"
+#include "tests/runtime/sample_models.h"
+
+extern "C" int use_c_api(const void* bytes, size_t size);
+
+namespace {
+std::atomic<int64_t> allocations{0};
+}
+
+// noinline: or gcc sees through one half of the pair and warns about the other.
+__attribute__((noinline)) void* operator new(size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace aipu::runtime {
+namespace {
+
+TEST(CApi, FromC) {
+  const auto bytes = test::chain_model().build();
+  EXPECT_EQ(use_c_api(bytes.data(), bytes.size()), 0) << "line of c_api_test.c";
+}
+
+TEST(WarmRun, AllocatesNothing) {
+  for (const auto& builder : {test::chain_model(), test::positive_model()}) {
+    const bool is_chain = builder.tensors[0].shape.size() == 2;
+    const auto model = Model::from_bytes(builder.build());
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    auto session = Session::create(*model);
+    const std::vector<float> x(400, 1.0f);
+    const std::vector<int64_t> shapes[] = {is_chain ? std::vector<int64_t>{100, 4} : std::vector<int64_t>{100}, is_chain ? std::vector<int64_t>{50, 4} : std::vector<int64_t>{50}};
+    for (const auto& shape : shapes) {
+      ASSERT_TRUE((*session)->bind_input(0, {DType::kF32, shape, x.data()}).ok());
+      ASSERT_TRUE((*session)->run().ok());
+    }
+    const int64_t before = allocations;
+    for (int i = 0; i < 10; ++i) {
+      if (!(*session)->run().ok()) break;
+    }
+    EXPECT_EQ(allocations, before);
+  }
+}
+
+TEST(Model, DescribesItself) {
+  const auto model = Model::from_bytes(test::chain_model().build());
+  ASSERT_TRUE(model.ok());
+  EXPECT_EQ((*model)->inputs()[0].text(), "x float32[N,4]");
+  EXPECT_EQ((*model)->backend(), "host");
+  EXPECT_EQ(*(*model)->output_index("y"), 0u);
+  EXPECT_THAT((*model)->input_index("q").status().message(), ::testing::HasSubstr("the model has no input 'q'; it has: x"));
+}
+
+}  // namespace
+}  // namespace aipu::runtime

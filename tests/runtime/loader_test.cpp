@@ -1,0 +1,298 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+
+#include "runtime/base/file.h"
+#include "runtime/base/seal.h"
+#include "runtime/loader/check.h"
+#include "runtime/loader/expressions.h"
+#include "runtime/loader/model_file.h"
+#include "tests/runtime/sample_models.h"
+
+namespace aipu::runtime {
+namespace {
+
+using test::ModelBuilder;
+using ::testing::HasSubstr;
+
+// Loads and checks; the message of what is wrong, or "".
+std::string problem(std::span<const std::byte> bytes, VerifyLevel level = VerifyLevel::kUsual) {
+  auto file = ModelFile::from_bytes(bytes, level);
+  if (!file.ok()) return file.status().message();
+  const auto tables = check_model(**file);
+  return tables.ok() ? std::string() : tables.status().message();
+}
+std::string problem(const ModelBuilder& builder) { return problem(builder.build()); }
+
+TEST(Loader, AcceptsTheSampleModels) {
+  for (const ModelBuilder& b : {test::chain_model(), test::positive_model(), test::branch_model(), test::barrier_model()}) EXPECT_EQ(problem(b), "");
+}
+
+TEST(Loader, RefusesEveryTruncation) {
+  const auto bytes = test::chain_model().build();
+  for (size_t size = 0; size < bytes.size(); size += size < 200 ? 1 : 97) EXPECT_NE(problem(std::span(bytes).first(size)), "") << size;
+  // A tail too many is as wrong as one that is missing.
+  auto longer = bytes;
+  longer.push_back(std::byte{0});
+  EXPECT_THAT(problem(longer), HasSubstr("incomplete or damaged"));
+}
+
+TEST(Loader, RefusesOtherFiles) {
+  EXPECT_THAT(problem(test::as_bytes("")), HasSubstr("not an aipu.bin"));
+  EXPECT_THAT(problem(test::as_bytes(std::string(1000, 'x'))), HasSubstr("the identifier 'AIPU' is missing"));
+  EXPECT_FALSE(ModelFile::open("/nonexistent/file", VerifyLevel::kUsual).ok());
+  EXPECT_FALSE(ModelFile::open("/", VerifyLevel::kUsual).ok());
+}
+
+TEST(Loader, FindsFlippedBits) {
+  const auto original = test::chain_model().build();
+  const uint32_t root_size = flatbuffers::ReadScalar<uint32_t>(original.data()) + 4;
+  auto bytes = original;
+  for (size_t i = 0; i < root_size; ++i) {
+    bytes[i] ^= std::byte{1} << (i % 8);
+    EXPECT_NE(problem(bytes), "") << "byte " << i;
+    bytes[i] = original[i];
+  }
+  // The native module is always hashed.
+  bytes[(root_size + 63) / 64 * 64 + 5000] ^= std::byte{4};
+  EXPECT_THAT(problem(bytes), HasSubstr("section 0 (native module) is damaged"));
+}
+
+TEST(Loader, HashesLargeConstantsOnRequestOnly) {
+  ModelBuilder b = test::chain_model();
+  b.sections[1].bytes.resize(kConstantsHashedAlways + 1);
+  auto bytes = b.build();
+  EXPECT_EQ(problem(bytes, VerifyLevel::kFull), "");
+  bytes[bytes.size() - kSealBytes - 100] ^= std::byte{1};
+  EXPECT_EQ(problem(bytes, VerifyLevel::kUsual), "");
+  EXPECT_THAT(problem(bytes, VerifyLevel::kFull), HasSubstr("section 1 (constants) is damaged"));
+
+  b.sections[1].bytes.resize(kConstantsHashedAlways);
+  bytes = b.build();
+  bytes[bytes.size() - kSealBytes - 100] ^= std::byte{1};
+  EXPECT_THAT(problem(bytes, VerifyLevel::kUsual), HasSubstr("damaged"));
+}
+
+TEST(Loader, CopiesBytesThatAreNotAligned) {
+  const auto bytes = test::chain_model().build();
+  std::vector<std::byte> shifted(bytes.size() + 64);
+  for (const size_t shift : {1, 3, 8, 33}) {
+    std::memcpy(shifted.data() + shift, bytes.data(), bytes.size());
+    EXPECT_EQ(problem(std::span(shifted).subspan(shift, bytes.size())), "");
+  }
+}
+
+struct Edit {
+  const char* message;
+  std::function<void(ModelBuilder&)> edit;
+};
+
+fb::TecCommand tec(uint32_t sequence, uint32_t kernel, uint32_t first_argument, uint32_t arguments, uint32_t max_tecs, uint32_t origin = kNone) {
+  return {sequence, kernel, first_argument, arguments, 0, 0, max_tecs, origin};
+}
+fb::HostCommand host(uint32_t sequence, fb::HostOp op, uint32_t a, uint32_t b, uint32_t c = 0) { return {sequence, op, a, b, c, 0, 0, 0, kNone}; }
+
+// Each edit makes chain_model() wrong in one way.
+TEST(Loader, NamesWhatIsWrong) {
+  const uint32_t kHuge = 1000000;
+  const Edit edits[] = {
+      {"format version 2", [](auto& b) { b.format_version = 2; }},
+      {"the model has no program", [](auto& b) { b.programs.clear(); }},
+      {"wants 65 TECs", [](auto& b) { b.tec_count = 65; }},
+      {"unknown op 12", [](auto& b) { b.expressions[0] = fb::Expression(static_cast<fb::ExpressionOp>(12), 0, 0, 0, 0); }},
+      {"not an earlier expression", [](auto& b) { b.expressions[2] = fb::Expression(fb::ExpressionOp::kAdd, 1, 2, 0, 0); }},
+      {"not an earlier expression", [](auto& b) { b.expressions[2] = fb::Expression(fb::ExpressionOp::kSelect, 0, 1, 2, 0); }},
+      {"refers to symbol 1 of 1", [](auto& b) { b.expressions[4] = fb::Expression(fb::ExpressionOp::kSymbol, 1, 0, 0, 0); }},
+      {"symbol 0 refers to tensor 9 of 4", [](auto& b) { b.symbols[0].tensor = 9; }},
+      {"symbol 0 is extent 2 of a tensor of rank 2", [](auto& b) { b.symbols[0].index = 2; }},
+      {"a tensor that is not an input", [](auto& b) { b.symbols[0].tensor = 1; }},
+      {"symbol 0 has the unknown kind 9", [](auto& b) { b.symbols[0].kind = static_cast<fb::SymbolKind>(9); }},
+      {"that has no integers", [](auto& b) { b.symbols[0].kind = fb::SymbolKind::kTensorElement; }},
+      {"symbol 0 'N' is never bound",
+       [](auto& b) {
+         b.symbols[0] = {"N", fb::SymbolKind::kTensorElement, 0, 0};
+         b.tensors[0].dtype = DType::kI64;
+       }},
+      {"unknown dtype 0", [](auto& b) { b.tensors[1].dtype = DType::kVoid; }},
+      {"unknown dtype 77", [](auto& b) { b.tensors[1].dtype = static_cast<DType>(77); }},
+      {"holds strings", [](auto& b) { b.tensors[1].dtype = DType::kString; }},
+      {"unknown kind 7", [](auto& b) { b.tensors[1].kind = static_cast<fb::TensorKind>(7); }},
+      {"extent 1 is expression 1000000", [=](auto& b) { b.tensors[1].shape[1] = kHuge; }},
+      {"its size is expression 1000000", [=](auto& b) { b.tensors[1].size_bytes = kHuge; }},
+      {"has rank 65", [](auto& b) { b.tensors[1].shape.assign(65, 0); }},
+      {"is a view of tensor 1000000", [=](auto& b) {
+         b.tensors[1].kind = fb::TensorKind::kView;
+         b.tensors[1].base = kHuge;
+       }},
+      {"its offset is expression 1000000", [=](auto& b) {
+         b.tensors[1].kind = fb::TensorKind::kView;
+         b.tensors[1].base = 2;
+         b.tensors[1].view_offset = kHuge;
+       }},
+      {"is a view of itself", [](auto& b) {
+         b.tensors[1].kind = b.tensors[2].kind = fb::TensorKind::kView;
+         b.tensors[1].base = 2;
+         b.tensors[2].base = 1;
+       }},
+      {"is used last (2) before it is used first (3)", [](auto& b) { b.tensors[1].first_use = 3; }},
+      {"outside of its lifetime 2..2", [](auto& b) { b.tensors[1].first_use = 2; }},
+      {"outside of its lifetime 1..1", [](auto& b) { b.tensors[1].last_use = 1; }},
+      {"which is no arena tensor", [](auto& b) { b.tensors[2].in_place_of = 0; }},
+      {"is in place of tensor 99", [](auto& b) { b.tensors[2].in_place_of = 99; }},
+      {"input 0 is tensor 99 of 4", [](auto& b) { b.inputs[0] = 99; }},
+      {"not of the kind input", [](auto& b) { b.inputs.push_back(1); }},
+      {"listed twice as output", [](auto& b) { b.outputs.push_back(3); }},
+      {"is not listed as one", [](auto& b) { b.outputs.clear(); }},
+      {"constant tensor 1 't': extent 0 is not a constant expression", [](auto& b) { b.tensors[1].kind = fb::TensorKind::kConstant; }},
+      {"is outside of the constants: 16 bytes at 256 of 256",
+       [](auto& b) {
+         b.tensors[1].kind = fb::TensorKind::kConstant;
+         b.tensors[1].shape.clear();
+         b.tensors[1].size_bytes = b.constant(16);
+         b.tensors[1].offset_bytes = 256;
+       }},
+      {"is not 64-byte aligned",
+       [](auto& b) {
+         b.tensors[1].kind = fb::TensorKind::kConstant;
+         b.tensors[1].shape.clear();
+         b.tensors[1].size_bytes = b.constant(16);
+         b.tensors[1].offset_bytes = 8;
+       }},
+      {"writes to tensor 1 't', which is read-only",
+       [](auto& b) {
+         b.tensors[1].kind = fb::TensorKind::kConstant;
+         b.tensors[1].shape.clear();
+         b.tensors[1].size_bytes = b.constant(16);
+       }},
+      {"writes to tensor 0 'x', which is read-only", [](auto& b) { b.arguments[1] = ModelBuilder::pointer(0, true, 0); }},
+      {"kernel 0 has no name", [](auto& b) { b.kernels[0].name.clear(); }},
+      {"widths for 2", [](auto& b) { b.kernels[0].argument_bits.resize(2); }},
+      {"argument 2 is 65 bits wide", [](auto& b) { b.kernels[0].argument_bits[2] = 65; }},
+      {"bytes of local and", [](auto& b) { b.kernels[0].lsram_bytes = 1u << 30; }},
+      {"the TIR of kernel 5 of 2", [](auto& b) { b.sections.push_back({fb::SectionKind::kTir, 5, std::vector<std::byte>(4)}); }},
+      {"is there twice", [](auto& b) { b.sections.push_back(b.sections[0]); }},
+      {"unknown kind 99", [](auto& b) { b.sections[1].kind = static_cast<fb::SectionKind>(99); }},
+      {"runs kernel 7 of 2", [](auto& b) { b.programs[0].tec[0] = tec(1, 7, 0, 4, 0); }},
+      {"gives 3 arguments to kernel 'scale', which takes 4", [](auto& b) { b.programs[0].tec[0] = tec(1, 0, 0, 3, 0); }},
+      {"has arguments 4294967295+4 of 8", [](auto& b) { b.programs[0].tec[0] = tec(1, 0, 0xffffffffu, 4, 0); }},
+      {"uses expression 1000000", [=](auto& b) { b.programs[0].tec[0] = tec(1, 0, 0, 4, kHuge); }},
+      {"has origin 5 of 1", [](auto& b) { b.programs[0].tec[0] = tec(1, 0, 0, 4, 0, 5); }},
+      {"has no sequence number", [](auto& b) { b.programs[0].tec[1] = tec(0xffffffffu, 0, 0, 4, 0); }},
+      {"is out of sequence", [](auto& b) { b.programs[0].tec[1] = tec(1, 1, 4, 4, 0); }},
+      {"two commands have the sequence number 3", [](auto& b) { b.programs[0].host = {host(3, fb::HostOp::kCheck, 0, 0)}; }},
+      {"is a number, but gets a tensor", [](auto& b) { b.arguments[2] = ModelBuilder::pointer(0, false, 0); }},
+      {"is a pointer, but gets a number", [](auto& b) { b.arguments[0] = ModelBuilder::number(0); }},
+      {"has the unknown kind 3", [](auto& b) { b.arguments[0] = fb::Argument(static_cast<fb::ArgumentKind>(3), false, 0, 0, 0); }},
+      {"uses tensor 8 of 4", [](auto& b) { b.arguments[0] = ModelBuilder::pointer(8, false, 0); }},
+      {"uses expression 1000000", [=](auto& b) { b.arguments[0] = ModelBuilder::pointer(0, false, kHuge); }},
+      {"waits for the unknown engine 3", [](auto& b) { b.waits[0] = fb::Wait(static_cast<fb::Engine>(3), 0); }},
+      {"waits for command 2 of 2", [](auto& b) { b.waits[0] = fb::Wait(fb::Engine::kTec, 2); }},
+      {"a deadlock", [](auto& b) { b.waits[0] = fb::Wait(fb::Engine::kDma, 0); }},
+      {"waits 0+2 of 1", [](auto& b) { b.programs[0].dma[0] = fb::DmaCommand(3, 3, 2, 0, 0, 0, 1, 0, 0, 0, 2, kNone); }},
+      {"uses tensor 9 of 4", [](auto& b) { b.programs[0].dma[0] = fb::DmaCommand(3, 9, 2, 0, 0, 0, 1, 0, 0, 0, 0, kNone); }},
+      {"which is read-only", [](auto& b) { b.programs[0].dma[0] = fb::DmaCommand(3, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, kNone); }},
+      {"binds 2 symbols from 0 on, of 1", [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kBindSymbols, 0, 2)}; }},
+      {"binds 0 symbols", [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kBindSymbols, 0, 0)}; }},
+      {"'N' is bound twice", [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kBindSymbols, 0, 1)}; }},
+      {"has message 0 of 0", [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kCheck, 0, 0)}; }},
+      {"has the unknown op 17", [](auto& b) { b.programs[0].host = {host(4, static_cast<fb::HostOp>(17), 0, 0)}; }},
+      {"loops are not supported", [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kLoop, 0, 0)}; }},
+      {"the condition is not a bool tensor", [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kIf, 0, 1, 2)}; }},
+      {"program 1 is never run", [](auto& b) { b.programs.resize(2); }},
+  };
+  for (const Edit& edit : edits) {
+    ModelBuilder b = test::chain_model();
+    edit.edit(b);
+    EXPECT_THAT(problem(b), HasSubstr(edit.message));
+  }
+}
+
+TEST(Loader, ProgramsFormATree) {
+  ModelBuilder b = test::branch_model();
+  b.programs[0].host[0] = host(1, fb::HostOp::kIf, 0, 1, 1);
+  EXPECT_THAT(problem(b), HasSubstr("program 1 is run from two places"));
+  b = test::branch_model();
+  b.programs[0].host[0] = host(1, fb::HostOp::kIf, 0, 0, 1);
+  EXPECT_THAT(problem(b), HasSubstr("runs program 0"));
+  b = test::branch_model();
+  b.programs[1].host.push_back(host(4, fb::HostOp::kIf, 0, 1, 2));
+  EXPECT_THAT(problem(b), HasSubstr("is run from two places"));
+  b = test::branch_model();
+  b.programs[0].host[0] = host(9, fb::HostOp::kIf, 0, 1, 2);
+  EXPECT_THAT(problem(b), HasSubstr("has commands that come before the one that runs it"));
+
+  // Nesting is bounded, as the executor recurses.
+  b = test::branch_model();
+  b.programs.assign(2 * kMaxProgramDepth + 5, {});
+  uint32_t sequence = 1;
+  for (uint32_t p = 0; p + 2 < b.programs.size(); p += 2) b.programs[p].host = {host(sequence++, fb::HostOp::kIf, 0, p + 1, p + 2)};
+  EXPECT_THAT(problem(b), HasSubstr("nested deeper than 32"));
+}
+
+TEST(Loader, ExpressionsThatNeedRunSymbolsComeAfterThem) {
+  ModelBuilder b = test::positive_model();
+  // The first launch uses K.
+  b.arguments[2] = ModelBuilder::number(b.tensors[2].shape[0]);
+  EXPECT_THAT(problem(b), HasSubstr("before its symbols are bound"));
+  b = test::positive_model();
+  b.arguments[1] = ModelBuilder::pointer(2, true, 0);
+  b.tensors[2].first_use = 1;
+  EXPECT_THAT(problem(b), HasSubstr("before its size is known"));
+}
+
+TEST(Loader, ExpressionArithmetic) {
+  ModelBuilder b = test::chain_model();
+  struct Case {
+    fb::ExpressionOp op;
+    int64_t a, b;
+    std::optional<int64_t> value;
+  };
+  using Op = fb::ExpressionOp;
+  const Case cases[] = {{Op::kAdd, 2, 3, 5},
+                        {Op::kAdd, INT64_MAX, 1, std::nullopt},
+                        {Op::kMul, -4, 3, -12},
+                        {Op::kMul, INT64_MIN, -1, std::nullopt},
+                        {Op::kFloorDiv, 7, 2, 3},
+                        {Op::kFloorDiv, -7, 2, -4},
+                        {Op::kFloorDiv, 7, -2, -4},
+                        {Op::kFloorDiv, -7, -2, 3},
+                        {Op::kFloorDiv, 7, 0, std::nullopt},
+                        {Op::kFloorDiv, INT64_MIN, -1, std::nullopt},
+                        {Op::kCeilDiv, 7, 2, 4},
+                        {Op::kCeilDiv, -7, 2, -3},
+                        {Op::kCeilDiv, 8, 2, 4},
+                        {Op::kCeilDiv, 7, -2, -3},
+                        {Op::kCeilDiv, 1, 0, std::nullopt},
+                        {Op::kMod, 7, 3, 1},
+                        {Op::kMod, -7, 3, 2},
+                        {Op::kMod, 7, -3, -2},
+                        {Op::kMod, INT64_MIN, -1, 0},
+                        {Op::kMod, 1, 0, std::nullopt},
+                        {Op::kMin, 2, -3, -3},
+                        {Op::kMax, 2, -3, 2},
+                        {Op::kEq, 4, 4, 1},
+                        {Op::kEq, 4, 5, 0},
+                        {Op::kLt, 4, 5, 1},
+                        {Op::kLt, 5, 5, 0}};
+  std::vector<uint32_t> rows;
+  for (const Case& c : cases) rows.push_back(b.expression(c.op, b.constant(c.a), b.constant(c.b)));
+  const uint32_t unbound = b.expression(Op::kAdd, b.tensors[0].shape[0], b.constant(1));
+  const uint32_t picked = b.expression(Op::kSelect, b.constant(0), unbound, b.constant(42));
+  auto file = ModelFile::from_bytes(b.build(), VerifyLevel::kUsual);
+  ASSERT_TRUE(file.ok());
+  ExpressionValues values;
+  values.evaluate((*file)->root(), std::vector<SymbolValue>(1));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(values.has_value(rows[i]), cases[i].value.has_value()) << i;
+    if (cases[i].value) {
+      EXPECT_EQ(values.value_or_zero(rows[i]), *cases[i].value) << i;
+    }
+  }
+  EXPECT_THAT(values.get(unbound).status().message(), HasSubstr("it depends on 'N'"));
+  EXPECT_EQ(*values.get(picked), 42);
+}
+
+}  // namespace
+}  // namespace aipu::runtime
