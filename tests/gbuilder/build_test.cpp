@@ -1,0 +1,171 @@
+// The whole compiler on small models: what it writes, that it writes the same twice, that caching works, and what it says when it cannot.
+#include "gbuilder/build.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "gbuilder/encode.h"
+#include "gbuilder/storers/command_checker.h"
+#include "models/onnx_builder.h"
+#include "runtime/base/file.h"
+
+namespace aipu::gbuilder {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Build : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("aipu-build-test-" + std::to_string(::getpid()));
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    // A cache of its own, so that "compiles nothing" says something about this test.
+    ::setenv("AIPU_CACHE_DIR", (folder_ / "cache").c_str(), 1);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  // conv + relu + max-pool + gemm over a symbolic batch.
+  std::string write_model(const std::string& name = "small.onnx") const {
+    models::OnnxBuilder b("small", 7);
+    auto x = b.input("x", DType::kF32, {"N", 1, 8, 8});
+    x = b.relu(b.conv(x, 1, 4, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}}));
+    x = b.max_pool(x, 2, 2);
+    x = b.op("Flatten", {x});
+    x = b.gemm(x, 64, 10);
+    b.output(x, "y", DType::kF32, {"N", 10});
+    EXPECT_TRUE(b.save(path(name)).ok());
+    return path(name);
+  }
+
+  BuildOptions options(const std::string& model, const std::string& output) const {
+    BuildOptions options;
+    options.model = model;
+    options.output = path(output);
+    options.target = "host-baseline";
+    return options;
+  }
+
+  static std::string bytes_of(const std::string& file) {
+    auto text = read_text_file(file);
+    EXPECT_TRUE(text.ok()) << text.status().message();
+    return text.ok() ? *text : "";
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(Build, TwiceGivesTheSameBytesAndCompilesNothing) {
+  const std::string model = write_model();
+  const auto first = build_model(options(model, "first.aipu.bin"));
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  EXPECT_GT(first->kernels, 0u);
+  EXPECT_GT(first->compiled_units, 0u);
+  auto again = options(model, "second.aipu.bin");
+  again.jobs = 1;
+  const auto second = build_model(again);
+  ASSERT_TRUE(second.ok()) << second.status().message();
+  EXPECT_EQ(second->compiled_units, 0u);
+  EXPECT_EQ(bytes_of(path("first.aipu.bin")), bytes_of(path("second.aipu.bin")));
+  auto anew = options(model, "third.aipu.bin");
+  anew.use_cache = false;
+  const auto third = build_model(anew);
+  ASSERT_TRUE(third.ok()) << third.status().message();
+  EXPECT_EQ(third->compiled_units, third->translation_units);
+  EXPECT_EQ(bytes_of(path("first.aipu.bin")), bytes_of(path("third.aipu.bin")));
+}
+
+TEST_F(Build, WhatIsWrittenIsOrderedAndComplete) {
+  const auto report = build_model(options(write_model(), "m.aipu.bin"));
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  const auto file = MappedFile::open(path("m.aipu.bin"));
+  ASSERT_TRUE(file.ok());
+  const auto decoded = decode(file->bytes());
+  ASSERT_TRUE(decoded.ok()) << decoded.status().message();
+  EXPECT_EQ(check_program(decoded->plan, decoded->plan.programs.at(0)).message(), "");
+  for (const SectionKind kind : {SectionKind::kConstants, SectionKind::kNativeModule, SectionKind::kTir, SectionKind::kC, SectionKind::kCompassIr}) {
+    EXPECT_NE(decoded->section(kind), nullptr) << section_kind_name(kind);
+  }
+  EXPECT_EQ(decoded->plan.target, "host-baseline");
+  EXPECT_EQ(decoded->plan.symbols.size(), 1u);
+  EXPECT_EQ(report->file_bytes, file->bytes().size());
+}
+
+TEST_F(Build, CompassIrIsASecondEntrance) {
+  auto from_onnx = options(write_model(), "onnx.aipu.bin");
+  from_onnx.emit_ir = path("small_ir");
+  ASSERT_TRUE(build_model(from_onnx).ok());
+  const auto report = build_model(options(path("small_ir.txt"), "ir.aipu.bin"));
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(bytes_of(path("onnx.aipu.bin")), bytes_of(path("ir.aipu.bin")));
+  // A fixed batch leaves no symbol.
+  auto fixed = options(path("small_ir.txt"), "fixed.aipu.bin");
+  fixed.shapes = {"x=2x1x8x8"};
+  const auto fixed_report = build_model(fixed);
+  ASSERT_TRUE(fixed_report.ok()) << fixed_report.status().message();
+  EXPECT_TRUE(fixed_report->has_memory_plan);
+  EXPECT_LE(fixed_report->arena_bytes, 2 * fixed_report->arena_lower_bound_bytes);
+  fixed.shapes = {"x=2x1x9x8"};
+  EXPECT_THAT(build_model(fixed).status().message(), HasSubstr("extent 2 cannot be 9"));
+}
+
+TEST_F(Build, DumpsEverythingOnTheWay) {
+  auto dumped = options(write_model(), "d.aipu.bin");
+  dumped.dump_ir = path("dump");
+  dumped.emit_c = path("c");
+  const auto report = build_model(dumped);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  for (const char* name : {"index.txt", "00.graph.imported.txt", "groups.txt", "plan.txt", "commands.tec.txt"}) {
+    EXPECT_TRUE(std::filesystem::exists(folder_ / "dump" / name)) << name;
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "c" / "kernels.cpp"));
+  size_t kernels = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "dump" / "kernels")) {
+    ++kernels;
+    for (const char* name : {"00.tir.txt", "tir.lowered.txt", "kernel.c"}) EXPECT_TRUE(std::filesystem::exists(entry.path() / name)) << entry.path();
+  }
+  EXPECT_EQ(kernels, report->kernels);
+}
+
+TEST_F(Build, StopsAfterAStageOrPass) {
+  auto stopped = options(write_model(), "s.aipu.bin");
+  stopped.stop_after = "partition";
+  const auto report = build_model(stopped);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->stopped_after, "partition");
+  EXPECT_THAT(report->graph_text, HasSubstr("Conv"));
+  EXPECT_FALSE(std::filesystem::exists(path("s.aipu.bin")));
+  stopped.stop_after = "eliminate_dead_nodes";
+  EXPECT_TRUE(build_model(stopped).ok());
+  stopped.stop_after = "nonsense";
+  EXPECT_THAT(build_model(stopped).status().message(), HasSubstr("there is no stage or graph pass 'nonsense'"));
+}
+
+TEST_F(Build, ErrorsAreOneLine) {
+  const std::string model = write_model();
+  const auto message = [&](auto change) {
+    auto changed = options(model, "e.aipu.bin");
+    change(changed);
+    const auto report = build_model(changed);
+    EXPECT_FALSE(report.ok());
+    const std::string text = report.ok() ? "" : report.status().message();
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+    return text;
+  };
+  EXPECT_THAT(message([&](BuildOptions& o) { o.model = path("none.onnx"); }), HasSubstr("none.onnx"));
+  EXPECT_THAT(message([](BuildOptions& o) { o.target = "toaster"; }), HasSubstr("toaster"));
+  EXPECT_THAT(message([](BuildOptions& o) { o.plugins = {"op.py"}; }), HasSubstr("plugin 'op.py': operators written as a DSL file are not supported yet"));
+  EXPECT_THAT(message([](BuildOptions& o) { o.plugins = {"/nowhere/op.so"}; }), HasSubstr("no such file"));
+  EXPECT_THAT(message([](BuildOptions& o) { o.shapes = {"x"}; }), HasSubstr("x"));
+  EXPECT_THAT(message([](BuildOptions& o) { o.disabled_passes = {"nonsense"}; }), HasSubstr("nonsense"));
+  EXPECT_FALSE(std::filesystem::exists(path("e.aipu.bin")));
+}
+
+}  // namespace
+}  // namespace aipu::gbuilder
