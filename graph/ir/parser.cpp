@@ -201,6 +201,7 @@ class Parser {
     bool typed = true;
     for (const Definition& output : outputs) typed = typed && (output.name.empty() || output.type);
     NodeId id;
+    node.outputs.resize(outputs.size());
     if (typed) {
       if (const OpDef* def = find_op(node.op)) {
         if (Status status = check_node_schema(*def, scope.graph, &node); !status.ok()) return reader_.error(status.message());

@@ -1,0 +1,224 @@
+#include "graph/ir/graph.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "graph/ir/op_def.h"
+
+namespace aipu::graph {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::unique_ptr<Graph> parse(std::string_view text, const ConstantTable& table = {}) {
+  auto graph = parse_graph(text, table);
+  if (!graph.ok()) {
+    ADD_FAILURE() << graph.status().message();
+    return std::make_unique<Graph>();
+  }
+  return *std::move(graph);
+}
+
+constexpr std::string_view kSmall = R"(graph "small" {
+  input %x: float32[N,3,8,8]
+  const %w = float32[4,3,3,3] splat 0.5
+  const %b = float32[4] {0, -1.5, inf, 3}
+  %y: float32[N,4,6,6] = Conv(%x, %w, %b) {auto_pad="NOTSET", dilations=[1,1], group=1, kernel_shape=[3,3], layout="NCHW", pads=[0,0,0,0], strides=[1,1]} from "conv 1" ("Conv") + "pad" ("Pad")
+  %"odd name": float32[N,4,6,6] = Relu(%y)
+  symbol N = extent 0 of %x
+  output "result" = %"odd name"
+}
+)";
+
+TEST(GraphText, RoundTrip) {
+  const auto graph = parse(kSmall);
+  EXPECT_EQ(print_graph(*graph), kSmall);
+  const Status status = verify_graph(*graph);
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+TEST(GraphText, RoundTripOfEveryKindOfThing) {
+  constexpr std::string_view text = R"(graph "all" {
+  input %c: bool[]
+  input %x: float32[N,4]
+  input %s: int64[2] data [$s.0,$s.1]
+  const %big = int32[40] hash HASH
+  const %nan = float32[1] bytes 0100c07f
+  const %half = float16[2] {0.5, -0.25}
+  const %u = uint64[1] {18446744073709551615}
+  const %no = bool[2] {0, 1}
+  %r: float32[$s.0,$s.1] = Reshape(%x, %s) {allowzero=0}
+  %y: float32[N,4] = If(%c, %x, %x) with
+    graph "then" scope "then." captured 1 {
+      input %x: float32[N,4]
+      %t: float32[N,4] = Neg(%x)
+      symbol N = extent 0 of %x
+      output "t" = %t
+    }
+    graph "else" scope "else." captured 1 {
+      input %x: float32[N,4]
+      %e: float32[N,4] = Abs(%x)
+      symbol N = extent 0 of %x
+      output "e" = %e
+    }
+  %v: float32[$s.0,2], _ = TopK(%r) {axis=1, k=dims[2], largest=1, sorted=1}
+  symbol N = extent 0 of %x
+  symbol $s.0 = element 0 of %s
+  symbol $s.1 = element 1 of %s
+  output "y" = %y
+  output "again" = %y
+  output "v" = %v
+}
+)";
+  std::vector<int32_t> numbers(40);
+  for (size_t k = 0; k < numbers.size(); ++k) numbers[k] = static_cast<int32_t>(k);
+  const ConstantPtr big = Constant::of<int32_t>(DType::kI32, {40}, numbers);
+  std::string full(text);
+  full.replace(full.find("HASH"), 4, big->hash().hex());
+  ConstantTable table;
+  table.by_hash[big->hash().hex()] = big;
+  const auto graph = parse(full, table);
+  EXPECT_EQ(print_graph(*graph), full);
+  EXPECT_EQ(collect_constants(*graph).by_hash.size(), 5u);
+  const Status status = verify_graph(*graph);
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+TEST(GraphText, ErrorsNameTheLine) {
+  const auto error = [](std::string_view text) { return parse_graph(text, {}).status().message(); };
+  EXPECT_THAT(error("graph \"g\" {\n %y = Relu(%x)\n}"), HasSubstr("line 2: %x is not defined above"));
+  EXPECT_THAT(error("graph \"g\" {\n input %x: float32[2]\n %y = Nope(%x)\n}"), HasSubstr("Nope: no such op"));
+  EXPECT_THAT(error("graph \"g\" {\n input %x: float32[2]\n %y = Relu(%x) {color=1}\n}"), HasSubstr("Relu: has no attribute 'color'"));
+  EXPECT_THAT(error("graph \"g\" {\n const %x = float32[1000000,1000000] splat 1\n}"), HasSubstr("too large"));
+  EXPECT_THAT(error("graph \"g\" {\n const %x = int8[1] {200}\n}"), HasSubstr("does not fit int8"));
+  EXPECT_THAT(error("graph \"g\" {\n const %x = float32[2] hash 00\n}"), HasSubstr("no constant with hash"));
+}
+
+TEST(GraphText, DamagedTextNeverCrashes) {
+  std::mt19937_64 random(3);
+  for (int k = 0; k < 3000; ++k) {
+    std::string text(kSmall);
+    const int edits = 1 + static_cast<int>(random() % 3);
+    for (int e = 0; e < edits; ++e) {
+      const size_t at = random() % text.size();
+      switch (random() % 3) {
+        case 0: text.erase(at, 1 + random() % 8); break;
+        case 1: text[at] = static_cast<char>(random() % 256); break;
+        default: text.insert(at, text.substr(random() % text.size(), 6)); break;
+      }
+      if (text.empty()) text = "g";
+    }
+    if (auto graph = parse_graph(text, {}); graph.ok()) {
+      (void)verify_graph(**graph);
+      EXPECT_FALSE(print_graph(**graph).empty());
+    }
+  }
+}
+
+TEST(Graph, UsersFollowRewrites) {
+  const auto graph = parse(R"(graph "g" { input %x: float32[4]  %a = Relu(%x)  %b = Add(%a, %a)  %c = Neg(%a)  output "b" = %b  output "c" = %c })");
+  const ValueId x = graph->inputs()[0];
+  const ValueId a = graph->node(NodeId{0}).outputs[0];
+  EXPECT_THAT(graph->users(a), ElementsAre(NodeId{1}, NodeId{2}));
+  graph->node(NodeId{2}).inputs[0] = x;  // through a reference
+  EXPECT_THAT(graph->users(a), ElementsAre(NodeId{1}));
+  EXPECT_THAT(graph->users(x), ElementsAre(NodeId{0}, NodeId{2}));
+  ASSERT_TRUE(graph->replace_uses(a, x).ok());
+  EXPECT_TRUE(graph->users(a).empty());
+  EXPECT_EQ(graph->erase_dead_nodes(), 1u);
+  EXPECT_TRUE(graph->value(a).erased);
+  EXPECT_TRUE(verify_graph(*graph).ok());
+}
+
+TEST(Graph, ReferenceKeptTooLongIsFound) {
+  const auto graph = parse(R"(graph "g" { input %x: float32[4]  %a = Relu(%x)  %b = Neg(%a)  output "b" = %b })");
+  Node& node = graph->node(NodeId{1});
+  (void)graph->users(graph->inputs()[0]);
+  node.inputs[0] = graph->inputs()[0];
+  EXPECT_THAT(verify_graph(*graph).message(), HasSubstr("set_input"));
+}
+
+TEST(Graph, ConstantsWithEqualContentAreOne) {
+  Graph graph;
+  const ValueId a = graph.add_constant(Constant::int64s({1, 2}), "a");
+  EXPECT_EQ(graph.add_constant(Constant::int64s({1, 2}), "b"), a);
+  EXPECT_NE(graph.add_constant(Constant::int64s({1, 3}), "b"), a);
+  EXPECT_NE(graph.add_constant(Constant::of<int64_t>(DType::kI64, {2, 1}, std::vector<int64_t>{1, 2}), "b"), a);
+  EXPECT_EQ(Constant::create(DType::kF32, {2}, std::vector<std::byte>(7)), nullptr);
+  EXPECT_EQ(Constant::create(DType::kF32, {INT64_MAX, INT64_MAX}, {}), nullptr);
+}
+
+TEST(Graph, RunSymbolsOrderAndKeepTheirTensor) {
+  // The shape tensor is made after %x in id order and is an operand of nothing once the Reshape is resolved.
+  const auto graph = parse(R"(graph "g" {
+    input %x: float32[12]
+    input %n: int64[2]
+    %m = Abs(%n)
+    %y = Reshape(%x, %m)
+    output "y" = %y
+  })");
+  const OpDef* def = find_op("Reshape");
+  ASSERT_NE(def, nullptr);
+  ASSERT_TRUE(def->resolve(*graph, NodeId{1}).ok());
+  EXPECT_EQ(graph->node(NodeId{1}).inputs.size(), 1u);
+  EXPECT_EQ(graph->erase_dead_nodes(), 0u);
+  EXPECT_THAT(graph->topological_order(), ElementsAre(NodeId{0}, NodeId{1}));
+  EXPECT_EQ(graph->symbol_tensors(NodeId{1}).size(), 1u);
+  // With the elements known the symbols are substituted and the tensor may go.
+  const ValueId m = graph->node(NodeId{0}).outputs[0];
+  ASSERT_TRUE(graph->replace_uses(m, graph->add_constant(Constant::int64s({3, 4}))).ok());
+  EXPECT_EQ(graph->type(graph->node(NodeId{1}).outputs[0]).text(), "float32[3,4]");
+  EXPECT_EQ(graph->erase_dead_nodes(), 1u);
+  EXPECT_TRUE(graph->symbols().empty());
+  EXPECT_TRUE(verify_graph(*graph).ok());
+}
+
+TEST(Graph, SubstitutionReachesTypesDataAndSubgraphs) {
+  const auto graph = parse(R"(graph "g" { input %x: float32[N,2]  %s = Shape(%x)  %y = Reshape(%x) {shape=dims[2*N]}  output "s" = %s  output "y" = %y })");
+  graph->substitute_symbols([](const std::string& name) { return name == "N" ? std::optional<Dim>(5) : std::nullopt; });
+  EXPECT_EQ(graph->type(graph->inputs()[0]).text(), "float32[5,2]");
+  EXPECT_EQ(graph->node(NodeId{1}).attributes.shape("shape"), Shape{10});
+  EXPECT_EQ(graph->known_data(graph->outputs()[0].value), (std::vector<Dim>{5, 2}));
+  EXPECT_TRUE(graph->symbols().empty());
+  EXPECT_TRUE(verify_graph(*graph).ok());
+}
+
+TEST(Graph, AddNodeReportsSchemaErrors) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", {DType::kF32, {4}});
+  const ValueId i = graph.add_input("i", {DType::kI64, {4}});
+  const auto message = [&](std::string op, std::vector<ValueId> inputs) {
+    return graph.add_node(std::move(op), {}, std::move(inputs), {"y"}, {}).status().message();
+  };
+  EXPECT_THAT(message("Relu", {}), HasSubstr("Relu: input 0 'X' is missing"));
+  EXPECT_THAT(message("Relu", {x, x}), HasSubstr("Relu: takes at most 1 inputs, found 2"));
+  EXPECT_THAT(message("Exp", {i}), HasSubstr("Exp: input 0 'X' may not be int64"));
+  EXPECT_THAT(message("Concat", {x}), HasSubstr("attribute 'axis' is missing"));
+  EXPECT_EQ(graph.node_count(), 0u);
+}
+
+TEST(Verify, FindsWrongTypesAndCycles) {
+  const auto wrong = parse(R"(graph "g" { input %x: float32[4]  %y: float32[5] = Relu(%x) from "act" (Relu)  output "y" = %y })");
+  EXPECT_THAT(verify_graph(*wrong).message(), HasSubstr("node 'act' (Relu): Relu: output 0 %y is typed float32[5], its op yields float32[4]"));
+  const auto cycle = parse(R"(graph "g" { input %x: float32[4]  %a = Relu(%x)  %b = Neg(%a)  output "b" = %b })");
+  cycle->set_input(NodeId{0}, 0, cycle->node(NodeId{1}).outputs[0]);
+  EXPECT_THAT(verify_graph(*cycle).message(), HasSubstr("cycle"));
+}
+
+TEST(Broadcast, SymbolicExtents) {
+  const Dim n = Dim::symbol("N");
+  const Dim m = Dim::symbol("M");
+  const auto of = [](std::vector<Shape> shapes) { return broadcast_shapes(shapes); };
+  EXPECT_EQ(*of({{n, 1}, {3}}), (Shape{n, 3}));
+  EXPECT_EQ(*of({{n}, {n}}), (Shape{n}));
+  EXPECT_EQ(*of({{n}, {4}}), (Shape{4}));
+  EXPECT_EQ(*of({{n}, {m}}), (Shape{max(n, m)}));
+  EXPECT_FALSE(of({{2}, {3}}).ok());
+  EXPECT_TRUE(of({{0}, {1}}).value()[0] == Dim(0));
+}
+
+}  // namespace
+}  // namespace aipu::graph
