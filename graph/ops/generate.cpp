@@ -1,5 +1,6 @@
 // Ops that make tensors from a few numbers: ConstantOfShape, Range, EyeLike, OneHot.
 #include <cmath>
+#include <utility>
 
 #include "graph/ops/op_list.h"
 #include "graph/ops/shape_operands.h"
@@ -50,12 +51,19 @@ Dim range_extent(const Dim& start, const Dim& limit, const Dim& delta) {
   return select(lt(delta, 0), downward(), upward());
 }
 
+// Over floats the extent is counted by ordinary nodes (operand `count`), or computed here from constants.
 Result<Dim> float_range_extent(InferContext& ctx) {
+  if (ctx.attributes().has("extent")) return ctx.attributes().shape("extent").front();
+  if (ctx.has_input(3)) {
+    AIPU_ASSIGN_OR_RETURN(const Shape count, shape_operand(ctx, 3, "extent"));
+    if (count.size() != 1) return invalid_model(str_cat("the count must have one element, found ", ctx.input(3).text()));
+    return max(count.front(), 0);
+  }
   double values[3] = {};
   for (size_t i = 0; i < 3; ++i) {
     const Constant* constant = ctx.has_input(i) ? ctx.graph().constant(ctx.node().inputs[i]) : nullptr;
     if (constant == nullptr || constant->element_count() != 1) {
-      return unsupported("over floats, start, limit and delta must be known when compiling: they give the output's extent");
+      return unsupported("over floats, start, limit and delta must be known when compiling, or counted: they give the output's extent");
     }
     values[i] = constant->to_doubles().front();
   }
@@ -69,7 +77,7 @@ Status infer_range(InferContext& ctx) {
     set_output(ctx, 0, ctx.attributes().dtype("dtype"), ctx.attributes().shape("extent"));
   } else {
     AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1, 2}));
-    if (!ctx.has_input(0) || !ctx.has_input(1) || !ctx.has_input(2)) return invalid_model("start, limit and delta must all be there");
+    if (!ctx.has_input(0) || !ctx.has_input(2)) return invalid_model("start, limit and delta must all be there");
     if (is_floating(ctx.input(0).dtype)) {
       AIPU_ASSIGN_OR_RETURN(const Dim extent, float_range_extent(ctx));
       set_output(ctx, 0, ctx.input(0).dtype, {extent});
@@ -132,22 +140,32 @@ OpDef constant_of_shape_op() {
 OpDef range_op() {
   OpDef def;
   def.name = "Range";
-  def.inputs = {optional_operand("start", kNumeric), optional_operand("limit", kNumeric), optional_operand("delta", kNumeric)};
+  def.inputs = {optional_operand("start", kNumeric), optional_operand("limit", kNumeric), optional_operand("delta", kNumeric),
+                optional_operand("count", kIndex)};
   def.outputs = {operand("output", kNumeric)};
   def.attributes = {attr::optional("start", AttributeKind::kShape), attr::optional("delta", AttributeKind::kShape),
                     attr::optional("extent", AttributeKind::kShape), attr::optional("dtype", AttributeKind::kDType)};
   def.infer = infer_range;
-  def.resolve = resolve_with({0, 1, 2}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
-    if (ctx.has_input(0) && is_floating(ctx.input(0).dtype)) return false;
-    AIPU_ASSIGN_OR_RETURN(const Dim start, range_scalar(ctx, 0, "start"));
-    AIPU_ASSIGN_OR_RETURN(const Dim limit, range_scalar(ctx, 1, "limit"));
-    AIPU_ASSIGN_OR_RETURN(const Dim delta, range_scalar(ctx, 2, "delta"));
-    attributes->set("dtype", ctx.input(0).dtype);
-    attributes->set("start", Shape{start});
-    attributes->set("delta", Shape{delta});
-    attributes->set("extent", Shape{range_extent(start, limit, delta)});
-    return true;
-  });
+  def.resolve = [](Graph& graph, NodeId id) -> Status {
+    const Node& node = std::as_const(graph).node(id);
+    if (!node.inputs.empty() && node.inputs[0].valid() && is_floating(graph.type(node.inputs[0]).dtype)) {
+      return resolve_with({1, 3}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
+        AIPU_ASSIGN_OR_RETURN(const Dim extent, float_range_extent(ctx));
+        attributes->set("extent", Shape{extent});
+        return true;
+      })(graph, id);
+    }
+    return resolve_with({0, 1, 2, 3}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
+      AIPU_ASSIGN_OR_RETURN(const Dim start, range_scalar(ctx, 0, "start"));
+      AIPU_ASSIGN_OR_RETURN(const Dim limit, range_scalar(ctx, 1, "limit"));
+      AIPU_ASSIGN_OR_RETURN(const Dim delta, range_scalar(ctx, 2, "delta"));
+      attributes->set("dtype", ctx.input(0).dtype);
+      attributes->set("start", Shape{start});
+      attributes->set("delta", Shape{delta});
+      attributes->set("extent", Shape{range_extent(start, limit, delta)});
+      return true;
+    })(graph, id);
+  };
   return def;
 }
 

@@ -212,6 +212,15 @@ TEST_F(OpTest, Generators) {
   EXPECT_EQ(types("Range", {}, {scalar(10), scalar(6), scalar(1)}), "int64[0]");
   const ValueId length = emit("Gather", {}, {emit("Shape", {}, {input("[T,2]")}), scalar(0)});
   EXPECT_EQ(types("Range", {}, {scalar(0), length, scalar(1)}), "int64[T]");
+  const auto constant = [&](float value) { return graph.add_constant(Constant::scalar_f32(value)); };
+  EXPECT_EQ(types("Range", {}, {constant(1), constant(5), constant(1.5f)}), "float32[3]");
+  EXPECT_EQ(std::as_const(graph).node(last).inputs.size(), 3u);  // start and delta stay, the limit is gone
+  EXPECT_FALSE(std::as_const(graph).node(last).inputs[1].valid());
+  const ValueId limit = input("[]");
+  EXPECT_THAT(types("Range", {}, {constant(0), limit, constant(1)}), HasSubstr("must be known when compiling, or counted"));
+  const ValueId count = graph.add_input("n", {DType::kI64, {1}});
+  EXPECT_EQ(types("Range", {}, {constant(0), limit, constant(1), count}),
+            "float32[max(" + graph.require_data(count)->front().text() + ", 0)]");
   EXPECT_EQ(types("OneHot", {}, {input("[N,4]", DType::kI64), scalar(12), floats({0, 1})}), "float32[N,4,12]");
   EXPECT_EQ(types("OneHot", {{"axis", int64_t{0}}}, {input("[N]", DType::kI32), floats({5}), int64s({0, 1})}), "int64[5,N]");
   EXPECT_EQ(types("EyeLike", {{"dtype", DType::kF64}}, {input("[3,N]")}), "float64[3,N]");
