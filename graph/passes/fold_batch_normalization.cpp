@@ -178,7 +178,10 @@ class Folder {
     ValueId new_bias;
     if (target->bias_index != SIZE_MAX && (has_bias || affine.shifts)) {
       for (size_t c = 0; c < channels; ++c) bias[c] = bias[c] * affine.scale[c] + affine.shift[c];
-      new_bias = graph_.add_constant(float_constant(dtype, {static_cast<int64_t>(channels)}, bias), graph_.value(input).name + ".bias");
+      // A bias of zeros costs as much as any other.
+      if (has_bias || std::any_of(bias.begin(), bias.end(), [](double element) { return element != 0; })) {
+        new_bias = graph_.add_constant(float_constant(dtype, {static_cast<int64_t>(channels)}, bias), graph_.value(input).name + ".bias");
+      }
     }
     const OriginSet origins = node(id).origins;
     Node& changed = graph_.node(producer);

@@ -75,14 +75,15 @@ TEST(Dim, GrowthIsBounded) {
 }
 
 TEST(Dim, ParsesAndRefuses) {
-  for (const char* text : {"N", "2*N + 1", "floordiv(N + 1, M)", "select(lt($r, 0), N, $r)", "3*\"batch size\"", "-9223372036854775808", "\"min\" + 1"}) {
+  for (const char* text :
+       {"N", "2*N + 1", "floordiv(N + 1, M)", "select(lt($r, 0), N, $r)", "3*\"batch size\"", "-9223372036854775808", "\"min\" + 1"}) {
     auto dim = Dim::parse(text);
     ASSERT_TRUE(dim.ok()) << dim.status().message();
     EXPECT_EQ(dim->text(), text);
   }
-  for (const std::string& text : {std::string(""), std::string("N +"), std::string("min(N)"), std::string("99999999999999999999"), std::string("N)"),
-                                  std::string("\"x"), std::string("\"\""), std::string("min"), std::string(100000, '('), std::string(100000, '-'),
-                                  std::string("a*"), std::string("1 2"), std::string("N\0M", 3)}) {
+  for (const std::string& text : {std::string(""), std::string("N +"), std::string("min(N)"), std::string("99999999999999999999"),
+                                  std::string("N)"), std::string("\"x"), std::string("\"\""), std::string("min"), std::string(100000, '('),
+                                  std::string(100000, '-'), std::string("a*"), std::string("1 2"), std::string("N\0M", 3)}) {
     EXPECT_FALSE(Dim::parse(text).ok()) << text.substr(0, 40);
   }
   EXPECT_EQ(shape_text(parse_shape("[N, 3,2*N]").value()), "[N,3,2*N]");
@@ -121,13 +122,19 @@ class Generator {
     }
     const Expression a = make(depth - 1);
     const Expression b = make(depth - 1);
-    const auto both = [&](auto f) -> std::optional<int64_t> { return a.value && b.value ? std::optional<int64_t>(f(*a.value, *b.value)) : std::nullopt; };
+    const auto both = [&](auto f) -> std::optional<int64_t> {
+      return a.value && b.value ? std::optional<int64_t>(f(*a.value, *b.value)) : std::nullopt;
+    };
     switch (pick(11)) {
       case 0:
-      case 1: return {a.dim + b.dim, both([](int64_t x, int64_t y) { return x + y; })};
-      case 2: return {a.dim - b.dim, both([](int64_t x, int64_t y) { return x - y; })};
-      case 3: return {a.dim * b.dim, both([](int64_t x, int64_t y) { return x * y; })};
-      case 4: return {floordiv(a.dim, b.dim), a.value && b.value ? floor_div(*a.value, *b.value) : std::nullopt};
+      case 1:
+        return {a.dim + b.dim, both([](int64_t x, int64_t y) { return x + y; })};
+      case 2:
+        return {a.dim - b.dim, both([](int64_t x, int64_t y) { return x - y; })};
+      case 3:
+        return {a.dim * b.dim, both([](int64_t x, int64_t y) { return x * y; })};
+      case 4:
+        return {floordiv(a.dim, b.dim), a.value && b.value ? floor_div(*a.value, *b.value) : std::nullopt};
       case 5: {
         const auto q = a.value && b.value ? floor_div(-*a.value, *b.value) : std::nullopt;
         return {ceildiv(a.dim, b.dim), q ? std::optional<int64_t>(-*q) : std::nullopt};
@@ -136,8 +143,10 @@ class Generator {
         const auto q = a.value && b.value ? floor_div(*a.value, *b.value) : std::nullopt;
         return {mod(a.dim, b.dim), q ? std::optional<int64_t>(*a.value - *b.value * *q) : std::nullopt};
       }
-      case 7: return {min(a.dim, b.dim), both([](int64_t x, int64_t y) { return std::min(x, y); })};
-      case 8: return {max(a.dim, b.dim), both([](int64_t x, int64_t y) { return std::max(x, y); })};
+      case 7:
+        return {min(a.dim, b.dim), both([](int64_t x, int64_t y) { return std::min(x, y); })};
+      case 8:
+        return {max(a.dim, b.dim), both([](int64_t x, int64_t y) { return std::max(x, y); })};
       case 9: {
         const bool less = pick(2) == 0;
         return {less ? lt(a.dim, b.dim) : eq(a.dim, b.dim), both([&](int64_t x, int64_t y) { return less ? x < y : x == y; })};
@@ -155,7 +164,8 @@ class Generator {
 };
 
 TEST(DimFuzz, AgreesWithNumbers) {
-  const std::map<std::string, int64_t> bindings[] = {{{"N", 0}, {"M", 1}, {"$r", -3}}, {{"N", 7}, {"M", 4}, {"$r", 2}}, {{"N", 1}, {"M", 30}, {"$r", -1}}};
+  const std::map<std::string, int64_t> bindings[] = {
+      {{"N", 0}, {"M", 1}, {"$r", -3}}, {{"N", 7}, {"M", 4}, {"$r", 2}}, {{"N", 1}, {"M", 30}, {"$r", -1}}};
   int evaluated = 0;
   for (uint64_t seed = 0; seed < 6000; ++seed) {
     for (const auto& binding : bindings) {

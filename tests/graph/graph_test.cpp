@@ -105,9 +105,15 @@ TEST(GraphText, DamagedTextNeverCrashes) {
     for (int e = 0; e < edits; ++e) {
       const size_t at = random() % text.size();
       switch (random() % 3) {
-        case 0: text.erase(at, 1 + random() % 8); break;
-        case 1: text[at] = static_cast<char>(random() % 256); break;
-        default: text.insert(at, text.substr(random() % text.size(), 6)); break;
+        case 0:
+          text.erase(at, 1 + random() % 8);
+          break;
+        case 1:
+          text[at] = static_cast<char>(random() % 256);
+          break;
+        default:
+          text.insert(at, text.substr(random() % text.size(), 6));
+          break;
       }
       if (text.empty()) text = "g";
     }
@@ -119,7 +125,8 @@ TEST(GraphText, DamagedTextNeverCrashes) {
 }
 
 TEST(Graph, UsersFollowRewrites) {
-  const auto graph = parse(R"(graph "g" { input %x: float32[4]  %a = Relu(%x)  %b = Add(%a, %a)  %c = Neg(%a)  output "b" = %b  output "c" = %c })");
+  const auto graph =
+      parse(R"(graph "g" { input %x: float32[4]  %a = Relu(%x)  %b = Add(%a, %a)  %c = Neg(%a)  output "b" = %b  output "c" = %c })");
   const ValueId x = graph->inputs()[0];
   const ValueId a = graph->node(NodeId{0}).outputs[0];
   EXPECT_THAT(graph->users(a), ElementsAre(NodeId{1}, NodeId{2}));
@@ -177,7 +184,8 @@ TEST(Graph, RunSymbolsOrderAndKeepTheirTensor) {
 }
 
 TEST(Graph, SubstitutionReachesTypesDataAndSubgraphs) {
-  const auto graph = parse(R"(graph "g" { input %x: float32[N,2]  %s = Shape(%x)  %y = Reshape(%x) {shape=dims[2*N]}  output "s" = %s  output "y" = %y })");
+  const auto graph = parse(
+      R"(graph "g" { input %x: float32[N,2]  %s = Shape(%x)  %y = Reshape(%x) {shape=dims[2*N]}  output "s" = %s  output "y" = %y })");
   graph->substitute_symbols([](const std::string& name) { return name == "N" ? std::optional<Dim>(5) : std::nullopt; });
   EXPECT_EQ(graph->type(graph->inputs()[0]).text(), "float32[5,2]");
   EXPECT_EQ(graph->node(NodeId{1}).attributes.shape("shape"), Shape{10});
@@ -202,7 +210,8 @@ TEST(Graph, AddNodeReportsSchemaErrors) {
 
 TEST(Verify, FindsWrongTypesAndCycles) {
   const auto wrong = parse(R"(graph "g" { input %x: float32[4]  %y: float32[5] = Relu(%x) from "act" (Relu)  output "y" = %y })");
-  EXPECT_THAT(verify_graph(*wrong).message(), HasSubstr("node 'act' (Relu): Relu: output 0 %y is typed float32[5], its op yields float32[4]"));
+  EXPECT_THAT(verify_graph(*wrong).message(),
+              HasSubstr("node 'act' (Relu): Relu: output 0 %y is typed float32[5], its op yields float32[4]"));
   const auto cycle = parse(R"(graph "g" { input %x: float32[4]  %a = Relu(%x)  %b = Neg(%a)  output "b" = %b })");
   cycle->set_input(NodeId{0}, 0, cycle->node(NodeId{1}).outputs[0]);
   EXPECT_THAT(verify_graph(*cycle).message(), HasSubstr("cycle"));

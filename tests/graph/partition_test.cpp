@@ -56,7 +56,9 @@ std::string text_of(const Graph& graph, const std::vector<Group>& groups) {
   return text;
 }
 
-Result<std::vector<Group>> run(const Graph& graph, const std::vector<const Claimer*>& claimers) { return partition(graph, claimers, {"host"}); }
+Result<std::vector<Group>> run(const Graph& graph, const std::vector<const Claimer*>& claimers) {
+  return partition(graph, claimers, {"host"});
+}
 
 constexpr std::string_view kChain = R"(graph "g" {
   input %x: float32[4]
@@ -194,9 +196,10 @@ TEST(Partition, UnclaimedNodesAreReportedTogether) {
     if (g.node(anchor).op == "Exp") *why_not = "float32 is not supported";
     return std::nullopt;
   });
-  EXPECT_EQ(run(*graph, {&picky}).status().message(),
-            "no kernel for 3 nodes: Exp (2 nodes, first node 'first' (Exp); picky: float32 is not supported); Neg (1 node, node 'third' (Neg)); "
-            "a plugin given with --plugin may claim what is missing");
+  EXPECT_EQ(
+      run(*graph, {&picky}).status().message(),
+      "no kernel for 3 nodes: Exp (2 nodes, first node 'first' (Exp); picky: float32 is not supported); Neg (1 node, node 'third' (Neg)); "
+      "a plugin given with --plugin may claim what is missing");
 }
 
 TEST(Partition, WrongClaimsAreErrors) {

@@ -1,5 +1,5 @@
-// Runs every passes/*.txt: the comment "# passes: a, b" in its first line says which passes, "---- becomes" splits the graph before from the graph after.
-// AIPU_UPDATE_EXPECTED=1 in the environment rewrites what is expected, for a human to look at; it is refused under CI.
+// Runs every passes/*.txt: the comment "# passes: a, b" in its first line says which passes, "---- becomes" splits the graph before from
+// the graph after. AIPU_UPDATE_EXPECTED=1 in the environment rewrites what is expected, for a human to look at; it is refused under CI.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -75,7 +75,8 @@ TEST_P(PassText, Becomes) {
 
 INSTANTIATE_TEST_SUITE_P(Files, PassText, ::testing::ValuesIn(cases()), [](const auto& file) {
   std::string name = file.param.stem().string();
-  std::replace_if(name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
   return name;
 });
 

@@ -56,7 +56,8 @@ TEST(RunPasses, DisableAndStop) {
   ASSERT_TRUE(run_passes(*graph, graph_pipeline().first(5), context, options).ok());
   EXPECT_THAT(print_graph(*graph), HasSubstr("Identity"));
   options.stop_after = "eliminate_dead_notes";
-  EXPECT_THAT(run_passes(*graph, graph_pipeline(), context, options).message(), HasSubstr("--stop-after: there is no graph pass 'eliminate_dead_notes'"));
+  EXPECT_THAT(run_passes(*graph, graph_pipeline(), context, options).message(),
+              HasSubstr("--stop-after: there is no graph pass 'eliminate_dead_notes'"));
   options = {};
   options.disabled = {"x"};
   EXPECT_THAT(run_passes(*graph, graph_pipeline(), context, options).message(), HasSubstr("--disable-pass: there is no graph pass 'x'"));
@@ -103,7 +104,8 @@ TEST(FoldConstants, AsksTheEvaluator) {
 }
 
 TEST(FoldConstants, LimitsGrowth) {
-  const auto graph = parse(R"(graph "g" { %z = ConstantOfShape() {shape=dims[1000000,100]}  %s = ConstantOfShape() {shape=dims[3]}  output "z" = %z  output "s" = %s })");
+  const auto graph = parse(
+      R"(graph "g" { %z = ConstantOfShape() {shape=dims[1000000,100]}  %s = ConstantOfShape() {shape=dims[3]}  output "z" = %z  output "s" = %s })");
   PassContext context;
   EXPECT_EQ(fold_constants(*graph, context).value(), 1);
   EXPECT_THAT(print_graph(*graph), HasSubstr("float32[3] {0, 0, 0}"));
@@ -164,7 +166,8 @@ TEST(MinCut, IsMinimalAndGivesTheSourceTheMost) {
     const int count = static_cast<int>(random() % 20);
     for (int k = 0; k < count; ++k) {
       const int from = static_cast<int>(random()) % vertices;
-      const std::array<int64_t, 3> edge = {std::abs(from), static_cast<int64_t>(random() % static_cast<unsigned>(vertices)), static_cast<int64_t>(random() % 5)};
+      const std::array<int64_t, 3> edge = {std::abs(from), static_cast<int64_t>(random() % static_cast<unsigned>(vertices)),
+                                           static_cast<int64_t>(random() % 5)};
       if (edge[0] == edge[1]) continue;
       edges.push_back(edge);
       cut.add_edge(static_cast<int>(edge[0]), static_cast<int>(edge[1]), edge[2]);
@@ -192,11 +195,12 @@ TEST(MinCut, IsMinimalAndGivesTheSourceTheMost) {
 // ---- cost
 
 TEST(Passes, AreCheapOnLongModels) {
-  std::string text = "graph \"g\" {\n input %x0: float32[N,16,32,32]\n const %w = float32[16,16,3,3] splat 0.1\n const %b = float32[16,1,1] iota\n";
+  std::string text =
+      "graph \"g\" {\n input %x0: float32[N,16,32,32]\n const %w = float32[16,16,3,3] splat 0.1\n const %b = float32[16,1,1] iota\n";
   const int blocks = 1000;
   for (int k = 0; k < blocks; ++k) {
-    text += str_cat(" %c", k, " = Conv(%x", k, ", %w) {pads=[1,1,1,1]}\n %s", k, " = Shape(%c", k, ")\n %r", k, " = Reshape(%c", k, ", %s", k, ")\n %p", k, " = Add(%r", k,
-                    ", %b)\n %a", k, " = Relu(%p", k, ")\n %x", k + 1, " = Add(%a", k, ", %x", k, ")\n");
+    text += str_cat(" %c", k, " = Conv(%x", k, ", %w) {pads=[1,1,1,1]}\n %s", k, " = Shape(%c", k, ")\n %r", k, " = Reshape(%c", k, ", %s",
+                    k, ")\n %p", k, " = Add(%r", k, ", %b)\n %a", k, " = Relu(%p", k, ")\n %x", k + 1, " = Add(%a", k, ", %x", k, ")\n");
   }
   text += str_cat(" output \"y\" = %x", blocks, "\n}");
   const auto graph = parse(text);
