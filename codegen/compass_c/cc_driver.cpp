@@ -257,15 +257,27 @@ std::string first_error(const std::string& output) {
   return first_line(output.substr(begin == std::string::npos ? 0 : begin + 1));
 }
 
-// Which kernel an error in line `line` of a unit is in: the last one that starts before.
-std::string kernel_at(const Unit& unit, const std::string& message) {
+// The line of the unit that the compiler complains about: in its first error, else the first place in the unit that it mentions (the text where a
+// template or macro of the prelude was used). 0: none.
+long error_line(const std::string& output, const std::string& source) {
+  const std::string message = first_error(output);
+  for (const std::string& text : {message, output}) {
+    for (size_t at = text.find(source + ":"); at != std::string::npos; at = text.find(source + ":", at + 1)) {
+      char* end = nullptr;
+      const long line = std::strtol(text.c_str() + at + source.size() + 1, &end, 10);
+      // "In file included from unit0.cpp:1:" has no column.
+      if (line > 0 && end[0] == ':' && end[1] >= '0' && end[1] <= '9') return line;
+    }
+  }
+  return 0;
+}
+
+// Which kernel a line of a unit is in: the last one that starts before.
+std::string kernel_at(const Unit& unit, long line) {
   if (unit.kernels.empty()) return "the module table";
-  const size_t colon = message.find(':');
-  const long line = colon == std::string::npos ? 0 : std::strtol(message.c_str() + colon + 1, nullptr, 10);
   std::string found = unit.kernels.front();
-  long current = 1;
   size_t position = 0;
-  for (; current < line && position < unit.text.size(); current++) {
+  for (long current = 1; current < line && position < unit.text.size(); current++) {
     const size_t end = unit.text.find('\n', position);
     const std::string_view text = std::string_view(unit.text).substr(position, end - position);
     if (text.starts_with("// kernel ")) found = text.substr(10);
@@ -285,8 +297,9 @@ Status compile_unit(Unit& unit, size_t index, const Compiler& compiler, const st
   AIPU_ASSIGN_OR_RETURN(const int code, run(command, directory, log));
   if (code != 0) {
     auto output = read_text_file(log);
-    const std::string message = output.ok() ? first_error(*output) : "";
-    return internal_error(fmt::format("{}: {} failed with exit code {}: {}", kernel_at(unit, message), compiler.path, code, message));
+    const std::string text = output.ok() ? *output : "";
+    return internal_error(
+        fmt::format("{}: {} failed with exit code {}: {}", kernel_at(unit, error_line(text, source)), compiler.path, code, first_error(text)));
   }
   AIPU_ASSIGN_OR_RETURN(unit.object, read_bytes(directory + "/" + object));
   unit.compiled = true;

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "codegen/intrinsics/intrinsic_table.h"
-#include "runtime/base/float16.h"
+#include "runtime/base/half.h"
 
 namespace aipu::tir::testing {
 namespace {
@@ -41,8 +41,8 @@ bool make_case(std::vector<AgreementCase>& cases, std::string name, const std::v
     const VarPtr x = variable("x" + std::to_string(k), operands[k]);
     Expr value = load(var_ref(params.back()), var_ref(i));
     if (is_bool(operands[k].element)) {  // half of the lanes of a mask are on
-      const Expr one = int_imm(1, DType::kU8);
-      value = cast(operands[k], binary(BinaryOp::kBitAnd, value, memory.lanes > 1 ? broadcast(one, memory.lanes) : one));
+      const Expr bit = int_imm(1, DType::kU8);
+      value = cast(operands[k], binary(BinaryOp::kBitAnd, value, memory.lanes > 1 ? broadcast(bit, memory.lanes) : bit));
     }
     body.push_back(make_stmt(Define{x, value}));
     values.push_back(var_ref(x));

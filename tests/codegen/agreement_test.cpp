@@ -8,7 +8,7 @@
 #include "codegen/lower/lower.h"
 #include "codegen/tir/interpreter.h"
 #include "codegen/tir/text.h"
-#include "runtime/base/float16.h"
+#include "runtime/base/half.h"
 #include "tests/codegen/agreement_cases.h"
 #include "tests/codegen/cc_run.h"
 
@@ -132,8 +132,8 @@ TEST_P(Agreement, CompiledCodeEqualsTheInterpreter) {
 INSTANTIATE_TEST_SUITE_P(Settings, Agreement,
                          ::testing::Values(Setting{"X2_1204", "g++", false}, Setting{"X2_1204", "clang++", false}, Setting{"host-avx512", "g++", true},
                                            Setting{"host-avx512", "clang++", true}, Setting{"host-baseline", "g++", true}),
-                         [](const auto& info) {
-                           std::string name = std::string(info.param.target) + "_" + info.param.compiler;
+                         [](const auto& row) {
+                           std::string name = std::string(row.param.target) + "_" + row.param.compiler;
                            for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
                            return name;
                          });

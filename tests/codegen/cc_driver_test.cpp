@@ -199,10 +199,10 @@ TEST_F(CcDriver, AMissingCompilerIsAClearError) {
 }
 
 TEST_F(CcDriver, ACompilerErrorNamesTheKernel) {
-  options_.extra_flags = {"-D__argument=broken"};
+  options_.extra_flags = {"-Daipu_entry_scale_1=1+"};
   const Result<CompiledModule> compiled = compile_kernels(kernels(2), target_, options_);
   ASSERT_FALSE(compiled.ok());
-  EXPECT_THAT(compiled.status().message(), HasSubstr("kernel scale_0: "));
+  EXPECT_THAT(compiled.status().message(), HasSubstr("kernel scale_1: "));
   EXPECT_THAT(compiled.status().message(), HasSubstr("error"));
   EXPECT_EQ(compiled.status().message().find('\n'), std::string::npos);
 }
