@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "codegen/targets/target.h"
@@ -22,13 +23,30 @@ struct InterpreterArgument {
 };
 
 struct InterpreterOptions {
-  uint64_t max_steps = 0;  // statements executed per TEC before giving up with an error; 0 = unlimited
+  uint64_t max_steps = 0;  // statements executed per TEC before giving up with an error; 0 = unlimited. Counted per round of a loop and per call.
 };
 
+// A verified module in the compact form that is executed. Immutable: any number of threads may run it.
+class InterpreterProgram;
+
+// Errors: what verify() says, and frames beyond a limit.
+Result<std::shared_ptr<const InterpreterProgram>> compile_for_interpreter(const Module& module);
+
+struct InterpreterNeeds {
+  int64_t lsram_bytes = 0;   // per TEC
+  int64_t shared_bytes = 0;  // per launch
+  bool uses_barrier = false;  // all TECs must run concurrently
+};
+InterpreterNeeds interpreter_needs(const InterpreterProgram& program);
+
 // Runs the entry as ONE TEC; `context` gives its id, its memories, its barrier. Out-of-bounds accesses, misuse and an exceeded step limit are errors that name the source line.
+Status interpret(const InterpreterProgram& program, const aipu_tec_context& context, std::span<const InterpreterArgument> arguments,
+                 const InterpreterOptions& options = {});
 Status interpret(const Module& module, const aipu_tec_context& context, std::span<const InterpreterArgument> arguments, const InterpreterOptions& options = {});
 
-// Runs all `tec_count` TECs (concurrently if the module has barriers, else one after the other) with their memories allocated here.
+// Runs all `tec_count` TECs (concurrently if the module has barriers, else one after the other) with their memories allocated here. A TEC that is done, or failed,
+// is not waited for at barriers.
+Status interpret_all(const InterpreterProgram& program, int tec_count, std::span<const InterpreterArgument> arguments, const InterpreterOptions& options = {});
 Status interpret_all(const Module& module, int tec_count, std::span<const InterpreterArgument> arguments, const InterpreterOptions& options = {});
 
 }  // namespace aipu::tir

@@ -1,0 +1,244 @@
+#include "codegen/tir/interpreter.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <thread>
+
+#include "codegen/tir/interpreter_code.h"
+#include "codegen/tir/text.h"
+
+namespace aipu::tir {
+namespace {
+
+// A barrier that does not wait for TECs that are done.
+class TeamBarrier {
+ public:
+  explicit TeamBarrier(int members) : members_(members) {}
+
+  void wait() {
+    std::unique_lock lock(mutex_);
+    const uint64_t round = round_;
+    if (++waiting_ >= members_) return open();
+    changed_.wait(lock, [&] { return round_ != round; });
+  }
+  void leave() {
+    const std::lock_guard lock(mutex_);
+    --members_;
+    if (waiting_ > 0 && waiting_ >= members_) open();
+  }
+
+ private:
+  void open() {
+    waiting_ = 0;
+    ++round_;
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int members_;
+  int waiting_ = 0;
+  uint64_t round_ = 0;
+};
+
+struct AlignedMemory {
+  explicit AlignedMemory(int64_t size) : bytes(static_cast<size_t>(size) + 64) {
+    const auto address = reinterpret_cast<uintptr_t>(bytes.data());
+    data = reinterpret_cast<unsigned char*>(bytes.data() + (64 - address % 64) % 64);
+  }
+  std::vector<std::byte> bytes;
+  unsigned char* data;
+};
+
+void print_to_stdout(const aipu_tec_context*, const char* text, unsigned long size) { std::fwrite(text, 1, size, stdout); }
+
+}  // namespace
+
+Machine::Machine(const InterpreterProgram& program, const aipu_tec_context& context, const InterpreterOptions& options)
+    : program_(program), context_(context), max_steps_(options.max_steps == 0 ? UINT64_MAX : options.max_steps) {}
+
+Status Machine::start(std::span<const InterpreterArgument> arguments) {
+  const PrimFunc& entry = program_.module.entry();
+  if (arguments.size() != entry.params.size()) {
+    return invalid_argument(fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", entry.name, entry.params.size(), arguments.size()));
+  }
+  const InterpreterNeeds& needs = program_.needs;
+  if (needs.lsram_bytes > 0 && (context_.lsram == nullptr || context_.lsram_size < needs.lsram_bytes)) {
+    return out_of_range(fmt::format("'{}' needs {} bytes of lsram, there are {}", entry.name, needs.lsram_bytes, context_.lsram_size));
+  }
+  if (needs.shared_bytes > 0 && (context_.shared == nullptr || context_.shared_size < needs.shared_bytes)) {
+    return out_of_range(fmt::format("'{}' needs {} bytes of shared memory, there are {}", entry.name, needs.shared_bytes, context_.shared_size));
+  }
+  storage_.resize(static_cast<size_t>(program_.frame_bytes) + 64);
+  frame = storage_.data() + (64 - reinterpret_cast<uintptr_t>(storage_.data()) % 64) % 64;
+  if (!program_.constants.empty()) {
+    std::memcpy(frame + program_.frame_bytes - static_cast<int64_t>(program_.constants.size()), program_.constants.data(), program_.constants.size());
+  }
+  uint64_t address = 0x1000;
+  for (const RegionPlan& plan : program_.regions) {
+    Region region{nullptr, plan.bytes, true, address};
+    switch (plan.kind) {
+      case RegionPlan::Kind::kFrame: region.data = frame + plan.offset; break;
+      case RegionPlan::Kind::kLsram: region.data = reinterpret_cast<std::byte*>(context_.lsram) + plan.offset; break;
+      case RegionPlan::Kind::kShared: region.data = reinterpret_cast<std::byte*>(context_.shared) + plan.offset; break;
+      case RegionPlan::Kind::kConstant:
+        region.data = const_cast<std::byte*>(plan.data);  // writable is false
+        region.writable = false;
+        break;
+      case RegionPlan::Kind::kArgument: {
+        const InterpreterArgument& argument = arguments[static_cast<size_t>(plan.offset)];
+        region.data = argument.data;
+        region.bytes = argument.data ? static_cast<int64_t>(argument.bytes) : 0;
+        break;
+      }
+    }
+    address += (static_cast<uint64_t>(region.bytes) + 0x1fff) / 0x1000 * 0x1000;
+    regions_.push_back(region);
+  }
+  regions_[0] = {nullptr, 0, false, 0};
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const InterpreterArgument& argument = arguments[i];
+    const Type type = entry.params[i]->type;
+    if (type.pointer != argument.is_pointer) {
+      return invalid_argument(fmt::format("argument {} of '{}' must be a {}", i, entry.name, type.pointer ? "pointer" : "scalar"));
+    }
+    const uint32_t slot = program_.param_slots[i];
+    if (type.pointer) {
+      value<Pointer>(slot) = {argument.data ? program_.argument_regions[i] : 0, 0, 0};
+    } else if (is_bool(type.element)) {
+      value<uint8_t>(slot) = argument.word != 0;
+    } else {
+      std::memcpy(frame + slot, &argument.word, dtype_bytes(type.element));
+    }
+  }
+  return {};
+}
+
+Status Machine::run() {
+  const Instruction* next = code();
+  while (next != nullptr) next = next->run(next, *this);
+  if (error_.ok()) return {};
+  std::string where = program_.module.entry().name;
+  if (failed_ != nullptr) {
+    if (const StmtNode* stmt = program_.where[static_cast<size_t>(failed_ - code())]) {
+      std::string line;
+      if (stmt->span.file) where += fmt::format(": {}:{}", *stmt->span.file, stmt->span.line);
+      line = print_stmt(Stmt(Stmt(), stmt));
+      line = line.substr(0, line.find('\n'));
+      if (line.size() > 120) line = line.substr(0, 117) + "...";
+      where += fmt::format(": `{}`", line);
+    }
+  }
+  return std::move(error_).context(where);
+}
+
+Status Machine::access_error(Pointer pointer, int64_t byte_offset, int64_t bytes, bool write) const {
+  const std::string_view verb = write ? "write" : "read";
+  if (pointer.region == 0 || pointer.region >= regions_.size()) return invalid_argument(fmt::format("Out of bounds. A {} through a null pointer", verb));
+  const Region& region = regions_[pointer.region];
+  if (write && !region.writable) return invalid_argument("a write to constant memory");
+  return invalid_argument(
+      fmt::format("Out of bounds. A {} of {} bytes at byte {} of {}", verb, bytes, static_cast<int64_t>(static_cast<uint64_t>(pointer.offset) + static_cast<uint64_t>(byte_offset)),
+                  region.bytes));
+}
+
+Status Machine::barrier() {
+  if (context_.tec_count <= 1) return {};
+  if (context_.barrier == nullptr) return unsupported("PySim can't be run in single thread for this DSL program.");
+  context_.barrier(&context_);
+  return {};
+}
+
+void Machine::print(std::string_view text) {
+  if (context_.print != nullptr) context_.print(&context_, text.data(), text.size());
+}
+
+uint64_t Machine::address_of(Pointer pointer) {
+  if (pointer.region == 0 || pointer.region >= regions_.size()) return static_cast<uint64_t>(pointer.offset);
+  return regions_[pointer.region].address + static_cast<uint64_t>(pointer.offset);
+}
+
+Pointer Machine::pointer_at(uint64_t address) {
+  for (size_t i = 1; i < regions_.size(); ++i) {
+    const Region& region = regions_[i];
+    if (address >= region.address && address - region.address <= static_cast<uint64_t>(region.bytes)) {
+      return {static_cast<uint32_t>(i), 0, static_cast<int64_t>(address - region.address)};
+    }
+  }
+  return {0, 0, static_cast<int64_t>(address)};
+}
+
+Result<int> Machine::alloc_event() {
+  for (int i = 0; i < 4; ++i) {
+    if (events_[i]) continue;
+    events_[i] = true;
+    return i;
+  }
+  return invalid_argument("Only remain 0 events, but allocate 1.");
+}
+
+Status Machine::free_event(int event) {
+  if (!event_in_use(event)) return invalid_argument("The released event can not be used anymore.");
+  events_[event] = false;
+  return {};
+}
+
+InterpreterNeeds interpreter_needs(const InterpreterProgram& program) { return program.needs; }
+
+Status interpret(const InterpreterProgram& program, const aipu_tec_context& context, std::span<const InterpreterArgument> arguments,
+                 const InterpreterOptions& options) {
+  Machine machine(program, context, options);
+  AIPU_RETURN_IF_ERROR(machine.start(arguments));
+  return machine.run();
+}
+
+Status interpret(const Module& module, const aipu_tec_context& context, std::span<const InterpreterArgument> arguments, const InterpreterOptions& options) {
+  AIPU_ASSIGN_OR_RETURN(const auto program, compile_for_interpreter(module));
+  return interpret(*program, context, arguments, options);
+}
+
+Status interpret_all(const InterpreterProgram& program, int tec_count, std::span<const InterpreterArgument> arguments, const InterpreterOptions& options) {
+  if (tec_count < 1) return invalid_argument("at least one TEC is needed");
+  const InterpreterNeeds needs = interpreter_needs(program);
+  AlignedMemory shared(needs.shared_bytes);
+  TeamBarrier barrier(tec_count);
+  std::vector<Status> results(static_cast<size_t>(tec_count));
+  const auto run_tec = [&](int id) {
+    const AlignedMemory lsram(needs.lsram_bytes);
+    aipu_tec_context context{};
+    context.tec_id = id;
+    context.tec_count = tec_count;
+    context.lsram = lsram.data;
+    context.lsram_size = static_cast<unsigned>(needs.lsram_bytes);
+    context.shared = shared.data;
+    context.shared_size = static_cast<unsigned>(needs.shared_bytes);
+    context.barrier = [](const aipu_tec_context* self) { static_cast<TeamBarrier*>(self->backend)->wait(); };
+    context.print = print_to_stdout;
+    context.backend = &barrier;
+    results[static_cast<size_t>(id)] = interpret(program, context, arguments, options);
+    barrier.leave();
+  };
+  if (needs.uses_barrier && tec_count > 1) {
+    std::vector<std::thread> threads;
+    for (int id = 1; id < tec_count; ++id) threads.emplace_back(run_tec, id);
+    run_tec(0);
+    for (std::thread& thread : threads) thread.join();
+  } else {
+    for (int id = 0; id < tec_count; ++id) {
+      run_tec(id);
+      if (!results[static_cast<size_t>(id)].ok()) break;
+    }
+  }
+  for (Status& result : results) AIPU_RETURN_IF_ERROR(std::move(result));
+  return {};
+}
+
+Status interpret_all(const Module& module, int tec_count, std::span<const InterpreterArgument> arguments, const InterpreterOptions& options) {
+  AIPU_ASSIGN_OR_RETURN(const auto program, compile_for_interpreter(module));
+  return interpret_all(*program, tec_count, arguments, options);
+}
+
+}  // namespace aipu::tir
