@@ -149,6 +149,16 @@ Builder transformer_block(uint64_t seed) {
   return b;
 }
 
+// A custom-domain op between built-in ones; needs the plugin of models/custom_op.
+Builder soft_cap(uint64_t seed) {
+  auto b = std::make_unique<OnnxBuilder>("soft_cap", seed);
+  b->set_opset(1, "example");
+  auto x = b->input("input", DType::kF32, {"N", 64});
+  x = b->op("SoftCap", {b->gemm(x, 64, 40)}, {{"cap", 1.5}}, "example");
+  b->output(b->relu(x), "output", DType::kF32, {"N", 40});
+  return b;
+}
+
 constexpr Network kNetworks[] = {
     {"sample_cnn", "the demo: conv, batch norm, relu, max pool, residual add, global pool, gemm, softmax on [N,3,32,32]", sample_cnn},
     {"mlp", "784-512-512-10 on [N,784]", mlp},
@@ -156,6 +166,7 @@ constexpr Network kNetworks[] = {
     {"resnet50", "[N,3,224,224] -> [N,1000]", resnet50},
     {"mobilenet_v2", "[N,3,224,224] -> [N,1000]", mobilenet_v2},
     {"transformer_block", "one encoder block of width 64 with 4 heads on [N,seq,64]", transformer_block},
+    {"soft_cap", "gemm, example::SoftCap (models/custom_op), relu on [N,64]", soft_cap},
 };
 
 }  // namespace

@@ -15,10 +15,19 @@ Result<std::unique_ptr<Graph>> import_bytes(std::span<const std::byte> bytes, co
   return Importer(std::move(model), options, folder).run();
 }
 
+// Names in a model may hold anything; a message is one line.
+std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return text;
+}
+
 template <typename T>
 Result<T> with_context(Result<T> result, const std::string& where) {
   if (result.ok()) return result;
-  return std::move(std::move(result).status()).context(where);
+  const Status status = std::move(result).status();
+  return Status(status.code(), str_cat(where, ": ", one_line(status.message())));
 }
 
 template <typename Message>

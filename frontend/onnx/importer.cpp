@@ -75,7 +75,7 @@ Result<Importer::Found> Importer::lookup(Scope& scope, const std::string& name) 
   if (source.constant != nullptr) {
     value = scope.graph->add_constant(source.constant, name);
   } else {
-    value = scope.graph->add_input(scope.graph->unique_name(name), source.type);
+    value = scope.graph->add_input(name, source.type);
     scope.graph->value(value).data = source.data;
     scope.captures.push_back(outer.value);
   }
@@ -336,7 +336,7 @@ Result<ImportedSubgraph> Importer::import_subgraph(const onnx::GraphProto& proto
     return invalid_model(str_cat("sub-graph '", proto.name(), "' has ", names.size(), " inputs, ", formals.size(), " are given"));
   }
   for (size_t i = 0; i < names.size(); ++i) {
-    AIPU_RETURN_IF_ERROR(define(scope, names[i], imported.graph->add_input(imported.graph->unique_name(names[i]), formals[i])));
+    AIPU_RETURN_IF_ERROR(define(scope, names[i], imported.graph->add_input(names[i], formals[i])));
   }
   AIPU_RETURN_IF_ERROR(import_nodes(scope, proto.node()));
   std::vector<ValueId> outputs;

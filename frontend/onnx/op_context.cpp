@@ -175,9 +175,7 @@ ValueId OpContext::emit(std::string_view op, AttributeList attribute_list, std::
 void OpContext::emit_outputs(std::string_view op, Attributes attribute_map, std::vector<ValueId> operands,
                              std::vector<std::unique_ptr<Graph>> subgraphs) {
   if (!ok()) return;
-  std::vector<std::string> names;
-  for (const auto& name : output_names) names.push_back(name.empty() ? "" : graph_.unique_name(name));
-  auto node = graph_.add_node(std::string(op), std::move(attribute_map), std::move(operands), std::move(names), {origin_}, std::move(subgraphs));
+  auto node = graph_.add_node(std::string(op), std::move(attribute_map), std::move(operands), output_names, {origin_}, std::move(subgraphs));
   if (!node.ok()) return fail(std::move(node).status());
   results = graph_.node(*node).outputs;
 }

@@ -29,6 +29,20 @@ Result<DType> tensor_dtype(const onnx::ValueInfoProto& info, const char* role) {
 
 }  // namespace
 
+// Named after input and axis; never the symbol of a dim_param, whatever that is called.
+std::string Importer::symbol_for_axis(const std::string& input, size_t axis) {
+  const std::string name = str_cat(input, "_", axis);
+  const std::string key = "\n" + name;
+  if (!symbols_.contains(key)) {
+    const auto named = symbols_.extract(name);
+    const std::string symbol = symbol_for(name);
+    symbols_.erase(name);
+    symbols_.emplace(key, symbol);
+    if (!named.empty()) symbols_.emplace(named.key(), named.mapped());
+  }
+  return symbols_.at(key);
+}
+
 std::string Importer::symbol_for(const std::string& text) {
   if (const auto it = symbols_.find(text); it != symbols_.end()) return it->second;
   static constexpr std::string_view kReserved[] = {"floordiv", "ceildiv", "mod", "min", "max", "eq", "lt", "select"};
@@ -63,7 +77,7 @@ Result<TensorType> Importer::input_type(const onnx::ValueInfoProto& info) {
     }
     for (size_t axis = 0; axis < given->second.size(); ++axis) {
       const int64_t extent = given->second[axis];
-      type.shape.push_back(extent >= 0 ? Dim(extent) : Dim::symbol(symbol_for(str_cat(info.name(), "_", axis))));
+      type.shape.push_back(extent >= 0 ? Dim(extent) : Dim::symbol(symbol_for_axis(info.name(), axis)));
     }
     return type;
   }
@@ -77,7 +91,7 @@ Result<TensorType> Importer::input_type(const onnx::ValueInfoProto& info) {
     }
     // "?" and "" are how exporters spell a dimension without a name.
     const bool named = dim.has_dim_param() && !dim.dim_param().empty() && dim.dim_param() != "?";
-    const std::string symbol = symbol_for(named ? dim.dim_param() : str_cat(info.name(), "_", axis));
+    const std::string symbol = named ? symbol_for(dim.dim_param()) : symbol_for_axis(info.name(), static_cast<size_t>(axis));
     const auto fixed = fixed_symbols_.find(symbol);
     type.shape.push_back(fixed != fixed_symbols_.end() ? Dim(fixed->second) : Dim::symbol(symbol));
   }

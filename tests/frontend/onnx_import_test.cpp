@@ -620,7 +620,8 @@ TEST(OnnxImport, TensorsAreNotTrusted) {
     return error_of(import(b));
   };
   const std::string where = "m.onnx: node '/Neg' (Neg): tensor 'w' ";
-  EXPECT_EQ(with_weight({DType::kF32, {int64_t{1} << 60}, {}}), where + "has a size beyond 64 bits");
+  EXPECT_EQ(with_weight({DType::kF32, {int64_t{1} << 60}, {}}), where + "has 0 bytes of data, its shape and type need 4611686018427387904");
+  EXPECT_EQ(with_weight({DType::kF32, {int64_t{1} << 62}, {}}), where + "has a size beyond 64 bits");
   EXPECT_EQ(with_weight({DType::kF32, {int64_t{1} << 40}, {}}), where + "has 0 bytes of data, its shape and type need 4398046511104");
   EXPECT_EQ(with_weight({DType::kF32, {int64_t{1} << 40, int64_t{1} << 40}, {}}), where + "has a size beyond 64 bits");
   EXPECT_EQ(with_weight({DType::kF32, {-1}, {}}), where + "has the negative extent -1");

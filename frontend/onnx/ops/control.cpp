@@ -84,6 +84,13 @@ void loop(OpContext& c) {
   }
   ImportedSubgraph body = import_body(c, proto, formals, 2, inputs.size() - 2, 1);
   if (!c.ok()) return;
+  // A condition handed on unchanged is the body's own input, without the Identity that ONNX wants in between.
+  auto& condition = body.graph->mutable_outputs()[0].value;
+  while (body.graph->value(condition).producer.valid()) {
+    const graph::Node& producer = std::as_const(*body.graph).node(body.graph->value(condition).producer);
+    if (producer.op != "Identity") break;
+    condition = producer.inputs[0];
+  }
   append(&inputs, body.captures);
   std::vector<std::unique_ptr<Graph>> subgraphs;
   subgraphs.push_back(std::move(body.graph));

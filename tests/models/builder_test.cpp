@@ -1,0 +1,44 @@
+// The networks of models/ are the same bytes for the same seed, and import with the shapes they promise.
+#include <gtest/gtest.h>
+
+#include "frontend/onnx/import.h"
+#include "models/networks.h"
+
+namespace aipu::models {
+namespace {
+
+TEST(Networks, SameSeedSameBytes) {
+  for (const auto& network : networks()) {
+    const std::string first = network.build(7)->serialize();
+    EXPECT_EQ(first, network.build(7)->serialize()) << network.name;
+    EXPECT_NE(first, network.build(8)->serialize()) << network.name;
+  }
+}
+
+TEST(Networks, WeightsAreTheSameOnEveryMachine) {
+  OnnxBuilder b("g", 1);
+  b.weight({4}, 1.0);
+  const std::string bytes = b.serialize();
+  const float expected[] = {-0.157289743f, 0.371236801f, 0.183395863f, 1.23190975f};
+  const std::string raw(reinterpret_cast<const char*>(expected), sizeof(expected));
+  EXPECT_NE(bytes.find(raw), std::string::npos);
+}
+
+TEST(Networks, ImportWithSymbolicBatch) {
+  const std::map<std::string_view, std::string> outputs{{"sample_cnn", "float32[N,10]"},         {"mlp", "float32[N,10]"},
+                                                        {"resnet18", "float32[N,1000]"},         {"resnet50", "float32[N,1000]"},
+                                                        {"mobilenet_v2", "float32[N,1000]"}, {"transformer_block", "float32[N,seq,64]"}};
+  for (const auto& network : networks()) {
+    const auto it = outputs.find(network.name);
+    if (it == outputs.end()) continue;  // soft_cap: sample_plugin_test
+    const std::string bytes = network.build(1)->serialize();
+    const auto graph = frontend::import_onnx_from_memory(std::as_bytes(std::span(bytes)), std::string(network.name));
+    ASSERT_TRUE(graph.ok()) << graph.status().message();
+    EXPECT_EQ((*graph)->type((*graph)->outputs()[0].value).text(), it->second) << network.name;
+    EXPECT_EQ(graph::verify_graph(**graph).message(), "") << network.name;
+  }
+  EXPECT_EQ(find_network("nothing"), nullptr);
+}
+
+}  // namespace
+}  // namespace aipu::models
