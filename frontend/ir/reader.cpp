@@ -356,6 +356,7 @@ class GraphReader {
       AIPU_ASSIGN_OR_RETURN(auto value, layer.value<graph::AttributeValue>(key, [this](TextReader& r) { return attribute(r); }));
       node.attributes.set(name, std::move(value));
     }
+    node.outputs.resize(outputs.size());
     // The schema's defaults and normal forms are in the file already; what is not must be right before anyone relies on it.
     if (const auto* def = graph::find_op(node.op)) {
       if (auto status = graph::check_node_schema(*def, scope.graph, &node); !status.ok()) return layer.error("layer_type", status.message());
