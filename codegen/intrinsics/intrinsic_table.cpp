@@ -40,6 +40,7 @@ struct Table {
     add_permute_rows(rows);
     add_reduce_rows(rows);
     add_sync_rows(rows);
+    add_widening_rows(rows);
     for (Intrinsic& row : rows) {
       assert(row.infer && row.run);
       row.evaluate = [run = row.run](const IntrinsicCall& call, const Type& result, std::span<const LaneValue> operands, const LaneValue* mask,

@@ -1,0 +1,239 @@
+// Widening multiplies, pairwise operations, dot products, matrix multiplies (intrinsics.md 3.2 - 3.5 and 4.1).
+#include <fmt/format.h>
+
+#include "codegen/intrinsics/families.h"
+#include "codegen/intrinsics/lane_loops.h"
+#include "codegen/intrinsics/type_rules.h"
+
+namespace aipu::tir {
+namespace {
+
+using namespace rules;
+
+// ---- vmull, vmulh: exact products of one half of the lanes ----
+
+Result<Type> infer_vmull(InferInput& in) {
+  const Sign sign = attribute(in, "out_sign") != 0 ? Sign::kMayDiffer : Sign::kMustAgree;
+  AIPU_ASSIGN_OR_RETURN(const Type type, match_operands(in, {0, 1}, false, sign));
+  if (!is_integer(type.element) || dtype_bits(type.element) > 32) return refused("Only support integer instruction.");
+  AIPU_RETURN_IF_ERROR(require_width(type, Widths::kNative));
+  AIPU_RETURN_IF_ERROR(finish_mask(in, type));
+  const Type signed_type = with_out_sign(type, in);
+  // 64-bit products are pairs of words, low word first.
+  const Type result = dtype_bits(type.element) == 32 ? signed_type : Type::vector(widened(signed_type.element), type.lanes / 2);
+  AIPU_RETURN_IF_ERROR(finish_pass_through(in, result));
+  return result;
+}
+
+template <bool kHigh>
+Status run_vmull(const LaneCall& c) {
+  const LaneRef &x = c.operands[0], &y = c.operands[1];
+  const int half = x.type.lanes / 2, first = kHigh ? half : 0;
+  const bool words = dtype_bits(x.type.element) == 32;
+  const LaneRef& out = c.result;
+  for (int i = 0; i < half; ++i) {
+    const bool active = c.active(first + i);
+    const auto product = static_cast<int64_t>(wide_lane(x, first + i) * wide_lane(y, first + i));
+    for (int word = 0; word < (words ? 2 : 1); ++word) {
+      const int lane = words ? 2 * i + word : i;
+      const int64_t off = c.pass_through ? read_int_lane(c.pass_through->type, c.pass_through->data, lane) : 0;
+      write_int_lane(out.type, out.data, lane, !active ? off : word == 0 ? product : product >> 32);
+    }
+  }
+  return {};
+}
+
+// ---- pairwise operations: op(x0, x1), op(x2, x3), ..., op(y0, y1), ... ----
+
+Result<Type> infer_pairwise(InferInput& in) {
+  AIPU_ASSIGN_OR_RETURN(const Type type, match_operands(in, {0, 1}, false));
+  if (!is_integer(type.element)) return refused("Only support integer instruction.");
+  AIPU_RETURN_IF_ERROR(require_width(type, Widths::kNativeOrMultiple));
+  return type;
+}
+
+enum class Pair : uint8_t { kAdd, kSub, kMax, kMin };
+
+template <Pair kOp>
+Status run_pairwise(const LaneCall& c) {
+  const int half = c.result.type.lanes / 2;
+  map_wide(c, true, [&](int i) {
+    const LaneRef& from = c.operands[i < half ? 0 : 1];
+    const int pair = 2 * (i % half);
+    const Wide a = wide_lane(from, pair), b = wide_lane(from, pair + 1);
+    switch (kOp) {
+      case Pair::kAdd: return a + b;
+      case Pair::kSub: return a - b;
+      case Pair::kMax: return a > b ? a : b;
+      default: return a < b ? a : b;
+    }
+  });
+  return {};
+}
+
+// ---- dot products ----
+
+bool is_half(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
+
+// The type of the products of x and y, `group` of which are added.
+Result<Type> dot_type(InferInput& in, size_t first, int group) {
+  AIPU_ASSIGN_OR_RETURN(const Type x, match_operands(in, {first, first + 1}, false, Sign::kMayDiffer));
+  const Type y = (*in.operands)[first + 1]->type;
+  const int bits = dtype_bits(x.element);
+  if (group == 2 && !(is_integer(x.element) && bits <= 16)) return refused("Only supports 8-bit or 16-bit integer instruction.");
+  if (group == 4 && !is_half(x.element) && !(is_integer(x.element) && bits == 8)) {
+    return refused("Only supports 8-bit integer instruction or 16-bit floating instruction.");
+  }
+  AIPU_RETURN_IF_ERROR(require_width(x, Widths::kNativeOrMultiple));
+  AIPU_RETURN_IF_ERROR(finish_mask(in, x));
+  if (is_half(x.element)) return Type::vector(DType::kF32, x.lanes / 2);
+  const DType wide = group == 2 ? widened(x.element) : DType::kI32;
+  return Type::vector(with_sign(wide, is_signed_int(x.element) || is_signed_int(y.element)), x.lanes / group);
+}
+
+template <int kGroup>
+Result<Type> infer_dot(InferInput& in) {
+  return dot_type(in, 0, kGroup);
+}
+
+template <int kGroup>
+Result<Type> infer_accumulating_dot(InferInput& in) {
+  AIPU_ASSIGN_OR_RETURN(const Expr acc, operand(in, 0));
+  AIPU_ASSIGN_OR_RETURN(const Type type, dot_type(in, 1, kGroup));
+  // The sign of the accumulator decides about the range of the result.
+  const Type got = acc->type;
+  if (got.pointer || got.lanes != type.lanes || with_sign(got.element, true) != with_sign(type.element, true)) {
+    return refused(fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", type_text(got), type_text((*in.operands)[1]->type)));
+  }
+  return got;
+}
+
+// Of `kGroup` products each; operand `first` and the next one.
+template <int kGroup>
+Status dot(const LaneCall& c, size_t first, const LaneRef* acc) {
+  const LaneRef &x = c.operands[first], &y = c.operands[first + 1], &out = c.result;
+  if (is_floating(x.type.element)) {
+    for (int lane = 0; lane < out.type.lanes; ++lane) {
+      const float start = acc ? acc->get<float>(lane) : 0.0f;
+      // Summed in double and rounded once; the results are in the even lanes.
+      double sum = start;
+      for (int k = 0; k < kGroup && lane % 2 == 0; ++k) {
+        const int from = lane / 2 * kGroup + k;
+        if (c.active(from)) sum += read_float_lane(x.type, x.data, from) * read_float_lane(y.type, y.data, from);
+      }
+      out.set<float>(lane, lane % 2 == 0 ? static_cast<float>(sum) : start);
+    }
+    return {};
+  }
+  with_int_type(out.type.element, [&]<typename R>(R) {
+    for (int lane = 0; lane < out.type.lanes; ++lane) {
+      Wide sum = acc ? wide_lane(*acc, lane) : 0;
+      for (int k = 0; k < kGroup; ++k) {
+        const int from = lane * kGroup + k;
+        if (c.active(from)) sum += wide_lane(x, from) * wide_lane(y, from);
+      }
+      out.set<R>(lane, clamp_to<R>(sum));
+    }
+  });
+  return {};
+}
+
+template <int kGroup>
+Status run_dot(const LaneCall& c) {
+  return dot<kGroup>(c, 0, nullptr);
+}
+template <int kGroup>
+Status run_accumulating_dot(const LaneCall& c) {
+  return dot<kGroup>(c, 1, &c.operands[0]);
+}
+
+// ---- even and odd multiply-add ----
+
+Result<Type> infer_vfma_part(InferInput& in) {
+  AIPU_ASSIGN_OR_RETURN(const Expr acc, operand(in, 0));
+  AIPU_ASSIGN_OR_RETURN(const Type type, match_operands(in, {1, 2}, false));
+  if (!is_half(type.element)) return refused("Only support float16 and bfloat16 instruction.");
+  AIPU_RETURN_IF_ERROR(require_width(type, Widths::kNative));
+  const Type result = Type::vector(DType::kF32, type.lanes / 2);
+  if (acc->type != result) return refused(fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", type_text(acc->type), type_text(type)));
+  AIPU_RETURN_IF_ERROR(finish_mask(in, result));
+  return result;
+}
+
+template <int kOdd>
+Status run_vfma_part(const LaneCall& c) {
+  const LaneRef &acc = c.operands[0], &x = c.operands[1], &y = c.operands[2];
+  for (int i = 0; i < c.result.type.lanes; ++i) {
+    const auto a = static_cast<float>(read_float_lane(x.type, x.data, 2 * i + kOdd)), b = static_cast<float>(read_float_lane(y.type, y.data, 2 * i + kOdd));
+    c.result.set<float>(i, c.active(i) ? acc.get<float>(i) + a * b : acc.get<float>(i));
+  }
+  return {};
+}
+
+// ---- 4x4 matrix multiply: x row-major, y column-major ----
+
+Result<Type> infer_vmm(InferInput& in) {
+  AIPU_ASSIGN_OR_RETURN(const Expr pointer, operand(in, 0));
+  if (!pointer->type.pointer || pointer->type.element != DType::kF32) return refused("The 1st arg expect a float32 pointer.");
+  AIPU_ASSIGN_OR_RETURN(const Type type, match_operands(in, {1, 2}, false));
+  if (!is_half(type.element)) return refused("Only support float16 and bfloat16 instruction.");
+  AIPU_RETURN_IF_ERROR(require_width(type, Widths::kNative));
+  return Type::void_type();
+}
+
+template <bool kAccumulate>
+Status run_vmm(const LaneCall& c) {
+  if (c.machine == nullptr) return unsupported("a store is only possible when running");
+  const LaneRef &x = c.operands[1], &y = c.operands[2];
+  const auto pointer = c.operands[0].get<Pointer>();
+  std::byte* data = c.machine->access(pointer, 0, 64, true);
+  if (data == nullptr) return c.machine->access_error(pointer, 0, 64, true);
+  const LaneRef out{Type::vector(DType::kF32, 16), data};
+  for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < 4; ++j) {
+      double sum = kAccumulate ? out.get<float>(4 * i + j) : 0.0f;
+      for (int k = 0; k < 4; ++k) sum += read_float_lane(x.type, x.data, 4 * i + k) * read_float_lane(y.type, y.data, 4 * j + k);
+      out.set<float>(4 * i + j, static_cast<float>(sum));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_widening_rows(std::vector<Intrinsic>& rows) {
+  const auto add = [&](std::string_view name, std::vector<IntrinsicParam> params, Result<Type> (*infer)(InferInput&), Status (*run)(const LaneCall&),
+                       Splitting splitting = Splitting::kNone) {
+    rows.push_back({.name = name, .params = std::move(params), .infer = infer, .splitting = splitting, .run = run});
+  };
+  const std::vector<IntrinsicParam> widening = {value("x"), value("y"), mask(), out_sign(), pass_through()};
+  const std::vector<IntrinsicParam> pair = {value("x"), value("y")};
+  const std::vector<IntrinsicParam> masked = {value("x"), value("y"), mask()};
+  const std::vector<IntrinsicParam> accumulating = {value("acc"), value("x"), value("y"), mask()};
+  add("vmull", widening, infer_vmull, run_vmull<false>);
+  add("vmulh", widening, infer_vmull, run_vmull<true>);
+  add("vaddh", pair, infer_pairwise, run_pairwise<Pair::kAdd>, Splitting::kSpecial);
+  add("vsubh", pair, infer_pairwise, run_pairwise<Pair::kSub>, Splitting::kSpecial);
+  add("vmaxh", pair, infer_pairwise, run_pairwise<Pair::kMax>, Splitting::kSpecial);
+  add("vminh", pair, infer_pairwise, run_pairwise<Pair::kMin>, Splitting::kSpecial);
+  add("vdot", masked, infer_dot<2>, run_dot<2>, Splitting::kSpecial);
+  add("vqdot", masked, infer_dot<4>, run_dot<4>, Splitting::kSpecial);
+  add("vdpa", accumulating, infer_accumulating_dot<2>, run_accumulating_dot<2>, Splitting::kSpecial);
+  add("vqdpa", accumulating, infer_accumulating_dot<4>, run_accumulating_dot<4>, Splitting::kSpecial);
+  add("vfmae", accumulating, infer_vfma_part, run_vfma_part<0>);
+  add("vfmao", accumulating, infer_vfma_part, run_vfma_part<1>);
+  rows.push_back({.name = "vmml",
+                  .params = {value("ptr"), value("x"), value("y")},
+                  .infer = infer_vmm,
+                  .pure = false,
+                  .splitting = Splitting::kNone,
+                  .run = run_vmm<false>});
+  rows.push_back({.name = "vmma",
+                  .params = {value("acc_ptr"), value("x"), value("y")},
+                  .infer = infer_vmm,
+                  .pure = false,
+                  .splitting = Splitting::kNone,
+                  .run = run_vmm<true>});
+}
+
+}  // namespace aipu::tir
