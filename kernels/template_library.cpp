@@ -2,6 +2,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -31,8 +32,20 @@ struct TemplateLibrary::Impl {
       *built_in = true;
       return std::string(embedded.text);
     }
-    AIPU_ASSIGN_OR_RETURN(const std::string text, read_text_file(std::string(file)));
-    return text;
+    return read_text_file(std::string(file));
+  }
+
+  // What `from name import ...` can reach: other templates, not the file system.
+  std::optional<std::string> module(std::string_view name) {
+    const std::string file = std::string(name) + ".py";
+    {
+      const std::lock_guard lock(mutex);
+      if (const auto found = sources.find(file); found != sources.end()) return found->second;
+    }
+    for (const EmbeddedFile& embedded : embedded_templates()) {
+      if (embedded.name == file) return std::string(embedded.text);
+    }
+    return std::nullopt;
   }
 };
 
@@ -56,7 +69,9 @@ Result<std::shared_ptr<const tir::Module>> TemplateLibrary::instantiate(std::str
   dsl::TemplateParams all = params;
   // The planner never lets a template's tensors overlap, unless the template says that it works in place.
   if (built_in && !params.values().contains("__no_restrict__")) all.set("__restrict__", true);
-  AIPU_ASSIGN_OR_RETURN(tir::Module module, dsl::parse_kernel({std::string(file), std::move(text)}, entry, all, kernel_name));
+  dsl::SourceText source{std::string(file), std::move(text)};
+  source.import_module = [&](std::string_view module) { return impl_->module(module); };
+  AIPU_ASSIGN_OR_RETURN(tir::Module module, dsl::parse_kernel(source, entry, all, kernel_name));
   auto instance = std::make_shared<const tir::Module>(std::move(module));
   // Two threads may have parsed the same template; the first one's module is everybody's.
   const std::lock_guard lock(impl_->mutex);

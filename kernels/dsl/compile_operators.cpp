@@ -199,7 +199,34 @@ Value Compiler::binary(ast::BinaryOp op, const Value& lhs, const Value& rhs, Pos
       if (is_floating(element)) fail(position, fmt::format("The operands of '{}' must be integers or booleans.", symbol(op)));
       code = op == Op::kBitAnd ? tir::BinaryOp::kBitAnd : op == Op::kBitOr ? tir::BinaryOp::kBitOr : tir::BinaryOp::kBitXor;
   }
+  if (auto folded = fold_identity(code, m)) return {std::move(*folded)};
   return {tir::binary(code, m.lhs, m.rhs, span(position))};
+}
+
+// x + 0, x * 1 and the like, over integer scalars: what unrolled code is full of.
+std::optional<tir::Expr> Compiler::fold_identity(tir::BinaryOp op, const Matched& m) {
+  if (!m.lhs->type.is_scalar() || !is_integer(m.lhs->type.element)) return std::nullopt;
+  const auto l = tir::as_int(m.lhs), r = tir::as_int(m.rhs);
+  switch (op) {
+    case tir::BinaryOp::kAdd:
+      if (r && *r == 0) return m.lhs;
+      if (l && *l == 0) return m.rhs;
+      break;
+    case tir::BinaryOp::kSub:
+      if (r && *r == 0) return m.lhs;
+      break;
+    case tir::BinaryOp::kMul:
+      if (r && *r == 1) return m.lhs;
+      if (l && *l == 1) return m.rhs;
+      if (r && *r == 0 && !reads_memory(m.lhs)) return m.rhs;
+      if (l && *l == 0 && !reads_memory(m.rhs)) return m.lhs;
+      break;
+    case tir::BinaryOp::kDiv:
+      if (r && *r == 1) return m.lhs;
+      break;
+    default: break;
+  }
+  return std::nullopt;
 }
 
 Value Compiler::compare(ast::CompareOp op, const Value& lhs, const Value& rhs, Position position) {

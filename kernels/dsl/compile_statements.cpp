@@ -122,7 +122,10 @@ Compiler::Flow Compiler::run_statement(const ast::Stmt& stmt) {
     if (type == nullptr) fail(ann->annotation->position, "The annotation of a variable must be a type.");
     if (ann->value == nullptr) fail(here, "A variable must be given a value where it is declared.");
     assign(ann->target, cast_value(eval(ann->value), type->type, here), here);
-  } else if (stmt.as<ast::Pass>() != nullptr || stmt.as<ast::Import>() != nullptr) {
+  } else if (const auto* import = stmt.as<ast::Import>()) {
+    // Only debuggers are imported here; they work in PySim and do nothing in the compiled kernel.
+    for (const auto& [path, name] : import->names) bind(name, Value{path.ends_with(".set_trace") ? Value{BuiltinFunction{"set_trace"}} : Value{ModuleValue{path}}});
+  } else if (stmt.as<ast::Pass>() != nullptr) {
   } else if (const auto* unsupported = stmt.as<ast::UnsupportedStmt>()) {
     fail(here, fmt::format("Visitor of AST node is not implemented: {}", unsupported->node));
   } else {
@@ -242,6 +245,7 @@ void Compiler::assign_name(const std::string& name, Value value, Position positi
       const tir::Type& old = existing->var->type;
       const bool same = old == e->type || (old.pointer && e->type.pointer && old.pointee() == e->type.pointee());
       if (same && !(plain && existing->block == block)) {
+        if (e->as<tir::VarRef>() != nullptr && e->as<tir::VarRef>()->var == existing->var) return;  // t = t + 0
         if (function_ != nullptr && old.pointer) function_->pointer_roots[existing->var.get()] = e;
         return emit(position, tir::Assign{existing->var, tir::cast(old, e, span(position))});
       }

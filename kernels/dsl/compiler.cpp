@@ -77,6 +77,7 @@ Value Compiler::lookup(const std::string& name, Position position) {
 std::optional<Value> Compiler::lookup_global(const std::shared_ptr<Environment>& globals, const std::string& name, Position position) {
   if (auto captured = globals->lookup(name)) return to_value(*captured);
   if (auto* file = dynamic_cast<FileEnvironment*>(globals.get())) {
+    if (const auto source = file->imported(name)) return lookup_global(source->first, source->second, position);
     if (const std::string* import = file->import(name)) {
       const bool script = import->ends_with(".script") || *import == "script";
       return Value{ModuleValue{script ? "S" : *import}};
@@ -94,7 +95,6 @@ std::optional<Value> Compiler::lookup_global(const std::shared_ptr<Environment>&
       return result;
     }
   }
-  (void)position;
   if (name == "S") return Value{ModuleValue{"S"}};
   return std::nullopt;
 }

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -176,6 +177,7 @@ class Compiler {
   Value shift(ast::BinaryOp op, const Value& lhs, const Value& rhs, Position position);
   struct Matched { tir::Expr lhs, rhs; };
   Matched match_operands(const Value& lhs, const Value& rhs, Position position);
+  static std::optional<tir::Expr> fold_identity(tir::BinaryOp op, const Matched& m);
   void refuse_bf16_scalars(const tir::Expr& e, Position position);
   std::optional<Value> fold_binary(ast::BinaryOp op, const Value& lhs, const Value& rhs, Position position);
   std::optional<bool> fold_compare(ast::CompareOp op, const Value& lhs, const Value& rhs, Position position);
@@ -277,6 +279,10 @@ class FileEnvironment : public Environment, public std::enable_shared_from_this<
   const SourceFilePtr& file() const { return module_.file; }
   // What an import bound to a name: "aipu.script"; null when none did.
   const std::string* import(std::string_view name) const;
+  // The modules whose text we have, and where a name imported from one of them is defined: (environment, its name there).
+  const std::map<std::string, std::string, std::less<>>& imports() const { return imports_; }
+  void add_module(std::string name, std::shared_ptr<FileEnvironment> module) { modules_[std::move(name)] = std::move(module); }
+  std::optional<std::pair<std::shared_ptr<FileEnvironment>, std::string>> imported(std::string_view name) const;
 
  private:
   ast::Module module_;
@@ -285,6 +291,7 @@ class FileEnvironment : public Environment, public std::enable_shared_from_this<
   std::map<std::string, ast::FunctionPtr, std::less<>> functions_;
   std::map<std::string, ast::ExprPtr, std::less<>> assignments_;
   std::map<std::string, std::string, std::less<>> imports_;
+  std::map<std::string, std::shared_ptr<FileEnvironment>, std::less<>> modules_;
 };
 
 // The functions of a source text on top of an embedder's environment, which answers for everything else.

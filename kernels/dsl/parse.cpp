@@ -49,7 +49,35 @@ const std::string* FileEnvironment::import(std::string_view name) const {
   return found == imports_.end() ? nullptr : &found->second;
 }
 
+std::optional<std::pair<std::shared_ptr<FileEnvironment>, std::string>> FileEnvironment::imported(std::string_view name) const {
+  const std::string* path = import(name);
+  const size_t dot = path == nullptr ? std::string::npos : path->rfind('.');
+  if (dot == std::string::npos) return std::nullopt;
+  const auto module = modules_.find(std::string_view(*path).substr(0, dot));
+  if (module == modules_.end()) return std::nullopt;
+  return std::make_pair(module->second, path->substr(dot + 1));
+}
+
 namespace {
+
+constexpr int kMaxImportDepth = 8;
+
+// Files import each other as a tree: a module imported twice is parsed twice, which only costs time; a cycle ends at the depth limit.
+void load_imports(FileEnvironment& environment, const SourceText& source, const TemplateParams& params, const std::map<std::string, ast::Module>& sources,
+                  int depth, Diagnostics& diagnostics) {
+  if (!source.import_module || depth > kMaxImportDepth) return;
+  std::set<std::string> modules;
+  for (const auto& [name, path] : environment.imports()) {
+    if (const size_t dot = path.rfind('.'); dot != std::string::npos) modules.insert(path.substr(0, dot));
+  }
+  for (const std::string& module : modules) {
+    auto text = source.import_module(module);
+    if (!text) continue;
+    auto loaded = std::make_shared<FileEnvironment>(parse_source(make_source_file(module + ".py", std::move(*text), 1), diagnostics), params, sources);
+    load_imports(*loaded, source, params, sources, depth + 1, diagnostics);
+    environment.add_module(module, std::move(loaded));
+  }
+}
 
 Result<tir::Module> compile_entry(std::string_view entry, const std::string& file, const std::shared_ptr<Environment>& environment, std::string_view kernel_name,
                                   Diagnostics& diagnostics) {
@@ -76,7 +104,8 @@ Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entr
     ast::Module module = parse_source(make_source_file(source.file, source.text, source.first_line), diagnostics);
     std::map<std::string, ast::Module> sources;
     for (const auto& [name, text] : params.sources()) sources[name] = parse_source(make_source_file(fmt::format("<{}>", name), text, 1), diagnostics);
-    environment = std::make_shared<FileEnvironment>(std::move(module), params, std::move(sources));
+    environment = std::make_shared<FileEnvironment>(std::move(module), params, sources);
+    load_imports(*environment, source, params, sources, 0, diagnostics);
   } catch (const Diagnosed&) {
     return diagnostics.status();
   }

@@ -1,6 +1,8 @@
 // The DSL front end: source text and captured values in, typed TIR out.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,6 +15,8 @@ struct SourceText {
   std::string file;      // shown in diagnostics
   std::string text;
   int first_line = 1;    // of `text` within `file`
+  // The text behind `from module import name`; nullopt for modules that are none of ours (numpy). Imported files see the same parameters.
+  std::function<std::optional<std::string>(std::string_view module)> import_module = {};
 };
 
 // Parses the file's top level, binds `params` (they win over the file's own top-level assignments of the same name), and compiles the function

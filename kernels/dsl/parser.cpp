@@ -590,13 +590,13 @@ class Parser {
   }
 
   ExprPtr postfix() {
+    const Position here = peek().position;
     ExprPtr e = atom();
     while (at(TokenKind::kOperator)) {
-      const Position here = e->position;
       if (accept_op(".")) {
         e = make(here, Attribute{e, identifier()});
       } else if (at_op("(")) {
-        e = call(std::move(e));
+        e = call(std::move(e), here);
       } else if (accept_op("[")) {
         Subscript node{e, {}, false};
         node.indices.push_back(subscript());
@@ -628,9 +628,8 @@ class Parser {
     return make(here, Slice{std::move(lower), std::move(upper), std::move(step)});
   }
 
-  ExprPtr call(ExprPtr callee) {
+  ExprPtr call(ExprPtr callee, Position here) {
     const Nest nest(*this);
-    const Position here = callee->position;
     expect_op("(");
     Call node{std::move(callee), {}};
     while (!at_op(")")) {
