@@ -9,6 +9,8 @@
 // in form is transposed once for all of them, which costs its bytes. The cheapest choice for all ops together is a minimum cut: ops are
 // vertices, channels last is the source's side. A Transpose of the model that does exactly NCHW -> NHWC is no op at all: it is a user that
 // wants channels last and a producer that is plain.
+//
+// A channel shuffle (Reshape to [N,g,C/g,...], Transpose, Reshape back) counts as one op that may be either.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -28,6 +30,7 @@ enum class Kind : uint8_t {
   kFree,     // either
   kToLast,   // a Transpose NCHW -> NHWC: its output is its input's other form
   kToPlain,  // a Transpose NHWC -> NCHW
+  kInside,   // inside a channel shuffle, which its last node stands for
 };
 
 constexpr int64_t kAssumedExtent = 16;  // of a symbol, to weigh sizes
@@ -60,6 +63,8 @@ class LayoutAssigner {
     Relayout relayout;  // of kSpatial and kFree
     int vertex = -1;
     bool last = false;  // the choice
+    ValueId shuffled;   // of the last node of a channel shuffle: what is shuffled
+    int64_t groups = 0;
   };
 
   const Node& node(NodeId id) const { return std::as_const(graph_).node(id); }
@@ -106,6 +111,8 @@ class LayoutAssigner {
           p.kind = Kind::kToPlain;
           near = true;
         }
+      } else if (rank >= 3 && n.op == "Reshape" && find_shuffle(id)) {
+        near = true;
       } else if (rank >= 3) {
         auto plan_free = relayout(graph_, n, to_channels_last(rank));
         if (plan_free && outputs_have_two_forms(n, *plan_free)) {
@@ -117,6 +124,56 @@ class LayoutAssigner {
         if (output.valid() && p.kind != Kind::kPlain && p.kind != Kind::kToLast) near_last[static_cast<size_t>(output.index)] = near;
       }
     }
+  }
+
+  //   x: [N,C,...] ─ Reshape([N,g,C/g,...]) ─ Transpose(0,2,1,...) ─ Reshape([N,C,...]) ─ y
+  bool find_shuffle(NodeId id) {
+    const Node& n = node(id);
+    const Shape& to = graph_.type(n.outputs[0]).shape;
+    const NodeId middle = producer_with_op(graph_, n.inputs[0], "Transpose");
+    if (!middle.valid() || !used_once(graph_, n.inputs[0])) return false;
+    const NodeId first = producer_with_op(graph_, node(middle).inputs[0], "Reshape");
+    if (!first.valid() || !used_once(graph_, node(middle).inputs[0])) return false;
+    const ValueId x = node(first).inputs[0];
+    const Shape& split = graph_.type(node(middle).inputs[0]).shape;
+    if (to.size() < 3 || split.size() != to.size() + 1 || !(graph_.type(x).shape == to) || !split[1].is_constant()) return false;
+    Permutation swap(split.size());
+    for (size_t k = 0; k < swap.size(); ++k) swap[k] = static_cast<int64_t>(k == 1 ? 2 : k == 2 ? 1 : k);
+    if (node(middle).attributes.ints("perm") != swap || !(split[0] == to[0])) return false;
+    for (size_t k = 2; k < to.size(); ++k) {
+      if (!(split[k + 1] == to[k])) return false;
+    }
+    Plan& p = plan(id);
+    p.kind = Kind::kFree;
+    p.shuffled = x;
+    p.groups = *split[1].constant();
+    p.relayout.attributes = n.attributes;
+    p.relayout.operands.assign(n.inputs.size(), Relayout::Operand::kKeep);
+    p.relayout.output_perms = {to_channels_last(to.size())};
+    plan(middle).kind = Kind::kInside;
+    plan(first).kind = Kind::kInside;
+    return true;
+  }
+
+  Status make_shuffle_last(NodeId id) {
+    const Plan p = plan(id);
+    const ValueId output = node(id).outputs[0];
+    const OriginSet origins = node(id).origins;
+    AIPU_ASSIGN_OR_RETURN(const ValueId x, last_form(p.shuffled));
+    const Shape shape = graph_.type(x).shape;
+    Shape split = shape;
+    split.back() = p.groups;
+    split.push_back(floordiv(shape.back(), Dim(p.groups)));
+    Permutation swap(split.size());
+    for (size_t k = 0; k < swap.size(); ++k) swap[k] = static_cast<int64_t>(k);
+    std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
+    AIPU_ASSIGN_OR_RETURN(ValueId value, reshaped(graph_, x, split, origins));
+    AIPU_ASSIGN_OR_RETURN(value, transposed(graph_, value, swap, origins));
+    AIPU_ASSIGN_OR_RETURN(value, reshaped(graph_, value, shape, origins));
+    last_[output] = value;
+    moved_.insert(output);
+    replaced_.push_back(id);
+    return {};
   }
 
   Relayout spatial_relayout(const Node& n, size_t rank) const {
@@ -160,6 +217,7 @@ class LayoutAssigner {
       case Kind::kFree:
         return output_is_last(p, static_cast<size_t>(value.output_index)) ? p.vertex : MinCut::kSink;
       case Kind::kPlain:
+      case Kind::kInside:
       case Kind::kToLast:
         break;
     }
@@ -175,6 +233,11 @@ class LayoutAssigner {
     for (const NodeId id : order_) {
       const Plan& p = plan(id);
       const Node& n = node(id);
+      if (p.kind == Kind::kInside) continue;
+      if (p.shuffled.valid()) {
+        wanted_by[static_cast<size_t>(p.shuffled.index)].push_back(p.vertex);
+        continue;
+      }
       for (size_t k = 0; k < n.inputs.size(); ++k) {
         const ValueId input = n.inputs[k];
         if (!input.valid() || graph_.constant(input) != nullptr) continue;
@@ -293,7 +356,8 @@ class LayoutAssigner {
     for (const NodeId id : order_) {
       const Plan& p = plan(id);
       if (p.last) {
-        if (Status status = make_last(id); !status.ok()) return std::move(status).context(str_cat("node ", origins_text(node(id).origins)));
+        if (Status status = p.shuffled.valid() ? make_shuffle_last(id) : make_last(id); !status.ok())
+          return std::move(status).context(str_cat("node ", origins_text(node(id).origins)));
         ++count;
       } else if (p.kind == Kind::kToLast) {
         AIPU_ASSIGN_OR_RETURN(plain_[node(id).outputs[0]], last_form(node(id).inputs[0]));

@@ -4,7 +4,8 @@
 //   x ─ Conv(w, b) ─ Mul(s) ─ Add(t) ─ y        =>   the same, for constants that are one number per channel or one for all
 //   x ─ BatchNormalization ─ y                  =>   x ─ Mul(a) ─ Add(c) ─ y         a = scale / sqrt(var + eps), c = B - mean * a
 //
-// The op before is Conv, ConvTranspose, Gemm or MatMul with constant weights (and bias), its result used by nothing else.
+// The op before is Conv, ConvTranspose, Gemm, MatMul or BatchNormalization with constant weights (and bias), its result used by nothing
+// else.
 #include <algorithm>
 #include <cmath>
 
@@ -37,9 +38,17 @@ class Folder {
     if (!channels) return false;
     const auto affine = affine_of(id, input, *channels);
     if (!affine) return false;
-    AIPU_ASSIGN_OR_RETURN(const bool folded, fold_into_producer(id, input, *affine));
-    if (folded) return true;
-    if (op != "BatchNormalization") return false;
+    return fold_into_producer(id, input, *affine);
+  }
+
+  // A BatchNormalization with nothing before it to fold into; run when what is after it has been folded into it.
+  Result<bool> split(NodeId id) {
+    if (node(id).op != "BatchNormalization") return false;
+    const ValueId input = node(id).inputs[0];
+    if (graph_.constant(input) != nullptr || graph_.type(input).rank() < 2) return false;
+    const auto channels = channel_count(input, id);
+    const auto affine = channels ? affine_of(id, input, *channels) : std::nullopt;
+    if (!affine) return false;
     AIPU_RETURN_IF_ERROR(split(id, input, *affine));
     return true;
   }
@@ -130,6 +139,8 @@ class Folder {
   };
   std::optional<Target> target_of(const Node& producer, ValueId input, NodeId id) const {
     if (producer.op == "Conv") return Target{2, 0, 1, true};
+    // Scale and B stand for weight and bias; the statistics are not touched.
+    if (producer.op == "BatchNormalization") return Target{2, 0, 1, true};
     if (producer.op == "ConvTranspose") return Target{2, 1, producer.attributes.i("group"), true};
     const auto rank = static_cast<size_t>(graph_.type(input).rank());
     if (channel_axis(input, id) != rank - 1) return std::nullopt;
@@ -235,12 +246,14 @@ class Folder {
 Result<int> fold_batch_normalization(Graph& graph, PassContext&) {
   int count = 0;
   Folder folder(graph);
-  for (const NodeId id : graph.topological_order()) {
-    if (std::as_const(graph).node(id).erased) continue;
-    const OriginSet origins = std::as_const(graph).node(id).origins;
-    auto changed = folder.visit(id);
-    if (!changed.ok()) return std::move(changed).status().context(str_cat("node ", origins_text(origins)));
-    count += *changed ? 1 : 0;
+  for (const bool splitting : {false, true}) {
+    for (const NodeId id : graph.topological_order()) {
+      if (std::as_const(graph).node(id).erased) continue;
+      const OriginSet origins = std::as_const(graph).node(id).origins;
+      auto changed = splitting ? folder.split(id) : folder.visit(id);
+      if (!changed.ok()) return std::move(changed).status().context(str_cat("node ", origins_text(origins)));
+      count += *changed ? 1 : 0;
+    }
   }
   if (count != 0) graph.erase_dead_nodes();
   return count;

@@ -17,8 +17,10 @@
 namespace aipu::graph {
 namespace {
 
-// Results that are much larger than what they are made from are cheaper to compute than to store and load.
+// Results that are much larger than what they are made from are cheaper to compute than to store and load. Weights are an exception:
+// kernels want them packed when compiling. No model, though, makes weights of any size out of a few bytes of file.
 constexpr int64_t kMaxGrowthBytes = int64_t{1} << 24;
+constexpr int64_t kMaxSplatBytes = int64_t{1} << 29;
 
 std::optional<int64_t> static_bytes(const TensorType& type) {
   const auto count = element_count(type.shape).constant();
@@ -76,7 +78,8 @@ bool is_foldable(const Graph& graph, const Node& node, const OpDef& def, int64_t
   for (const auto& [name, attribute] : node.attributes.all()) {
     if (const auto* shape = std::get_if<Shape>(&attribute); shape != nullptr && !is_static(*shape)) return false;
   }
-  return output_bytes <= limit && (output_bytes <= kMaxGrowthBytes || output_bytes / 4 <= input_bytes);
+  const int64_t growth = node.op == "ConstantOfShape" ? kMaxSplatBytes : kMaxGrowthBytes;
+  return output_bytes <= limit && (output_bytes <= growth || output_bytes / 4 <= input_bytes);
 }
 
 }  // namespace

@@ -106,10 +106,42 @@ class Simplifier {
     }
     const Shape shape = output_type(id).shape;
     if (type(source).shape == shape) return replace(id, source);
+    AIPU_ASSIGN_OR_RETURN(const bool shuffled, depth_to_space(id, source));
+    if (shuffled) return true;
     // The shape may use run symbols of the very tensor that is reshaped only through its operand.
     if (!skipped && node(id).op == "Reshape" && !has_input(id, 1)) return false;
     const OriginSet origins = node(id).origins;
     AIPU_ASSIGN_OR_RETURN(const ValueId result, reshaped(graph_, source, shape, origins));
+    return replace(id, result);
+  }
+
+  // A pixel shuffle spelled out; `source` is what reaches the last Reshape.
+  Result<bool> depth_to_space(NodeId id, ValueId source) {
+    const NodeId middle = producer_with_op(graph_, source, "Transpose");
+    if (!middle.valid() || type(source).rank() != 6) return false;
+    const Permutation& perm = node(middle).attributes.ints("perm");
+    const bool crd = perm == Permutation{0, 1, 4, 2, 5, 3};
+    if (!crd && perm != Permutation{0, 3, 4, 1, 5, 2}) return false;
+    const NodeId first = producer_with_op(graph_, node(middle).inputs[0], "Reshape");
+    if (!first.valid()) return false;
+    const ValueId x = node(first).inputs[0];
+    const Shape from = type(x).shape;
+    const Shape split = type(node(middle).inputs[0]).shape;
+    const Shape to = output_type(id).shape;
+    const Dim& block = split[2];
+    const Dim& channels = crd ? split[1] : split[3];
+    if (from.size() != 4 || !block.is_constant() || !(block == (crd ? split[3] : split[1]))) return false;
+    const Shape expected_from = {split[0], channels * block * block, split[4], split[5]};
+    const Shape expected_to = {split[0], channels, split[4] * block, split[5] * block};
+    if (!(from == expected_from) || !(to == expected_to)) return false;
+    Attributes attributes;
+    attributes.set("blocksize", *block.constant());
+    attributes.set("mode", std::string(crd ? "CRD" : "DCR"));
+    OriginSet origins = node(id).origins;
+    merge_origins(&origins, node(middle).origins);
+    merge_origins(&origins, node(first).origins);
+    AIPU_ASSIGN_OR_RETURN(const ValueId result, graph_.emit("DepthToSpace", std::move(attributes), {x}, origins,
+                                                            graph_.value(node(id).outputs[0]).name + ".shuffled"));
     return replace(id, result);
   }
 
