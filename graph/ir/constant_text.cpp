@@ -140,7 +140,9 @@ std::string constant_text(const Constant& constant, int64_t inline_elements) {
     for (size_t k = 0; k < count; ++k) out += (k > 0 ? ", " : "") + element_text(constant, k);
     return out + "}";
   }
-  if (std::memcmp(bytes.data(), bytes.data() + size, bytes.size() - size) == 0 && has_text(constant, 0)) {
+  // A splat that could not be read back is better a hash.
+  if (static_cast<int64_t>(bytes.size()) <= kMaxTextBytes && std::memcmp(bytes.data(), bytes.data() + size, bytes.size() - size) == 0 &&
+      has_text(constant, 0)) {
     return out + " splat " + element_text(constant, 0);
   }
   return out + " hash " + constant.hash().hex();

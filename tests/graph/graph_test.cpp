@@ -97,6 +97,17 @@ TEST(GraphText, ErrorsNameTheLine) {
   EXPECT_THAT(error("graph \"g\" {\n const %x = float32[2] hash 00\n}"), HasSubstr("no constant with hash"));
 }
 
+TEST(GraphText, ConstantsTooLargeToWriteOutGoByHash) {
+  Graph graph;
+  const std::vector<std::byte> zeros((size_t{1} << 28) + 4);
+  graph.add_output(graph.add_constant(Constant::borrow(DType::kF32, {(1 << 26) + 1}, zeros, nullptr)), "c");
+  const std::string text = print_graph(graph);
+  EXPECT_THAT(text, HasSubstr("hash"));
+  auto again = parse_graph(text, collect_constants(graph));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(print_graph(**again), text);
+}
+
 TEST(GraphText, DamagedTextNeverCrashes) {
   std::mt19937_64 random(3);
   for (int k = 0; k < 3000; ++k) {
