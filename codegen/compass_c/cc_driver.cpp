@@ -26,8 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A unit is closed once it has this much C: with gcc about 0.1-0.3 s of compile time. It does not depend on the number of jobs, so that the bytes of
-// the result do not either.
+// A unit is closed once it has this much C: with gcc about 0.1-0.3 s of compile time. It does not depend on the number of jobs, so that the
+// bytes of the result do not either.
 constexpr size_t kUnitBytes = 24 * 1024;
 
 struct Compiler {
@@ -48,7 +48,8 @@ class TemporaryDirectory {
   static Result<TemporaryDirectory> create() {
     const char* base = std::getenv("TMPDIR");
     std::string path = std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/aipu-cc-XXXXXX";
-    if (::mkdtemp(path.data()) == nullptr) return io_error(fmt::format("{}: cannot make a temporary directory: {}", path, std::strerror(errno)));
+    if (::mkdtemp(path.data()) == nullptr)
+      return io_error(fmt::format("{}: cannot make a temporary directory: {}", path, std::strerror(errno)));
     TemporaryDirectory directory;
     directory.path_ = path;
     return directory;
@@ -71,7 +72,8 @@ Result<std::vector<std::byte>> read_bytes(const std::string& path) {
   return std::vector<std::byte>(file.bytes().begin(), file.bytes().end());
 }
 
-// Runs a program in `directory` with its output (stdout and stderr) in `output_file`; returns its exit code, 128 + signal, or an error if it cannot be started.
+// Runs a program in `directory` with its output (stdout and stderr) in `output_file`; returns its exit code, 128 + signal, or an error if
+// it cannot be started.
 Result<int> run(const std::vector<std::string>& command, const std::string& directory, const std::string& output_file) {
   std::vector<char*> arguments;
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -124,9 +126,12 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 Result<Compiler> find_compiler(const std::string& wanted) {
   std::vector<std::string> names;
   const char* variable = std::getenv("AIPU_CC");
-  if (!wanted.empty()) names = {wanted};
-  else if (variable != nullptr && *variable != '\0') names = {variable};
-  else names = {"gcc", "cc", "clang", "g++", "c++", "clang++"};
+  if (!wanted.empty())
+    names = {wanted};
+  else if (variable != nullptr && *variable != '\0')
+    names = {variable};
+  else
+    names = {"gcc", "cc", "clang", "g++", "c++", "clang++"};
   std::string path, name;
   for (const std::string& candidate : names) {
     path = find_program(candidate);
@@ -134,7 +139,9 @@ Result<Compiler> find_compiler(const std::string& wanted) {
     if (!path.empty()) break;
   }
   if (path.empty()) {
-    if (names.size() == 1) return not_found(fmt::format("C compiler '{}' not found (from {}); install gcc or clang", names[0], wanted.empty() ? "$AIPU_CC" : "the options"));
+    if (names.size() == 1)
+      return not_found(
+          fmt::format("C compiler '{}' not found (from {}); install gcc or clang", names[0], wanted.empty() ? "$AIPU_CC" : "the options"));
     return not_found("no C compiler found in PATH (looked for gcc, cc, clang); install gcc or clang, or set AIPU_CC");
   }
   Compiler compiler;
@@ -166,12 +173,14 @@ Result<Compiler> find_compiler(const std::string& wanted) {
 
 std::vector<std::string> compile_flags(const Compiler& compiler, const Target& target, const CompileOptions& options) {
   std::vector<std::string> flags = {"-x", "c++", "-std=gnu++17", "-O2"};
-  if (compiler.is_clang) flags.push_back("-fno-unroll-loops");  // a third less compile time, half the code, the same speed
-  else flags.push_back("-fvect-cost-model=dynamic");           // gcc 12's -O2 leaves loops with a run-time trip count scalar
+  if (compiler.is_clang)
+    flags.push_back("-fno-unroll-loops");  // a third less compile time, half the code, the same speed
+  else
+    flags.push_back("-fvect-cost-model=dynamic");  // gcc 12's -O2 leaves loops with a run-time trip count scalar
   flags.insert(flags.end(), target.compiler_flags.begin(), target.compiler_flags.end());
-  for (const char* flag : {"-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing", "-fsigned-char", "-fPIC",
-                           "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fno-plt",
-                           "-fno-builtin", "-nostdinc", "-I.", "-w"}) {
+  for (const char* flag : {"-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing", "-fsigned-char",
+                           "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables",
+                           "-fno-stack-protector", "-fno-plt", "-fno-builtin", "-nostdinc", "-I.", "-w"}) {
     flags.push_back(flag);
   }
   flags.insert(flags.end(), options.extra_flags.begin(), options.extra_flags.end());
@@ -188,10 +197,14 @@ class Cache {
       const char* value = std::getenv(name);
       return std::string(value != nullptr ? value : "");
     };
-    if (!options.cache_dir.empty()) directory_ = options.cache_dir;
-    else if (!variable("AIPU_CACHE_DIR").empty()) directory_ = variable("AIPU_CACHE_DIR");
-    else if (!variable("XDG_CACHE_HOME").empty()) directory_ = variable("XDG_CACHE_HOME") + "/aipu";
-    else if (!variable("HOME").empty()) directory_ = variable("HOME") + "/.cache/aipu";
+    if (!options.cache_dir.empty())
+      directory_ = options.cache_dir;
+    else if (!variable("AIPU_CACHE_DIR").empty())
+      directory_ = variable("AIPU_CACHE_DIR");
+    else if (!variable("XDG_CACHE_HOME").empty())
+      directory_ = variable("XDG_CACHE_HOME") + "/aipu";
+    else if (!variable("HOME").empty())
+      directory_ = variable("HOME") + "/.cache/aipu";
   }
 
   // Empty when there is no such entry or it is damaged.
@@ -257,8 +270,8 @@ std::string first_error(const std::string& output) {
   return first_line(output.substr(begin == std::string::npos ? 0 : begin + 1));
 }
 
-// The line of the unit that the compiler complains about: in its first error, else the first place in the unit that it mentions (the text where a
-// template or macro of the prelude was used). 0: none.
+// The line of the unit that the compiler complains about: in its first error, else the first place in the unit that it mentions (the text
+// where a template or macro of the prelude was used). 0: none.
 long error_line(const std::string& output, const std::string& source) {
   const std::string message = first_error(output);
   for (const std::string& text : {message, output}) {
@@ -287,7 +300,8 @@ std::string kernel_at(const Unit& unit, long line) {
   return "kernel " + found;
 }
 
-Status compile_unit(Unit& unit, size_t index, const Compiler& compiler, const std::vector<std::string>& flags, const std::string& directory) {
+Status compile_unit(Unit& unit, size_t index, const Compiler& compiler, const std::vector<std::string>& flags,
+                    const std::string& directory) {
   const std::string source = fmt::format("unit{}.cpp", index), object = fmt::format("unit{}.o", index);
   AIPU_RETURN_IF_ERROR(write_file_atomically(directory + "/" + source, std::string_view(unit.text)));
   std::vector<std::string> command = {compiler.path};
@@ -298,8 +312,8 @@ Status compile_unit(Unit& unit, size_t index, const Compiler& compiler, const st
   if (code != 0) {
     auto output = read_text_file(log);
     const std::string text = output.ok() ? *output : "";
-    return internal_error(
-        fmt::format("{}: {} failed with exit code {}: {}", kernel_at(unit, error_line(text, source)), compiler.path, code, first_error(text)));
+    return internal_error(fmt::format("{}: {} failed with exit code {}: {}", kernel_at(unit, error_line(text, source)), compiler.path, code,
+                                      first_error(text)));
   }
   AIPU_ASSIGN_OR_RETURN(unit.object, read_bytes(directory + "/" + object));
   unit.compiled = true;
@@ -308,8 +322,9 @@ Status compile_unit(Unit& unit, size_t index, const Compiler& compiler, const st
 
 Result<std::vector<std::byte>> link(const std::vector<Unit>& units, const Compiler& compiler, const std::string& directory) {
   // No startup files and no C++ library: a module needs libc at most. libm only for the fused multiply-add of doubles on CPUs without one.
-  std::vector<std::string> command = {compiler.path,           "-shared",          "-nostartfiles",   "-nodefaultlibs", "-Wl,--build-id=none",
-                                      "-Wl,-z,noexecstack",    "-Wl,-z,now",       "-Wl,--as-needed", "-o",            "module.so"};
+  std::vector<std::string> command = {
+      compiler.path,     "-shared", "-nostartfiles", "-nodefaultlibs", "-Wl,--build-id=none", "-Wl,-z,noexecstack", "-Wl,-z,now",
+      "-Wl,--as-needed", "-o",      "module.so"};
   for (size_t i = 0; i < units.size(); i++) {
     const std::string object = fmt::format("unit{}.o", i);
     if (!units[i].compiled) AIPU_RETURN_IF_ERROR(write_file_atomically(directory + "/" + object, std::span(units[i].object)));
@@ -341,8 +356,10 @@ Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, co
     printed.push_back(std::move(*text));
     printed.back().c.clear();
   }
-  if (units.size() == 1) units[0].text += print_module_table(printed, false);
-  else units.push_back({"#include <compass/kernel_abi.h>\n\n" + print_module_table(printed, true), {}, {}, false});
+  if (units.size() == 1)
+    units[0].text += print_module_table(printed, false);
+  else
+    units.push_back({"#include <compass/kernel_abi.h>\n\n" + print_module_table(printed, true), {}, {}, false});
 
   CompiledModule result;
   result.translation_units = static_cast<int>(units.size());
@@ -351,7 +368,8 @@ Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, co
   AIPU_ASSIGN_OR_RETURN(const Compiler compiler, find_compiler(options.compiler));
   const std::vector<std::string> flags = compile_flags(compiler, target, options);
   const std::string prelude_text = prelude(target);
-  const std::string common = fmt::format("abi {}\n{}\n{}\n{}\n", AIPU_KERNEL_ABI_VERSION, compiler.identity, join(flags), hash_text(prelude_text).hex());
+  const std::string common =
+      fmt::format("abi {}\n{}\n{}\n{}\n", AIPU_KERNEL_ABI_VERSION, compiler.identity, join(flags), hash_text(prelude_text).hex());
   const Cache cache(options);
   std::vector<std::string> keys;
   std::string module_key = "module\n" + common;

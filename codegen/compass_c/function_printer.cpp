@@ -13,21 +13,24 @@ namespace {
 const std::set<std::string, std::less<>>& reserved_names() {
   static const std::set<std::string, std::less<>> names = [] {
     std::set<std::string, std::less<>> all = {
-        "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "char16_t", "char32_t",
-        "char8_t", "class", "co_await", "co_return", "co_yield", "compl", "concept", "const", "const_cast", "consteval", "constexpr", "constinit",
-        "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float",
-        "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator",
-        "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires", "restrict", "return", "short", "signed", "sizeof",
-        "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw", "true", "try", "typedef", "typeid",
-        "typename", "typeof", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq", "linux", "unix",
+        "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "char16_t",
+        "char32_t", "char8_t", "class", "co_await", "co_return", "co_yield", "compl", "concept", "const", "const_cast", "consteval",
+        "constexpr", "constinit", "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum", "explicit",
+        "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new",
+        "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast",
+        "requires", "restrict", "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch",
+        "template", "this", "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "typeof", "union", "unsigned", "using",
+        "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq", "linux", "unix",
         // prelude and libc
-        "half", "bf16", "uchar", "ushort", "uint", "ulong", "max", "min", "fma", "rint", "isnan", "isinf", "isfinite", "exp", "log", "tanh", "sin",
-        "cos", "sqrt", "rsqrt", "floor", "ceil", "erf", "exp2", "pow", "trunc", "round", "tan",
-        "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "vexp", "vexp2", "vlog", "vtanh", "verf", "vsin", "vcos", "vtan", "vasin",
-        "vacos", "vatan", "vsinh", "vcosh", "vasinh", "vacosh", "vatanh", "vsqrt", "vrsqrt", "vfloor", "vceil", "vtrunc", "vround", "vpow", "ceildiv", "printf", "barrier", "get_local_id", "get_local_size",
-        "alloc_event", "wait_events", "free_events", "INFINITY", "NAN", "ALL_TRUE", "ALL_TRUE_w", "ALL_TRUE_h", "ALL_TRUE_b", "CLK_LOCAL_MEM_FENCE",
-        "kGlobal", "kLsram", "kShared", "memcpy", "memset", "memmove", "main", "abs", "context", "arguments"};
-    for (const char* base : {"char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "bf16", "float", "double", "bool"}) {
+        "half", "bf16", "uchar", "ushort", "uint", "ulong", "max", "min", "fma", "rint", "isnan", "isinf", "isfinite", "exp", "log", "tanh",
+        "sin", "cos", "sqrt", "rsqrt", "floor", "ceil", "erf", "exp2", "pow", "trunc", "round", "tan", "asin", "acos", "atan", "sinh",
+        "cosh", "asinh", "acosh", "atanh", "vexp", "vexp2", "vlog", "vtanh", "verf", "vsin", "vcos", "vtan", "vasin", "vacos", "vatan",
+        "vsinh", "vcosh", "vasinh", "vacosh", "vatanh", "vsqrt", "vrsqrt", "vfloor", "vceil", "vtrunc", "vround", "vpow", "ceildiv",
+        "printf", "barrier", "get_local_id", "get_local_size", "alloc_event", "wait_events", "free_events", "INFINITY", "NAN", "ALL_TRUE",
+        "ALL_TRUE_w", "ALL_TRUE_h", "ALL_TRUE_b", "CLK_LOCAL_MEM_FENCE", "kGlobal", "kLsram", "kShared", "memcpy", "memset", "memmove",
+        "main", "abs", "context", "arguments"};
+    for (const char* base :
+         {"char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "bf16", "float", "double", "bool"}) {
       for (int lanes : {2, 4, 8, 16, 32, 64}) all.insert(fmt::format("{}{}", base, lanes));
     }
     return all;
@@ -37,21 +40,36 @@ const std::set<std::string, std::less<>>& reserved_names() {
 
 std::string_view c_element(DType element) {
   switch (element) {
-    case DType::kVoid: return "void";
-    case DType::kBool: return "bool";
-    case DType::kI8: return "char";
-    case DType::kU8: return "uchar";
-    case DType::kI16: return "short";
-    case DType::kU16: return "ushort";
-    case DType::kI32: return "int";
-    case DType::kU32: return "uint";
-    case DType::kI64: return "long";
-    case DType::kU64: return "ulong";
-    case DType::kF16: return "half";
-    case DType::kBF16: return "bf16";
-    case DType::kF32: return "float";
-    case DType::kF64: return "double";
-    case DType::kString: return "char";
+    case DType::kVoid:
+      return "void";
+    case DType::kBool:
+      return "bool";
+    case DType::kI8:
+      return "char";
+    case DType::kU8:
+      return "uchar";
+    case DType::kI16:
+      return "short";
+    case DType::kU16:
+      return "ushort";
+    case DType::kI32:
+      return "int";
+    case DType::kU32:
+      return "uint";
+    case DType::kI64:
+      return "long";
+    case DType::kU64:
+      return "ulong";
+    case DType::kF16:
+      return "half";
+    case DType::kBF16:
+      return "bf16";
+    case DType::kF32:
+      return "float";
+    case DType::kF64:
+      return "double";
+    case DType::kString:
+      return "char";
   }
   return "void";
 }
@@ -61,11 +79,16 @@ std::string_view scope_prefix(Scope scope) {
     case Scope::kGlobal:
     case Scope::kGlobal1:
     case Scope::kGlobal2:
-    case Scope::kGlobal3: return "__global ";
-    case Scope::kLsram: return "__lsram ";
-    case Scope::kShared: return "__local ";
-    case Scope::kPrivate: return "";
-    case Scope::kConstant: return "__constant ";
+    case Scope::kGlobal3:
+      return "__global ";
+    case Scope::kLsram:
+      return "__lsram ";
+    case Scope::kShared:
+      return "__local ";
+    case Scope::kPrivate:
+      return "";
+    case Scope::kConstant:
+      return "__constant ";
   }
   return "";
 }
@@ -80,9 +103,12 @@ std::string int_constant(int64_t value, DType dtype) {
 
 std::string float_constant(double value, DType dtype) {
   std::string text;
-  if (std::isnan(value)) text = "NAN";
-  else if (std::isinf(value)) text = value < 0 ? "-INFINITY" : "INFINITY";
-  else text = fmt::format("{:a}{}/*{:e}*/", value, dtype == DType::kF64 ? "" : "f", value);
+  if (std::isnan(value))
+    text = "NAN";
+  else if (std::isinf(value))
+    text = value < 0 ? "-INFINITY" : "INFINITY";
+  else
+    text = fmt::format("{:a}{}/*{:e}*/", value, dtype == DType::kF64 ? "" : "f", value);
   return dtype == DType::kF32 || (dtype == DType::kF64 && std::isfinite(value)) ? text : fmt::format("({}){}", c_element(dtype), text);
 }
 
@@ -90,12 +116,18 @@ bool is_16_bit_float(DType d) { return d == DType::kF16 || d == DType::kBF16; }
 
 std::string_view compare_name(BinaryOp op) {
   switch (op) {
-    case BinaryOp::kEq: return "eq";
-    case BinaryOp::kNe: return "neq";
-    case BinaryOp::kLt: return "lt";
-    case BinaryOp::kLe: return "le";
-    case BinaryOp::kGt: return "gt";
-    default: return "ge";
+    case BinaryOp::kEq:
+      return "eq";
+    case BinaryOp::kNe:
+      return "neq";
+    case BinaryOp::kLt:
+      return "lt";
+    case BinaryOp::kLe:
+      return "le";
+    case BinaryOp::kGt:
+      return "gt";
+    default:
+      return "ge";
   }
 }
 
@@ -161,7 +193,8 @@ std::string FunctionPrinter::prototype(size_t function) {
   text += fmt::format("{} {}(", c_type(f.return_type), function_names_[function]);
   for (size_t i = 0; i < f.params.size(); i++) {
     const VarPtr& param = f.params[i];
-    text += fmt::format("{}{} {}{}", i == 0 ? "" : ", ", c_type(param->type), param->restrict_ && param->type.pointer ? "restrict " : "", declare(param));
+    text += fmt::format("{}{} {}{}", i == 0 ? "" : ", ", c_type(param->type), param->restrict_ && param->type.pointer ? "restrict " : "",
+                        declare(param));
   }
   return text + ")";
 }
@@ -212,13 +245,17 @@ void FunctionPrinter::stmt(const Stmt& s) {
       [&](const Assign& n) { line(fmt::format("{} = {};", name_of(*n.var), expr(n.value))); },
       [&](const LaneWrite& n) {
         const std::string name = name_of(*n.var);
-        if (host() && n.var->type.is_mask()) line(fmt::format("__set_mask_lane({}, {}, {});", name, expr(n.index), expr(n.value)));
-        else line(fmt::format("{}[{}] = {};", name, expr(n.index), expr(n.value)));
+        if (host() && n.var->type.is_mask())
+          line(fmt::format("__set_mask_lane({}, {}, {});", name, expr(n.index), expr(n.value)));
+        else
+          line(fmt::format("{}[{}] = {};", name, expr(n.index), expr(n.value)));
       },
       [&](const Store& n) {
         const bool any_alignment = host() && n.pointer->type.lanes > 1 && !is_array(n.pointer);
-        if (any_alignment) line(fmt::format("__store({}, {}, {});", expr(n.pointer), wide_index(n.index), expr(n.value)));
-        else line(fmt::format("{} = {};", access(n.pointer, n.index), expr(n.value)));
+        if (any_alignment)
+          line(fmt::format("__store({}, {}, {});", expr(n.pointer), wide_index(n.index), expr(n.value)));
+        else
+          line(fmt::format("{} = {};", access(n.pointer, n.index), expr(n.value)));
       },
       [&](const Alloc& n) { alloc(n); }, [&](const For& n) { for_loop(n); },
       [&](const While& n) {
@@ -237,8 +274,10 @@ void FunctionPrinter::stmt(const Stmt& s) {
       },
       [&](const Evaluate& n) { line(expr(n.value) + ";"); },
       [&](const Return& n) {
-        if (n.value) line(fmt::format("return {};", expr(n.value)));
-        else line(function_ == 0 && !host() ? "barrier(CLK_LOCAL_MEM_FENCE);return;" : "return;");
+        if (n.value)
+          line(fmt::format("return {};", expr(n.value)));
+        else
+          line(function_ == 0 && !host() ? "barrier(CLK_LOCAL_MEM_FENCE);return;" : "return;");
       },
       [&](const Break&) { line("break;"); },
       [&](const Block&) {
@@ -257,22 +296,24 @@ void FunctionPrinter::stmt(const Stmt& s) {
 bool FunctionPrinter::must_hoist(const Expr& bound, const Stmt& loop_body) const {
   std::set<const Var*> used;
   bool effects = false;
-  walk(make_stmt(Evaluate{bound}),
-       [&](const Expr& e) {
-         if (const auto* n = e->as<VarRef>()) used.insert(n->var.get());
-         if (e->as<Load>() || e->as<IntrinsicCall>() || e->as<FunctionCall>()) effects = true;
-       },
-       [](const Stmt&) {});
+  walk(
+      make_stmt(Evaluate{bound}),
+      [&](const Expr& e) {
+        if (const auto* n = e->as<VarRef>()) used.insert(n->var.get());
+        if (e->as<Load>() || e->as<IntrinsicCall>() || e->as<FunctionCall>()) effects = true;
+      },
+      [](const Stmt&) {});
   if (effects) return true;
   bool assigned = false;
-  walk(loop_body,
-       [&](const Expr& e) {
-         if (const auto* n = e->as<AddressOf>()) assigned |= used.contains(n->var.get());
-       },
-       [&](const Stmt& s) {
-         if (const auto* n = s->as<Assign>()) assigned |= used.contains(n->var.get());
-         if (const auto* n = s->as<LaneWrite>()) assigned |= used.contains(n->var.get());
-       });
+  walk(
+      loop_body,
+      [&](const Expr& e) {
+        if (const auto* n = e->as<AddressOf>()) assigned |= used.contains(n->var.get());
+      },
+      [&](const Stmt& s) {
+        if (const auto* n = s->as<Assign>()) assigned |= used.contains(n->var.get());
+        if (const auto* n = s->as<LaneWrite>()) assigned |= used.contains(n->var.get());
+      });
   return assigned;
 }
 
@@ -334,8 +375,10 @@ void FunctionPrinter::alloc(const Alloc& n) {
   if (!n.data.empty()) {
     // Constant contents are bytes before the function; the variable points to them.
     std::string array = fmt::format("{}_u8_{}", function_names_[function_], c_identifier(n.buffer->name));
-    for (int i = 1; !constant_names_.insert(array).second; i++) array = fmt::format("{}_u8_{}_{}", function_names_[function_], c_identifier(n.buffer->name), i);
-    constants_ += fmt::format("{}__constant uchar __attribute__((aligned({}))) {}[{}] = {{", host() ? "static " : "", host() ? 64 : 32, array, n.data.size());
+    for (int i = 1; !constant_names_.insert(array).second; i++)
+      array = fmt::format("{}_u8_{}_{}", function_names_[function_], c_identifier(n.buffer->name), i);
+    constants_ += fmt::format("{}__constant uchar __attribute__((aligned({}))) {}[{}] = {{", host() ? "static " : "", host() ? 64 : 32,
+                              array, n.data.size());
     for (size_t i = 0; i < n.data.size(); i++) constants_ += fmt::format("{}{}", i == 0 ? "" : ",", static_cast<unsigned>(n.data[i]));
     constants_ += "};\n";
     line(fmt::format("{0}{1}* {2} = ({0}{1}*){3};", scope_prefix(scope), type, name, array));
@@ -345,8 +388,8 @@ void FunctionPrinter::alloc(const Alloc& n) {
       fail(fmt::format("array {} has no place", n.buffer->name));
       return;
     }
-    line(fmt::format("{0}{1}* {2} = {3}<{1}>({4});", scope_prefix(scope), type, name, scope == Scope::kLsram ? "__lsram_array" : "__shared_array",
-                     offset->second));
+    line(fmt::format("{0}{1}* {2} = {3}<{1}>({4});", scope_prefix(scope), type, name,
+                     scope == Scope::kLsram ? "__lsram_array" : "__shared_array", offset->second));
   } else {
     line(fmt::format("{}{} {}[{}];", scope_prefix(scope), type, name, std::max<int64_t>(n.count, 1)));
   }
@@ -391,10 +434,14 @@ std::string FunctionPrinter::splat(const Type& type, const std::string& scalar) 
 
 std::string FunctionPrinter::all_true(int lanes) {
   switch (lanes) {
-    case 8: return "ALL_TRUE_w";
-    case 16: return "ALL_TRUE_h";
-    case 32: return "ALL_TRUE_b";
-    default: return "ALL_TRUE";
+    case 8:
+      return "ALL_TRUE_w";
+    case 16:
+      return "ALL_TRUE_h";
+    case 32:
+      return "ALL_TRUE_b";
+    default:
+      return "ALL_TRUE";
   }
 }
 
@@ -423,10 +470,14 @@ std::string FunctionPrinter::expr(const Expr& e) {
       [&](const StringImm& n) {
         std::string text = "\"";
         for (char c : n.value) {
-          if (c == '"' || c == '\\') text += fmt::format("\\{}", c);
-          else if (c == '\n') text += "\\n";
-          else if (c < ' ' || c > '~') text += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
-          else text += c;
+          if (c == '"' || c == '\\')
+            text += fmt::format("\\{}", c);
+          else if (c == '\n')
+            text += "\\n";
+          else if (c < ' ' || c > '~')
+            text += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
+          else
+            text += c;
         }
         return text + "\"";
       },
@@ -449,7 +500,8 @@ std::string FunctionPrinter::expr(const Expr& e) {
       },
       [&](const VectorLiteral& n) { return literal(n, *e); },
       [&](const Load& n) {
-        if (host() && n.pointer->type.lanes > 1 && !is_array(n.pointer)) return fmt::format("__load({}, {})", expr(n.pointer), wide_index(n.index));
+        if (host() && n.pointer->type.lanes > 1 && !is_array(n.pointer))
+          return fmt::format("__load({}, {})", expr(n.pointer), wide_index(n.index));
         return access(n.pointer, n.index);
       },
       [&](const AddressOf& n) { return "&" + name_of(*n.var); }, [&](const LaneRead& n) { return lane_read(n); },
@@ -469,7 +521,8 @@ std::string FunctionPrinter::expr(const Expr& e) {
 std::string FunctionPrinter::lane_read(const LaneRead& n) {
   const Type& type = n.vector->type;
   if (host() && type.is_mask()) return fmt::format("__get_mask_lane({}, {})", expr(n.vector), expr(n.index));
-  if (host() && (is_16_bit_float(type.element) || n.vector->as<VarRef>() == nullptr)) return fmt::format("__get_lane({}, {})", expr(n.vector), expr(n.index));
+  if (host() && (is_16_bit_float(type.element) || n.vector->as<VarRef>() == nullptr))
+    return fmt::format("__get_lane({}, {})", expr(n.vector), expr(n.index));
   return fmt::format("{}[{}]", expr(n.vector), expr(n.index));
 }
 
@@ -491,7 +544,8 @@ std::string FunctionPrinter::binary(const Binary& n, const ExprNode& node) {
   if (host() && (n.op == BinaryOp::kShl || n.op == BinaryOp::kShr)) {
     const int bits = dtype_bits(element);
     const auto count = as_int(n.rhs);
-    right = count ? fmt::format("{}", static_cast<uint64_t>(*count) % static_cast<uint64_t>(bits)) : fmt::format("({} & {})", rhs, bits - 1);
+    right =
+        count ? fmt::format("{}", static_cast<uint64_t>(*count) % static_cast<uint64_t>(bits)) : fmt::format("({} & {})", rhs, bits - 1);
   }
   if (host() && is_integer(element) && (n.op == BinaryOp::kDiv || n.op == BinaryOp::kMod)) {
     const auto divisor = as_int(n.rhs);
@@ -520,15 +574,24 @@ std::string FunctionPrinter::vector_binary(const Binary& n, const ExprNode& node
   }
   const std::string call_arguments = fmt::format("{}, {}, {}, {}", zero(node.type), lhs, rhs, all);
   switch (n.op) {
-    case BinaryOp::kDiv: return fmt::format("__vdiv({})", call_arguments);
-    case BinaryOp::kMod: return fmt::format("__vmod({})", call_arguments);
-    case BinaryOp::kMin: return fmt::format("__vmin({})", call_arguments);
-    case BinaryOp::kMax: return fmt::format("__vmax({})", call_arguments);
-    case BinaryOp::kShl: return fmt::format("__vlsl({}, {})", lhs, rhs);
-    case BinaryOp::kShr: return fmt::format("{}({}, {})", is_signed_int(operand.element) ? "__vasr" : "__vlsr", lhs, rhs);
-    case BinaryOp::kAnd: return fmt::format("({} & {})", lhs, rhs);
-    case BinaryOp::kOr: return fmt::format("({} | {})", lhs, rhs);
-    default: return fmt::format("({} {} {})", lhs, binary_op_symbol(n.op), rhs);
+    case BinaryOp::kDiv:
+      return fmt::format("__vdiv({})", call_arguments);
+    case BinaryOp::kMod:
+      return fmt::format("__vmod({})", call_arguments);
+    case BinaryOp::kMin:
+      return fmt::format("__vmin({})", call_arguments);
+    case BinaryOp::kMax:
+      return fmt::format("__vmax({})", call_arguments);
+    case BinaryOp::kShl:
+      return fmt::format("__vlsl({}, {})", lhs, rhs);
+    case BinaryOp::kShr:
+      return fmt::format("{}({}, {})", is_signed_int(operand.element) ? "__vasr" : "__vlsr", lhs, rhs);
+    case BinaryOp::kAnd:
+      return fmt::format("({} & {})", lhs, rhs);
+    case BinaryOp::kOr:
+      return fmt::format("({} | {})", lhs, rhs);
+    default:
+      return fmt::format("({} {} {})", lhs, binary_op_symbol(n.op), rhs);
   }
 }
 
@@ -538,7 +601,8 @@ std::string FunctionPrinter::conversion(const Cast& n, const ExprNode& node) {
   const std::string operand = expr(n.operand);
   if (to.pointer || from.pointer) {
     // A pointer as an integer is its low bits, as on the device.
-    if (host() && from.pointer != to.pointer) return to.pointer ? fmt::format("({})(ulong){}", c_type(to), operand) : fmt::format("({})(ulong){}", c_type(to), operand);
+    if (host() && from.pointer != to.pointer)
+      return to.pointer ? fmt::format("({})(ulong){}", c_type(to), operand) : fmt::format("({})(ulong){}", c_type(to), operand);
     return fmt::format("({}){}", c_type(to), operand);
   }
   if (to.is_scalar()) {
@@ -559,8 +623,10 @@ std::string FunctionPrinter::literal(const VectorLiteral& n, const ExprNode& nod
     bool constant = n.lanes.size() <= 64;
     for (size_t i = 0; i < n.lanes.size(); i++) {
       const auto lane = as_int(n.lanes[i]);
-      if (!lane) constant = false;
-      else if (i < 64 && *lane != 0) bits |= uint64_t{1} << i;
+      if (!lane)
+        constant = false;
+      else if (i < 64 && *lane != 0)
+        bits |= uint64_t{1} << i;
     }
     const int lanes = type.lanes;
     if (constant && !host() && (lanes == 8 || lanes == 16 || lanes == 32)) {

@@ -18,7 +18,9 @@ struct Call {
 
   size_t count() const { return call.args.size(); }
   const Type& arg_type(size_t i) const { return call.args[i]->type; }
-  std::string arg(size_t i) const { return i < count() ? p.expr(call.args[i]) : p.fail(fmt::format("S.{} has too few operands", call.intrinsic->name)); }
+  std::string arg(size_t i) const {
+    return i < count() ? p.expr(call.args[i]) : p.fail(fmt::format("S.{} has too few operands", call.intrinsic->name));
+  }
   std::string args(std::string_view separator = ", ") const {
     std::string text;
     for (size_t i = 0; i < count(); i++) text += fmt::format("{}{}", i == 0 ? std::string_view() : separator, arg(i));
@@ -26,7 +28,9 @@ struct Call {
   }
   int64_t attribute(std::string_view name, int64_t value = 0) const { return call.attribute(name, value); }
   // The lanes of the operands decide the mask's.
-  int mask_lanes() const { return call.mask ? call.mask->type.lanes : count() > 0 && !arg_type(0).pointer ? arg_type(0).lanes : type.lanes; }
+  int mask_lanes() const {
+    return call.mask ? call.mask->type.lanes : count() > 0 && !arg_type(0).pointer ? arg_type(0).lanes : type.lanes;
+  }
   std::string mask() const { return p.mask_or_all(call.mask, mask_lanes()); }
   bool all_lanes() const { return mask() == p.all_true(mask_lanes()); }
   std::string inactive() const { return call.pass_through ? p.expr(call.pass_through) : p.zero(type); }
@@ -99,7 +103,9 @@ std::string in_bytes(const Call& c, size_t arg, int64_t element_bytes) {
   if (element_bytes == 1) return c.p.wide_index(c.call.args[arg]);
   return fmt::format("({} * {}{})", c.p.wide_index(c.call.args[arg]), element_bytes, c.p.host() ? "L" : "");
 }
-std::string stride_bytes(const Call& c, size_t arg, const Type& vector) { return in_bytes(c, arg, static_cast<int64_t>(dtype_bytes(vector.element))); }
+std::string stride_bytes(const Call& c, size_t arg, const Type& vector) {
+  return in_bytes(c, arg, static_cast<int64_t>(dtype_bytes(vector.element)));
+}
 bool has_stride(const Call& c, size_t arg) { return arg < c.count() && as_int(c.call.args[arg]).value_or(0) != 1; }
 
 std::string load(const Call& c) {
@@ -114,7 +120,8 @@ std::string store(const Call& c) {
   const std::string pointer = vector_pointer(c, 1, value);
   const std::string mask = c.p.mask_or_all(c.call.mask, value.lanes);
   if (has_stride(c, 2)) return fmt::format("__vstore_stride({}, {}, {}, {})", c.arg(0), pointer, stride_bytes(c, 2, value), mask);
-  if (mask == c.p.all_true(value.lanes)) return c.p.host() ? fmt::format("__store({}, 0, {})", pointer, c.arg(0)) : fmt::format("({})[0] = {}", pointer, c.arg(0));
+  if (mask == c.p.all_true(value.lanes))
+    return c.p.host() ? fmt::format("__store({}, 0, {})", pointer, c.arg(0)) : fmt::format("({})[0] = {}", pointer, c.arg(0));
   return fmt::format("__vstore({}, {}, {})", c.arg(0), pointer, mask);
 }
 std::string gather(const Call& c) {
@@ -154,7 +161,9 @@ std::string_view part_of(const Call& c) {
   }
   return "all";
 }
-std::string suffix(std::string_view part) { return std::string(1, part == "low" ? 'l' : part == "high" ? 'h' : part == "even" ? 'e' : 'o'); }
+std::string suffix(std::string_view part) {
+  return std::string(1, part == "low" ? 'l' : part == "high" ? 'h' : part == "even" ? 'e' : 'o');
+}
 
 std::string concat(const Call& c) {
   const std::string_view part = part_of(c);
@@ -169,7 +178,8 @@ std::string concat(const Call& c) {
     parts.resize(parts.size() / 2);
   }
   while (parts.size() > 1) {
-    for (size_t i = 0; 2 * i < parts.size(); i++) parts[i] = fmt::format("{}({}, {})", mask ? "__mask_concat" : "__concat", parts[2 * i], parts[2 * i + 1]);
+    for (size_t i = 0; 2 * i < parts.size(); i++)
+      parts[i] = fmt::format("{}({}, {})", mask ? "__mask_concat" : "__concat", parts[2 * i], parts[2 * i + 1]);
     parts.resize(parts.size() / 2);
   }
   return parts[0];
@@ -208,12 +218,18 @@ std::string zip(const Call& c) {
 
 std::string place(const Type& pointer) {
   switch (pointer.scope) {
-    case Scope::kGlobal1: return "kGlobal1";
-    case Scope::kGlobal2: return "kGlobal2";
-    case Scope::kGlobal3: return "kGlobal3";
-    case Scope::kLsram: return "kLsram";
-    case Scope::kShared: return "kShared";
-    default: return "kGlobal";
+    case Scope::kGlobal1:
+      return "kGlobal1";
+    case Scope::kGlobal2:
+      return "kGlobal2";
+    case Scope::kGlobal3:
+      return "kGlobal3";
+    case Scope::kLsram:
+      return "kLsram";
+    case Scope::kShared:
+      return "kShared";
+    default:
+      return "kGlobal";
   }
 }
 // Operands dst, src, width, src_stride, times, dst_stride, all in elements.
@@ -223,13 +239,15 @@ std::string dma_copy(const Call& c, bool async) {
   const std::string src_stride = c.count() > 3 ? in_bytes(c, 3, bytes) : width, dst_stride = c.count() > 5 ? in_bytes(c, 5, bytes) : width;
   const std::string times = c.count() > 4 ? c.arg(4) : "1";
   if (c.p.host()) return fmt::format("__dma_copy({}, {}, {}, {}, {}, {})", c.arg(0), c.arg(1), width, src_stride, times, dst_stride);
-  return fmt::format("{}DmaDirect_{}_to_{}((int){}, (int){}, {}, {}, ({} * {}), {}{})", async ? "Async" : "", place(c.arg_type(1)), place(c.arg_type(0)),
-                     c.arg(0), c.arg(1), width, src_stride, width, times, dst_stride, async ? ", " + c.arg(6) : "");
+  return fmt::format("{}DmaDirect_{}_to_{}((int){}, (int){}, {}, {}, ({} * {}), {}{})", async ? "Async" : "", place(c.arg_type(1)),
+                     place(c.arg_type(0)), c.arg(0), c.arg(1), width, src_stride, width, times, dst_stride, async ? ", " + c.arg(6) : "");
 }
 std::string dma_transpose2d(const Call& c) {
   const std::string dst_stride = c.count() > 4 ? c.arg(4) : c.arg(2), src_stride = c.count() > 5 ? c.arg(5) : c.arg(3);
-  if (c.p.host()) return fmt::format("__dma_transpose2d({}, {}, {}, {}, {}, {})", c.arg(0), c.arg(1), c.arg(2), c.arg(3), dst_stride, src_stride);
-  return fmt::format("DMA_Transpose2D({}, {}, {}, {}, {}, {}, {})", c.arg(1), c.arg(0), c.arg(3), c.arg(2), src_stride, dst_stride, c.arg_type(0).pointee().bytes());
+  if (c.p.host())
+    return fmt::format("__dma_transpose2d({}, {}, {}, {}, {}, {})", c.arg(0), c.arg(1), c.arg(2), c.arg(3), dst_stride, src_stride);
+  return fmt::format("DMA_Transpose2D({}, {}, {}, {}, {}, {}, {})", c.arg(1), c.arg(0), c.arg(3), c.arg(2), src_stride, dst_stride,
+                     c.arg_type(0).pointee().bytes());
 }
 std::string dma_upsample(const Call& c) {
   // dst, src, h_scale, w_scale, c, w, src_c_stride, dst_c_stride, dst_w_stride
@@ -240,14 +258,20 @@ std::string dma_upsample(const Call& c) {
 std::string dma_memset(const Call& c) {
   if (c.p.host()) {
     const Type& pointer = c.arg_type(0);
-    const std::string elements = pointer.lanes == 1 ? c.p.wide_index(c.call.args[2]) : fmt::format("({} * {}L)", c.p.wide_index(c.call.args[2]), pointer.lanes);
+    const std::string elements =
+        pointer.lanes == 1 ? c.p.wide_index(c.call.args[2]) : fmt::format("({} * {}L)", c.p.wide_index(c.call.args[2]), pointer.lanes);
     return fmt::format("__dma_memset({}, {}, {})", c.p.pointer_as(c.call.args[0], pointer.pointee().with_lanes(1)), c.arg(1), elements);
   }
   const Scope scope = c.arg_type(0).scope;
   const bool ddr = scope != Scope::kLsram && scope != Scope::kShared;
   const int64_t bytes = c.arg_type(0).pointee().bytes();
-  return fmt::format("Memset{}({}, ({} * {}), {}, {}, {})", ddr ? "DDR" : "SRAM", c.arg(0), c.arg(2), bytes, c.arg(1), bytes == 1 ? 0 : bytes == 2 ? 1 : 2,
-                     ddr ? 0 : scope == Scope::kLsram ? 4 : 8);
+  return fmt::format("Memset{}({}, ({} * {}), {}, {}, {})", ddr ? "DDR" : "SRAM", c.arg(0), c.arg(2), bytes, c.arg(1),
+                     bytes == 1   ? 0
+                     : bytes == 2 ? 1
+                                  : 2,
+                     ddr                      ? 0
+                     : scope == Scope::kLsram ? 4
+                                              : 8);
 }
 
 // A bit per event.
@@ -259,7 +283,8 @@ Printer events(std::string name) {
   };
 }
 std::string fixed_function(const Call& c, bool async) {
-  if (c.p.host()) return c.p.fail(fmt::format("S.{} needs the vendor's fixed-function unit; it can be printed, not compiled", c.call.intrinsic->name));
+  if (c.p.host())
+    return c.p.fail(fmt::format("S.{} needs the vendor's fixed-function unit; it can be printed, not compiled", c.call.intrinsic->name));
   return fmt::format("{}({}, 0)", async ? "ASYNC_AIFF" : "AIFF", c.args());
 }
 
@@ -276,11 +301,13 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"vdiv", with_r("__vdiv")},
       {"vmod", with_r("__vmod")},
       {"abs", scalar_or("__abs", [](const Call& c) { return with_r(c.attribute("saturate") != 0 ? "__vabss" : "__vabs")(c); })},
-      {"clip", [](const Call& c) {
+      {"clip",
+       [](const Call& c) {
          if (c.type.is_scalar()) return fmt::format("max(min({}, {}), {})", c.arg(0), c.arg(2), c.arg(1));
          return with_mask("__vclip")(c);
        }},
-      {"fma", [](const Call& c) {
+      {"fma",
+       [](const Call& c) {
          if (c.type.is_scalar()) return fmt::format("fma({}, {}, {})", c.arg(1), c.arg(2), c.arg(0));
          return with_mask("__vfma")(c);
        }},
@@ -334,10 +361,29 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"max", scalar_or("max", with_r("__vmax"))},
       {"min", scalar_or("min", with_r("__vmin"))},
       // math
-      {"exp", math("exp")}, {"log", math("log")}, {"tanh", math("tanh")}, {"sin", math("sin")}, {"cos", math("cos")}, {"sqrt", math("sqrt")},
-      {"rsqrt", math("rsqrt")}, {"floor", math("floor")}, {"ceil", math("ceil")}, {"erf", math("erf")}, {"exp2", math("exp2")}, {"pow", math("pow")},
-      {"trunc", math("trunc")}, {"round", math("round")}, {"tan", math("tan")}, {"asin", math("asin")}, {"acos", math("acos")}, {"atan", math("atan")},
-      {"sinh", math("sinh")}, {"cosh", math("cosh")}, {"asinh", math("asinh")}, {"acosh", math("acosh")}, {"atanh", math("atanh")},
+      {"exp", math("exp")},
+      {"log", math("log")},
+      {"tanh", math("tanh")},
+      {"sin", math("sin")},
+      {"cos", math("cos")},
+      {"sqrt", math("sqrt")},
+      {"rsqrt", math("rsqrt")},
+      {"floor", math("floor")},
+      {"ceil", math("ceil")},
+      {"erf", math("erf")},
+      {"exp2", math("exp2")},
+      {"pow", math("pow")},
+      {"trunc", math("trunc")},
+      {"round", math("round")},
+      {"tan", math("tan")},
+      {"asin", math("asin")},
+      {"acos", math("acos")},
+      {"atan", math("atan")},
+      {"sinh", math("sinh")},
+      {"cosh", math("cosh")},
+      {"asinh", math("asinh")},
+      {"acosh", math("acosh")},
+      {"atanh", math("atanh")},
       {"ceildiv", plain("ceildiv")},
       // memory
       {"vload", load},
@@ -349,7 +395,10 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"dma_transpose2d", dma_transpose2d},
       {"dma_upsample", dma_upsample},
       {"dma_memset", dma_memset},
-      {"flush_cache", [](const Call& c) { return fmt::format("__flush_cache({})", c.count() > 0 ? c.arg(0) : fmt::format("{}", c.attribute("invalidate", 1))); }},
+      {"flush_cache",
+       [](const Call& c) {
+         return fmt::format("__flush_cache({})", c.count() > 0 ? c.arg(0) : fmt::format("{}", c.attribute("invalidate", 1)));
+       }},
       {"prefetch", plain("__prefetch")},
       // permutation and conversion
       {"vconcat", concat},
@@ -359,18 +408,21 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"vsel", [](const Call& c) { return mask_operand(c.type.is_mask() && c.p.host() ? "__psel" : "__vsel")(c); }},
       {"vrevs", [](const Call& c) { return plain(c.type.is_mask() ? "__vprevs" : "__vrevs")(c); }},
       {"vpart", part_of_lanes},
-      {"vshfl", [](const Call& c) {
+      {"vshfl",
+       [](const Call& c) {
          const auto shift = as_int(c.call.args[1]);
          if (!c.p.host() || !shift) return plain("__vshfl")(c);
          return fmt::format("__rotate<{}>({})", *shift, c.arg(0));
        }},
-      {"vsldl", [](const Call& c) {
+      {"vsldl",
+       [](const Call& c) {
          if (!c.p.host()) return plain("__vsldl")(c);
          return fmt::format("__vsldl_const<{}>({}, {})", as_int(c.call.args[2]).value_or(0), c.arg(0), c.arg(1));
        }},
       {"vreplic", plain("__vreplic")},
       {"vtbl", table_lookup},
-      {"vbcast", [](const Call& c) {
+      {"vbcast",
+       [](const Call& c) {
          if (c.type.is_mask()) return c.p.expr(broadcast(c.call.args[0], c.type.lanes));
          const std::string mask = c.p.mask_or_all(c.call.mask, c.type.lanes);
          if (mask == c.p.all_true(c.type.lanes)) return c.p.splat(c.type, c.arg(0));
@@ -420,7 +472,8 @@ std::string cast_parts(const Call& c) {
   const bool saturate = c.attribute("saturate") == 2 && is_integer(from.element) && is_integer(c.type.element);
   const bool simple = c.count() == 1 && part == "all" && from.lanes == c.type.lanes && !saturate;
   if (simple) return c.p.expr(cast(c.type, c.call.args[0]));
-  if (!c.p.host()) return fmt::format("convert_{}{}{}({})", c.t(), saturate ? "_sat" : "", part == "all" ? "" : fmt::format("_{}", part), c.args());
+  if (!c.p.host())
+    return fmt::format("convert_{}{}{}({})", c.t(), saturate ? "_sat" : "", part == "all" ? "" : fmt::format("_{}", part), c.args());
   std::string operand = c.arg(0);
   int lanes = from.lanes;
   if (c.count() > 1) {
@@ -448,7 +501,8 @@ std::string extend(const Call& c, bool high) {
 std::string reinterpret(const Call& c) {
   const Type& from = c.arg_type(0);
   if (from.pointer && c.type.pointer) return fmt::format("(({}){})", c.t(), c.arg(0));
-  if (from.pointer || c.type.pointer) return c.p.host() ? fmt::format("(({})(ulong){})", c.t(), c.arg(0)) : fmt::format("(({}){})", c.t(), c.arg(0));
+  if (from.pointer || c.type.pointer)
+    return c.p.host() ? fmt::format("(({})(ulong){})", c.t(), c.arg(0)) : fmt::format("(({}){})", c.t(), c.arg(0));
   return c.p.host() ? fmt::format("__bits<{}>({})", c.t(), c.arg(0)) : fmt::format("as_{}({})", c.t(), c.arg(0));
 }
 

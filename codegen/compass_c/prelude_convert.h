@@ -58,7 +58,9 @@ template <class X> __inl auto __to_mask(X x) { return __vne(x, __splat<X>(0), AL
 // Saturating integer conversion.
 template <class R, class X> __inl R __convert_sat(X x) {
   typedef __e<X> E;
-  return __map<R>([](E a) { return __clamp_to<__e<R>>((__wide<E>)a); }, x);
+  typedef __e<R> T;
+  typedef __wide<typename __if<(sizeof(T) > sizeof(E)), T, E>::type> W;
+  return __map<R>([](E a) { return __clamp_to<T>((W)a); }, x);
 }
 
 // ---- constant shuffles ----

@@ -12,8 +12,8 @@
 
 namespace aipu::tir {
 
-// Two dialects of one text. kCompass is what toolchain.md shows. kHost is compiled by gcc and clang as C++ with the prelude and differs where the
-// Compass form is no C++ or means something else there:
+// Two dialects of one text. kCompass is what toolchain.md shows. kHost is compiled by gcc and clang as C++ with the prelude and differs
+// where the Compass form is no C++ or means something else there:
 //   (float8)x                       __splat<float8>(x)
 //   (int8)(1,2,...)                 int8{1, 2, ...}, __lanes<half8>(...), __const_mask<8>(0x7)
 //   convert_float8(x), as_int8(x)   __convert<float8>(x), __bits<int8>(x); also float to integer conversions of scalars
@@ -37,12 +37,14 @@ Result<MemoryNeeds> memory_needs(const Module& module, const Target& target);
 // "float8"; of a pointer "__global float8*".
 std::string c_type(const Type& type);
 std::string c_identifier(std::string_view name);
-// The names of a kernel's functions in C, in order: the entry, then "<entry>_<function>" for the others. Unique within `taken`, which they join.
+// The names of a kernel's functions in C, in order: the entry, then "<entry>_<function>" for the others. Unique within `taken`, which they
+// join.
 std::vector<std::string> function_names(const Module& module, const std::string& entry, std::set<std::string>& taken);
 
 class FunctionPrinter {
  public:
-  FunctionPrinter(const Module& module, const Target& target, Dialect dialect, const MemoryNeeds& needs, const std::vector<std::string>& function_names);
+  FunctionPrinter(const Module& module, const Target& target, Dialect dialect, const MemoryNeeds& needs,
+                  const std::vector<std::string>& function_names);
 
   std::string prototype(size_t function);   // without ';'
   std::string definition(size_t function);  // without prototype; fills constants()
@@ -60,7 +62,7 @@ class FunctionPrinter {
   std::string mask_or_all(const Expr& mask, int lanes);
   std::string all_true(int lanes);
   std::string pointer_as(const Expr& pointer, const Type& pointee);  // pointer cast unless it is one already
-  std::string fail(std::string message);  // records the first error
+  std::string fail(std::string message);                             // records the first error
 
  private:
   struct NameScope {

@@ -6,7 +6,7 @@ namespace aipu::tir {
 namespace {
 
 const std::vector<std::string> kAvx2Features = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"};
-const std::vector<std::string> kAvx512Features = {"avx",  "avx2", "bmi1",  "bmi2",     "f16c",     "fma",      "abm",
+const std::vector<std::string> kAvx512Features = {"avx",   "avx2",    "bmi1",     "bmi2",     "f16c",     "fma",     "abm",
                                                   "movbe", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
 
 // F16C is not asked for: clang 14 cannot, and every CPU with AVX2 has it.

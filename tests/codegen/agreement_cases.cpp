@@ -65,12 +65,12 @@ struct Row {
   std::string name;
   int operands = 1;
   std::vector<DType> types;
-  bool mask = false;                           // also with a mask
+  bool mask = false;  // also with a mask
   std::vector<Attributes> variants = {{}};
-  bool scalar = false;                         // also on scalars
-  std::vector<DType> second = {};              // types of the second operand, parallel to `types`; empty: the same
-  int lanes_divisor = 1;                       // accumulators: lanes of operand 0 relative to the others
-  std::vector<DType> accumulator = {};         // types of operand 0, parallel to `types`; then `types` are those of the rest
+  bool scalar = false;                  // also on scalars
+  std::vector<DType> second = {};       // types of the second operand, parallel to `types`; empty: the same
+  int lanes_divisor = 1;                // accumulators: lanes of operand 0 relative to the others
+  std::vector<DType> accumulator = {};  // types of operand 0, parallel to `types`; then `types` are those of the rest
 };
 
 std::string attribute_text(const Attributes& attributes) {
@@ -95,9 +95,12 @@ void add_row(std::vector<AgreementCase>& cases, const Row& row, int vector_bits)
           types.push_back(type);
         }
         if (masked) types.push_back(Type::vector(DType::kBool, lanes));
-        const std::string name = row.name + "_" + std::string(dtype_info(dtype).alias) + attribute_text(attributes) + (masked ? "_masked" : "") + (scalar ? "_scalar" : "");
+        const std::string name = row.name + "_" + std::string(dtype_info(dtype).alias) + attribute_text(attributes) +
+                                 (masked ? "_masked" : "") + (scalar ? "_scalar" : "");
         make_case(cases, name, types, [&](const std::vector<Expr>& values) {
           std::vector<Expr> operands(values.begin(), values.begin() + row.operands);
+          // Zero is an error there.
+          if (row.name == "ceildiv" && scalar) operands[1] = binary(BinaryOp::kBitOr, operands[1], int_imm(1, dtype));
           return intrinsic_call(row.name, operands, attributes, masked ? values.back() : nullptr);
         });
       }
@@ -110,12 +113,21 @@ void add_row(std::vector<AgreementCase>& cases, const Row& row, int vector_bits)
 std::vector<AgreementCase> intrinsic_cases(int vector_bits) {
   std::vector<AgreementCase> cases;
   const std::vector<DType> signed_ints = {DType::kI8, DType::kI16, DType::kI32, DType::kI64};
-  const std::vector<DType> other_sign = {DType::kU8, DType::kI8, DType::kU16, DType::kI16, DType::kU32, DType::kI32, DType::kU64, DType::kI64};
+  const std::vector<DType> other_sign = {DType::kU8,  DType::kI8,  DType::kU16, DType::kI16,
+                                         DType::kU32, DType::kI32, DType::kU64, DType::kI64};
   const std::vector<Row> rows = {
       {.name = "vadd", .operands = 2, .types = numbers(), .mask = true, .variants = {{}, {{"saturate", 1}}}},
       {.name = "vsub", .operands = 2, .types = numbers(), .mask = true, .variants = {{}, {{"saturate", 1}}}},
-      {.name = "vadd", .operands = 2, .types = kInts, .variants = {{{"out_sign", 1}}, {{"out_sign", 2}}, {{"out_sign", 1}, {"saturate", 1}}, {{"out_sign", 2}, {"saturate", 1}}}, .second = other_sign},
-      {.name = "vsub", .operands = 2, .types = kInts, .variants = {{{"out_sign", 1}, {"saturate", 1}}, {{"out_sign", 2}, {"saturate", 1}}}, .second = other_sign},
+      {.name = "vadd",
+       .operands = 2,
+       .types = kInts,
+       .variants = {{{"out_sign", 1}}, {{"out_sign", 2}}, {{"out_sign", 1}, {"saturate", 1}}, {{"out_sign", 2}, {"saturate", 1}}},
+       .second = other_sign},
+      {.name = "vsub",
+       .operands = 2,
+       .types = kInts,
+       .variants = {{{"out_sign", 1}, {"saturate", 1}}, {{"out_sign", 2}, {"saturate", 1}}},
+       .second = other_sign},
       {.name = "vmul", .operands = 2, .types = numbers(), .mask = true},
       {.name = "vdiv", .operands = 2, .types = numbers(), .mask = true},
       {.name = "vmod", .operands = 2, .types = numbers(), .mask = true},
@@ -134,12 +146,36 @@ std::vector<AgreementCase> intrinsic_cases(int vector_bits) {
       {.name = "vdot", .operands = 2, .types = kInts, .second = other_sign},
       {.name = "vqdot", .operands = 2, .types = numbers(), .mask = true},
       {.name = "vqdot", .operands = 2, .types = kInts, .second = other_sign},
-      {.name = "vdpa", .operands = 3, .types = {DType::kI8, DType::kU8, DType::kI16, DType::kU16}, .mask = true, .lanes_divisor = 2,
+      {.name = "vdpa",
+       .operands = 3,
+       .types = {DType::kI8, DType::kU8, DType::kI16, DType::kU16},
+       .mask = true,
+       .lanes_divisor = 2,
        .accumulator = {DType::kI16, DType::kU16, DType::kI32, DType::kU32}},
-      {.name = "vqdpa", .operands = 3, .types = {DType::kI8, DType::kU8}, .mask = true, .lanes_divisor = 4, .accumulator = {DType::kI32, DType::kU32}},
-      {.name = "vqdpa", .operands = 3, .types = {DType::kF16, DType::kBF16}, .mask = true, .lanes_divisor = 2, .accumulator = {DType::kF32, DType::kF32}},
-      {.name = "vfmae", .operands = 3, .types = {DType::kF16, DType::kBF16}, .mask = true, .lanes_divisor = 2, .accumulator = {DType::kF32, DType::kF32}},
-      {.name = "vfmao", .operands = 3, .types = {DType::kF16, DType::kBF16}, .mask = true, .lanes_divisor = 2, .accumulator = {DType::kF32, DType::kF32}},
+      {.name = "vqdpa",
+       .operands = 3,
+       .types = {DType::kI8, DType::kU8},
+       .mask = true,
+       .lanes_divisor = 4,
+       .accumulator = {DType::kI32, DType::kU32}},
+      {.name = "vqdpa",
+       .operands = 3,
+       .types = {DType::kF16, DType::kBF16},
+       .mask = true,
+       .lanes_divisor = 2,
+       .accumulator = {DType::kF32, DType::kF32}},
+      {.name = "vfmae",
+       .operands = 3,
+       .types = {DType::kF16, DType::kBF16},
+       .mask = true,
+       .lanes_divisor = 2,
+       .accumulator = {DType::kF32, DType::kF32}},
+      {.name = "vfmao",
+       .operands = 3,
+       .types = {DType::kF16, DType::kBF16},
+       .mask = true,
+       .lanes_divisor = 2,
+       .accumulator = {DType::kF32, DType::kF32}},
       {.name = "vrpadd", .operands = 1, .types = numbers(), .mask = true},
       {.name = "vrpmax", .operands = 1, .types = numbers(), .mask = true, .variants = {{}, {{"return_idx", 1}}}},
       {.name = "vrpmin", .operands = 1, .types = numbers(), .mask = true, .variants = {{}, {{"return_idx", 1}}}},
@@ -150,8 +186,16 @@ std::vector<AgreementCase> intrinsic_cases(int vector_bits) {
       {.name = "vsl", .operands = 2, .types = kInts, .mask = true, .variants = {{}, {{"saturate", 1}}}},
       {.name = "vsr", .operands = 2, .types = kInts, .mask = true, .variants = {{}, {{"with_round", 1}}}},
       {.name = "vror", .operands = 2, .types = kInts, .mask = true},
-      {.name = "vnsr", .operands = 2, .types = kInts, .mask = true,
-       .variants = {{}, {{"saturate", 1}}, {{"with_round", 1}}, {{"to_h", 1}}, {{"out_sign", 1}, {"saturate", 1}}, {{"out_sign", 2}, {"saturate", 1}, {"to_h", 1}}}},
+      {.name = "vnsr",
+       .operands = 2,
+       .types = kInts,
+       .mask = true,
+       .variants = {{},
+                    {{"saturate", 1}},
+                    {{"with_round", 1}},
+                    {{"to_h", 1}},
+                    {{"out_sign", 1}, {"saturate", 1}},
+                    {{"out_sign", 2}, {"saturate", 1}, {"to_h", 1}}}},
       {.name = "vnsrsr", .operands = 2, .types = kInts, .mask = true},
       {.name = "vcls", .operands = 1, .types = signed_ints, .mask = true, .variants = {{}, {{"out_sign", 1}}}},
       {.name = "clz", .operands = 1, .types = kInts, .mask = true, .scalar = true},
@@ -191,36 +235,57 @@ std::vector<AgreementCase> intrinsic_cases(int vector_bits) {
     const Type vector = Type::vector(dtype, vector_bits / dtype_bits(dtype)), scalar = Type::scalar(dtype);
     const Type mask = vector.with_element(DType::kBool);
     const std::string suffix = "_" + std::string(dtype_info(dtype).alias);
-    make_case(cases, "vbcast" + suffix, {scalar}, [&](const auto& v) { return intrinsic_call("vbcast", {v[0]}, {{"lanes", vector.lanes}}); });
-    make_case(cases, "vbcast_masked" + suffix, {scalar, mask}, [&](const auto& v) { return intrinsic_call("vbcast", {v[0]}, {{"lanes", vector.lanes}}, v[1]); });
+    make_case(cases, "vbcast" + suffix, {scalar}, [&](const auto& v) {
+      return intrinsic_call("vbcast", {v[0]}, {{"lanes", vector.lanes}});
+    });
+    make_case(cases, "vbcast_masked" + suffix, {scalar, mask}, [&](const auto& v) {
+      return intrinsic_call("vbcast", {v[0]}, {{"lanes", vector.lanes}}, v[1]);
+    });
     make_case(cases, "vshfl" + suffix, {vector}, [&](const auto& v) { return intrinsic_call("vshfl", {v[0], int_imm(1)}, {}); });
     make_case(cases, "vshfl_run" + suffix, {vector, Type::scalar(DType::kI32)}, [&](const auto& v) {
       return intrinsic_call("vshfl", {v[0], binary(BinaryOp::kBitAnd, v[1], int_imm(vector.lanes - 1))}, {});
     });
-    make_case(cases, "vsldl" + suffix, {vector, vector}, [&](const auto& v) { return intrinsic_call("vsldl", {v[0], v[1], int_imm(vector.lanes - 1)}, {}); });
-    make_case(cases, "vreplic" + suffix, {vector}, [&](const auto& v) { return intrinsic_call("vreplic", {v[0], int_imm(vector.lanes / 2)}, {}); });
+    make_case(cases, "vsldl" + suffix, {vector, vector}, [&](const auto& v) {
+      return intrinsic_call("vsldl", {v[0], v[1], int_imm(vector.lanes - 1)}, {});
+    });
+    make_case(cases, "vreplic" + suffix, {vector}, [&](const auto& v) {
+      return intrinsic_call("vreplic", {v[0], int_imm(vector.lanes / 2)}, {});
+    });
     make_case(cases, "tail" + suffix, {Type::scalar(DType::kI8)}, [&](const auto& v) {
       return intrinsic_call("tail_mask", {cast(Type::scalar(DType::kI32), v[0])}, {{"lanes", vector.lanes}});
     });
     make_case(cases, "vall" + suffix, {mask}, [&](const auto& v) { return intrinsic_call("vall", {v[0]}, {}); });
     make_case(cases, "vany" + suffix, {mask}, [&](const auto& v) { return intrinsic_call("vany", {v[0]}, {}); });
-    make_case(cases, "mask_and" + suffix, {mask, mask, mask}, [&](const auto& v) { return intrinsic_call("vand", {v[0], v[1]}, {}, v[2]); });
+    make_case(cases, "mask_and" + suffix, {mask, mask, mask}, [&](const auto& v) {
+      return intrinsic_call("vand", {v[0], v[1]}, {}, v[2]);
+    });
     make_case(cases, "mask_inv" + suffix, {mask, mask}, [&](const auto& v) { return intrinsic_call("vinv", {v[0]}, {}, v[1]); });
     make_case(cases, "mask_zip" + suffix, {mask, mask}, [&](const auto& v) { return intrinsic_call("vzip", {v[0], v[1]}, {}); });
     make_case(cases, "mask_concat" + suffix, {mask, mask}, [&](const auto& v) { return intrinsic_call("vconcat", {v[0], v[1]}, {}); });
     make_case(cases, "mask_revs" + suffix, {mask}, [&](const auto& v) { return intrinsic_call("vrevs", {v[0]}, {}); });
-    make_case(cases, "mask_sel" + suffix, {mask, mask, mask}, [&](const auto& v) { return intrinsic_call("vsel", {v[0], v[1]}, {}, v[2]); });
-    make_case(cases, "mask_part" + suffix, {mask}, [&](const auto& v) { return intrinsic_call("vpart", {v[0]}, {{"index", 1}, {"lanes", vector.lanes / 2}}); });
-    make_case(cases, "add_r" + suffix, {vector, vector, mask, vector}, [&](const auto& v) { return intrinsic_call("vadd", {v[0], v[1]}, {}, v[2], v[3]); });
-    make_case(cases, "max_r" + suffix, {vector, vector, mask, vector}, [&](const auto& v) { return intrinsic_call("max", {v[0], v[1]}, {}, v[2], v[3]); });
+    make_case(cases, "mask_sel" + suffix, {mask, mask, mask}, [&](const auto& v) {
+      return intrinsic_call("vsel", {v[0], v[1]}, {}, v[2]);
+    });
+    make_case(cases, "mask_part" + suffix, {mask}, [&](const auto& v) {
+      return intrinsic_call("vpart", {v[0]}, {{"index", 1}, {"lanes", vector.lanes / 2}});
+    });
+    make_case(cases, "add_r" + suffix, {vector, vector, mask, vector}, [&](const auto& v) {
+      return intrinsic_call("vadd", {v[0], v[1]}, {}, v[2], v[3]);
+    });
+    make_case(cases, "max_r" + suffix, {vector, vector, mask, vector}, [&](const auto& v) {
+      return intrinsic_call("max", {v[0], v[1]}, {}, v[2], v[3]);
+    });
     if (is_integer(dtype)) {
-      make_case(cases, "vtbl" + suffix, {vector, vector, vector}, [&](const auto& v) { return intrinsic_call("vtbl", {v[0], v[1], v[2]}, {}); });
+      make_case(cases, "vtbl" + suffix, {vector, vector, vector}, [&](const auto& v) {
+        return intrinsic_call("vtbl", {v[0], v[1], v[2]}, {});
+      });
       make_case(cases, "shift_scalar" + suffix, {vector, scalar}, [&](const auto& v) { return intrinsic_call("vsr", {v[0], v[1]}, {}); });
     }
     for (int part = 0; part < 9; part++) {
       for (const DType to : numbers()) {
         for (int64_t saturate : {0, 2}) {
-          const std::string name = "cast" + suffix + "_" + std::string(dtype_info(to).alias) + "_part" + std::to_string(part) + (saturate != 0 ? "_sat" : "");
+          const std::string name =
+              "cast" + suffix + "_" + std::string(dtype_info(to).alias) + "_part" + std::to_string(part) + (saturate != 0 ? "_sat" : "");
           make_case(cases, name, {vector}, [&](const auto& v) {
             return intrinsic_call("cast", {v[0]}, {{"dtype", attribute_of_type(Type::scalar(to))}, {"part", part}, {"saturate", saturate}});
           });
@@ -229,8 +294,10 @@ std::vector<AgreementCase> intrinsic_cases(int vector_bits) {
     }
     for (const DType to : numbers()) {
       for (size_t count : {2, 3, 4}) {
-        make_case(cases, "merge" + suffix + "_" + std::string(dtype_info(to).alias) + "_" + std::to_string(count), std::vector<Type>(count, vector),
-                  [&](const auto& v) { return intrinsic_call("cast", v, {{"dtype", attribute_of_type(Type::scalar(to))}, {"part", 0}, {"saturate", 0}}); });
+        make_case(cases, "merge" + suffix + "_" + std::string(dtype_info(to).alias) + "_" + std::to_string(count),
+                  std::vector<Type>(count, vector), [&](const auto& v) {
+                    return intrinsic_call("cast", v, {{"dtype", attribute_of_type(Type::scalar(to))}, {"part", 0}, {"saturate", 0}});
+                  });
       }
     }
   }
@@ -240,10 +307,11 @@ std::vector<AgreementCase> intrinsic_cases(int vector_bits) {
 std::vector<AgreementCase> operator_cases(int vector_bits) {
   std::vector<AgreementCase> cases;
   const std::vector<std::pair<BinaryOp, std::string>> operators = {
-      {BinaryOp::kAdd, "add"}, {BinaryOp::kSub, "sub"}, {BinaryOp::kMul, "mul"}, {BinaryOp::kDiv, "div"}, {BinaryOp::kMod, "mod"}, {BinaryOp::kMin, "min"},
-      {BinaryOp::kMax, "max"}, {BinaryOp::kBitAnd, "bitand"}, {BinaryOp::kBitOr, "bitor"}, {BinaryOp::kBitXor, "bitxor"}, {BinaryOp::kShl, "shl"},
-      {BinaryOp::kShr, "shr"}, {BinaryOp::kEq, "eq"}, {BinaryOp::kNe, "ne"}, {BinaryOp::kLt, "lt"}, {BinaryOp::kLe, "le"}, {BinaryOp::kGt, "gt"},
-      {BinaryOp::kGe, "ge"}};
+      {BinaryOp::kAdd, "add"},     {BinaryOp::kSub, "sub"},       {BinaryOp::kMul, "mul"}, {BinaryOp::kDiv, "div"},
+      {BinaryOp::kMod, "mod"},     {BinaryOp::kMin, "min"},       {BinaryOp::kMax, "max"}, {BinaryOp::kBitAnd, "bitand"},
+      {BinaryOp::kBitOr, "bitor"}, {BinaryOp::kBitXor, "bitxor"}, {BinaryOp::kShl, "shl"}, {BinaryOp::kShr, "shr"},
+      {BinaryOp::kEq, "eq"},       {BinaryOp::kNe, "ne"},         {BinaryOp::kLt, "lt"},   {BinaryOp::kLe, "le"},
+      {BinaryOp::kGt, "gt"},       {BinaryOp::kGe, "ge"}};
   for (const DType dtype : numbers()) {
     const std::string suffix = "_" + std::string(dtype_info(dtype).alias);
     const Type scalar = Type::scalar(dtype), vector = Type::vector(dtype, vector_bits / dtype_bits(dtype));
@@ -274,8 +342,9 @@ std::vector<AgreementCase> operator_cases(int vector_bits) {
     });
     if (is_integer(dtype)) {
       for (const Type& type : {scalar, vector}) {
-        make_case(cases, "not" + suffix + (type.is_scalar() ? "_scalar" : ""), {type},
-                  [&](const auto& v) -> Result<Expr> { return make_expr(type, Unary{UnaryOp::kBitNot, v[0]}); });
+        make_case(cases, "not" + suffix + (type.is_scalar() ? "_scalar" : ""), {type}, [&](const auto& v) -> Result<Expr> {
+          return make_expr(type, Unary{UnaryOp::kBitNot, v[0]});
+        });
       }
     }
     for (const DType to : numbers()) {
@@ -287,8 +356,10 @@ std::vector<AgreementCase> operator_cases(int vector_bits) {
     }
     for (const Type& type : {scalar, vector}) {
       const std::string form = type.is_scalar() ? "_scalar" : "";
-      make_case(cases, "to_bool" + suffix + form, {type}, [&](const auto& v) -> Result<Expr> { return cast(type.with_element(DType::kBool), v[0]); });
-      make_case(cases, "from_bool" + suffix + form, {type.with_element(DType::kBool)}, [&](const auto& v) -> Result<Expr> { return cast(type, v[0]); });
+      make_case(cases, "to_bool" + suffix + form, {type},
+                [&](const auto& v) -> Result<Expr> { return cast(type.with_element(DType::kBool), v[0]); });
+      make_case(cases, "from_bool" + suffix + form, {type.with_element(DType::kBool)},
+                [&](const auto& v) -> Result<Expr> { return cast(type, v[0]); });
     }
   }
   return cases;
@@ -298,31 +369,71 @@ namespace {
 
 template <typename T>
 T random_float(std::mt19937_64& random) {
-  static const T kCorners[] = {T(0), -T(0), T(1), T(-1), T(0.5), T(1.5), T(-2.5), T(3.5), T(2147483647.0), T(2147483648.0), T(-2147483648.0), T(-2147483904.0),
-                               T(4294967296.0), T(9.3e18), T(-9.3e18), T(8388608.5), T(65504), T(65519), T(65520), T(-0.625), T(88.72), T(88.73), T(-87.33), T(-87.34), T(1e-3),
-                               std::numeric_limits<T>::infinity(), -std::numeric_limits<T>::infinity(), std::numeric_limits<T>::quiet_NaN(),
-                               std::numeric_limits<T>::denorm_min(), -std::numeric_limits<T>::denorm_min(), std::numeric_limits<T>::min(), std::numeric_limits<T>::max(),
-                               std::numeric_limits<T>::lowest(), std::numeric_limits<T>::epsilon()};
+  static const T kCorners[] = {T(0),
+                               -T(0),
+                               T(1),
+                               T(-1),
+                               T(0.5),
+                               T(1.5),
+                               T(-2.5),
+                               T(3.5),
+                               T(2147483647.0),
+                               T(2147483648.0),
+                               T(-2147483648.0),
+                               T(-2147483904.0),
+                               T(4294967296.0),
+                               T(9.3e18),
+                               T(-9.3e18),
+                               T(8388608.5),
+                               T(65504),
+                               T(65519),
+                               T(65520),
+                               T(-0.625),
+                               T(88.72),
+                               T(88.73),
+                               T(-87.33),
+                               T(-87.34),
+                               T(1e-3),
+                               std::numeric_limits<T>::infinity(),
+                               -std::numeric_limits<T>::infinity(),
+                               std::numeric_limits<T>::quiet_NaN(),
+                               std::numeric_limits<T>::denorm_min(),
+                               -std::numeric_limits<T>::denorm_min(),
+                               std::numeric_limits<T>::min(),
+                               std::numeric_limits<T>::max(),
+                               std::numeric_limits<T>::lowest(),
+                               std::numeric_limits<T>::epsilon()};
   switch (random() % 4) {
-    case 0: return kCorners[random() % std::size(kCorners)];
+    case 0:
+      return kCorners[random() % std::size(kCorners)];
     case 1: {
       T value;
       const uint64_t bits = random();
       std::memcpy(&value, &bits, sizeof(T));
       return value;
     }
-    default: return static_cast<T>((static_cast<double>(random() % 2000001) - 1000000) / (random() % 2 == 0 ? 1000.0 : 100000.0));
+    default:
+      return static_cast<T>((static_cast<double>(random() % 2000001) - 1000000) / (random() % 2 == 0 ? 1000.0 : 100000.0));
   }
 }
 
 uint64_t random_int(std::mt19937_64& random, int bits) {
   switch (random() % 4) {
     case 0: {
-      const uint64_t kCorners[] = {0, 1, ~uint64_t{0}, uint64_t{1} << (bits - 1), (uint64_t{1} << (bits - 1)) - 1, (uint64_t{1} << (bits - 1)) + 1, 2, static_cast<uint64_t>(bits)};
+      const uint64_t kCorners[] = {0,
+                                   1,
+                                   ~uint64_t{0},
+                                   uint64_t{1} << (bits - 1),
+                                   (uint64_t{1} << (bits - 1)) - 1,
+                                   (uint64_t{1} << (bits - 1)) + 1,
+                                   2,
+                                   static_cast<uint64_t>(bits)};
       return kCorners[random() % std::size(kCorners)];
     }
-    case 1: return random() % 20;
-    default: return random();
+    case 1:
+      return random() % 20;
+    default:
+      return random();
   }
 }
 
@@ -335,8 +446,12 @@ std::vector<std::byte> agreement_input(Type type, size_t count, uint64_t seed) {
   for (size_t i = 0; i < lanes; i++) {
     uint64_t word = 0;
     switch (type.element) {
-      case DType::kF16: word = f16_from_f32(random_float<float>(random)); break;
-      case DType::kBF16: word = bf16_from_f32(random_float<float>(random)); break;
+      case DType::kF16:
+        word = f16_from_f32(random_float<float>(random));
+        break;
+      case DType::kBF16:
+        word = bf16_from_f32(random_float<float>(random));
+        break;
       case DType::kF32: {
         const float value = random_float<float>(random);
         std::memcpy(&word, &value, sizeof(value));
@@ -347,7 +462,8 @@ std::vector<std::byte> agreement_input(Type type, size_t count, uint64_t seed) {
         std::memcpy(&word, &value, sizeof(value));
         break;
       }
-      default: word = random_int(random, dtype_bits(type.element));
+      default:
+        word = random_int(random, dtype_bits(type.element));
     }
     std::memcpy(bytes.data() + i * dtype_bytes(type.element), &word, dtype_bytes(type.element));
   }

@@ -13,8 +13,8 @@ constexpr int kAgreementVectors = 48;  // how often a kernel applies its operati
 
 struct AgreementCase {
   std::string name;
-  Module module;              // params: operand pointers, the result pointer (last)
-  std::vector<Type> inputs;   // pointees of the operand pointers; a mask is u8 with its lanes
+  Module module;             // params: operand pointers, the result pointer (last)
+  std::vector<Type> inputs;  // pointees of the operand pointers; a mask is u8 with its lanes
   Type output;
 };
 

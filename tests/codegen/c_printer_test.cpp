@@ -80,7 +80,8 @@ extern "C" __attribute__((visibility("default"))) const aipu_kernel_module* aipu
 )");
 }
 
-constexpr const char* kConstants = R"(func f(y#0: global float32*, i#1: global int32*, d#2: global float64*, h#3: global float16*, u#4: global uint64*) -> void {
+constexpr const char* kConstants =
+    R"(func f(y#0: global float32*, i#1: global int32*, d#2: global float64*, h#3: global float16*, u#4: global uint64*) -> void {
   store y#0[0] = 10.0
   store y#0[1] = -inf
   store y#0[2] = nan

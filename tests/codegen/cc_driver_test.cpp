@@ -261,7 +261,8 @@ TEST_F(CcDriver, PrintsThroughTheContext) {
   const float f = -1.9999999f;
   uint32_t bits = 0;
   std::memcpy(&bits, &f, 4);
-  EXPECT_EQ(loaded.run(*loaded.find("hello"), {static_cast<uint64_t>(-5), bits, 'A'}), "n=-5 u=4294967291 x=0xfffffffb f=-1.999999 text 100% A\n");
+  EXPECT_EQ(loaded.run(*loaded.find("hello"), {static_cast<uint64_t>(-5), bits, 'A'}),
+            "n=-5 u=4294967291 x=0xfffffffb f=-1.999999 text 100% A\n");
 }
 
 // The object may need libc (and libm for double fma without hardware), nothing else.

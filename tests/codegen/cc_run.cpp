@@ -75,7 +75,9 @@ std::string LoadedModule::run(const aipu_kernel_info& kernel, const std::vector<
     context.shared = shared.data;
     context.shared_size = kernel.shared_bytes;
     context.barrier = [](const aipu_tec_context*) {};
-    context.print = [](const aipu_tec_context* self, const char* text, unsigned long size) { static_cast<std::string*>(self->backend)->append(text, size); };
+    context.print = [](const aipu_tec_context* self, const char* text, unsigned long size) {
+      static_cast<std::string*>(self->backend)->append(text, size);
+    };
     context.backend = &printed;
     static_assert(sizeof(unsigned long long) == sizeof(uint64_t));
     kernel.entry(&context, reinterpret_cast<const unsigned long long*>(arguments.data()));
