@@ -1,11 +1,17 @@
 // simplify_algebra: ops that do nothing, undo each other, or are a simpler op in disguise.
 //
-//   x ─ Identity ─ y                            =>  x = y          (also: Dropout, Expand/Slice/Pad/Tile/Resize/Concat/... that change
-//   nothing) x ─ Reshape ─ Unsqueeze ─ Flatten ─ y       =>  x ─ Reshape ─ y x ─ Transpose(p) ─ Transpose(q) ─ y         =>  x ─
-//   Transpose(pq) ─ y x: [N,1,H] ─ Transpose(1,0,2) ─ y           =>  x ─ Reshape ─ y x ─ Mul(1), Add(0), Sub(0), Div(1), Pow(1)  =>  x x ─
-//   Not ─ Not ─ y                           =>  x = y x ─ Pad(0 on spatial axes) ─ Conv{pads} ─ y =>  x ─ Conv{pads + Pad's} ─ y
+//   x ─ Identity ─ y                            =>  x = y
+//   x ─ Reshape ─ Unsqueeze ─ Flatten ─ y       =>  x ─ Reshape ─ y
+//   x ─ Transpose(p) ─ Transpose(q) ─ y         =>  x ─ Transpose(pq) ─ y
+//   x: [N,1,H] ─ Transpose(1,0,2) ─ y           =>  x ─ Reshape ─ y
+//   x ─ Mul(1), Add(0), Sub(0), Div(1), Pow(1)  =>  x
+//   x ─ Not ─ Not ─ y                           =>  x = y
+//   x ─ Pad(0 on spatial axes) ─ Conv{pads} ─ y =>  x ─ Conv{pads + Pad's} ─ y
+//
 //   x: [N,C*b*b,H,W] ─ Reshape([N,C,b,b,H,W]) ─ Transpose(0,1,4,2,5,3) ─ Reshape([N,C,H*b,W*b]) ─ y
-//                                               =>  x ─ DepthToSpace{CRD} ─ y   (and DCR: [N,b,b,C,H,W], 0,3,4,1,5,2)
+//                                               =>  x ─ DepthToSpace{CRD} ─ y   (DCR: [N,b,b,C,H,W], 0,3,4,1,5,2)
+//
+// Like Identity: Dropout, Expand, Slice, Pad, Tile, Resize, Concat, Cast, ... that change nothing.
 //
 // One walk in execution order per round; rounds until nothing changes.
 #include <algorithm>
