@@ -1,12 +1,13 @@
 /* The C API of the runtime. Link with -laipu_runtime.
  *
- * Ownership: aipu_model_load() and aipu_session_create() give the caller one reference, to be given back with the matching _release(). Models are reference
- * counted (a session holds one of its own), immutable and may be used by any number of threads. A session has one owner and is used by one thread at a time.
- * Memory bound to inputs and outputs stays the caller's and has to live until the last run with it. Strings and arrays that functions return belong to the
- * object they were asked of and live as long as it does, unless stated otherwise.
+ * Ownership: aipu_model_load() and aipu_session_create() give the caller one reference, to be given back with the matching _release().
+ * Models are reference counted (a session holds one of its own), immutable and may be used by any number of threads. A session has one
+ * owner and is used by one thread at a time. Memory bound to inputs and outputs stays the caller's and has to live until the last run with
+ * it. Strings and arrays that functions return belong to the object they were asked of and live as long as it does, unless stated
+ * otherwise.
  *
- * Errors: functions return AIPU_OK or what kind of error it was; aipu_last_error() has the message, one line. Arguments of type pointer must not be null
- * unless stated. Nothing throws.
+ * Errors: functions return AIPU_OK or what kind of error it was; aipu_last_error() has the message, one line. Arguments of type pointer
+ * must not be null unless stated. Nothing throws.
  *
  *   aipu_model* model;
  *   if (aipu_model_load("net.aipu.bin", NULL, &model) != AIPU_OK) { puts(aipu_last_error()); return 1; }
@@ -36,8 +37,8 @@ typedef enum aipu_status {
   AIPU_UNSUPPORTED = 3,      /* well-formed, but not something this build can do */
   AIPU_NOT_FOUND = 4,
   AIPU_IO = 5,
-  AIPU_OUT_OF_RANGE = 6,     /* sizes that overflow or exceed a limit */
-  AIPU_INTERNAL = 7          /* our bug */
+  AIPU_OUT_OF_RANGE = 6, /* sizes that overflow or exceed a limit */
+  AIPU_INTERNAL = 7      /* our bug */
 } aipu_status;
 
 /* Element types, numbered as in aipu.bin. */
@@ -83,7 +84,7 @@ AIPU_C_API const char* aipu_last_error(void);
 
 /* `backend`: "native", "sim", "interp" or a name of a back end library; null: what the model was compiled for. */
 AIPU_C_API aipu_status aipu_model_load(const char* path, const char* backend, aipu_model** model);
-/* `bytes` must outlive the model if it is 64-byte aligned (it is then used in place); else it is copied. */
+/* Copies the bytes; a file is mapped instead, without a copy. */
 AIPU_C_API aipu_status aipu_model_load_bytes(const void* bytes, size_t size, const char* backend, aipu_model** model);
 AIPU_C_API void aipu_model_retain(aipu_model* model);
 AIPU_C_API void aipu_model_release(aipu_model* model); /* null is fine */
@@ -98,10 +99,12 @@ AIPU_C_API aipu_status aipu_session_create(aipu_model* model, int threads, aipu_
 AIPU_C_API void aipu_session_release(aipu_session* session); /* null is fine */
 
 /* The shape is copied, the data is read in place by each run. No alignment beyond the element's is needed. */
-AIPU_C_API aipu_status aipu_session_bind_input(aipu_session* session, uint32_t index, aipu_dtype dtype, const int64_t* shape, uint32_t rank, const void* data);
+AIPU_C_API aipu_status aipu_session_bind_input(aipu_session* session, uint32_t index, aipu_dtype dtype, const int64_t* shape, uint32_t rank,
+                                               const void* data);
 /* Where to put an output; must not overlap an input. data null: the session provides the memory (which is also the default). */
 AIPU_C_API aipu_status aipu_session_bind_output(aipu_session* session, uint32_t index, void* data, size_t size_bytes);
-/* Checks shapes and plans memory without running, so that aipu_session_output() knows shapes that do not depend on data. run does it too. */
+/* Checks shapes and plans memory without running, so that aipu_session_output() knows shapes that do not depend on data. run does it too.
+ */
 AIPU_C_API aipu_status aipu_session_prepare(aipu_session* session);
 AIPU_C_API aipu_status aipu_session_run(aipu_session* session);
 /* Valid until the next bind, prepare or run of this session. */

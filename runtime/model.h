@@ -1,5 +1,5 @@
-// The C++ face of the runtime: a Model is an aipu.bin that has been checked and whose kernels are loaded. It is immutable: any number of sessions, in any
-// number of threads, share it.
+// The C++ face of the runtime: a Model is an aipu.bin that has been checked and whose kernels are loaded. It is immutable: any number of
+// sessions, in any number of threads, share it.
 #pragma once
 
 #include <cstddef>
@@ -36,6 +36,8 @@ struct LoadOptions {
   std::string backend;
   // Check the hash of all constants even if they are large. Also switched on by AIPU_VERIFY=full in the environment.
   bool verify_all = false;
+  // from_bytes(): use the bytes where they are, if 64-byte aligned; they have to outlive the model then. Else they are copied.
+  bool in_place = false;
 };
 
 namespace detail {
@@ -45,7 +47,6 @@ struct ModelState;
 class AIPU_API Model {
  public:
   static Result<std::shared_ptr<const Model>> load(const std::string& path, const LoadOptions& options = {});
-  // The bytes must outlive the model if they are 64-byte aligned; else they are copied.
   static Result<std::shared_ptr<const Model>> from_bytes(std::span<const std::byte> bytes, const LoadOptions& options = {});
   ~Model();
   Model(const Model&) = delete;

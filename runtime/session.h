@@ -6,8 +6,8 @@
 //   session->run();
 //   TensorView y = session->output(0);
 //
-// One thread at a time uses a session; different sessions are independent. Running again with shapes that were seen before allocates nothing and makes no
-// system call (except to wake workers that have fallen asleep).
+// One thread at a time uses a session; different sessions are independent. Running again with shapes that were seen before allocates
+// nothing and makes no system call (except to wake workers that have fallen asleep).
 #pragma once
 
 #include <cstddef>
@@ -36,8 +36,8 @@ struct SessionOptions {
   int threads = 0;                   // 0: as many as there are CPUs; more than those is cut down
   std::shared_ptr<WorkerPool> pool;  // borrowed by several sessions, which take turns; `threads` is then ignored
   bool profile = false;
-  int plan_cache = 8;                // shapes whose plans are kept
-  int64_t memory_limit_bytes = 0;    // for what the session allocates; 0: the machine's memory
+  int plan_cache = 8;              // shapes whose plans are kept
+  int64_t memory_limit_bytes = 0;  // for what the session allocates; 0: the machine's memory
 };
 
 // Makes a pool that sessions can share.
@@ -59,7 +59,8 @@ class AIPU_API Session {
   // Memory for an output; must be large enough when run() comes, must not overlap an input. null gives the output back to the session.
   Status bind_output(size_t index, void* data, size_t bytes);
 
-  // Checks the shapes of the inputs against each other and plans the memory; run() does it too. Afterwards output_shape() is known, except where it depends on data.
+  // Checks the shapes of the inputs against each other and plans the memory; run() does it too. Afterwards output_shape() is known, except
+  // where it depends on data.
   Status prepare();
   Status run();
 
@@ -76,7 +77,7 @@ class AIPU_API Session {
     std::string_view origin;  // ONNX nodes
     uint32_t command = 0;     // index in the engine's buffer
     uint32_t threads = 1;
-    int64_t start_ns = 0;     // since the session's first profiled run
+    int64_t start_ns = 0;  // since the session's first profiled run
     int64_t duration_ns = 0;
   };
   // All runs since creation or clear_profile(); with SessionOptions::profile only.

@@ -1,9 +1,12 @@
-/* What a back end is to the runtime: a shared library libaipu_backend_<name>.so that exports one function returning a table of functions. Plain C.
+/* What a back end is to the runtime: a shared library libaipu_backend_<name>.so that exports one function returning a table of functions.
+ * Plain C.
  *
- * The runtime looks for the library in the directories of $AIPU_BACKEND_PATH (colon-separated), then beside itself, then in ../lib of that place.
- * Rules for implementers (runtime/backends/null is a documented skeleton; tests/runtime/conformance_test.cpp is the suite that every back end passes):
+ * The runtime looks for the library in the directories of $AIPU_BACKEND_PATH (colon-separated), then beside itself, then in ../lib of that
+ * place. Rules for implementers (runtime/backends/null is a documented skeleton; tests/runtime/conformance_test.cpp is the suite that every
+ * back end passes):
  *  - No exception may leave a function. Errors are returned by a code and a one-line message in the caller's buffer.
- *  - load() is called once per model, open() once per session. A loaded module is used by many sessions at a time, an opened one by one thread at a time.
+ *  - load() is called once per model, open() once per session. A loaded module is used by many sessions at a time, an opened one by one
+ * thread at a time.
  *  - launch() returns when the kernel is done. It must not allocate or call the operating system in the usual case.
  *  - Structs are only ever appended to; compare struct_bytes before using a field that is not in version 1. */
 #ifndef AIPU_RUNTIME_BACKENDS_BACKEND_API_H_
@@ -66,11 +69,11 @@ typedef struct aipu_backend_launch {
 } aipu_backend_launch;
 
 enum {
-  AIPU_BACKEND_COMPUTES = 1,       /* outputs have values (the null back end's do not) */
-  AIPU_BACKEND_NATIVE = 2,         /* needs the native module */
-  AIPU_BACKEND_TIR = 4,            /* needs the TIR of all kernels */
-  AIPU_BACKEND_CHECKS_BOUNDS = 8,  /* a kernel that leaves its arguments' memory is an error, not undefined */
-  AIPU_BACKEND_BARRIERS = 16       /* kernels with barriers run on several TECs */
+  AIPU_BACKEND_COMPUTES = 1,      /* outputs have values (the null back end's do not) */
+  AIPU_BACKEND_NATIVE = 2,        /* needs the native module */
+  AIPU_BACKEND_TIR = 4,           /* needs the TIR of all kernels */
+  AIPU_BACKEND_CHECKS_BOUNDS = 8, /* a kernel that leaves its arguments' memory is an error, not undefined */
+  AIPU_BACKEND_BARRIERS = 16      /* kernels with barriers run on several TECs */
 };
 
 typedef struct aipu_backend {

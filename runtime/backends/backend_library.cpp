@@ -86,11 +86,15 @@ Result<std::string> backend_for_target(std::string_view requested, std::string_v
     return std::string(natural);
   }
   if (requested == "native") {
-    if (!is_host) return invalid_argument(str_cat("the model is compiled for '", target, "' and cannot run natively; use --backend sim, or convert it with --target host"));
+    if (!is_host)
+      return invalid_argument(
+          str_cat("the model is compiled for '", target, "' and cannot run natively; use --backend sim, or convert it with --target host"));
     return std::string("host");
   }
   if (requested == "sim") {
-    if (natural != "x2") return invalid_argument(str_cat("the model is compiled for '", target, "', not for the simulated X2_1204; convert it with --target X2_1204"));
+    if (natural != "x2")
+      return invalid_argument(
+          str_cat("the model is compiled for '", target, "', not for the simulated X2_1204; convert it with --target X2_1204"));
     return std::string("x2");
   }
   return std::string(requested);

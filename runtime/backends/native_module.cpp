@@ -50,7 +50,8 @@ Status check_cpu(const aipu_backend_model& model) {
                              "; convert it on this machine, or with --target host-avx2 or host-baseline, or use --backend interp"));
 }
 
-// What the dynamic linker takes for granted: that the file has the bytes that its headers speak of. (It maps them, and would die of SIGBUS.)
+// What the dynamic linker takes for granted: that the file has the bytes that its headers speak of. (It maps them, and would die of
+// SIGBUS.)
 Status check_elf(const void* bytes, size_t size) {
   Elf64_Ehdr header;
   if (size < sizeof header || std::memcmp(bytes, ELFMAG, SELFMAG) != 0) return invalid_model("the native module is not an ELF file");
@@ -63,7 +64,8 @@ Status check_elf(const void* bytes, size_t size) {
   const auto kMachine = header.e_machine;
 #endif
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_type != ET_DYN || header.e_machine != kMachine) {
-    return unsupported("the native module is not a shared object for this kind of CPU; convert the model on this machine, or use --backend interp");
+    return unsupported(
+        "the native module is not a shared object for this kind of CPU; convert the model on this machine, or use --backend interp");
   }
   const auto inside = [&](uint64_t offset, uint64_t length) { return offset <= size && length <= size - offset; };
   if (header.e_phentsize != sizeof(Elf64_Phdr) || !inside(header.e_phoff, uint64_t{header.e_phnum} * sizeof(Elf64_Phdr))) {
@@ -110,7 +112,9 @@ Status NativeModule::open(const void* bytes, size_t size) {
   const char* folder = std::getenv("TMPDIR");
   std::string path = str_cat(folder != nullptr && *folder != '\0' ? folder : "/tmp", "/aipu_kernels_XXXXXX");
   const int file = ::mkostemp(path.data(), O_CLOEXEC);
-  if (file < 0) return io_error(str_cat("cannot load the kernels: ", one_line(first_failure), "; and cannot create '", path, "': ", std::strerror(errno)));
+  if (file < 0)
+    return io_error(
+        str_cat("cannot load the kernels: ", one_line(first_failure), "; and cannot create '", path, "': ", std::strerror(errno)));
   Status status = write_all(file, bytes, size);
   ::close(file);
   if (status.ok()) {
@@ -126,7 +130,8 @@ Status NativeModule::resolve(const aipu_backend_model& model) {
   if (function == nullptr) return invalid_model("the native module does not export " AIPU_KERNEL_MODULE_SYMBOL);
   const aipu_kernel_module* module = function();
   if (module == nullptr || module->abi_version != AIPU_KERNEL_ABI_VERSION || module->struct_bytes != sizeof(aipu_kernel_info)) {
-    return unsupported(str_cat("the kernels were compiled for another version of the kernel ABI than ", AIPU_KERNEL_ABI_VERSION, "; convert the model again"));
+    return unsupported(str_cat("the kernels were compiled for another version of the kernel ABI than ", AIPU_KERNEL_ABI_VERSION,
+                               "; convert the model again"));
   }
   std::unordered_map<std::string_view, const aipu_kernel_info*> by_name;
   for (unsigned int i = 0; i < module->kernel_count; ++i) by_name.emplace(module->kernels[i].name, &module->kernels[i]);
@@ -136,8 +141,8 @@ Status NativeModule::resolve(const aipu_backend_model& model) {
     const auto found = by_name.find(wanted.name);
     if (found == by_name.end()) return invalid_model(str_cat("the native module has no kernel '", wanted.name, "'"));
     const aipu_kernel_info& kernel = *found->second;
-    if (kernel.argument_count != wanted.argument_count || kernel.lsram_bytes > wanted.lsram_bytes || kernel.shared_bytes > wanted.shared_bytes ||
-        (kernel.uses_barrier != 0) != (wanted.uses_barrier != 0)) {
+    if (kernel.argument_count != wanted.argument_count || kernel.lsram_bytes > wanted.lsram_bytes ||
+        kernel.shared_bytes > wanted.shared_bytes || (kernel.uses_barrier != 0) != (wanted.uses_barrier != 0)) {
       return invalid_model(str_cat("kernel '", wanted.name, "' of the native module is not the one that the tables describe"));
     }
     entries_.push_back(kernel.entry);
@@ -155,7 +160,9 @@ Result<NativeModule> NativeModule::load(const aipu_backend_model& model) {
 }
 
 NativeModule::NativeModule(NativeModule&& other) noexcept
-    : library_(std::exchange(other.library_, nullptr)), descriptor_(std::exchange(other.descriptor_, -1)), entries_(std::move(other.entries_)) {}
+    : library_(std::exchange(other.library_, nullptr)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      entries_(std::move(other.entries_)) {}
 
 NativeModule::~NativeModule() {
   if (library_ != nullptr) ::dlclose(library_);

@@ -26,7 +26,8 @@ class NativeModule {
   Status resolve(const aipu_backend_model& model);
 
   void* library_ = nullptr;
-  int descriptor_ = -1;  // stays open while loaded: dlopen() recognises libraries by name, and /proc/self/fd/N would name another one after a close
+  int descriptor_ =
+      -1;  // stays open while loaded: dlopen() recognises libraries by name, and /proc/self/fd/N would name another one after a close
   std::vector<aipu_kernel_entry> entries_;
 };
 

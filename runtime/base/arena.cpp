@@ -166,7 +166,8 @@ Result<ArenaPlan> solve_arena(std::span<const ArenaRequest> requests) {
     const ArenaRequest& request = requests[i];
     if (request.size_bytes < 0) return out_of_range(str_cat("arena request ", i, " has the negative size ", request.size_bytes));
     if (request.first_use > request.last_use) {
-      return invalid_argument(str_cat("arena request ", i, " is used last (", request.last_use, ") before it is used first (", request.first_use, ")"));
+      return invalid_argument(
+          str_cat("arena request ", i, " is used last (", request.last_use, ") before it is used first (", request.first_use, ")"));
     }
     if (request.in_place_of != ArenaRequest::kNone && request.in_place_of >= i) {
       return invalid_argument(str_cat("arena request ", i, " is in place of ", request.in_place_of, ", which is not an earlier request"));

@@ -16,11 +16,11 @@ constexpr int64_t kArenaAlignment = 64;
 struct ArenaRequest {
   static constexpr uint32_t kNone = 0xffffffffu;
 
-  int64_t size_bytes = 0;         // >= 0
-  uint32_t first_use = 0;         // inclusive; first_use <= last_use
+  int64_t size_bytes = 0;  // >= 0
+  uint32_t first_use = 0;  // inclusive; first_use <= last_use
   uint32_t last_use = 0;
-  uint32_t in_place_of = kNone;   // request whose memory this one may take over: granted when the sizes are equal, the other's last use
-                                  // is this one's first (and not the other's own first), and no earlier request was granted the same memory
+  uint32_t in_place_of = kNone;  // request whose memory this one may take over: granted when the sizes are equal, the other's last use
+                                 // is this one's first (and not the other's own first), and no earlier request was granted the same memory
 };
 
 struct ArenaPlan {
@@ -29,8 +29,9 @@ struct ArenaPlan {
   int64_t lower_bound_bytes = 0;  // the most that is alive at once: no plan can be smaller
 };
 
-// Deterministic. n log n for the usual pass; a second, quadratic one with a better packing is tried for up to 4096 requests when the first one leaves
-// holes, and the smaller plan wins. Errors: negative sizes, reversed lifetimes, an in_place_of that is not an earlier request, sums that overflow.
+// Deterministic. n log n for the usual pass; a second, quadratic one with a better packing is tried for up to 4096 requests when the first
+// one leaves holes, and the smaller plan wins. Errors: negative sizes, reversed lifetimes, an in_place_of that is not an earlier request,
+// sums that overflow.
 Result<ArenaPlan> solve_arena(std::span<const ArenaRequest> requests);
 
 }  // namespace aipu

@@ -16,18 +16,22 @@ struct Copy {
   uint32_t parts;
 
   void rows(int64_t begin, int64_t end) const {
-    for (int64_t t = begin; t < end; ++t) std::memcpy(destination + t * destination_stride, source + t * source_stride, static_cast<size_t>(width));
+    for (int64_t t = begin; t < end; ++t)
+      std::memcpy(destination + t * destination_stride, source + t * source_stride, static_cast<size_t>(width));
   }
 };
 
 template <size_t kWidth>
 void copy_rows(const Copy& copy, int64_t begin, int64_t end) {
-  for (int64_t t = begin; t < end; ++t) std::memcpy(copy.destination + t * copy.destination_stride, copy.source + t * copy.source_stride, kWidth);
+  for (int64_t t = begin; t < end; ++t)
+    std::memcpy(copy.destination + t * copy.destination_stride, copy.source + t * copy.source_stride, kWidth);
 }
 
 void copy_part(void* argument, uint32_t part) {
   const Copy& copy = *static_cast<const Copy*>(argument);
-  const auto share = [&](int64_t total, uint32_t index) { return total / copy.parts * index + std::min<int64_t>(index, total % copy.parts); };
+  const auto share = [&](int64_t total, uint32_t index) {
+    return total / copy.parts * index + std::min<int64_t>(index, total % copy.parts);
+  };
   if (copy.times == 1) {
     const int64_t begin = share(copy.width, part);
     const int64_t end = share(copy.width, part + 1);
@@ -37,12 +41,18 @@ void copy_part(void* argument, uint32_t part) {
   const int64_t begin = share(copy.times, part);
   const int64_t end = share(copy.times, part + 1);
   switch (copy.width) {  // single elements and small groups of them are not worth a call each
-    case 1: return copy_rows<1>(copy, begin, end);
-    case 2: return copy_rows<2>(copy, begin, end);
-    case 4: return copy_rows<4>(copy, begin, end);
-    case 8: return copy_rows<8>(copy, begin, end);
-    case 16: return copy_rows<16>(copy, begin, end);
-    default: return copy.rows(begin, end);
+    case 1:
+      return copy_rows<1>(copy, begin, end);
+    case 2:
+      return copy_rows<2>(copy, begin, end);
+    case 4:
+      return copy_rows<4>(copy, begin, end);
+    case 8:
+      return copy_rows<8>(copy, begin, end);
+    case 16:
+      return copy_rows<16>(copy, begin, end);
+    default:
+      return copy.rows(begin, end);
   }
 }
 
@@ -50,8 +60,13 @@ void copy_part(void* argument, uint32_t part) {
 
 uint32_t run_dma(WorkerPool& pool, const StagePlan& plan, const Step& step) {
   const unsigned long long* words = plan.words.data() + step.first_word;
-  Copy copy = {reinterpret_cast<std::byte*>(words[0]), reinterpret_cast<const std::byte*>(words[1]), static_cast<int64_t>(words[2]),
-               static_cast<int64_t>(words[3]), static_cast<int64_t>(words[4]), static_cast<int64_t>(words[5]), 1};
+  Copy copy = {reinterpret_cast<std::byte*>(words[0]),
+               reinterpret_cast<const std::byte*>(words[1]),
+               static_cast<int64_t>(words[2]),
+               static_cast<int64_t>(words[3]),
+               static_cast<int64_t>(words[4]),
+               static_cast<int64_t>(words[5]),
+               1};
   if (copy.times == 0) return 1;
   if (step.overlaps) {
     // The order of rows is part of the meaning then, as it would be for a loop of memmove.

@@ -1,5 +1,5 @@
-// The engines: what executes one prepared command (executor/plan.h). Session::run() plays their buffers in order of sequence, in which all waits are satisfied
-// (loader/check.h); each call returns when its command is done.
+// The engines: what executes one prepared command (executor/plan.h). Session::run() plays their buffers in order of sequence, in which all
+// waits are satisfied (loader/check.h); each call returns when its command is done.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace aipu::runtime {
 
 // tec: a kernel launch, by the back end.
 inline int run_tec(const aipu_backend& backend, void* session, const StagePlan& plan, const Step& step, aipu_backend_error* error) {
-  const aipu_backend_launch launch = {step.kernel, step.word_count, plan.words.data() + step.first_word, plan.extents.data() + step.first_word, step.max_tecs, 0};
+  const aipu_backend_launch launch = {
+      step.kernel, step.word_count, plan.words.data() + step.first_word, plan.extents.data() + step.first_word, step.max_tecs, 0};
   return backend.launch(session, &launch, error);
 }
 

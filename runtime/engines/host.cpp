@@ -14,14 +14,22 @@ int64_t read(const void* address) {
 
 int64_t read_integer(DType dtype, const void* address) {
   switch (dtype) {
-    case DType::kBool: return read<uint8_t>(address) != 0 ? 1 : 0;
-    case DType::kI8: return read<int8_t>(address);
-    case DType::kU8: return read<uint8_t>(address);
-    case DType::kI16: return read<int16_t>(address);
-    case DType::kU16: return read<uint16_t>(address);
-    case DType::kI32: return read<int32_t>(address);
-    case DType::kU32: return read<uint32_t>(address);
-    default: return read<int64_t>(address);  // kI64 and kU64: check.cpp admits integers and bool only
+    case DType::kBool:
+      return read<uint8_t>(address) != 0 ? 1 : 0;
+    case DType::kI8:
+      return read<int8_t>(address);
+    case DType::kU8:
+      return read<uint8_t>(address);
+    case DType::kI16:
+      return read<int16_t>(address);
+    case DType::kU16:
+      return read<uint16_t>(address);
+    case DType::kI32:
+      return read<int32_t>(address);
+    case DType::kU32:
+      return read<uint32_t>(address);
+    default:
+      return read<int64_t>(address);  // kI64 and kU64: check.cpp admits integers and bool only
   }
 }
 

@@ -17,7 +17,8 @@ using aipu::runtime::Model;
 using aipu::runtime::Session;
 using aipu::runtime::TensorSpec;
 
-static_assert(AIPU_FLOAT64 == static_cast<int>(DType::kF64) && AIPU_BOOL == static_cast<int>(DType::kBool) && AIPU_FLOAT16 == static_cast<int>(DType::kF16));
+static_assert(AIPU_FLOAT64 == static_cast<int>(DType::kF64) && AIPU_BOOL == static_cast<int>(DType::kBool) &&
+              AIPU_FLOAT16 == static_cast<int>(DType::kF16));
 static_assert(AIPU_INTERNAL == static_cast<int>(ErrorCode::kInternal) && AIPU_IO == static_cast<int>(ErrorCode::kIo));
 
 struct aipu_model {
@@ -66,9 +67,11 @@ std::vector<std::vector<int64_t>> shapes_of(std::span<const TensorSpec> specs) {
   return shapes;
 }
 
-Status describe(std::span<const TensorSpec> specs, const std::vector<std::vector<int64_t>>& shapes, uint32_t index, aipu_tensor_info* info) {
+Status describe(std::span<const TensorSpec> specs, const std::vector<std::vector<int64_t>>& shapes, uint32_t index,
+                aipu_tensor_info* info) {
   if (index >= specs.size()) return aipu::invalid_argument(aipu::str_cat("tensor ", index, " of ", specs.size()));
-  *info = {specs[index].name.c_str(), static_cast<aipu_dtype>(specs[index].dtype), static_cast<uint32_t>(shapes[index].size()), shapes[index].data()};
+  *info = {specs[index].name.c_str(), static_cast<aipu_dtype>(specs[index].dtype), static_cast<uint32_t>(shapes[index].size()),
+           shapes[index].data()};
   return {};
 }
 
@@ -131,7 +134,8 @@ aipu_status aipu_session_create(aipu_model* model, int threads, aipu_session** s
 
 void aipu_session_release(aipu_session* session) { delete session; }
 
-aipu_status aipu_session_bind_input(aipu_session* session, uint32_t index, aipu_dtype dtype, const int64_t* shape, uint32_t rank, const void* data) {
+aipu_status aipu_session_bind_input(aipu_session* session, uint32_t index, aipu_dtype dtype, const int64_t* shape, uint32_t rank,
+                                    const void* data) {
   return guarded([&] { return session->session->bind_input(index, {static_cast<DType>(dtype), {shape, rank}, data}); });
 }
 

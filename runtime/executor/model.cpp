@@ -57,8 +57,9 @@ Status load_kernels(detail::ModelState& state, std::string_view requested) {
     const fb::Kernel& kernel = *kernels[i];
     state.strings.emplace_back(text(kernel.name()));
     const auto pointers = items(kernel.pointer_arguments());
-    state.kernels.push_back({state.strings.back().c_str(), kernel.argument_count(), pointers.size() == 0 ? nullptr : pointers.vector->data(),
-                             kernel.lsram_bytes(), kernel.shared_bytes(), kernel.uses_barrier() ? 1u : 0u, nullptr, 0});
+    state.kernels.push_back({state.strings.back().c_str(), kernel.argument_count(),
+                             pointers.size() == 0 ? nullptr : pointers.vector->data(), kernel.lsram_bytes(), kernel.shared_bytes(),
+                             kernel.uses_barrier() ? 1u : 0u, nullptr, 0});
   }
   const auto sections = items(model.sections());
   for (uint32_t i = 0; i < sections.size(); ++i) {
@@ -70,15 +71,23 @@ Status load_kernels(detail::ModelState& state, std::string_view requested) {
   }
   if (needs_tir) {
     for (const aipu_backend_kernel& kernel : state.kernels) {
-      if (kernel.tir == nullptr) return unsupported(str_cat("the file has no TIR of kernel '", kernel.name, "', so the back end '", name, "' cannot run it"));
+      if (kernel.tir == nullptr)
+        return unsupported(str_cat("the file has no TIR of kernel '", kernel.name, "', so the back end '", name, "' cannot run it"));
     }
   }
   const auto native = state.file->section(fb::SectionKind::kNativeModule);
   if (native.empty() && !state.kernels.empty() && (state.backend->capabilities & AIPU_BACKEND_NATIVE) != 0) {
-    return unsupported(str_cat("the file has no compiled kernels, which the back end '", name, "' needs; convert the model again, or use --backend interp"));
+    return unsupported(str_cat("the file has no compiled kernels, which the back end '", name,
+                               "' needs; convert the model again, or use --backend interp"));
   }
-  state.backend_model = {state.target.c_str(), model.tec_count(), state.features.data(), static_cast<uint32_t>(state.features.size()),
-                         native.empty() ? nullptr : native.data(), native.size(), state.kernels.data(), static_cast<uint32_t>(state.kernels.size())};
+  state.backend_model = {state.target.c_str(),
+                         model.tec_count(),
+                         state.features.data(),
+                         static_cast<uint32_t>(state.features.size()),
+                         native.empty() ? nullptr : native.data(),
+                         native.size(),
+                         state.kernels.data(),
+                         static_cast<uint32_t>(state.kernels.size())};
   aipu_backend_error error = {};
   void* module = nullptr;
   const int code = state.backend->load(&state.backend_model, &module, &error);
@@ -89,7 +98,8 @@ Status load_kernels(detail::ModelState& state, std::string_view requested) {
 
 VerifyLevel verify_level(const LoadOptions& options) {
   const char* environment = std::getenv("AIPU_VERIFY");
-  return options.verify_all || (environment != nullptr && std::string_view(environment) == "full") ? VerifyLevel::kFull : VerifyLevel::kUsual;
+  return options.verify_all || (environment != nullptr && std::string_view(environment) == "full") ? VerifyLevel::kFull
+                                                                                                   : VerifyLevel::kUsual;
 }
 
 }  // namespace
@@ -116,7 +126,7 @@ Result<std::shared_ptr<const Model>> Model::load(const std::string& path, const 
 
 Result<std::shared_ptr<const Model>> Model::from_bytes(std::span<const std::byte> bytes, const LoadOptions& options) {
   auto state = std::make_unique<detail::ModelState>();
-  AIPU_ASSIGN_OR_RETURN(state->file, ModelFile::from_bytes(bytes, verify_level(options)));
+  AIPU_ASSIGN_OR_RETURN(state->file, ModelFile::from_bytes(bytes, verify_level(options), options.in_place));
   return finish(std::move(state), options);
 }
 

@@ -11,7 +11,12 @@ namespace {
 class StagePlanner {
  public:
   StagePlanner(const detail::ModelState& model, uint32_t stage, std::span<const StagePlan* const> earlier, int64_t memory_limit)
-      : model_(model), root_(model.root()), tables_(model.tables), stage_(stage), earlier_(earlier), memory_limit_(memory_limit),
+      : model_(model),
+        root_(model.root()),
+        tables_(model.tables),
+        stage_(stage),
+        earlier_(earlier),
+        memory_limit_(memory_limit),
         plan_(std::make_unique<StagePlan>()) {
     roots_ = {items(root_.inputs()).size(), items(root_.outputs()).size()};
   }
@@ -73,7 +78,8 @@ class StagePlanner {
   std::unique_ptr<StagePlan> plan_;
 };
 
-// Only those of the main program: a check in a branch that is not taken says nothing. They come first, so that their messages win over those about sizes.
+// Only those of the main program: a check in a branch that is not taken says nothing. They come first, so that their messages win over
+// those about sizes.
 Status StagePlanner::evaluate_checks() const {
   for (const auto& [program, position] : tables_.stages[stage_]) {
     const auto& command = tables_.programs[program][position];
@@ -81,7 +87,8 @@ Status StagePlanner::evaluate_checks() const {
     const fb::HostCommand& host = *items(items(root_.programs())[program]->host())[command.index];
     if (host.op() != fb::HostOp::kCheck) continue;
     AIPU_ASSIGN_OR_RETURN(const int64_t holds, value(host.a(), command_text(model_, program, command)));
-    if (holds == 0) return invalid_argument(std::string(text(items(root_.strings())[host.b()]))).context(command_text(model_, program, command));
+    if (holds == 0)
+      return invalid_argument(std::string(text(items(root_.strings())[host.b()]))).context(command_text(model_, program, command));
   }
   return {};
 }
@@ -112,13 +119,19 @@ Status StagePlanner::place_tensor(uint32_t index, Placement* placement) const {
   placement->size = size;
   placement->known = true;
   switch (tensor.kind()) {
-    case fb::TensorKind::kInput: placement->root = roots_.input(tables_.input_of_tensor[index]); break;
-    case fb::TensorKind::kOutput: placement->root = roots_.output(tables_.output_of_tensor[index]); break;
+    case fb::TensorKind::kInput:
+      placement->root = roots_.input(tables_.input_of_tensor[index]);
+      break;
+    case fb::TensorKind::kOutput:
+      placement->root = roots_.output(tables_.output_of_tensor[index]);
+      break;
     case fb::TensorKind::kConstant:
       placement->root = roots_.constants();
       placement->offset = static_cast<int64_t>(tensor.offset_bytes());
       break;
-    case fb::TensorKind::kArena: placement->root = roots_.arena(stage_); break;
+    case fb::TensorKind::kArena:
+      placement->root = roots_.arena(stage_);
+      break;
     case fb::TensorKind::kView: {
       AIPU_ASSIGN_OR_RETURN(const int64_t offset, value(tensor.view_offset(), tensor_name(index) + ", its offset"));
       const Placement& base = plan_->placements[tensor.base()];
@@ -131,7 +144,8 @@ Status StagePlanner::place_tensor(uint32_t index, Placement* placement) const {
         return invalid_argument(str_cat(tensor_name(index), " is a view of ", tensor_name(tensor.base()), ", which has no place"));
       }
       if (offset < 0 || offset > base.size || size > base.size - offset) {
-        return invalid_argument(str_cat(tensor_name(index), " (", size, " bytes at ", offset, ") is outside of ", tensor_name(tensor.base()), " (", base.size, " bytes)"));
+        return invalid_argument(str_cat(tensor_name(index), " (", size, " bytes at ", offset, ") is outside of ",
+                                        tensor_name(tensor.base()), " (", base.size, " bytes)"));
       }
       placement->root = base.root;
       placement->offset = base.offset + offset;
@@ -223,7 +237,8 @@ Status StagePlanner::fill_tec(const fb::TecCommand& command, Step* step) {
         AIPU_ASSIGN_OR_RETURN(const Placement placement, place_of(argument.index()));
         AIPU_ASSIGN_OR_RETURN(const int64_t offset, value(argument.offset(), str_cat("the offset of argument ", i)));
         if (offset < 0 || offset > placement.size) {
-          return invalid_argument(str_cat("argument ", i, " points to byte ", offset, " of ", tensor_name(argument.index()), ", which has ", placement.size));
+          return invalid_argument(
+              str_cat("argument ", i, " points to byte ", offset, " of ", tensor_name(argument.index()), ", which has ", placement.size));
         }
         add_address(placement, offset);
         break;
@@ -237,7 +252,9 @@ Status StagePlanner::fill_tec(const fb::TecCommand& command, Step* step) {
         add_number(number);
         break;
       }
-      case fb::ArgumentKind::kImmediate: add_word(argument.word()); break;
+      case fb::ArgumentKind::kImmediate:
+        add_word(argument.word());
+        break;
     }
   }
   return {};
@@ -254,16 +271,18 @@ Status StagePlanner::fill_dma(const fb::DmaCommand& command, Step* step) {
   AIPU_ASSIGN_OR_RETURN(const int64_t source_stride, value(command.source_stride(), "the source's stride"));
   if (width < 0 || times < 0) return invalid_argument(str_cat("copies ", times, " rows of ", width, " bytes"));
   if (width == 0) times = 0;
-  if (times > 1 && destination_stride < width) return invalid_argument(str_cat("copies rows of ", width, " bytes to places ", destination_stride, " bytes apart"));
+  if (times > 1 && destination_stride < width)
+    return invalid_argument(str_cat("copies rows of ", width, " bytes to places ", destination_stride, " bytes apart"));
 
   // First byte and end of what is touched, within the tensor.
-  const auto range = [&](std::string_view what, uint32_t tensor, const Placement& placement, int64_t offset, int64_t stride, int64_t* low, int64_t* high) -> Status {
+  const auto range = [&](std::string_view what, uint32_t tensor, const Placement& placement, int64_t offset, int64_t stride, int64_t* low,
+                         int64_t* high) -> Status {
     const auto way = checked_mul(times - 1, stride);
     const auto last = way ? checked_add(offset, *way) : std::nullopt;
     const auto end = last ? checked_add(std::max(offset, *last), width) : std::nullopt;
     if (!end || std::min(offset, *last) < 0 || *end > placement.size) {
-      return invalid_argument(str_cat("the ", what, " (", times, " rows of ", width, " bytes, ", stride, " apart, from ", offset, " on) is outside of ", tensor_name(tensor),
-                                      ", which has ", placement.size, " bytes"));
+      return invalid_argument(str_cat("the ", what, " (", times, " rows of ", width, " bytes, ", stride, " apart, from ", offset,
+                                      " on) is outside of ", tensor_name(tensor), ", which has ", placement.size, " bytes"));
     }
     *low = placement.offset + std::min(offset, *last);
     *high = placement.offset + *end;
@@ -274,7 +293,8 @@ Status StagePlanner::fill_dma(const fb::DmaCommand& command, Step* step) {
     return {};
   }
   int64_t destination_low = 0, destination_high = 0, source_low = 0, source_high = 0;
-  AIPU_RETURN_IF_ERROR(range("destination", command.destination(), destination, destination_offset, destination_stride, &destination_low, &destination_high));
+  AIPU_RETURN_IF_ERROR(range("destination", command.destination(), destination, destination_offset, destination_stride, &destination_low,
+                             &destination_high));
   AIPU_RETURN_IF_ERROR(range("source", command.source(), source, source_offset, source_stride, &source_low, &source_high));
   step->overlaps = destination.root == source.root && destination_low < source_high && source_low < destination_high;
   add_address(destination, destination_offset);
@@ -291,8 +311,8 @@ Status StagePlanner::fill_host(const fb::HostCommand& command, Step*) {
         AIPU_ASSIGN_OR_RETURN(const Placement placement, place_of(symbol.tensor()));
         const auto size = static_cast<int64_t>(dtype_bytes(static_cast<DType>(items(root_.tensors())[symbol.tensor()]->dtype())));
         if (placement.size / size <= symbol.index()) {
-          return invalid_argument(str_cat("symbol '", text(symbol.name()), "' is element ", symbol.index(), " of ", tensor_name(symbol.tensor()), ", which has ",
-                                          placement.size / size));
+          return invalid_argument(str_cat("symbol '", text(symbol.name()), "' is element ", symbol.index(), " of ",
+                                          tensor_name(symbol.tensor()), ", which has ", placement.size / size));
         }
         add_address(placement, symbol.index() * size);
       }
@@ -308,7 +328,8 @@ Status StagePlanner::fill_host(const fb::HostCommand& command, Step*) {
       add_address(placement, 0);
       break;
     }
-    case fb::HostOp::kLoop: break;  // refused by check.cpp
+    case fb::HostOp::kLoop:
+      break;  // refused by check.cpp
   }
   return {};
 }
@@ -324,9 +345,15 @@ Status StagePlanner::fill_commands() {
     step.first_word = static_cast<uint32_t>(words);
     Status status;
     switch (command.engine) {
-      case fb::Engine::kTec: status = fill_tec(*items(programs[program]->tec())[command.index], &step); break;
-      case fb::Engine::kDma: status = fill_dma(*items(programs[program]->dma())[command.index], &step); break;
-      case fb::Engine::kHost: status = fill_host(*items(programs[program]->host())[command.index], &step); break;
+      case fb::Engine::kTec:
+        status = fill_tec(*items(programs[program]->tec())[command.index], &step);
+        break;
+      case fb::Engine::kDma:
+        status = fill_dma(*items(programs[program]->dma())[command.index], &step);
+        break;
+      case fb::Engine::kHost:
+        status = fill_host(*items(programs[program]->host())[command.index], &step);
+        break;
     }
     if (!status.ok()) {
       status = std::move(status).context(command_text(model_, program, command));
@@ -359,7 +386,8 @@ void StagePlan::patch(std::span<std::byte* const> roots) {
   for (size_t r = 0; r < roots.size(); ++r) {
     if (roots[r] == patched_to[r]) continue;
     const auto base = reinterpret_cast<uintptr_t>(roots[r]);
-    for (uint32_t i = first_patch[r]; i < first_patch[r + 1]; ++i) words[patches[i].word] = base + static_cast<uintptr_t>(patches[i].offset);
+    for (uint32_t i = first_patch[r]; i < first_patch[r + 1]; ++i)
+      words[patches[i].word] = base + static_cast<uintptr_t>(patches[i].offset);
     patched_to[r] = roots[r];
   }
 }

@@ -13,7 +13,8 @@
 
 namespace aipu::runtime {
 
-// The pieces of memory that tensors live in, each with a base address that the session knows: inputs, outputs, the constants, one arena per stage.
+// The pieces of memory that tensors live in, each with a base address that the session knows: inputs, outputs, the constants, one arena per
+// stage.
 struct Roots {
   uint32_t inputs = 0, outputs = 0;  // counts
   uint32_t input(uint32_t i) const { return i; }
@@ -29,8 +30,9 @@ struct Placement {
   bool known = false;
 };
 
-// A command with its numbers. Words, from `first_word` on: tec: the kernel's arguments. dma: destination, source, width, times, destination stride,
-// source stride (times 0: nothing to do). host: the address of the condition of an If, or of the tensors of the symbols of a BindSymbols; the value of a Check.
+// A command with its numbers. Words, from `first_word` on: tec: the kernel's arguments. dma: destination, source, width, times, destination
+// stride, source stride (times 0: nothing to do). host: the address of the condition of an If, or of the tensors of the symbols of a
+// BindSymbols; the value of a Check.
 struct Step {
   static constexpr uint32_t kFine = 0xffffffffu;
 
@@ -38,17 +40,17 @@ struct Step {
   uint32_t word_count = 0;
   uint32_t kernel = 0;
   uint32_t max_tecs = 1;
-  bool overlaps = false;     // dma: source and destination are in the same piece of memory and touch
-  uint32_t error = kFine;    // index into StagePlan::errors: the command has no valid numbers, and fails if it is reached
+  bool overlaps = false;   // dma: source and destination are in the same piece of memory and touch
+  uint32_t error = kFine;  // index into StagePlan::errors: the command has no valid numbers, and fails if it is reached
 };
 
 struct StagePlan {
-  std::vector<SymbolValue> symbols;   // the key
+  std::vector<SymbolValue> symbols;  // the key
   ExpressionValues values;
   std::vector<Placement> placements;  // of all tensors
   std::vector<Step> steps;            // as ModelTables::stages[stage]
   std::vector<unsigned long long> words;
-  std::vector<uint64_t> extents;      // parallel to words: bytes from an address to the end of its tensor, 0 for numbers
+  std::vector<uint64_t> extents;  // parallel to words: bytes from an address to the end of its tensor, 0 for numbers
   std::vector<Status> errors;
   int64_t arena_bytes = 0;
   std::vector<std::pair<uint32_t, int64_t>> output_sizes;  // outputs that become known in this stage

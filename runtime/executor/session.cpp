@@ -71,9 +71,9 @@ struct Session::Impl {
 
   Roots layout;
   std::vector<std::byte*> roots;
-  std::vector<AlignedBuffer> arenas;                               // per stage
-  std::vector<std::vector<std::unique_ptr<StagePlan>>> plans;      // per stage, most recently used first
-  std::vector<StagePlan*> active;                                  // per stage, of the current run
+  std::vector<AlignedBuffer> arenas;                           // per stage
+  std::vector<std::vector<std::unique_ptr<StagePlan>>> plans;  // per stage, most recently used first
+  std::vector<StagePlan*> active;                              // per stage, of the current run
   uint32_t current_stage = 0;
 
   std::vector<TraceEvent> events;
@@ -101,7 +101,9 @@ Status Session::Impl::open() {
   options.plan_cache = std::max(options.plan_cache, 1);
   services.self = pool.get();
   services.worker_count = pool->size();
-  services.run = [](void* self, uint32_t count, void (*body)(void*, uint32_t), void* argument) { static_cast<WorkerPool*>(self)->run(count, body, argument); };
+  services.run = [](void* self, uint32_t count, void (*body)(void*, uint32_t), void* argument) {
+    static_cast<WorkerPool*>(self)->run(count, body, argument);
+  };
   services.print = [](void*, const char* text, size_t size) { std::fwrite(text, 1, size, stdout); };
   const int code = state.backend->open(state.module, &services, &backend_session, &backend_error);
   if (code != 0) return Status(static_cast<ErrorCode>(code), str_cat("back end '", state.backend_name, "': ", backend_error.message));
@@ -129,7 +131,8 @@ Status Session::Impl::bind_shapes() {
   const auto input_tensors = items(root.inputs());
   const auto tensors = items(root.tensors());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].bound) return invalid_argument(str_cat("input '", state.inputs[i].name, "' has no value; the model takes ", state.inputs[i].text()));
+    if (!inputs[i].bound)
+      return invalid_argument(str_cat("input '", state.inputs[i].name, "' has no value; the model takes ", state.inputs[i].text()));
   }
   const auto all_symbols = items(root.symbols());
   for (uint32_t s = 0; s < all_symbols.size(); ++s) {
@@ -204,8 +207,8 @@ Status Session::Impl::activate(uint32_t stage) {
     output.known = true;
     if (output.data != nullptr) {
       if (output.capacity < size) {
-        return invalid_argument(str_cat("output '", state.outputs[index].name, "' ", shape_text(output.shape), " takes ", size, " bytes, but the memory given for it has ",
-                                        output.capacity));
+        return invalid_argument(str_cat("output '", state.outputs[index].name, "' ", shape_text(output.shape), " takes ", size,
+                                        " bytes, but the memory given for it has ", output.capacity));
       }
       roots[layout.output(index)] = static_cast<std::byte*>(output.data);
     } else {
@@ -238,8 +241,12 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
       threads = std::min(step.max_tecs, state.backend->tec_count(backend_session));
       break;
     }
-    case fb::Engine::kDma: threads = run_dma(*pool, plan, step); break;
-    case fb::Engine::kHost: AIPU_RETURN_IF_ERROR(run_host(program, command, plan, step)); break;
+    case fb::Engine::kDma:
+      threads = run_dma(*pool, plan, step);
+      break;
+    case fb::Engine::kHost:
+      AIPU_RETURN_IF_ERROR(run_host(program, command, plan, step));
+      break;
   }
   if (options.profile) events.push_back({program, &command, threads, start - profile_start_ns, now_ns() - start});
   return {};
@@ -248,7 +255,9 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
 Status Session::Impl::run_host(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step) {
   const fb::HostCommand& host = *items(items(root.programs())[program]->host())[command.index];
   switch (host.op()) {
-    case fb::HostOp::kBindSymbols: bind_symbols(root, plan, step, host.a(), symbols); return {};
+    case fb::HostOp::kBindSymbols:
+      bind_symbols(root, plan, step, host.a(), symbols);
+      return {};
     case fb::HostOp::kCheck:
       if (plan.words[step.first_word] != 0) return {};
       return invalid_argument(std::string(text(items(root.strings())[host.b()]))).context(command_text(state, program, command));
@@ -256,12 +265,15 @@ Status Session::Impl::run_host(uint32_t program, const ModelTables::ScheduledCom
       const bool condition = *reinterpret_cast<const uint8_t*>(plan.words[step.first_word]) != 0;
       return run_program(condition ? host.b() : host.c());  // nesting is bounded by kMaxProgramDepth
     }
-    case fb::HostOp::kLoop: break;
+    case fb::HostOp::kLoop:
+      break;
   }
   return internal_error("a host command that check_model() refuses has been reached");
 }
 
-std::shared_ptr<WorkerPool> make_worker_pool(int threads) { return std::make_shared<WorkerPool>(static_cast<uint32_t>(std::max(threads, 0))); }
+std::shared_ptr<WorkerPool> make_worker_pool(int threads) {
+  return std::make_shared<WorkerPool>(static_cast<uint32_t>(std::max(threads, 0)));
+}
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Session::~Session() = default;
@@ -283,7 +295,8 @@ Status Session::bind_input(size_t index, const TensorView& tensor) {
     return invalid_argument(str_cat("input '", spec.name, "': expected ", dtype_name(spec.dtype), ", found ", dtype_name(tensor.dtype)));
   }
   if (tensor.shape.size() != spec.shape.size()) {
-    return invalid_argument(str_cat("input '", spec.name, "': expected rank ", spec.shape.size(), " (", spec.text(), "), found ", shape_text(tensor.shape)));
+    return invalid_argument(
+        str_cat("input '", spec.name, "': expected rank ", spec.shape.size(), " (", spec.text(), "), found ", shape_text(tensor.shape)));
   }
   bool is_empty = false;
   for (const int64_t extent : tensor.shape) {
@@ -327,7 +340,9 @@ Status Session::run() {
 Result<std::span<const int64_t>> Session::output_shape(size_t index) const {
   if (index >= impl_->outputs.size()) return invalid_argument(str_cat("output ", index, " of ", impl_->outputs.size()));
   const Impl::Output& output = impl_->outputs[index];
-  if (!output.known) return invalid_argument(str_cat("the shape of output '", impl_->state.outputs[index].name, "' is not known before it has been computed"));
+  if (!output.known)
+    return invalid_argument(
+        str_cat("the shape of output '", impl_->state.outputs[index].name, "' is not known before it has been computed"));
   return std::span<const int64_t>(output.shape);
 }
 

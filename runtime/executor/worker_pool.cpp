@@ -93,7 +93,8 @@ uint32_t available_cpus() {
   return count;
 }
 
-// The caller writes `epoch`, the worker writes `done` and `asleep`: separate lines, so that neither spins on what the other writes needlessly.
+// The caller writes `epoch`, the worker writes `done` and `asleep`: separate lines, so that neither spins on what the other writes
+// needlessly.
 struct WorkerPool::Worker {
   alignas(128) std::atomic<uint32_t> epoch{0};
   alignas(128) std::atomic<uint32_t> done{0};
@@ -130,9 +131,11 @@ void WorkerPool::work(Worker& worker, uint32_t index) {
     while (worker.epoch.load(std::memory_order_acquire) == seen) {
       pause();
       if (++spins % kSpinsPerClockRead != 0 || std::chrono::steady_clock::now() - idle_since < kSpinBeforeSleep) continue;
-      // Announce the sleep before the last look at the epoch; those who write the epoch look at `asleep` afterwards, so one of the two sees the other.
+      // Announce the sleep before the last look at the epoch; those who write the epoch look at `asleep` afterwards, so one of the two sees
+      // the other.
       worker.asleep.store(1, std::memory_order_seq_cst);
-      while (worker.epoch.load(std::memory_order_seq_cst) == seen && worker.asleep.load(std::memory_order_seq_cst) == 1) futex_wait(worker.asleep, 1);
+      while (worker.epoch.load(std::memory_order_seq_cst) == seen && worker.asleep.load(std::memory_order_seq_cst) == 1)
+        futex_wait(worker.asleep, 1);
       worker.asleep.store(0, std::memory_order_seq_cst);
       idle_since = std::chrono::steady_clock::now();
     }

@@ -1,7 +1,8 @@
 // Persistent worker threads with a hand-off that costs a fraction of a microsecond while they are awake.
 //
-// Workers spin for a short time after each job and then sleep on a futex, so a run wakes them once and kernels within it follow each other without
-// system calls. There are never more workers than CPUs this process may use: a spinning thread without a CPU of its own would only be in the way.
+// Workers spin for a short time after each job and then sleep on a futex, so a run wakes them once and kernels within it follow each other
+// without system calls. There are never more workers than CPUs this process may use: a spinning thread without a CPU of its own would only
+// be in the way.
 #pragma once
 
 #include <atomic>

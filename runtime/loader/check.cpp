@@ -21,7 +21,11 @@ struct CommandPlace {
   uint32_t stage;
 
   std::string text() const {
-    return str_cat("program ", program, ", ", engine == fb::Engine::kTec ? "tec" : engine == fb::Engine::kDma ? "dma" : "host", " command ", index);
+    return str_cat("program ", program, ", ",
+                   engine == fb::Engine::kTec   ? "tec"
+                   : engine == fb::Engine::kDma ? "dma"
+                                                : "host",
+                   " command ", index);
   }
 };
 
@@ -101,7 +105,8 @@ Status Checker::check_expressions() {
       continue;
     }
     const bool has_third = row.op() == fb::ExpressionOp::kSelect;
-    if (row.a() >= i || row.b() >= i || (has_third && row.c() >= i)) return bad("expression ", i, " has an operand that is not an earlier expression");
+    if (row.a() >= i || row.b() >= i || (has_third && row.c() >= i))
+      return bad("expression ", i, " has an operand that is not an earlier expression");
   }
   return {};
 }
@@ -116,10 +121,12 @@ Status Checker::check_symbols() {
     const fb::Tensor& tensor = *tensors[symbol.tensor()];
     if (symbol.kind() == fb::SymbolKind::kInputExtent) {
       if (tensor.kind() != fb::TensorKind::kInput) return bad("symbol ", i, " is an extent of a tensor that is not an input");
-      if (symbol.index() >= items(tensor.shape()).size()) return bad("symbol ", i, " is extent ", symbol.index(), " of a tensor of rank ", items(tensor.shape()).size());
+      if (symbol.index() >= items(tensor.shape()).size())
+        return bad("symbol ", i, " is extent ", symbol.index(), " of a tensor of rank ", items(tensor.shape()).size());
     } else {
       const auto dtype = static_cast<DType>(tensor.dtype());
-      if (tensor.dtype() >= kDTypeCount || !(is_integer(dtype) || is_bool(dtype))) return bad("symbol ", i, " is an element of a tensor that has no integers");
+      if (tensor.dtype() >= kDTypeCount || !(is_integer(dtype) || is_bool(dtype)))
+        return bad("symbol ", i, " is an element of a tensor that has no integers");
     }
   }
   return {};
@@ -130,21 +137,27 @@ Status Checker::check_tensors() {
   tensor_count_ = tensors.size();
   for (uint32_t i = 0; i < tensor_count_; ++i) {
     const fb::Tensor& tensor = *tensors[i];
-    if (tensor.dtype() == 0 || tensor.dtype() >= kDTypeCount) return bad(tensor_text(model_, i), " has the unknown dtype ", static_cast<int>(tensor.dtype()));
-    if (static_cast<DType>(tensor.dtype()) == DType::kString) return unsupported(str_cat(tensor_text(model_, i), " holds strings, which this runtime cannot do"));
+    if (tensor.dtype() == 0 || tensor.dtype() >= kDTypeCount)
+      return bad(tensor_text(model_, i), " has the unknown dtype ", static_cast<int>(tensor.dtype()));
+    if (static_cast<DType>(tensor.dtype()) == DType::kString)
+      return unsupported(str_cat(tensor_text(model_, i), " holds strings, which this runtime cannot do"));
     if (tensor.kind() > fb::TensorKind::MAX) return bad(tensor_text(model_, i), " has the unknown kind ", static_cast<int>(tensor.kind()));
     const auto shape = items(tensor.shape());
     if (shape.size() > kMaxRank) return bad(tensor_text(model_, i), " has rank ", shape.size(), "; at most ", kMaxRank);
     for (uint32_t k = 0; k < shape.size(); ++k) {
-      if (!expression_exists(shape[k])) return bad(tensor_text(model_, i), ": extent ", k, " is expression ", shape[k], " of ", expression_count_);
+      if (!expression_exists(shape[k]))
+        return bad(tensor_text(model_, i), ": extent ", k, " is expression ", shape[k], " of ", expression_count_);
     }
-    if (!expression_exists(tensor.size_bytes())) return bad(tensor_text(model_, i), ": its size is expression ", tensor.size_bytes(), " of ", expression_count_);
+    if (!expression_exists(tensor.size_bytes()))
+      return bad(tensor_text(model_, i), ": its size is expression ", tensor.size_bytes(), " of ", expression_count_);
     if (tensor.kind() == fb::TensorKind::kView) {
       if (tensor.base() >= tensor_count_) return bad(tensor_text(model_, i), " is a view of tensor ", tensor.base(), " of ", tensor_count_);
-      if (!expression_exists(tensor.view_offset())) return bad(tensor_text(model_, i), ": its offset is expression ", tensor.view_offset(), " of ", expression_count_);
+      if (!expression_exists(tensor.view_offset()))
+        return bad(tensor_text(model_, i), ": its offset is expression ", tensor.view_offset(), " of ", expression_count_);
     }
     if (tensor.kind() == fb::TensorKind::kArena) {
-      if (tensor.first_use() > tensor.last_use()) return bad(tensor_text(model_, i), " is used last (", tensor.last_use(), ") before it is used first (", tensor.first_use(), ")");
+      if (tensor.first_use() > tensor.last_use())
+        return bad(tensor_text(model_, i), " is used last (", tensor.last_use(), ") before it is used first (", tensor.first_use(), ")");
       if (tensor.in_place_of() != kNone &&
           (tensor.in_place_of() >= tensor_count_ || tensors[tensor.in_place_of()]->kind() != fb::TensorKind::kArena)) {
         return bad(tensor_text(model_, i), " is in place of tensor ", tensor.in_place_of(), ", which is no arena tensor");
@@ -152,7 +165,8 @@ Status Checker::check_tensors() {
     }
   }
 
-  // Roots through views; a chain that is longer than there are tensors has a cycle. Chains are followed once per tensor, with what is known already.
+  // Roots through views; a chain that is longer than there are tensors has a cycle. Chains are followed once per tensor, with what is known
+  // already.
   tables_.tensor_root.assign(tensor_count_, kNone);
   std::vector<uint32_t> chain;
   for (uint32_t i = 0; i < tensor_count_; ++i) {
@@ -176,12 +190,14 @@ Status Checker::check_interface() {
     position_of.assign(tensor_count_, kNone);
     for (uint32_t i = 0; i < list.size(); ++i) {
       if (list[i] >= tensor_count_) return bad(what, " ", i, " is tensor ", list[i], " of ", tensor_count_);
-      if (tensors[list[i]]->kind() != kind) return bad(what, " ", i, " is ", tensor_text(model_, list[i]), ", which is not of the kind ", what);
+      if (tensors[list[i]]->kind() != kind)
+        return bad(what, " ", i, " is ", tensor_text(model_, list[i]), ", which is not of the kind ", what);
       if (position_of[list[i]] != kNone) return bad(tensor_text(model_, list[i]), " is listed twice as ", what);
       position_of[list[i]] = i;
     }
     for (uint32_t i = 0; i < tensor_count_; ++i) {
-      if (tensors[i]->kind() == kind && position_of[i] == kNone) return bad(tensor_text(model_, i), " is of the kind ", what, ", but is not listed as one");
+      if (tensors[i]->kind() == kind && position_of[i] == kNone)
+        return bad(tensor_text(model_, i), " is of the kind ", what, ", but is not listed as one");
     }
     return {};
   };
@@ -227,7 +243,8 @@ Status Checker::check_sequences() {
     for (uint32_t i = 0; i < buffer.size(); ++i) {
       const uint32_t sequence = buffer[i]->sequence();
       if (sequence == kNone) return bad("program ", program, ", ", engine, " command ", i, " has no sequence number");
-      if (i > 0 && sequence <= buffer[i - 1]->sequence()) return bad("program ", program, ", ", engine, " command ", i, " is out of sequence");
+      if (i > 0 && sequence <= buffer[i - 1]->sequence())
+        return bad("program ", program, ", ", engine, " command ", i, " is out of sequence");
       all.push_back(sequence);
     }
     return {};
@@ -281,13 +298,18 @@ Status Checker::find_stages() {
   for (uint32_t i = 0; i < rows.size(); ++i) {
     const fb::Expression& row = *rows[i];
     switch (row.op()) {
-      case fb::ExpressionOp::kConstant: break;
+      case fb::ExpressionOp::kConstant:
+        break;
       case fb::ExpressionOp::kSymbol:
         stage[i] = symbol_stage[row.a()];
         if (stage[i] == kNone) return bad("symbol ", row.a(), " '", text(symbols[row.a()]->name()), "' is never bound");
         break;
-      case fb::ExpressionOp::kSelect: stage[i] = std::max({stage[row.a()], stage[row.b()], stage[row.c()]}); break;
-      default: stage[i] = std::max(stage[row.a()], stage[row.b()]); break;
+      case fb::ExpressionOp::kSelect:
+        stage[i] = std::max({stage[row.a()], stage[row.b()], stage[row.c()]});
+        break;
+      default:
+        stage[i] = std::max(stage[row.a()], stage[row.b()]);
+        break;
     }
   }
   return {};
@@ -311,7 +333,8 @@ Status Checker::check_constants() {
     if (!size.ok() || *size < 0) return bad("constant ", tensor_text(model_, i), ": its size is not a constant expression");
     if (tensor.offset_bytes() % 64 != 0) return bad("constant ", tensor_text(model_, i), " is not 64-byte aligned");
     if (tensor.offset_bytes() > section_size || static_cast<uint64_t>(*size) > section_size - tensor.offset_bytes()) {
-      return bad("constant ", tensor_text(model_, i), " is outside of the constants: ", *size, " bytes at ", tensor.offset_bytes(), " of ", section_size);
+      return bad("constant ", tensor_text(model_, i), " is outside of the constants: ", *size, " bytes at ", tensor.offset_bytes(), " of ",
+                 section_size);
     }
   }
   return {};
@@ -341,13 +364,15 @@ Status Checker::check_views() {
     if (tensors[i]->kind() == fb::TensorKind::kArena && stage[i] > 0 && stage_of_sequence(tensors[i]->first_use()) < stage[i]) {
       return bad(tensor_text(model_, i), " is used (", tensors[i]->first_use(), ") before its size is known");
     }
-    if (tensors[i]->kind() == fb::TensorKind::kInput && stage[i] > 0) return bad("input ", tensor_text(model_, i), " has a size that is only known while running");
+    if (tensors[i]->kind() == fb::TensorKind::kInput && stage[i] > 0)
+      return bad("input ", tensor_text(model_, i), " has a size that is only known while running");
   }
   return {};
 }
 
 Status Checker::check_origin(const CommandPlace& place, uint32_t origin) const {
-  if (origin != kNone && origin >= items(model_.origins()).size()) return bad(place.text(), " has origin ", origin, " of ", items(model_.origins()).size());
+  if (origin != kNone && origin >= items(model_.origins()).size())
+    return bad(place.text(), " has origin ", origin, " of ", items(model_.origins()).size());
   return {};
 }
 
@@ -364,34 +389,44 @@ Status Checker::check_waits(const CommandPlace& place, uint32_t first, uint32_t 
       if (wait.command() < size) sequence = buffer[wait.command()]->sequence();
     };
     switch (wait.engine()) {
-      case fb::Engine::kTec: look_up(items(program.tec())); break;
-      case fb::Engine::kDma: look_up(items(program.dma())); break;
-      case fb::Engine::kHost: look_up(items(program.host())); break;
-      default: return bad(place.text(), " waits for the unknown engine ", static_cast<int>(wait.engine()));
+      case fb::Engine::kTec:
+        look_up(items(program.tec()));
+        break;
+      case fb::Engine::kDma:
+        look_up(items(program.dma()));
+        break;
+      case fb::Engine::kHost:
+        look_up(items(program.host()));
+        break;
+      default:
+        return bad(place.text(), " waits for the unknown engine ", static_cast<int>(wait.engine()));
     }
     if (wait.command() >= size) return bad(place.text(), " waits for command ", wait.command(), " of ", size);
-    if (sequence >= place.sequence) return bad(place.text(), " waits for a command that comes later (", sequence, " after ", place.sequence, "): a deadlock");
+    if (sequence >= place.sequence)
+      return bad(place.text(), " waits for a command that comes later (", sequence, " after ", place.sequence, "): a deadlock");
   }
   return {};
 }
 
 Status Checker::check_expression_use(const CommandPlace& place, uint32_t expression) const {
   if (!expression_exists(expression)) return bad(place.text(), " uses expression ", expression, " of ", expression_count_);
-  if (tables_.expression_stage[expression] > place.stage) return bad(place.text(), " uses expression ", expression, " before its symbols are bound");
+  if (tables_.expression_stage[expression] > place.stage)
+    return bad(place.text(), " uses expression ", expression, " before its symbols are bound");
   return {};
 }
 
 Status Checker::check_tensor_use(const CommandPlace& place, uint32_t tensor, bool writes) const {
   if (tensor >= tensor_count_) return bad(place.text(), " uses tensor ", tensor, " of ", tensor_count_);
-  if (tables_.tensor_stage[tensor] > place.stage) return bad(place.text(), " uses ", tensor_text(model_, tensor), " before its size is known");
+  if (tables_.tensor_stage[tensor] > place.stage)
+    return bad(place.text(), " uses ", tensor_text(model_, tensor), " before its size is known");
   const uint32_t root = tables_.tensor_root[tensor];
   const fb::Tensor& memory = *items(model_.tensors())[root];
   if (writes && (memory.kind() == fb::TensorKind::kInput || memory.kind() == fb::TensorKind::kConstant)) {
     return bad(place.text(), " writes to ", tensor_text(model_, tensor), ", which is read-only");
   }
   if (memory.kind() == fb::TensorKind::kArena && (place.sequence < memory.first_use() || place.sequence > memory.last_use())) {
-    return bad(place.text(), " (sequence ", place.sequence, ") uses ", tensor_text(model_, tensor), " outside of its lifetime ", memory.first_use(), "..",
-               memory.last_use());
+    return bad(place.text(), " (sequence ", place.sequence, ") uses ", tensor_text(model_, tensor), " outside of its lifetime ",
+               memory.first_use(), "..", memory.last_use());
   }
   return {};
 }
@@ -402,7 +437,8 @@ Status Checker::check_tec(const CommandPlace& place, const fb::TecCommand& comma
   const fb::Kernel& kernel = *kernels[command.kernel()];
   const auto arguments = items(model_.arguments());
   if (command.argument_count() != kernel.argument_count()) {
-    return bad(place.text(), " gives ", command.argument_count(), " arguments to kernel '", text(kernel.name()), "', which takes ", kernel.argument_count());
+    return bad(place.text(), " gives ", command.argument_count(), " arguments to kernel '", text(kernel.name()), "', which takes ",
+               kernel.argument_count());
   }
   if (uint64_t{command.first_argument()} + command.argument_count() > arguments.size()) {
     return bad(place.text(), " has arguments ", command.first_argument(), "+", command.argument_count(), " of ", arguments.size());
@@ -410,9 +446,11 @@ Status Checker::check_tec(const CommandPlace& place, const fb::TecCommand& comma
   for (uint32_t i = 0; i < command.argument_count(); ++i) {
     const fb::Argument& argument = *arguments[command.first_argument() + i];
     const bool is_pointer = items(kernel.pointer_arguments())[i] != 0;
-    if (argument.kind() > fb::ArgumentKind::MAX) return bad(place.text(), ": argument ", i, " has the unknown kind ", static_cast<int>(argument.kind()));
+    if (argument.kind() > fb::ArgumentKind::MAX)
+      return bad(place.text(), ": argument ", i, " has the unknown kind ", static_cast<int>(argument.kind()));
     if (is_pointer != (argument.kind() == fb::ArgumentKind::kTensor)) {
-      return bad(place.text(), ": argument ", i, " of kernel '", text(kernel.name()), "' is ", is_pointer ? "a pointer, but gets a number" : "a number, but gets a tensor");
+      return bad(place.text(), ": argument ", i, " of kernel '", text(kernel.name()), "' is ",
+                 is_pointer ? "a pointer, but gets a number" : "a number, but gets a tensor");
     }
     if (argument.kind() == fb::ArgumentKind::kTensor) {
       AIPU_RETURN_IF_ERROR(check_tensor_use(place, argument.index(), argument.writes()));
@@ -429,8 +467,8 @@ Status Checker::check_tec(const CommandPlace& place, const fb::TecCommand& comma
 Status Checker::check_dma(const CommandPlace& place, const fb::DmaCommand& command) const {
   AIPU_RETURN_IF_ERROR(check_tensor_use(place, command.destination(), true));
   AIPU_RETURN_IF_ERROR(check_tensor_use(place, command.source(), false));
-  for (const uint32_t expression : {command.destination_offset(), command.source_offset(), command.width(), command.times(), command.destination_stride(),
-                                    command.source_stride()}) {
+  for (const uint32_t expression : {command.destination_offset(), command.source_offset(), command.width(), command.times(),
+                                    command.destination_stride(), command.source_stride()}) {
     AIPU_RETURN_IF_ERROR(check_expression_use(place, expression));
   }
   AIPU_RETURN_IF_ERROR(check_waits(place, command.first_wait(), command.wait_count()));
@@ -446,20 +484,24 @@ Status Checker::check_host(const CommandPlace& place, const fb::HostCommand& com
       break;
     case fb::HostOp::kCheck:
       AIPU_RETURN_IF_ERROR(check_expression_use(place, command.a()));
-      if (command.b() >= items(model_.strings()).size()) return bad(place.text(), " has message ", command.b(), " of ", items(model_.strings()).size());
+      if (command.b() >= items(model_.strings()).size())
+        return bad(place.text(), " has message ", command.b(), " of ", items(model_.strings()).size());
       break;
     case fb::HostOp::kIf: {
       AIPU_RETURN_IF_ERROR(check_tensor_use(place, command.a(), false));
       const fb::Tensor& condition = *items(model_.tensors())[command.a()];
       if (static_cast<DType>(condition.dtype()) != DType::kBool) return bad(place.text(), ": the condition is not a bool tensor");
       for (const uint32_t program : {command.b(), command.c()}) {
-        if (program == 0 || program >= items(model_.programs()).size()) return bad(place.text(), " runs program ", program, " of ", items(model_.programs()).size());
+        if (program == 0 || program >= items(model_.programs()).size())
+          return bad(place.text(), " runs program ", program, " of ", items(model_.programs()).size());
         calls_.push_back({place.sequence, place.program, program});
       }
       break;
     }
-    case fb::HostOp::kLoop: return unsupported(str_cat(place.text(), ": loops are not supported by this runtime"));
-    default: return bad(place.text(), " has the unknown op ", static_cast<int>(command.op()));
+    case fb::HostOp::kLoop:
+      return unsupported(str_cat(place.text(), ": loops are not supported by this runtime"));
+    default:
+      return bad(place.text(), " has the unknown op ", static_cast<int>(command.op()));
   }
   AIPU_RETURN_IF_ERROR(check_waits(place, command.first_wait(), command.wait_count()));
   return check_origin(place, command.origin());
@@ -507,7 +549,8 @@ Status Checker::check_program_tree() {
   return {};
 }
 
-// Plays the engines: of the heads of the three buffers the one with the smallest sequence runs. Its waits all have smaller sequences, so they are done.
+// Plays the engines: of the heads of the three buffers the one with the smallest sequence runs. Its waits all have smaller sequences, so
+// they are done.
 void Checker::schedule() {
   const auto programs = items(model_.programs());
   tables_.stages.resize(tables_.stage_count);
@@ -519,13 +562,15 @@ void Checker::schedule() {
     std::array<uint32_t, 3> head = {};
     auto& order = tables_.programs[p];
     while (true) {
-      const std::array<uint32_t, 3> sequences = {head[0] < tec.size() ? tec[head[0]]->sequence() : kNone, head[1] < dma.size() ? dma[head[1]]->sequence() : kNone,
+      const std::array<uint32_t, 3> sequences = {head[0] < tec.size() ? tec[head[0]]->sequence() : kNone,
+                                                 head[1] < dma.size() ? dma[head[1]]->sequence() : kNone,
                                                  head[2] < host.size() ? host[head[2]]->sequence() : kNone};
       const auto engine = static_cast<uint32_t>(std::min_element(sequences.begin(), sequences.end()) - sequences.begin());
       if (sequences[engine] == kNone) break;
       const uint32_t stage = stage_of_sequence(sequences[engine]);
       auto& stage_commands = tables_.stages[stage];
-      order.push_back({static_cast<fb::Engine>(engine), head[engine]++, sequences[engine], stage, static_cast<uint32_t>(stage_commands.size())});
+      order.push_back(
+          {static_cast<fb::Engine>(engine), head[engine]++, sequences[engine], stage, static_cast<uint32_t>(stage_commands.size())});
       stage_commands.emplace_back(p, static_cast<uint32_t>(order.size() - 1));
     }
   }

@@ -1,4 +1,5 @@
-// The semantic check of an aipu.bin: every index, offset, size, id, enum value, operand order, wait and argument, before anything is executed.
+// The semantic check of an aipu.bin: every index, offset, size, id, enum value, operand order, wait and argument, before anything is
+// executed.
 //
 // What it proves is what the executor relies on without looking again:
 //  - all indices are in range, all enumerations have known values;
@@ -23,18 +24,18 @@ namespace aipu::runtime {
 struct ModelTables {
   struct ScheduledCommand {
     fb::Engine engine;
-    uint32_t index;     // in its engine's buffer
+    uint32_t index;  // in its engine's buffer
     uint32_t sequence;
     uint32_t stage;
-    uint32_t slot;      // position among the commands of its stage, over all programs
+    uint32_t slot;  // position among the commands of its stage, over all programs
   };
 
   std::vector<std::vector<ScheduledCommand>> programs;  // in the order in which a single caller runs them; all waits are satisfied by it
   std::vector<std::vector<std::pair<uint32_t, uint32_t>>> stages;  // per stage: its commands, as (program, position in `programs`)
-  std::vector<uint32_t> expression_stage;  // first stage in which all symbols of the expression have been bound
-  std::vector<uint32_t> tensor_root;       // through views
-  std::vector<uint32_t> tensor_stage;      // first stage in which size, shape and (views) place are known
-  std::vector<uint32_t> input_of_tensor;   // position in `inputs`, or kNone
+  std::vector<uint32_t> expression_stage;                          // first stage in which all symbols of the expression have been bound
+  std::vector<uint32_t> tensor_root;                               // through views
+  std::vector<uint32_t> tensor_stage;                              // first stage in which size, shape and (views) place are known
+  std::vector<uint32_t> input_of_tensor;                           // position in `inputs`, or kNone
   std::vector<uint32_t> output_of_tensor;
   uint32_t stage_count = 1;
 };

@@ -55,8 +55,12 @@ void ExpressionValues::evaluate(const fb::Model& model, std::span<const SymbolVa
     }
     const int64_t b = values_[row.b()];
     switch (row.op()) {
-      case fb::ExpressionOp::kAdd: set(checked_add(a, b)); break;
-      case fb::ExpressionOp::kMul: set(checked_mul(a, b)); break;
+      case fb::ExpressionOp::kAdd:
+        set(checked_add(a, b));
+        break;
+      case fb::ExpressionOp::kMul:
+        set(checked_mul(a, b));
+        break;
       case fb::ExpressionOp::kFloorDiv:
       case fb::ExpressionOp::kCeilDiv:
       case fb::ExpressionOp::kMod: {
@@ -81,13 +85,22 @@ void ExpressionValues::evaluate(const fb::Model& model, std::span<const SymbolVa
         }
         break;
       }
-      case fb::ExpressionOp::kMin: values_[i] = std::min(a, b); break;
-      case fb::ExpressionOp::kMax: values_[i] = std::max(a, b); break;
-      case fb::ExpressionOp::kEq: values_[i] = a == b ? 1 : 0; break;
-      case fb::ExpressionOp::kLt: values_[i] = a < b ? 1 : 0; break;
+      case fb::ExpressionOp::kMin:
+        values_[i] = std::min(a, b);
+        break;
+      case fb::ExpressionOp::kMax:
+        values_[i] = std::max(a, b);
+        break;
+      case fb::ExpressionOp::kEq:
+        values_[i] = a == b ? 1 : 0;
+        break;
+      case fb::ExpressionOp::kLt:
+        values_[i] = a < b ? 1 : 0;
+        break;
       case fb::ExpressionOp::kConstant:
       case fb::ExpressionOp::kSymbol:
-      case fb::ExpressionOp::kSelect: break;  // handled above
+      case fb::ExpressionOp::kSelect:
+        break;  // handled above
     }
   }
 }
@@ -100,10 +113,14 @@ Result<int64_t> ExpressionValues::get(uint32_t expression) const {
 Status ExpressionValues::error(uint32_t expression) const {
   switch (states_[expression]) {
     case State::kUnbound:
-      return invalid_argument(str_cat("it depends on '", text(items(model_->symbols())[culprits_[expression]]->name()), "', which has no value here"));
-    case State::kOverflow: return out_of_range("its value overflows 64 bits");
-    case State::kDivisionByZero: return invalid_argument("it divides by zero");
-    case State::kValue: break;
+      return invalid_argument(
+          str_cat("it depends on '", text(items(model_->symbols())[culprits_[expression]]->name()), "', which has no value here"));
+    case State::kOverflow:
+      return out_of_range("its value overflows 64 bits");
+    case State::kDivisionByZero:
+      return invalid_argument("it divides by zero");
+    case State::kValue:
+      break;
   }
   return {};
 }

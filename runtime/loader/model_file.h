@@ -1,4 +1,5 @@
-// An aipu.bin in memory: mapped or given, structurally verified, its seal and section hashes checked. What the tables say is checked by check_model().
+// An aipu.bin in memory: mapped or given, structurally verified, its seal and section hashes checked. What the tables say is checked by
+// check_model().
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,8 @@ class ModelFile {
  public:
   // Errors name the file.
   static Result<std::unique_ptr<ModelFile>> open(const std::string& path, VerifyLevel level);
-  // Uses the bytes in place when they are 64-byte aligned (then they must outlive the ModelFile), else copies them.
-  static Result<std::unique_ptr<ModelFile>> from_bytes(std::span<const std::byte> bytes, VerifyLevel level);
+  // Copies the bytes, unless `in_place` says that they outlive the ModelFile and they are 64-byte aligned.
+  static Result<std::unique_ptr<ModelFile>> from_bytes(std::span<const std::byte> bytes, VerifyLevel level, bool in_place = false);
   ~ModelFile();
 
   const fb::Model& root() const { return *root_; }

@@ -160,7 +160,8 @@ class Bench {
       return static_cast<double>((state * 0x2545f4914f6cdd1dULL) >> 11) * 0x1p-53;
     };
     std::vector<double> arrivals;
-    for (double time = 0; time < options_.duration && arrivals.size() < 10'000'000; time -= std::log1p(-uniform()) / rate) arrivals.push_back(time);
+    for (double time = 0; time < options_.duration && arrivals.size() < 10'000'000; time -= std::log1p(-uniform()) / rate)
+      arrivals.push_back(time);
     const auto start = Clock::now();
     for (const double arrival : arrivals) {
       const auto due = start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(arrival));
@@ -195,8 +196,8 @@ double mean(const std::vector<double>& values) {
 }
 
 void print(const Options& options, const runtime::Model& model, const Measurement& m) {
-  std::printf("%s  target %s, back end %s, %s, %d thread%s\n", options.model.c_str(), model.target().c_str(), model.backend().c_str(), options.scenario.c_str(), m.threads,
-              m.threads == 1 ? "" : "s");
+  std::printf("%s  target %s, back end %s, %s, %d thread%s\n", options.model.c_str(), model.target().c_str(), model.backend().c_str(),
+              options.scenario.c_str(), m.threads, m.threads == 1 ? "" : "s");
   std::printf("load %.3f ms, first run %.3f ms\n", m.load_seconds * 1e3, m.first_run_seconds * 1e3);
   if (m.rate > 0) std::printf("arrival rate %.3f per second\n", m.rate);
   std::printf("%zu runs in %.3f s: %.3f per second\n", m.latencies.size(), m.seconds, static_cast<double>(m.latencies.size()) / m.seconds);
@@ -215,10 +216,12 @@ std::string json_string(std::string_view text) {
 }
 
 std::string json(const Options& options, const runtime::Model& model, const Measurement& m) {
-  std::string text = str_cat("{\n  \"model\": ", json_string(options.model), ",\n  \"target\": ", json_string(model.target()), ",\n  \"backend\": ", json_string(model.backend()),
-                             ",\n  \"scenario\": ", json_string(options.scenario), ",\n  \"threads\": ", m.threads, ",\n  \"streams\": ", m.streams, ",\n  \"runs\": ", m.latencies.size(),
-                             ",\n  \"seconds\": ", number(m.seconds), ",\n  \"runs_per_second\": ", number(static_cast<double>(m.latencies.size()) / m.seconds),
-                             ",\n  \"load_ms\": ", number(m.load_seconds * 1e3), ",\n  \"first_run_ms\": ", number(m.first_run_seconds * 1e3));
+  std::string text = str_cat(
+      "{\n  \"model\": ", json_string(options.model), ",\n  \"target\": ", json_string(model.target()),
+      ",\n  \"backend\": ", json_string(model.backend()), ",\n  \"scenario\": ", json_string(options.scenario),
+      ",\n  \"threads\": ", m.threads, ",\n  \"streams\": ", m.streams, ",\n  \"runs\": ", m.latencies.size(),
+      ",\n  \"seconds\": ", number(m.seconds), ",\n  \"runs_per_second\": ", number(static_cast<double>(m.latencies.size()) / m.seconds),
+      ",\n  \"load_ms\": ", number(m.load_seconds * 1e3), ",\n  \"first_run_ms\": ", number(m.first_run_seconds * 1e3));
   if (m.rate > 0) text += str_cat(",\n  \"rate\": ", number(m.rate));
   text += str_cat(",\n  \"latency_ms\": {\"min\": ", number(m.latencies.front() * 1e3), ", \"mean\": ", number(mean(m.latencies) * 1e3));
   for (const auto& [name, p] : kPercentiles) text += str_cat(", ", json_string(name), ": ", number(percentile(m.latencies, p) * 1e3));

@@ -111,7 +111,8 @@ Status run(const Options& options, bool* all_equal) {
     const Comparison result = compare({view.dtype, view.shape, view.data}, span_of(array), options.tolerance);
     const std::string& name = model->outputs()[index].name;
     if (result.equal) {
-      if (!options.quiet) std::printf("%s: as expected (max abs error %.3g, max rel error %.3g)\n", name.c_str(), result.max_absolute, result.max_relative);
+      if (!options.quiet)
+        std::printf("%s: as expected (max abs error %.3g, max rel error %.3g)\n", name.c_str(), result.max_absolute, result.max_relative);
     } else {
       std::fflush(stdout);
       std::fprintf(stderr, "aipurun: output '%s' is not as expected: %s\n", name.c_str(), result.message.c_str());
@@ -135,7 +136,8 @@ int main_inner(int argc, char** argv) {
   app.add_option("--atol", options.tolerance.absolute, "absolute tolerance of --expect")->capture_default_str();
   app.add_option("--threads", options.threads, "threads for kernels; 0: one per CPU")->check(CLI::NonNegativeNumber);
   app.add_option("--profile", options.profile, "write a Chrome trace (chrome://tracing, ui.perfetto.dev)");
-  app.add_option("--backend", options.backend, "native, sim, interp, null or the name of a back end library; default: what the model is compiled for");
+  app.add_option("--backend", options.backend,
+                 "native, sim, interp, null or the name of a back end library; default: what the model is compiled for");
   app.add_flag("-q,--quiet", options.quiet, "print errors only");
   try {
     app.parse(argc, argv);

@@ -54,20 +54,33 @@ struct Random {
 double element_as_double(DType dtype, const void* data, int64_t i) {
   switch (dtype) {
     case DType::kBool:
-    case DType::kU8: return load<uint8_t>(data, i);
-    case DType::kI8: return load<int8_t>(data, i);
-    case DType::kI16: return load<int16_t>(data, i);
-    case DType::kU16: return load<uint16_t>(data, i);
-    case DType::kI32: return load<int32_t>(data, i);
-    case DType::kU32: return load<uint32_t>(data, i);
-    case DType::kI64: return static_cast<double>(load<int64_t>(data, i));
-    case DType::kU64: return static_cast<double>(load<uint64_t>(data, i));
-    case DType::kF16: return f32_from_f16(load<uint16_t>(data, i));
-    case DType::kBF16: return f32_from_bf16(load<uint16_t>(data, i));
-    case DType::kF32: return load<float>(data, i);
-    case DType::kF64: return load<double>(data, i);
+    case DType::kU8:
+      return load<uint8_t>(data, i);
+    case DType::kI8:
+      return load<int8_t>(data, i);
+    case DType::kI16:
+      return load<int16_t>(data, i);
+    case DType::kU16:
+      return load<uint16_t>(data, i);
+    case DType::kI32:
+      return load<int32_t>(data, i);
+    case DType::kU32:
+      return load<uint32_t>(data, i);
+    case DType::kI64:
+      return static_cast<double>(load<int64_t>(data, i));
+    case DType::kU64:
+      return static_cast<double>(load<uint64_t>(data, i));
+    case DType::kF16:
+      return f32_from_f16(load<uint16_t>(data, i));
+    case DType::kBF16:
+      return f32_from_bf16(load<uint16_t>(data, i));
+    case DType::kF32:
+      return load<float>(data, i);
+    case DType::kF64:
+      return load<double>(data, i);
     case DType::kVoid:
-    case DType::kString: break;
+    case DType::kString:
+      break;
   }
   return 0;
 }
@@ -130,9 +143,10 @@ Comparison compare(const TensorSpan& found, const TensorSpan& expected, const To
   result.mean_absolute = *count > 0 ? sum / static_cast<double>(*count) : 0;
   result.equal = wrong == 0;
   if (wrong > 0) {
-    result.message = str_cat(wrong, " of ", *count, " elements differ, first at ", position(first_wrong, found.shape), ", worst at ", position(worst, found.shape), ": expected ",
-                             number(element_as_double(expected.dtype, expected.data, worst)), ", found ", number(element_as_double(found.dtype, found.data, worst)),
-                             "; max abs error ", number(result.max_absolute), ", max rel error ", number(result.max_relative));
+    result.message = str_cat(wrong, " of ", *count, " elements differ, first at ", position(first_wrong, found.shape), ", worst at ",
+                             position(worst, found.shape), ": expected ", number(element_as_double(expected.dtype, expected.data, worst)),
+                             ", found ", number(element_as_double(found.dtype, found.data, worst)), "; max abs error ",
+                             number(result.max_absolute), ", max rel error ", number(result.max_relative));
   }
   return result;
 }
@@ -150,10 +164,18 @@ Result<Array> random_array(DType dtype, std::span<const int64_t> shape, uint64_t
   Random random{seed * 0x9e3779b97f4a7c15ULL + 0x1234567ULL};
   for (int64_t i = 0; i < count; ++i) {
     switch (dtype) {
-      case DType::kF32: store(array.data, i, static_cast<float>(random.symmetric())); break;
-      case DType::kF64: store(array.data, i, random.symmetric()); break;
-      case DType::kF16: store(array.data, i, f16_from_f32(static_cast<float>(random.symmetric()))); break;
-      case DType::kBF16: store(array.data, i, bf16_from_f32(static_cast<float>(random.symmetric()))); break;
+      case DType::kF32:
+        store(array.data, i, static_cast<float>(random.symmetric()));
+        break;
+      case DType::kF64:
+        store(array.data, i, random.symmetric());
+        break;
+      case DType::kF16:
+        store(array.data, i, f16_from_f32(static_cast<float>(random.symmetric())));
+        break;
+      case DType::kBF16:
+        store(array.data, i, bf16_from_f32(static_cast<float>(random.symmetric())));
+        break;
       default: {
         const auto bit = static_cast<uint8_t>(random.next() >> 63);
         std::memset(array.data.data() + static_cast<size_t>(i) * dtype_bytes(dtype), 0, dtype_bytes(dtype));

@@ -27,10 +27,11 @@ struct Comparison {
   double max_absolute = 0;  // largest differences found, over all elements
   double max_relative = 0;
   double mean_absolute = 0;
-  std::string message;      // empty if equal: what differs, where, by how much
+  std::string message;  // empty if equal: what differs, where, by how much
 };
 
-// dtype and shape must be equal; floats must satisfy |found - expected| <= atol + rtol * |expected|, NaN equals NaN, infinities equal themselves; the rest must be equal.
+// dtype and shape must be equal; floats must satisfy |found - expected| <= atol + rtol * |expected|, NaN equals NaN, infinities equal
+// themselves; the rest must be equal.
 Comparison compare(const TensorSpan& found, const TensorSpan& expected, const Tolerance& tolerance);
 
 // Element i as a double (integers above 2^53 lose digits).

@@ -4,7 +4,8 @@
 
 namespace aipu::tools {
 
-Result<std::pair<size_t, std::string>> split_named(std::string_view text, std::span<const runtime::TensorSpec> specs, std::string_view what) {
+Result<std::pair<size_t, std::string>> split_named(std::string_view text, std::span<const runtime::TensorSpec> specs,
+                                                   std::string_view what) {
   std::string known;
   for (size_t i = 0; i < specs.size(); ++i) {
     const std::string& name = specs[i].name;
@@ -34,11 +35,13 @@ Result<std::vector<int64_t>> parse_shape(std::string_view text) {
   }
 }
 
-Result<std::vector<std::vector<int64_t>>> complete_shapes(const runtime::Model& model, const std::map<size_t, std::vector<int64_t>>& given) {
+Result<std::vector<std::vector<int64_t>>> complete_shapes(const runtime::Model& model,
+                                                          const std::map<size_t, std::vector<int64_t>>& given) {
   std::map<std::string, int64_t> symbols;
   for (const auto& [index, shape] : given) {
     const runtime::TensorSpec& spec = model.inputs()[index];
-    if (shape.size() != spec.shape.size()) return invalid_argument(str_cat("input ", spec.text(), ": the shape ", shape_text(shape), " has another rank"));
+    if (shape.size() != spec.shape.size())
+      return invalid_argument(str_cat("input ", spec.text(), ": the shape ", shape_text(shape), " has another rank"));
     for (size_t k = 0; k < shape.size(); ++k) {
       if (spec.shape[k].extent < 0) symbols[spec.shape[k].symbol] = shape[k];
     }
@@ -53,7 +56,8 @@ Result<std::vector<std::vector<int64_t>>> complete_shapes(const runtime::Model& 
     const runtime::TensorSpec& spec = model.inputs()[i];
     shapes.emplace_back();
     for (const runtime::DimSpec& dim : spec.shape) {
-      if (dim.extent < 0 && dim.symbol == "?") return invalid_argument(str_cat("the shape of input ", spec.text(), " must be given with --shape"));
+      if (dim.extent < 0 && dim.symbol == "?")
+        return invalid_argument(str_cat("the shape of input ", spec.text(), " must be given with --shape"));
       const auto symbol = symbols.find(dim.symbol);
       shapes.back().push_back(dim.extent >= 0 ? dim.extent : symbol != symbols.end() ? symbol->second : 1);
     }
@@ -62,7 +66,8 @@ Result<std::vector<std::vector<int64_t>>> complete_shapes(const runtime::Model& 
 }
 
 Status bind_all(runtime::Session& session, const std::vector<Array>& inputs) {
-  for (size_t i = 0; i < inputs.size(); ++i) AIPU_RETURN_IF_ERROR(session.bind_input(i, {inputs[i].dtype, inputs[i].shape, inputs[i].data.data()}));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    AIPU_RETURN_IF_ERROR(session.bind_input(i, {inputs[i].dtype, inputs[i].shape, inputs[i].data.data()}));
   return {};
 }
 

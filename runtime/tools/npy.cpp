@@ -47,7 +47,9 @@ class HeaderParser {
   }
 
  private:
-  static Status malformed(std::string_view why) { return invalid_argument(str_cat("not a valid .npy file: its header is malformed (", why, ")")); }
+  static Status malformed(std::string_view why) {
+    return invalid_argument(str_cat("not a valid .npy file: its header is malformed (", why, ")"));
+  }
   void skip_space() {
     while (position_ < text_.size() && (text_[position_] == ' ' || text_[position_] == '\n' || text_[position_] == '\t')) ++position_;
   }
@@ -107,14 +109,16 @@ struct DescrRow {
   DType dtype;
   std::string_view descr;
 };
-constexpr DescrRow kDescrs[] = {{DType::kBool, "|b1"}, {DType::kI8, "|i1"},  {DType::kU8, "|u1"},  {DType::kI16, "<i2"}, {DType::kU16, "<u2"},
-                                {DType::kI32, "<i4"},  {DType::kU32, "<u4"}, {DType::kI64, "<i8"}, {DType::kU64, "<u8"}, {DType::kF16, "<f2"},
-                                {DType::kF32, "<f4"},  {DType::kF64, "<f8"}, {DType::kBF16, "|V2"}};
+constexpr DescrRow kDescrs[] = {{DType::kBool, "|b1"}, {DType::kI8, "|i1"},  {DType::kU8, "|u1"},  {DType::kI16, "<i2"},
+                                {DType::kU16, "<u2"},  {DType::kI32, "<i4"}, {DType::kU32, "<u4"}, {DType::kI64, "<i8"},
+                                {DType::kU64, "<u8"},  {DType::kF16, "<f2"}, {DType::kF32, "<f4"}, {DType::kF64, "<f8"},
+                                {DType::kBF16, "|V2"}};
 
 Result<DType> dtype_of(std::string_view descr) {
   if (descr.size() >= 2) {
     const bool is_one_byte = descr.substr(1) == "b1" || descr.substr(1) == "i1" || descr.substr(1) == "u1" || descr.substr(1) == "V2";
-    if (descr[0] == '>' && !is_one_byte) return unsupported(str_cat("a .npy file with big-endian elements ('", descr, "'); save it little-endian"));
+    if (descr[0] == '>' && !is_one_byte)
+      return unsupported(str_cat("a .npy file with big-endian elements ('", descr, "'); save it little-endian"));
     for (const DescrRow& row : kDescrs) {
       if (row.descr.substr(1) == descr.substr(1) && std::string_view("<>|=").find(descr[0]) != std::string_view::npos) return row.dtype;
     }
@@ -179,7 +183,8 @@ Result<Array> parse_npy(std::span<const std::byte> file) {
     header_begin = 12;
     header_size |= byte_at(10) << 16 | byte_at(11) << 24;
   }
-  if (header_size > kMaxHeaderBytes || header_size > file.size() - header_begin) return invalid_argument("not a valid .npy file: it ends within its header");
+  if (header_size > kMaxHeaderBytes || header_size > file.size() - header_begin)
+    return invalid_argument("not a valid .npy file: it ends within its header");
   std::string descr;
   bool fortran_order = false;
   Array array;
@@ -190,8 +195,8 @@ Result<Array> parse_npy(std::span<const std::byte> file) {
   const size_t element = dtype_bytes(array.dtype);
   const auto data = file.subspan(header_begin + header_size);
   if (static_cast<uint64_t>(count) > data.size() / element || static_cast<size_t>(count) * element != data.size()) {
-    return invalid_argument(str_cat("not a valid .npy file: the shape ", shape_text(array.shape), " of ", dtype_name(array.dtype), " does not fit its ", data.size(),
-                                    " bytes of data"));
+    return invalid_argument(str_cat("not a valid .npy file: the shape ", shape_text(array.shape), " of ", dtype_name(array.dtype),
+                                    " does not fit its ", data.size(), " bytes of data"));
   }
   array.data = fortran_order ? transposed(data, array.shape, element) : std::vector<std::byte>(data.begin(), data.end());
   return array;

@@ -1,6 +1,6 @@
-// Hostile aipu.bin files: truncated, flipped, and edited with a fresh seal and fresh hashes, so that the checks behind the seal are what stops them.
-// Every one must load and run, or fail with a one-line error; under the sanitizers too. Kernels are not executed (back end null): who writes a file with
-// valid hashes may put any native code into it.
+// Hostile aipu.bin files: truncated, flipped, and edited with a fresh seal and fresh hashes, so that the checks behind the seal are what
+// stops them. Every one must load and run, or fail with a one-line error; under the sanitizers too. Kernels are not executed (back end
+// null): who writes a file with valid hashes may put any native code into it.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -117,8 +117,12 @@ TEST(AipuBinFuzz, EditedTablesWithAFreshSeal) {
       for (int k = 0; k < edits; ++k) {
         const size_t position = random() % root_size;
         switch (random() % 3) {
-          case 0: bytes[position] ^= std::byte{1} << (random() % 8); break;
-          case 1: bytes[position] = static_cast<std::byte>(random()); break;
+          case 0:
+            bytes[position] ^= std::byte{1} << (random() % 8);
+            break;
+          case 1:
+            bytes[position] = static_cast<std::byte>(random());
+            break;
           default: {
             static constexpr uint32_t kWords[] = {0, 1, 2, 3, 0x7fffffffu, 0x80000000u, 0xffffffffu, 0xfffffffeu, 64, 4096};
             const uint32_t word = kWords[random() % std::size(kWords)];
@@ -142,7 +146,8 @@ TEST(AipuBinFuzz, EditedFields) {
     return kNumbers[random() % std::size(kNumbers)];
   };
   const auto wide = [&]() -> int64_t {
-    static constexpr int64_t kNumbers[] = {0, 1, -1, 2, 4, 7, 64, 1 << 20, int64_t{1} << 31, int64_t{1} << 40, int64_t{1} << 62, INT64_MAX, INT64_MIN, -64};
+    static constexpr int64_t kNumbers[] = {
+        0, 1, -1, 2, 4, 7, 64, 1 << 20, int64_t{1} << 31, int64_t{1} << 40, int64_t{1} << 62, INT64_MAX, INT64_MIN, -64};
     return kNumbers[random() % std::size(kNumbers)];
   };
   const auto pick = [&](size_t size) { return random() % std::max<size_t>(size, 1); };
@@ -154,41 +159,78 @@ TEST(AipuBinFuzz, EditedFields) {
       for (int k = 0; k < edits; ++k) {
         auto& program = b.programs[pick(b.programs.size())];
         switch (random() % 12) {
-          case 0: b.expressions[pick(b.expressions.size())] = fb::Expression(static_cast<fb::ExpressionOp>(random() % 13), number(), number(), number(), wide()); break;
-          case 1: b.expressions[pick(b.expressions.size())] = fb::Expression(fb::ExpressionOp::kConstant, 0, 0, 0, wide()); break;
+          case 0:
+            b.expressions[pick(b.expressions.size())] =
+                fb::Expression(static_cast<fb::ExpressionOp>(random() % 13), number(), number(), number(), wide());
+            break;
+          case 1:
+            b.expressions[pick(b.expressions.size())] = fb::Expression(fb::ExpressionOp::kConstant, 0, 0, 0, wide());
+            break;
           case 2: {
             auto& tensor = b.tensors[pick(b.tensors.size())];
             switch (random() % 8) {
-              case 0: tensor.kind = static_cast<fb::TensorKind>(random() % 6); break;
-              case 1: tensor.base = number(); break;
-              case 2: tensor.view_offset = number(); break;
-              case 3: tensor.size_bytes = number(); break;
-              case 4: tensor.first_use = number(); break;
-              case 5: tensor.last_use = number(); break;
-              case 6: tensor.in_place_of = number(); break;
-              default: tensor.dtype = static_cast<DType>(random() % 16); break;
+              case 0:
+                tensor.kind = static_cast<fb::TensorKind>(random() % 6);
+                break;
+              case 1:
+                tensor.base = number();
+                break;
+              case 2:
+                tensor.view_offset = number();
+                break;
+              case 3:
+                tensor.size_bytes = number();
+                break;
+              case 4:
+                tensor.first_use = number();
+                break;
+              case 5:
+                tensor.last_use = number();
+                break;
+              case 6:
+                tensor.in_place_of = number();
+                break;
+              default:
+                tensor.dtype = static_cast<DType>(random() % 16);
+                break;
             }
             break;
           }
-          case 3: b.tensors[pick(b.tensors.size())].shape.assign(random() % 4, number()); break;
+          case 3:
+            b.tensors[pick(b.tensors.size())].shape.assign(random() % 4, number());
+            break;
           case 4:
             if (!b.arguments.empty()) {
-              b.arguments[pick(b.arguments.size())] = fb::Argument(static_cast<fb::ArgumentKind>(random() % 4), random() % 2, number(), number(), static_cast<uint64_t>(wide()));
+              b.arguments[pick(b.arguments.size())] = fb::Argument(static_cast<fb::ArgumentKind>(random() % 4), random() % 2, number(),
+                                                                   number(), static_cast<uint64_t>(wide()));
             }
             break;
           case 5:
-            if (!program.dma.empty()) program.dma[0] = fb::DmaCommand(3, number(), number(), number(), number(), number(), number(), number(), number(), 0, 0, kNone);
+            if (!program.dma.empty())
+              program.dma[0] =
+                  fb::DmaCommand(3, number(), number(), number(), number(), number(), number(), number(), number(), 0, 0, kNone);
             break;
-          case 6: program.dma.emplace_back(100 + number() % 50, number() % 4, number() % 4, number(), number(), number(), number(), number(), number(), 0, 0, kNone); break;
-          case 7: program.host.emplace_back(100 + number() % 50, static_cast<fb::HostOp>(random() % 5), number(), number(), number(), 0, 0, 0, kNone); break;
+          case 6:
+            program.dma.emplace_back(100 + number() % 50, number() % 4, number() % 4, number(), number(), number(), number(), number(),
+                                     number(), 0, 0, kNone);
+            break;
+          case 7:
+            program.host.emplace_back(100 + number() % 50, static_cast<fb::HostOp>(random() % 5), number(), number(), number(), 0, 0, 0,
+                                      kNone);
+            break;
           case 8:
-            if (!program.tec.empty()) program.tec[0] = fb::TecCommand(number(), number(), number(), number(), number(), number(), number(), number());
+            if (!program.tec.empty())
+              program.tec[0] = fb::TecCommand(number(), number(), number(), number(), number(), number(), number(), number());
             break;
           case 9:
             if (!b.symbols.empty()) b.symbols[0] = {"S", static_cast<fb::SymbolKind>(random() % 3), number(), number()};
             break;
-          case 10: (random() % 2 == 0 ? b.inputs : b.outputs).push_back(number()); break;
-          default: b.tec_count = number(); break;
+          case 10:
+            (random() % 2 == 0 ? b.inputs : b.outputs).push_back(number());
+            break;
+          default:
+            b.tec_count = number();
+            break;
         }
       }
       loaded += try_file(b.build()) ? 1 : 0;

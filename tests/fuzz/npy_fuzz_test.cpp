@@ -1,4 +1,5 @@
-// Hostile .npy files: whatever the bytes, the result is an array that fits its data, or a one-line error. No crash, no hang, no huge allocation.
+// Hostile .npy files: whatever the bytes, the result is an array that fits its data, or a one-line error. No crash, no hang, no huge
+// allocation.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -26,7 +27,8 @@ std::vector<std::byte> file_of(DType dtype, std::vector<int64_t> shape) {
 }
 
 const std::vector<std::vector<std::byte>>& samples() {
-  static const std::vector<std::vector<std::byte>> files = {file_of(DType::kF32, {2, 3, 4}), file_of(DType::kBool, {7}), file_of(DType::kI64, {}), file_of(DType::kF16, {0, 5})};
+  static const std::vector<std::vector<std::byte>> files = {file_of(DType::kF32, {2, 3, 4}), file_of(DType::kBool, {7}),
+                                                            file_of(DType::kI64, {}), file_of(DType::kF16, {0, 5})};
   return files;
 }
 
@@ -38,7 +40,9 @@ TEST(NpyFuzz, Truncations) {
 
 TEST(NpyFuzz, RandomEdits) {
   std::mt19937 random(5);
-  static constexpr char kPieces[][24] = {"(", ")", "{", "}", "'", "\"", ",", ":", "9", "99999999999999999999", "True", "-1", "'shape': (", "'descr': '<f8'", "0, ", "\n", "\x00"};
+  static constexpr char kPieces[][24] = {
+      "(",   ")",  "{",   "}", "'", "\"", ",", ":", "9", "99999999999999999999", "True", "-1", "'shape': (", "'descr': '<f8'",
+      "0, ", "\n", "\x00"};
   for (const auto& original : samples()) {
     for (int i = 0; i < 1000; ++i) {
       auto file = original;
@@ -46,9 +50,15 @@ TEST(NpyFuzz, RandomEdits) {
       for (int k = 0; k < edits; ++k) {
         const size_t position = random() % std::min<size_t>(file.size(), 140);
         switch (random() % 4) {
-          case 0: file[position] ^= std::byte{1} << (random() % 8); break;
-          case 1: file[position] = static_cast<std::byte>(random()); break;
-          case 2: file.erase(file.begin() + static_cast<std::ptrdiff_t>(position)); break;
+          case 0:
+            file[position] ^= std::byte{1} << (random() % 8);
+            break;
+          case 1:
+            file[position] = static_cast<std::byte>(random());
+            break;
+          case 2:
+            file.erase(file.begin() + static_cast<std::ptrdiff_t>(position));
+            break;
           default: {
             const std::string_view piece = kPieces[random() % std::size(kPieces)];
             for (size_t c = 0; c < piece.size() && position + c < file.size(); ++c) file[position + c] = static_cast<std::byte>(piece[c]);

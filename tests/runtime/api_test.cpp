@@ -40,7 +40,8 @@ TEST(WarmRun, AllocatesNothing) {
     ASSERT_TRUE(model.ok()) << model.status().message();
     auto session = Session::create(*model);
     const std::vector<float> x(400, 1.0f);
-    const std::vector<int64_t> shapes[] = {is_chain ? std::vector<int64_t>{100, 4} : std::vector<int64_t>{100}, is_chain ? std::vector<int64_t>{50, 4} : std::vector<int64_t>{50}};
+    const std::vector<int64_t> shapes[] = {is_chain ? std::vector<int64_t>{100, 4} : std::vector<int64_t>{100},
+                                           is_chain ? std::vector<int64_t>{50, 4} : std::vector<int64_t>{50}};
     for (const auto& shape : shapes) {
       ASSERT_TRUE((*session)->bind_input(0, {DType::kF32, shape, x.data()}).ok());
       ASSERT_TRUE((*session)->run().ok());

@@ -21,7 +21,9 @@ void check(const std::vector<ArenaRequest>& requests, const ArenaPlan& plan) {
       if (requests[i].size_bytes == 0 || requests[k].size_bytes == 0) continue;
       if (requests[i].last_use < requests[k].first_use || requests[k].last_use < requests[i].first_use) continue;
       if (requests[i].in_place_of == k && plan.offsets[i] == plan.offsets[k] && requests[k].last_use == requests[i].first_use) continue;
-      EXPECT_TRUE(plan.offsets[i] + requests[i].size_bytes <= plan.offsets[k] || plan.offsets[k] + requests[k].size_bytes <= plan.offsets[i]) << i << " and " << k;
+      EXPECT_TRUE(plan.offsets[i] + requests[i].size_bytes <= plan.offsets[k] ||
+                  plan.offsets[k] + requests[k].size_bytes <= plan.offsets[i])
+          << i << " and " << k;
     }
   }
   EXPECT_GE(plan.size_bytes, plan.lower_bound_bytes);
@@ -79,7 +81,8 @@ TEST(Arena, RandomRequestsNeverOverlapAndPackWell) {
     const uint32_t count = 1 + random() % 60;
     for (uint32_t i = 0; i < count; ++i) {
       const uint32_t first = random() % 50;
-      ArenaRequest request{static_cast<int64_t>(random() % 5 == 0 ? 0 : random() % 5000), first, first + static_cast<uint32_t>(random() % 8)};
+      ArenaRequest request{static_cast<int64_t>(random() % 5 == 0 ? 0 : random() % 5000), first,
+                           first + static_cast<uint32_t>(random() % 8)};
       if (i > 0 && random() % 3 == 0) {
         request.in_place_of = random() % i;
         if (random() % 2 == 0) {
@@ -94,7 +97,8 @@ TEST(Arena, RandomRequestsNeverOverlapAndPackWell) {
     ASSERT_TRUE(plan.ok());
     check(requests, *plan);
     EXPECT_EQ(solve_arena(requests)->offsets, plan->offsets);
-    if (plan->lower_bound_bytes > 0) worst = std::max(worst, static_cast<double>(plan->size_bytes) / static_cast<double>(plan->lower_bound_bytes));
+    if (plan->lower_bound_bytes > 0)
+      worst = std::max(worst, static_cast<double>(plan->size_bytes) / static_cast<double>(plan->lower_bound_bytes));
   }
   EXPECT_LT(worst, 1.5);
 }
@@ -102,7 +106,8 @@ TEST(Arena, RandomRequestsNeverOverlapAndPackWell) {
 TEST(Arena, ThousandsOfTensorsTakeMilliseconds) {
   std::mt19937 random(3);
   std::vector<ArenaRequest> requests;
-  for (uint32_t i = 0; i < 4000; ++i) requests.push_back({static_cast<int64_t>(64 + random() % 1000000), i, i + 1 + static_cast<uint32_t>(random() % 20)});
+  for (uint32_t i = 0; i < 4000; ++i)
+    requests.push_back({static_cast<int64_t>(64 + random() % 1000000), i, i + 1 + static_cast<uint32_t>(random() % 20)});
   const auto start = std::chrono::steady_clock::now();
   const auto plan = solve_arena(requests);
   EXPECT_TRUE(plan.ok());

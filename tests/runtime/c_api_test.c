@@ -3,8 +3,8 @@
 
 #include "runtime/aipu.h"
 
-#define CHECK(condition) \
-  do {                   \
+#define CHECK(condition)               \
+  do {                                 \
     if (!(condition)) return __LINE__; \
   } while (0)
 

@@ -189,7 +189,9 @@ TEST_P(Conformance, SessionsOfOneModelAreIndependent) {
   EXPECT_THAT(wrong, ::testing::Each(0));
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Conformance, ::testing::Values(Row{"host", "host-baseline"}, Row{"x2", "X2_1204"}, Row{"null", "host-baseline"}, Row{"interp", "host-baseline"}),
+INSTANTIATE_TEST_SUITE_P(Backends, Conformance,
+                         ::testing::Values(Row{"host", "host-baseline"}, Row{"x2", "X2_1204"}, Row{"null", "host-baseline"},
+                                           Row{"interp", "host-baseline"}),
                          [](const auto& row) { return std::string(row.param.name); });
 
 TEST(Backends, AreFoundByName) {
@@ -209,7 +211,8 @@ TEST(X2, ExceedingLocalMemoryIsALoadErrorWithTheNumbers) {
   ModelBuilder b = test::barrier_model();
   b.target = "X2_1204";
   b.kernels[0].lsram_bytes = 40000;
-  EXPECT_THAT(Model::from_bytes(b.build()).status().message(), HasSubstr("kernel 'reverse' needs 40000 bytes of local and 4096 bytes of shared memory; an X2_1204 has 32768"));
+  EXPECT_THAT(Model::from_bytes(b.build()).status().message(),
+              HasSubstr("kernel 'reverse' needs 40000 bytes of local and 4096 bytes of shared memory; an X2_1204 has 32768"));
 }
 
 TEST(X2, HasFourTecsWhateverTheThreads) {

@@ -126,7 +126,8 @@ TEST(Executor, ShapeErrorsNameInputAxisExpectedAndFound) {
   ASSERT_TRUE(session->bind_input(0, {DType::kF32, wrong_axis, x.data()}).ok());
   EXPECT_THAT(session->run().message(), HasSubstr("input 'x' [3,5], axis 1: expected 4, found 5"));
   const int64_t wrong_rank[] = {12};
-  EXPECT_THAT(session->bind_input(0, {DType::kF32, wrong_rank, x.data()}).message(), HasSubstr("expected rank 2 (x float32[N,4]), found [12]"));
+  EXPECT_THAT(session->bind_input(0, {DType::kF32, wrong_rank, x.data()}).message(),
+              HasSubstr("expected rank 2 (x float32[N,4]), found [12]"));
   const int64_t right[] = {3, 4};
   EXPECT_THAT(session->bind_input(0, {DType::kI32, right, x.data()}).message(), HasSubstr("expected float32, found int32"));
   const int64_t negative[] = {-3, 4};
@@ -177,7 +178,8 @@ TEST(Executor, NumbersThatDoNotFitAKernelsParameterAreErrors) {
   const auto x = counting(4);
   const int64_t shape[] = {1, 4};
   ASSERT_TRUE(session->bind_input(0, {DType::kF32, shape, x.data()}).ok());
-  EXPECT_THAT(session->run().message(), HasSubstr("tec command 0, kernel 'scale': argument 2 is 8589934596, which does not fit into 32 bits"));
+  EXPECT_THAT(session->run().message(),
+              HasSubstr("tec command 0, kernel 'scale': argument 2 is 8589934596, which does not fit into 32 bits"));
 }
 
 TEST(Executor, PointersOutsideOfTheirTensorAreErrors) {
@@ -197,15 +199,16 @@ TEST(Executor, CopiesOutsideOfTheirTensorsAreErrors) {
     int64_t destination_offset, source_offset, width, times, destination_stride, source_stride;
     const char* message;
   };
-  for (const Case& c : {Case{1, 0, 32, 1, 0, 0, "the destination (1 rows of 32 bytes"}, Case{0, 4, 32, 1, 0, 0, "the source"}, Case{-4, 0, 4, 1, 0, 0, "destination"},
-                        Case{0, 0, 4, 9, 4, 4, "destination"}, Case{0, 0, 4, 8, 4, 8, "source"}, Case{0, 0, 4, 2, 4, -4, "source"},
-                        Case{0, 0, 8, 2, 4, 8, "to places 4 bytes apart"}, Case{0, 0, 4, INT64_MAX, 4, 0, "destination"}, Case{0, 0, -1, 1, 0, 0, "copies 1 rows of -1 bytes"},
-                        Case{0, 0, 1, int64_t{1} << 40, int64_t{1} << 40, 0, "destination"}}) {
+  for (const Case& c :
+       {Case{1, 0, 32, 1, 0, 0, "the destination (1 rows of 32 bytes"}, Case{0, 4, 32, 1, 0, 0, "the source"},
+        Case{-4, 0, 4, 1, 0, 0, "destination"}, Case{0, 0, 4, 9, 4, 4, "destination"}, Case{0, 0, 4, 8, 4, 8, "source"},
+        Case{0, 0, 4, 2, 4, -4, "source"}, Case{0, 0, 8, 2, 4, 8, "to places 4 bytes apart"}, Case{0, 0, 4, INT64_MAX, 4, 0, "destination"},
+        Case{0, 0, -1, 1, 0, 0, "copies 1 rows of -1 bytes"}, Case{0, 0, 1, int64_t{1} << 40, int64_t{1} << 40, 0, "destination"}}) {
     ModelBuilder b = test::chain_model();
     b.programs[0].dma.clear();
     b.next_sequence = 3;
-    b.copy(3, b.constant(c.destination_offset), 2, b.constant(c.source_offset), b.constant(c.width), b.constant(c.times), b.constant(c.destination_stride),
-           b.constant(c.source_stride));
+    b.copy(3, b.constant(c.destination_offset), 2, b.constant(c.source_offset), b.constant(c.width), b.constant(c.times),
+           b.constant(c.destination_stride), b.constant(c.source_stride));
     auto session = open(b);
     ASSERT_TRUE(session->bind_input(0, {DType::kF32, shape, x.data()}).ok());
     EXPECT_THAT(session->run().message(), HasSubstr(c.message));
@@ -224,8 +227,8 @@ TEST(Executor, StridedCopies) {
     ModelBuilder b = test::chain_model();
     b.programs[0].dma.clear();
     b.next_sequence = 3;
-    b.copy(3, b.constant(c.destination_offset), 2, b.constant(c.source_offset), b.constant(c.width), b.constant(c.times), b.constant(c.destination_stride),
-           b.constant(c.source_stride));
+    b.copy(3, b.constant(c.destination_offset), 2, b.constant(c.source_offset), b.constant(c.width), b.constant(c.times),
+           b.constant(c.destination_stride), b.constant(c.source_stride));
     auto session = open(b);
     std::vector<float> out(8, 0.0f);
     const int64_t shape[] = {2, 4};
@@ -497,7 +500,8 @@ TEST(WorkerPool, RunsEveryIndexOnceAlsoAfterSleep) {
     if (round % 50 == 49) std::this_thread::sleep_for(std::chrono::milliseconds(3));  // workers fall asleep
     if (round % 100 == 99) pool.wake();
     std::vector<std::atomic<int>> hits(pool.size());
-    pool.run(pool.size(), [](void* argument, uint32_t index) { ++(*static_cast<std::vector<std::atomic<int>>*>(argument))[index]; }, &hits);
+    pool.run(
+        pool.size(), [](void* argument, uint32_t index) { ++(*static_cast<std::vector<std::atomic<int>>*>(argument))[index]; }, &hits);
     for (const auto& hit : hits) ASSERT_EQ(hit, 1);
   }
 }

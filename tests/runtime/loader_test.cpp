@@ -27,7 +27,8 @@ std::string problem(std::span<const std::byte> bytes, VerifyLevel level = Verify
 std::string problem(const ModelBuilder& builder) { return problem(builder.build()); }
 
 TEST(Loader, AcceptsTheSampleModels) {
-  for (const ModelBuilder& b : {test::chain_model(), test::positive_model(), test::branch_model(), test::barrier_model()}) EXPECT_EQ(problem(b), "");
+  for (const ModelBuilder& b : {test::chain_model(), test::positive_model(), test::branch_model(), test::barrier_model()})
+    EXPECT_EQ(problem(b), "");
 }
 
 TEST(Loader, RefusesEveryTruncation) {
@@ -75,13 +76,37 @@ TEST(Loader, HashesLargeConstantsOnRequestOnly) {
   EXPECT_THAT(problem(bytes, VerifyLevel::kUsual), HasSubstr("damaged"));
 }
 
-TEST(Loader, CopiesBytesThatAreNotAligned) {
+TEST(Loader, UsesBytesInPlaceOnlyIfAskedAndAligned) {
   const auto bytes = test::chain_model().build();
-  std::vector<std::byte> shifted(bytes.size() + 64);
-  for (const size_t shift : {1, 3, 8, 33}) {
-    std::memcpy(shifted.data() + shift, bytes.data(), bytes.size());
-    EXPECT_EQ(problem(std::span(shifted).subspan(shift, bytes.size())), "");
+  std::vector<std::byte> buffer(bytes.size() + 128);
+  const size_t begin = 64 - reinterpret_cast<uintptr_t>(buffer.data()) % 64;
+  for (const size_t shift : {0, 1, 3, 8, 33}) {
+    for (const bool in_place : {false, true}) {
+      std::memcpy(buffer.data() + begin + shift, bytes.data(), bytes.size());
+      auto file = ModelFile::from_bytes(std::span(buffer).subspan(begin + shift, bytes.size()), VerifyLevel::kUsual, in_place);
+      ASSERT_TRUE(file.ok()) << file.status().message();
+      EXPECT_TRUE(check_model(**file).ok());
+      const auto* module = (*file)->section(fb::SectionKind::kNativeModule).data();
+      EXPECT_EQ(module >= buffer.data() && module < buffer.data() + buffer.size(), in_place && shift == 0);
+    }
   }
+}
+
+TEST(Loader, RefusesMisalignedStructs) {
+  // Moves the vector of expressions by four bytes, which the FlatBuffers verifier does not mind.
+  auto bytes = test::chain_model().build();
+  const size_t root_size = flatbuffers::ReadScalar<uint32_t>(bytes.data()) + 4;
+  const auto* model = fb::GetSizePrefixedModel(bytes.data());
+  const auto* field = reinterpret_cast<const std::byte*>(model->expressions());
+  const auto* table = reinterpret_cast<const std::byte*>(model);
+  const auto* offset_at = table;
+  while (offset_at + flatbuffers::ReadScalar<uint32_t>(offset_at) != field) offset_at += 4;
+  auto* where = bytes.data() + (offset_at - bytes.data());
+  flatbuffers::WriteScalar<uint32_t>(where, flatbuffers::ReadScalar<uint32_t>(where) + 4);
+  flatbuffers::WriteScalar<uint32_t>(bytes.data() + (field - bytes.data()) + 4, 1);
+  const auto seal = make_seal(std::span(bytes).first(root_size), bytes.size());
+  std::memcpy(bytes.data() + bytes.size() - kSealBytes, seal.data(), kSealBytes);
+  EXPECT_THAT(problem(bytes), HasSubstr("misaligned"));
 }
 
 struct Edit {
@@ -89,10 +114,13 @@ struct Edit {
   std::function<void(ModelBuilder&)> edit;
 };
 
-fb::TecCommand tec(uint32_t sequence, uint32_t kernel, uint32_t first_argument, uint32_t arguments, uint32_t max_tecs, uint32_t origin = kNone) {
+fb::TecCommand tec(uint32_t sequence, uint32_t kernel, uint32_t first_argument, uint32_t arguments, uint32_t max_tecs,
+                   uint32_t origin = kNone) {
   return {sequence, kernel, first_argument, arguments, 0, 0, max_tecs, origin};
 }
-fb::HostCommand host(uint32_t sequence, fb::HostOp op, uint32_t a, uint32_t b, uint32_t c = 0) { return {sequence, op, a, b, c, 0, 0, 0, kNone}; }
+fb::HostCommand host(uint32_t sequence, fb::HostOp op, uint32_t a, uint32_t b, uint32_t c = 0) {
+  return {sequence, op, a, b, c, 0, 0, 0, kNone};
+}
 
 // Each edit makes chain_model() wrong in one way.
 TEST(Loader, NamesWhatIsWrong) {
@@ -122,16 +150,19 @@ TEST(Loader, NamesWhatIsWrong) {
       {"extent 1 is expression 1000000", [=](auto& b) { b.tensors[1].shape[1] = kHuge; }},
       {"its size is expression 1000000", [=](auto& b) { b.tensors[1].size_bytes = kHuge; }},
       {"has rank 65", [](auto& b) { b.tensors[1].shape.assign(65, 0); }},
-      {"is a view of tensor 1000000", [=](auto& b) {
+      {"is a view of tensor 1000000",
+       [=](auto& b) {
          b.tensors[1].kind = fb::TensorKind::kView;
          b.tensors[1].base = kHuge;
        }},
-      {"its offset is expression 1000000", [=](auto& b) {
+      {"its offset is expression 1000000",
+       [=](auto& b) {
          b.tensors[1].kind = fb::TensorKind::kView;
          b.tensors[1].base = 2;
          b.tensors[1].view_offset = kHuge;
        }},
-      {"is a view of itself", [](auto& b) {
+      {"is a view of itself",
+       [](auto& b) {
          b.tensors[1].kind = b.tensors[2].kind = fb::TensorKind::kView;
          b.tensors[1].base = 2;
          b.tensors[2].base = 1;
@@ -171,7 +202,10 @@ TEST(Loader, NamesWhatIsWrong) {
       {"widths for 2", [](auto& b) { b.kernels[0].argument_bits.resize(2); }},
       {"argument 2 is 65 bits wide", [](auto& b) { b.kernels[0].argument_bits[2] = 65; }},
       {"bytes of local and", [](auto& b) { b.kernels[0].lsram_bytes = 1u << 30; }},
-      {"the TIR of kernel 5 of 2", [](auto& b) { b.sections.push_back({fb::SectionKind::kTir, 5, std::vector<std::byte>(4)}); }},
+      {"the TIR of kernel 5 of 2",
+       [](auto& b) {
+         b.sections.push_back({fb::SectionKind::kTir, 5, std::vector<std::byte>(4)});
+       }},
       {"is there twice", [](auto& b) { b.sections.push_back(b.sections[0]); }},
       {"unknown kind 99", [](auto& b) { b.sections[1].kind = static_cast<fb::SectionKind>(99); }},
       {"runs kernel 7 of 2", [](auto& b) { b.programs[0].tec[0] = tec(1, 7, 0, 4, 0); }},

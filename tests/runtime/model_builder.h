@@ -86,14 +86,17 @@ struct ModelBuilder {
     return static_cast<uint32_t>(kernels.size() - 1);
   }
 
-  static fb::Argument pointer(uint32_t tensor, bool writes, uint32_t offset) { return {fb::ArgumentKind::kTensor, writes, tensor, offset, 0}; }
+  static fb::Argument pointer(uint32_t tensor, bool writes, uint32_t offset) {
+    return {fb::ArgumentKind::kTensor, writes, tensor, offset, 0};
+  }
   static fb::Argument number(uint32_t expression) { return {fb::ArgumentKind::kExpression, false, expression, 0, 0}; }
   static fb::Argument word(uint64_t bits) { return {fb::ArgumentKind::kImmediate, false, 0, 0, bits}; }
   static fb::Argument word(float value);
 
-  void launch(uint32_t kernel, std::vector<fb::Argument> list, uint32_t max_tecs, uint32_t program = 0, std::vector<fb::Wait> wait_for = {});
-  void copy(uint32_t destination, uint32_t destination_offset, uint32_t source, uint32_t source_offset, uint32_t width, uint32_t times, uint32_t destination_stride,
-            uint32_t source_stride, uint32_t program = 0, std::vector<fb::Wait> wait_for = {});
+  void launch(uint32_t kernel, std::vector<fb::Argument> list, uint32_t max_tecs, uint32_t program = 0,
+              std::vector<fb::Wait> wait_for = {});
+  void copy(uint32_t destination, uint32_t destination_offset, uint32_t source, uint32_t source_offset, uint32_t width, uint32_t times,
+            uint32_t destination_stride, uint32_t source_stride, uint32_t program = 0, std::vector<fb::Wait> wait_for = {});
   void host(fb::HostOp op, uint32_t a, uint32_t b, uint32_t c = 0, uint32_t program = 0);
 
   std::vector<std::byte> build() const;
@@ -101,18 +104,20 @@ struct ModelBuilder {
 
 std::span<const std::byte> as_bytes(std::string_view text);
 
-// Compiles C to a shared object with the system's compiler; the same text is compiled once per process. Fails the test if that does not work.
+// Compiles C to a shared object with the system's compiler; the same text is compiled once per process. Fails the test if that does not
+// work.
 const std::vector<std::byte>& compile_module(const std::string& c_text);
 
 // The kernels that the tests use, as a module: see kernels.cpp.
 const std::vector<std::byte>& test_kernels();
 // Their rows: {name, pointer flags, ...}.
-KernelRow scale_kernel();      // (const float* x, float* y, int n, float a): y = a * x, split over the TECs
-KernelRow add_kernel();        // (const float* a, const float* b, float* c, int n): c = a + b
-KernelRow reverse_kernel();    // (const float* x, float* y, int n): y = reversed x; writes everything, meets at a barrier, then copies through shared memory
-KernelRow count_kernel();      // (const float* x, int64* count, int n): how many are > 0
-KernelRow positive_kernel();   // (const float* x, float* y, int n): those that are > 0, in order
-KernelRow tecs_kernel();       // (int* seen, int n): seen[t] = tec_count for every TEC t < n
-KernelRow crash_kernel();      // (float* x): divides by zero in a way that raises SIGFPE
+KernelRow scale_kernel();     // (const float* x, float* y, int n, float a): y = a * x, split over the TECs
+KernelRow add_kernel();       // (const float* a, const float* b, float* c, int n): c = a + b
+KernelRow reverse_kernel();   // (const float* x, float* y, int n): y = reversed x; writes everything, meets at a barrier, then copies
+                              // through shared memory
+KernelRow count_kernel();     // (const float* x, int64* count, int n): how many are > 0
+KernelRow positive_kernel();  // (const float* x, float* y, int n): those that are > 0, in order
+KernelRow tecs_kernel();      // (int* seen, int n): seen[t] = tec_count for every TEC t < n
+KernelRow crash_kernel();     // (float* x): divides by zero in a way that raises SIGFPE
 
 }  // namespace aipu::test

@@ -16,7 +16,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::vector<std::byte> file_with(const std::string& header, size_t data_bytes) {
-  std::string text = std::string("\x93NUMPY\x01", 7) + '\0' + static_cast<char>(header.size() & 255) + static_cast<char>(header.size() >> 8) + header;
+  std::string text =
+      std::string("\x93NUMPY\x01", 7) + '\0' + static_cast<char>(header.size() & 255) + static_cast<char>(header.size() >> 8) + header;
   for (size_t i = 0; i < data_bytes; ++i) text += static_cast<char>(i);
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
@@ -27,7 +28,8 @@ TEST(Npy, RoundTripsEveryType) {
   for (int d = 1; d < kDTypeCount; ++d) {
     const auto dtype = static_cast<DType>(d);
     if (dtype == DType::kString) continue;
-    for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, std::vector<int64_t>{5}, std::vector<int64_t>{2, 0, 3}, std::vector<int64_t>{2, 3, 4}}) {
+    for (const std::vector<int64_t>& shape :
+         {std::vector<int64_t>{}, std::vector<int64_t>{5}, std::vector<int64_t>{2, 0, 3}, std::vector<int64_t>{2, 3, 4}}) {
       const auto array = random_array(dtype, shape, 11);
       ASSERT_TRUE(array.ok());
       const std::string path = ::testing::TempDir() + "aipu_round_trip.npy";
@@ -45,7 +47,8 @@ TEST(Npy, HeaderIsAlignedAndWhatNumPyWrites) {
   const int64_t shape[] = {3};
   const auto header = npy_header(DType::kF32, shape);
   EXPECT_EQ(header.size() % 64, 0u);
-  EXPECT_THAT(std::string(reinterpret_cast<const char*>(header.data()) + 10, header.size() - 10), HasSubstr("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }"));
+  EXPECT_THAT(std::string(reinterpret_cast<const char*>(header.data()) + 10, header.size() - 10),
+              HasSubstr("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }"));
 }
 
 TEST(Npy, ReadsFortranOrder) {
@@ -60,7 +63,8 @@ TEST(Npy, RefusesWhatItCannotRead) {
   EXPECT_THAT(problem("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", 4), HasSubstr("structured"));
   EXPECT_THAT(problem("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 4), HasSubstr("does not fit its 4 bytes"));
   EXPECT_THAT(problem("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", 5), HasSubstr("does not fit its 5 bytes"));
-  EXPECT_THAT(problem("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4), }", 0), HasSubstr("more elements than 64 bits"));
+  EXPECT_THAT(problem("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4), }", 0),
+              HasSubstr("more elements than 64 bits"));
   EXPECT_THAT(problem("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904,), }", 0), HasSubstr("does not fit"));
   EXPECT_THAT(problem("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", 0), HasSubstr("the shape is not a tuple"));
   EXPECT_THAT(problem("{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }", 4), HasSubstr("fortran_order"));
@@ -87,11 +91,13 @@ TEST(Compare, FollowsTheOnnxRule) {
   EXPECT_FALSE(compare_floats({INFINITY}, {-INFINITY}).equal);
   EXPECT_FALSE(compare_floats({3e38f}, {INFINITY}).equal);
   EXPECT_FALSE(compare_floats({1, 2}, {1, 2, 3}).equal);
-  EXPECT_THAT(compare_floats({1, 5, 3}, {1, 2, 3}).message, HasSubstr("1 of 3 elements differ, first at [1], worst at [1]: expected 2, found 5; max abs error 3, max rel error 1.5"));
+  EXPECT_THAT(compare_floats({1, 5, 3}, {1, 2, 3}).message,
+              HasSubstr("1 of 3 elements differ, first at [1], worst at [1]: expected 2, found 5; max abs error 3, max rel error 1.5"));
   const int64_t one[] = {1};
   const int64_t big = 9007199254740993, near = 9007199254740992;  // equal as doubles
   EXPECT_FALSE(compare({DType::kI64, one, &big}, {DType::kI64, one, &near}, {1, 1}).equal);
-  EXPECT_THAT(compare({DType::kI64, one, &big}, {DType::kF64, one, &near}, {1, 1}).message, HasSubstr("dtype: expected float64, found int64"));
+  EXPECT_THAT(compare({DType::kI64, one, &big}, {DType::kF64, one, &near}, {1, 1}).message,
+              HasSubstr("dtype: expected float64, found int64"));
 }
 
 TEST(Inputs, NamesMayHoldEqualSigns) {

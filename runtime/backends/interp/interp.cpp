@@ -1,4 +1,5 @@
-// The back end that runs a model whose kernels the user does not want to load as native code: it interprets the TIR beside them, every access checked.
+// The back end that runs a model whose kernels the user does not want to load as native code: it interprets the TIR beside them, every
+// access checked.
 #include <cstdlib>
 #include <memory>
 #include <string_view>
@@ -49,11 +50,14 @@ int load(const aipu_backend_model* model, void** result, aipu_backend_error* err
     auto parsed = tir::parse_module({info.tir, info.tir_bytes});
     if (!parsed.ok()) return report(std::move(parsed).status().context(str_cat("TIR of kernel '", info.name, "'")), error);
     if (parsed->functions.empty() || parsed->entry().params.size() != info.argument_count) {
-      return report(invalid_model(str_cat("TIR of kernel '", info.name, "' does not take the ", info.argument_count, " arguments that the tables describe")), error);
+      return report(invalid_model(str_cat("TIR of kernel '", info.name, "' does not take the ", info.argument_count,
+                                          " arguments that the tables describe")),
+                    error);
     }
     for (uint32_t k = 0; k < info.argument_count; ++k) {
       if (parsed->entry().params[k]->type.pointer != (info.pointer_arguments[k] != 0)) {
-        return report(invalid_model(str_cat("TIR of kernel '", info.name, "': argument ", k, " is not of the kind that the tables describe")), error);
+        return report(
+            invalid_model(str_cat("TIR of kernel '", info.name, "': argument ", k, " is not of the kind that the tables describe")), error);
       }
     }
     module->kernels.push_back({&info, std::move(parsed).value()});

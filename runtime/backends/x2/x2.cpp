@@ -1,5 +1,5 @@
-// The functional model of X2_1204: four TECs as threads of their own, each with 32 KiB of local memory that nothing else is next to, and 256 KiB of shared
-// memory. The kernels are the model's native module, compiled from the same Compass C that the device would get.
+// The functional model of X2_1204: four TECs as threads of their own, each with 32 KiB of local memory that nothing else is next to, and
+// 256 KiB of shared memory. The kernels are the model's native module, compiled from the same Compass C that the device would get.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -64,7 +64,8 @@ class X2Session {
     AIPU_RETURN_IF_ERROR(shared_.allocate(kSharedBytes));
     for (uint32_t t = 0; t < kTecs; ++t) {
       AIPU_RETURN_IF_ERROR(lsram_[t].allocate(kLsramBytes));
-      contexts_[t] = {static_cast<int>(t), 0, lsram_[t].data(), kLsramBytes, shared_.data(), kSharedBytes, &X2Session::barrier, &X2Session::print, this};
+      contexts_[t] = {static_cast<int>(t), 0,   lsram_[t].data(), kLsramBytes, shared_.data(), kSharedBytes, &X2Session::barrier,
+                      &X2Session::print,   this};
     }
     for (uint32_t t = 0; t < kTecs; ++t) threads_[t] = std::thread([this, t] { serve(t); });
     return {};
@@ -142,9 +143,10 @@ int load(const aipu_backend_model* model, void** result, aipu_backend_error* err
   for (uint32_t i = 0; i < model->kernel_count; ++i) {
     const aipu_backend_kernel& kernel = model->kernels[i];
     if (kernel.lsram_bytes > kLsramBytes || kernel.shared_bytes > kSharedBytes) {
-      return report(unsupported(str_cat("kernel '", kernel.name, "' needs ", kernel.lsram_bytes, " bytes of local and ", kernel.shared_bytes,
-                                        " bytes of shared memory; an X2_1204 has ", kLsramBytes, " per TEC and ", kSharedBytes)),
-                    error);
+      return report(
+          unsupported(str_cat("kernel '", kernel.name, "' needs ", kernel.lsram_bytes, " bytes of local and ", kernel.shared_bytes,
+                              " bytes of shared memory; an X2_1204 has ", kLsramBytes, " per TEC and ", kSharedBytes)),
+          error);
     }
   }
   auto native = NativeModule::load(*model);

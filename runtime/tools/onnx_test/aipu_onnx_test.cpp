@@ -68,7 +68,7 @@ CaseResult judge(const Status& status, std::string_view where) {
 
 struct DataSet {
   std::string name;
-  std::vector<Array> inputs;    // by position in the graph
+  std::vector<Array> inputs;  // by position in the graph
   std::vector<Array> outputs;
 };
 
@@ -84,8 +84,8 @@ Result<DataSet> read_data_set(const std::string& folder, const GraphPorts& ports
     set.outputs.push_back(std::move(array));
   }
   if (set.inputs.size() > ports.inputs.size() || set.outputs.size() > ports.outputs.size() || set.outputs.empty()) {
-    return invalid_model(str_cat(folder, ": ", set.inputs.size(), " inputs and ", set.outputs.size(), " outputs for a model with ", ports.inputs.size(), " and ",
-                                 ports.outputs.size()));
+    return invalid_model(str_cat(folder, ": ", set.inputs.size(), " inputs and ", set.outputs.size(), " outputs for a model with ",
+                                 ports.inputs.size(), " and ", ports.outputs.size()));
   }
   return set;
 }
@@ -118,7 +118,8 @@ CaseResult run_data_set(runtime::Session& session, const GraphPorts& ports, cons
     const auto index = model.input_index(ports.inputs[i].name);
     if (!index.ok()) return judge(index.status(), set.name);
     const Array& array = set.inputs[i];
-    if (Status status = session.bind_input(*index, {array.dtype, array.shape, array.data.data()}); !status.ok()) return judge(status, set.name);
+    if (Status status = session.bind_input(*index, {array.dtype, array.shape, array.data.data()}); !status.ok())
+      return judge(status, set.name);
   }
   if (Status status = session.run(); !status.ok()) return judge(status, set.name);
   for (size_t i = 0; i < set.outputs.size(); ++i) {
@@ -127,7 +128,8 @@ CaseResult run_data_set(runtime::Session& session, const GraphPorts& ports, cons
     const auto view = session.output(*index);
     if (!view.ok()) return judge(view.status(), set.name);
     const Comparison comparison = compare({view->dtype, view->shape, view->data}, span_of(set.outputs[i]), tolerance);
-    if (!comparison.equal) return {Outcome::kFail, str_cat(set.name, ", output ", i, " '", ports.outputs[i].name, "': ", comparison.message)};
+    if (!comparison.equal)
+      return {Outcome::kFail, str_cat(set.name, ", output ", i, " '", ports.outputs[i].name, "': ", comparison.message)};
   }
   return {Outcome::kPass, {}};
 }
@@ -167,7 +169,8 @@ CaseResult run_case(const TestCase& test, const Options& options, const std::str
     CaseResult result = run_data_set(**session, *ports, *set, options.tolerance);
     if (result.outcome != Outcome::kPass) return result;
   }
-  return {Outcome::kPass, test.light_output.empty() ? str_cat(sets.size(), sets.size() == 1 ? " data set" : " data sets") : std::string("light")};
+  return {Outcome::kPass,
+          test.light_output.empty() ? str_cat(sets.size(), sets.size() == 1 ? " data set" : " data sets") : std::string("light")};
 }
 
 // ---- in the parent -------------------------------------------------------------------------------------------------
@@ -329,7 +332,8 @@ class Runner {
       result = {Outcome::kFail, str_cat("timeout after ", static_cast<int64_t>(options_.timeout), " s")};
     } else if (WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) != 0) || child.answer.empty()) {
       const std::string line = last_line(child.scratch + "/log");
-      const std::string what = WIFSIGNALED(status) ? str_cat("signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")") : str_cat("exit code ", WEXITSTATUS(status));
+      const std::string what = WIFSIGNALED(status) ? str_cat("signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")")
+                                                   : str_cat("exit code ", WEXITSTATUS(status));
       result = {Outcome::kFail, str_cat("crash: ", what, line.empty() ? "" : ": ", line)};
     } else {
       result = {child.answer[0] == 'P' ? Outcome::kPass : child.answer[0] == 'S' ? Outcome::kSkip : Outcome::kFail, child.answer.substr(1)};
@@ -345,7 +349,8 @@ class Runner {
       const CaseResult& result = *results_[reported_];
       ++counts_[static_cast<size_t>(result.outcome)];
       if (!options_.failures_only || result.outcome == Outcome::kFail) {
-        std::printf("%s %s%s%s\n", kWords[static_cast<size_t>(result.outcome)], cases_[reported_].name.c_str(), result.reason.empty() ? "" : ": ", result.reason.c_str());
+        std::printf("%s %s%s%s\n", kWords[static_cast<size_t>(result.outcome)], cases_[reported_].name.c_str(),
+                    result.reason.empty() ? "" : ": ", result.reason.c_str());
       }
       ++reported_;
     }
@@ -362,8 +367,10 @@ class Runner {
 
 int main_inner(int argc, char** argv) {
   Options options;
-  CLI::App app("Runs ONNX backend tests: converts each model, runs its data sets, compares. Exit code 1 if any case fails.", "aipu-onnx-test");
-  app.add_option("folders", options.folders, "folders with model.onnx and test_data_set_*, folders of such folders, or light_*.onnx models")->required();
+  CLI::App app("Runs ONNX backend tests: converts each model, runs its data sets, compares. Exit code 1 if any case fails.",
+               "aipu-onnx-test");
+  app.add_option("folders", options.folders, "folders with model.onnx and test_data_set_*, folders of such folders, or light_*.onnx models")
+      ->required();
   app.add_option("--target", options.target)->capture_default_str();
   app.add_option("--backend", options.backend, "native, sim, interp; default: what the target needs");
   app.add_option("--rtol", options.tolerance.relative)->capture_default_str();

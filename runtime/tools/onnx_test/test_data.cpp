@@ -62,7 +62,8 @@ void collect(const std::string& folder, int depth, std::vector<TestCase>* cases)
   for (const std::string& name : names) {
     const std::string path = folder + "/" + name;
     const std::string stem = name.size() > 5 ? name.substr(0, name.size() - 5) : std::string();
-    if (name.rfind("light_", 0) == 0 && name.size() > 11 && name.substr(name.size() - 5) == ".onnx" && is_file(folder + "/" + stem + "_output_0.pb")) {
+    if (name.rfind("light_", 0) == 0 && name.size() > 11 && name.substr(name.size() - 5) == ".onnx" &&
+        is_file(folder + "/" + stem + "_output_0.pb")) {
       cases->push_back({stem, path, {}, folder + "/" + stem + "_output_0.pb"});
     } else if (depth < kMaxDepth && is_folder(path)) {
       collect(path, depth + 1, cases);
@@ -75,7 +76,8 @@ Status parse(const std::string& path, Message* message) {
   AIPU_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
   google::protobuf::io::ArrayInputStream stream(file.bytes().data(), static_cast<int>(std::min<size_t>(file.bytes().size(), INT32_MAX)));
   google::protobuf::io::CodedInputStream coded(&stream);
-  if (!message->ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage()) return invalid_model(str_cat(path, ": not a valid protobuf"));
+  if (!message->ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage())
+    return invalid_model(str_cat(path, ": not a valid protobuf"));
   return {};
 }
 
@@ -128,9 +130,10 @@ Result<Array> read_tensor_pb(const std::string& path) {
   AIPU_RETURN_IF_ERROR(parse(path, &tensor));
   const auto dtype = dtype_from_onnx(tensor.data_type());
   if (!dtype || *dtype == DType::kString) {
-    return unsupported(str_cat("tensors of type ", onnx::TensorProto::DataType_IsValid(tensor.data_type())
-                                                       ? onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(tensor.data_type()))
-                                                       : std::to_string(tensor.data_type())));
+    return unsupported(
+        str_cat("tensors of type ", onnx::TensorProto::DataType_IsValid(tensor.data_type())
+                                        ? onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(tensor.data_type()))
+                                        : std::to_string(tensor.data_type())));
   }
   Array array;
   array.dtype = *dtype;
@@ -140,22 +143,39 @@ Result<Array> read_tensor_pb(const std::string& path) {
     array.data.assign(bytes.begin(), bytes.end());
   } else {
     switch (*dtype) {
-      case DType::kF32: append<float>(tensor.float_data(), &array.data); break;
-      case DType::kF64: append<double>(tensor.double_data(), &array.data); break;
-      case DType::kI64: append<int64_t>(tensor.int64_data(), &array.data); break;
-      case DType::kU64: append<uint64_t>(tensor.uint64_data(), &array.data); break;
-      case DType::kU32: append<uint32_t>(tensor.uint64_data(), &array.data); break;
-      case DType::kI32: append<int32_t>(tensor.int32_data(), &array.data); break;
+      case DType::kF32:
+        append<float>(tensor.float_data(), &array.data);
+        break;
+      case DType::kF64:
+        append<double>(tensor.double_data(), &array.data);
+        break;
+      case DType::kI64:
+        append<int64_t>(tensor.int64_data(), &array.data);
+        break;
+      case DType::kU64:
+        append<uint64_t>(tensor.uint64_data(), &array.data);
+        break;
+      case DType::kU32:
+        append<uint32_t>(tensor.uint64_data(), &array.data);
+        break;
+      case DType::kI32:
+        append<int32_t>(tensor.int32_data(), &array.data);
+        break;
       case DType::kI16:
       case DType::kU16:
       case DType::kF16:
-      case DType::kBF16: append<uint16_t>(tensor.int32_data(), &array.data); break;
-      default: append<uint8_t>(tensor.int32_data(), &array.data); break;  // bool and 8-bit integers
+      case DType::kBF16:
+        append<uint16_t>(tensor.int32_data(), &array.data);
+        break;
+      default:
+        append<uint8_t>(tensor.int32_data(), &array.data);
+        break;  // bool and 8-bit integers
     }
   }
   AIPU_ASSIGN_OR_RETURN(const int64_t count, element_count(array.shape));
   if (static_cast<uint64_t>(count) * dtype_bytes(*dtype) != array.data.size()) {
-    return invalid_model(str_cat(path, ": the shape ", shape_text(array.shape), " does not fit ", array.data.size(), " bytes of ", dtype_name(*dtype)));
+    return invalid_model(
+        str_cat(path, ": the shape ", shape_text(array.shape), " does not fit ", array.data.size(), " bytes of ", dtype_name(*dtype)));
   }
   return array;
 }
