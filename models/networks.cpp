@@ -105,8 +105,8 @@ Builder mobilenet_v2(uint64_t seed) {
     int repeats;
     int64_t stride;
   };
-  for (const Stage& stage : {Stage{1, 16, 1, 1}, Stage{6, 24, 2, 2}, Stage{6, 32, 3, 2}, Stage{6, 64, 4, 2}, Stage{6, 96, 3, 1}, Stage{6, 160, 3, 2},
-                             Stage{6, 320, 1, 1}}) {
+  for (const Stage& stage : {Stage{1, 16, 1, 1}, Stage{6, 24, 2, 2}, Stage{6, 32, 3, 2}, Stage{6, 64, 4, 2}, Stage{6, 96, 3, 1},
+                             Stage{6, 160, 3, 2}, Stage{6, 320, 1, 1}}) {
     for (int i = 0; i < stage.repeats; ++i) {
       const int64_t stride = i == 0 ? stage.stride : 1;
       const int64_t hidden = channels * stage.expansion;
@@ -139,7 +139,8 @@ Builder transformer_block(uint64_t seed) {
   const auto v = heads({0, 2, 1, 3});
   const auto scores = b->op("Mul", {b->op("MatMul", {q, k}), b->scalar(1.0f / std::sqrt(static_cast<float>(kHead)))});
   const auto mixed = b->op("MatMul", {b->op("Softmax", {scores}, {{"axis", -1}}), v});
-  const auto merged = b->op("Reshape", {b->op("Transpose", {mixed}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}}), b->ints({0, 0, kWidth})});
+  const auto merged =
+      b->op("Reshape", {b->op("Transpose", {mixed}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}}), b->ints({0, 0, kWidth})});
   const auto attended = b->op("Add", {x, b->linear(merged, kWidth, kWidth)});
   // Gelu as PyTorch exports it: 0.5 * h * (1 + erf(h / sqrt(2))).
   const auto h = b->linear(b->layer_norm(attended, kWidth), kWidth, 4 * kWidth);

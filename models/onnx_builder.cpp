@@ -3,6 +3,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <map>
 
@@ -99,7 +100,7 @@ void OnnxBuilder::set_opset(int64_t version, const std::string& domain) {
 void OnnxBuilder::set_ir_version(int64_t version) { impl_->model.set_ir_version(version); }
 
 void OnnxBuilder::add_function(const std::string& domain, const std::string& name, const OnnxBuilder& body,
-                               const std::vector<std::string>& attributes) {
+                               const std::vector<std::string>& attributes, const NamedAttributes& defaults) {
   auto* function = impl_->model.add_functions();
   function->set_domain(domain);
   function->set_name(name);
@@ -109,6 +110,12 @@ void OnnxBuilder::add_function(const std::string& domain, const std::string& nam
   *function->mutable_node() = graph.node();
   *function->mutable_opset_import() = body.impl_->model.opset_import();
   for (const auto& attribute : attributes) function->add_attribute(attribute);
+  for (const auto& attribute : defaults) {
+    // FunctionProto.attribute_proto is newer than the messages of libonnx 1.12.
+    onnx::AttributeProto proto;
+    fill(&proto, attribute);
+    function->GetReflection()->MutableUnknownFields(function)->AddLengthDelimited(11, proto.SerializeAsString());
+  }
   set_opset(1, domain);
 }
 
@@ -153,6 +160,64 @@ std::string OnnxBuilder::initializer(TensorData data, const std::string& name) {
   fill(proto, data);
   proto->set_name(chosen);
   return chosen;
+}
+
+std::string OnnxBuilder::typed_initializer(const TensorData& data, const std::string& name) {
+  const std::string chosen = initializer(data, name);
+  auto& proto = *impl_->graph().mutable_initializer(impl_->graph().initializer_size() - 1);
+  const size_t size = dtype_bytes(data.dtype);
+  for (size_t at = 0; at + size <= data.bytes.size(); at += size) {
+    const std::byte* element = data.bytes.data() + at;
+    const auto as = [element]<typename T>(T value) {
+      std::memcpy(&value, element, sizeof(T));
+      return value;
+    };
+    switch (data.dtype) {
+      case DType::kF32:
+        proto.add_float_data(as(float{}));
+        break;
+      case DType::kF64:
+        proto.add_double_data(as(double{}));
+        break;
+      case DType::kI64:
+        proto.add_int64_data(as(int64_t{}));
+        break;
+      case DType::kU64:
+        proto.add_uint64_data(as(uint64_t{}));
+        break;
+      case DType::kU32:
+        proto.add_uint64_data(as(uint32_t{}));
+        break;
+      case DType::kI32:
+        proto.add_int32_data(as(int32_t{}));
+        break;
+      case DType::kI16:
+        proto.add_int32_data(as(int16_t{}));
+        break;
+      case DType::kI8:
+        proto.add_int32_data(as(int8_t{}));
+        break;
+      case DType::kU8:
+      case DType::kBool:
+        proto.add_int32_data(as(uint8_t{}));
+        break;
+      default:
+        proto.add_int32_data(as(uint16_t{}));
+        break;  // uint16 and the 16-bit floats by their bits
+    }
+  }
+  proto.clear_raw_data();
+  return chosen;
+}
+
+std::string OnnxBuilder::sparse_initializer(const TensorData& values, const TensorData& indices, std::vector<int64_t> shape,
+                                            const std::string& name) {
+  auto* proto = impl_->graph().add_sparse_initializer();
+  fill(proto->mutable_values(), values);
+  proto->mutable_values()->set_name(name);
+  fill(proto->mutable_indices(), indices);
+  for (const int64_t extent : shape) proto->add_dims(extent);
+  return name;
 }
 
 std::string OnnxBuilder::ints(std::vector<int64_t> elements) {
@@ -267,7 +332,8 @@ std::string OnnxBuilder::linear(const std::string& x, int64_t in_features, int64
 }
 
 std::string OnnxBuilder::layer_norm(const std::string& x, int64_t features) {
-  const std::string scale = initializer(TensorData::f32({features}, std::vector<float>(static_cast<size_t>(features), 1.0f)), fresh("ln_scale"));
+  const std::string scale =
+      initializer(TensorData::f32({features}, std::vector<float>(static_cast<size_t>(features), 1.0f)), fresh("ln_scale"));
   return op("LayerNormalization", {x, scale, weight({features}, 0.02, "ln_bias")}, {{"axis", -1}, {"epsilon", 1e-5}});
 }
 

@@ -1,4 +1,5 @@
-// Writes ONNX models: nodes, seeded weights, and helpers for the layers networks are made of. What the demo, the tests and the benchmarks build models with.
+// Writes ONNX models: nodes, seeded weights, and helpers for the layers networks are made of. What the demo, the tests and the benchmarks
+// build models with.
 //
 //   OnnxBuilder b("net", /*seed=*/1);
 //   auto x = b.input("x", DType::kF32, {"N", 3, 32, 32});
@@ -24,8 +25,8 @@ namespace aipu::models {
 
 // A fixed extent or a dim_param; "" is an extent without a name.
 struct Extent {
-  Extent(int64_t fixed) : value(fixed) {}             // NOLINT: extents are written {"N", 3, 224, 224}
-  Extent(int fixed) : value(int64_t{fixed}) {}        // NOLINT
+  Extent(int64_t fixed) : value(fixed) {}                     // NOLINT: extents are written {"N", 3, 224, 224}
+  Extent(int fixed) : value(int64_t{fixed}) {}                // NOLINT
   Extent(const char* symbol) : value(std::string(symbol)) {}  // NOLINT
   Extent(std::string symbol) : value(std::move(symbol)) {}    // NOLINT
   std::variant<int64_t, std::string> value;
@@ -42,14 +43,18 @@ struct TensorData {
     const auto bytes = std::as_bytes(std::span(elements));
     return {dtype, std::move(shape), {bytes.begin(), bytes.end()}};
   }
-  static TensorData f32(std::vector<int64_t> shape, const std::vector<float>& elements) { return of(DType::kF32, std::move(shape), elements); }
-  static TensorData i64(std::vector<int64_t> shape, const std::vector<int64_t>& elements) { return of(DType::kI64, std::move(shape), elements); }
+  static TensorData f32(std::vector<int64_t> shape, const std::vector<float>& elements) {
+    return of(DType::kF32, std::move(shape), elements);
+  }
+  static TensorData i64(std::vector<int64_t> shape, const std::vector<int64_t>& elements) {
+    return of(DType::kI64, std::move(shape), elements);
+  }
 };
 
 class OnnxBuilder;
 // A float attribute is a double or a float here; ints and floats are vectors.
-using AttributeData = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, std::vector<std::string>, TensorData,
-                                   const OnnxBuilder*>;
+using AttributeData = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, std::vector<std::string>,
+                                   TensorData, const OnnxBuilder*>;
 struct NamedAttribute {
   NamedAttribute(std::string name_, int value_) : name(std::move(name_)), value(int64_t{value_}) {}
   NamedAttribute(std::string name_, int64_t value_) : name(std::move(name_)), value(value_) {}
@@ -81,21 +86,29 @@ class OnnxBuilder {
   void set_opset(int64_t version, const std::string& domain = "");  // default: 17 of the default domain
   void set_ir_version(int64_t version);                             // default: 8
   // Defines a model-local function from another builder's graph: its inputs and outputs are names, its nodes the body.
-  void add_function(const std::string& domain, const std::string& name, const OnnxBuilder& body, const std::vector<std::string>& attributes = {});
+  // `defaults` are attributes of the function that a call may leave out.
+  void add_function(const std::string& domain, const std::string& name, const OnnxBuilder& body,
+                    const std::vector<std::string>& attributes = {}, const NamedAttributes& defaults = {});
   // In the bodies of functions: an attribute of the node with this output whose value is the function's attribute.
   void set_attribute_reference(const std::string& output, const std::string& attribute, const std::string& function_attribute);
 
   // ---- the graph; values are their names
   std::string input(const std::string& name, DType dtype, const Extents& extents);
   std::string input_of_any_shape(const std::string& name, DType dtype);
-  void output(const std::string& value, const std::string& name, DType dtype, const Extents& extents);  // through an Identity if the names differ
+  void output(const std::string& value, const std::string& name, DType dtype,
+              const Extents& extents);   // through an Identity if the names differ
   void output(const std::string& name);  // without a type, of a value of that name
   std::string initializer(TensorData data, const std::string& name = "");
+  // Elements in float_data, int32_data, ... instead of raw bytes, as some exporters write them.
+  std::string typed_initializer(const TensorData& data, const std::string& name = "");
+  // `indices` are [count] positions or [count, rank] coordinates of the values in a tensor of `shape`.
+  std::string sparse_initializer(const TensorData& values, const TensorData& indices, std::vector<int64_t> shape, const std::string& name);
   std::string ints(std::vector<int64_t> elements);  // a 1-D int64 initializer
   std::string scalar(float value);
-  std::vector<std::string> node(const std::string& op, const std::vector<std::string>& inputs, const NamedAttributes& attributes, size_t outputs,
-                                const std::string& domain = "");
-  std::string op(const std::string& op, const std::vector<std::string>& inputs, const NamedAttributes& attributes = {}, const std::string& domain = "");
+  std::vector<std::string> node(const std::string& op, const std::vector<std::string>& inputs, const NamedAttributes& attributes,
+                                size_t outputs, const std::string& domain = "");
+  std::string op(const std::string& op, const std::vector<std::string>& inputs, const NamedAttributes& attributes = {},
+                 const std::string& domain = "");
   // The same with given output names ("" is absent).
   void node_to(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
                const NamedAttributes& attributes = {}, const std::string& domain = "");
@@ -107,8 +120,8 @@ class OnnxBuilder {
   std::string relu(const std::string& x) { return op("Relu", {x}); }
   std::string conv_bn(const std::string& x, int64_t in_channels, int64_t out_channels, ConvOptions options);
   std::string max_pool(const std::string& x, int64_t kernel, int64_t stride, int64_t pad = 0);
-  std::string gemm(const std::string& x, int64_t in_features, int64_t out_features);                     // x [N,in]
-  std::string linear(const std::string& x, int64_t in_features, int64_t out_features);                  // x [...,in]: MatMul + Add
+  std::string gemm(const std::string& x, int64_t in_features, int64_t out_features);    // x [N,in]
+  std::string linear(const std::string& x, int64_t in_features, int64_t out_features);  // x [...,in]: MatMul + Add
   std::string layer_norm(const std::string& x, int64_t features);
 
   // ---- the file

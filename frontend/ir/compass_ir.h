@@ -1,6 +1,7 @@
 // Compass IR: the text form of a graph in Compass's `key=value` layers, and the weight file beside it (toolchain reference, section 8).
 //
-// A graph is written as Input layers, Constant layers, one layer per node in execution order, Symbol layers. Beyond the keys of the reference:
+// A graph is written as Input layers, Constant layers, one layer per node in execution order, Symbol layers. Beyond the keys of the
+// reference:
 //
 //   header     format=aipu-graph-1             this dialect; a text without it is in the reference's own form (see DslCall)
 //              output_names=[y]                names of the graph outputs, where output_tensors are the values
@@ -40,7 +41,8 @@ struct CompassIr {
 CompassIr write_compass_ir(const graph::Graph& graph, bool with_weights = true);
 // `owner` keeps `weights` alive: constants borrow from it. A DSL text becomes a graph with one node, op
 // "DSL_<entry>", whose operands are inputs, then constants.
-Result<std::unique_ptr<graph::Graph>> read_compass_ir(std::string_view text, std::span<const std::byte> weights, std::shared_ptr<const void> owner);
+Result<std::unique_ptr<graph::Graph>> read_compass_ir(std::string_view text, std::span<const std::byte> weights,
+                                                      std::shared_ptr<const void> owner);
 // `weights_path` may be empty for a text without weights. Errors start with the path.
 Result<std::unique_ptr<graph::Graph>> import_compass_ir(const std::string& text_path, const std::string& weights_path);
 
@@ -54,7 +56,7 @@ struct DslCall {
   std::vector<Tensor> inputs;
   std::vector<Tensor> outputs;
   std::vector<std::pair<std::string, graph::ConstantPtr>> constants;  // in parameter order
-  std::vector<std::pair<std::string, std::string>> attributes;       // in parameter order, as text
+  std::vector<std::pair<std::string, std::string>> attributes;        // in parameter order, as text
 };
 CompassIr write_dsl_ir(const DslCall& call);
 Result<DslCall> read_dsl_ir(std::string_view text, std::span<const std::byte> weights, std::shared_ptr<const void> owner);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "frontend/ir/compass_ir.h"
+#include "frontend/one_line.h"
 #include "graph/ir/constant_text.h"
 #include "graph/ir/op_def.h"
 #include "graph/ir/text.h"
@@ -212,7 +213,8 @@ class GraphReader {
     for (const Section* section : by_graph_[number]) AIPU_RETURN_IF_ERROR(add_layer(scope, Layer(*section), depth));
     if (ports.has("captured_count")) {
       AIPU_ASSIGN_OR_RETURN(const int64_t captured, ports.integer("captured_count"));
-      if (captured < 0 || captured > static_cast<int64_t>(graph.inputs().size())) return ports.error("captured_count", "is more than there are inputs");
+      if (captured < 0 || captured > static_cast<int64_t>(graph.inputs().size()))
+        return ports.error("captured_count", "is more than there are inputs");
       graph.captured_count = static_cast<int>(captured);
     }
     AIPU_ASSIGN_OR_RETURN(const auto outputs, ports.plain_names(output_key));
@@ -254,9 +256,11 @@ class GraphReader {
         result.emplace_back();
         continue;
       }
-      if (!shapes[i] || !types[i] || names[i]->empty()) return layer.error("layer_top", str_cat("output ", i, " has no name, shape or type"));
+      if (!shapes[i] || !types[i] || names[i]->empty())
+        return layer.error("layer_top", str_cat("output ", i, " has no name, shape or type"));
       if (shapes[i]->size() > kMaxRank) return layer.error("layer_top_shape", "has too many extents");
-      if (scope.values.contains(*names[i]) || !seen.insert(*names[i]).second) return layer.error("layer_top", str_cat("'", *names[i], "' is defined twice"));
+      if (scope.values.contains(*names[i]) || !seen.insert(*names[i]).second)
+        return layer.error("layer_top", str_cat("'", *names[i], "' is defined twice"));
       result.push_back({*names[i], {*types[i], *shapes[i]}, data[i]});
     }
     return result;
@@ -359,7 +363,8 @@ class GraphReader {
     node.outputs.resize(outputs.size());
     // The schema's defaults and normal forms are in the file already; what is not must be right before anyone relies on it.
     if (const auto* def = graph::find_op(node.op)) {
-      if (auto status = graph::check_node_schema(*def, scope.graph, &node); !status.ok()) return layer.error("layer_type", status.message());
+      if (auto status = graph::check_node_schema(*def, scope.graph, &node); !status.ok())
+        return layer.error("layer_type", status.message());
     }
     std::vector<std::pair<std::string, TensorType>> types;
     for (const Top& top : outputs) types.emplace_back(top.name, top.type);
@@ -485,8 +490,11 @@ Result<DslCall> read_dsl_sections(const std::vector<Section>& sections, const We
 
 Result<std::unique_ptr<Graph>> dsl_graph(const DslCall& call) {
   const std::string op = "DSL_" + call.entry;
-  if (graph::find_op(op) == nullptr) return unsupported(str_cat("layer type ", op, ": unknown operator; a plugin can define it (--plugin FILE)"));
-  const auto type_of = [](const DslCall::Tensor& tensor) { return TensorType{tensor.dtype, Shape(tensor.shape.begin(), tensor.shape.end())}; };
+  if (graph::find_op(op) == nullptr)
+    return unsupported(str_cat("layer type ", op, ": unknown operator; a plugin can define it (--plugin FILE)"));
+  const auto type_of = [](const DslCall::Tensor& tensor) {
+    return TensorType{tensor.dtype, Shape(tensor.shape.begin(), tensor.shape.end())};
+  };
   auto graph = std::make_unique<Graph>();
   graph->name = call.entry;
   graph::Node node;
@@ -522,7 +530,9 @@ Result<DslCall> read_dsl_ir(std::string_view text, std::span<const std::byte> we
   return read_dsl_sections(sections, {weights, std::move(owner)});
 }
 
-Result<std::unique_ptr<Graph>> read_compass_ir(std::string_view text, std::span<const std::byte> weights, std::shared_ptr<const void> owner) {
+namespace {
+
+Result<std::unique_ptr<Graph>> read_any(std::string_view text, std::span<const std::byte> weights, std::shared_ptr<const void> owner) {
   AIPU_ASSIGN_OR_RETURN(const auto sections, split(text));
   const Weights available{weights, std::move(owner)};
   std::unique_ptr<Graph> graph;
@@ -536,6 +546,15 @@ Result<std::unique_ptr<Graph>> read_compass_ir(std::string_view text, std::span<
     return unsupported(str_cat("format '", *format, "' is not known, this build reads aipu-graph-1"));
   }
   AIPU_RETURN_IF_ERROR(graph::verify_graph(*graph));
+  return graph;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Graph>> read_compass_ir(std::string_view text, std::span<const std::byte> weights,
+                                               std::shared_ptr<const void> owner) {
+  auto graph = read_any(text, weights, std::move(owner));
+  if (!graph.ok()) return Status(graph.status().code(), one_line(graph.status().message()));
   return graph;
 }
 

@@ -31,11 +31,13 @@ std::string list_text(const Items& items, const Text& text, const char* separato
 }
 
 std::string extents_text(const Shape& shape) {
-  return list_text(shape, [](const Dim& dim) { return dim.text(); }, ", ");
+  return list_text(
+      shape, [](const Dim& dim) { return dim.text(); }, ", ");
 }
 
 std::string extents_text(const std::vector<int64_t>& shape) {
-  return list_text(shape, [](int64_t extent) { return std::to_string(extent); }, ", ");
+  return list_text(
+      shape, [](int64_t extent) { return std::to_string(extent); }, ", ");
 }
 
 // Lines of one layer; layers are separated by an empty line.
@@ -79,13 +81,16 @@ class GraphWriter {
 
  private:
   static std::string names(const Graph& graph, const std::vector<ValueId>& values) {
-    return list_text(values, [&](ValueId id) { return id.valid() ? name_text(graph.value(id).name) : std::string("-"); }, ",");
+    return list_text(
+        values, [&](ValueId id) { return id.valid() ? name_text(graph.value(id).name) : std::string("-"); }, ",");
   }
   static std::string shapes(const Graph& graph, const std::vector<ValueId>& values) {
-    return list_text(values, [&](ValueId id) { return id.valid() ? extents_text(graph.type(id).shape) : std::string("-"); }, ", ");
+    return list_text(
+        values, [&](ValueId id) { return id.valid() ? extents_text(graph.type(id).shape) : std::string("-"); }, ", ");
   }
   static std::string types(const Graph& graph, const std::vector<ValueId>& values) {
-    return list_text(values, [&](ValueId id) { return id.valid() ? std::string(dtype_name(graph.type(id).dtype)) : std::string("-"); }, ",");
+    return list_text(
+        values, [&](ValueId id) { return id.valid() ? std::string(dtype_name(graph.type(id).dtype)) : std::string("-"); }, ",");
   }
 
   void begin_layer(const std::string& name, const std::string& type, int graph_number) {
@@ -109,9 +114,11 @@ class GraphWriter {
     bool any = false;
     for (const ValueId id : values) any |= id.valid() && graph.value(id).data.has_value();
     if (!any) return;
-    text_.line("layer_top_data", list_text(values, [&](ValueId id) {
-                 return id.valid() && graph.value(id).data ? extents_text(*graph.value(id).data) : std::string("-");
-               }, ", "));
+    text_.line(
+        "layer_top_data",
+        list_text(
+            values, [&](ValueId id) { return id.valid() && graph.value(id).data ? extents_text(*graph.value(id).data) : std::string("-"); },
+            ", "));
   }
 
   void layers(const Graph& graph, int number) {
@@ -170,7 +177,9 @@ class GraphWriter {
     begin_layer(name, node.op, number);
     bottoms(graph, node.inputs);
     tops(graph, node.outputs);
-    if (!subgraphs.empty()) text_.line("layer_subgraphs", list_text(subgraphs, [](int n) { return std::to_string(n); }, ","));
+    if (!subgraphs.empty())
+      text_.line("layer_subgraphs", list_text(
+                                        subgraphs, [](int n) { return std::to_string(n); }, ","));
     if (!node.origins.empty()) {
       std::string origins;
       for (const auto& origin : node.origins) {
@@ -191,7 +200,8 @@ class GraphWriter {
       std::string operator()(const std::vector<int64_t>& v) const { return "ints " + extents_text(v); }
       std::string operator()(const std::vector<double>& v) const { return "floats " + list_text(v, graph::double_text, ", "); }
       std::string operator()(const std::vector<std::string>& v) const {
-        return "strings " + list_text(v, [](const std::string& s) { return graph::quoted(s); }, ", ");
+        return "strings " + list_text(
+                                v, [](const std::string& s) { return graph::quoted(s); }, ", ");
       }
       std::string operator()(const Shape& v) const { return "dims " + extents_text(v); }
       std::string operator()(const graph::ConstantPtr& v) const {
@@ -232,13 +242,16 @@ CompassIr write_dsl_ir(const DslCall& call) {
   const auto numbered = [](const char* stem, size_t count) {
     std::vector<std::string> names;
     for (size_t i = 0; i < count; ++i) names.push_back(str_cat(stem, i));
-    return list_text(names, [](const std::string& name) { return name; }, ",");
+    return list_text(
+        names, [](const std::string& name) { return name; }, ",");
   };
   const auto shapes = [](const std::vector<Tensor>& tensors) {
-    return list_text(tensors, [](const Tensor& t) { return extents_text(t.shape); }, ", ");
+    return list_text(
+        tensors, [](const Tensor& t) { return extents_text(t.shape); }, ", ");
   };
   const auto types = [](const std::vector<Tensor>& tensors) {
-    return list_text(tensors, [](const Tensor& t) { return std::string(dtype_name(t.dtype)); }, ",");
+    return list_text(
+        tensors, [](const Tensor& t) { return std::string(dtype_name(t.dtype)); }, ",");
   };
   Text text;
   text.line("model_name", "unknown");

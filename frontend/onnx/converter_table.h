@@ -16,8 +16,8 @@ using Converter = void (*)(OpContext&);
 struct ConverterRow {
   std::string_view domain;  // "" is ai.onnx
   std::string_view op;
-  int64_t since = 1;        // this row serves opsets from here to the next row of the same op
-  Converter convert = nullptr;   // null: refused, for the reason in `refusal`
+  int64_t since = 1;            // this row serves opsets from here to the next row of the same op
+  Converter convert = nullptr;  // null: refused, for the reason in `refusal`
   std::string_view refusal = {};
 };
 

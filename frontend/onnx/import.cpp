@@ -2,9 +2,10 @@
 
 #include <filesystem>
 
+#include "frontend/one_line.h"
 #include "frontend/onnx/importer.h"
-#include "frontend/onnx/tensor_file.h"
 #include "frontend/onnx/onnx_pb.h"
+#include "frontend/onnx/tensor_file.h"
 
 namespace aipu::frontend {
 
@@ -13,14 +14,6 @@ namespace {
 Result<std::unique_ptr<Graph>> import_bytes(std::span<const std::byte> bytes, const ImportOptions& options, const std::string& folder) {
   AIPU_ASSIGN_OR_RETURN(auto model, parse_model(bytes));
   return Importer(std::move(model), options, folder).run();
-}
-
-// Names in a model may hold anything; a message is one line.
-std::string one_line(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return text;
 }
 
 template <typename T>
@@ -73,7 +66,8 @@ Result<std::unique_ptr<Graph>> import_onnx(const std::string& path, const Import
   return with_context(import_bytes(file.bytes(), options, folder), path);
 }
 
-Result<std::unique_ptr<Graph>> import_onnx_from_memory(std::span<const std::byte> bytes, const std::string& name, const ImportOptions& options) {
+Result<std::unique_ptr<Graph>> import_onnx_from_memory(std::span<const std::byte> bytes, const std::string& name,
+                                                       const ImportOptions& options) {
   return with_context(import_bytes(bytes, options, options.external_data_folder), name);
 }
 

@@ -8,8 +8,8 @@ namespace aipu::frontend {
 
 namespace {
 
-constexpr int kMaxDepth = 32;                    // of sub-graphs and function calls
-constexpr int64_t kMaxImportedNodes = 1000000;   // a few nested functions could otherwise stand for billions of nodes
+constexpr int kMaxDepth = 32;                  // of sub-graphs and function calls
+constexpr int64_t kMaxImportedNodes = 300000;  // a few nested functions could otherwise stand for billions of nodes
 
 // What a failed sub-graph hands to its owner when everything there is to say has been reported.
 Status already_reported() { return unsupported(""); }
@@ -133,13 +133,27 @@ Result<OnnxAttribute> Importer::read_attribute(const onnx::AttributeProto& attri
   }
   OnnxAttribute out;
   switch (type) {
-    case Proto::FLOAT: out.kind = Kind::kFloat, out.f = static_cast<double>(attribute.f()); break;
-    case Proto::INT: out.kind = Kind::kInt, out.i = attribute.i(); break;
-    case Proto::STRING: out.kind = Kind::kString, out.s = attribute.s(); break;
-    case Proto::FLOATS: out.kind = Kind::kFloats, out.floats.assign(attribute.floats().begin(), attribute.floats().end()); break;
-    case Proto::INTS: out.kind = Kind::kInts, out.ints.assign(attribute.ints().begin(), attribute.ints().end()); break;
-    case Proto::STRINGS: out.kind = Kind::kStrings, out.strings.assign(attribute.strings().begin(), attribute.strings().end()); break;
-    case Proto::GRAPH: out.kind = Kind::kGraph, out.graph = &attribute.g(); break;
+    case Proto::FLOAT:
+      out.kind = Kind::kFloat, out.f = static_cast<double>(attribute.f());
+      break;
+    case Proto::INT:
+      out.kind = Kind::kInt, out.i = attribute.i();
+      break;
+    case Proto::STRING:
+      out.kind = Kind::kString, out.s = attribute.s();
+      break;
+    case Proto::FLOATS:
+      out.kind = Kind::kFloats, out.floats.assign(attribute.floats().begin(), attribute.floats().end());
+      break;
+    case Proto::INTS:
+      out.kind = Kind::kInts, out.ints.assign(attribute.ints().begin(), attribute.ints().end());
+      break;
+    case Proto::STRINGS:
+      out.kind = Kind::kStrings, out.strings.assign(attribute.strings().begin(), attribute.strings().end());
+      break;
+    case Proto::GRAPH:
+      out.kind = Kind::kGraph, out.graph = &attribute.g();
+      break;
     case Proto::TENSOR: {
       out.kind = Kind::kTensor;
       AIPU_ASSIGN_OR_RETURN(out.tensor, reader_.read(attribute.t()));
@@ -150,7 +164,8 @@ Result<OnnxAttribute> Importer::read_attribute(const onnx::AttributeProto& attri
       AIPU_ASSIGN_OR_RETURN(out.tensor, reader_.read(attribute.sparse_tensor()));
       break;
     }
-    default: break;
+    default:
+      break;
   }
   return out;
 }
@@ -163,7 +178,8 @@ Status Importer::collect_attributes(Scope& scope, const onnx::NodeProto& node, s
       // A sub-graph inside a function body refers to the function's attributes too.
       Scope* owner = &scope;
       while (!owner->in_function && owner->parent != nullptr) owner = owner->parent;
-      if (!owner->in_function) return invalid_model(str_cat("attribute '", attribute.name(), "' refers to a function's attribute outside of a function"));
+      if (!owner->in_function)
+        return invalid_model(str_cat("attribute '", attribute.name(), "' refers to a function's attribute outside of a function"));
       const auto it = owner->function_attributes.find(attribute.ref_attr_name());
       if (it == owner->function_attributes.end()) continue;
       source = it->second;
@@ -392,7 +408,8 @@ Status Importer::unsupported_error() const {
   std::string list;
   for (const auto& [key, entry] : unsupported_) {
     nodes += entry.nodes;
-    list += str_cat(list.empty() ? "" : "; ", std::string_view(key).substr(0, key.find('\0')), " (", entry.nodes, entry.nodes == 1 ? " node: " : " nodes: ");
+    list += str_cat(list.empty() ? "" : "; ", std::string_view(key).substr(0, key.find('\0')), " (", entry.nodes,
+                    entry.nodes == 1 ? " node: " : " nodes: ");
     for (size_t i = 0; i < entry.names.size(); ++i) list += str_cat(i == 0 ? "'" : ", '", entry.names[i], "'");
     list += str_cat(entry.nodes > static_cast<int>(entry.names.size()) ? ", ..." : "", "): ", entry.reason);
   }

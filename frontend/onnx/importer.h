@@ -36,7 +36,7 @@ struct Scope {
   Graph* graph = nullptr;
   Scope* parent = nullptr;  // the enclosing one, for sub-graphs; functions see only their arguments
   const OpsetVersions* opsets = nullptr;
-  std::string name_prefix;  // of origins, for inlined functions
+  std::string name_prefix;                          // of origins, for inlined functions
   std::unordered_map<std::string, ValueId> values;  // invalid: an optional argument that was not given
   std::unordered_set<std::string> poisoned;         // outputs of nodes that could not be imported
   std::unordered_map<std::string, const onnx::TensorProto*> initializers;
@@ -107,10 +107,10 @@ class Importer : public SubgraphImporter {
   std::set<const onnx::FunctionProto*> scanned_;
   std::map<std::string, Unsupported> unsupported_;  // by "Op-version" text
   std::set<const onnx::NodeProto*> reported_;
-  std::map<std::string, std::string> symbols_;      // dim_param -> symbol
+  std::map<std::string, std::string> symbols_;  // dim_param -> symbol
   std::set<std::string> used_symbols_;
-  std::map<std::string, int64_t> fixed_symbols_;    // by --shape
-  Scope* current_ = nullptr;                        // of the node being converted
+  std::map<std::string, int64_t> fixed_symbols_;  // by --shape
+  Scope* current_ = nullptr;                      // of the node being converted
   int64_t imported_nodes_ = 0;
   int64_t subgraphs_ = 0;
 };

@@ -16,7 +16,8 @@ using graph::ConstantPtr;
 
 Result<std::shared_ptr<const onnx::ModelProto>> parse_model(std::span<const std::byte> bytes) {
   if (bytes.size() > static_cast<size_t>(INT_MAX)) {
-    return out_of_range(str_cat("the model has ", bytes.size(), " bytes, protobuf files end at 2147483647; store the weights as external data"));
+    return out_of_range(
+        str_cat("the model has ", bytes.size(), " bytes, protobuf files end at 2147483647; store the weights as external data"));
   }
   auto model = std::make_shared<onnx::ModelProto>();
   google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t*>(bytes.data()), static_cast<int>(bytes.size()));
@@ -64,18 +65,28 @@ Result<std::vector<std::byte>> narrow(const From& field, int64_t count, const ch
 
 Result<std::vector<std::byte>> read_typed_fields(const onnx::TensorProto& tensor, DType dtype, int64_t count) {
   switch (dtype) {
-    case DType::kF32: return narrow<float>(tensor.float_data(), count, "float_data");
-    case DType::kF64: return narrow<double>(tensor.double_data(), count, "double_data");
-    case DType::kI64: return narrow<int64_t>(tensor.int64_data(), count, "int64_data");
-    case DType::kU64: return narrow<uint64_t>(tensor.uint64_data(), count, "uint64_data");
-    case DType::kU32: return narrow<uint32_t>(tensor.uint64_data(), count, "uint64_data");
-    case DType::kI32: return narrow<int32_t>(tensor.int32_data(), count, "int32_data");
-    case DType::kI16: return narrow<int16_t>(tensor.int32_data(), count, "int32_data");
+    case DType::kF32:
+      return narrow<float>(tensor.float_data(), count, "float_data");
+    case DType::kF64:
+      return narrow<double>(tensor.double_data(), count, "double_data");
+    case DType::kI64:
+      return narrow<int64_t>(tensor.int64_data(), count, "int64_data");
+    case DType::kU64:
+      return narrow<uint64_t>(tensor.uint64_data(), count, "uint64_data");
+    case DType::kU32:
+      return narrow<uint32_t>(tensor.uint64_data(), count, "uint64_data");
+    case DType::kI32:
+      return narrow<int32_t>(tensor.int32_data(), count, "int32_data");
+    case DType::kI16:
+      return narrow<int16_t>(tensor.int32_data(), count, "int32_data");
     case DType::kU16:
     case DType::kF16:
-    case DType::kBF16: return narrow<uint16_t>(tensor.int32_data(), count, "int32_data");  // the 16-bit floats by bit pattern
-    case DType::kI8: return narrow<int8_t>(tensor.int32_data(), count, "int32_data");
-    case DType::kU8: return narrow<uint8_t>(tensor.int32_data(), count, "int32_data");
+    case DType::kBF16:
+      return narrow<uint16_t>(tensor.int32_data(), count, "int32_data");  // the 16-bit floats by bit pattern
+    case DType::kI8:
+      return narrow<int8_t>(tensor.int32_data(), count, "int32_data");
+    case DType::kU8:
+      return narrow<uint8_t>(tensor.int32_data(), count, "int32_data");
     case DType::kBool: {
       auto bytes = narrow<uint8_t>(tensor.int32_data(), count, "int32_data");
       if (bytes.ok()) {
@@ -83,7 +94,8 @@ Result<std::vector<std::byte>> read_typed_fields(const onnx::TensorProto& tensor
       }
       return bytes;
     }
-    default: return unsupported(str_cat("has the element type ", dtype_name(dtype)));
+    default:
+      return unsupported(str_cat("has the element type ", dtype_name(dtype)));
   }
 }
 
@@ -110,7 +122,8 @@ ConstantPtr wrap_bytes(DType dtype, std::vector<int64_t> shape, std::span<const 
 }
 
 std::optional<int64_t> parse_size(const std::string& text) {
-  if (text.empty() || text.size() > 18 || !std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; })) return std::nullopt;
+  if (text.empty() || text.size() > 18 || !std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; }))
+    return std::nullopt;
   return std::strtoll(text.c_str(), nullptr, 10);
 }
 
@@ -146,7 +159,8 @@ Result<ConstantPtr> TensorReader::read_unnamed(const onnx::TensorProto& tensor) 
   return Constant::create(*dtype, std::move(shape), std::move(bytes));
 }
 
-Result<ConstantPtr> TensorReader::read_external(const onnx::TensorProto& tensor, DType dtype, std::vector<int64_t> shape, int64_t byte_count) {
+Result<ConstantPtr> TensorReader::read_external(const onnx::TensorProto& tensor, DType dtype, std::vector<int64_t> shape,
+                                                int64_t byte_count) {
   if (folder_.empty()) return invalid_model("keeps its data in another file, and this model has no folder");
   std::string location;
   int64_t offset = 0;
@@ -155,7 +169,8 @@ Result<ConstantPtr> TensorReader::read_external(const onnx::TensorProto& tensor,
     if (entry.key() == "location") location = entry.value();
     if (entry.key() == "offset" || entry.key() == "length") {
       const auto number = parse_size(entry.value());
-      if (!number) return invalid_model(str_cat("has the external data ", entry.key(), " '", entry.value(), "', which is not a number of bytes"));
+      if (!number)
+        return invalid_model(str_cat("has the external data ", entry.key(), " '", entry.value(), "', which is not a number of bytes"));
       (entry.key() == "offset" ? offset : length.emplace()) = *number;
     }
   }
@@ -174,7 +189,8 @@ Result<ConstantPtr> TensorReader::read_external(const onnx::TensorProto& tensor,
   if (std::mismatch(root.begin(), root.end(), file.begin(), file.end()).first != root.end()) {
     return invalid_model(str_cat("has the external data location '", location, "', which leads out of the model's folder"));
   }
-  if (!fs::is_regular_file(file, error)) return io_error(str_cat("needs the external data file '", location, "', which is not a regular file"));
+  if (!fs::is_regular_file(file, error))
+    return io_error(str_cat("needs the external data file '", location, "', which is not a regular file"));
 
   auto& mapping = mapped_[file.string()];
   if (mapping == nullptr) {
@@ -188,7 +204,8 @@ Result<ConstantPtr> TensorReader::read_external(const onnx::TensorProto& tensor,
   if (offset > available || byte_count > available - offset) {
     return invalid_model(str_cat("needs bytes ", offset, " to ", offset + byte_count, " of '", location, "', which has ", available));
   }
-  return wrap_bytes(dtype, std::move(shape), mapping->bytes().subspan(static_cast<size_t>(offset), static_cast<size_t>(byte_count)), mapping);
+  return wrap_bytes(dtype, std::move(shape), mapping->bytes().subspan(static_cast<size_t>(offset), static_cast<size_t>(byte_count)),
+                    mapping);
 }
 
 Result<ConstantPtr> TensorReader::read(const onnx::SparseTensorProto& sparse) {
@@ -224,7 +241,8 @@ Result<ConstantPtr> TensorReader::read(const onnx::SparseTensorProto& sparse) {
         position = position * sparse.dims(static_cast<int>(axis)) + coordinate;
       }
     }
-    if (position < 0 || position >= *dense_count) return invalid_model(str_cat(where, "has the index ", position, " of ", *dense_count, " elements"));
+    if (position < 0 || position >= *dense_count)
+      return invalid_model(str_cat(where, "has the index ", position, " of ", *dense_count, " elements"));
     std::memcpy(bytes.data() + static_cast<size_t>(position) * size, values->bytes().data() + static_cast<size_t>(i) * size, size);
   }
   return Constant::create(values->dtype(), {sparse.dims().begin(), sparse.dims().end()}, std::move(bytes));

@@ -29,7 +29,8 @@ void OpContext::fail(Status status) {
 
 namespace {
 
-constexpr std::string_view kKindNames[] = {"a float", "an int", "a string", "a tensor", "a graph", "floats", "ints", "strings", "of another kind"};
+constexpr std::string_view kKindNames[] = {"a float", "an int", "a string", "a tensor",       "a graph",
+                                           "floats",  "ints",   "strings",  "of another kind"};
 
 std::string_view kind_name(OnnxAttribute::Kind kind) { return kKindNames[static_cast<size_t>(kind)]; }
 
@@ -132,8 +133,8 @@ Attributes OpContext::pass_attributes(std::string_view canonical_op) {
           if (dtype && *dtype != DType::kVoid && *dtype != DType::kString) {
             out.set(wanted.name, *dtype);
           } else {
-            fail_unsupported(str_cat("element type ", dtype == DType::kString ? "string" : str_cat("number ", a->i), " in attribute '", wanted.name,
-                                     "' is not supported"));
+            fail_unsupported(str_cat("element type ", dtype == DType::kString ? "string" : str_cat("number ", a->i), " in attribute '",
+                                     wanted.name, "' is not supported"));
           }
         }
         break;
@@ -175,7 +176,8 @@ ValueId OpContext::emit(std::string_view op, AttributeList attribute_list, std::
 void OpContext::emit_outputs(std::string_view op, Attributes attribute_map, std::vector<ValueId> operands,
                              std::vector<std::unique_ptr<Graph>> subgraphs) {
   if (!ok()) return;
-  auto node = graph_.add_node(std::string(op), std::move(attribute_map), std::move(operands), output_names, {origin_}, std::move(subgraphs));
+  auto node =
+      graph_.add_node(std::string(op), std::move(attribute_map), std::move(operands), output_names, {origin_}, std::move(subgraphs));
   if (!node.ok()) return fail(std::move(node).status());
   results = graph_.node(*node).outputs;
 }
@@ -218,20 +220,35 @@ ConstantPtr scalar_of(DType dtype, T value) {
 
 ValueId OpContext::scalar(DType dtype, double value) {
   switch (dtype) {
-    case DType::kBool: return constant(scalar_of<uint8_t>(dtype, value != 0 ? 1 : 0));
-    case DType::kI8: return constant(scalar_of<int8_t>(dtype, static_cast<int8_t>(value)));
-    case DType::kU8: return constant(scalar_of<uint8_t>(dtype, static_cast<uint8_t>(value)));
-    case DType::kI16: return constant(scalar_of<int16_t>(dtype, static_cast<int16_t>(value)));
-    case DType::kU16: return constant(scalar_of<uint16_t>(dtype, static_cast<uint16_t>(value)));
-    case DType::kI32: return constant(scalar_of<int32_t>(dtype, static_cast<int32_t>(value)));
-    case DType::kU32: return constant(scalar_of<uint32_t>(dtype, static_cast<uint32_t>(value)));
-    case DType::kI64: return constant(scalar_of<int64_t>(dtype, static_cast<int64_t>(value)));
-    case DType::kU64: return constant(scalar_of<uint64_t>(dtype, static_cast<uint64_t>(value)));
-    case DType::kF16: return constant(scalar_of<uint16_t>(dtype, f16_from_f32(static_cast<float>(value))));
-    case DType::kBF16: return constant(scalar_of<uint16_t>(dtype, bf16_from_f32(static_cast<float>(value))));
-    case DType::kF32: return constant(scalar_of<float>(dtype, static_cast<float>(value)));
-    case DType::kF64: return constant(scalar_of<double>(dtype, value));
-    default: fail_invalid(str_cat("there is no ", dtype_name(dtype), " constant")); return {};
+    case DType::kBool:
+      return constant(scalar_of<uint8_t>(dtype, value != 0 ? 1 : 0));
+    case DType::kI8:
+      return constant(scalar_of<int8_t>(dtype, static_cast<int8_t>(value)));
+    case DType::kU8:
+      return constant(scalar_of<uint8_t>(dtype, static_cast<uint8_t>(value)));
+    case DType::kI16:
+      return constant(scalar_of<int16_t>(dtype, static_cast<int16_t>(value)));
+    case DType::kU16:
+      return constant(scalar_of<uint16_t>(dtype, static_cast<uint16_t>(value)));
+    case DType::kI32:
+      return constant(scalar_of<int32_t>(dtype, static_cast<int32_t>(value)));
+    case DType::kU32:
+      return constant(scalar_of<uint32_t>(dtype, static_cast<uint32_t>(value)));
+    case DType::kI64:
+      return constant(scalar_of<int64_t>(dtype, static_cast<int64_t>(value)));
+    case DType::kU64:
+      return constant(scalar_of<uint64_t>(dtype, static_cast<uint64_t>(value)));
+    case DType::kF16:
+      return constant(scalar_of<uint16_t>(dtype, f16_from_f32(static_cast<float>(value))));
+    case DType::kBF16:
+      return constant(scalar_of<uint16_t>(dtype, bf16_from_f32(static_cast<float>(value))));
+    case DType::kF32:
+      return constant(scalar_of<float>(dtype, static_cast<float>(value)));
+    case DType::kF64:
+      return constant(scalar_of<double>(dtype, value));
+    default:
+      fail_invalid(str_cat("there is no ", dtype_name(dtype), " constant"));
+      return {};
   }
 }
 
@@ -246,10 +263,13 @@ ValueId OpContext::unsqueeze(ValueId value, std::vector<int64_t> axes) {
 
 ValueId OpContext::squeeze(ValueId value, std::vector<int64_t> axes) { return emit("Squeeze", {}, {value, int64s(std::move(axes))}); }
 
-ValueId OpContext::transpose(ValueId value, std::vector<int64_t> permutation) { return emit("Transpose", {{"perm", std::move(permutation)}}, {value}); }
+ValueId OpContext::transpose(ValueId value, std::vector<int64_t> permutation) {
+  return emit("Transpose", {{"perm", std::move(permutation)}}, {value});
+}
 
 std::optional<std::vector<int64_t>> OpContext::constant_ints(ValueId value) const {
-  if (const Constant* constant = graph_.constant(value); constant != nullptr && (is_integer(constant->dtype()) || is_bool(constant->dtype()))) {
+  if (const Constant* constant = graph_.constant(value);
+      constant != nullptr && (is_integer(constant->dtype()) || is_bool(constant->dtype()))) {
     return constant->to_int64s();
   }
   if (!value.valid()) return std::nullopt;

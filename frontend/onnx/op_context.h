@@ -1,7 +1,7 @@
 // What a converter sees of one ONNX node, and how it emits canonical ops. Private to frontend/onnx; free of protobuf.
 //
-// Errors are sticky: the first failure is kept, later calls return invalid values and do nothing, so that a converter reads as a straight list of
-// emissions. The importer looks at status() afterwards, adds the node's name, and refuses attributes that no one took.
+// Errors are sticky: the first failure is kept, later calls return invalid values and do nothing, so that a converter reads as a straight
+// list of emissions. The importer looks at status() afterwards, adds the node's name, and refuses attributes that no one took.
 #pragma once
 
 #include <map>
@@ -103,9 +103,9 @@ class OpContext {
   std::optional<std::vector<int64_t>> take_ints(std::string_view name);
   std::optional<std::vector<double>> take_floats(std::string_view name);
   std::optional<std::vector<std::string>> take_strings(std::string_view name);
-  ConstantPtr take_tensor(std::string_view name);  // null when absent
+  ConstantPtr take_tensor(std::string_view name);             // null when absent
   const onnx::GraphProto* take_graph(std::string_view name);  // fails when absent
-  void ignore(std::string_view name);  // an attribute without meaning for us
+  void ignore(std::string_view name);                         // an attribute without meaning for us
   void require_attribute(std::string_view name);
   // The remaining attributes that the canonical op's record knows, converted to the kinds the record says.
   Attributes pass_attributes(std::string_view canonical_op);
@@ -121,12 +121,12 @@ class OpContext {
   void set_output(size_t i, ValueId value);
 
   ValueId constant(ConstantPtr constant);
-  ValueId int64s(std::vector<int64_t> elements);        // 1-D
+  ValueId int64s(std::vector<int64_t> elements);  // 1-D
   ValueId int64_scalar(int64_t value);
-  ValueId scalar(DType dtype, double value);            // rank 0 of any numeric dtype or bool
+  ValueId scalar(DType dtype, double value);  // rank 0 of any numeric dtype or bool
   ValueId shape_of(ValueId value) { return emit("Shape", {}, {value}); }
   ValueId size_of(ValueId value, int64_t axis) { return emit("Shape", {{"start", axis}, {"end", axis + 1}}, {value}); }  // [1]
-  ValueId cast(ValueId value, DType to);                // the value itself where the dtype fits
+  ValueId cast(ValueId value, DType to);  // the value itself where the dtype fits
   ValueId unsqueeze(ValueId value, std::vector<int64_t> axes);
   ValueId squeeze(ValueId value, std::vector<int64_t> axes);
   ValueId transpose(ValueId value, std::vector<int64_t> permutation);

@@ -22,7 +22,8 @@ Result<DType> tensor_dtype(const onnx::ValueInfoProto& info, const char* role) {
   const auto dtype = dtype_from_onnx(type.tensor_type().elem_type());
   if (!dtype || *dtype == DType::kVoid || *dtype == DType::kString) {
     return unsupported(str_cat(role, " '", info.name(), "' has the element type ",
-                               dtype == DType::kString ? "string" : str_cat("number ", type.tensor_type().elem_type()), ", which is not supported"));
+                               dtype == DType::kString ? "string" : str_cat("number ", type.tensor_type().elem_type()),
+                               ", which is not supported"));
   }
   return *dtype;
 }
@@ -131,7 +132,8 @@ Status Importer::add_graph_inputs(Scope& scope) {
         fixed_symbols_.emplace(dim.symbol_name(), extents[axis]);
         // The same symbol twice in one shape.
         if (fixed_symbols_.at(dim.symbol_name()) != extents[axis]) {
-          return mismatch(str_cat("'", dim.symbol_name(), "' cannot be both ", fixed_symbols_.at(dim.symbol_name()), " and ", extents[axis]));
+          return mismatch(
+              str_cat("'", dim.symbol_name(), "' cannot be both ", fixed_symbols_.at(dim.symbol_name()), " and ", extents[axis]));
         }
       }
     }
@@ -163,7 +165,9 @@ Status Importer::add_constant_input(Scope& scope, const onnx::ValueInfoProto& in
       if (dim.has_dim_value() && dim.dim_value() >= 0) fits = dim.dim_value() == extent;
     }
   }
-  if (!fits) return invalid_argument(str_cat("input '", info.name(), "' cannot be a constant ", constant->type().text(), ", the model declares another type"));
+  if (!fits)
+    return invalid_argument(
+        str_cat("input '", info.name(), "' cannot be a constant ", constant->type().text(), ", the model declares another type"));
   return define(scope, info.name(), scope.graph->add_constant(constant, info.name()));
 }
 
@@ -175,8 +179,8 @@ Status Importer::check_declared_output(const onnx::ValueInfoProto& info, const T
   const auto& declared = info.type().tensor_type();
   const auto dtype = dtype_from_onnx(declared.elem_type());
   if (declared.elem_type() != 0 && dtype != inferred.dtype) {
-    return invalid_model(str_cat("output '", info.name(), "' is declared ", dtype ? dtype_name(*dtype) : "of an unknown element type", ", the graph makes ",
-                                 dtype_name(inferred.dtype)));
+    return invalid_model(str_cat("output '", info.name(), "' is declared ", dtype ? dtype_name(*dtype) : "of an unknown element type",
+                                 ", the graph makes ", dtype_name(inferred.dtype)));
   }
   // Declared shapes are often stale after edits and batch changes; what is inferred counts.
   if (!declared.has_shape() || options_.warnings == nullptr) return {};
@@ -186,7 +190,8 @@ Status Importer::check_declared_output(const onnx::ValueInfoProto& info, const T
     const auto extent = inferred.shape[static_cast<size_t>(axis)].constant();
     contradicts = dim.has_dim_value() && dim.dim_value() > 0 && extent && *extent != dim.dim_value();
   }
-  if (contradicts) options_.warnings->push_back(str_cat("output '", info.name(), "' has the shape ", inferred.text(), ", the model declares another"));
+  if (contradicts)
+    options_.warnings->push_back(str_cat("output '", info.name(), "' has the shape ", inferred.text(), ", the model declares another"));
   return {};
 }
 

@@ -199,10 +199,10 @@ constexpr ConverterRow kRows[] = {
     {"", "GatherND", 11, pass},
     {"", "NonMaxSuppression", 10, counted},
     {"", "NonZero", 9, counted},
-    {"", "OneHot", 9, pass},
+    {"", "OneHot", 9, one_hot},
     {"", "Pad", 1, pad_before_11},
     {"", "Pad", 11, pass},
-    {"", "Range", 11, pass},
+    {"", "Range", 11, range},
     {"", "Reshape", 1, reshape_before_5},
     {"", "Reshape", 5, pass},
     {"", "ReverseSequence", 10, pass},
@@ -298,7 +298,8 @@ const ConverterRow* find_converter(std::string_view domain, std::string_view op,
   const auto it = kFirstRow.find({domain, op});
   if (it == kFirstRow.end()) return nullptr;
   const ConverterRow* found = nullptr;
-  for (const auto* row = it->second; row != std::end(kRows) && row->op == op && row->domain == domain && row->since <= version; ++row) found = row;
+  for (const auto* row = it->second; row != std::end(kRows) && row->op == op && row->domain == domain && row->since <= version; ++row)
+    found = row;
   return found;
 }
 

@@ -70,7 +70,8 @@ Result<std::vector<int>> Importer::execution_order(const Nodes& nodes) {
   }
   if (order.size() != static_cast<size_t>(nodes.size())) {
     for (int i = 0; i < nodes.size(); ++i) {
-      if (waiting[static_cast<size_t>(i)] > 0) return invalid_model(str_cat("node '", node_name(nodes[i]), "' (", nodes[i].op_type(), ") is part of a cycle"));
+      if (waiting[static_cast<size_t>(i)] > 0)
+        return invalid_model(str_cat("node '", node_name(nodes[i]), "' (", nodes[i].op_type(), ") is part of a cycle"));
     }
   }
   return order;
@@ -123,8 +124,8 @@ Status Importer::scan_nodes(const Nodes& nodes, const OpsetVersions& opsets, int
     const auto version = opsets.find(domain);
     const onnx::FunctionProto* function = find_function(domain, node.op_type());
     if (version == opsets.end() && function == nullptr) {
-      return invalid_model(str_cat("node '", node_name(node), "' (", node.op_type(), ") is of domain '", domain.empty() ? "ai.onnx" : domain,
-                                   "', which the model's opset imports do not list"));
+      return invalid_model(str_cat("node '", node_name(node), "' (", node.op_type(), ") is of domain '",
+                                   domain.empty() ? "ai.onnx" : domain, "', which the model's opset imports do not list"));
     }
     const int64_t opset = version != opsets.end() ? version->second : 1;
     const ConverterRow* row = find_converter(domain, node.op_type(), opset);
@@ -132,10 +133,11 @@ Status Importer::scan_nodes(const Nodes& nodes, const OpsetVersions& opsets, int
       report_unsupported(node, "", opset, std::string(row->refusal));
     } else if (row == nullptr && (domain.empty() || graph::find_op(domain + "::" + node.op_type()) == nullptr)) {
       if (function == nullptr) {
-        report_unsupported(node, "", opset,
-                           domain.empty() ? (find_converter("", node.op_type(), kNewestOpset) != nullptr ? "the model's opset is too old for it"
-                                                                                                          : "unknown operator")
-                                          : "unknown operator; a plugin can define it (--plugin FILE)");
+        report_unsupported(
+            node, "", opset,
+            domain.empty()
+                ? (find_converter("", node.op_type(), kNewestOpset) != nullptr ? "the model's opset is too old for it" : "unknown operator")
+                : "unknown operator; a plugin can define it (--plugin FILE)");
       } else if (scanned_.insert(function).second) {
         AIPU_RETURN_IF_ERROR(scan_nodes(function->node(), function_opsets_.at(function), depth + 1));
       }

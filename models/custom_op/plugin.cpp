@@ -1,5 +1,6 @@
-// A user's operator in a shared library: example::SoftCap, y = cap * tanh(x / cap). What it takes: an op record (name, operands, attributes, type rule),
-// a plugin (which nodes, which kernel, which arguments) and a kernel template. Loaded with `aipugb --plugin libaipu_sample_plugin.so`.
+// A user's operator in a shared library: example::SoftCap, y = cap * tanh(x / cap). What it takes: an op record (name, operands,
+// attributes, type rule), a plugin (which nodes, which kernel, which arguments) and a kernel template. Loaded with `aipugb --plugin
+// libaipu_sample_plugin.so`.
 #include "kernels/plugin.h"
 #include "runtime/base/embedded_file.h"
 

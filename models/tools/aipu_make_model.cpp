@@ -10,8 +10,8 @@ namespace {
 int usage(FILE* out) {
   std::fprintf(out, "usage: aipu-make-model NAME -o FILE.onnx [--seed S]\n\nmodels:\n");
   for (const auto& network : aipu::models::networks()) {
-    std::fprintf(out, "  %-20.*s%.*s\n", static_cast<int>(network.name.size()), network.name.data(), static_cast<int>(network.summary.size()),
-                 network.summary.data());
+    std::fprintf(out, "  %-20.*s%.*s\n", static_cast<int>(network.name.size()), network.name.data(),
+                 static_cast<int>(network.summary.size()), network.summary.data());
   }
   return out == stdout ? 0 : 1;
 }

@@ -7,8 +7,8 @@
 namespace aipu::frontend {
 
 struct OnnxCase {
-  std::string name;    // "node/test_abs"
-  std::string model;   // path of the .onnx file
+  std::string name;                   // "node/test_abs"
+  std::string model;                  // path of the .onnx file
   std::vector<std::string> inputs;    // input_0.pb, ... of its first data set; may be empty
   std::vector<std::string> expected;  // output_0.pb, ...
 };

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "graph/ir/graph.h"
@@ -58,14 +59,15 @@ struct OneNode {
           size_t outputs = 1) {
     builder.set_opset(opset);
     std::vector<std::string> names;
-    for (const auto& extents : inputs) names.push_back(builder.input(std::string(1, static_cast<char>('a' + names.size())), DType::kF32, extents));
+    for (const auto& extents : inputs)
+      names.push_back(builder.input(std::string(1, static_cast<char>('a' + names.size())), DType::kF32, extents));
     for (const auto& name : builder.node(op, names, attributes, outputs)) builder.output(name);
   }
   OnnxBuilder builder;
 };
 
-Imported import_node(int64_t opset, const std::string& op, const std::vector<models::Extents>& inputs, const models::NamedAttributes& attributes = {},
-                     size_t outputs = 1) {
+Imported import_node(int64_t opset, const std::string& op, const std::vector<models::Extents>& inputs,
+                     const models::NamedAttributes& attributes = {}, size_t outputs = 1) {
   return import(OneNode(opset, op, inputs, attributes, outputs).builder);
 }
 
@@ -175,7 +177,8 @@ TEST(OnnxImport, BatchNormalizationForms) {
   ASSERT_IMPORTED(graph);
   EXPECT_EQ(ops_of(**graph), "BatchNormalization");
   EXPECT_EQ(error_of(import_node(7, "BatchNormalization", inputs, {{"spatial", 0}})),
-            "m.onnx: 1 node is not supported: BatchNormalization-7 (1 node: '/BatchNormalization'): spatial = 0 (statistics per activation) is not "
+            "m.onnx: 1 node is not supported: BatchNormalization-7 (1 node: '/BatchNormalization'): spatial = 0 (statistics per "
+            "activation) is not "
             "supported");
   graph = import_node(15, "BatchNormalization", inputs, {{"training_mode", 1}}, 3);
   ASSERT_IMPORTED(graph);
@@ -208,6 +211,23 @@ TEST(OnnxImport, NegativeLogLikelihoodIsComposed) {
   EXPECT_EQ(graph::verify_graph(**graph).message(), "");
 }
 
+TEST(OnnxImport, ExtentsThatDataDecidesAreCounted) {
+  OnnxBuilder b;
+  const auto x = b.input("x", DType::kF32, {3, 4});
+  b.output(b.op("NonZero", {x}));
+  b.output(b.op("Range", {b.input("from", DType::kF32, {}), b.input("to", DType::kF32, {}), b.scalar(0.5f)}));
+  b.output(b.op("OneHot", {b.input("i", DType::kI64, {2}), b.input("depth", DType::kF32, {}), b.input("v", DType::kF32, {2})}));
+  const auto graph = import(b);
+  ASSERT_IMPORTED(graph);
+  for (size_t i = 0; i < 3; ++i) {
+    const auto& shape = (*graph)->type((*graph)->outputs()[i].value).shape;
+    ASSERT_FALSE(shape.empty());
+    EXPECT_FALSE(shape[i == 0 ? 1 : i - 1].is_constant()) << output_type(**graph, i);
+  }
+  EXPECT_NE(ops_of(**graph).find("aipu::CountNonZero"), std::string::npos);
+  EXPECT_EQ(graph::verify_graph(**graph).message(), "");
+}
+
 // ---- constants
 
 TEST(OnnxImport, ConstantInAllForms) {
@@ -229,6 +249,45 @@ TEST(OnnxImport, ConstantInAllForms) {
   OnnxBuilder strings;
   strings.output(strings.op("Constant", {}, {{"value_string", "text"}}));
   EXPECT_EQ(error_of(import(strings)), "m.onnx: 1 node is not supported: Constant-17 (1 node: '/Constant'): strings are not supported");
+}
+
+TEST(OnnxImport, TypedDataOfEveryElementType) {
+  const auto elements = [](DType dtype, const std::vector<std::byte>& bytes) -> std::string {
+    OnnxBuilder b;
+    b.output(b.op("Identity", {b.typed_initializer({dtype, {2}, bytes}, "w")}));
+    const auto graph = import(b);
+    if (!graph.ok()) return graph.status().message();
+    const auto& node = only(**graph, "Identity");
+    const auto* constant = (*graph)->constant(node.inputs[0]);
+    if (constant->dtype() != dtype || !std::ranges::equal(constant->bytes(), bytes)) return "differs";
+    return "same";
+  };
+  for (const DType dtype : {DType::kBool, DType::kI8, DType::kU8, DType::kI16, DType::kU16, DType::kI32, DType::kU32, DType::kI64,
+                            DType::kU64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
+    std::vector<std::byte> bytes(2 * dtype_bytes(dtype));
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(dtype == DType::kBool ? i % 2 : 0x35 + 17 * i);
+    EXPECT_EQ(elements(dtype, bytes), "same") << dtype_name(dtype);
+  }
+  EXPECT_EQ(elements(DType::kI32, std::vector<std::byte>(12)),
+            "m.onnx: node '/Identity' (Identity): tensor 'w' has 3 elements in int32_data, its shape needs 2");
+}
+
+TEST(OnnxImport, SparseInitializersBecomeDense) {
+  const auto dense = [](const TensorData& indices, std::vector<int64_t> shape) -> Imported {
+    OnnxBuilder b;
+    b.sparse_initializer(TensorData::f32({2}, {5, 7}), indices, std::move(shape), "w");
+    b.output(b.op("Identity", {"w"}));
+    return import(b);
+  };
+  for (const auto& indices : {TensorData::i64({2}, {1, 5}), TensorData::i64({2, 2}, {0, 1, 1, 2})}) {
+    const auto graph = dense(indices, {2, 3});
+    ASSERT_IMPORTED(graph);
+    EXPECT_EQ((*graph)->constant(only(**graph, "Identity").inputs[0])->to_doubles(), (std::vector<double>{0, 5, 0, 0, 0, 7}));
+  }
+  const std::string where = "m.onnx: node '/Identity' (Identity): sparse tensor 'w' ";
+  EXPECT_EQ(error_of(dense(TensorData::i64({2}, {1, 6}), {2, 3})), where + "has the index 6 of 6 elements");
+  EXPECT_EQ(error_of(dense(TensorData::i64({2, 2}, {0, 1, 2, 2}), {2, 3})), where + "has the index 2 in an axis of extent 2");
+  EXPECT_EQ(error_of(dense(TensorData::i64({2}, {1, 2}), {1 << 20, 1 << 20})), where + "is more than 268435456 bytes when dense");
 }
 
 TEST(OnnxImport, InitializersListedAsInputsAreNoInputs) {
@@ -259,7 +318,8 @@ TEST(OnnxImport, LargeWeightsAreBorrowed) {
 class ExternalData : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) / ("aipu_external_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    folder_ = std::filesystem::path(testing::TempDir()) /
+              ("aipu_external_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_ / "model");
     const auto x = builder_.input("x", DType::kF32, {4});
@@ -287,8 +347,9 @@ TEST_F(ExternalData, TruncatedFile) {
 
 TEST_F(ExternalData, MayNotLeaveTheFolder) {
   ASSERT_TRUE(builder_.save_with_external_data(path(), "../m.data", 1).ok());
-  EXPECT_EQ(error_of(import_onnx(path())),
-            path() + ": node '/Add' (Add): tensor 'w' has the external data location '../m.data'; it must be a path below the model's folder");
+  EXPECT_EQ(
+      error_of(import_onnx(path())),
+      path() + ": node '/Add' (Add): tensor 'w' has the external data location '../m.data'; it must be a path below the model's folder");
 }
 
 TEST_F(ExternalData, SymbolicLinksMayNotLeaveTheFolderEither) {
@@ -400,6 +461,22 @@ TEST(OnnxImport, FunctionsAreInlinedWithTheirAttributes) {
   EXPECT_EQ((*graph)->node(order[0]).attributes.f("alpha"), 0.25);
   EXPECT_NEAR((*graph)->node(order[2]).attributes.f("alpha"), 0.01, 1e-6);  // not given: LeakyRelu's own default
   EXPECT_EQ(graph::origins_text((*graph)->node(order[0]).origins), "'/NegLeaky//y' (LeakyRelu)");
+}
+
+TEST(OnnxImport, FunctionsHaveDefaultsForTheirAttributes) {
+  OnnxBuilder body;
+  body.node_to("LeakyRelu", {body.input("x", DType::kF32, {})}, {"y"}, {{"alpha", 0.0}});
+  body.set_attribute_reference("y", "alpha", "slope");
+  body.output("y");
+  OnnxBuilder b;
+  b.add_function("my.domain", "Leaky", body, {}, {{"slope", 0.125}});
+  b.output(b.op("Leaky", {b.op("Leaky", {b.input("in", DType::kF32, {4})}, {}, "my.domain")}, {{"slope", 0.5}}, "my.domain"));
+  const auto graph = import(b);
+  ASSERT_IMPORTED(graph);
+  const auto order = (*graph)->topological_order();
+  ASSERT_EQ(order.size(), 2u);
+  EXPECT_EQ((*graph)->node(order[0]).attributes.f("alpha"), 0.125);
+  EXPECT_EQ((*graph)->node(order[1]).attributes.f("alpha"), 0.5);
 }
 
 TEST(OnnxImport, RecursiveFunctionsAreRefused) {
@@ -540,11 +617,12 @@ TEST(OnnxImport, UnsupportedOperatorsAreReportedTogether) {
   b.op("NoSuchOp", {value});
   b.op("If", {"c"}, {{"then_branch", &hidden}, {"else_branch", &plain}});
   b.output(value);
-  EXPECT_EQ(error_of(import(b)),
-            "m.onnx: 7 nodes are not supported: Bernoulli-17 (1 node: '/Bernoulli'): random results are not supported; "
-            "NoSuchOp-17 (1 node: '/NoSuchOp'): unknown operator; "
-            "com.acme::Frobnicate (5 nodes: '/Frobnicate', '/Frobnicate_1', '/Frobnicate_2', ...): unknown operator; a plugin can define it "
-            "(--plugin FILE)");
+  EXPECT_EQ(
+      error_of(import(b)),
+      "m.onnx: 7 nodes are not supported: Bernoulli-17 (1 node: '/Bernoulli'): random results are not supported; "
+      "NoSuchOp-17 (1 node: '/NoSuchOp'): unknown operator; "
+      "com.acme::Frobnicate (5 nodes: '/Frobnicate', '/Frobnicate_1', '/Frobnicate_2', ...): unknown operator; a plugin can define it "
+      "(--plugin FILE)");
 }
 
 TEST(OnnxImport, RefusalsInsideOpsAreCollectedToo) {

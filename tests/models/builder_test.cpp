@@ -26,8 +26,8 @@ TEST(Networks, WeightsAreTheSameOnEveryMachine) {
 }
 
 TEST(Networks, ImportWithSymbolicBatch) {
-  const std::map<std::string_view, std::string> outputs{{"sample_cnn", "float32[N,10]"},         {"mlp", "float32[N,10]"},
-                                                        {"resnet18", "float32[N,1000]"},         {"resnet50", "float32[N,1000]"},
+  const std::map<std::string_view, std::string> outputs{{"sample_cnn", "float32[N,10]"},     {"mlp", "float32[N,10]"},
+                                                        {"resnet18", "float32[N,1000]"},     {"resnet50", "float32[N,1000]"},
                                                         {"mobilenet_v2", "float32[N,1000]"}, {"transformer_block", "float32[N,seq,64]"}};
   for (const auto& network : networks()) {
     const auto it = outputs.find(network.name);

@@ -1,4 +1,5 @@
-// The sample user plugin on the whole road: a model with example::SoftCap, converted with --plugin, computes what the same model does with the op written out.
+// The sample user plugin on the whole road: a model with example::SoftCap, converted with --plugin, computes what the same model does with
+// the op written out.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -56,7 +57,8 @@ class SamplePlugin : public testing::Test {
   }
 
   void write_npy(const std::string& path, int64_t rows, int64_t columns) {
-    std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(rows) + ", " + std::to_string(columns) + "), }";
+    std::string header =
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(rows) + ", " + std::to_string(columns) + "), }";
     header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 11, ' ');
     header += '\n';
     std::ofstream out(path, std::ios::binary);
@@ -73,18 +75,25 @@ class SamplePlugin : public testing::Test {
     make_model(file("plain.onnx"), false, 1.5);
     write_npy(file("input.npy"), 5, 64);
     ASSERT_EQ(run(tool("aipugb") + " " + file("plain.onnx") + " -o " + file("plain.aipu.bin") + " -q --target " + target), 0) << log();
-    ASSERT_EQ(run(tool("aipurun") + " " + file("plain.aipu.bin") + " --input input=" + file("input.npy") + " --output-dir " + file("plain")), 0) << log();
-    ASSERT_EQ(run(tool("aipugb") + " " + file("custom.onnx") + " -o " + file("custom.aipu.bin") + " -q --target " + target + " --plugin " + plugin()), 0)
+    ASSERT_EQ(
+        run(tool("aipurun") + " " + file("plain.aipu.bin") + " --input input=" + file("input.npy") + " --output-dir " + file("plain")), 0)
         << log();
-    EXPECT_EQ(run(tool("aipurun") + " " + file("custom.aipu.bin") + " --input input=" + file("input.npy") + " --expect output=" + file("plain/output.npy") +
-                  " --rtol 1e-5 --atol 1e-6"),
+    ASSERT_EQ(run(tool("aipugb") + " " + file("custom.onnx") + " -o " + file("custom.aipu.bin") + " -q --target " + target + " --plugin " +
+                  plugin()),
+              0)
+        << log();
+    EXPECT_EQ(run(tool("aipurun") + " " + file("custom.aipu.bin") + " --input input=" + file("input.npy") +
+                  " --expect output=" + file("plain/output.npy") + " --rtol 1e-5 --atol 1e-6"),
               0)
         << log();
     // The comparison can fail: another cap gives other numbers.
     make_model(file("other.onnx"), true, 0.5);
-    ASSERT_EQ(run(tool("aipugb") + " " + file("other.onnx") + " -o " + file("other.aipu.bin") + " -q --target " + target + " --plugin " + plugin()), 0) << log();
-    EXPECT_EQ(run(tool("aipurun") + " " + file("other.aipu.bin") + " --input input=" + file("input.npy") + " --expect output=" + file("plain/output.npy") +
-                  " --rtol 1e-5 --atol 1e-6"),
+    ASSERT_EQ(run(tool("aipugb") + " " + file("other.onnx") + " -o " + file("other.aipu.bin") + " -q --target " + target + " --plugin " +
+                  plugin()),
+              0)
+        << log();
+    EXPECT_EQ(run(tool("aipurun") + " " + file("other.aipu.bin") + " --input input=" + file("input.npy") +
+                  " --expect output=" + file("plain/output.npy") + " --rtol 1e-5 --atol 1e-6"),
               1)
         << log();
   }
@@ -99,7 +108,8 @@ TEST_F(SamplePlugin, ComputesOnX2) { expect_same_as_written_out("X2_1204"); }
 TEST_F(SamplePlugin, WithoutItTheOperatorIsUnknown) {
   make_model(file("custom.onnx"), true, 1.5);
   EXPECT_EQ(run(tool("aipugb") + " " + file("custom.onnx") + " -o " + file("custom.aipu.bin")), 1);
-  EXPECT_NE(log().find("1 node is not supported: example::SoftCap (1 node: '/SoftCap'): unknown operator; a plugin can define it (--plugin FILE)"),
+  EXPECT_NE(log().find(
+                "1 node is not supported: example::SoftCap (1 node: '/SoftCap'): unknown operator; a plugin can define it (--plugin FILE)"),
             std::string::npos)
       << log();
   EXPECT_FALSE(fs::exists(file("custom.aipu.bin")));

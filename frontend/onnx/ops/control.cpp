@@ -9,8 +9,8 @@ namespace {
 
 void append(std::vector<ValueId>* to, const std::vector<ValueId>& from) { to->insert(to->end(), from.begin(), from.end()); }
 
-// Imports a body whose first `leading` inputs have fixed types and whose next inputs are carried from one iteration to the next: input leading + k gets what
-// output first_carried + k gave. Extents that an iteration changes become symbols of the body.
+// Imports a body whose first `leading` inputs have fixed types and whose next inputs are carried from one iteration to the next: input
+// leading + k gets what output first_carried + k gave. Extents that an iteration changes become symbols of the body.
 ImportedSubgraph import_body(OpContext& c, const onnx::GraphProto* proto, std::vector<TensorType> formals, size_t leading, size_t carried,
                              size_t first_carried) {
   while (true) {
@@ -110,7 +110,8 @@ void scan(OpContext& c) {
   std::vector<int64_t> axes(static_cast<size_t>(scan_inputs), 0);
   if (const auto it = c.attributes.find("scan_input_axes"); it != c.attributes.end()) {
     axes = it->second.ints;
-    if (axes.size() != static_cast<size_t>(scan_inputs)) return c.fail_invalid(str_cat("scan_input_axes has ", axes.size(), " of ", scan_inputs, " elements"));
+    if (axes.size() != static_cast<size_t>(scan_inputs))
+      return c.fail_invalid(str_cat("scan_input_axes has ", axes.size(), " of ", scan_inputs, " elements"));
   }
   std::vector<TensorType> formals;
   for (size_t i = 0; i < c.inputs.size(); ++i) {
@@ -119,7 +120,8 @@ void scan(OpContext& c) {
     if (i >= states) {
       int64_t& axis = axes[i - states];
       if (axis < 0) axis += type.rank();
-      if (axis < 0 || axis >= type.rank()) return c.fail_invalid(str_cat("scan input ", i - states, " is ", type.text(), ", its axis ", axis, " does not exist"));
+      if (axis < 0 || axis >= type.rank())
+        return c.fail_invalid(str_cat("scan input ", i - states, " is ", type.text(), ", its axis ", axis, " does not exist"));
       type.shape.erase(type.shape.begin() + axis);
     }
     formals.push_back(std::move(type));
@@ -141,7 +143,8 @@ void scan_before_9(OpContext& c) {
   c.inputs.erase(c.inputs.begin());
   for (auto& input : c.inputs) {
     if (!input.valid() || c.rank(input) < 1) return c.fail_invalid("needs a batch axis in every input");
-    if (c.type(input).shape[0] != Dim(1)) return c.fail_unsupported(str_cat("a batch other than 1 (Scan of opset 8) is not supported, found ", c.type(input).text()));
+    if (c.type(input).shape[0] != Dim(1))
+      return c.fail_unsupported(str_cat("a batch other than 1 (Scan of opset 8) is not supported, found ", c.type(input).text()));
     input = c.squeeze(input, {0});
   }
   if (const auto directions = c.take_ints("directions")) {

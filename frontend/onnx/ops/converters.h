@@ -1,4 +1,5 @@
-// The converters, by family; the table that uses them is frontend/onnx/register_ops.cpp. Names end in the opset they serve up to where a form is old.
+// The converters, by family; the table that uses them is frontend/onnx/register_ops.cpp. Names end in the opset they serve up to where a
+// form is old.
 #pragma once
 
 #include "frontend/onnx/op_context.h"
@@ -60,6 +61,8 @@ void recurrent(OpContext& c);
 
 // select.cpp
 void counted(OpContext& c);
+void range(OpContext& c);
+void one_hot(OpContext& c);
 
 // control.cpp
 void if_op(OpContext& c);

@@ -20,7 +20,8 @@ void broadcast_before_7(OpContext& c) {
   if (!c.ok()) return;
   if (broadcast && has_axis) {
     const int64_t missing = rank_a - axis - c.rank(b);
-    if (missing < 0) return c.fail_invalid(str_cat("operand B ", c.type(b).text(), " does not fit into ", c.type(c.input(0)).text(), " from axis ", axis));
+    if (missing < 0)
+      return c.fail_invalid(str_cat("operand B ", c.type(b).text(), " does not fit into ", c.type(c.input(0)).text(), " from axis ", axis));
     std::vector<int64_t> axes;
     for (int64_t i = 0; i < missing; ++i) axes.push_back(c.rank(b) + i);
     b = c.unsqueeze(b, axes);
@@ -64,7 +65,8 @@ void cast_before_6(OpContext& c) {
   if (name == "float") name = "float32";
   if (name == "double") name = "float64";
   const auto dtype = parse_dtype(name);
-  if (!dtype || *dtype == DType::kVoid || *dtype == DType::kString) return c.fail_unsupported(str_cat("a cast to '", name, "' is not supported"));
+  if (!dtype || *dtype == DType::kVoid || *dtype == DType::kString)
+    return c.fail_unsupported(str_cat("a cast to '", name, "' is not supported"));
   c.emit_output("Cast", {{"to", *dtype}}, c.inputs);
 }
 

@@ -6,7 +6,8 @@ namespace aipu::frontend {
 void batch_normalization(OpContext& c) {
   c.ignore("consumed_inputs");
   c.expect_inputs(5, 5);
-  if (c.version() < 9 && c.take_int("spatial", 1) == 0) return c.fail_unsupported("spatial = 0 (statistics per activation) is not supported");
+  if (c.version() < 9 && c.take_int("spatial", 1) == 0)
+    return c.fail_unsupported("spatial = 0 (statistics per activation) is not supported");
   // Before opset 14 inference and training differed by the outputs asked for (and, before 7, by is_test).
   c.ignore("is_test");
   const double momentum = c.take_float("momentum", 0.9);

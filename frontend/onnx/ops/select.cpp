@@ -1,5 +1,5 @@
-// Ops whose output extent depends on data: NonZero, Compress, Unique, NonMaxSuppression. A counting op over the same inputs runs first; its result becomes
-// the last operand, and the extent a run symbol on it.
+// Ops whose output extent depends on data: NonZero, Compress, Unique, NonMaxSuppression, Range, OneHot. A counting op over the same inputs
+// runs first; its result becomes the last operand, and the extent a run symbol on it.
 #include "frontend/onnx/ops/converters.h"
 
 namespace aipu::frontend {
@@ -28,6 +28,28 @@ void counted(OpContext& c) {
   inputs.resize(operands);
   inputs.push_back(count);
   c.emit_outputs(op, std::move(attributes), std::move(inputs));
+}
+
+// Over floats known only at run time the count, ceil((limit - start) / delta), is computed by ordinary nodes.
+void range(OpContext& c) {
+  c.expect_inputs(3, 3);
+  if (!c.ok()) return;
+  const bool constant =
+      c.graph().constant(c.input(0)) != nullptr && c.graph().constant(c.input(1)) != nullptr && c.graph().constant(c.input(2)) != nullptr;
+  if (!is_floating(c.dtype(c.input(0))) || constant) return pass(c);
+  const ValueId length = c.emit("Sub", {}, {c.input(1), c.input(0)});
+  const ValueId steps = c.emit("Ceil", {}, {c.emit("Div", {}, {length, c.input(2)})});
+  const ValueId count = c.emit("Reshape", {}, {c.cast(steps, DType::kI64), c.int64s({1})});
+  c.emit_output("Range", {}, {c.input(0), c.input(1), c.input(2), count});
+}
+
+// The depth may be a float; as an extent it is an integer.
+void one_hot(OpContext& c) {
+  c.expect_inputs(3, 3);
+  auto attributes = c.pass_attributes("OneHot");
+  if (!c.ok()) return;
+  const ValueId depth = is_floating(c.dtype(c.input(1))) ? c.cast(c.input(1), DType::kI64) : c.input(1);
+  c.emit_outputs("OneHot", std::move(attributes), {c.input(0), depth, c.input(2)});
 }
 
 }  // namespace aipu::frontend

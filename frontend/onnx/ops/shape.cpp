@@ -73,7 +73,8 @@ void tile_before_6(OpContext& c) {
   const auto* axis_constant = c.graph().constant(c.input(2));
   int64_t at = -1;
   if (axis && axis->size() == 1) at = axis->front();
-  if (!axis && axis_constant != nullptr && axis_constant->element_count() == 1) at = static_cast<int64_t>(axis_constant->to_doubles().front());
+  if (!axis && axis_constant != nullptr && axis_constant->element_count() == 1)
+    at = static_cast<int64_t>(axis_constant->to_doubles().front());
   const int64_t rank = c.rank(c.input(0));
   if (at < 0 || at >= rank) return c.fail_unsupported("the axis must be a constant inside the input's rank");
   std::vector<ValueId> parts;

@@ -8,7 +8,8 @@ void window(OpContext& c) {
   const bool periodic = c.take_int("periodic", 1) != 0;
   const int64_t number = c.take_int("output_datatype", 1);
   const auto dtype = number > 0 && number < 100 ? dtype_from_onnx(static_cast<int>(number)) : std::nullopt;
-  if (!dtype || !(is_integer(*dtype) || is_floating(*dtype))) return c.fail_unsupported(str_cat("output_datatype ", number, " is not supported"));
+  if (!dtype || !(is_integer(*dtype) || is_floating(*dtype)))
+    return c.fail_unsupported(str_cat("output_datatype ", number, " is not supported"));
   const ValueId size = c.input(0);
   const DType index = c.dtype(size);
   double a0 = 0.5;

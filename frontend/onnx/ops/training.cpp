@@ -15,7 +15,8 @@ size_t group_size(OpContext& c, size_t groups, size_t output_groups) {
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     if (!c.has_input(i)) c.fail_invalid(str_cat("needs input ", i));
   }
-  if (c.output_names.size() > output_groups * n) c.fail_invalid(str_cat("has ", c.output_names.size(), " outputs, at most ", output_groups * n, " exist"));
+  if (c.output_names.size() > output_groups * n)
+    c.fail_invalid(str_cat("has ", c.output_names.size(), " outputs, at most ", output_groups * n, " exist"));
   c.results.resize(c.output_names.size());
   return c.ok() ? n : 0;
 }
@@ -30,7 +31,9 @@ struct Math {
   ValueId number(ValueId like, double value) { return c.scalar(c.dtype(like), value); }
   ValueId scaled(ValueId a, double factor) { return mul(a, number(a, factor)); }
   ValueId first_step() { return c.emit("Equal", {}, {c.input(1), c.scalar(c.dtype(c.input(1)), 0)}); }
-  ValueId regularised(ValueId x, ValueId gradient, double coefficient) { return coefficient == 0 ? gradient : add(scaled(x, coefficient), gradient); }
+  ValueId regularised(ValueId x, ValueId gradient, double coefficient) {
+    return coefficient == 0 ? gradient : add(scaled(x, coefficient), gradient);
+  }
 };
 
 }  // namespace
@@ -85,7 +88,8 @@ void momentum(OpContext& c) {
   const double beta = c.take_float("beta", 0);
   const double norm = c.take_float("norm_coefficient", 0);
   const std::string mode = c.take_string("mode", "");
-  if (c.ok() && mode != "standard" && mode != "nesterov") return c.fail_invalid(str_cat("mode is '", mode, "', expected one of: standard, nesterov"));
+  if (c.ok() && mode != "standard" && mode != "nesterov")
+    return c.fail_invalid(str_cat("mode is '", mode, "', expected one of: standard, nesterov"));
   const size_t n = group_size(c, 3, 2);
   Math m{c};
   for (size_t i = 0; i < n; ++i) {
