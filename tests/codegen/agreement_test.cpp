@@ -145,6 +145,41 @@ TEST_P(Agreement, CompiledCodeEqualsTheInterpreter) {
   }
 }
 
+// A Compass target's fma is fused on every machine: without the instruction the prelude computes it.
+TEST(AgreementFma, SoftwareFmaEqualsTheInterpreter) {
+  Target target = *find_target("X2_1204");
+  target.compiler_flags = {"-march=x86-64"};
+  std::vector<AgreementCase> cases;
+  for (AgreementCase& one : intrinsic_cases(target.vector_bits)) {
+    if (one.name.starts_with("fma_")) cases.push_back(std::move(one));
+  }
+  ASSERT_GE(cases.size(), 6u);
+  std::vector<KernelSource> kernels;
+  for (const AgreementCase& one : cases) kernels.push_back({one.name, one.module});
+  const Result<CompiledModule> compiled = compile_kernels(kernels, target);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  const LoadedModule loaded(compiled->shared_object);
+  ASSERT_EQ(loaded.error(), "");
+  for (uint64_t seed = 0; seed < 50; seed++) {
+    for (size_t i = 0; i < cases.size(); i++) {
+      const AgreementCase& one = cases[i];
+      Buffers expected = make_buffers(one, seed), actual = expected;
+      const Status status = run_interpreter(one.module, expected);
+      ASSERT_TRUE(status.ok()) << status.message();
+      std::vector<uint64_t> arguments;
+      for (const auto& input : actual.inputs) arguments.push_back(reinterpret_cast<uint64_t>(input.data()));
+      arguments.push_back(reinterpret_cast<uint64_t>(actual.output.data()));
+      loaded.run(loaded.table()->kernels[i], arguments);
+      const size_t bytes = dtype_bytes(one.output.element);
+      for (size_t lane = 0; lane * bytes < expected.output.size(); lane++) {
+        ASSERT_TRUE(same_lane(one.output.element, expected.output.data() + lane * bytes, actual.output.data() + lane * bytes))
+            << one.name << " lane " << lane << ": " << hex_lane(one.output.element, expected.output.data() + lane * bytes) << " vs. "
+            << hex_lane(one.output.element, actual.output.data() + lane * bytes);
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Settings, Agreement,
                          ::testing::Values(Setting{"X2_1204", "g++", false}, Setting{"X2_1204", "clang++", false},
                                            Setting{"host-avx512", "g++", true}, Setting{"host-avx512", "clang++", true},

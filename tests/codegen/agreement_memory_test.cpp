@@ -1,0 +1,149 @@
+// Loads, stores, gathers and DMA: the interpreter and compiled code leave the same bytes behind.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include "codegen/lower/lower.h"
+#include "codegen/tir/interpreter.h"
+#include "codegen/tir/text.h"
+#include "tests/codegen/agreement_cases.h"
+#include "tests/codegen/cc_run.h"
+
+namespace aipu::tir::testing {
+namespace {
+
+// x: 256 input elements, i: indices 0..63, out: 1024 elements; n: a run-time count.
+constexpr const char* kLoads = R"(func loads(x#0: global T*, i#1: global int16x8*, out#2: global T*, n#3: int32) -> void {
+  let m#4: boolx8 = S.tail_mask<boolx8>(n#3, .lanes=8)
+  eval S.vstore<void>(S.vload<Tx8>((x#0 + 1), 1, mask=m#4, .lanes=8), out#2, 1)
+  eval S.vstore<void>(S.vload<Tx8>((x#0 + 1), n#3, .lanes=8), (out#2 + 9), 1)
+  eval S.vstore<void>(S.vload<Tx8>((x#0 + 3), 3, mask=m#4, .lanes=8), (out#2 + 20), 1)
+  eval S.vstore<void>(S.vload<Tx8>(x#0, 1, .lanes=8), (out#2 + 31), 1, mask=m#4)
+  eval S.vstore<void>(S.vload<Tx8>(x#0, 1, .lanes=8), (out#2 + 41), n#3)
+  eval S.vstore<void>(S.vload<Tx8>(x#0, 1, .lanes=8), (out#2 + 101), 2, mask=m#4)
+  let k#5: int16x8 = load(i#1, 0)
+  eval S.vstore<void>(S.vload_gather<Tx8>(x#0, k#5), (out#2 + 121), 1)
+  eval S.vstore<void>(S.vload_gather<Tx8>(x#0, cast<int32x8>(k#5), mask=m#4), (out#2 + 131), 1)
+  eval S.vstore_scatter<void>(S.vload<Tx8>(x#0, 1, .lanes=8), (out#2 + 200), k#5)
+  eval S.vstore_scatter<void>(S.vload<Tx8>((x#0 + 8), 1, .lanes=8), (out#2 + 300), k#5, mask=m#4)
+}
+)";
+
+constexpr const char* kDma = R"(func dma(x#0: global T*, i#1: global int16x8*, out#2: global T*, n#3: int32) -> void {
+  alloc near#4: lsram T* [256]
+  eval S.dma_memset<void>(near#4, load(x#0, 7), 256)
+  eval S.dma_copy<void>(near#4, x#0, 5, 9, n#3, 7)
+  eval S.dma_copy<void>(out#2, near#4, 64, 64, 1, 64)
+  eval S.dma_copy<void>(near#4, x#0, 0, 0, 1, 0)
+  eval S.dma_transpose2d<void>((out#2 + 100), x#0, 5, n#3, 6, 11)
+  eval S.dma_upsample<void>((out#2 + 200), near#4, 2, 3, 4, n#3, 5, 6, 24)
+  let e#5: int32 = S.alloc_event<int32>()
+  eval S.async_dma_copy<void>((out#2 + 600), near#4, n#3, n#3, 1, n#3, e#5)
+  eval S.wait_events<void>(e#5)
+  eval S.free_events<void>(e#5)
+}
+)";
+
+std::string with_type(std::string text, const std::string& type) {
+  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  for (size_t at = 0; (at = text.find('T', at)) != std::string::npos; at++) {
+    const bool starts = at == 0 || !is_word(text[at - 1]);
+    const bool ends = !is_word(text[at + 1]) || text[at + 1] == 'x';
+    if (starts && ends) text.replace(at, 1, type);
+  }
+  return text;
+}
+
+TEST(AgreementMemory, LoadsStoresAndDma) {
+  for (const char* target_name : {"host-avx512", "host-avx2", "host-baseline", "X2_1204"}) {
+    const Target target = *find_target(target_name);
+    if (!cpu_runs(target)) continue;
+    std::vector<KernelSource> kernels;
+    std::vector<Module> originals;
+    std::vector<DType> types;
+    for (const DType dtype : {DType::kI8, DType::kU16, DType::kF16, DType::kF32, DType::kI32, DType::kF64}) {
+      for (const char* text : {kLoads, kDma}) {
+        const Result<Module> module = parse_module(with_type(text, std::string(dtype_name(dtype))));
+        ASSERT_TRUE(module.ok()) << module.status().message();
+        const Result<Module> lowered = lower(*module, target);
+        ASSERT_TRUE(lowered.ok()) << lowered.status().message();
+        originals.push_back(*module);
+        kernels.push_back({module->entry().name + "_" + std::string(dtype_name(dtype)), *lowered});
+        types.push_back(dtype);
+      }
+    }
+    for (const char* compiler : {"g++", "clang++"}) {
+      CompileOptions options;
+      options.compiler = compiler_path(compiler);
+      if (options.compiler.empty()) continue;
+      const Result<CompiledModule> compiled = compile_kernels(kernels, target, options);
+      ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+      const LoadedModule loaded(compiled->shared_object);
+      ASSERT_EQ(loaded.error(), "");
+      for (size_t k = 0; k < kernels.size(); k++) {
+        for (uint64_t n = 1; n <= 8; n++) {
+          SCOPED_TRACE(std::string(target_name) + " " + compiler + " " + kernels[k].symbol + " n=" + std::to_string(n));
+          const size_t bytes = dtype_bytes(types[k]);
+          std::vector<std::byte> x = agreement_input(Type::scalar(types[k]), 256, k), expected(1024 * bytes), actual(1024 * bytes);
+          std::vector<int16_t> indices = {3, 0, 63, 7, 7, 20, 1, 40};
+          const Status status = interpret_all(originals[k], 1,
+                                              std::vector<InterpreterArgument>{{x.data(), x.size(), 0, true},
+                                                                               {reinterpret_cast<std::byte*>(indices.data()), 16, 0, true},
+                                                                               {expected.data(), expected.size(), 0, true},
+                                                                               {nullptr, 0, n, false}});
+          ASSERT_TRUE(status.ok()) << status.message();
+          loaded.run(loaded.table()->kernels[k], {reinterpret_cast<uint64_t>(x.data()), reinterpret_cast<uint64_t>(indices.data()),
+                                                  reinterpret_cast<uint64_t>(actual.data()), n});
+          EXPECT_EQ(expected, actual);
+        }
+      }
+    }
+  }
+}
+
+// A page followed by one that can't be accessed.
+class GuardedPage {
+ public:
+  GuardedPage() : data_(static_cast<std::byte*>(::mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+    ::mprotect(data_ + 4096, 4096, PROT_NONE);
+  }
+  ~GuardedPage() { ::munmap(data_, 8192); }
+  GuardedPage(const GuardedPage&) = delete;
+  template <typename T>
+  T* last(size_t count) const {
+    return reinterpret_cast<T*>(data_ + 4096 - count * sizeof(T));
+  }
+
+ private:
+  std::byte* data_;
+};
+
+// A masked load at the end of a mapping must not touch what is off.
+TEST(AgreementMemory, MaskedLanesAreNotTouched) {
+  for (const char* target_name : {"host-avx512", "host-avx2", "host-baseline"}) {
+    const Target target = *find_target(target_name);
+    if (!cpu_runs(target)) continue;
+    const Result<Module> module = parse_module(R"(func tail(x#0: global float32*, y#1: global float32*, n#2: int32) -> void {
+  let m#3: boolx4 = S.tail_mask<boolx4>(n#2, .lanes=4)
+  eval S.vstore<void>(S.vload<float32x4>(x#0, 1, mask=m#3, .lanes=4), y#1, 1, mask=m#3)
+}
+)");
+    ASSERT_TRUE(module.ok()) << module.status().message();
+    for (const char* compiler : {"g++", "clang++"}) {
+      CompileOptions options;
+      options.compiler = compiler_path(compiler);
+      if (options.compiler.empty()) continue;
+      const Result<CompiledModule> compiled = compile_kernels(std::vector<KernelSource>{{"tail", *module}}, target, options);
+      ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+      const LoadedModule loaded(compiled->shared_object);
+      const GuardedPage in, out;
+      in.last<float>(2)[0] = 5;
+      in.last<float>(2)[1] = 6;
+      loaded.run(*loaded.find("tail"), {reinterpret_cast<uint64_t>(in.last<float>(2)), reinterpret_cast<uint64_t>(out.last<float>(2)), 2});
+      EXPECT_EQ(out.last<float>(2)[0], 5);
+      EXPECT_EQ(out.last<float>(2)[1], 6);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace aipu::tir::testing
