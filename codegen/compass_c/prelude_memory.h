@@ -121,3 +121,19 @@ template <class T> __inl T __argument(unsigned long long word) {
   __builtin_memcpy(&value, &word, sizeof(T));
   return value;
 }
+
+// 4 x 4 matrix products: x row by row, y column by column; accumulated in double and rounded once.
+template <bool Accumulate, class P, class X> __inl void __matrix(P* pointer, X x, X y) {
+  float out[16];
+  __builtin_memcpy(out, pointer, sizeof(out));
+  for (int i = 0; i < 4; i++) {
+    for (int j = 0; j < 4; j++) {
+      double sum = Accumulate ? (double)out[4 * i + j] : 0.0;
+      for (int k = 0; k < 4; k++) sum += (double)(float)__get_lane(x, 4 * i + k) * (double)(float)__get_lane(y, 4 * j + k);
+      out[4 * i + j] = (float)sum;
+    }
+  }
+  __builtin_memcpy(pointer, out, sizeof(out));
+}
+template <class P, class X> __inl void __vmml(P* pointer, X x, X y) { __matrix<false>(pointer, x, y); }
+template <class P, class X> __inl void __vmma(P* pointer, X x, X y) { __matrix<true>(pointer, x, y); }

@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <cstring>
+
 #include "codegen/lower/lower.h"
 #include "codegen/tir/interpreter.h"
 #include "codegen/tir/text.h"
+#include "runtime/base/half.h"
 #include "tests/codegen/agreement_cases.h"
 #include "tests/codegen/cc_run.h"
 
@@ -97,6 +100,35 @@ TEST(AgreementMemory, LoadsStoresAndDma) {
         }
       }
     }
+  }
+}
+
+TEST(AgreementMemory, MatrixProducts) {
+  const Target target = *find_target("X2_1204");
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    const Result<Module> module = parse_module(with_type(R"(func matrix(x#0: global Tx16*, out#1: global float32*) -> void {
+  eval S.vmml<void>(out#1, load(x#0, 0), load(x#0, 1))
+  eval S.vmma<void>(out#1, load(x#0, 2), load(x#0, 3))
+}
+)",
+                                                         std::string(dtype_name(dtype))));
+    ASSERT_TRUE(module.ok()) << module.status().message();
+    const Result<CompiledModule> compiled = compile_kernels(std::vector<KernelSource>{{"matrix", *module}}, target);
+    ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+    const LoadedModule loaded(compiled->shared_object);
+    ASSERT_EQ(loaded.error(), "");
+    std::vector<std::byte> x(64 * 2), expected(64), actual(64);
+    for (size_t i = 0; i < 64; i++) {
+      const float value = (static_cast<float>(i * 37 % 64) - 31.5f) / 8;
+      const uint16_t bits = dtype == DType::kF16 ? f16_from_f32(value) : bf16_from_f32(value);
+      std::memcpy(x.data() + 2 * i, &bits, 2);
+    }
+    const Status status = interpret_all(
+        *module, 1, std::vector<InterpreterArgument>{{x.data(), x.size(), 0, true}, {expected.data(), expected.size(), 0, true}});
+    ASSERT_TRUE(status.ok()) << status.message();
+    loaded.run(*loaded.find("matrix"), {reinterpret_cast<uint64_t>(x.data()), reinterpret_cast<uint64_t>(actual.data())});
+    EXPECT_EQ(expected, actual);
+    EXPECT_NE(actual, std::vector<std::byte>(64));
   }
 }
 
