@@ -89,7 +89,7 @@ Value Compiler::attribute(const ast::Attribute& node, Position position) {
       return make_tuple(std::move(dims));
     }
   }
-  if (const auto* opaque = object.as<OpaqueValue>()) return to_value(check(position, environment_->attribute(opaque->captured, name)));
+  if (const auto* opaque = object.as<OpaqueValue>()) return to_value(check(position, environment_->attribute(opaque->captured, name)), pool_);
   fail(position, fmt::format("A value of kind \"{}\" has no attribute \"{}\".", kind_text(object), name));
 }
 

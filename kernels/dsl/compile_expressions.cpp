@@ -65,13 +65,13 @@ Value Compiler::eval_node(const ast::Expr& expr) {
   }
   if (const auto* t = expr.as<ast::TupleDisplay>()) return make_tuple(eval_display(t->elements));
   if (const auto* d = expr.as<ast::DictDisplay>()) {
-    auto items = std::make_shared<std::vector<std::pair<Value, Value>>>();
+    ValueMap items;
     for (const auto& [key, value] : d->items) {
       Value k = eval(key);
       if (!k.is_number() && k.as<std::string>() == nullptr) fail(key->position, "A dictionary key must be a compile-time number or string.");
-      items->emplace_back(std::move(k), eval(value));
+      items.emplace_back(std::move(k), eval(value));
     }
-    return {DictValue{std::move(items)}};
+    return {DictValue{pool_.add(std::move(items))}};
   }
   if (const auto* c = expr.as<ast::Comprehension>()) return eval_comprehension(*c, here);
   if (expr.as<ast::Slice>() != nullptr) fail(here, "invalid syntax");
@@ -244,6 +244,7 @@ void Compiler::run_clause(const ast::Comprehension& node, size_t clause, ValueLi
     Value value = eval(node.element);
     save_before(before, *out, node.element->position);
     out->push_back(std::move(value));
+    step(node.element->position);
     if (out->size() > kMaxContainer) fail(node.element->position, "The list is too long.");
     return;
   }
@@ -272,7 +273,10 @@ void Compiler::run_clause(const ast::Comprehension& node, size_t clause, ValueLi
 }
 
 ValueList Compiler::iterate(const Value& value, Position position) {
-  if (const ValueList* items = value.elements()) return *items;
+  if (const ValueList* items = value.elements()) {
+    step(position, items->size());
+    return *items;
+  }
   if (const auto* it = value.as<IterableValue>(); it != nullptr && (it->kind == "range" || it->kind == "unroll")) {
     std::vector<int64_t> bounds;
     for (const Value& v : *it->arguments) {
@@ -285,6 +289,7 @@ ValueList Compiler::iterate(const Value& value, Position position) {
     if (step_size == 0) fail(position, "range() arg 3 must not be zero");
     for (__int128 i = bounds[0]; step_size > 0 ? i < stop : i > stop; i += step_size) {
       if (items.size() >= kMaxContainer) fail(position, "The range is too long.");
+      step(position);
       items.push_back({static_cast<int64_t>(i)});
     }
     return items;
@@ -383,7 +388,7 @@ Value Compiler::call(const Value& callee, CallArguments arguments, Position posi
     std::vector<std::pair<std::string, Captured>> keywords;
     for (const Value& v : arguments.positional) positional.push_back(check(position, to_captured(v)));
     for (const auto& [name, v] : arguments.keywords) keywords.emplace_back(name, check(position, to_captured(v)));
-    return to_value(check(position, environment_->call(o->captured, positional, keywords)));
+    return to_value(check(position, environment_->call(o->captured, positional, keywords)), pool_);
   }
   fail(position, fmt::format("A value of kind \"{}\" can't be called.", kind_text(callee)));
 }

@@ -58,21 +58,21 @@ void collect_assigned(const ast::Body& body, std::set<std::string>* names) {
   }
 }
 
-bool contains_expr(const Value& value, int depth = 0) {
-  if (depth > 20) return true;
-  if (value.is_expr() || value.as<BufferValue>() != nullptr) return true;
-  if (const ValueList* items = value.elements()) {
-    return std::any_of(items->begin(), items->end(), [&](const Value& v) { return contains_expr(v, depth + 1); });
-  }
-  if (const auto* dict = value.as<DictValue>()) {
-    return std::any_of(dict->items->begin(), dict->items->end(), [&](const auto& item) { return contains_expr(item.second, depth + 1); });
-  }
-  return false;
-}
-
 std::string scope_text(tir::Scope scope) { return std::string(tir::scope_name(scope)); }
 
 }  // namespace
+
+bool Compiler::holds_run_time_value(const Value& value, std::set<const void*>& seen) {
+  constexpr size_t kMaxContainers = 1000;
+  if (value.is_expr() || value.as<BufferValue>() != nullptr || seen.size() > kMaxContainers) return true;
+  if (const ValueList* items = value.elements(); items != nullptr && seen.insert(items).second) {
+    return std::any_of(items->begin(), items->end(), [&](const Value& v) { return holds_run_time_value(v, seen); });
+  }
+  if (const auto* dict = value.as<DictValue>(); dict != nullptr && seen.insert(dict->items).second) {
+    return std::any_of(dict->items->begin(), dict->items->end(), [&](const auto& item) { return holds_run_time_value(item.second, seen); });
+  }
+  return false;
+}
 
 FunctionKind Compiler::kind_of(const FunctionValue& function) {
   for (const ast::ExprPtr& decorator : function.definition->decorators) {
@@ -326,12 +326,12 @@ std::vector<std::pair<std::string, Value>> Compiler::bind_python_arguments(const
       continue;
     }
     if (p.stars == 2) {
-      auto items = std::make_shared<std::vector<std::pair<Value, Value>>>();
+      ValueMap items;
       for (size_t k = 0; k < arguments.keywords.size(); ++k) {
-        if (!used[k]) items->emplace_back(Value{arguments.keywords[k].first}, arguments.keywords[k].second);
+        if (!used[k]) items.emplace_back(Value{arguments.keywords[k].first}, arguments.keywords[k].second);
         used[k] = true;
       }
-      bound.emplace_back(p.name, Value{DictValue{std::move(items)}});
+      bound.emplace_back(p.name, Value{DictValue{pool_.add(std::move(items))}});
       continue;
     }
     std::optional<Value> v;
@@ -398,7 +398,10 @@ Value Compiler::inline_function(const FunctionValue& value, const CallArguments&
     frame.sees_caller = flag && !*flag;
   }
   auto bound = bind_python_arguments(value, arguments, position);
-  frame.host = frame.kind == FunctionKind::kPlain && std::none_of(bound.begin(), bound.end(), [](const auto& b) { return contains_expr(b.second); });
+  frame.host = frame.kind == FunctionKind::kPlain && std::none_of(bound.begin(), bound.end(), [&](const auto& b) {
+    std::set<const void*> seen;
+    return holds_run_time_value(b.second, seen);
+  });
   if (++call_depth_ > kMaxCallDepth) {
     --call_depth_;
     fail(position, fmt::format("The function \"{}\" is called too deeply; recursion is not supported.", def.name));

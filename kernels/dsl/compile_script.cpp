@@ -130,26 +130,26 @@ Value Compiler::s_match_buffer(CallArguments& arguments, Position position) { re
 
 Value Compiler::s_grid(CallArguments& arguments, Position position) {
   if (arguments.positional.empty() || !arguments.keywords.empty()) fail(position, "S.grid expect the extents of its loops.");
-  return {IterableValue{"grid", std::make_shared<ValueList>(arguments.positional)}};
+  return make_iterable("grid", arguments.positional);
 }
 
 Value Compiler::s_vectorized(CallArguments& arguments, Position position) {
   auto values = take(arguments, "vectorized", {"start", "stop"}, 1, position);
   const bool one = values[1].is_none();
-  return {IterableValue{"vectorized", std::make_shared<ValueList>(ValueList{one ? Value{int64_t{0}} : values[0], one ? values[0] : values[1], Value{int64_t{1}}})}};
+  return make_iterable("vectorized", {one ? Value{int64_t{0}} : values[0], one ? values[0] : values[1], Value{int64_t{1}}});
 }
 
 Value Compiler::s_tec_range(CallArguments& arguments, Position position) {
   auto values = take(arguments, "tec_range", {"start", "stop"}, 1, position);
   const bool one = values[1].is_none();
-  return {IterableValue{"tec_range", std::make_shared<ValueList>(ValueList{one ? Value{int64_t{0}} : values[0], one ? values[0] : values[1], Value{int64_t{1}}})}};
+  return make_iterable("tec_range", {one ? Value{int64_t{0}} : values[0], one ? values[0] : values[1], Value{int64_t{1}}});
 }
 
 Value Compiler::s_unroll(CallArguments& arguments, Position position) {
   auto values = take(arguments, "unroll", {"start", "stop", "step"}, 1, position);
   const bool one = values[1].is_none();
   const Value stride = values[2].is_none() ? Value{int64_t{1}} : values[2];
-  return {IterableValue{"unroll", std::make_shared<ValueList>(ValueList{one ? Value{int64_t{0}} : values[0], one ? values[0] : values[1], stride})}};
+  return make_iterable("unroll", {one ? Value{int64_t{0}} : values[0], one ? values[0] : values[1], stride});
 }
 
 Value Compiler::s_block(CallArguments& arguments, Position position) {
@@ -279,7 +279,7 @@ Value Compiler::call_builtin(const std::string& name, CallArguments& arguments, 
     const auto values = take(arguments, "range", {"start", "stop", "step"}, 1, position);
     const bool one = values[1].is_none();
     const Value stride = values[2].is_none() ? Value{int64_t{1}} : values[2];
-    return {IterableValue{"range", std::make_shared<ValueList>(ValueList{one ? Value{int64_t{0}} : values[0], one ? values[0] : values[1], stride})}};
+    return make_iterable("range", {one ? Value{int64_t{0}} : values[0], one ? values[0] : values[1], stride});
   }
   if (name == "enumerate" || name == "zip") {
     std::vector<ValueList> columns;

@@ -55,7 +55,7 @@ Compiler::Flow Compiler::run_body(const ast::Body& body) {
         flow = run_statement(*stmt);
       } catch (const Diagnosed&) {
         frame_ = frame;
-        if (diagnostics_.full()) throw;
+        if (diagnostics_.full() || exhausted()) throw;
         poison_targets(*stmt);
       }
     } else {

@@ -9,8 +9,6 @@
 namespace aipu::dsl {
 namespace {
 
-constexpr int64_t kMaxSteps = 4'000'000;  // statements and expressions visited per kernel, with everything unrolled
-
 constexpr std::string_view kBuiltins[] = {"range", "len", "min", "max", "sum", "abs", "int", "float", "bool", "str", "list", "tuple", "print", "enumerate",
                                           "zip", "reversed", "sorted", "round", "isinstance", "any", "all", "breakpoint", "set_trace", "divmod", "pow"};
 
@@ -29,8 +27,9 @@ void Compiler::fail(Position position, std::string_view text) {
 
 void Compiler::fail(Position position, const Status& status) { fail(position, status.message()); }
 
-void Compiler::step(Position position) {
-  if (++steps_ > kMaxSteps) fail(position, "The kernel is too large after unrolling and inlining.");
+void Compiler::step(Position position, size_t amount) {
+  steps_ += static_cast<int64_t>(amount);
+  if (exhausted()) fail(position, "The kernel is too large after unrolling and inlining.");
 }
 
 tir::SourceSpan Compiler::span(Position position) const { return {frame_->file->name, position.line, position.column}; }
@@ -75,7 +74,7 @@ Value Compiler::lookup(const std::string& name, Position position) {
 }
 
 std::optional<Value> Compiler::lookup_global(const std::shared_ptr<Environment>& globals, const std::string& name, Position position) {
-  if (auto captured = globals->lookup(name)) return to_value(*captured);
+  if (auto captured = globals->lookup(name)) return to_value(*captured, pool_);
   if (auto* file = dynamic_cast<FileEnvironment*>(globals.get())) {
     if (const auto source = file->imported(name)) return lookup_global(source->first, source->second, position);
     if (const std::string* import = file->import(name)) {
@@ -149,10 +148,25 @@ tir::Expr Compiler::materialize(const tir::Expr& value, const std::string& name,
 Value Compiler::materialize(Value value, const std::string& name, Position position) {
   if (const auto* e = value.as<tir::Expr>()) return {materialize(*e, name, position)};
   if (ValueList* items = value.elements()) {
-    // In place, so that a list stays the same list.
-    for (size_t i = 0; i < items->size(); ++i) (*items)[i] = materialize((*items)[i], fmt::format("{}_{}", name, i), position);
+    std::set<const void*> seen;
+    materialize_items(*items, name, position, seen);
   }
   return value;
+}
+
+// In place, so that a list stays the same list.
+void Compiler::materialize_items(ValueList& items, const std::string& name, Position position, std::set<const void*>& seen) {
+  constexpr size_t kMaxContainers = 1000;
+  if (!seen.insert(&items).second) return;
+  if (seen.size() > kMaxContainers) fail(position, "The value consists of too many containers.");
+  for (size_t i = 0; i < items.size(); ++i) {
+    const std::string item_name = fmt::format("{}_{}", name, i);
+    if (const auto* e = items[i].as<tir::Expr>()) {
+      items[i] = {materialize(*e, item_name, position)};
+    } else if (ValueList* inner = items[i].elements()) {
+      materialize_items(*inner, item_name, position, seen);
+    }
+  }
 }
 
 // --- the kernel ---

@@ -84,7 +84,14 @@ class Compiler {
     if (!result.ok()) fail(position, std::move(result).status());
     return std::move(result).value();
   }
-  void step(Position position);  // counts work, so that compile-time loops end
+  // Counts work (`amount`: elements of containers made), so that compile-time evaluation ends and stays within some memory.
+  void step(Position position, size_t amount = 1);
+  bool exhausted() const { return steps_ > kMaxSteps; }
+  Value make_list(ValueList items) { return pool_.list(std::move(items)); }
+  Value make_tuple(ValueList items) { return pool_.tuple(std::move(items)); }
+  Value make_iterable(std::string kind, ValueList arguments) { return {IterableValue{std::move(kind), pool_.add(std::move(arguments))}}; }
+  bool holds_run_time_value(const Value& value, std::set<const void*>& seen);
+  void materialize_items(ValueList& items, const std::string& name, Position position, std::set<const void*>& seen);
   tir::SourceSpan span(Position position) const;
 
   Binding* find_local(Frame& frame, std::string_view name);
@@ -248,6 +255,9 @@ class Compiler {
   Value s_asm(CallArguments&, Position);
   Value scalar_extremum(std::string_view name, tir::BinaryOp op, CallArguments&, Position);
 
+  static constexpr int64_t kMaxSteps = 1'500'000;  // statements, expressions and container elements of a kernel, with everything unrolled
+
+  ValuePool pool_;
   std::shared_ptr<Environment> environment_;
   Diagnostics& diagnostics_;
   Frame* frame_ = nullptr;

@@ -34,7 +34,7 @@ std::optional<bool> Compiler::truth(const Value& value) {
 }
 
 bool Compiler::values_equal(const Value& lhs, const Value& rhs, int depth) {
-  if (depth > kMaxDepth) return false;
+  if (depth > kMaxDepth || ++steps_ > kMaxSteps) return false;
   if (lhs.is_number() && rhs.is_number()) {
     if (lhs.integer() && rhs.integer()) return *lhs.integer() == *rhs.integer();
     return as_double(lhs) == as_double(rhs);
@@ -114,6 +114,7 @@ std::optional<Value> Compiler::fold_binary(ast::BinaryOp op, const Value& lhs, c
     if (op == Op::kAdd && a != nullptr && b != nullptr && lhs.v.index() == rhs.v.index()) {
       ValueList joined = *a;
       joined.insert(joined.end(), b->begin(), b->end());
+      step(position, joined.size());
       if (joined.size() > kMaxRepeated) fail(position, "The list is too long.");
       return lhs.as<ListValue>() != nullptr ? make_list(std::move(joined)) : make_tuple(std::move(joined));
     }
@@ -123,6 +124,7 @@ std::optional<Value> Compiler::fold_binary(ast::BinaryOp op, const Value& lhs, c
       ValueList repeated;
       const int64_t n = std::max<int64_t>(0, *count.integer());
       if (!items.empty() && n > static_cast<int64_t>(kMaxRepeated / items.size())) fail(position, "The list is too long.");
+      step(position, static_cast<size_t>(n) * items.size());
       for (int64_t i = 0; i < n; ++i) repeated.insert(repeated.end(), items.begin(), items.end());
       const bool list = (a != nullptr ? lhs : rhs).as<ListValue>() != nullptr;
       return list ? make_list(std::move(repeated)) : make_tuple(std::move(repeated));
@@ -137,6 +139,7 @@ std::optional<Value> Compiler::fold_binary(ast::BinaryOp op, const Value& lhs, c
     const int64_t n = std::max<int64_t>(0, *rhs.integer());
     if (!s->empty() && n > static_cast<int64_t>(kMaxRepeated / s->size())) fail(position, "The string is too long.");
     std::string text;
+    step(position, static_cast<size_t>(n) * s->size() / 16);
     for (int64_t i = 0; i < n; ++i) text += *s;
     return Value{std::move(text)};
   }

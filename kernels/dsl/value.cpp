@@ -6,16 +6,16 @@
 
 namespace aipu::dsl {
 
-Value to_value(const Captured& captured) {
+Value to_value(const Captured& captured, ValuePool& pool) {
   return std::visit(
-      [](const auto& v) -> Value {
+      [&](const auto& v) -> Value {
         using T = std::decay_t<decltype(v)>;
         if constexpr (std::is_same_v<T, std::monostate>) {
           return {NoneValue{}};
         } else if constexpr (std::is_same_v<T, CapturedList>) {
           ValueList items;
-          for (const Captured& c : v) items.push_back(to_value(c));
-          return make_list(std::move(items));
+          for (const Captured& c : v) items.push_back(to_value(c, pool));
+          return pool.list(std::move(items));
         } else if constexpr (std::is_same_v<T, CapturedArray>) {
           return {ArrayValue{std::make_shared<const CapturedArray>(v)}};
         } else if constexpr (std::is_same_v<T, CapturedType>) {
@@ -31,7 +31,9 @@ Value to_value(const Captured& captured) {
       captured.value);
 }
 
-Result<Captured> to_captured(const Value& value) {
+Result<Captured> to_captured(const Value& value, int depth) {
+  constexpr int kMaxDepth = 16;
+  if (depth > kMaxDepth) return invalid_argument("The value is nested too deeply to be handed to a Python function.");
   if (value.is_none()) return Captured{};
   if (const auto* b = value.as<bool>()) return Captured{*b};
   if (const auto* i = value.as<int64_t>()) return Captured{*i};
@@ -44,7 +46,7 @@ Result<Captured> to_captured(const Value& value) {
   if (const ValueList* items = value.elements()) {
     CapturedList list;
     for (const Value& v : *items) {
-      AIPU_ASSIGN_OR_RETURN(Captured c, to_captured(v));
+      AIPU_ASSIGN_OR_RETURN(Captured c, to_captured(v, depth + 1));
       list.push_back(std::move(c));
     }
     return Captured{std::move(list)};

@@ -1,7 +1,7 @@
 // What a DSL expression evaluates to while a kernel is compiled: a Python value known now, or an expression of the program being built.
 #pragma once
 
-#include <map>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,9 +20,11 @@ using ValueList = std::vector<Value>;
 struct NoneValue {};
 // Already reported: using it fails without another message.
 struct PoisonValue {};
-struct ListValue { std::shared_ptr<ValueList> items; };
-struct TupleValue { std::shared_ptr<ValueList> items; };
-struct DictValue { std::shared_ptr<std::vector<std::pair<Value, Value>>> items; };
+// Containers are owned by the kernel's ValuePool: a program can make them as deep or cyclic as it likes, and they still go away without recursion.
+using ValueMap = std::vector<std::pair<Value, Value>>;
+struct ListValue { ValueList* items; };
+struct TupleValue { ValueList* items; };
+struct DictValue { ValueMap* items; };
 struct ArrayValue { std::shared_ptr<const CapturedArray> array; };
 // S.fp32x8, S.ptr(...), p.dtype: an annotation, a constructor, a DataType.
 struct TypeValue { tir::Type type; bool size_var = false; };
@@ -37,7 +39,7 @@ struct ScriptFunction { std::string name; };  // S.<name>
 struct BuiltinFunction { std::string name; };  // a Python built-in
 struct MethodValue { std::shared_ptr<Value> self; std::string name; };
 // What a `for` goes over: range, grid, vectorized, tec_range, unroll.
-struct IterableValue { std::string kind; std::shared_ptr<ValueList> arguments; };
+struct IterableValue { std::string kind; const ValueList* arguments; };
 struct Buffer {
   tir::Expr pointer;  // to element 0
   std::vector<Value> shape;  // ints and integer scalar expressions
@@ -60,8 +62,8 @@ struct Value {
   bool is_expr() const { return as<tir::Expr>() != nullptr; }
   // The elements of a list or tuple; null for anything else.
   ValueList* elements() const {
-    if (const auto* l = as<ListValue>()) return l->items.get();
-    if (const auto* t = as<TupleValue>()) return t->items.get();
+    if (const auto* l = as<ListValue>()) return l->items;
+    if (const auto* t = as<TupleValue>()) return t->items;
     return nullptr;
   }
   // A bool counts as an int, as in Python.
@@ -72,12 +74,21 @@ struct Value {
   }
 };
 
-inline Value make_list(ValueList items) { return {ListValue{std::make_shared<ValueList>(std::move(items))}}; }
-inline Value make_tuple(ValueList items) { return {TupleValue{std::make_shared<ValueList>(std::move(items))}}; }
+class ValuePool {
+ public:
+  ValueList* add(ValueList items) { return &lists_.emplace_back(std::move(items)); }
+  ValueMap* add(ValueMap items) { return &maps_.emplace_back(std::move(items)); }
+  Value list(ValueList items) { return {ListValue{add(std::move(items))}}; }
+  Value tuple(ValueList items) { return {TupleValue{add(std::move(items))}}; }
 
-Value to_value(const Captured& captured);
+ private:
+  std::deque<ValueList> lists_;
+  std::deque<ValueMap> maps_;
+};
+
+Value to_value(const Captured& captured, ValuePool& pool);
 // For hooks of the environment; an expression or a buffer cannot be handed out.
-Result<Captured> to_captured(const Value& value);
+Result<Captured> to_captured(const Value& value, int depth = 0);
 
 std::string kind_text(const Value& value);  // "int", "list", "float32x8", ...: for messages
 

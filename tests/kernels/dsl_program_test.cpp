@@ -88,7 +88,9 @@ const Golden kGoldens[] = {
      "  alloc b#8: lsram float32* [8]\n  store b#8[(4 + n#2)] = 3.0\n  let c#9: float32 = load(b#8, ((n#2 * 4) + 2))\n"
      "  let p#10: lsram float32* = (b#8 + 6)\n  let q#11: lsram float32* = (b#8 + 4)\n  let v#12: float32x4 = S.vload<float32x4>((b#8 + 4), 1, .lanes=4)\n"},
     {"MatchBuffer", "m = S.match_buffer(a, (n, 3))\nm[n, 1] += 2\n", "  store a#0[((n#2 * 3) + 1)] = (load(a#0, ((n#2 * 3) + 1)) + 2)\n"},
-    {"LaneAccess", "v = S.vload(a)\nb = v[3]\nv[n] = i8\nm = v > 1\nm[0] = True\n", "?"},
+    {"LaneAccess", "v = S.vload(a)\nb = v[3]\nv[n] = i8\nm = v > 1\nm[0] = True\n",
+     "  let v#8: int32x8 = S.vload<int32x8>(a#0, 1)\n  let b#9: int32 = lane(v#8, 3)\n  setlane v#8[n#2] = cast<int32>(i8#4)\n"
+     "  let m#10: boolx8 = (v#8 > broadcast<8>(1))\n  setlane m#10[0] = true\n"},
     {"Address", "b = 3\np = b.addr\np[0] = 4\n", "  let b#8: int32 = 3\n  let p#9: private int32* = addr(b#8)\n  store p#9[0] = 4\n"},
     {"Unroll", "t = n\nfor k in S.unroll(3):\n    t = t + k\nfor j in S.unroll(4, 0, -2):\n    a[j] = j\n",
      "  let t#8: int32 = n#2\n  set t#8 = (t#8 + 1)\n  set t#8 = (t#8 + 2)\n  store a#0[4] = 4\n  store a#0[2] = 2\n"},
@@ -114,6 +116,128 @@ const Golden kGoldens[] = {
 };
 
 INSTANTIATE_TEST_SUITE_P(Goldens, DslProgram, testing::ValuesIn(kGoldens), [](const auto& p) { return p.param.name; });
+
+// --- functions, macros, parameters ---
+
+TEST(DslFunctions, SubFunctionsAreCompiledOnceAndConvertTheirArguments) {
+  EXPECT_EQ(tir_text("@S.prim_func\ndef g(p: S.ptr(\"i32\", \"global\"), k: S.i16, scale: S.fp32 = 2) -> S.i32:\n    return p[0] + k\n"
+                     "@S.prim_func(is_inline=True)\ndef unused_helper(k: S.i32):\n    return\n"
+                     "@S.prim_func\ndef f(a: S.ptr(\"i32\", \"global\"), n: S.i32):\n    b = S.alloc_buffer((2,), \"i32\")\n"
+                     "    c = g(a, n)\n    c = g(k=3, p=a)\n    unused_helper(c)\n"),
+            "func f(a#0: global int32*, n#1: int32) -> void {\n"
+            "  alloc b#2: private int32* [2]\n"
+            "  let c#3: int32 = call<int32> g(a#0, cast<int16>(n#1), 2.0)\n"
+            "  set c#3 = call<int32> g(a#0, 3:int16, 2.0)\n"
+            "  eval call<void> unused_helper(c#3)\n"
+            "}\n"
+            "\n"
+            "func g(p#4: global int32*, k#5: int16, scale#6: float32) -> int32 {\n"
+            "  return (load(p#4, 0) + cast<int32>(k#5))\n"
+            "}\n"
+            "\n"
+            "func unused_helper(k#7: int32) -> void inline {\n"
+            "  return\n"
+            "}\n");
+}
+
+TEST(DslFunctions, HygienicMacroSeesItsFileAndTheOtherItsCaller) {
+  EXPECT_EQ(body_text("scale = 3\n"
+                      "@S.macro\ndef put_scaled(dst, k, v):\n    dst[k] = v * scale\n"
+                      "@S.macro(hygienic=False)\ndef put_at_cursor(dst, v):\n    dst[cursor] = v\n    put_scaled(dst, cursor, 1)\n"
+                      "@S.prim_func\ndef f(o: S.ptr(\"i32\", \"global\"), n: S.i32):\n"
+                      "    scale = 7.5\n    for cursor in range(n):\n        put_at_cursor(o, cursor)\n    put_scaled(o, 0, v=n + 1)\n"),
+            "  let scale#2: float32 = 7.5\n"
+            "  for serial cursor#3: int32 = 0 to n#1 step 1 {\n    store o#0[cursor#3] = cursor#3\n    store o#0[cursor#3] = 3\n  }\n"
+            "  let v#4: int32 = (n#1 + 1)\n  store o#0[0] = (v#4 * 3)\n");
+}
+
+TEST(DslFunctions, MacroOfIssueThree) {
+  // The captured n picks no branch: the parameter n of the kernel hides it, the macro's own n does not exist.
+  EXPECT_EQ(body_text("n = 8\n@S.macro\ndef add_func(inp, out, idx):\n    out[idx] = inp[idx] + n\n"
+                      "@S.prim_func\ndef f(a: S.ptr(\"i32\", \"global\"), b: S.ptr(\"i32\", \"global\"), n: S.i32):\n"
+                      "    if n > 0:\n        add_func(a, b, 0)\n    else:\n        add_func(a, b, 1)\n"),
+            "  if (n#2 > 0) {\n    store b#1[0] = (load(a#0, 0) + 8)\n  } else {\n    store b#1[1] = (load(a#0, 1) + 8)\n  }\n");
+}
+
+TEST(DslFunctions, PlainFunctionsAreInlinedBeforeTheStatement) {
+  EXPECT_EQ(body_text("def pick(p, i, flag):\n    if flag:\n        value = p[i]\n    else:\n        value = p[i + 1]\n    return value * 2\n"
+                      "@S.prim_func\ndef f(a: S.ptr(\"i32\", \"global\"), n: S.i32):\n    a[0] = a[1] + pick(a, n + 1, False)\n"),
+            "  let saved#2: int32 = load(a#0, 1)\n"
+            "  let i#3: int32 = (n#1 + 1)\n"
+            "  let value#4: int32 = load(a#0, (i#3 + 1))\n"
+            "  store a#0[0] = (saved#2 + (value#4 * 2))\n");
+}
+
+TEST(DslFunctions, AParameterThatIsAssignedIsACopy) {
+  EXPECT_EQ(body_text("def g(k):\n    k = k + 1\n    return k\n@S.prim_func\ndef f(n: S.i32):\n    b = g(n) + n\n"),
+            "  let k#1: int32 = n#0\n  let k#2: int32 = (k#1 + 1)\n  let b#3: int32 = (k#2 + n#0)\n");
+}
+
+TEST(DslFunctions, HostFunctionsRunAtCompileTime) {
+  EXPECT_EQ(body_text("def fib(n):\n    a, b = 0, 1\n    out = []\n    for i in range(n):\n        out.append(a)\n        a, b = b, a + b\n        if a > 20:\n            break\n    return out\n"
+                      "@S.prim_func\ndef f(o: S.ptr(\"i32\", \"global\")):\n    t = S.alloc_const((8,), \"int32\", fib(30))\n    o[0] = sum(fib(5)) + len(fib(30))\n"),
+            "  alloc t#1: constant int32* [8] = x\"000000000100000001000000020000000300000005000000080000000d000000\"\n"
+            "  store o#0[0] = 15\n");
+}
+
+TEST(DslParameters, PacksSourcesAndDefaults) {
+  dsl::TemplateParams params;
+  dsl::CapturedList types;
+  for (const DType d : {DType::kF32, DType::kI8}) types.push_back({dsl::CapturedType{tir::Type::pointer_to(d, 1, tir::Scope::kGlobal)}});
+  params.set("types", dsl::Captured{types}).set("VL", int64_t{16}).set("KIND", "float32").set("__restrict__", true);
+  params.set_source("finish", "def finish(v):\n    return S.max(v, S.cast(0, f\"{KIND}x{VL}\"))\n");
+  EXPECT_EQ(tir_text("VL = 4\nUNITS = VL * 2\ndef finish(v):\n    return v\n"
+                     "@S.prim_func\ndef f(ins: types, out: S.ptr(KIND, \"global\")):\n"
+                     "    for k in S.unroll(len(ins)):\n        v = S.cast(S.vload(ins[k], lanes=VL), KIND)\n        S.vstore(finish(v), out + k * UNITS)\n",
+                     "f", params),
+            "func f(ins_0#0: global float32* restrict, ins_1#1: global int8* restrict, out#2: global float32* restrict) -> void {\n"
+            "  let v#3: float32x16 = S.vload<float32x16>(ins_0#0, 1, .lanes=16)\n"
+            "  eval S.vstore<void>(S.max<float32x16>(v#3, broadcast<16>(0.0)), out#2, 1)\n"
+            "  let v#4: float32x16 = cast<float32x16>(S.vload<int8x16>(ins_1#1, 1, .lanes=16))\n"
+            "  eval S.vstore<void>(S.max<float32x16>(v#4, broadcast<16>(0.0)), (out#2 + 32), 1)\n"
+            "}\n");
+}
+
+TEST(DslParameters, ImportedFilesShareTheParameters) {
+  dsl::TemplateParams params;
+  params.set("SCALE", int64_t{5});
+  dsl::SourceText source{"main.py", "from aipu import script as S\nfrom helpers import times, BASE\n@S.prim_func\ndef f(n: S.i32, o: S.ptr(\"i32\", \"global\")):\n    o[0] = times(n) + BASE\n"};
+  source.import_module = [](std::string_view module) -> std::optional<std::string> {
+    if (module != "helpers") return std::nullopt;
+    return "BASE = SCALE + 1\ndef times(v):\n    return v * SCALE\n";
+  };
+  const auto module = dsl::parse_kernel(source, "f", params, "renamed");
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  EXPECT_EQ(module->entry().name, "renamed");
+  EXPECT_THAT(tir::print_module(*module), testing::HasSubstr("store o#1[0] = ((n#0 * 5) + 6)"));
+}
+
+TEST(DslParameters, TextKeepsDifferentParametersApart) {
+  const auto text = [](auto&& fill) {
+    dsl::TemplateParams params;
+    fill(params);
+    return params.text();
+  };
+  EXPECT_NE(text([](auto& p) { p.set("a", "1"); }), text([](auto& p) { p.set("a", int64_t{1}); }));
+  EXPECT_NE(text([](auto& p) { p.set("a", "x\";b=1\"y"); }), text([](auto& p) { p.set("a", "x").set("b", "y"); }));
+  EXPECT_NE(text([](auto& p) { p.set("a", 1.0); }), text([](auto& p) { p.set("a", 1.0 + 1e-16 * 3); }));
+  EXPECT_EQ(text([](auto& p) { p.set("a", true).set("b", int64_t{2}); }), text([](auto& p) { p.set("b", int64_t{2}).set("a", true); }));
+}
+
+TEST(DslStrict, HidesTheExtensions) {
+  dsl::TemplateParams strict;
+  strict.set("__compass_strict__", true);
+  const auto refuses = [&](const std::string& body, const std::string& phrase) {
+    EXPECT_THAT(tir_text(in_kernel(body), "f", strict), testing::StartsWith(phrase)) << body;
+    EXPECT_THAT(tir_text(in_kernel(body)), testing::StartsWith("func f")) << body;
+  };
+  refuses("b = S.i64(n)\n", "module 'tvm.compass.dsl.script' has no attribute 'i64'");
+  refuses("b = S.cast(n, \"fp64\")\n", "The arg \"dtype\" expect a data type");
+  refuses("for k in S.unroll(2):\n    pass\n", "module 'tvm.compass.dsl.script' has no attribute 'unroll'");
+  refuses("S.prefetch(a)\n", "module 'tvm.compass.dsl.script' has no attribute 'prefetch'");
+  refuses("b = S.alloc_buffer((4,), \"fp32x3\")\n", "The arg \"dtype\" expect one of");
+  refuses("v = S.vload(a, lanes=3)\nb = v[1]\n", "Only support get or set element from");
+}
 
 }  // namespace
 }  // namespace aipu
