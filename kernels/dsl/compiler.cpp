@@ -84,10 +84,19 @@ std::optional<Value> Compiler::lookup_global(const std::shared_ptr<Environment>&
     if (const ast::ExprPtr value = file->assignment(name)) {
       const auto key = std::make_pair(static_cast<const Environment*>(globals.get()), name);
       if (auto cached = global_cache_.find(key); cached != global_cache_.end()) return cached->second;
-      global_cache_[key] = Value{PoisonValue{}};  // an assignment that refers to itself
+      if (!evaluating_.insert(key).second) fail(position, fmt::format("The definition of \"{}\" refers to itself.", name));
       auto definition = std::make_shared<ast::FunctionDef>();
       definition->name = name;
       definition->file = file->file();
+      struct Leave {
+        std::set<std::pair<const Environment*, std::string>>& evaluating;
+        const std::pair<const Environment*, std::string>& key;
+        std::map<std::pair<const Environment*, std::string>, Value>& cache;
+        ~Leave() {
+          evaluating.erase(key);
+          cache.try_emplace(key, Value{PoisonValue{}});  // after an error, which is then known
+        }
+      } leave{evaluating_, key, global_cache_};
       Value result = evaluate_in_globals({definition, globals}, value);
       if (const auto* meta = result.as<MetaValue>()) result = *meta->value;
       global_cache_[key] = result;

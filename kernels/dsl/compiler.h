@@ -270,6 +270,7 @@ class Compiler {
   std::vector<std::string> compile_order_;
   std::set<const ast::FunctionDef*> in_progress_;
   std::map<std::pair<const Environment*, std::string>, Value> global_cache_;
+  std::set<std::pair<const Environment*, std::string>> evaluating_;  // top-level names whose values are being worked out
   std::unordered_set<const tir::Var*> dead_;  // variables of blocks that have been closed
   std::vector<tir::VarPtr> kept_;                // keeps the variables in dead_ alive, so that no address comes twice
   std::vector<std::function<void()>> grid_rest_;  // the inner loops of an S.grid, while its outer ones are open

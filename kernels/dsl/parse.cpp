@@ -92,6 +92,7 @@ Result<tir::Module> compile_entry(std::string_view entry, const std::string& fil
     // Recorded.
   }
   AIPU_RETURN_IF_ERROR(diagnostics.status());
+  if (module.functions.empty()) return internal_error(fmt::format("{}: the kernel \"{}\" failed without a message", file, entry));
   return module;
 }
 

@@ -175,6 +175,7 @@ const std::vector<ErrorCase>& cases() {
       {"CastForbidden", kernel("c = <!>S.cast(S.fp16x16(1), \"i16\")"), "Unsupported cast directly from \"float16x16\" to \"int16x16\""},
       {"CastItems", kernel("c = <!>S.cast((vec[0], n), \"i8\")"), "The data type of all items must be same and must be vector."},
       {"ScalarMask", kernel("c = <!>S.max(n, n, mask=\"8T\")"), "Only support mask in vector scenario."},
+      {"SelfReference", "p = q\nq = <!>p\n" + kernel("c = p"), "The definition of \"p\" refers to itself."},
       // extensions
       {"BreakUnrolled", kernel("for i in S.unroll(3):\n    <!>break"), "'break' can't leave a loop that is unrolled while parsing (S.unroll)."},
       {"UnrollRunTime", kernel("for i in <!>S.unroll(n):\n    pass"), "The bounds of S.unroll must be known at compile time."},
