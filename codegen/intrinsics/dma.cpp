@@ -169,7 +169,7 @@ Result<Type> infer_memset(InferInput& in) {
   }
   AIPU_ASSIGN_OR_RETURN(const Expr fill, operand(in, 1));
   if (!fill->type.is_scalar()) return refused("The 2nd arg expect a scalar.");
-  if (const auto number = as_int(fill); number && is_integer(type.element) && wrap_int(*number, type.element) != *number) {
+  if (const auto number = as_int(fill); number && is_literal(in, 1) && is_integer(type.element) && wrap_int(*number, type.element) != *number) {
     return refused(fmt::format("value \"{}\" out of range \"{}\"", *number, dtype_name(type.element)));
   }
   (*in.operands)[1] = cast(Type::scalar(type.element), fill, fill->span);

@@ -25,7 +25,7 @@ Status finish_stride(InferInput& in, size_t index) {
     return {};
   }
   if (!stride->type.is_scalar() || !is_integer(stride->type.element)) return refused("The arg \"stride\" expect an integer scalar.");
-  if (const auto value = as_int(stride); value && *value < 1) return refused("The arg \"stride\" expect >= 1");
+  if (const auto value = as_int(stride); value && is_literal(in, index) && *value < 1) return refused("The arg \"stride\" expect >= 1");
   stride = cast(Type::scalar(DType::kI32), stride, stride->span);
   return {};
 }

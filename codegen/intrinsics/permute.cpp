@@ -174,7 +174,7 @@ Result<Type> infer_vshfl(InferInput& in) {
   if (is_bool(type.element)) return refused("Only support integer and floating instruction.");
   AIPU_RETURN_IF_ERROR(to_integer(in, 1, DType::kI32, "The arg \"shift\" expect an integer scalar."));
   const auto shift = as_int((*in.operands)[1]);
-  if (shift && (*shift < 0 || *shift >= type.lanes)) {
+  if (shift && is_literal(in, 1) && (*shift < 0 || *shift >= type.lanes)) {
     return refused(fmt::format("The arg \"shift\" expect in range [0, {}), but got: \"{}\".", type.lanes, *shift));
   }
   return type;
@@ -267,7 +267,7 @@ Result<Type> infer_vreplic(InferInput& in) {
   if (!index) index = int_imm(0);
   if (!index->type.is_scalar() || !is_integer(index->type.element)) return refused("The arg \"index\" expects an integer scalar.");
   if (!is_native(type) && is_multiple_width(type) && !as_int(index)) return refused("The arg \"index\" expects an integer constant value.");
-  if (const auto constant = as_int(index); constant && (*constant < 0 || *constant >= type.lanes)) {
+  if (const auto constant = as_int(index); constant && is_literal(in, 1) && (*constant < 0 || *constant >= type.lanes)) {
     return refused(fmt::format("The arg \"index\" expect in range [0, {}), but got: \"{}\".", type.lanes, *constant));
   }
   index = cast(Type::scalar(DType::kI32), index, index->span);
@@ -299,7 +299,7 @@ Result<Type> infer_tail_mask(InferInput& in) {
   const int64_t lanes = attribute(in, "lanes");
   if (lanes < 2) return refused(fmt::format("The arg \"lanes\" expect > 1, but got: \"{}\".", lanes));
   AIPU_RETURN_IF_ERROR(to_integer(in, 0, DType::kI32, "The arg \"n\" expect an integer scalar."));
-  if (const auto n = as_int((*in.operands)[0]); n && (*n < 0 || *n > lanes)) return refused("The arg \"n\" expect in range [0, lanes]");
+  if (const auto n = as_int((*in.operands)[0]); n && is_literal(in, 0) && (*n < 0 || *n > lanes)) return refused("The arg \"n\" expect in range [0, lanes]");
   return Type::vector(DType::kBool, static_cast<int>(lanes));
 }
 

@@ -84,7 +84,7 @@ Result<Expr> operand(const InferInput& in, size_t index) {
   return (*in.operands)[index];
 }
 
-static bool literal(const InferInput& in, size_t index) { return index < in.is_literal.size() && in.is_literal[index]; }
+bool is_literal(const InferInput& in, size_t index) { return index < in.is_literal.size() && in.is_literal[index]; }
 
 DType common_element(const Expr& a, bool a_literal, const Expr& b, bool b_literal) {
   const DType x = a->type.element, y = b->type.element;
@@ -111,10 +111,10 @@ Status convert_operand(InferInput& in, size_t index, Type type) {
   if (e->type.is_vector()) {
     return refused(fmt::format("Argument type mismatch: {}-th: \"{}\" vs. expected: \"{}\".", index, type_text(e->type), type_text(type)));
   }
-  const bool fits = literal(in, index) ? literal_fits(e, type.element) : range_fits(e->type.element, type.element);
+  const bool fits = is_literal(in, index) ? literal_fits(e, type.element) : range_fits(e->type.element, type.element);
   if (!fits) {
     const DType twin = is_integer(type.element) ? with_sign(type.element, !is_signed_int(type.element)) : type.element;
-    const bool twin_fits = twin != type.element && (literal(in, index) ? literal_fits(e, twin) : range_fits(e->type.element, twin));
+    const bool twin_fits = twin != type.element && (is_literal(in, index) ? literal_fits(e, twin) : range_fits(e->type.element, twin));
     if (!twin_fits) {
       const std::string twins = twin == type.element ? fmt::format("({},)", type.text())
                                                      : fmt::format("({}, {})", type.with_element(with_sign(twin, true)).text(),
@@ -139,10 +139,10 @@ Result<Type> match_operands(InferInput& in, std::initializer_list<size_t> indice
   if (vector == SIZE_MAX) {
     if (!scalars) return refused(indices.size() == 1 ? fmt::format("The {} arg expect a vector.", ordinal(*indices.begin())) : "All arguments are scalar.");
     Expr first = operands[*indices.begin()];
-    bool first_literal = literal(in, *indices.begin());
+    bool first_literal = is_literal(in, *indices.begin());
     for (const size_t i : indices) {
-      const DType element = common_element(first, first_literal, operands[i], literal(in, i));
-      first_literal = first_literal && literal(in, i);
+      const DType element = common_element(first, first_literal, operands[i], is_literal(in, i));
+      first_literal = first_literal && is_literal(in, i);
       first = converted(first, element);
     }
     for (const size_t i : indices) operands[i] = converted(operands[i], first->type.element);

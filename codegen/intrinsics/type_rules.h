@@ -25,6 +25,9 @@ Result<Type> match_operands(InferInput& in, std::initializer_list<size_t> indice
 // Converts an operand to `type` (scalar of the element or the vector), if every possible value fits.
 Status convert_operand(InferInput& in, size_t index, Type type);
 
+// Whether the operand at `index` was a bare number in the source.
+bool is_literal(const InferInput& in, size_t index);
+
 // A scalar operand as an expression of integer type `dtype`.
 Status to_integer(InferInput& in, size_t index, DType dtype, std::string_view message);
 

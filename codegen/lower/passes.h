@@ -1,6 +1,8 @@
-// The lowering passes that lower.cpp lists, one function each. A pass takes and returns a whole function and keeps its meaning.
+// The lowering passes that lower.cpp lists, one function each. A pass keeps the meaning of what it takes, and returns the very same body when it changes nothing.
 #pragma once
 
+#include "codegen/lower/simplify.h"
+#include "codegen/lower/split_vectors.h"
 #include "codegen/targets/target.h"
 #include "codegen/tir/stmt.h"
 #include "runtime/base/status.h"
@@ -17,5 +19,8 @@ Result<PrimFunc> promote_private_arrays(const PrimFunc& function, const Target& 
 
 // On targets without native fused multiply-add, fma(acc, x, y) becomes acc + x * y, so that the interpreter and compiled code agree.
 Result<PrimFunc> lower_fma(const PrimFunc& function, const Target& target);
+
+// The id of the TEC and their number are asked for once, at the start.
+Result<PrimFunc> hoist_tec_id(const PrimFunc& function, const Target& target);
 
 }  // namespace aipu::tir

@@ -78,6 +78,7 @@ class Promote : public Mutator {
     return mutate_children(expr);
   }
   Stmt mutate(const Stmt& stmt) override {
+    if (!stmt) return stmt;
     if (const auto* alloc = stmt->as<Alloc>(); alloc != nullptr && counts_.contains(alloc->buffer.get())) {
       // The contents start undefined; a zero is as good as anything and the C compiler drops it where a store comes first.
       std::vector<VarPtr>& variables = variables_[alloc->buffer.get()];

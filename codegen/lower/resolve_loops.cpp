@@ -27,6 +27,7 @@ class CopyBody : public Mutator {
     return mutate_children(expr);
   }
   Stmt mutate(const Stmt& stmt) override {
+    if (!stmt) return stmt;
     if (const auto* define = stmt->as<Define>()) {
       Expr value = mutate(define->value);
       return make_stmt(Define{fresh(define->var), std::move(value)}, stmt->span);
@@ -58,7 +59,8 @@ class ResolveLoops : public Mutator {
  public:
   using Mutator::mutate;
   Stmt mutate(const Stmt& stmt) override {
-    const auto* loop = stmt ? stmt->as<For>() : nullptr;
+    if (!stmt) return stmt;
+    const auto* loop = stmt->as<For>();
     if (loop == nullptr || loop->kind == ForKind::kSerial) return mutate_children(stmt);
     Stmt body = mutate(loop->body);
     if (loop->kind == ForKind::kVectorized) return make_stmt(For{loop->var, loop->start, loop->stop, loop->step, ForKind::kSerial, body}, stmt->span);

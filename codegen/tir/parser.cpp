@@ -163,6 +163,13 @@ class Parser {
   std::string name() { return peek() == '"' ? string() : std::string(word()); }
 
   int64_t integer() {
+    const int64_t value = digits();
+    skip_space();
+    return value;
+  }
+
+  // An integer without the space after it.
+  int64_t digits() {
     size_t end = pos_;
     if (peek() == '-') ++end;
     while (end < text_.size() && is_digit(text_[end])) ++end;
@@ -173,7 +180,6 @@ class Parser {
       return 0;
     }
     pos_ = end;
-    skip_space();
     return value;
   }
 
@@ -271,6 +277,16 @@ class Parser {
     return make_expr(untyped.type, std::move(untyped.node));
   }
 
+  // The ":type" of a number follows it directly; the ':' of a select comes after a space.
+  DType literal_type(DType usual) {
+    if (peek() == ':') {
+      ++pos_;
+      return type().element;
+    }
+    skip_space();
+    return usual;
+  }
+
   // A number with its optional ":type".
   Expr number() {
     size_t end = pos_;
@@ -314,9 +330,8 @@ class Parser {
           return nullptr;
         }
       } else {
-        int64_t integer_value = integer();
-        DType dtype = DType::kI32;
-        if (accept(":")) dtype = type().element;
+        const int64_t integer_value = digits();
+        const DType dtype = literal_type(DType::kI32);
         if (!ok()) return nullptr;
         if (!is_integer(dtype) && !is_bool(dtype)) {
           fail("an integer literal needs an integer type");
@@ -327,9 +342,7 @@ class Parser {
       }
     }
     pos_ = end;
-    skip_space();
-    DType dtype = DType::kF32;
-    if (accept(":")) dtype = type().element;
+    const DType dtype = literal_type(DType::kF32);
     if (ok() && !is_floating(dtype)) fail("a floating literal needs a floating type");
     return make_expr(Type::scalar(dtype), FloatImm{value});
   }

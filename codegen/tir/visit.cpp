@@ -2,12 +2,14 @@
 
 namespace aipu::tir {
 
-Expr Mutator::mutate(const Expr& expr) { return expr ? mutate_children(expr) : expr; }
-Stmt Mutator::mutate(const Stmt& stmt) { return stmt ? mutate_children(stmt) : stmt; }
+Expr Mutator::mutate(const Expr& expr) { return mutate_children(expr); }
+Stmt Mutator::mutate(const Stmt& stmt) { return mutate_children(stmt); }
 
 Expr Mutator::mutate_children(const Expr& expr) {
+  if (!expr) return expr;
   bool changed = false;
   const auto visit = [&](const Expr& child) {
+    if (!child) return child;
     Expr result = mutate(child);
     changed |= result != child;
     return result;
@@ -52,8 +54,10 @@ Expr Mutator::mutate_children(const Expr& expr) {
 }
 
 Stmt Mutator::mutate_children(const Stmt& stmt) {
+  if (!stmt) return stmt;
   bool changed = false;
   const auto visit = [&](const auto& child) {
+    if (!child) return child;
     auto result = mutate(child);
     changed |= result != child;
     return result;

@@ -26,7 +26,7 @@ decltype(auto) match(const std::shared_ptr<const Node>& node, Cases&&... cases) 
 class Mutator {
  public:
   virtual ~Mutator() = default;
-  virtual Expr mutate(const Expr& expr);  // null stays null
+  virtual Expr mutate(const Expr& expr);  // not called on absent children
   virtual Stmt mutate(const Stmt& stmt);  // null: removes the statement from its Block
 
  protected:

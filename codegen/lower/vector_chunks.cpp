@@ -1,0 +1,52 @@
+#include "codegen/lower/vector_chunks.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "codegen/intrinsics/intrinsic_table.h"
+#include "codegen/tir/visit.h"
+
+namespace aipu::tir {
+
+bool ChunkPlan::fits(Type vector) const {
+  return std::has_single_bit(static_cast<unsigned>(vector.lanes)) && vector.lanes * dtype_bits(vector.element) <= vector_bits_;
+}
+
+ChunkPlan::ChunkPlan(const Module& module, const Target& target) : vector_bits_(target.vector_bits) {
+  std::map<int, int> widest;  // bits of the widest element per number of lanes; a lane of a mask takes a byte
+  const auto note = [&](Type type) {
+    if (type.pointer) any_wide_pointer_ |= is_wide_pointer(type);
+    else if (type.is_vector()) widest[type.lanes] = std::max(widest[type.lanes], dtype_bits(type.element));
+  };
+  for (const PrimFuncPtr& function : module.functions) {
+    note(function->return_type);
+    for (const VarPtr& param : function->params) note(param->type);
+    walk(
+        function->body,
+        [&](const Expr& e) {
+          note(e->type);
+          // Sums of 16-bit floats are computed in float32.
+          const auto* call = e->as<IntrinsicCall>();
+          if (call != nullptr && call->intrinsic->name == "vrpadd" && dtype_bits(call->args[0]->type.element) == 16) {
+            note(call->args[0]->type.with_element(DType::kF32));
+          }
+        },
+        [&](const Stmt& s) {
+          if (const auto* define = s->as<Define>()) note(define->var->type);
+          if (const auto* alloc = s->as<Alloc>()) note(alloc->buffer->type);
+        });
+  }
+  for (const auto& [lanes, bits] : widest) {
+    const int most = static_cast<int>(std::bit_floor(static_cast<unsigned>(std::max(vector_bits_ / bits, 2))));
+    if (std::has_single_bit(static_cast<unsigned>(lanes)) && lanes <= most) continue;
+    std::vector<Chunk>& cut = splits_[lanes];
+    for (int offset = 0; offset < lanes;) {
+      const int rest = lanes - offset;
+      const int valid = std::min(most, static_cast<int>(std::bit_floor(static_cast<unsigned>(rest))));
+      cut.push_back({offset, std::max(valid, 2), valid});
+      offset += valid;
+    }
+  }
+}
+
+}  // namespace aipu::tir
