@@ -48,9 +48,16 @@ Compiler::Flow Compiler::if_statement(const ast::If& node, Position position) {
 
 void Compiler::while_statement(const ast::While& node, Position position) {
   if (!node.else_body.empty()) fail(position, "The else part of a loop is not supported.");
-  const auto test = condition(eval_without_statements(node.condition, "the condition of a while loop"), node.condition->position);
-  if (std::holds_alternative<bool>(test)) fail(node.condition->position, "The condition should not be trivial.");
+  // A condition that needs statements becomes the first part of the body: while (true) { statements; if (!condition) break; ... }
   BlockGuard block(*this);
+  const auto test = condition(eval(node.condition), node.condition->position);
+  if (std::holds_alternative<bool>(test)) fail(node.condition->position, "The condition should not be trivial.");
+  tir::Expr loop_condition = std::get<tir::Expr>(test);
+  if (!blocks_.back().statements.empty()) {
+    const tir::Expr done = tir::make_expr(loop_condition->type, tir::Unary{tir::UnaryOp::kNot, loop_condition}, span(position));
+    emit(position, tir::If{done, tir::block({tir::make_stmt(tir::Break{}, span(position))}), nullptr});
+    loop_condition = tir::bool_imm(true);
+  }
   const ScopeGuard scope(*this);
   frame_->loops.emplace_back(LoopKind::kRuntime, blocks_.back().block);
   struct Leave {
@@ -59,7 +66,7 @@ void Compiler::while_statement(const ast::While& node, Position position) {
   } leave{frame_->loops};
   run_body(node.body);
   tir::Stmt body = tir::block(block.take());
-  emit(position, tir::While{std::get<tir::Expr>(test), std::move(body)});
+  emit(position, tir::While{std::move(loop_condition), std::move(body)});
 }
 
 std::string Compiler::loop_variable_name(const ast::Name& target, Position position) {

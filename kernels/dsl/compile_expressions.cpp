@@ -124,13 +124,12 @@ void Compiler::save_before(size_t before, ValueList& values, Position position) 
   now.insert(now.end(), later.begin(), later.end());
 }
 
-Value Compiler::eval_without_statements(const ast::ExprPtr& expr, std::string_view where) {
-  const size_t before = blocks_.empty() ? 0 : blocks_.back().statements.size();
-  Value value = eval(expr);
-  if (!blocks_.empty() && blocks_.back().statements.size() != before) {
-    fail(expr->position, fmt::format("A call that expands to statements can't be used in {}; assign its result to a variable first.", where));
-  }
-  return value;
+Compiler::Guarded Compiler::eval_guarded(const ast::ExprPtr& expr) {
+  if (blocks_.empty()) return {eval(expr), {}};
+  BlockGuard block(*this);
+  Guarded result{eval(expr), {}};
+  result.statements = block.take();
+  return result;
 }
 
 std::string Compiler::eval_fstring(const ast::FString& node) {
@@ -160,14 +159,14 @@ Value Compiler::eval_compare(const ast::Compare& node, Position position) {
       result = std::move(one);
       continue;
     }
-    result = logical(true, result, [&] { return one; }, position);
+    result = logical(true, result, [&](bool) { return Guarded{one, {}}; }, position);
   }
   return result;
 }
 
 // Python's `and`/`or` over compile-time values, the short-circuit operators of TIR over run-time ones.
-Value Compiler::logical(bool is_and, const Value& lhs, const std::function<Value()>& rhs, Position position) {
-  if (const std::optional<bool> known = truth(lhs)) return *known == is_and ? rhs() : lhs;
+Value Compiler::logical(bool is_and, const Value& lhs, const std::function<Guarded(bool conditional)>& rhs, Position position) {
+  if (const std::optional<bool> known = truth(lhs)) return *known == is_and ? rhs(false).value : lhs;
   const auto operand = [&](const Value& v) -> tir::Expr {
     const auto* e = v.as<tir::Expr>();
     if (e != nullptr && (*e)->type.is_vector()) {
@@ -178,7 +177,17 @@ Value Compiler::logical(bool is_and, const Value& lhs, const std::function<Value
     return std::get<tir::Expr>(test);
   };
   const tir::Expr left = operand(lhs);
-  const Value right_value = rhs();
+  const Guarded guarded = rhs(true);
+  const Value& right_value = guarded.value;
+  if (!guarded.statements.empty()) {
+    // The right operand needs statements of its own: result = left; if (result is not decided) { statements; result = right; }
+    const tir::VarPtr result = define(is_and ? "both" : "either", left, position);
+    std::vector<tir::Stmt> body = guarded.statements;
+    body.push_back(tir::make_stmt(tir::Assign{result, operand(right_value)}, span(position)));
+    const tir::Expr undecided = is_and ? tir::var_ref(result) : tir::make_expr(result->type, tir::Unary{tir::UnaryOp::kNot, tir::var_ref(result)}, span(position));
+    emit(position, tir::If{undecided, tir::block(std::move(body)), nullptr});
+    return {tir::var_ref(result)};
+  }
   if (const std::optional<bool> known = truth(right_value)) {
     // `x and False` is false, `x and True` is x: x has no effect.
     if (*known != is_and) return {*known};
@@ -189,10 +198,7 @@ Value Compiler::logical(bool is_and, const Value& lhs, const std::function<Value
 }
 
 Value Compiler::eval_bool_op(const ast::BoolOp& node, Position position) {
-  const Value lhs = eval(node.lhs);
-  const bool known = truth(lhs).has_value();
-  return logical(node.is_and, lhs,
-                 [&] { return known ? eval(node.rhs) : eval_without_statements(node.rhs, "the right operand of and/or"); }, position);
+  return logical(node.is_and, eval(node.lhs), [&](bool conditional) { return conditional ? eval_guarded(node.rhs) : Guarded{eval(node.rhs), {}}; }, position);
 }
 
 Value Compiler::eval_conditional(const ast::Conditional& node, Position position) {
@@ -202,8 +208,8 @@ Value Compiler::eval_conditional(const ast::Conditional& node, Position position
   if (c == nullptr || (*c)->type.pointer || !(*c)->type.is_scalar() || (*c)->type.element != DType::kBool) {
     fail(node.condition->position, "if_then_else only accept the condition to be boolean type.");
   }
-  const Value if_true = eval_without_statements(node.if_true, "an arm of a conditional expression");
-  const Value if_false = eval_without_statements(node.if_false, "an arm of a conditional expression");
+  Guarded arm_true = eval_guarded(node.if_true), arm_false = eval_guarded(node.if_false);
+  const Value &if_true = arm_true.value, &if_false = arm_false.value;
   // Rules 1 and 4 to 7 of operand matching: an int literal counts as int32.
   const auto typed = [&](const Value& v) -> Value {
     const auto i = v.integer();
@@ -223,6 +229,15 @@ Value Compiler::eval_conditional(const ast::Conditional& node, Position position
     rhs = m.rhs;
   }
   const tir::Type type = lhs->type;
+  if (!arm_true.statements.empty() || !arm_false.statements.empty()) {
+    // The arms need statements of their own, which only one of them may run.
+    if (type.pointer) fail(position, "An arm that yields a pointer can't expand to statements; use an if statement.");
+    const tir::VarPtr result = define("chosen", tir::broadcast(constant(int64_t{0}, type.element), type.lanes), position);
+    arm_true.statements.push_back(tir::make_stmt(tir::Assign{result, lhs}, span(position)));
+    arm_false.statements.push_back(tir::make_stmt(tir::Assign{result, rhs}, span(position)));
+    emit(position, tir::If{*c, tir::block(std::move(arm_true.statements)), tir::block(std::move(arm_false.statements))});
+    return {tir::var_ref(result)};
+  }
   return {tir::make_expr(type, tir::Select{*c, std::move(lhs), std::move(rhs)}, span(position))};
 }
 

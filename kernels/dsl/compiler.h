@@ -146,11 +146,15 @@ class Compiler {
   Value eval_node(const ast::Expr& expr);
   // In order; when a later one needs statements, earlier ones that read memory are saved in variables first.
   ValueList eval_all(const std::vector<const ast::ExprPtr*>& exprs);
-  // Without statements before it: a condition that is evaluated again, an operand that may not be evaluated.
-  Value eval_without_statements(const ast::ExprPtr& expr, std::string_view where);
+  // With the statements that it needs before it kept apart: an operand that may not be evaluated, or again and again.
+  struct Guarded {
+    Value value;
+    std::vector<tir::Stmt> statements;
+  };
+  Guarded eval_guarded(const ast::ExprPtr& expr);
   ValueList eval_display(const std::vector<ast::ExprPtr>& elements);
   void save_before(size_t before, ValueList& values, Position position);
-  Value logical(bool is_and, const Value& lhs, const std::function<Value()>& rhs, Position position);
+  Value logical(bool is_and, const Value& lhs, const std::function<Guarded(bool conditional)>& rhs, Position position);
   static bool is_float_operand(const Value& value);
   Value eval_compare(const ast::Compare& node, Position position);
   Value eval_bool_op(const ast::BoolOp& node, Position position);

@@ -211,6 +211,34 @@ def f(o: S.ptr("i32", "global")):
   EXPECT_EQ(out, (std::vector<int32_t>{7, 100 + 60 + 6, 4, 7}));
 }
 
+TEST(DslRun, InlinedFunctionsInConditionsRunOnlyWhenTheyMust) {
+  // Each call of visit() leaves a mark; the array ends before what the untaken sides would read.
+  std::vector<int32_t> marks(8, 0), out(6, -1);
+  run(R"(
+def visit(marks, i, value):
+    marks[i] = marks[i] + 1
+    return value
+
+@S.prim_func
+def f(marks: S.ptr("i32", "global"), o: S.ptr("i32", "global"), n: S.i32):
+    if n > 100 and visit(marks, n + 95, n) > 0:
+        o[0] = 1
+    if n > 1 or visit(marks, n + 95, n) > 0:
+        o[0] = 2
+    if n > 1 and visit(marks, n - 5, n) > 0:
+        o[1] = 3
+    o[2] = visit(marks, n - 4, 7) if n > 1 else visit(marks, n + 95, 8)
+    k = 0
+    while visit(marks, k, k) < 4:
+        k += 1
+    o[3] = k
+    o[4] = 1 if not (n > 1 and visit(marks, 7, n) > 5) else 0
+)",
+      Arguments().array(marks).array(out).integer(5), 1);
+  EXPECT_EQ(out, (std::vector<int32_t>{2, 3, 7, 4, 1, -1}));
+  EXPECT_EQ(marks, (std::vector<int32_t>{2, 2, 1, 1, 1, 0, 0, 1}));
+}
+
 TEST(DslRun, UnrolledTileWithPrivateVectors) {
   constexpr int kRows = 3, kDepth = 5;
   std::vector<float> a(kRows * kDepth), b(kDepth * 16), out(kRows * 16, -1);
