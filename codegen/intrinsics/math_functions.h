@@ -289,7 +289,7 @@ static inline float aipu_math_tanh(float x) {
   p = p * z + -0.0539592533789059f;
   p = p * z + 0.13333303530739316f;
   p = p * z + -0.3333333317196775f;
-  const float small = x + x * (z * p);
+  const float small = aipu_math_with_sign(x + x * (z * p), x);
   const float large = aipu_math_with_sign(1.0f - 2.0f / (aipu_math_exp(magnitude + magnitude) + 1.0f), x);
   return x != x ? x : magnitude < 0.625f ? small : large;
 }
@@ -446,7 +446,7 @@ static inline double aipu_math_sin_near(double r) {
   p = p * z + -0.0001984126984126504;
   p = p * z + 0.008333333333333331;
   p = p * z + -0.16666666666666666;
-  return r + r * (z * p);
+  return aipu_math_with_sign(r + r * (z * p), r);
 }
 static inline double aipu_math_cos_near(double r) {
   const double z = r * r;
