@@ -87,6 +87,12 @@ Result<DataSet> read_data_set(const std::string& folder, const GraphPorts& ports
     return invalid_model(str_cat(folder, ": ", set.inputs.size(), " inputs and ", set.outputs.size(), " outputs for a model with ",
                                  ports.inputs.size(), " and ", ports.outputs.size()));
   }
+  // NumPy has no bfloat16, so the ONNX project stores such tensors as uint16 with the same bits.
+  const auto reinterpret = [](Array* array, const GraphPort& port) {
+    if (array->dtype == DType::kU16 && port.dtype == DType::kBF16) array->dtype = DType::kBF16;
+  };
+  for (size_t i = 0; i < set.inputs.size(); ++i) reinterpret(&set.inputs[i], ports.inputs[i]);
+  for (size_t i = 0; i < set.outputs.size(); ++i) reinterpret(&set.outputs[i], ports.outputs[i]);
   return set;
 }
 
