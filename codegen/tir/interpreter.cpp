@@ -127,7 +127,7 @@ Status Machine::run() {
       std::string line;
       if (stmt->span.file) where += fmt::format(": {}:{}", *stmt->span.file, stmt->span.line);
       line = print_stmt(Stmt(Stmt(), stmt));
-      line = line.substr(0, line.find('\n'));
+      line = line.substr(0, std::min(line.find('\n'), line.find("  @\"")));
       if (line.size() > 120) line = line.substr(0, 117) + "...";
       where += fmt::format(": `{}`", line);
     }

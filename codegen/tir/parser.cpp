@@ -344,7 +344,8 @@ class Parser {
     pos_ = end;
     const DType dtype = literal_type(DType::kF32);
     if (ok() && !is_floating(dtype)) fail("a floating literal needs a floating type");
-    return make_expr(Type::scalar(dtype), FloatImm{value});
+    // NaNs keep their bits.
+    return make_expr(Type::scalar(dtype), FloatImm{value == value ? round_float(value, dtype) : value});
   }
 
   std::optional<BinaryOp> binary_op() {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <unordered_map>
 
@@ -37,13 +38,20 @@ bool is_plain_name(std::string_view name) {
   return true;
 }
 
-std::string float_text(double value) {
+// The shortest text that the parser reads as this value.
+std::string float_text(double value, DType dtype) {
   if (std::isnan(value)) {
     const auto bits = std::bit_cast<uint64_t>(value);
     return bits == 0x7ff8000000000000u ? "nan" : fmt::format("nan(0x{:x})", bits);
   }
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   std::string text = fmt::format("{}", value);
+  if (dtype != DType::kF64) {
+    const std::string shorter = fmt::format("{}", static_cast<float>(value));
+    double read = 0;
+    std::from_chars(shorter.data(), shorter.data() + shorter.size(), read);
+    if (round_float(read, dtype) == value) text = shorter;
+  }
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;
 }
@@ -110,8 +118,8 @@ class Printer {
           if (e->type.element != DType::kI32) text(fmt::format(":{}", dtype_name(e->type.element)));
         },
         [&](const FloatImm& n) {
-          text(float_text(n.value));
           const DType element = other_type ? DType::kF64 : e->type.element;
+          text(float_text(n.value, element));
           if (element != DType::kF32) text(fmt::format(":{}", dtype_name(element)));
         },
         [&](const StringImm& n) { text(quoted(n.value)); }, [&](const VarRef& n) { reference(n.var); },

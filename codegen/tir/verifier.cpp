@@ -42,7 +42,7 @@ class Verifier {
     std::string where;
     if (stmt_) {
       where = print_stmt(stmt_);
-      where = where.substr(0, where.find('\n'));
+      where = where.substr(0, std::min(where.find('\n'), where.find("  @\"")));
       if (where.size() > 160) where = where.substr(0, 157) + "...";
       if (stmt_->span.file) where = fmt::format("{}:{}: {}", *stmt_->span.file, stmt_->span.line, where);
     }
