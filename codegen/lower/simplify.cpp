@@ -104,6 +104,16 @@ bool fold_compare(BinaryOp op, double a, double b) {
   }
 }
 
+BinaryOp mirrored(BinaryOp comparison) {
+  switch (comparison) {
+    case BinaryOp::kLt: return BinaryOp::kGt;
+    case BinaryOp::kLe: return BinaryOp::kGe;
+    case BinaryOp::kGt: return BinaryOp::kLt;
+    case BinaryOp::kGe: return BinaryOp::kLe;
+    default: return comparison;
+  }
+}
+
 // A scalar constant, or the lane of a broadcast one.
 std::optional<int64_t> int_constant(const Expr& e) {
   if (const auto* splat = e->as<Broadcast>()) return as_int(splat->scalar);
@@ -284,9 +294,15 @@ class Simplify : public Mutator {
       const auto value = fold_int(n.op, dtype, *a, *b);
       return value ? make_expr(type, IntImm{wrap_int(*value, type.element)}, e->span) : nullptr;
     }
-    // Constants to the right.
+    // Constants to the right: 3 < x is x > 3.
+    if (a && !b && is_comparison(n.op)) {
+      const Binary swapped{mirrored(n.op), n.rhs, n.lhs};
+      const Expr moved = make_expr(type, swapped, e->span);
+      const Expr simpler = rewritten_binary(moved, swapped);
+      return simpler ? simpler : moved;
+    }
     const bool commutes = n.op == BinaryOp::kAdd || n.op == BinaryOp::kMul || n.op == BinaryOp::kBitAnd || n.op == BinaryOp::kBitOr || n.op == BinaryOp::kBitXor ||
-                          n.op == BinaryOp::kMin || n.op == BinaryOp::kMax || n.op == BinaryOp::kEq || n.op == BinaryOp::kNe;
+                          n.op == BinaryOp::kMin || n.op == BinaryOp::kMax;
     if (a && !b && commutes) {
       const Binary swapped{n.op, n.rhs, n.lhs};
       const Expr moved = make_expr(type, swapped, e->span);

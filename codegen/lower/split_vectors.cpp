@@ -64,7 +64,7 @@ class Splitter {
     } else {
       result->return_type = lower_type(function.return_type);
     }
-    statement(function.body);
+    statements(function.body, body);
     result->body = block(std::move(body));
     return result;
   }

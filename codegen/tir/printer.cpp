@@ -337,6 +337,7 @@ class Printer {
   }
 
   void print(const PrimFunc& function) {
+    ids_.clear();
     text(fmt::format("func {}(", is_plain_name(function.name) ? function.name : quoted(function.name)));
     for (size_t i = 0; i < function.params.size(); ++i) {
       if (i > 0) text(", ");

@@ -1,0 +1,273 @@
+// What lowering makes of small kernels, as text; its options and its errors.
+#include "codegen/lower/lower.h"
+
+#include <gtest/gtest.h>
+
+#include "codegen/lower/simplify.h"
+#include "codegen/tir/text.h"
+
+namespace aipu::tir::testing {
+namespace {
+
+Module parsed(const std::string& text) {
+  Result<Module> module = parse_module(text);
+  EXPECT_TRUE(module.ok()) << module.status().message() << "\n" << text;
+  return module.ok() ? *module : Module();
+}
+
+Target machine(int bits, bool native_fma = true) {
+  Target target;
+  target.name = "test";
+  target.vector_bits = bits;
+  target.native_fma = native_fma;
+  return target;
+}
+
+void expect_lowered(const std::string& input, const Target& target, const std::string& expected) {
+  const Result<Module> lowered = lower(parsed(input), target);
+  ASSERT_TRUE(lowered.ok()) << lowered.status().message();
+  EXPECT_EQ(print_module(*lowered), expected);
+  EXPECT_TRUE(structurally_equal(*lowered, parsed(expected)));
+}
+
+TEST(Lower, SplitsVectorsIntoRegisters) {
+  expect_lowered(R"(func scale(x#0: global float32*, y#1: global float32*, n#2: int32) -> void {
+  for serial i#3: int32 = 0 to n#2 step 20 {
+    let v#4: float32x20 = S.vload<float32x20>((x#0 + i#3), 1, .lanes=20)
+    let w#5: float32x20 = S.vmul<float32x20>(v#4, broadcast<20>(load(y#1, 0)))
+    eval S.vstore<void>((w#5 + v#4), (y#1 + i#3), 1)
+  }
+}
+)",
+                 machine(256), R"(func scale(x#0: global float32*, y#1: global float32*, n#2: int32) -> void {
+  for serial i#3: int32 = 0 to n#2 step 20 {
+    let t#4: global float32* = (x#0 + i#3)
+    let v_0#5: float32x8 = S.vload<float32x8>(t#4, 1, .lanes=8)
+    let v_1#6: float32x8 = S.vload<float32x8>((t#4 + 8:int64), 1, .lanes=8)
+    let v_2#7: float32x4 = S.vload<float32x4>((t#4 + 16:int64), 1, .lanes=4)
+    let t#8: float32 = load(y#1, 0)
+    let w_0#9: float32x8 = S.vmul<float32x8>(v_0#5, broadcast<8>(t#8))
+    let w_1#10: float32x8 = S.vmul<float32x8>(v_1#6, broadcast<8>(t#8))
+    let w_2#11: float32x4 = S.vmul<float32x4>(v_2#7, broadcast<4>(t#8))
+    let t#12: global float32* = (y#1 + i#3)
+    eval S.vstore<void>((w_0#9 + v_0#5), t#12, 1)
+    eval S.vstore<void>((w_1#10 + v_1#6), (t#12 + 8:int64), 1)
+    eval S.vstore<void>((w_2#11 + v_2#7), (t#12 + 16:int64), 1)
+  }
+}
+)");
+}
+
+// One meaningful lane: two, and the second is masked in memory.
+TEST(Lower, PadsASingleLane) {
+  expect_lowered(R"(func f(x#0: global int32*) -> void {
+  eval S.vstore<void>(S.vload<int32x9>(x#0, 1, .lanes=9), (x#0 + 1), 2)
+}
+)",
+                 machine(256), R"(func f(x#0: global int32*) -> void {
+  let v#1: int32x8 = S.vload<int32x8>(x#0, 1, .lanes=8)
+  let v#2: int32x2 = S.vload<int32x2>((x#0 + 8:int64), 1, mask=[true, false], .lanes=2)
+  let t#3: global int32* = (x#0 + 1)
+  eval S.vstore<void>(v#1, t#3, 2)
+  eval S.vstore<void>(v#2, (t#3 + 16:int64), 2, mask=[true, false])
+}
+)");
+}
+
+// Values of L lanes are cut by the widest element among them.
+TEST(Lower, LanesOfDifferentTypesStayTogether) {
+  expect_lowered(R"(func f(x#0: global int8*, y#1: global float32*) -> void {
+  eval S.vstore<void>(cast<float32x16>(S.vload<int8x16>(x#0, 1, .lanes=16)), y#1, 1)
+}
+)",
+                 machine(256), R"(func f(x#0: global int8*, y#1: global float32*) -> void {
+  let v#2: float32x8 = cast<float32x8>(S.vload<int8x8>(x#0, 1, .lanes=8))
+  let v#3: float32x8 = cast<float32x8>(S.vload<int8x8>((x#0 + 8:int64), 1, .lanes=8))
+  eval S.vstore<void>(v#2, y#1, 1)
+  eval S.vstore<void>(v#3, (y#1 + 8:int64), 1)
+}
+)");
+}
+
+TEST(Lower, WideArgumentsAndResultsOfFunctions) {
+  expect_lowered(R"(func f(x#0: global int32*) -> void {
+  eval S.vstore<void>(call<int32x16> g(S.vload<int32x16>(x#0, 1, .lanes=16)), x#0, 1)
+}
+
+func g(v#0: int32x16) -> int32x16 {
+  return (v#0 + v#0)
+}
+)",
+                 machine(256), R"(func f(x#0: global int32*) -> void {
+  alloc t_lanes#1: private int32* [17]
+  eval call<void> g(S.vload<int32x8>(x#0, 1, .lanes=8), S.vload<int32x8>((x#0 + 8:int64), 1, .lanes=8), t_lanes#1)
+  let v#2: int32x8 = S.vload<int32x8>(t_lanes#1, 1, .lanes=8)
+  let v#3: int32x8 = S.vload<int32x8>((t_lanes#1 + 8:int64), 1, .lanes=8)
+  eval S.vstore<void>(v#2, x#0, 1)
+  eval S.vstore<void>(v#3, (x#0 + 8:int64), 1)
+}
+
+func g(v_0#0: int32x8, v_1#1: int32x8, result#2: private int32*) -> void {
+  eval S.vstore<void>((v_0#0 + v_0#0), result#2, 1)
+  eval S.vstore<void>((v_1#1 + v_1#1), (result#2 + 8:int64), 1)
+  return
+}
+)");
+}
+
+TEST(Lower, TilesBecomeVariables) {
+  const std::string tile = R"(func tile(a#0: global float32*, c#1: global float32*, n#2: int32) -> void {
+  alloc acc#3: private float32x8* [2]
+  for unrolled i#4: int32 = 0 to 2 step 1 { store acc#3[i#4] = broadcast<8>(0.0) }
+  for serial k#5: int32 = 0 to n#2 step 1 {
+    for unrolled i#6: int32 = 0 to 2 step 1 {
+      store acc#3[i#6] = S.fma<float32x8>(load(acc#3, i#6), S.vload<float32x8>((a#0 + ((k#5 * 16) + (i#6 * 8))), 1, .lanes=8), broadcast<8>(load(a#0, k#5)))
+    }
+  }
+  for unrolled i#7: int32 = 0 to 2 step 1 { eval S.vstore<void>(load(acc#3, i#7), (c#1 + ((S.get_local_id<int32>() * 16) + (i#7 * 8))), 1) }
+}
+)";
+  expect_lowered(tile, machine(256), R"(func tile(a#0: global float32*, c#1: global float32*, n#2: int32) -> void {
+  let tid#3: int32 nonneg = S.get_local_id<int32>()
+  let acc0#4: float32x8 = broadcast<8>(0.0)
+  let acc1#5: float32x8 = broadcast<8>(0.0)
+  set acc0#4 = broadcast<8>(0.0)
+  set acc1#5 = broadcast<8>(0.0)
+  for serial k#6: int32 = 0 to n#2 step 1 {
+    set acc0#4 = S.fma<float32x8>(acc0#4, S.vload<float32x8>((a#0 + (k#6 * 16)), 1, .lanes=8), broadcast<8>(load(a#0, k#6)))
+    set acc1#5 = S.fma<float32x8>(acc1#5, S.vload<float32x8>((a#0 + ((k#6 * 16) + 8)), 1, .lanes=8), broadcast<8>(load(a#0, k#6)))
+  }
+  eval S.vstore<void>(acc0#4, (c#1 + (tid#3 * 16)), 1)
+  eval S.vstore<void>(acc1#5, (c#1 + ((tid#3 * 16) + 8)), 1)
+}
+)");
+  // Without native fma, no fma is left.
+  const Result<Module> no_fma = lower(parsed(tile), machine(256, false));
+  ASSERT_TRUE(no_fma.ok());
+  EXPECT_EQ(print_module(*no_fma).find("S.fma"), std::string::npos);
+  EXPECT_NE(print_module(*no_fma).find("set acc0#4 = (acc0#4 + (S.vload"), std::string::npos) << print_module(*no_fma);
+}
+
+TEST(Lower, TecLoopsAreGuarded) {
+  expect_lowered(R"(func f(x#0: global int32*) -> void {
+  for tec t#1: int32 = 0 to 3 step 1 { store x#0[t#1] = t#1 }
+}
+)",
+                 machine(256), R"(func f(x#0: global int32*) -> void {
+  let tid#1: int32 nonneg = S.get_local_id<int32>()
+  if (tid#1 < 3) {
+    store x#0[tid#1] = tid#1
+  }
+}
+)");
+}
+
+TEST(Lower, ReportsWhatChanged) {
+  std::vector<std::string> changed;
+  LowerOptions options;
+  options.on_pass = [&](int index, std::string_view name, const Module&) { changed.push_back(std::to_string(index) + " " + std::string(name)); };
+  const Module module = parsed("func f(x#0: global int32*) -> void { for unrolled i#1: int32 = 0 to 2 step 1 { store x#0[i#1] = 1 } }");
+  ASSERT_TRUE(lower(module, machine(256), options).ok());
+  EXPECT_EQ(changed, (std::vector<std::string>{"1 resolve_loops", "2 fold_constants"}));
+  options.disabled_passes = {"resolve_loops"};
+  changed.clear();
+  ASSERT_TRUE(lower(module, machine(256), options).ok());
+  EXPECT_TRUE(changed.empty());
+  options.disabled_passes = {"no_such_pass"};
+  EXPECT_EQ(lower(module, machine(256), options).status().message(), "no lowering pass is named 'no_such_pass'");
+}
+
+TEST(Lower, RefusesNativeIntrinsicsOnNarrowRegisters) {
+  const Module module = parsed(R"(func f(x#0: global int16*, y#1: global int32*) -> void {
+  let v#2: int16x16 = S.vload<int16x16>(x#0, 1, .lanes=16)
+  eval S.vstore<void>(S.vmull<int32x8>(v#2, v#2)  , y#1, 1)  @"k.py":7:3
+}
+)");
+  EXPECT_TRUE(lower(module, machine(256)).ok());
+  const Status status = lower(module, machine(128)).status();
+  EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
+  EXPECT_NE(status.message().find("S.vmull"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("wider than a register of this target"), std::string::npos) << status.message();
+}
+
+TEST(Lower, RefusesWhatTheVerifierRefuses) { EXPECT_FALSE(lower(parsed("func f() -> void { eval (1 + 2:int64) }"), machine(256)).ok()); }
+
+TEST(Simplify, Expressions) {
+  auto n = std::make_shared<Var>();
+  n->name = "n";
+  n->type = Type::scalar(DType::kI32);
+  auto size = std::make_shared<Var>(*n);
+  size->non_negative = true;
+  const Expr x = var_ref(n), s = var_ref(size);
+  const auto text = [](const Expr& e) { return print_expr(simplify_expr(e)); };
+  const auto op = [](BinaryOp o, Expr a, Expr b) { return binary(o, std::move(a), std::move(b)); };
+  EXPECT_EQ(text(op(BinaryOp::kAdd, int_imm(INT32_MAX), int_imm(1))), "-2147483648");
+  EXPECT_EQ(text(op(BinaryOp::kDiv, int_imm(INT32_MIN), int_imm(-1))), "2147483647");
+  EXPECT_EQ(text(op(BinaryOp::kDiv, int_imm(1), int_imm(0))), "(1 / 0)");
+  EXPECT_EQ(text(op(BinaryOp::kAdd, int_imm(0), x)), "n#0");
+  EXPECT_EQ(text(op(BinaryOp::kAdd, op(BinaryOp::kAdd, int_imm(3), x), int_imm(4))), "(n#0 + 7)");
+  EXPECT_EQ(text(op(BinaryOp::kMul, op(BinaryOp::kMul, x, int_imm(65536)), int_imm(65536))), "0");
+  EXPECT_EQ(text(op(BinaryOp::kSub, x, x)), "0");
+  EXPECT_EQ(text(op(BinaryOp::kAnd, bool_imm(true), op(BinaryOp::kLt, x, int_imm(3)))), "(n#0 < 3)");
+  EXPECT_EQ(text(make_expr(Type::scalar(DType::kBool), Unary{UnaryOp::kNot, op(BinaryOp::kLt, x, int_imm(3))})), "(n#0 >= 3)");
+  EXPECT_EQ(text(op(BinaryOp::kGe, s, int_imm(0))), "true");
+  EXPECT_EQ(text(op(BinaryOp::kGe, x, int_imm(0))), "(n#0 >= 0)");
+  EXPECT_EQ(text(op(BinaryOp::kAdd, float_imm(0.1), float_imm(0.2))), "0.3");
+  EXPECT_EQ(text(op(BinaryOp::kShl, int_imm(1, DType::kI8), int_imm(9, DType::kI8))), "2:int8");
+  // A float plus zero is not that float: -0 + 0 is +0.
+  auto f = std::make_shared<Var>();
+  f->name = "f";
+  f->type = Type::scalar(DType::kF32);
+  EXPECT_EQ(text(op(BinaryOp::kAdd, var_ref(f), float_imm(0))), "(f#0 + 0.0)");
+  EXPECT_EQ(text(op(BinaryOp::kMul, var_ref(f), float_imm(0))), "(f#0 * 0.0)");
+  EXPECT_EQ(text(op(BinaryOp::kMul, var_ref(f), float_imm(1))), "f#0");
+  EXPECT_EQ(text(make_expr(Type::scalar(DType::kBool), Unary{UnaryOp::kNot, op(BinaryOp::kLt, var_ref(f), float_imm(3))})), "!(f#0 < 3.0)");
+  EXPECT_EQ(text(cast(Type::vector(DType::kF32, 4), broadcast(int_imm(3), 4))), "broadcast<4>(3.0)");
+}
+
+TEST(Simplify, Statements) {
+  const Module module = parsed(R"(func f(x#0: global int32*, n#1: int32) -> void {
+  let unused#2: int32 = (n#1 + 1)
+  let two#3: int32 = 2
+  if (two#3 > 1) { store x#0[two#3] = n#1 } else { store x#0[0] = 9 }
+  for serial i#4: int32 = 4 to 4 step 1 { store x#0[1] = 9 }
+  for serial j#5: int32 = 0 to n#1 step 1 { let dead#6: int32 = load(x#0, j#5) }
+  while (two#3 == 3) { store x#0[1] = 9 }
+  eval (n#1 + 1)
+  eval call<int32> g()
+  return
+  store x#0[5] = 5
+}
+
+func g() -> int32 {
+  return 1
+}
+)");
+  const Result<PrimFunc> simple = simplify(module.entry(), machine(256));
+  ASSERT_TRUE(simple.ok());
+  Module result;
+  result.functions.push_back(std::make_shared<PrimFunc>(*simple));
+  EXPECT_EQ(print_module(result), R"(func f(x#0: global int32*, n#1: int32) -> void {
+  store x#0[2] = n#1
+  eval call<int32> g()
+  return
+}
+)");
+}
+
+// A loop variable that is assigned and read by nothing still counts.
+TEST(Simplify, LoopVariablesAreKept) {
+  const Module module = parsed(R"(func f(x#0: global int32*) -> void {
+  for serial i#1: int32 = 0 to 10 step 1 {
+    store x#0[0] = (load(x#0, 0) + 1)
+    set i#1 = 20
+  }
+}
+)");
+  const Result<PrimFunc> simple = simplify(module.entry(), machine(256));
+  ASSERT_TRUE(simple.ok());
+  EXPECT_EQ(simple->body, module.entry().body);
+}
+
+}  // namespace
+}  // namespace aipu::tir::testing
