@@ -22,40 +22,100 @@ enum class UnaryOp : uint8_t { kNegate, kPlus, kInvert, kNot };
 enum class BinaryOp : uint8_t { kAdd, kSub, kMul, kDiv, kFloorDiv, kMod, kPow, kShl, kShr, kBitAnd, kBitOr, kBitXor, kMatMul };
 enum class CompareOp : uint8_t { kEq, kNe, kLt, kLe, kGt, kGe, kIs, kIsNot, kIn, kNotIn };
 
-struct Name { std::string id; };
+struct Name {
+  std::string id;
+};
 struct NoneLiteral {};
-struct BoolLiteral { bool value; };
-struct IntLiteral { int64_t value; };
-struct FloatLiteral { double value; };
-struct StringLiteral { std::string value; };
-struct FString { std::vector<ExprPtr> parts; };  // string literals and expressions, to be joined
-struct Attribute { ExprPtr object; std::string name; };
-struct Slice { ExprPtr lower, upper, step; };  // any may be null
-struct Subscript { ExprPtr object; std::vector<ExprPtr> indices; bool tuple_index = false; };
-struct Argument { std::string name; int stars = 0; ExprPtr value; };  // name empty: positional; stars: 1 for *x, 2 for **x
-struct Call { ExprPtr callee; std::vector<Argument> arguments; };
-struct Unary { UnaryOp op; ExprPtr operand; };
-struct Binary { BinaryOp op; ExprPtr lhs, rhs; };
-struct BoolOp { bool is_and; ExprPtr lhs, rhs; };
-struct Compare { ExprPtr first; std::vector<std::pair<CompareOp, ExprPtr>> rest; };
-struct Conditional { ExprPtr condition, if_true, if_false; };
-struct ListDisplay { std::vector<ExprPtr> elements; };
-struct TupleDisplay { std::vector<ExprPtr> elements; };
-struct DictDisplay { std::vector<std::pair<ExprPtr, ExprPtr>> items; };
-struct ComprehensionClause { ExprPtr target, iterable; std::vector<ExprPtr> conditions; };
-struct Comprehension { ExprPtr element; std::vector<ComprehensionClause> clauses; };
-struct Starred { ExprPtr value; };
-struct UnsupportedExpr { std::string node; };  // "Lambda", "NamedExpr", ...: parsed so that the message can name it
+struct BoolLiteral {
+  bool value;
+};
+struct IntLiteral {
+  int64_t value;
+};
+struct FloatLiteral {
+  double value;
+};
+struct StringLiteral {
+  std::string value;
+};
+struct FString {
+  std::vector<ExprPtr> parts;
+};  // string literals and expressions, to be joined
+struct Attribute {
+  ExprPtr object;
+  std::string name;
+};
+struct Slice {
+  ExprPtr lower, upper, step;
+};  // any may be null
+struct Subscript {
+  ExprPtr object;
+  std::vector<ExprPtr> indices;
+  bool tuple_index = false;
+};
+struct Argument {
+  std::string name;
+  int stars = 0;
+  ExprPtr value;
+};  // name empty: positional; stars: 1 for *x, 2 for **x
+struct Call {
+  ExprPtr callee;
+  std::vector<Argument> arguments;
+};
+struct Unary {
+  UnaryOp op;
+  ExprPtr operand;
+};
+struct Binary {
+  BinaryOp op;
+  ExprPtr lhs, rhs;
+};
+struct BoolOp {
+  bool is_and;
+  ExprPtr lhs, rhs;
+};
+struct Compare {
+  ExprPtr first;
+  std::vector<std::pair<CompareOp, ExprPtr>> rest;
+};
+struct Conditional {
+  ExprPtr condition, if_true, if_false;
+};
+struct ListDisplay {
+  std::vector<ExprPtr> elements;
+};
+struct TupleDisplay {
+  std::vector<ExprPtr> elements;
+};
+struct DictDisplay {
+  std::vector<std::pair<ExprPtr, ExprPtr>> items;
+};
+struct ComprehensionClause {
+  ExprPtr target, iterable;
+  std::vector<ExprPtr> conditions;
+};
+struct Comprehension {
+  ExprPtr element;
+  std::vector<ComprehensionClause> clauses;
+};
+struct Starred {
+  ExprPtr value;
+};
+struct UnsupportedExpr {
+  std::string node;
+};  // "Lambda", "NamedExpr", ...: parsed so that the message can name it
 
 struct Expr {
   Position position;
   int depth = 1;  // of the tree below, bounded by the parser
-  std::variant<Name, NoneLiteral, BoolLiteral, IntLiteral, FloatLiteral, StringLiteral, FString, Attribute, Slice, Subscript, Call, Unary, Binary, BoolOp,
-               Compare, Conditional, ListDisplay, TupleDisplay, DictDisplay, Comprehension, Starred, UnsupportedExpr>
+  std::variant<Name, NoneLiteral, BoolLiteral, IntLiteral, FloatLiteral, StringLiteral, FString, Attribute, Slice, Subscript, Call, Unary,
+               Binary, BoolOp, Compare, Conditional, ListDisplay, TupleDisplay, DictDisplay, Comprehension, Starred, UnsupportedExpr>
       node;
 
   template <typename T>
-  const T* as() const { return std::get_if<T>(&node); }
+  const T* as() const {
+    return std::get_if<T>(&node);
+  }
 };
 
 struct Parameter {
@@ -76,28 +136,62 @@ struct FunctionDef {
 };
 using FunctionPtr = std::shared_ptr<const FunctionDef>;
 
-struct ExpressionStmt { ExprPtr value; };
-struct Assign { std::vector<ExprPtr> targets; ExprPtr value; };  // more than one target: a = b = value
-struct AugAssign { ExprPtr target; BinaryOp op; ExprPtr value; };
-struct AnnAssign { ExprPtr target, annotation, value; };  // value may be null
-struct If { ExprPtr condition; Body then_body, else_body; };
-struct For { ExprPtr target, iterable; Body body, else_body; };
-struct While { ExprPtr condition; Body body, else_body; };
-struct Return { ExprPtr value; };  // null: none
+struct ExpressionStmt {
+  ExprPtr value;
+};
+struct Assign {
+  std::vector<ExprPtr> targets;
+  ExprPtr value;
+};  // more than one target: a = b = value
+struct AugAssign {
+  ExprPtr target;
+  BinaryOp op;
+  ExprPtr value;
+};
+struct AnnAssign {
+  ExprPtr target, annotation, value;
+};  // value may be null
+struct If {
+  ExprPtr condition;
+  Body then_body, else_body;
+};
+struct For {
+  ExprPtr target, iterable;
+  Body body, else_body;
+};
+struct While {
+  ExprPtr condition;
+  Body body, else_body;
+};
+struct Return {
+  ExprPtr value;
+};  // null: none
 struct Break {};
 struct Pass {};
-struct With { std::vector<std::pair<ExprPtr, ExprPtr>> items; Body body; };  // (context, as-target or null)
+struct With {
+  std::vector<std::pair<ExprPtr, ExprPtr>> items;
+  Body body;
+};  // (context, as-target or null)
 // import a.b as c -> (a.b, c); from m import x as y -> (m.x, y).
-struct Import { std::vector<std::pair<std::string, std::string>> names; };
-struct Function { FunctionPtr function; };
-struct UnsupportedStmt { std::string node; };  // "Continue", "Try", ...
+struct Import {
+  std::vector<std::pair<std::string, std::string>> names;
+};
+struct Function {
+  FunctionPtr function;
+};
+struct UnsupportedStmt {
+  std::string node;
+};  // "Continue", "Try", ...
 
 struct Stmt {
   Position position;
-  std::variant<ExpressionStmt, Assign, AugAssign, AnnAssign, If, For, While, Return, Break, Pass, With, Import, Function, UnsupportedStmt> node;
+  std::variant<ExpressionStmt, Assign, AugAssign, AnnAssign, If, For, While, Return, Break, Pass, With, Import, Function, UnsupportedStmt>
+      node;
 
   template <typename T>
-  const T* as() const { return std::get_if<T>(&node); }
+  const T* as() const {
+    return std::get_if<T>(&node);
+  }
 };
 
 struct Module {

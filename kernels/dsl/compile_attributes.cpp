@@ -26,9 +26,11 @@ Value Compiler::script_attribute(const std::string& name, Position position) {
   if (!hidden && script_handlers().contains(name)) return {ScriptFunction{name}};
   if (!hidden && tir::find_intrinsic(name) != nullptr) return {ScriptFunction{name}};
   const bool size_var = name.starts_with("size_");
-  if (const auto type = parse_type_text(size_var ? std::string_view(name).substr(5) : std::string_view(name)); type && type->element != DType::kVoid) {
+  if (const auto type = parse_type_text(size_var ? std::string_view(name).substr(5) : std::string_view(name));
+      type && type->element != DType::kVoid) {
     const DType e = type->element;
-    const bool known = (!size_var || is_signed_int(e)) && !(strict() && dtype_bits(e) == 64) && !(strict() && e == DType::kBF16 && type->lanes != 1 && type->lanes != 16);
+    const bool known = (!size_var || is_signed_int(e)) && !(strict() && dtype_bits(e) == 64) &&
+                       !(strict() && e == DType::kBF16 && type->lanes != 1 && type->lanes != 16);
     if (known) return {TypeValue{*type, size_var}};
   }
   fail(position, fmt::format("module 'tvm.compass.dsl.script' has no attribute '{}'", name));
@@ -66,7 +68,8 @@ Value Compiler::attribute(const ast::Attribute& node, Position position) {
     } else if (name == "addr") {
       const auto* ref = (*e)->as<tir::VarRef>();
       if (ref == nullptr) fail(position, "Only a variable has an address.");
-      return {tir::make_expr(tir::Type::pointer_to(type.element, type.lanes, tir::Scope::kPrivate), tir::AddressOf{ref->var}, span(position))};
+      return {
+          tir::make_expr(tir::Type::pointer_to(type.element, type.lanes, tir::Scope::kPrivate), tir::AddressOf{ref->var}, span(position))};
     }
     fail(position, fmt::format("A value of type \"{}\" has no attribute \"{}\".", type_text(type), name));
   }
@@ -89,7 +92,8 @@ Value Compiler::attribute(const ast::Attribute& node, Position position) {
       return make_tuple(std::move(dims));
     }
   }
-  if (const auto* opaque = object.as<OpaqueValue>()) return to_value(check(position, environment_->attribute(opaque->captured, name)), pool_);
+  if (const auto* opaque = object.as<OpaqueValue>())
+    return to_value(check(position, environment_->attribute(opaque->captured, name)), pool_);
   fail(position, fmt::format("A value of kind \"{}\" has no attribute \"{}\".", kind_text(object), name));
 }
 
@@ -114,18 +118,37 @@ Value Compiler::type_attribute(const TypeValue& self, const std::string& name, P
     bool value;
   };
   const bool integer = is_integer(e) || is_bool(e);
-  const Row rows[] = {
-      {"is_int", is_signed_int(e)}, {"is_uint", is_unsigned_int(e) || is_bool(e)}, {"is_integer", integer}, {"is_bool", is_bool(e)}, {"is_void", e == DType::kVoid},
-      {"is_float", is_floating(e) && e != DType::kBF16}, {"is_bfloat", e == DType::kBF16}, {"is_floating", is_floating(e)}, {"is_floating16", half},
-      {"is_int16", e == DType::kI16}, {"is_int32", e == DType::kI32}, {"is_uint16", e == DType::kU16}, {"is_uint32", e == DType::kU32},
-      {"is_float16", e == DType::kF16}, {"is_float32", e == DType::kF32}, {"is_bfloat16", e == DType::kBF16}, {"is_scalar", scalar}, {"is_vector", vector},
-      {"is_integer_scalar", integer && scalar}, {"is_float_scalar", is_floating(e) && e != DType::kBF16 && scalar}, {"is_floating_scalar", is_floating(e) && scalar},
-      {"is_bfloat16_scalar", e == DType::kBF16 && scalar}, {"is_integer_vector", integer && vector},
-      {"is_float_vector", is_floating(e) && e != DType::kBF16 && vector}, {"is_floating16_vector", half && vector}, {"is_bool_vector", is_bool(e) && vector}};
+  const Row rows[] = {{"is_int", is_signed_int(e)},
+                      {"is_uint", is_unsigned_int(e) || is_bool(e)},
+                      {"is_integer", integer},
+                      {"is_bool", is_bool(e)},
+                      {"is_void", e == DType::kVoid},
+                      {"is_float", is_floating(e) && e != DType::kBF16},
+                      {"is_bfloat", e == DType::kBF16},
+                      {"is_floating", is_floating(e)},
+                      {"is_floating16", half},
+                      {"is_int16", e == DType::kI16},
+                      {"is_int32", e == DType::kI32},
+                      {"is_uint16", e == DType::kU16},
+                      {"is_uint32", e == DType::kU32},
+                      {"is_float16", e == DType::kF16},
+                      {"is_float32", e == DType::kF32},
+                      {"is_bfloat16", e == DType::kBF16},
+                      {"is_scalar", scalar},
+                      {"is_vector", vector},
+                      {"is_integer_scalar", integer && scalar},
+                      {"is_float_scalar", is_floating(e) && e != DType::kBF16 && scalar},
+                      {"is_floating_scalar", is_floating(e) && scalar},
+                      {"is_bfloat16_scalar", e == DType::kBF16 && scalar},
+                      {"is_integer_vector", integer && vector},
+                      {"is_float_vector", is_floating(e) && e != DType::kBF16 && vector},
+                      {"is_floating16_vector", half && vector},
+                      {"is_bool_vector", is_bool(e) && vector}};
   for (const Row& row : rows) {
     if (row.name == name) return {row.value};
   }
-  if (name == "with_lanes" || name == "with_bits" || name == "with_int" || name == "with_uint") return {MethodValue{std::make_shared<Value>(Value{self}), name}};
+  if (name == "with_lanes" || name == "with_bits" || name == "with_int" || name == "with_uint")
+    return {MethodValue{std::make_shared<Value>(Value{self}), name}};
   fail(position, fmt::format("A data type has no attribute \"{}\".", name));
 }
 
@@ -167,7 +190,9 @@ Value Compiler::call_method(const MethodValue& method, CallArguments& arguments,
   if (name == "addr_of") {
     const Buffer& buffer = *self.as<BufferValue>()->buffer;
     if (arguments.positional.empty() || !arguments.keywords.empty()) fail(position, "addr_of expect the indices of an element.");
-    const ValueList indices = arguments.positional.size() == 1 && arguments.positional[0].elements() != nullptr ? *arguments.positional[0].elements() : arguments.positional;
+    const ValueList indices = arguments.positional.size() == 1 && arguments.positional[0].elements() != nullptr
+                                  ? *arguments.positional[0].elements()
+                                  : arguments.positional;
     const Value offset = buffer_offset(buffer, indices, true, position);
     return pointer_arithmetic(ast::BinaryOp::kAdd, {buffer.pointer}, offset, position);
   }
@@ -210,7 +235,8 @@ Value Compiler::call_method(const MethodValue& method, CallArguments& arguments,
     }
     take(arguments, name, {}, 0, position);
     ValueList items;
-    for (const auto& [key, value] : *dict->items) items.push_back(name == "keys" ? key : name == "values" ? value : make_tuple({key, value}));
+    for (const auto& [key, value] : *dict->items)
+      items.push_back(name == "keys" ? key : name == "values" ? value : make_tuple({key, value}));
     return make_list(std::move(items));
   }
   const std::string& text = *self.as<std::string>();

@@ -15,7 +15,8 @@ namespace {
 bool is_vector(const Value& v) { return v.is_expr() && !(*v.as<tir::Expr>())->type.pointer && (*v.as<tir::Expr>())->type.is_vector(); }
 
 std::optional<double> special_float(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
   if (text == "inf") return std::numeric_limits<double>::infinity();
   if (text == "-inf") return -std::numeric_limits<double>::infinity();
   if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
@@ -73,7 +74,8 @@ Value Compiler::s_cast(CallArguments& arguments, Position position) {
   }
   // The row takes the vectors of a merge as one flattened operand.
   const Value joined = operands.size() == 1 ? operands[0] : make_tuple(operands);
-  const Value result = call_intrinsic(*required_intrinsic("cast", position), {joined, {TypeValue{type}}, values[2], saturate}, {}, position);
+  const Value result =
+      call_intrinsic(*required_intrinsic("cast", position), {joined, {TypeValue{type}}, values[2], saturate}, {}, position);
   return simplified_cast(result, position);
 }
 
@@ -82,7 +84,8 @@ Value Compiler::simplified_cast(const Value& value, Position position) {
   const tir::Expr e = *value.as<tir::Expr>();
   const auto* call = e->as<tir::IntrinsicCall>();
   constexpr int64_t kSaturateTrue = 2;
-  if (call == nullptr || call->args.size() != 1 || call->attribute("part") != 0 || call->attribute("saturate") == kSaturateTrue) return value;
+  if (call == nullptr || call->args.size() != 1 || call->attribute("part") != 0 || call->attribute("saturate") == kSaturateTrue)
+    return value;
   if (call->args[0]->type.lanes != e->type.lanes) return value;
   return {tir::cast(e->type, call->args[0], span(position))};
 }
@@ -174,7 +177,8 @@ tir::Expr Compiler::mask_expr(const Value& mask, Position position) {
     return mask_constant(bits);
   }
   if (const auto* e = mask.as<tir::Expr>()) {
-    if (!(*e)->type.is_mask()) fail(position, fmt::format("The arg \"mask\" expect a boolean vector, but got: \"{}\".", type_text((*e)->type)));
+    if (!(*e)->type.is_mask())
+      fail(position, fmt::format("The arg \"mask\" expect a boolean vector, but got: \"{}\".", type_text((*e)->type)));
     return *e;
   }
   fail(position, fmt::format("The arg \"mask\" expect a tuple or list, but got: \"{}\".", kind_text(mask)));

@@ -88,7 +88,8 @@ Compiler::Flow Compiler::for_statement(const ast::For& node, Position position) 
   const auto* form = iterable.as<IterableValue>();
   const bool plain = frame_->kind == FunctionKind::kPlain;
   if (form == nullptr) {
-    if (plain && !iterable.is_expr() && iterable.as<BufferValue>() == nullptr) return unrolled_for(node, iterate(iterable, node.iterable->position), position, true);
+    if (plain && !iterable.is_expr() && iterable.as<BufferValue>() == nullptr)
+      return unrolled_for(node, iterate(iterable, node.iterable->position), position, true);
     fail(node.iterable->position, kLoopForms);
   }
   if (form->kind == "unroll") return unrolled_for(node, iterate(iterable, node.iterable->position), position, false);
@@ -114,12 +115,15 @@ Compiler::Flow Compiler::for_statement(const ast::For& node, Position position) 
     return Flow::kNext;
   }
   if (targets.size() != 1) fail(node.target->position, "This loop has exactly one loop variable.");
-  const tir::ForKind kind = form->kind == "vectorized" ? tir::ForKind::kVectorized : form->kind == "tec_range" ? tir::ForKind::kTec : tir::ForKind::kSerial;
+  const tir::ForKind kind = form->kind == "vectorized"  ? tir::ForKind::kVectorized
+                            : form->kind == "tec_range" ? tir::ForKind::kTec
+                                                        : tir::ForKind::kSerial;
   serial_for(node, targets, arguments, kind, position);
   return Flow::kNext;
 }
 
-void Compiler::grid_for(const ast::For& node, const std::vector<const ast::Name*>& targets, const ValueList& extents, size_t level, Position position) {
+void Compiler::grid_for(const ast::For& node, const std::vector<const ast::Name*>& targets, const ValueList& extents, size_t level,
+                        Position position) {
   const ValueList bounds = {Value{int64_t{0}}, extents[level], Value{int64_t{1}}};
   if (level + 1 == targets.size()) return serial_for(node, {targets[level]}, bounds, tir::ForKind::kSerial, position);
   ast::For inner = node;
@@ -134,7 +138,8 @@ void Compiler::grid_for(const ast::For& node, const std::vector<const ast::Name*
   serial_for(inner, {targets[level]}, bounds, tir::ForKind::kSerial, position);
 }
 
-void Compiler::serial_for(const ast::For& node, const std::vector<const ast::Name*>& targets, const ValueList& bounds, tir::ForKind kind, Position position) {
+void Compiler::serial_for(const ast::For& node, const std::vector<const ast::Name*>& targets, const ValueList& bounds, tir::ForKind kind,
+                          Position position) {
   const Position target_position = node.target->position;
   const std::string name = loop_variable_name(*targets[0], target_position);
   // int32, or the integer type that all the bounds match to.
@@ -217,7 +222,8 @@ Compiler::Flow Compiler::unrolled_for(const ast::For& node, const ValueList& ite
       const auto* tuple = node.target->as<ast::TupleDisplay>();
       if (tuple == nullptr) fail(node.target->position, "A loop variable must be a name.");
       const ValueList parts = iterate(item, position);
-      if (parts.size() != tuple->elements.size()) fail(node.target->position, fmt::format("not enough values to unpack (expected {}, got {})", tuple->elements.size(), parts.size()));
+      if (parts.size() != tuple->elements.size())
+        fail(node.target->position, fmt::format("not enough values to unpack (expected {}, got {})", tuple->elements.size(), parts.size()));
       for (size_t i = 0; i < parts.size(); ++i) {
         const auto* part = tuple->elements[i]->as<ast::Name>();
         if (part == nullptr) fail(node.target->position, "A loop variable must be a name.");
@@ -268,12 +274,14 @@ Compiler::Flow Compiler::return_statement(const ast::Return& node, Position posi
   if (type.pointer) {
     if (!e->type.pointer) fail(position, fmt::format("The return value expect a pointer, but got: \"{}\".", type_text(e->type)));
     if (e->type.scope != type.scope) {
-      fail(position, fmt::format("The scope of return type expect \"{}\", but got: \"{}\".", tir::scope_name(type.scope), tir::scope_name(e->type.scope)));
+      fail(position, fmt::format("The scope of return type expect \"{}\", but got: \"{}\".", tir::scope_name(type.scope),
+                                 tir::scope_name(e->type.scope)));
     }
     check_returned_pointer(e, position);
     e = tir::cast(type, e, span(position));
   } else if (type.is_vector()) {
-    if (e->type != type) fail(position, fmt::format("The type of return value expect \"{}\", but got: \"{}\".", type_text(type), type_text(e->type)));
+    if (e->type != type)
+      fail(position, fmt::format("The type of return value expect \"{}\", but got: \"{}\".", type_text(type), type_text(e->type)));
   } else {
     if (!e->type.is_scalar()) fail(position, fmt::format("The return value expect a scalar, but got: \"{}\".", type_text(e->type)));
     e = convert_element(value, type.element, position);

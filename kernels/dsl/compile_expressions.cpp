@@ -68,7 +68,8 @@ Value Compiler::eval_node(const ast::Expr& expr) {
     ValueMap items;
     for (const auto& [key, value] : d->items) {
       Value k = eval(key);
-      if (!k.is_number() && k.as<std::string>() == nullptr) fail(key->position, "A dictionary key must be a compile-time number or string.");
+      if (!k.is_number() && k.as<std::string>() == nullptr)
+        fail(key->position, "A dictionary key must be a compile-time number or string.");
       items.emplace_back(std::move(k), eval(value));
     }
     return {DictValue{pool_.add(std::move(items))}};
@@ -110,7 +111,8 @@ ValueList Compiler::eval_all(const std::vector<const ast::ExprPtr*>& exprs) {
   return values;
 }
 
-// Statements have been emitted since the block had `before` of them: the values computed earlier that read memory get variables in front of those.
+// Statements have been emitted since the block had `before` of them: the values computed earlier that read memory get variables in front of
+// those.
 void Compiler::save_before(size_t before, ValueList& values, Position position) {
   if (blocks_.empty() || blocks_.back().statements.size() == before) return;
   std::vector<tir::Stmt>& statements = blocks_.back().statements;
@@ -136,13 +138,20 @@ std::string Compiler::eval_fstring(const ast::FString& node) {
   std::string text;
   for (const ast::ExprPtr& part : node.parts) {
     const Value value = eval(part);
-    if (const auto* s = value.as<std::string>()) text += *s;
-    else if (const auto* b = value.as<bool>()) text += *b ? "True" : "False";
-    else if (const auto* i = value.as<int64_t>()) text += std::to_string(*i);
-    else if (const auto* d = value.as<double>()) text += float_text(*d);
-    else if (const auto* t = value.as<TypeValue>()) text += type_text(t->type);
-    else if (value.is_none()) text += "None";
-    else fail(part->position, fmt::format("A value of kind \"{}\" can't be formatted into a string.", kind_text(value)));
+    if (const auto* s = value.as<std::string>())
+      text += *s;
+    else if (const auto* b = value.as<bool>())
+      text += *b ? "True" : "False";
+    else if (const auto* i = value.as<int64_t>())
+      text += std::to_string(*i);
+    else if (const auto* d = value.as<double>())
+      text += float_text(*d);
+    else if (const auto* t = value.as<TypeValue>())
+      text += type_text(t->type);
+    else if (value.is_none())
+      text += "None";
+    else
+      fail(part->position, fmt::format("A value of kind \"{}\" can't be formatted into a string.", kind_text(value)));
     if (text.size() > kMaxContainer) fail(part->position, "The string is too long.");
   }
   return text;
@@ -159,7 +168,12 @@ Value Compiler::eval_compare(const ast::Compare& node, Position position) {
       result = std::move(one);
       continue;
     }
-    result = logical(true, result, [&](bool) { return Guarded{one, {}}; }, position);
+    result = logical(
+        true, result,
+        [&](bool) {
+          return Guarded{one, {}};
+        },
+        position);
   }
   return result;
 }
@@ -184,7 +198,8 @@ Value Compiler::logical(bool is_and, const Value& lhs, const std::function<Guard
     const tir::VarPtr result = define(is_and ? "both" : "either", left, position);
     std::vector<tir::Stmt> body = guarded.statements;
     body.push_back(tir::make_stmt(tir::Assign{result, operand(right_value)}, span(position)));
-    const tir::Expr undecided = is_and ? tir::var_ref(result) : tir::make_expr(result->type, tir::Unary{tir::UnaryOp::kNot, tir::var_ref(result)}, span(position));
+    const tir::Expr undecided =
+        is_and ? tir::var_ref(result) : tir::make_expr(result->type, tir::Unary{tir::UnaryOp::kNot, tir::var_ref(result)}, span(position));
     emit(position, tir::If{undecided, tir::block(std::move(body)), nullptr});
     return {tir::var_ref(result)};
   }
@@ -198,7 +213,12 @@ Value Compiler::logical(bool is_and, const Value& lhs, const std::function<Guard
 }
 
 Value Compiler::eval_bool_op(const ast::BoolOp& node, Position position) {
-  return logical(node.is_and, eval(node.lhs), [&](bool conditional) { return conditional ? eval_guarded(node.rhs) : Guarded{eval(node.rhs), {}}; }, position);
+  return logical(
+      node.is_and, eval(node.lhs),
+      [&](bool conditional) {
+        return conditional ? eval_guarded(node.rhs) : Guarded{eval(node.rhs), {}};
+      },
+      position);
 }
 
 Value Compiler::eval_conditional(const ast::Conditional& node, Position position) {
@@ -221,10 +241,13 @@ Value Compiler::eval_conditional(const ast::Conditional& node, Position position
   if (pointers) {
     lhs = pointer_of(if_true, position);
     rhs = pointer_of(if_false, position);
-    if (lhs->type != rhs->type) fail(position, fmt::format("The arms of a conditional expression differ: \"{}\" vs. \"{}\".", type_text(lhs->type), type_text(rhs->type)));
+    if (lhs->type != rhs->type)
+      fail(position,
+           fmt::format("The arms of a conditional expression differ: \"{}\" vs. \"{}\".", type_text(lhs->type), type_text(rhs->type)));
   } else {
     const bool int_vs_float = (if_true.integer() && is_float_operand(if_false)) || (if_false.integer() && is_float_operand(if_true));
-    const Matched m = int_vs_float ? match_operands(if_true, if_false, position) : match_operands(typed(if_true), typed(if_false), position);
+    const Matched m =
+        int_vs_float ? match_operands(if_true, if_false, position) : match_operands(typed(if_true), typed(if_false), position);
     lhs = m.lhs;
     rhs = m.rhs;
   }
@@ -271,7 +294,8 @@ void Compiler::run_clause(const ast::Comprehension& node, size_t clause, ValueLi
     } else {
       const auto* tuple = c.target->as<ast::TupleDisplay>();
       const ValueList parts = iterate(item, c.target->position);
-      if (tuple == nullptr || parts.size() != tuple->elements.size()) fail(c.target->position, "The loop variables do not match the elements.");
+      if (tuple == nullptr || parts.size() != tuple->elements.size())
+        fail(c.target->position, "The loop variables do not match the elements.");
       for (size_t i = 0; i < parts.size(); ++i) {
         const auto* part = tuple->elements[i]->as<ast::Name>();
         if (part == nullptr) fail(c.target->position, "A loop variable must be a name.");
@@ -296,7 +320,9 @@ ValueList Compiler::iterate(const Value& value, Position position) {
     std::vector<int64_t> bounds;
     for (const Value& v : *it->arguments) {
       const auto i = v.integer();
-      if (!i) fail(position, fmt::format("The bounds of {} must be known at compile time.", it->kind == "unroll" ? "S.unroll" : "a range used here"));
+      if (!i)
+        fail(position,
+             fmt::format("The bounds of {} must be known at compile time.", it->kind == "unroll" ? "S.unroll" : "a range used here"));
       bounds.push_back(*i);
     }
     ValueList items;

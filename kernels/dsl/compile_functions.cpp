@@ -114,7 +114,8 @@ Value Compiler::evaluate_in_globals(const FunctionValue& function, const ast::Ex
   return eval(expr);
 }
 
-tir::Type Compiler::parameter_type(const Value& annotation, const std::string& parameter, const std::string& function, Position position, bool* size_var) {
+tir::Type Compiler::parameter_type(const Value& annotation, const std::string& parameter, const std::string& function, Position position,
+                                   bool* size_var) {
   const auto* type = annotation.as<TypeValue>();
   if (type == nullptr || type->type.is_void()) {
     fail(position, fmt::format("The type annotation of parameter \"{}\" of function \"{}\" is not supported.", parameter, function));
@@ -129,7 +130,9 @@ const Compiler::Function& Compiler::compile_prim_func(const FunctionValue& value
     if (known != &def) continue;
     return *function;
   }
-  for (int i = 1; compiled_.contains(name) || std::any_of(functions_.begin(), functions_.end(), [&](const auto& f) { return f.second->name == name; }); ++i) {
+  for (int i = 1;
+       compiled_.contains(name) || std::any_of(functions_.begin(), functions_.end(), [&](const auto& f) { return f.second->name == name; });
+       ++i) {
     name = fmt::format("{}_{}", def.name, i);
   }
   functions_.emplace_back(&def, std::make_unique<Function>());
@@ -245,8 +248,8 @@ Value Compiler::call_prim_func(const FunctionValue& value, const CallArguments& 
   const std::string& name = def.name;
 
   const size_t all = def.parameters.size();
-  const size_t required =
-      static_cast<size_t>(std::count_if(def.parameters.begin(), def.parameters.end(), [](const ast::Parameter& p) { return p.default_value == nullptr; }));
+  const size_t required = static_cast<size_t>(
+      std::count_if(def.parameters.begin(), def.parameters.end(), [](const ast::Parameter& p) { return p.default_value == nullptr; }));
   const size_t given = arguments.positional.size() + arguments.keywords.size();
   if (given > all || given < required) {
     // Fewer than required can still be "missing" rather than a wrong count only when every name is known; upstream counts first.
@@ -262,7 +265,8 @@ Value Compiler::call_prim_func(const FunctionValue& value, const CallArguments& 
   std::vector<std::optional<Value>> bound(all);
   for (size_t i = 0; i < arguments.positional.size(); ++i) bound[i] = arguments.positional[i];
   for (const auto& [keyword, v] : arguments.keywords) {
-    const auto found = std::find_if(def.parameters.begin(), def.parameters.end(), [&](const ast::Parameter& p) { return p.name == keyword; });
+    const auto found =
+        std::find_if(def.parameters.begin(), def.parameters.end(), [&](const ast::Parameter& p) { return p.name == keyword; });
     if (found == def.parameters.end()) {
       unknown.push_back(keyword);
       continue;
@@ -281,7 +285,8 @@ Value Compiler::call_prim_func(const FunctionValue& value, const CallArguments& 
       bound[i] = evaluate_in_globals(value, def.parameters[i].default_value);
     }
   }
-  if (!missing.empty()) fail(position, fmt::format("The function \"{}\" missing \"{}\" args: \"{}\".", name, missing.size(), join(missing)));
+  if (!missing.empty())
+    fail(position, fmt::format("The function \"{}\" missing \"{}\" args: \"{}\".", name, missing.size(), join(missing)));
 
   std::vector<tir::Expr> args;
   for (size_t i = 0; i < all; ++i) {
@@ -295,7 +300,8 @@ Value Compiler::call_prim_func(const FunctionValue& value, const CallArguments& 
       if (type.pointer) {
         if (!e->type.pointer) fail(position, fmt::format("The {}-th arg expect a pointer.", at + 1));
         if (e->type.scope != type.scope) {
-          fail(position, fmt::format("The scope of {}-th arg expect \"{}\", but got: \"{}\".", at + 1, scope_text(type.scope), scope_text(e->type.scope)));
+          fail(position, fmt::format("The scope of {}-th arg expect \"{}\", but got: \"{}\".", at + 1, scope_text(type.scope),
+                                     scope_text(e->type.scope)));
         }
         args.push_back(tir::cast(type, e, span(position)));
         continue;
@@ -304,24 +310,28 @@ Value Compiler::call_prim_func(const FunctionValue& value, const CallArguments& 
       if (type.is_scalar() && !e->type.is_scalar()) fail(position, fmt::format("The {}-th arg expect a scalar.", at + 1));
       if (type.is_vector() && !e->type.is_vector()) fail(position, fmt::format("The {}-th arg expect a vector.", at + 1));
       if (type.is_vector() && e->type != type) {
-        fail(position, fmt::format("Argument type mismatch: {}-th: \"{}\" vs. parameter: \"{}\".", at + 1, type_text(e->type), type_text(type)));
+        fail(position,
+             fmt::format("Argument type mismatch: {}-th: \"{}\" vs. parameter: \"{}\".", at + 1, type_text(e->type), type_text(type)));
       }
       args.push_back(type.is_scalar() ? convert_element(v, type.element, position) : e);
     }
   }
-  if (args.size() != callee.params.size()) fail(position, fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", name, callee.params.size(), args.size()));
+  if (args.size() != callee.params.size())
+    fail(position, fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", name, callee.params.size(), args.size()));
   return {tir::make_expr(callee.return_type, tir::FunctionCall{callee.name, std::move(args)}, span(position))};
 }
 
-std::vector<std::pair<std::string, Value>> Compiler::bind_python_arguments(const FunctionValue& value, const CallArguments& arguments, Position position) {
+std::vector<std::pair<std::string, Value>> Compiler::bind_python_arguments(const FunctionValue& value, const CallArguments& arguments,
+                                                                           Position position) {
   const ast::FunctionDef& def = *value.definition;
   std::vector<std::pair<std::string, Value>> bound;
   std::vector<bool> used(arguments.keywords.size());
   size_t next = 0;
   for (const ast::Parameter& p : def.parameters) {
     if (p.stars == 1) {
-      bound.emplace_back(p.name, make_tuple(ValueList(arguments.positional.begin() + static_cast<ptrdiff_t>(std::min(next, arguments.positional.size())),
-                                                      arguments.positional.end())));
+      bound.emplace_back(
+          p.name, make_tuple(ValueList(arguments.positional.begin() + static_cast<ptrdiff_t>(std::min(next, arguments.positional.size())),
+                                       arguments.positional.end())));
       next = arguments.positional.size();
       continue;
     }
@@ -347,10 +357,12 @@ std::vector<std::pair<std::string, Value>> Compiler::bind_python_arguments(const
     bound.emplace_back(p.name, std::move(*v));
   }
   if (next < arguments.positional.size()) {
-    fail(position, fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", def.name, def.parameters.size(), arguments.positional.size()));
+    fail(position,
+         fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", def.name, def.parameters.size(), arguments.positional.size()));
   }
   for (size_t k = 0; k < used.size(); ++k) {
-    if (!used[k]) fail(position, fmt::format("The function \"{}\" got unexpect keyword args: \"{}\".", def.name, arguments.keywords[k].first));
+    if (!used[k])
+      fail(position, fmt::format("The function \"{}\" got unexpect keyword args: \"{}\".", def.name, arguments.keywords[k].first));
   }
   return bound;
 }
@@ -359,9 +371,12 @@ void Compiler::check_plain_annotations(const FunctionValue& value, Position posi
   const auto names_script = [&](const ast::ExprPtr& annotation) {
     const ast::Expr* e = annotation.get();
     while (true) {
-      if (const auto* call = e->as<ast::Call>()) e = call->callee.get();
-      else if (const auto* attribute = e->as<ast::Attribute>()) e = attribute->object.get();
-      else break;
+      if (const auto* call = e->as<ast::Call>())
+        e = call->callee.get();
+      else if (const auto* attribute = e->as<ast::Attribute>())
+        e = attribute->object.get();
+      else
+        break;
     }
     const auto* name = e->as<ast::Name>();
     if (name == nullptr) return false;
@@ -369,7 +384,8 @@ void Compiler::check_plain_annotations(const FunctionValue& value, Position posi
     return found && found->as<ModuleValue>() != nullptr && found->as<ModuleValue>()->path == "S";
   };
   const auto refuse = [&](const std::string& what) {
-    fail(position, fmt::format("The {} of pure Python function \"{}\" can't be annotated as any type in \"S\" space, forget to decorate it using \"S.prim_func\"?",
+    fail(position, fmt::format("The {} of pure Python function \"{}\" can't be annotated as any type in \"S\" space, forget to decorate it "
+                               "using \"S.prim_func\"?",
                                what, value.definition->name));
   };
   for (const ast::Parameter& p : value.definition->parameters) {
@@ -399,9 +415,9 @@ Value Compiler::inline_function(const FunctionValue& value, const CallArguments&
   }
   auto bound = bind_python_arguments(value, arguments, position);
   frame.host = frame.kind == FunctionKind::kPlain && std::none_of(bound.begin(), bound.end(), [&](const auto& b) {
-    std::set<const void*> seen;
-    return holds_run_time_value(b.second, seen);
-  });
+                 std::set<const void*> seen;
+                 return holds_run_time_value(b.second, seen);
+               });
   if (++call_depth_ > kMaxCallDepth) {
     --call_depth_;
     fail(position, fmt::format("The function \"{}\" is called too deeply; recursion is not supported.", def.name));

@@ -24,7 +24,8 @@ Value Compiler::call_intrinsic(const std::string& name, CallArguments& arguments
   return call_intrinsic(*required_intrinsic(name, position), arguments.positional, arguments.keywords, position);
 }
 
-Value Compiler::call_intrinsic(const tir::Intrinsic& row, ValueList positional, std::vector<std::pair<std::string, Value>> keywords, Position position) {
+Value Compiler::call_intrinsic(const tir::Intrinsic& row, ValueList positional, std::vector<std::pair<std::string, Value>> keywords,
+                               Position position) {
   std::vector<std::optional<Value>> bound(row.params.size());
   std::vector<Value> rest;
   for (size_t i = 0; i < positional.size(); ++i) {
@@ -95,7 +96,8 @@ Value Compiler::call_intrinsic(const tir::Intrinsic& row, ValueList positional, 
             for (const std::string_view c : param.choices) {
               if (!c.empty()) choices += fmt::format("{}\"{}\"", choices.empty() ? "" : ", ", c);
             }
-            fail(position, fmt::format("The arg \"{}\" expect one of ({}), but got: \"{}\".", param.name, choices, text != nullptr ? *text : kind_text(v)));
+            fail(position, fmt::format("The arg \"{}\" expect one of ({}), but got: \"{}\".", param.name, choices,
+                                       text != nullptr ? *text : kind_text(v)));
           }
           number = found - param.choices.begin();
         } else if (v.as<std::string>() != nullptr || v.as<TypeValue>() != nullptr) {
@@ -106,7 +108,8 @@ Value Compiler::call_intrinsic(const tir::Intrinsic& row, ValueList positional, 
             fail(position, fmt::format("The arg \"lanes\" expect > 1, but got: \"{}\".", number));
           }
           constexpr int64_t kMaxLanes = 1 << 16;
-          if (param.name == "lanes" && number > kMaxLanes) fail(position, fmt::format("The arg \"lanes\" expect <= {}, but got: \"{}\".", kMaxLanes, number));
+          if (param.name == "lanes" && number > kMaxLanes)
+            fail(position, fmt::format("The arg \"lanes\" expect <= {}, but got: \"{}\".", kMaxLanes, number));
         } else {
           fail(position, fmt::format("The arg \"{}\" expect an integer scalar constant.", param.name));
         }
@@ -129,7 +132,9 @@ Value Compiler::call_intrinsic(const tir::Intrinsic& row, ValueList positional, 
   std::sort(attributes.begin(), attributes.end());
   tir::InferInput input{&operands, std::move(is_literal), &mask, &pass_through, &attributes};
   tir::Type type = check(position, row.infer(input));
-  return {tir::make_expr(type, tir::IntrinsicCall{&row, std::move(operands), std::move(mask), std::move(pass_through), std::move(attributes)}, span(position))};
+  return {tir::make_expr(type,
+                         tir::IntrinsicCall{&row, std::move(operands), std::move(mask), std::move(pass_through), std::move(attributes)},
+                         span(position))};
 }
 
 }  // namespace aipu::dsl

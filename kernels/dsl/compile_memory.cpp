@@ -32,7 +32,8 @@ struct LinearForm {
 void accumulate(const tir::Expr& e, int64_t factor, LinearForm* form, int depth = 0) {
   if (const auto value = tir::as_int(e)) {
     int64_t product = 0;
-    form->overflow = form->overflow || __builtin_mul_overflow(*value, factor, &product) || __builtin_add_overflow(form->constant, product, &form->constant);
+    form->overflow = form->overflow || __builtin_mul_overflow(*value, factor, &product) ||
+                     __builtin_add_overflow(form->constant, product, &form->constant);
     return;
   }
   const auto* binary = e->as<tir::Binary>();
@@ -66,20 +67,34 @@ Value array_element(const CapturedArray& array, size_t index) {
     return value;
   };
   switch (array.dtype) {
-    case DType::kBool: return {read(uint8_t{}) != 0};
-    case DType::kI8: return {int64_t{read(int8_t{})}};
-    case DType::kU8: return {int64_t{read(uint8_t{})}};
-    case DType::kI16: return {int64_t{read(int16_t{})}};
-    case DType::kU16: return {int64_t{read(uint16_t{})}};
-    case DType::kI32: return {int64_t{read(int32_t{})}};
-    case DType::kU32: return {int64_t{read(uint32_t{})}};
-    case DType::kI64: return {read(int64_t{})};
-    case DType::kU64: return {static_cast<int64_t>(read(uint64_t{}))};
-    case DType::kF16: return {double{f32_from_f16(read(uint16_t{}))}};
-    case DType::kBF16: return {double{f32_from_bf16(read(uint16_t{}))}};
-    case DType::kF32: return {double{read(float{})}};
-    case DType::kF64: return {read(double{})};
-    default: return {NoneValue{}};
+    case DType::kBool:
+      return {read(uint8_t{}) != 0};
+    case DType::kI8:
+      return {int64_t{read(int8_t{})}};
+    case DType::kU8:
+      return {int64_t{read(uint8_t{})}};
+    case DType::kI16:
+      return {int64_t{read(int16_t{})}};
+    case DType::kU16:
+      return {int64_t{read(uint16_t{})}};
+    case DType::kI32:
+      return {int64_t{read(int32_t{})}};
+    case DType::kU32:
+      return {int64_t{read(uint32_t{})}};
+    case DType::kI64:
+      return {read(int64_t{})};
+    case DType::kU64:
+      return {static_cast<int64_t>(read(uint64_t{}))};
+    case DType::kF16:
+      return {double{f32_from_f16(read(uint16_t{}))}};
+    case DType::kBF16:
+      return {double{f32_from_bf16(read(uint16_t{}))}};
+    case DType::kF32:
+      return {double{read(float{})}};
+    case DType::kF64:
+      return {read(double{})};
+    default:
+      return {NoneValue{}};
   }
 }
 
@@ -130,7 +145,8 @@ void Compiler::check_access(const tir::Expr& pointer, Position position) {
     if (const auto* binary = (*root)->as<tir::Binary>()) {
       moved = true;
       root = binary->lhs->type.pointer ? &binary->lhs : &binary->rhs;
-    } else if (const auto* cast = (*root)->as<tir::Cast>(); cast != nullptr && cast->operand->type.pointer && cast->operand->as<tir::VarRef>() != nullptr) {
+    } else if (const auto* cast = (*root)->as<tir::Cast>();
+               cast != nullptr && cast->operand->type.pointer && cast->operand->as<tir::VarRef>() != nullptr) {
       root = &cast->operand;
     } else {
       break;
@@ -201,7 +217,8 @@ Value Compiler::buffer_offset(const Buffer& buffer, const std::vector<Value>& in
 }
 
 Value Compiler::subscript(const Value& object, const std::vector<Value>& indices, bool tuple_index, Position position) {
-  if (object.elements() != nullptr || object.as<DictValue>() != nullptr || object.as<std::string>() != nullptr || object.as<ArrayValue>() != nullptr) {
+  if (object.elements() != nullptr || object.as<DictValue>() != nullptr || object.as<std::string>() != nullptr ||
+      object.as<ArrayValue>() != nullptr) {
     if (!tuple_index) return python_subscript(object, indices[0], position);
     Value value = object;
     if (object.as<ArrayValue>() == nullptr) fail(position, "A container has one index.");
@@ -245,7 +262,10 @@ tir::Expr Compiler::lane_index(const tir::Type& type, const Value& index, Positi
   const bool native = is_native_vector(type);
   const bool multiple = type.element != DType::kBool && dtype_bits(type.element) * type.lanes % kNativeVectorBits == 0;
   if (strict() && !native && !(multiple && constant_index)) {
-    fail(position, fmt::format("Only support get or set element from native vectors and, with a constant index, multiple width vectors, but got: \"{}\".", type_text(type)));
+    fail(position,
+         fmt::format(
+             "Only support get or set element from native vectors and, with a constant index, multiple width vectors, but got: \"{}\".",
+             type_text(type)));
   }
   if (constant_index && (*constant_index < 0 || *constant_index >= type.lanes)) {
     fail(position, fmt::format("Lane {} is out of range of \"{}\".", *constant_index, type_text(type)));
@@ -258,7 +278,8 @@ Compiler::SliceAccess Compiler::buffer_slice(const Buffer& buffer, const std::ve
   for (const Value& index : outer) {
     if (index.as<SliceValue>() != nullptr) fail(position, "Only the last dimension of a buffer can be sliced.");
   }
-  if (indices.size() != buffer.shape.size()) fail(position, fmt::format("The buffer has {} dimensions, but got {} indices.", buffer.shape.size(), indices.size()));
+  if (indices.size() != buffer.shape.size())
+    fail(position, fmt::format("The buffer has {} dimensions, but got {} indices.", buffer.shape.size(), indices.size()));
   const Value offset = buffer_offset(buffer, outer, true, position);
   const Value row = pointer_arithmetic(ast::BinaryOp::kAdd, {buffer.pointer}, offset, position);
   Value last = indices.back();
@@ -273,10 +294,12 @@ Compiler::SliceAccess Compiler::buffer_slice(const Buffer& buffer, const std::ve
 
 Value Compiler::load_slice(const SliceAccess& access, Position position) {
   if (access.lanes == 1) return {tir::load(access.pointer, constant(int64_t{0}, DType::kI32), span(position))};
-  return call_intrinsic(*required_intrinsic("vload", position), {{access.pointer}}, {{"lanes", {int64_t{access.lanes}}}, {"stride", access.stride}}, position);
+  return call_intrinsic(*required_intrinsic("vload", position), {{access.pointer}},
+                        {{"lanes", {int64_t{access.lanes}}}, {"stride", access.stride}}, position);
 }
 
-void Compiler::store(const ast::ExprPtr& target, const Value& object, const std::vector<Value>& indices, const Value& value, Position position) {
+void Compiler::store(const ast::ExprPtr& target, const Value& object, const std::vector<Value>& indices, const Value& value,
+                     Position position) {
   if (const auto* list = object.as<ListValue>()) {
     const auto i = indices[0].integer();
     if (!i || indices.size() != 1) fail(position, "The index of a compile-time list must be a compile-time integer.");
@@ -308,7 +331,8 @@ void Compiler::store(const ast::ExprPtr& target, const Value& object, const std:
     const tir::Type type = access.pointer->type.pointee().with_lanes(access.lanes);
     const tir::Expr e = stored(type);
     if (access.lanes == 1) return emit(position, tir::Store{access.pointer, constant(int64_t{0}, DType::kI32), e});
-    const Value call = call_intrinsic(*required_intrinsic("vstore", position), {{e}, {access.pointer}}, {{"stride", access.stride}}, position);
+    const Value call =
+        call_intrinsic(*required_intrinsic("vstore", position), {{e}, {access.pointer}}, {{"stride", access.stride}}, position);
     emit(position, tir::Evaluate{*call.as<tir::Expr>()});
   };
   if (const auto* b = object.as<BufferValue>()) {
@@ -336,7 +360,8 @@ void Compiler::store(const ast::ExprPtr& target, const Value& object, const std:
     const tir::Expr scalar = to_expr(value, position);
     if (!scalar->type.is_scalar()) fail(position, "The value of a lane must be a scalar.");
     if (is_floating(scalar->type.element) && !is_floating(type.element)) {
-      fail(position, fmt::format("A lane of \"{}\" can't be assigned a \"{}\", please convert it explicitly.", type_text(type), type_text(scalar->type)));
+      fail(position, fmt::format("A lane of \"{}\" can't be assigned a \"{}\", please convert it explicitly.", type_text(type),
+                                 type_text(scalar->type)));
     }
     return emit(position, tir::LaneWrite{var, index, convert_element(value, type.element, position)});
   }
@@ -353,9 +378,10 @@ Value Compiler::python_subscript(const Value& object, const Value& index, Positi
   const ValueList* items = object.elements();
   const auto* text = object.as<std::string>();
   const auto* array = object.as<ArrayValue>();
-  const int64_t size = items != nullptr ? static_cast<int64_t>(items->size())
-                       : text != nullptr ? static_cast<int64_t>(text->size())
-                       : array->array->shape.empty() ? 0 : array->array->shape[0];
+  const int64_t size = items != nullptr              ? static_cast<int64_t>(items->size())
+                       : text != nullptr             ? static_cast<int64_t>(text->size())
+                       : array->array->shape.empty() ? 0
+                                                     : array->array->shape[0];
   const auto at = [&](int64_t i) -> Value {
     if (items != nullptr) return (*items)[static_cast<size_t>(i)];
     if (text != nullptr) return {std::string(1, (*text)[static_cast<size_t>(i)])};
@@ -363,7 +389,8 @@ Value Compiler::python_subscript(const Value& object, const Value& index, Positi
     if (a.shape.size() == 1) return array_element(a, static_cast<size_t>(i));
     CapturedArray row{a.dtype, {a.shape.begin() + 1, a.shape.end()}, {}};
     const size_t bytes = a.bytes.size() / static_cast<size_t>(size);
-    row.bytes.assign(a.bytes.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(i) * bytes), a.bytes.begin() + static_cast<ptrdiff_t>((static_cast<size_t>(i) + 1) * bytes));
+    row.bytes.assign(a.bytes.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(i) * bytes),
+                     a.bytes.begin() + static_cast<ptrdiff_t>((static_cast<size_t>(i) + 1) * bytes));
     return {ArrayValue{std::make_shared<const CapturedArray>(std::move(row))}};
   };
   if (const auto* s = index.as<SliceValue>()) {
@@ -392,7 +419,9 @@ Value Compiler::python_subscript(const Value& object, const Value& index, Positi
     return object.as<ListValue>() != nullptr ? make_list(std::move(chosen)) : make_tuple(std::move(chosen));
   }
   const auto i = index.integer();
-  if (!i) fail(position, fmt::format("The index of a compile-time {} must be known at compile time; use S.unroll for the loop.", kind_text(object)));
+  if (!i)
+    fail(position,
+         fmt::format("The index of a compile-time {} must be known at compile time; use S.unroll for the loop.", kind_text(object)));
   if (*i < -size || *i >= size) fail(position, fmt::format("{} index out of range", kind_text(object)));
   Value element = at(*i < 0 ? *i + size : *i);
   if (const auto* e = element.as<tir::Expr>()) {
@@ -427,12 +456,14 @@ Value Compiler::allocate(CallArguments& arguments, bool as_pointer, Position pos
   tir::Scope scope = tir::Scope::kPrivate;
   if (!values[2].is_none()) {
     const auto* s = values[2].as<std::string>();
-    if (s == nullptr || (*s != "private" && *s != "lsram" && *s != "shared")) fail(position, "The arg \"scope\" expect one of (\"lsram\", \"shared\", \"private\").");
+    if (s == nullptr || (*s != "private" && *s != "lsram" && *s != "shared"))
+      fail(position, "The arg \"scope\" expect one of (\"lsram\", \"shared\", \"private\").");
     scope = *s == "lsram" ? tir::Scope::kLsram : *s == "shared" ? tir::Scope::kShared : tir::Scope::kPrivate;
   }
   int64_t count = 1;
   for (const int64_t d : dims) {
-    if (__builtin_mul_overflow(count, d, &count) || count > kMaxElements / std::max<int64_t>(1, type->bytes())) fail(position, "The buffer is too large.");
+    if (__builtin_mul_overflow(count, d, &count) || count > kMaxElements / std::max<int64_t>(1, type->bytes()))
+      fail(position, "The buffer is too large.");
   }
   if (blocks_.empty()) fail(position, "This can only be used inside a kernel.");
   auto var = std::make_shared<tir::Var>();

@@ -20,19 +20,32 @@ OperandType operand_type(const Value& value) {
 
 std::string_view symbol(ast::BinaryOp op) {
   switch (op) {
-    case ast::BinaryOp::kAdd: return "+";
-    case ast::BinaryOp::kSub: return "-";
-    case ast::BinaryOp::kMul: return "*";
-    case ast::BinaryOp::kDiv: return "/";
-    case ast::BinaryOp::kFloorDiv: return "//";
-    case ast::BinaryOp::kMod: return "%";
-    case ast::BinaryOp::kPow: return "**";
-    case ast::BinaryOp::kShl: return "<<";
-    case ast::BinaryOp::kShr: return ">>";
-    case ast::BinaryOp::kBitAnd: return "&";
-    case ast::BinaryOp::kBitOr: return "|";
-    case ast::BinaryOp::kBitXor: return "^";
-    case ast::BinaryOp::kMatMul: return "@";
+    case ast::BinaryOp::kAdd:
+      return "+";
+    case ast::BinaryOp::kSub:
+      return "-";
+    case ast::BinaryOp::kMul:
+      return "*";
+    case ast::BinaryOp::kDiv:
+      return "/";
+    case ast::BinaryOp::kFloorDiv:
+      return "//";
+    case ast::BinaryOp::kMod:
+      return "%";
+    case ast::BinaryOp::kPow:
+      return "**";
+    case ast::BinaryOp::kShl:
+      return "<<";
+    case ast::BinaryOp::kShr:
+      return ">>";
+    case ast::BinaryOp::kBitAnd:
+      return "&";
+    case ast::BinaryOp::kBitOr:
+      return "|";
+    case ast::BinaryOp::kBitXor:
+      return "^";
+    case ast::BinaryOp::kMatMul:
+      return "@";
   }
   return "?";
 }
@@ -80,7 +93,8 @@ tir::Expr Compiler::convert_element(const Value& value, DType dtype, Position po
   if (const auto i = value.integer()) return constant(*i, dtype);
   const tir::Expr e = to_expr(value, position);
   if (e->type.element == dtype) return e;
-  if (const auto* imm = e->as<tir::IntImm>(); imm != nullptr && is_integer(dtype) && e->type.element != DType::kBool) return constant(imm->value, dtype);
+  if (const auto* imm = e->as<tir::IntImm>(); imm != nullptr && is_integer(dtype) && e->type.element != DType::kBool)
+    return constant(imm->value, dtype);
   if (const auto* imm = e->as<tir::FloatImm>(); imm != nullptr && is_floating(dtype)) return constant(imm->value, dtype);
   return tir::cast(e->type.with_element(dtype), e, span(position));
 }
@@ -88,7 +102,8 @@ tir::Expr Compiler::convert_element(const Value& value, DType dtype, Position po
 tir::Expr Compiler::convert(const Value& value, tir::Type type, Position position) {
   tir::Expr e = convert_element(value, type.element, position);
   if (e->type.lanes == type.lanes) return e;
-  if (!e->type.is_scalar()) fail(position, fmt::format("The lanes of \"{}\" do not match those of \"{}\".", type_text(e->type), type_text(type)));
+  if (!e->type.is_scalar())
+    fail(position, fmt::format("The lanes of \"{}\" do not match those of \"{}\".", type_text(e->type), type_text(type)));
   return tir::broadcast(e, type.lanes);
 }
 
@@ -129,7 +144,8 @@ Value Compiler::pointer_arithmetic(ast::BinaryOp op, const Value& lhs, const Val
   if (pointer->type.element == DType::kVoid) fail(position, "The void pointer can't be moved.");
   if (const auto i = offset.integer(); i && *i == 0) return {pointer};
   const tir::Expr moved = index_expr(offset, position);
-  return {tir::make_expr(pointer->type, tir::Binary{op == ast::BinaryOp::kAdd ? tir::BinaryOp::kAdd : tir::BinaryOp::kSub, pointer, moved}, span(position))};
+  return {tir::make_expr(pointer->type, tir::Binary{op == ast::BinaryOp::kAdd ? tir::BinaryOp::kAdd : tir::BinaryOp::kSub, pointer, moved},
+                         span(position))};
 }
 
 Value Compiler::shift(ast::BinaryOp op, const Value& lhs, const Value& rhs, Position position) {
@@ -146,8 +162,10 @@ Value Compiler::shift(ast::BinaryOp op, const Value& lhs, const Value& rhs, Posi
     if (l->type.is_vector() && r->type.is_vector()) {
       fail(position, fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", type_text(l->type), type_text(r->type)));
     }
-    if (l->type.is_scalar()) l = tir::broadcast(l, r->type.lanes);
-    else r = tir::broadcast(r, l->type.lanes);
+    if (l->type.is_scalar())
+      l = tir::broadcast(l, r->type.lanes);
+    else
+      r = tir::broadcast(r, l->type.lanes);
   }
   return {tir::binary(op == ast::BinaryOp::kShl ? tir::BinaryOp::kShl : tir::BinaryOp::kShr, l, r, span(position))};
 }
@@ -180,8 +198,12 @@ Value Compiler::binary(ast::BinaryOp op, const Value& lhs, const Value& rhs, Pos
   }
   tir::BinaryOp code = tir::BinaryOp::kAdd;
   switch (op) {
-    case Op::kAdd: code = tir::BinaryOp::kAdd; break;
-    case Op::kSub: code = tir::BinaryOp::kSub; break;
+    case Op::kAdd:
+      code = tir::BinaryOp::kAdd;
+      break;
+    case Op::kSub:
+      code = tir::BinaryOp::kSub;
+      break;
     case Op::kMul:
       if (type.is_vector() && dtype_bits(element) == 8) fail(position, "The 8bit equal-width multiply is meaningless.");
       code = tir::BinaryOp::kMul;
@@ -224,7 +246,8 @@ std::optional<tir::Expr> Compiler::fold_identity(tir::BinaryOp op, const Matched
     case tir::BinaryOp::kDiv:
       if (r && *r == 1) return m.lhs;
       break;
-    default: break;
+    default:
+      break;
   }
   return std::nullopt;
 }
@@ -237,12 +260,24 @@ Value Compiler::compare(ast::CompareOp op, const Value& lhs, const Value& rhs, P
   }
   tir::BinaryOp code = tir::BinaryOp::kEq;
   switch (op) {
-    case Op::kEq: code = tir::BinaryOp::kEq; break;
-    case Op::kNe: code = tir::BinaryOp::kNe; break;
-    case Op::kLt: code = tir::BinaryOp::kLt; break;
-    case Op::kLe: code = tir::BinaryOp::kLe; break;
-    case Op::kGt: code = tir::BinaryOp::kGt; break;
-    default: code = tir::BinaryOp::kGe; break;
+    case Op::kEq:
+      code = tir::BinaryOp::kEq;
+      break;
+    case Op::kNe:
+      code = tir::BinaryOp::kNe;
+      break;
+    case Op::kLt:
+      code = tir::BinaryOp::kLt;
+      break;
+    case Op::kLe:
+      code = tir::BinaryOp::kLe;
+      break;
+    case Op::kGt:
+      code = tir::BinaryOp::kGt;
+      break;
+    default:
+      code = tir::BinaryOp::kGe;
+      break;
   }
   const auto is_pointer = [](const Value& v) {
     return v.as<BufferValue>() != nullptr || (v.is_expr() && (*v.as<tir::Expr>())->type.pointer);
@@ -255,7 +290,8 @@ Value Compiler::compare(ast::CompareOp op, const Value& lhs, const Value& rhs, P
   if (both_typed) {
     const tir::Type &l = (*lhs.as<tir::Expr>())->type, &r = (*rhs.as<tir::Expr>())->type;
     if (!l.pointer && !r.pointer && l.element != DType::kBool && r.element != DType::kBool && unsafe_comparison(l.element, r.element)) {
-      fail(position, fmt::format("Unsafe unsigned and signed comparison, \"{}\" vs. \"{}\", please do the type conversion explicitly.", type_text(l), type_text(r)));
+      fail(position, fmt::format("Unsafe unsigned and signed comparison, \"{}\" vs. \"{}\", please do the type conversion explicitly.",
+                                 type_text(l), type_text(r)));
     }
   }
   const Matched m = match_operands(lhs, rhs, position);
@@ -267,8 +303,9 @@ Value Compiler::compare(ast::CompareOp op, const Value& lhs, const Value& rhs, P
     const DType t = (*typed.as<tir::Expr>())->type.element;
     if (const auto i = literal.integer(); i && is_integer(t) && !fits(*i, t) && unsafe_comparison(t, literal_dtype(*i))) {
       const tir::Type typed_type = (*typed.as<tir::Expr>())->type, literal_type = tir::Type::scalar(literal_dtype(*i));
-      fail(position, fmt::format("Unsafe unsigned and signed comparison, \"{}\" vs. \"{}\", please do the type conversion explicitly.",
-                                 type_text(lhs.is_expr() ? typed_type : literal_type), type_text(lhs.is_expr() ? literal_type : typed_type)));
+      fail(position,
+           fmt::format("Unsafe unsigned and signed comparison, \"{}\" vs. \"{}\", please do the type conversion explicitly.",
+                       type_text(lhs.is_expr() ? typed_type : literal_type), type_text(lhs.is_expr() ? literal_type : typed_type)));
     }
   }
   if (m.lhs->type.is_mask()) {

@@ -9,9 +9,10 @@
 namespace aipu::dsl {
 namespace {
 
-constexpr std::pair<std::string_view, tir::Scope> kScopes[] = {
-    {"global", tir::Scope::kGlobal},   {"global.1", tir::Scope::kGlobal1}, {"global.2", tir::Scope::kGlobal2}, {"global.3", tir::Scope::kGlobal3},
-    {"lsram", tir::Scope::kLsram},     {"shared", tir::Scope::kShared},    {"private", tir::Scope::kPrivate},  {"constant", tir::Scope::kConstant}};
+constexpr std::pair<std::string_view, tir::Scope> kScopes[] = {{"global", tir::Scope::kGlobal},    {"global.1", tir::Scope::kGlobal1},
+                                                               {"global.2", tir::Scope::kGlobal2}, {"global.3", tir::Scope::kGlobal3},
+                                                               {"lsram", tir::Scope::kLsram},      {"shared", tir::Scope::kShared},
+                                                               {"private", tir::Scope::kPrivate},  {"constant", tir::Scope::kConstant}};
 
 bool is_vector(const Value& v) { return v.is_expr() && !(*v.as<tir::Expr>())->type.pointer && (*v.as<tir::Expr>())->type.is_vector(); }
 
@@ -48,16 +49,18 @@ const std::map<std::string_view, Compiler::ScriptHandler>& Compiler::script_hand
 }
 
 Value Compiler::call_script(const std::string& name, CallArguments& arguments, Position position) {
-  if (const auto handler = script_handlers().find(name); handler != script_handlers().end()) return (this->*handler->second)(arguments, position);
+  if (const auto handler = script_handlers().find(name); handler != script_handlers().end())
+    return (this->*handler->second)(arguments, position);
   return call_intrinsic(name, arguments, position);
 }
 
-std::vector<Value> Compiler::take(const CallArguments& arguments, std::string_view function, const std::vector<std::string_view>& names, size_t required,
-                                  Position position) {
+std::vector<Value> Compiler::take(const CallArguments& arguments, std::string_view function, const std::vector<std::string_view>& names,
+                                  size_t required, Position position) {
   std::vector<Value> values(names.size());
   std::vector<bool> given(names.size());
   if (arguments.positional.size() > names.size()) {
-    fail(position, fmt::format("{}() takes {} positional arguments but {} were given", function, names.size(), arguments.positional.size()));
+    fail(position,
+         fmt::format("{}() takes {} positional arguments but {} were given", function, names.size(), arguments.positional.size()));
   }
   for (size_t i = 0; i < arguments.positional.size(); ++i) {
     values[i] = arguments.positional[i];
@@ -88,9 +91,11 @@ tir::Type Compiler::type_argument(const Value& value, std::string_view name, Pos
   if (const auto* s = value.as<std::string>()) type = parse_type_text(*s);
   if (const auto* t = value.as<TypeValue>()) type = t->type;
   if (!type) {
-    fail(position, fmt::format("The arg \"{}\" expect a data type, but got: \"{}\".", name, value.as<std::string>() != nullptr ? *value.as<std::string>() : kind_text(value)));
+    fail(position, fmt::format("The arg \"{}\" expect a data type, but got: \"{}\".", name,
+                               value.as<std::string>() != nullptr ? *value.as<std::string>() : kind_text(value)));
   }
-  if (strict() && dtype_bits(type->element) == 64) fail(position, fmt::format("The arg \"{}\" expect a data type, but got: \"{}\".", name, type_text(*type)));
+  if (strict() && dtype_bits(type->element) == 64)
+    fail(position, fmt::format("The arg \"{}\" expect a data type, but got: \"{}\".", name, type_text(*type)));
   return *type;
 }
 
@@ -106,17 +111,24 @@ Value Compiler::s_ptr(CallArguments& arguments, Position position) {
     shown = *s;
   }
   if (const auto* t = values[0].as<TypeValue>()) type = t->type;
-  if (!type || type->pointer || type->element == DType::kBool || type->element == DType::kString || (strict() && dtype_bits(type->element) == 64)) {
+  if (!type || type->pointer || type->element == DType::kBool || type->element == DType::kString ||
+      (strict() && dtype_bits(type->element) == 64)) {
     if (type && type->lanes > 1) shown = type_text(type->with_lanes(1));
-    fail(position, fmt::format("The scalar form of arg \"dtype\" expect one of (int8, uint8, int16, uint16, int32, uint32, float16, float32, bfloat16, void), but got: \"{}\".", shown));
+    fail(position, fmt::format("The scalar form of arg \"dtype\" expect one of (int8, uint8, int16, uint16, int32, uint32, float16, "
+                               "float32, bfloat16, void), but got: \"{}\".",
+                               shown));
   }
   tir::Scope scope = tir::Scope::kPrivate;
   if (!values[1].is_none()) {
     const auto* text = values[1].as<std::string>();
-    const auto* found = text == nullptr ? std::end(kScopes) : std::find_if(std::begin(kScopes), std::end(kScopes), [&](const auto& s) { return s.first == *text; });
+    const auto* found = text == nullptr
+                            ? std::end(kScopes)
+                            : std::find_if(std::begin(kScopes), std::end(kScopes), [&](const auto& s) { return s.first == *text; });
     if (found == std::end(kScopes)) {
-      fail(position, fmt::format("The arg \"scope\" expect one of (global, global.1, global.2, global.3, lsram, shared, private, constant), but got: \"{}\".",
-                                 text != nullptr ? *text : kind_text(values[1])));
+      fail(position,
+           fmt::format(
+               "The arg \"scope\" expect one of (global, global.1, global.2, global.3, lsram, shared, private, constant), but got: \"{}\".",
+               text != nullptr ? *text : kind_text(values[1])));
     }
     scope = found->second;
   }
@@ -158,7 +170,9 @@ Value Compiler::s_block(CallArguments& arguments, Position position) {
   return {BlockValue{*values[0].as<std::string>()}};
 }
 
-Value Compiler::s_axis_spatial(CallArguments& arguments, Position position) { return take(arguments, "axis", {"dom", "v"}, 2, position)[1]; }
+Value Compiler::s_axis_spatial(CallArguments& arguments, Position position) {
+  return take(arguments, "axis", {"dom", "v"}, 2, position)[1];
+}
 
 Value Compiler::s_axis_remap(CallArguments& arguments, Position position) {
   const auto values = take(arguments, "remap", {"kinds", "vs"}, 2, position);
@@ -175,7 +189,8 @@ Value Compiler::s_tag(CallArguments& arguments, Position position) {
   const auto* attr = values[1].as<std::string>();
   if (attr == nullptr || *attr != "no_zip") fail(position, "The arg \"attr\" expect one of (\"no_zip\",).");
   const auto* e = values[0].as<tir::Expr>();
-  if (e == nullptr || (*e)->as<tir::Cast>() == nullptr || !(*e)->type.is_vector()) fail(position, "In attr \"no_zip\", the arg \"node\" expect one of ('vcast',).");
+  if (e == nullptr || (*e)->as<tir::Cast>() == nullptr || !(*e)->type.is_vector())
+    fail(position, "In attr \"no_zip\", the arg \"node\" expect one of ('vcast',).");
   return values[0];  // lanes in order satisfy a user who does not care about their order
 }
 
@@ -214,8 +229,12 @@ Value Compiler::scalar_extremum(std::string_view name, tir::BinaryOp op, CallArg
   return {tir::binary(op, m.lhs, m.rhs, span(position))};
 }
 
-Value Compiler::s_max(CallArguments& arguments, Position position) { return scalar_extremum("max", tir::BinaryOp::kMax, arguments, position); }
-Value Compiler::s_min(CallArguments& arguments, Position position) { return scalar_extremum("min", tir::BinaryOp::kMin, arguments, position); }
+Value Compiler::s_max(CallArguments& arguments, Position position) {
+  return scalar_extremum("max", tir::BinaryOp::kMax, arguments, position);
+}
+Value Compiler::s_min(CallArguments& arguments, Position position) {
+  return scalar_extremum("min", tir::BinaryOp::kMin, arguments, position);
+}
 
 Value Compiler::s_pow(CallArguments& arguments, Position position) {
   auto values = take(arguments, "pow", {"x", "exponent"}, 2, position);
@@ -232,11 +251,13 @@ Value Compiler::s_vsplit(CallArguments& arguments, Position position) {
   const tir::Type type = (*values[0].as<tir::Expr>())->type;
   if (is_native_vector(type)) fail(position, "Redundant useless call.");
   const int lanes = native_lanes(type.element);
-  if (type.lanes % lanes != 0) fail(position, fmt::format("This API does not support the feature Flexible Width Vector, but got: \"{}\"", type_text(type)));
+  if (type.lanes % lanes != 0)
+    fail(position, fmt::format("This API does not support the feature Flexible Width Vector, but got: \"{}\"", type_text(type)));
   const Value whole = materialize(values[0], "whole", position);
   ValueList parts;
   for (int64_t i = 0; i < type.lanes / lanes; ++i) {
-    parts.push_back(call_intrinsic(*required_intrinsic("vpart", position), {whole}, {{"index", {i}}, {"lanes", {int64_t{lanes}}}}, position));
+    parts.push_back(
+        call_intrinsic(*required_intrinsic("vpart", position), {whole}, {{"index", {i}}, {"lanes", {int64_t{lanes}}}}, position));
   }
   return make_tuple(std::move(parts));
 }
@@ -284,7 +305,8 @@ Value Compiler::call_builtin(const std::string& name, CallArguments& arguments, 
   if (name == "enumerate" || name == "zip") {
     std::vector<ValueList> columns;
     for (const Value& v : given) columns.push_back(iterate(v, position));
-    if (columns.empty() || (name == "enumerate" && columns.size() != 1)) fail(position, fmt::format("{}() expects something to iterate over", name));
+    if (columns.empty() || (name == "enumerate" && columns.size() != 1))
+      fail(position, fmt::format("{}() expects something to iterate over", name));
     size_t rows = columns[0].size();
     for (const ValueList& c : columns) rows = std::min(rows, c.size());
     ValueList items;

@@ -13,14 +13,15 @@ namespace {
 
 bool refers_to(const tir::Expr& e, const tir::Var* var) {
   bool found = false;
-  tir::walk(tir::make_stmt(tir::Evaluate{e}),
-            [&](const tir::Expr& node) {
-              if (node == nullptr) return;
-              const auto* ref = node->as<tir::VarRef>();
-              const auto* address = node->as<tir::AddressOf>();
-              found = found || (ref != nullptr && ref->var.get() == var) || (address != nullptr && address->var.get() == var);
-            },
-            [](const tir::Stmt&) {});
+  tir::walk(
+      tir::make_stmt(tir::Evaluate{e}),
+      [&](const tir::Expr& node) {
+        if (node == nullptr) return;
+        const auto* ref = node->as<tir::VarRef>();
+        const auto* address = node->as<tir::AddressOf>();
+        found = found || (ref != nullptr && ref->var.get() == var) || (address != nullptr && address->var.get() == var);
+      },
+      [](const tir::Stmt&) {});
   return found;
 }
 
@@ -124,7 +125,8 @@ Compiler::Flow Compiler::run_statement(const ast::Stmt& stmt) {
     assign(ann->target, cast_value(eval(ann->value), type->type, here), here);
   } else if (const auto* import = stmt.as<ast::Import>()) {
     // Only debuggers are imported here; they work in PySim and do nothing in the compiled kernel.
-    for (const auto& [path, name] : import->names) bind(name, Value{path.ends_with(".set_trace") ? Value{BuiltinFunction{"set_trace"}} : Value{ModuleValue{path}}});
+    for (const auto& [path, name] : import->names)
+      bind(name, Value{path.ends_with(".set_trace") ? Value{BuiltinFunction{"set_trace"}} : Value{ModuleValue{path}}});
   } else if (stmt.as<ast::Pass>() != nullptr) {
   } else if (const auto* unsupported = stmt.as<ast::UnsupportedStmt>()) {
     fail(here, fmt::format("Visitor of AST node is not implemented: {}", unsupported->node));
@@ -181,15 +183,18 @@ void Compiler::assign(const ast::ExprPtr& target, Value value, Position position
 
 void Compiler::assign_tuple(const std::vector<ast::ExprPtr>& targets, ValueList values, Position position) {
   if (targets.size() != values.size()) {
-    fail(position, targets.size() > values.size() ? fmt::format("not enough values to unpack (expected {}, got {})", targets.size(), values.size())
-                                                  : fmt::format("too many values to unpack (expected {})", targets.size()));
+    fail(position, targets.size() > values.size()
+                       ? fmt::format("not enough values to unpack (expected {}, got {})", targets.size(), values.size())
+                       : fmt::format("too many values to unpack (expected {})", targets.size()));
   }
   std::set<std::string> names;
   bool only_names = true;
   for (const ast::ExprPtr& target : targets) {
     const auto* name = target->as<ast::Name>();
-    if (name == nullptr) only_names = false;
-    else if (name->id != "_" && !names.insert(name->id).second) fail(position, "Duplicate vars assigned.");
+    if (name == nullptr)
+      only_names = false;
+    else if (name->id != "_" && !names.insert(name->id).second)
+      fail(position, "Duplicate vars assigned.");
   }
   for (size_t i = 0; i < targets.size(); ++i) {
     const auto* name = targets[i]->as<ast::Name>();
@@ -207,7 +212,8 @@ void Compiler::assign_tuple(const std::vector<ast::ExprPtr>& targets, ValueList 
     } else if (!only_names) {
       // A store may change what later ones read.
       for (size_t j = i + 1; j < values.size(); ++j) {
-        if (const auto* e = values[j].as<tir::Expr>(); e != nullptr && reads_memory(*e)) values[j] = materialize(values[j], "tmp", position);
+        if (const auto* e = values[j].as<tir::Expr>(); e != nullptr && reads_memory(*e))
+          values[j] = materialize(values[j], "tmp", position);
       }
     }
     const std::string saved = std::exchange(name_hint_, name != nullptr ? name->id : "");
@@ -250,7 +256,8 @@ void Compiler::assign_name(const std::string& name, Value value, Position positi
         return emit(position, tir::Assign{existing->var, tir::cast(old, e, span(position))});
       }
       if (!same && !(plain && existing->block == block)) {
-        fail(position, fmt::format("Type mismatch assignment: \"{}\" vs. \"{}\", need to do the explicit type conversion for the right hand side(i.e., new value).",
+        fail(position, fmt::format("Type mismatch assignment: \"{}\" vs. \"{}\", need to do the explicit type conversion for the right "
+                                   "hand side(i.e., new value).",
                                    type_text(old), type_text(e->type)));
       }
       // In straight-line code of a plain function a name is simply bound anew, as in Python.
@@ -263,7 +270,9 @@ void Compiler::assign_name(const std::string& name, Value value, Position positi
       fail(position, "Unsupport reassign a buffer, maybe you can use pointer.");
     }
     if (existing != nullptr && existing->block != block) {
-      fail(position, fmt::format("\"{}\" holds a compile-time value and can't change under run-time control flow; give it a run-time value first, e.g. S.i32(0).", name));
+      fail(position, fmt::format("\"{}\" holds a compile-time value and can't change under run-time control flow; give it a run-time value "
+                                 "first, e.g. S.i32(0).",
+                                 name));
     }
     tir::VarPtr var = define(name, e, position, size_var);
     Value ref{tir::var_ref(var)};
@@ -278,11 +287,15 @@ void Compiler::assign_name(const std::string& name, Value value, Position positi
   if (existing != nullptr) {
     if (existing->value.as<BufferValue>() != nullptr && !plain) fail(position, "Unsupport reassign a buffer, maybe you can use pointer.");
     if (existing->var != nullptr && !plain) {
-      fail(position, fmt::format("Type mismatch assignment: \"{}\" vs. \"{}\", need to do the explicit type conversion for the right hand side(i.e., new value).",
+      fail(position, fmt::format("Type mismatch assignment: \"{}\" vs. \"{}\", need to do the explicit type conversion for the right hand "
+                                 "side(i.e., new value).",
                                  type_text(existing->var->type), kind_text(value)));
     }
     if (existing->block != block) {
-      fail(position, fmt::format("\"{}\" can't change its compile-time value under run-time control flow; give it a run-time value first, e.g. S.i32(0).", name));
+      fail(position,
+           fmt::format(
+               "\"{}\" can't change its compile-time value under run-time control flow; give it a run-time value first, e.g. S.i32(0).",
+               name));
     }
     *existing = Binding{materialize(std::move(value), name, position), nullptr, block, false};
     return;
@@ -305,7 +318,8 @@ void Compiler::augmented_assign(const ast::AugAssign& node, Position position) {
   if (subscripted == nullptr) fail(position, "Can't assign to this expression.");
   Value object{NoneValue{}};
   std::vector<Value> indices = eval_indices(*subscripted, &object);
-  if (object.is_expr() && (*object.as<tir::Expr>())->type.is_vector()) fail(position, "A lane of a vector variable can't be the target of an augmented assignment.");
+  if (object.is_expr() && (*object.as<tir::Expr>())->type.is_vector())
+    fail(position, "A lane of a vector variable can't be the target of an augmented assignment.");
   for (Value& index : indices) {
     // Used twice below.
     if (const auto* e = index.as<tir::Expr>(); e != nullptr && reads_memory(*e)) index = materialize(index, "index", position);

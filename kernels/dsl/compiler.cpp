@@ -9,17 +9,20 @@
 namespace aipu::dsl {
 namespace {
 
-constexpr std::string_view kBuiltins[] = {"range", "len", "min", "max", "sum", "abs", "int", "float", "bool", "str", "list", "tuple", "print", "enumerate",
-                                          "zip", "reversed", "sorted", "round", "isinstance", "any", "all", "breakpoint", "set_trace", "divmod", "pow"};
+constexpr std::string_view kBuiltins[] = {"range",      "len",  "min",   "max",        "sum",       "abs",    "int",      "float",  "bool",
+                                          "str",        "list", "tuple", "print",      "enumerate", "zip",    "reversed", "sorted", "round",
+                                          "isinstance", "any",  "all",   "breakpoint", "set_trace", "divmod", "pow"};
 
 }  // namespace
 
-Compiler::Compiler(std::shared_ptr<Environment> environment, Diagnostics& diagnostics) : environment_(std::move(environment)), diagnostics_(diagnostics) {}
+Compiler::Compiler(std::shared_ptr<Environment> environment, Diagnostics& diagnostics)
+    : environment_(std::move(environment)), diagnostics_(diagnostics) {}
 
 void Compiler::fail(Position position, std::string_view text) {
   std::vector<std::string> notes;
   for (const Frame* f = frame_; f != nullptr && f->caller != nullptr && notes.size() < 8; f = f->caller) {
-    notes.push_back(fmt::format("in \"{}\" called from {}:{}:{}", f->definition->name, *f->caller->file->name, f->call_position.line, f->call_position.column));
+    notes.push_back(fmt::format("in \"{}\" called from {}:{}:{}", f->definition->name, *f->caller->file->name, f->call_position.line,
+                                f->call_position.column));
   }
   diagnostics_.error(frame_->file, position, text, notes);
   throw Diagnosed{};
@@ -139,13 +142,15 @@ bool Compiler::is_trivial(const tir::Expr& value) {
 
 bool Compiler::reads_memory(const tir::Expr& value) {
   bool found = false;
-  tir::walk(tir::make_stmt(tir::Evaluate{value}),
-            [&](const tir::Expr& e) {
-              if (e == nullptr) return;
-              const auto* intrinsic = e->as<tir::IntrinsicCall>();
-              found = found || e->as<tir::Load>() != nullptr || e->as<tir::FunctionCall>() != nullptr || (intrinsic != nullptr && !intrinsic->intrinsic->pure);
-            },
-            [](const tir::Stmt&) {});
+  tir::walk(
+      tir::make_stmt(tir::Evaluate{value}),
+      [&](const tir::Expr& e) {
+        if (e == nullptr) return;
+        const auto* intrinsic = e->as<tir::IntrinsicCall>();
+        found = found || e->as<tir::Load>() != nullptr || e->as<tir::FunctionCall>() != nullptr ||
+                (intrinsic != nullptr && !intrinsic->intrinsic->pure);
+      },
+      [](const tir::Stmt&) {});
   return found;
 }
 
@@ -186,7 +191,8 @@ tir::Module Compiler::compile(const FunctionValue& entry, std::string_view kerne
   outer.file = entry.definition->file;
   outer.globals = entry.globals;
   frame_ = &outer;
-  if (kind_of(entry) != FunctionKind::kPrimFunc) fail(entry.definition->position, fmt::format("\"{}\" must be decorated by \"S.prim_func\".", entry.definition->name));
+  if (kind_of(entry) != FunctionKind::kPrimFunc)
+    fail(entry.definition->position, fmt::format("\"{}\" must be decorated by \"S.prim_func\".", entry.definition->name));
   compile_prim_func(entry, true, std::string(kernel_name.empty() ? std::string_view(entry.definition->name) : kernel_name));
   frame_ = nullptr;
   tir::Module module;

@@ -1,7 +1,8 @@
-// The typed translation of one kernel from syntax tree to TIR. One object per kernel; its methods are split by concept over the compile_*.cpp files.
+// The typed translation of one kernel from syntax tree to TIR. One object per kernel; its methods are split by concept over the
+// compile_*.cpp files.
 //
-// Errors: fail() records a diagnostic and throws Diagnosed; the statement loop of a kernel catches it and goes on with the next statement, so that several
-// mistakes are reported at once.
+// Errors: fail() records a diagnostic and throws Diagnosed; the statement loop of a kernel catches it and goes on with the next statement,
+// so that several mistakes are reported at once.
 #pragma once
 
 #include <functional>
@@ -36,9 +37,9 @@ class Compiler {
  private:
   // --- frames, scopes, names (compiler.cpp) ---
   struct Binding {
-    Value value;         // for a run-time variable its VarRef
-    tir::VarPtr var;     // null: a compile-time value
-    int block = 0;       // the run-time block it was bound in
+    Value value;      // for a run-time variable its VarRef
+    tir::VarPtr var;  // null: a compile-time value
+    int block = 0;    // the run-time block it was bound in
     bool loop_variable = false;
   };
   enum class LoopKind : uint8_t { kRuntime, kUnrolled, kHost };  // kHost: plain Python, unrolled, may break
@@ -49,11 +50,11 @@ class Compiler {
     ast::FunctionPtr definition;
     SourceFilePtr file;
     std::shared_ptr<Environment> globals;
-    Frame* caller = nullptr;       // of an inlined function
-    Position call_position;        // in the caller
-    bool sees_caller = false;      // a macro that is not hygienic
-    bool host = false;             // a plain function called with compile-time arguments only: plain Python
-    int block = 0;                 // the run-time block it was entered in
+    Frame* caller = nullptr;   // of an inlined function
+    Position call_position;    // in the caller
+    bool sees_caller = false;  // a macro that is not hygienic
+    bool host = false;         // a plain function called with compile-time arguments only: plain Python
+    int block = 0;             // the run-time block it was entered in
     std::vector<Scope> scopes;
     std::vector<std::pair<LoopKind, int>> loops;  // around the statement at hand, innermost last; with the run-time block each is in
     Value result{NoneValue{}};
@@ -115,9 +116,11 @@ class Compiler {
   const Function& compile_prim_func(const FunctionValue& function, bool is_entry, std::string name);
   Value call_prim_func(const FunctionValue& function, const CallArguments& arguments, Position position);
   Value inline_function(const FunctionValue& function, const CallArguments& arguments, Position position);
-  std::vector<std::pair<std::string, Value>> bind_python_arguments(const FunctionValue& function, const CallArguments& arguments, Position position);
+  std::vector<std::pair<std::string, Value>> bind_python_arguments(const FunctionValue& function, const CallArguments& arguments,
+                                                                   Position position);
   void check_plain_annotations(const FunctionValue& function, Position position);
-  tir::Type parameter_type(const Value& annotation, const std::string& parameter, const std::string& function, Position position, bool* size_var);
+  tir::Type parameter_type(const Value& annotation, const std::string& parameter, const std::string& function, Position position,
+                           bool* size_var);
   void check_returned_pointer(const tir::Expr& value, Position position);
 
   // --- statements (compile_statements.cpp, compile_control.cpp) ---
@@ -132,8 +135,10 @@ class Compiler {
   Flow if_statement(const ast::If& node, Position position);
   Flow for_statement(const ast::For& node, Position position);
   Flow unrolled_for(const ast::For& node, const ValueList& items, Position position, bool allow_break);
-  void serial_for(const ast::For& node, const std::vector<const ast::Name*>& targets, const ValueList& bounds, tir::ForKind kind, Position position);
-  void grid_for(const ast::For& node, const std::vector<const ast::Name*>& targets, const ValueList& extents, size_t level, Position position);
+  void serial_for(const ast::For& node, const std::vector<const ast::Name*>& targets, const ValueList& bounds, tir::ForKind kind,
+                  Position position);
+  void grid_for(const ast::For& node, const std::vector<const ast::Name*>& targets, const ValueList& extents, size_t level,
+                Position position);
   void while_statement(const ast::While& node, Position position);
   Flow with_statement(const ast::With& node, Position position);
   Flow return_statement(const ast::Return& node, Position position);
@@ -186,7 +191,9 @@ class Compiler {
   Value unary(ast::UnaryOp op, const Value& operand, Position position);
   Value pointer_arithmetic(ast::BinaryOp op, const Value& lhs, const Value& rhs, Position position);
   Value shift(ast::BinaryOp op, const Value& lhs, const Value& rhs, Position position);
-  struct Matched { tir::Expr lhs, rhs; };
+  struct Matched {
+    tir::Expr lhs, rhs;
+  };
   Matched match_operands(const Value& lhs, const Value& rhs, Position position);
   static std::optional<tir::Expr> fold_identity(tir::BinaryOp op, const Matched& m);
   void refuse_bf16_scalars(const tir::Expr& e, Position position);
@@ -202,7 +209,11 @@ class Compiler {
   tir::Expr index_expr(const Value& index, Position position);
   tir::Expr pointer_of(const Value& value, Position position);
   void check_access(const tir::Expr& pointer, Position position);
-  struct SliceAccess { tir::Expr pointer; int lanes; Value stride; };
+  struct SliceAccess {
+    tir::Expr pointer;
+    int lanes;
+    Value stride;
+  };
   SliceAccess slice(const tir::Expr& pointer, const Value& slice, Position position);
   Value buffer_offset(const Buffer& buffer, const std::vector<Value>& indices, bool partial, Position position);
   std::optional<int64_t> constant_difference(const Value& upper, const Value& lower);
@@ -220,7 +231,8 @@ class Compiler {
   static const std::map<std::string_view, ScriptHandler>& script_handlers();
   Value call_script(const std::string& name, CallArguments& arguments, Position position);
   Value call_intrinsic(const std::string& name, CallArguments& arguments, Position position);
-  Value call_intrinsic(const tir::Intrinsic& row, ValueList operands, std::vector<std::pair<std::string, Value>> keywords, Position position);
+  Value call_intrinsic(const tir::Intrinsic& row, ValueList operands, std::vector<std::pair<std::string, Value>> keywords,
+                       Position position);
   const tir::Intrinsic* required_intrinsic(std::string_view name, Position position);
   Value call_builtin(const std::string& name, CallArguments& arguments, Position position);
   Value cast_value(const Value& value, tir::Type type, Position position);
@@ -229,7 +241,8 @@ class Compiler {
   tir::Expr mask_expr(const Value& mask, Position position);
   tir::Expr mask_constant(const std::vector<bool>& bits);
   // Takes the arguments of a call by parameter names; a missing one without default is an error.
-  std::vector<Value> take(const CallArguments& arguments, std::string_view function, const std::vector<std::string_view>& names, size_t required, Position position);
+  std::vector<Value> take(const CallArguments& arguments, std::string_view function, const std::vector<std::string_view>& names,
+                          size_t required, Position position);
   int64_t int_argument(const Value& value, std::string_view phrase, Position position);
   tir::Type type_argument(const Value& value, std::string_view name, Position position);
 
@@ -275,9 +288,9 @@ class Compiler {
   std::set<const ast::FunctionDef*> in_progress_;
   std::map<std::pair<const Environment*, std::string>, Value> global_cache_;
   std::set<std::pair<const Environment*, std::string>> evaluating_;  // top-level names whose values are being worked out
-  std::unordered_set<const tir::Var*> dead_;  // variables of blocks that have been closed
-  std::vector<tir::VarPtr> kept_;                // keeps the variables in dead_ alive, so that no address comes twice
-  std::vector<std::function<void()>> grid_rest_;  // the inner loops of an S.grid, while its outer ones are open
+  std::unordered_set<const tir::Var*> dead_;                         // variables of blocks that have been closed
+  std::vector<tir::VarPtr> kept_;                                    // keeps the variables in dead_ alive, so that no address comes twice
+  std::vector<std::function<void()>> grid_rest_;                     // the inner loops of an S.grid, while its outer ones are open
   int64_t steps_ = 0;
   int call_depth_ = 0;
   std::optional<bool> strict_;
@@ -319,7 +332,8 @@ class EmbeddedFileEnvironment : public FileEnvironment {
     return outer_->lookup(name);
   }
   Result<Captured> attribute(const Captured& object, std::string_view name) override { return outer_->attribute(object, name); }
-  Result<Captured> call(const Captured& function, const CapturedList& args, const std::vector<std::pair<std::string, Captured>>& kwargs) override {
+  Result<Captured> call(const Captured& function, const CapturedList& args,
+                        const std::vector<std::pair<std::string, Captured>>& kwargs) override {
     return outer_->call(function, args, kwargs);
   }
 

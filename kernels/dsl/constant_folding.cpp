@@ -40,7 +40,7 @@ bool Compiler::values_equal(const Value& lhs, const Value& rhs, int depth) {
     return as_double(lhs) == as_double(rhs);
   }
   if (lhs.is_none() || rhs.is_none()) return lhs.is_none() && rhs.is_none();
-  if (const auto *a = lhs.as<std::string>(), *b = rhs.as<std::string>(); a != nullptr && b != nullptr) {
+  if (const auto* a = lhs.as<std::string>(), *b = rhs.as<std::string>(); a != nullptr && b != nullptr) {
     if (*a == *b) return true;
     return false;
   }
@@ -64,7 +64,7 @@ bool Compiler::values_equal(const Value& lhs, const Value& rhs, int depth) {
     }
     return true;
   }
-  if (const auto *a = lhs.as<tir::Expr>(), *b = rhs.as<tir::Expr>(); a != nullptr && b != nullptr) return *a == *b;
+  if (const auto* a = lhs.as<tir::Expr>(), *b = rhs.as<tir::Expr>(); a != nullptr && b != nullptr) return *a == *b;
   return false;
 }
 
@@ -79,7 +79,7 @@ std::optional<bool> Compiler::fold_compare(ast::CompareOp op, const Value& lhs, 
   if (op == Op::kIn || op == Op::kNotIn) {
     if (is_run_time(lhs) || is_run_time(rhs)) return std::nullopt;
     bool found = false;
-    if (const auto *part = lhs.as<std::string>(), *whole = rhs.as<std::string>(); part != nullptr && whole != nullptr) {
+    if (const auto* part = lhs.as<std::string>(), *whole = rhs.as<std::string>(); part != nullptr && whole != nullptr) {
       found = whole->find(*part) != std::string::npos;
     } else {
       for (const Value& v : iterate(rhs, position)) found = found || values_equal(lhs, v);
@@ -95,10 +95,14 @@ std::optional<bool> Compiler::fold_compare(ast::CompareOp op, const Value& lhs, 
   if (op == Op::kNe) return !values_equal(lhs, rhs);
   const auto decide = [&](const auto& a, const auto& b) {
     switch (op) {
-      case Op::kLt: return a < b;
-      case Op::kLe: return a <= b;
-      case Op::kGt: return a > b;
-      default: return a >= b;
+      case Op::kLt:
+        return a < b;
+      case Op::kLe:
+        return a <= b;
+      case Op::kGt:
+        return a > b;
+      default:
+        return a >= b;
     }
   };
   if (lhs.integer() && rhs.integer()) return decide(*lhs.integer(), *rhs.integer());
@@ -196,15 +200,19 @@ std::optional<Value> Compiler::fold_binary(ast::BinaryOp op, const Value& lhs, c
         if (lhs.as<bool>() != nullptr && rhs.as<bool>() != nullptr) return Value{bits != 0};
         return Value{bits};
       }
-      case Op::kMatMul: break;
+      case Op::kMatMul:
+        break;
     }
     fail(position, "The operator '@' is not supported.");
   }
   const double x = as_double(lhs), y = as_double(rhs);
   switch (op) {
-    case Op::kAdd: return Value{x + y};
-    case Op::kSub: return Value{x - y};
-    case Op::kMul: return Value{x * y};
+    case Op::kAdd:
+      return Value{x + y};
+    case Op::kSub:
+      return Value{x - y};
+    case Op::kMul:
+      return Value{x * y};
     case Op::kDiv:
       if (y == 0) fail(position, "division by zero");
       return Value{x / y};
@@ -217,8 +225,10 @@ std::optional<Value> Compiler::fold_binary(ast::BinaryOp op, const Value& lhs, c
       if (r != 0 && (r < 0) != (y < 0)) r += y;
       return Value{r};
     }
-    case Op::kPow: return Value{std::pow(x, y)};
-    default: fail(position, "This operator does not apply to floats.");
+    case Op::kPow:
+      return Value{std::pow(x, y)};
+    default:
+      fail(position, "This operator does not apply to floats.");
   }
 }
 

@@ -1,5 +1,5 @@
-// What the DSL parser sees of the world outside the function it parses: names captured from closures and globals (Python), or a parameter map and the kernel
-// file's own top level (C++).
+// What the DSL parser sees of the world outside the function it parses: names captured from closures and globals (Python), or a parameter
+// map and the kernel file's own top level (C++).
 #pragma once
 
 #include <functional>
@@ -33,7 +33,7 @@ struct CapturedType {
 };
 // A decorated function: @S.prim_func, @S.macro, or an undecorated helper evaluated at compile time. Refers to a function of a source text.
 struct CapturedFunction {
-  std::shared_ptr<const void> definition;  // kernels/dsl/ast.h FunctionDef
+  std::shared_ptr<const void> definition;      // kernels/dsl/ast.h FunctionDef
   std::shared_ptr<class Environment> globals;  // where its free names resolve
 };
 // An object only the embedder understands (a Python object): reached through the Environment's hooks.
@@ -43,7 +43,9 @@ struct CapturedOpaque {
 };
 
 struct Captured {
-  std::variant<std::monostate /* None */, bool, int64_t, double, std::string, CapturedList, CapturedArray, CapturedType, CapturedFunction, CapturedOpaque> value;
+  std::variant<std::monostate /* None */, bool, int64_t, double, std::string, CapturedList, CapturedArray, CapturedType, CapturedFunction,
+               CapturedOpaque>
+      value;
 };
 
 class Environment {
@@ -53,7 +55,8 @@ class Environment {
   // obj.name on an opaque object.
   virtual Result<Captured> attribute(const Captured& object, std::string_view name);
   // A call of an opaque object with compile-time arguments.
-  virtual Result<Captured> call(const Captured& function, const CapturedList& args, const std::vector<std::pair<std::string, Captured>>& kwargs);
+  virtual Result<Captured> call(const Captured& function, const CapturedList& args,
+                                const std::vector<std::pair<std::string, Captured>>& kwargs);
 };
 
 // Template parameters given from C++.
@@ -65,7 +68,9 @@ class TemplateParams {
   TemplateParams& set(std::string name, double v) { return set(std::move(name), Captured{v}); }
   TemplateParams& set(std::string name, const char* v) { return set(std::move(name), Captured{std::string(v)}); }
   TemplateParams& set(std::string name, std::string v) { return set(std::move(name), Captured{std::move(v)}); }
-  TemplateParams& set(std::string name, DType v) { return set(std::move(name), Captured{std::string(dtype_name(v))}); }  // as the string "float32"
+  TemplateParams& set(std::string name, DType v) {
+    return set(std::move(name), Captured{std::string(dtype_name(v))});
+  }  // as the string "float32"
   TemplateParams& set(std::string name, std::vector<int64_t> v);
   TemplateParams& set(std::string name, std::vector<std::string> v);
   TemplateParams& set(std::string name, std::vector<bool> v);

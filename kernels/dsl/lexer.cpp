@@ -9,7 +9,9 @@ namespace {
 
 constexpr int kTabWidth = 8;
 
-bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (static_cast<unsigned char>(c) & 0x80) != 0; }
+bool is_name_start(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (static_cast<unsigned char>(c) & 0x80) != 0;
+}
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name_part(char c) { return is_name_start(c) || is_digit(c); }
 
@@ -150,9 +152,12 @@ class Lexer {
       if (word.size() <= 2 && (next == '"' || next == '\'')) {
         bool raw = false, formatted = false, known = true;
         for (const char p : word) {
-          if (p == 'r' || p == 'R') raw = true;
-          else if (p == 'f' || p == 'F') formatted = true;
-          else if (p != 'u' && p != 'U') known = false;
+          if (p == 'r' || p == 'R')
+            raw = true;
+          else if (p == 'f' || p == 'F')
+            formatted = true;
+          else if (p != 'u' && p != 'U')
+            known = false;
         }
         if (!known) fail(where, fmt::format("string prefix '{}' is not supported", word));
         at_ = end;
@@ -163,10 +168,10 @@ class Lexer {
       return;
     }
     if (c == '"' || c == '\'') return string(where, false, false);
-    static constexpr std::string_view kOperators[] = {"**=", "//=", "<<=", ">>=", "...", "**", "//", "<<", ">>", "<=", ">=", "==", "!=", "->", "+=",
-                                                      "-=",  "*=",  "/=",  "%=",  "&=",  "|=", "^=", "@=", ":=", "+",  "-",  "*",  "/",  "%",  "@",
-                                                      "&",   "|",   "^",   "~",   "<",   ">",  "(",  ")",  "[",  "]",  "{",  "}",  ",",  ":",  ".",
-                                                      ";",   "="};
+    static constexpr std::string_view kOperators[] = {
+        "**=", "//=", "<<=", ">>=", "...", "**", "//", "<<", ">>", "<=", ">=", "==", "!=", "->", "+=", "-=",
+        "*=",  "/=",  "%=",  "&=",  "|=",  "^=", "@=", ":=", "+",  "-",  "*",  "/",  "%",  "@",  "&",  "|",
+        "^",   "~",   "<",   ">",   "(",   ")",  "[",  "]",  "{",  "}",  ",",  ":",  ".",  ";",  "="};
     for (const std::string_view op : kOperators) {
       if (text_.substr(at_, op.size()) != op) continue;
       brackets(op[0], where);
@@ -175,7 +180,8 @@ class Lexer {
       return;
     }
     const auto byte = static_cast<unsigned char>(c);
-    fail(where, byte >= 0x20 && byte < 0x7f ? fmt::format("invalid character '{}'", c) : fmt::format("invalid character (byte 0x{:02x})", byte));
+    fail(where,
+         byte >= 0x20 && byte < 0x7f ? fmt::format("invalid character '{}'", c) : fmt::format("invalid character (byte 0x{:02x})", byte));
   }
 
   void brackets(char c, Position where) {
@@ -237,7 +243,8 @@ class Lexer {
       const auto [stop, error] = std::from_chars(first, last, token.integer, base);
       if (error == std::errc::result_out_of_range) fail(where, "integer literal does not fit 64 bits");
       if (error != std::errc() || stop != last) fail(where, "invalid number");
-      if (base == 10 && digits.size() > 1 && digits[0] == '0' && token.integer != 0) fail(where, "leading zeros in decimal integer literals are not permitted");
+      if (base == 10 && digits.size() > 1 && digits[0] == '0' && token.integer != 0)
+        fail(where, "leading zeros in decimal integer literals are not permitted");
     }
     at_ = end;
     tokens_.push_back(std::move(token));
@@ -257,12 +264,15 @@ class Lexer {
         if (done()) fail(where, "unterminated string literal");
       }
       body += peek();
-      if (peek() == '\n') newline();
-      else ++at_;
+      if (peek() == '\n')
+        newline();
+      else
+        ++at_;
     }
     at_ += triple ? 3 : 1;
     Token token{formatted ? TokenKind::kFString : TokenKind::kString, "", where};
-    // An f-string's escapes are decoded part by part by the parser; `integer` tells whether it is raw, `real` how far its body is from its start.
+    // An f-string's escapes are decoded part by part by the parser; `integer` tells whether it is raw, `real` how far its body is from its
+    // start.
     if (formatted) {
       token.text = std::move(body);
       token.integer = raw ? 1 : 0;
@@ -308,18 +318,43 @@ bool decode_escapes(std::string_view raw, std::string* out) {
       return true;
     };
     switch (c) {
-      case '\n': break;
-      case '\\': case '\'': case '"': *out += c; break;
-      case 'n': *out += '\n'; break;
-      case 't': *out += '\t'; break;
-      case 'r': *out += '\r'; break;
-      case 'a': *out += '\a'; break;
-      case 'b': *out += '\b'; break;
-      case 'f': *out += '\f'; break;
-      case 'v': *out += '\v'; break;
-      case 'x': if (!hex(2)) return false; break;
-      case 'u': if (!hex(4)) return false; break;
-      case 'U': if (!hex(8)) return false; break;
+      case '\n':
+        break;
+      case '\\':
+      case '\'':
+      case '"':
+        *out += c;
+        break;
+      case 'n':
+        *out += '\n';
+        break;
+      case 't':
+        *out += '\t';
+        break;
+      case 'r':
+        *out += '\r';
+        break;
+      case 'a':
+        *out += '\a';
+        break;
+      case 'b':
+        *out += '\b';
+        break;
+      case 'f':
+        *out += '\f';
+        break;
+      case 'v':
+        *out += '\v';
+        break;
+      case 'x':
+        if (!hex(2)) return false;
+        break;
+      case 'u':
+        if (!hex(4)) return false;
+        break;
+      case 'U':
+        if (!hex(8)) return false;
+        break;
       default:
         if (c >= '0' && c <= '7') {
           uint32_t code = 0;

@@ -35,7 +35,8 @@ FileEnvironment::FileEnvironment(ast::Module module, const TemplateParams& param
 
 std::optional<Captured> FileEnvironment::lookup(std::string_view name) {
   if (const auto found = params_.find(name); found != params_.end()) return found->second;
-  if (const auto found = functions_.find(name); found != functions_.end()) return Captured{CapturedFunction{found->second, shared_from_this()}};
+  if (const auto found = functions_.find(name); found != functions_.end())
+    return Captured{CapturedFunction{found->second, shared_from_this()}};
   return std::nullopt;
 }
 
@@ -63,8 +64,8 @@ namespace {
 constexpr int kMaxImportDepth = 8;
 
 // Files import each other as a tree: a module imported twice is parsed twice, which only costs time; a cycle ends at the depth limit.
-void load_imports(FileEnvironment& environment, const SourceText& source, const TemplateParams& params, const std::map<std::string, ast::Module>& sources,
-                  int depth, Diagnostics& diagnostics) {
+void load_imports(FileEnvironment& environment, const SourceText& source, const TemplateParams& params,
+                  const std::map<std::string, ast::Module>& sources, int depth, Diagnostics& diagnostics) {
   if (!source.import_module || depth > kMaxImportDepth) return;
   std::set<std::string> modules;
   for (const auto& [name, path] : environment.imports()) {
@@ -73,14 +74,15 @@ void load_imports(FileEnvironment& environment, const SourceText& source, const 
   for (const std::string& module : modules) {
     auto text = source.import_module(module);
     if (!text) continue;
-    auto loaded = std::make_shared<FileEnvironment>(parse_source(make_source_file(module + ".py", std::move(*text), 1), diagnostics), params, sources);
+    auto loaded = std::make_shared<FileEnvironment>(parse_source(make_source_file(module + ".py", std::move(*text), 1), diagnostics),
+                                                    params, sources);
     load_imports(*loaded, source, params, sources, depth + 1, diagnostics);
     environment.add_module(module, std::move(loaded));
   }
 }
 
-Result<tir::Module> compile_entry(std::string_view entry, const std::string& file, const std::shared_ptr<Environment>& environment, std::string_view kernel_name,
-                                  Diagnostics& diagnostics) {
+Result<tir::Module> compile_entry(std::string_view entry, const std::string& file, const std::shared_ptr<Environment>& environment,
+                                  std::string_view kernel_name, Diagnostics& diagnostics) {
   const auto found = environment->lookup(entry);
   const auto* function = found ? std::get_if<CapturedFunction>(&found->value) : nullptr;
   if (function == nullptr) return not_found(fmt::format("{} defines no function \"{}\"", file, entry));
@@ -98,13 +100,15 @@ Result<tir::Module> compile_entry(std::string_view entry, const std::string& fil
 
 }  // namespace
 
-Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entry, const TemplateParams& params, std::string_view kernel_name) {
+Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entry, const TemplateParams& params,
+                                 std::string_view kernel_name) {
   Diagnostics diagnostics;
   std::shared_ptr<FileEnvironment> environment;
   try {
     ast::Module module = parse_source(make_source_file(source.file, source.text, source.first_line), diagnostics);
     std::map<std::string, ast::Module> sources;
-    for (const auto& [name, text] : params.sources()) sources[name] = parse_source(make_source_file(fmt::format("<{}>", name), text, 1), diagnostics);
+    for (const auto& [name, text] : params.sources())
+      sources[name] = parse_source(make_source_file(fmt::format("<{}>", name), text, 1), diagnostics);
     environment = std::make_shared<FileEnvironment>(std::move(module), params, sources);
     load_imports(*environment, source, params, sources, 0, diagnostics);
   } catch (const Diagnosed&) {
@@ -113,7 +117,8 @@ Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entr
   return compile_entry(entry, source.file, environment, kernel_name, diagnostics);
 }
 
-Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entry, std::shared_ptr<Environment> environment, std::string_view kernel_name) {
+Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entry, std::shared_ptr<Environment> environment,
+                                 std::string_view kernel_name) {
   Diagnostics diagnostics;
   std::shared_ptr<EmbeddedFileEnvironment> file;
   try {

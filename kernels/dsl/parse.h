@@ -12,19 +12,21 @@
 namespace aipu::dsl {
 
 struct SourceText {
-  std::string file;      // shown in diagnostics
+  std::string file;  // shown in diagnostics
   std::string text;
-  int first_line = 1;    // of `text` within `file`
+  int first_line = 1;  // of `text` within `file`
   // The text behind `from module import name`; nullopt for modules that are none of ours (numpy). Imported files see the same parameters.
   std::function<std::optional<std::string>(std::string_view module)> import_module = {};
 };
 
-// Parses the file's top level, binds `params` (they win over the file's own top-level assignments of the same name), and compiles the function
-// `entry` and everything it calls. `kernel_name` renames the entry ("" = keep). An error carries all diagnostics, each as
-// "error: <text>\n --> file:line:column\n<source line>\n<caret>"; Status::message() starts with the first one's text.
-Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entry, const TemplateParams& params, std::string_view kernel_name = "");
+// Parses the file's top level, binds `params` (they win over the file's own top-level assignments of the same name), and compiles the
+// function `entry` and everything it calls. `kernel_name` renames the entry ("" = keep). An error carries all diagnostics, each as "error:
+// <text>\n --> file:line:column\n<source line>\n<caret>"; Status::message() starts with the first one's text.
+Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entry, const TemplateParams& params,
+                                 std::string_view kernel_name = "");
 
 // The same with an embedder's environment (the Python package).
-Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entry, std::shared_ptr<Environment> environment, std::string_view kernel_name = "");
+Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entry, std::shared_ptr<Environment> environment,
+                                 std::string_view kernel_name = "");
 
 }  // namespace aipu::dsl

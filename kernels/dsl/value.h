@@ -20,43 +20,80 @@ using ValueList = std::vector<Value>;
 struct NoneValue {};
 // Already reported: using it fails without another message.
 struct PoisonValue {};
-// Containers are owned by the kernel's ValuePool: a program can make them as deep or cyclic as it likes, and they still go away without recursion.
+// Containers are owned by the kernel's ValuePool: a program can make them as deep or cyclic as it likes, and they still go away without
+// recursion.
 using ValueMap = std::vector<std::pair<Value, Value>>;
-struct ListValue { ValueList* items; };
-struct TupleValue { ValueList* items; };
-struct DictValue { ValueMap* items; };
-struct ArrayValue { std::shared_ptr<const CapturedArray> array; };
+struct ListValue {
+  ValueList* items;
+};
+struct TupleValue {
+  ValueList* items;
+};
+struct DictValue {
+  ValueMap* items;
+};
+struct ArrayValue {
+  std::shared_ptr<const CapturedArray> array;
+};
 // S.fp32x8, S.ptr(...), p.dtype: an annotation, a constructor, a DataType.
-struct TypeValue { tir::Type type; bool size_var = false; };
+struct TypeValue {
+  tir::Type type;
+  bool size_var = false;
+};
 
 enum class FunctionKind : uint8_t { kPrimFunc, kMacro, kPlain };
 struct FunctionValue {
   ast::FunctionPtr definition;
   std::shared_ptr<Environment> globals;
 };
-struct ModuleValue { std::string path; };    // "S", "S.axis", "numpy"
-struct ScriptFunction { std::string name; };  // S.<name>
-struct BuiltinFunction { std::string name; };  // a Python built-in
-struct MethodValue { std::shared_ptr<Value> self; std::string name; };
+struct ModuleValue {
+  std::string path;
+};  // "S", "S.axis", "numpy"
+struct ScriptFunction {
+  std::string name;
+};  // S.<name>
+struct BuiltinFunction {
+  std::string name;
+};  // a Python built-in
+struct MethodValue {
+  std::shared_ptr<Value> self;
+  std::string name;
+};
 // What a `for` goes over: range, grid, vectorized, tec_range, unroll.
-struct IterableValue { std::string kind; const ValueList* arguments; };
+struct IterableValue {
+  std::string kind;
+  const ValueList* arguments;
+};
 struct Buffer {
-  tir::Expr pointer;  // to element 0
+  tir::Expr pointer;         // to element 0
   std::vector<Value> shape;  // ints and integer scalar expressions
 };
-struct BufferValue { std::shared_ptr<const Buffer> buffer; };
-struct MetaValue { std::shared_ptr<Value> value; };  // S.meta_var(v)
-struct BlockValue { std::string name; };              // S.block("name")
-struct OpaqueValue { Captured captured; };
-struct SliceValue { std::shared_ptr<ValueList> parts; };  // lower, upper, step; None where left out
+struct BufferValue {
+  std::shared_ptr<const Buffer> buffer;
+};
+struct MetaValue {
+  std::shared_ptr<Value> value;
+};  // S.meta_var(v)
+struct BlockValue {
+  std::string name;
+};  // S.block("name")
+struct OpaqueValue {
+  Captured captured;
+};
+struct SliceValue {
+  std::shared_ptr<ValueList> parts;
+};  // lower, upper, step; None where left out
 
 struct Value {
-  std::variant<NoneValue, bool, int64_t, double, std::string, ListValue, TupleValue, DictValue, ArrayValue, TypeValue, FunctionValue, ModuleValue,
-               ScriptFunction, BuiltinFunction, MethodValue, IterableValue, BufferValue, MetaValue, BlockValue, OpaqueValue, SliceValue, tir::Expr, PoisonValue>
+  std::variant<NoneValue, bool, int64_t, double, std::string, ListValue, TupleValue, DictValue, ArrayValue, TypeValue, FunctionValue,
+               ModuleValue, ScriptFunction, BuiltinFunction, MethodValue, IterableValue, BufferValue, MetaValue, BlockValue, OpaqueValue,
+               SliceValue, tir::Expr, PoisonValue>
       v;
 
   template <typename T>
-  const T* as() const { return std::get_if<T>(&v); }
+  const T* as() const {
+    return std::get_if<T>(&v);
+  }
   bool is_none() const { return as<NoneValue>() != nullptr; }
   bool is_number() const { return as<bool>() != nullptr || as<int64_t>() != nullptr || as<double>() != nullptr; }
   bool is_expr() const { return as<tir::Expr>() != nullptr; }

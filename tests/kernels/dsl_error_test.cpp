@@ -20,7 +20,8 @@ void PrintTo(const ErrorCase& c, std::ostream* out) { *out << c.name; }
 std::string kernel(const std::string& body) {
   std::string text =
       "@S.prim_func\n"
-      "def f(a: S.ptr(\"i32\", \"global\"), h: S.ptr(\"fp32\", \"global\"), v: S.ptr(\"void\", \"global\"), vec: S.ptr(\"i8x32\", \"global\"),\n"
+      "def f(a: S.ptr(\"i32\", \"global\"), h: S.ptr(\"fp32\", \"global\"), v: S.ptr(\"void\", \"global\"), vec: S.ptr(\"i8x32\", "
+      "\"global\"),\n"
       "      n: S.i32, u: S.u32, i8: S.i8, u8: S.u8, x: S.fp32, bf: S.bf16):\n";
   size_t begin = 0;
   while (begin <= body.size()) {
@@ -34,17 +35,21 @@ std::string kernel(const std::string& body) {
 std::string with_sub(const std::string& sub, const std::string& body) { return sub + kernel(body); }
 
 const std::string kSub = "@S.prim_func\ndef g(p: S.ptr(\"i32\", \"global\"), k: S.i32, w: S.i32x8):\n    p[0] = k\n";
-const std::string kDefaults = "@S.prim_func\ndef g(p: S.ptr(\"i32\", \"global\"), k: S.i32 = 1, m: S.i32 = 2, q: S.i32 = 3):\n    p[0] = k\n";
+const std::string kDefaults =
+    "@S.prim_func\ndef g(p: S.ptr(\"i32\", \"global\"), k: S.i32 = 1, m: S.i32 = 2, q: S.i32 = 3):\n    p[0] = k\n";
 
 const std::vector<ErrorCase>& cases() {
   static const std::vector<ErrorCase> kCases = {
       // section 1
       {"IsInline", "@<!>S.prim_func(is_inline=3)\ndef f():\n    pass\n", "Invalid value of parameter \"is_inline\"."},
-      {"EntryAsSubroutine", "@S.prim_func\ndef g():\n    <!>f()\n@S.prim_func\ndef f():\n    g()\n", "current not support entry function as subroutines"},
+      {"EntryAsSubroutine", "@S.prim_func\ndef g():\n    <!>f()\n@S.prim_func\ndef f():\n    g()\n",
+       "current not support entry function as subroutines"},
       {"PlainAnnotated", with_sub("def g(b: S.i32):\n    return b\n", "c = <!>g(n)"),
-       "The parameter \"b\" of pure Python function \"g\" can't be annotated as any type in \"S\" space, forget to decorate it using \"S.prim_func\"?"},
+       "The parameter \"b\" of pure Python function \"g\" can't be annotated as any type in \"S\" space, forget to decorate it using "
+       "\"S.prim_func\"?"},
       {"PlainAnnotatedReturn", with_sub("def g(b) -> S.i32:\n    return b\n", "c = <!>g(n)"),
-       "The return value of pure Python function \"g\" can't be annotated as any type in \"S\" space, forget to decorate it using \"S.prim_func\"?"},
+       "The return value of pure Python function \"g\" can't be annotated as any type in \"S\" space, forget to decorate it using "
+       "\"S.prim_func\"?"},
       {"NotDecorated", "def <!>f():\n    pass\n", "must be decorated by \"S.prim_func\"."},
       // section 2
       {"UnknownAttribute", kernel("c = <!>S.fp8x32(n)"), "module 'tvm.compass.dsl.script' has no attribute 'fp8x32'"},
@@ -56,23 +61,33 @@ const std::vector<ErrorCase>& cases() {
       {"BoolVectorCalled", kernel("c = <!>S.boolx8(n)"), "The function only can be used in type annotation."},
       // section 3
       {"NoAnnotation", "@S.prim_func\ndef f(<!>a):\n    pass\n", "Type annotation required for function parameters."},
-      {"VectorEntryParameter", "@S.prim_func\ndef f(<!>a: S.i32x8):\n    pass\n", "A vector variable can't be a argument of the entry function."},
-      {"MaskEntryParameter", "@S.prim_func\ndef f(<!>a: S.boolx8):\n    pass\n", "A vector variable can't be a argument of the entry function."},
-      {"OddAnnotation", "@S.prim_func\ndef f(<!>a: 3):\n    pass\n", "The type annotation of parameter \"a\" of function \"f\" is not supported."},
+      {"VectorEntryParameter", "@S.prim_func\ndef f(<!>a: S.i32x8):\n    pass\n",
+       "A vector variable can't be a argument of the entry function."},
+      {"MaskEntryParameter", "@S.prim_func\ndef f(<!>a: S.boolx8):\n    pass\n",
+       "A vector variable can't be a argument of the entry function."},
+      {"OddAnnotation", "@S.prim_func\ndef f(<!>a: 3):\n    pass\n",
+       "The type annotation of parameter \"a\" of function \"f\" is not supported."},
       {"PointerElement", "@S.prim_func\ndef f(a: <!>S.ptr(\"int4\", \"global\")):\n    pass\n",
-       "The scalar form of arg \"dtype\" expect one of (int8, uint8, int16, uint16, int32, uint32, float16, float32, bfloat16, void), but got: \"int4\"."},
-      {"PointerNone", "@S.prim_func\ndef f(a: <!>S.ptr(None)):\n    pass\n", "Please use \"void\" to explicitly represent the void pointer."},
+       "The scalar form of arg \"dtype\" expect one of (int8, uint8, int16, uint16, int32, uint32, float16, float32, bfloat16, void), but "
+       "got: \"int4\"."},
+      {"PointerNone", "@S.prim_func\ndef f(a: <!>S.ptr(None)):\n    pass\n",
+       "Please use \"void\" to explicitly represent the void pointer."},
       {"PointerScope", "@S.prim_func\ndef f(a: <!>S.ptr(\"i32\", \"heap\")):\n    pass\n", "The arg \"scope\" expect one of"},
-      {"NoReturnAnnotation", with_sub("@S.prim_func\ndef g(k: S.i32):\n    <!>return k\n", "g(n)"), "This function lacks return type annotation."},
-      {"ReturnScope", with_sub("@S.prim_func\ndef g(p: S.ptr(\"i32\")) -> S.ptr(\"i32\", \"global\"):\n    <!>return p\n", "b = S.alloc((4,), \"i32\")\nc = g(b)"),
+      {"NoReturnAnnotation", with_sub("@S.prim_func\ndef g(k: S.i32):\n    <!>return k\n", "g(n)"),
+       "This function lacks return type annotation."},
+      {"ReturnScope",
+       with_sub("@S.prim_func\ndef g(p: S.ptr(\"i32\")) -> S.ptr(\"i32\", \"global\"):\n    <!>return p\n",
+                "b = S.alloc((4,), \"i32\")\nc = g(b)"),
        "The scope of return type expect \"global\", but got: \"private\"."},
-      {"StackPointer", with_sub("@S.prim_func\ndef g() -> S.ptr(\"i32\"):\n    b = S.alloc((4,), \"i32\")\n    q = b + 1\n    <!>return q\n", "c = g()"),
+      {"StackPointer",
+       with_sub("@S.prim_func\ndef g() -> S.ptr(\"i32\"):\n    b = S.alloc((4,), \"i32\")\n    q = b + 1\n    <!>return q\n", "c = g()"),
        "The function \"g\" return a stack pointer. Please check it carefully."},
       {"VectorForScalar", with_sub(kSub, "<!>g(a, S.i32x8(1), S.i32x8(1))"), "The 2-th arg expect a scalar."},
       {"ScalarForVector", with_sub(kSub, "<!>g(a, n, n)"), "The 3-th arg expect a vector."},
       {"ValueForPointer", with_sub(kSub, "<!>g(n, n, S.i32x8(1))"), "The 1-th arg expect a pointer."},
       {"PointerForValue", with_sub(kSub, "<!>g(a, a, S.i32x8(1))"), "The 2-th arg expect a variable, but got: pointer."},
-      {"ArgumentScope", with_sub(kSub, "b = S.alloc((4,), \"i32\", \"lsram\")\n<!>g(b, n, S.i32x8(1))"), "The scope of 1-th arg expect \"global\", but got: \"lsram\"."},
+      {"ArgumentScope", with_sub(kSub, "b = S.alloc((4,), \"i32\", \"lsram\")\n<!>g(b, n, S.i32x8(1))"),
+       "The scope of 1-th arg expect \"global\", but got: \"lsram\"."},
       {"UnknownKeyword", with_sub(kSub, "<!>g(a, n, kk=1)"), "The function \"g\" got unexpect keyword args: \"kk\"."},
       {"DoubleArgument", with_sub(kSub, "<!>g(a, n, k=1)"), "The function \"g\" got multiple values for args: \"k\"."},
       {"MissingArgument", with_sub(kDefaults, "<!>g(k=1)"), "The function \"g\" missing \"1\" args: \"p\"."},
@@ -99,17 +114,21 @@ const std::vector<ErrorCase>& cases() {
       {"Max", kernel("c = <!>max(n, 3)"), "The built-in \"max\" isn't supported, please use \"S.max\"."},
       {"Min", kernel("c = <!>min(n, n)"), "The built-in \"min\" isn't supported, please use \"S.min\"."},
       {"TypeChange", kernel("c = 1\n<!>c = x"),
-       "Type mismatch assignment: \"int32\" vs. \"float32\", need to do the explicit type conversion for the right hand side(i.e., new value)."},
+       "Type mismatch assignment: \"int32\" vs. \"float32\", need to do the explicit type conversion for the right hand side(i.e., new "
+       "value)."},
       {"LiteralTypeChange", kernel("<!>x = 3"), "Type mismatch assignment: \"float32\" vs. \"int32\""},
       {"PointerTypeChange", kernel("c = a\n<!>c = h"), "Type mismatch assignment: \"int32*\" vs. \"float32*\""},
       {"UndefinedAfterIf", kernel("if n > 0:\n    c = 1\nd = <!>c"), "Undefined variable: c"},
-      {"BufferReassigned", kernel("b = S.alloc_buffer((4,), \"i32\")\n<!>b = S.alloc_buffer((4,), \"i32\")"), "Unsupport reassign a buffer, maybe you can use pointer."},
+      {"BufferReassigned", kernel("b = S.alloc_buffer((4,), \"i32\")\n<!>b = S.alloc_buffer((4,), \"i32\")"),
+       "Unsupport reassign a buffer, maybe you can use pointer."},
       {"VectorCondition", kernel("if <!>S.i32x8(1):\n    pass"), "The condition required to be a scalar expression."},
       {"MaskCondition", kernel("if <!>S.i32x8(1) == S.i32x8(1):\n    pass"), "The condition required to be a scalar expression."},
       {"PointerCondition", kernel("if <!>a:\n    pass"), "Please check whether the pointer is null explicitly."},
       {"OddIterable", kernel("for i in <!>[1, 2]:\n    pass"), "Expect the for loop to be one of the following:"},
-      {"LoopVariableDefined", kernel("for <!>n in range(3):\n    pass"), "The iter var n of the for loop has been defined in outside scope, please use another name."},
-      {"LoopVariableGlobal", "j = 3\n" + kernel("for <!>j in range(3):\n    pass"), "The iter var j of the for loop has been defined in outside scope, please use another name."},
+      {"LoopVariableDefined", kernel("for <!>n in range(3):\n    pass"),
+       "The iter var n of the for loop has been defined in outside scope, please use another name."},
+      {"LoopVariableGlobal", "j = 3\n" + kernel("for <!>j in range(3):\n    pass"),
+       "The iter var j of the for loop has been defined in outside scope, please use another name."},
       {"ForElse", kernel("<!>for i in range(3):\n    pass\nelse:\n    pass"), "The else part of a loop is not supported."},
       // section 6
       {"ByteMultiply", kernel("c = <!>vec[0] * vec[0]"), "The 8bit equal-width multiply is meaningless."},
@@ -119,12 +138,16 @@ const std::vector<ErrorCase>& cases() {
       {"VectorAnd", kernel("c = <!>(vec[0] == vec[0]) and (vec[0] == vec[0])"), "Invalid and operator between vector, use & instead."},
       {"VectorOr", kernel("c = <!>(vec[0] == vec[0]) or (vec[0] == vec[0])"), "Invalid or operator between vector, use | instead."},
       {"TernaryCondition", kernel("c = 1 if <!>n else 2"), "if_then_else only accept the condition to be boolean type."},
-      {"UnsafeCompare", kernel("c = <!>n < u"), "Unsafe unsigned and signed comparison, \"int32\" vs. \"uint32\", please do the type conversion explicitly."},
-      {"UnsafeCompareLiteral", kernel("c = <!>u < -1"), "Unsafe unsigned and signed comparison, \"uint32\" vs. \"int32\", please do the type conversion explicitly."},
+      {"UnsafeCompare", kernel("c = <!>n < u"),
+       "Unsafe unsigned and signed comparison, \"int32\" vs. \"uint32\", please do the type conversion explicitly."},
+      {"UnsafeCompareLiteral", kernel("c = <!>u < -1"),
+       "Unsafe unsigned and signed comparison, \"uint32\" vs. \"int32\", please do the type conversion explicitly."},
       {"ShiftAmount", kernel("c = <!>n << 32"), "Shift amount must be non-negative and less than 32"},
       {"ShiftNegative", kernel("c = <!>n >> -1"), "Shift amount must be non-negative and less than 32"},
-      {"Bfloat16", kernel("c = <!>bf + bf"), "There isn't any compute instruction for bfloat16 scalar, please convert it to float32 first."},
-      {"Bfloat16Math", kernel("c = <!>S.exp(bf)"), "There isn't any compute instruction for bfloat16 scalar, please convert it to float32 first."},
+      {"Bfloat16", kernel("c = <!>bf + bf"),
+       "There isn't any compute instruction for bfloat16 scalar, please convert it to float32 first."},
+      {"Bfloat16Math", kernel("c = <!>S.exp(bf)"),
+       "There isn't any compute instruction for bfloat16 scalar, please convert it to float32 first."},
       {"StoreLanes", kernel("<!>vec[0] = S.i8x16(1)"), "Incompatible types in BufferStore"},
       {"FloatIndex", kernel("c = <!>a[x]"), "All indices should be integer type, please convert it explicitly."},
       // section 7
@@ -140,11 +163,14 @@ const std::vector<ErrorCase>& cases() {
       {"MaskLanes", kernel("c = <!>S.vload(a, mask=S.i8x32(1) == 1)"), "The length of arg \"mask\" expect \"8\", but got: \"32\"."},
       {"MaskTooLong", kernel("c = <!>S.vload(a, mask=[True] * 9)"), "The length of arg \"mask\" expect <= \"8\""},
       {"MaskString", kernel("c = <!>S.vload(a, mask=\"TX\")"), "The arg \"mask\" is not a valid mask string"},
-      {"PassThroughType", kernel("c = <!>S.vadd(vec[0], 1, mask=\"8T\", r=1.5)"), "Argument type mismatch: r: \"float32\" vs. return data type: \"int8x32\"."},
-      {"PassThroughRange", kernel("c = <!>S.vadd(vec[0], 1, mask=\"8T\", r=300)"), "Argument r \"300\" is out of range of return data type \"int8x32\"."},
+      {"PassThroughType", kernel("c = <!>S.vadd(vec[0], 1, mask=\"8T\", r=1.5)"),
+       "Argument type mismatch: r: \"float32\" vs. return data type: \"int8x32\"."},
+      {"PassThroughRange", kernel("c = <!>S.vadd(vec[0], 1, mask=\"8T\", r=300)"),
+       "Argument r \"300\" is out of range of return data type \"int8x32\"."},
       {"LaneIndexType", kernel("c = S.i32x8(1)\nd = <!>c[x]"), "The index value must be a scalar integer."},
       {"LaneFloat", kernel("c = S.i32x8(1)\n<!>c[0] = x"), "A lane of \"int32x8\" can't be assigned a \"float32\""},
-      {"LaneAugmented", kernel("c = S.i32x8(1)\n<!>c[0] += 1"), "A lane of a vector variable can't be the target of an augmented assignment."},
+      {"LaneAugmented", kernel("c = S.i32x8(1)\n<!>c[0] += 1"),
+       "A lane of a vector variable can't be the target of an augmented assignment."},
       {"LoadLanes", kernel("c = <!>S.vload(a, lanes=1)"), "The arg \"lanes\" expect > 1, but got: \"1\"."},
       {"LoadLanesRunTime", kernel("c = <!>S.vload(a, lanes=n)"), "The arg \"lanes\" expect an integer scalar constant."},
       {"ConstMaskShort", kernel("c = <!>S.const_mask([True])"), "The length of the 1st arg expect > 1"},
@@ -155,7 +181,8 @@ const std::vector<ErrorCase>& cases() {
       {"VoidMove", kernel("c = <!>v + 1"), "The void pointer can't be moved."},
       {"TemporaryAddress", kernel("c = 1\nd = <!>c.addr[0]"), "Can't access data through this temporary pointer"},
       {"TemporaryMovedCast", kernel("c = <!>(a + 3).as_ptr(\"u8\")[0]"), "Can't access data through this temporary pointer"},
-      {"TemporaryCall", with_sub("@S.prim_func\ndef g(p: S.ptr(\"i32\", \"global\")) -> S.ptr(\"i32\", \"global\"):\n    return p\n", "c = <!>g(a)[0]"),
+      {"TemporaryCall",
+       with_sub("@S.prim_func\ndef g(p: S.ptr(\"i32\", \"global\")) -> S.ptr(\"i32\", \"global\"):\n    return p\n", "c = <!>g(a)[0]"),
        "Can't access data through this temporary pointer"},
       {"SliceBackwards", kernel("c = <!>a[8:0]"), "The stop of the slice must > the start of the slice >= 0."},
       {"SliceStep", kernel("c = <!>a[0:8:-1]"), "The step of the slice must > 0 when access data through pointer."},
@@ -177,12 +204,17 @@ const std::vector<ErrorCase>& cases() {
       {"ScalarMask", kernel("c = <!>S.max(n, n, mask=\"8T\")"), "Only support mask in vector scenario."},
       {"SelfReference", "p = q\nq = <!>p\n" + kernel("c = p"), "The definition of \"p\" refers to itself."},
       // extensions
-      {"BreakUnrolled", kernel("for i in S.unroll(3):\n    <!>break"), "'break' can't leave a loop that is unrolled while parsing (S.unroll)."},
+      {"BreakUnrolled", kernel("for i in S.unroll(3):\n    <!>break"),
+       "'break' can't leave a loop that is unrolled while parsing (S.unroll)."},
       {"UnrollRunTime", kernel("for i in <!>S.unroll(n):\n    pass"), "The bounds of S.unroll must be known at compile time."},
-      {"ReturnUnderIf", with_sub("def g(k):\n    if k > 0:\n        <!>return k\n    return k\n", "c = g(n)"), "The inlined function \"g\" can't return under run-time control flow."},
-      {"RunTimeTupleIndex", kernel("c = (n, n)\nfor i in range(2):\n    d = <!>c[i]"), "The index of a compile-time tuple must be known at compile time; use S.unroll for the loop."},
-      {"Recursion", with_sub("def g(k):\n    return <!>g(k)\n", "c = g(n)"), "The function \"g\" is called too deeply; recursion is not supported."},
-      {"SubRecursion", with_sub("@S.prim_func\ndef g(k: S.i32):\n    <!>g(k)\n", "g(n)"), "The function \"g\" calls itself; recursion is not supported."},
+      {"ReturnUnderIf", with_sub("def g(k):\n    if k > 0:\n        <!>return k\n    return k\n", "c = g(n)"),
+       "The inlined function \"g\" can't return under run-time control flow."},
+      {"RunTimeTupleIndex", kernel("c = (n, n)\nfor i in range(2):\n    d = <!>c[i]"),
+       "The index of a compile-time tuple must be known at compile time; use S.unroll for the loop."},
+      {"Recursion", with_sub("def g(k):\n    return <!>g(k)\n", "c = g(n)"),
+       "The function \"g\" is called too deeply; recursion is not supported."},
+      {"SubRecursion", with_sub("@S.prim_func\ndef g(k: S.i32):\n    <!>g(k)\n", "g(n)"),
+       "The function \"g\" calls itself; recursion is not supported."},
       {"HostValueInLoop", with_sub("def g(k):\n    t = 1\n    for i in range(k):\n        <!>t = t + 1\n    return t\n", "c = g(n)"),
        "\"t\" can't change its compile-time value under run-time control flow"},
   };
@@ -209,7 +241,8 @@ TEST_P(DslError, HasPhraseAndPlace) {
   const std::string message = module.status().message();
   const std::string first_line = message.substr(0, message.find('\n'));
   EXPECT_NE(first_line.find(GetParam().phrase), std::string::npos) << message;
-  const std::string place = "error: " + first_line + "\n --> kernel.py:" + std::to_string(line) + ":" + std::to_string(mark - line_begin + 1) + "\n";
+  const std::string place =
+      "error: " + first_line + "\n --> kernel.py:" + std::to_string(line) + ":" + std::to_string(mark - line_begin + 1) + "\n";
   EXPECT_NE(message.find(place), std::string::npos) << "expected place " << line << ":" << (mark - line_begin + 1) << "\n" << message;
   const size_t end = source.find('\n', mark);
   const std::string excerpt = source.substr(line_begin, end - line_begin) + "\n" + std::string(mark - line_begin, ' ') + "^\n";

@@ -16,12 +16,23 @@ std::string tokens_of(const std::string& text) {
   try {
     for (const Token& t : tokenize(file, file->text, {1, 1}, false, diagnostics)) {
       switch (t.kind) {
-        case TokenKind::kNewline: out += "NL "; break;
-        case TokenKind::kIndent: out += "IN "; break;
-        case TokenKind::kDedent: out += "DE "; break;
-        case TokenKind::kEnd: out += "END"; break;
-        case TokenKind::kString: out += "'" + t.text + "' "; break;
-        default: out += t.text + " ";
+        case TokenKind::kNewline:
+          out += "NL ";
+          break;
+        case TokenKind::kIndent:
+          out += "IN ";
+          break;
+        case TokenKind::kDedent:
+          out += "DE ";
+          break;
+        case TokenKind::kEnd:
+          out += "END";
+          break;
+        case TokenKind::kString:
+          out += "'" + t.text + "' ";
+          break;
+        default:
+          out += t.text + " ";
       }
     }
   } catch (const Diagnosed&) {
@@ -113,7 +124,8 @@ TEST(DslMasks, TextForms) {
   EXPECT_EQ(lanes("2T_FF"), "TTFF");
   EXPECT_EQ(lanes("8T"), "TTTTTTTT");
   EXPECT_EQ(lanes("8T_8F"), "TTTTTTTTFFFFFFFF");
-  for (const char* bad : {"", "T", "_TT", "TT_", "T__F", "3", "3_T", "TX", "0T", "tt", "T3", "99999999999999999999T", "65535T65535F"}) EXPECT_EQ(lanes(bad), "refused") << bad;
+  for (const char* bad : {"", "T", "_TT", "TT_", "T__F", "3", "3_T", "TX", "0T", "tt", "T3", "99999999999999999999T", "65535T65535F"})
+    EXPECT_EQ(lanes(bad), "refused") << bad;
 }
 
 TEST(DslTypeRules, BinaryResults) {
@@ -156,7 +168,8 @@ TEST(DslTypeRules, TypeNames) {
   EXPECT_EQ(name("boolx8"), "boolx8");
   EXPECT_EQ(name("void"), "void");
   EXPECT_EQ(name("bfloat16x16"), "bfloat16x16");
-  for (const char* bad : {"", "fp8x32", "int4", "i32x", "i32x0", "i32x08", "i32x-3", "voidx4", "string", "i32x99999999999", "x8"}) EXPECT_EQ(name(bad), "refused") << bad;
+  for (const char* bad : {"", "fp8x32", "int4", "i32x", "i32x0", "i32x08", "i32x-3", "voidx4", "string", "i32x99999999999", "x8"})
+    EXPECT_EQ(name(bad), "refused") << bad;
 }
 
 }  // namespace

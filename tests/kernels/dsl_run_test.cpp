@@ -245,7 +245,9 @@ TEST(DslRun, UnrolledTileWithPrivateVectors) {
   for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i) - 4;
   for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 7) / 2;
   dsl::TemplateParams params;
-  params.set("ROWS", int64_t{kRows}).set("VL", int64_t{8}).set_source("finish", "def finish(v, x):\n    t = v + x[0]\n    return S.max(t, S.cast(0, f\"fp32x{VL}\"))\n");
+  params.set("ROWS", int64_t{kRows})
+      .set("VL", int64_t{8})
+      .set_source("finish", "def finish(v, x):\n    t = v + x[0]\n    return S.max(t, S.cast(0, f\"fp32x{VL}\"))\n");
   run(R"(
 def tile(height, a, b, o, depth):
     acc = S.alloc_buffer((height, 2), f"fp32x{VL}")

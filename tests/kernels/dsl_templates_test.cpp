@@ -1,0 +1,114 @@
+// The template cache, the built-in templates' syntax, and the README's example.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+#include "kernels/dsl/parser.h"
+#include "kernels/plugin.h"
+#include "runtime/base/embedded_file.h"
+#include "runtime/base/file.h"
+#include "tests/kernels/dsl_support.h"
+
+namespace aipu::kernels {
+std::span<const EmbeddedFile> embedded_templates();
+
+namespace {
+
+const char* const kUser = R"(from aipu import script as S
+from shared_parts import twice
+@S.prim_func
+def doubled(x: S.ptr(T, "global"), y: S.ptr(T, "global"), n: S.i32):
+    for i in range(n):
+        y[i] = twice(x[i])
+)";
+
+class TemplateLibraryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    library_.add_source("user.py", kUser);
+    library_.add_source("shared_parts.py", "def twice(v):\n    return v * FACTOR\n");
+  }
+  static dsl::TemplateParams params(int64_t factor) {
+    dsl::TemplateParams p;
+    p.set("T", DType::kF32).set("FACTOR", factor);
+    return p;
+  }
+  TemplateLibrary library_;
+};
+
+TEST_F(TemplateLibraryTest, OneInstancePerParameters) {
+  const auto a = library_.instantiate("user.py", "doubled", params(2), "k");
+  ASSERT_TRUE(a.ok()) << a.status().message();
+  const auto b = library_.instantiate("user.py", "doubled", params(2), "k");
+  const auto c = library_.instantiate("user.py", "doubled", params(3), "k");
+  const auto d = library_.instantiate("user.py", "doubled", params(2), "other");
+  EXPECT_EQ(*a, *b);
+  EXPECT_NE(*a, *c);
+  EXPECT_NE(*a, *d);
+  EXPECT_EQ((*d)->entry().name, "other");
+  EXPECT_THAT(tir::print_module(**c), testing::HasSubstr("(v#4 * 3.0)"));
+  EXPECT_FALSE((*a)->entry().params[0]->restrict_);  // only built-in templates promise that
+}
+
+TEST_F(TemplateLibraryTest, ThreadsGetTheSameInstance) {
+  std::set<const tir::Module*> seen;
+  std::mutex mutex;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int64_t round = 0; round < 40; ++round) {
+        const auto module = library_.instantiate("user.py", "doubled", params(round % 5), "k");
+        const std::lock_guard lock(mutex);
+        seen.insert(module.ok() ? module->get() : nullptr);
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(seen.size(), 5U);
+  EXPECT_FALSE(seen.contains(nullptr));
+}
+
+TEST_F(TemplateLibraryTest, ErrorsNameWhatIsMissing) {
+  EXPECT_THAT(library_.instantiate("nowhere.py", "f", {}, "k").status().message(), testing::HasSubstr("nowhere.py"));
+  EXPECT_THAT(library_.instantiate("user.py", "tripled", params(2), "k").status().message(),
+              testing::HasSubstr("user.py defines no function \"tripled\""));
+  EXPECT_THAT(library_.instantiate("user.py", "doubled", {}, "k").status().message(), testing::StartsWith("Undefined variable: T"));
+}
+
+TEST(BuiltinTemplates, ParseAndAreRestrict) {
+  for (const EmbeddedFile& file : embedded_templates()) {
+    dsl::Diagnostics diagnostics;
+    try {
+      dsl::parse_source(dsl::make_source_file(std::string(file.name), std::string(file.text), 1), diagnostics);
+    } catch (const dsl::Diagnosed&) {
+      ADD_FAILURE() << diagnostics.status().message();
+    }
+  }
+  dsl::TemplateParams params;
+  params.set("X", "float32").set("ACC", "float32").set("LARGEST", true).set("LAST", false);
+  TemplateLibrary library;
+  const auto module = library.instantiate("select.py", "arg_extremum", params, "k");
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  EXPECT_TRUE((*module)->entry().params[0]->restrict_);
+  EXPECT_TRUE(tir::verify(**module).ok());
+  params.set("__no_restrict__", true);
+  const auto in_place = library.instantiate("select.py", "arg_extremum", params, "k");
+  ASSERT_TRUE(in_place.ok());
+  EXPECT_FALSE((*in_place)->entry().params[0]->restrict_);
+}
+
+TEST(KernelsReadme, ExampleCompiles) {
+  const auto text = read_text_file(std::string(AIPU_SOURCE_DIR) + "/kernels/README.md");
+  ASSERT_TRUE(text.ok());
+  const size_t begin = text->find("```python\n") + 10;
+  const auto module = dsl::parse_kernel({"README.md", text->substr(begin, text->find("```", begin) - begin)}, "scale",
+                                        dsl::TemplateParams().set("VL", int64_t{16}));
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  EXPECT_TRUE(tir::verify(*module).ok());
+  EXPECT_THAT(tir::print_module(*module), testing::HasSubstr("float32x16"));
+}
+
+}  // namespace
+}  // namespace aipu::kernels
