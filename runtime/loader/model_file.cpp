@@ -97,7 +97,9 @@ Status ModelFile::verify(VerifyLevel level) {
   }
 
   // The verifier of FlatBuffers does not look at the alignment of structs in vectors.
-  const auto aligned = [](const auto* vector) { return vector == nullptr || reinterpret_cast<uintptr_t>(vector->Data()) % 8 == 0; };
+  const auto aligned = [](const auto* vector) {
+    return vector == nullptr || vector->size() == 0 || reinterpret_cast<uintptr_t>(vector->Data()) % 8 == 0;
+  };
   if (!aligned(root_->expressions()) || !aligned(root_->arguments()))
     return invalid_model("the file's tables are malformed (misaligned structs)");
 

@@ -92,6 +92,19 @@ TEST(Loader, UsesBytesInPlaceOnlyIfAskedAndAligned) {
   }
 }
 
+// FlatBuffers aligns an empty vector like its length only.
+TEST(Loader, AcceptsModelsThatOnlyCopy) {
+  for (int names = 0; names < 8; ++names) {
+    ModelBuilder b;
+    const uint32_t one = b.constant(1), zero = b.constant(0), four = b.constant(4);
+    b.tensor("x", DType::kF32, {one}, fb::TensorKind::kInput);
+    b.tensor("y", DType::kF32, {one}, fb::TensorKind::kOutput);
+    b.copy(1, zero, 0, zero, four, one, zero, zero);
+    b.strings = {std::string(static_cast<size_t>(names) * 3, 's')};  // moves everything that is written after it
+    EXPECT_EQ(problem(b), "");
+  }
+}
+
 TEST(Loader, RefusesMisalignedStructs) {
   // Moves the vector of expressions by four bytes, which the FlatBuffers verifier does not mind.
   auto bytes = test::chain_model().build();
