@@ -33,7 +33,7 @@ def finish(accumulator, extras, out, row_offset, n, lane_mask):
 
 
 def finish_tile(height, acc, extras, out, row_offset, ldc, n, columns):
-    """Stores a tile of height x NV vectors at columns n ..., of which `columns` exist."""
+    """Stores a tile of height x NV vectors at columns n ... of the output rows (all groups of a convolution side by side), of which `columns` exist."""
     if columns >= NV * VL:
         for i in S.unroll(height):
             for v in S.unroll(NV):
