@@ -264,7 +264,8 @@ Value Compiler::call_prim_func(const FunctionValue& value, const CallArguments& 
   std::vector<std::string> unknown, duplicate, missing;
   std::vector<std::optional<Value>> bound(all);
   for (size_t i = 0; i < arguments.positional.size(); ++i) bound[i] = arguments.positional[i];
-  for (const auto& [keyword, v] : arguments.keywords) {
+  for (const auto& argument : arguments.keywords) {
+    const std::string& keyword = argument.first;
     const auto found =
         std::find_if(def.parameters.begin(), def.parameters.end(), [&](const ast::Parameter& p) { return p.name == keyword; });
     if (found == def.parameters.end()) {
@@ -273,7 +274,7 @@ Value Compiler::call_prim_func(const FunctionValue& value, const CallArguments& 
     }
     auto& slot = bound[static_cast<size_t>(found - def.parameters.begin())];
     if (slot) duplicate.push_back(keyword);
-    slot = v;
+    slot = argument.second;
   }
   if (!unknown.empty()) fail(position, fmt::format("The function \"{}\" got unexpect keyword args: \"{}\".", name, join(unknown)));
   if (!duplicate.empty()) fail(position, fmt::format("The function \"{}\" got multiple values for args: \"{}\".", name, join(duplicate)));

@@ -37,12 +37,13 @@ Value Compiler::call_intrinsic(const tir::Intrinsic& row, ValueList positional, 
       fail(position, fmt::format("{}() takes {} positional arguments but {} were given", row.name, bound.size(), positional.size()));
     }
   }
-  for (auto& [keyword, value] : keywords) {
+  for (auto& argument : keywords) {
+    const std::string& keyword = argument.first;
     const auto found = std::find_if(row.params.begin(), row.params.end(), [&](const tir::IntrinsicParam& p) { return p.name == keyword; });
     if (found == row.params.end()) fail(position, fmt::format("{}() got an unexpected keyword argument '{}'", row.name, keyword));
     auto& slot = bound[static_cast<size_t>(found - row.params.begin())];
     if (slot) fail(position, fmt::format("{}() got multiple values for argument '{}'", row.name, keyword));
-    slot = std::move(value);
+    slot = std::move(argument.second);
   }
 
   std::vector<tir::Expr> operands;
