@@ -60,8 +60,9 @@ def conv(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OUT, "
         oh = row % out_h
         od = (row // out_h) % out_d
         image = row // (out_h * out_d)
-        n = panel * (NV * VL)
-        columns = group_out - n
+        # Output channels n ... of all groups; `columns` of them belong to this group.
+        n = group * group_out + panel * (NV * VL)
+        columns = group_out - panel * (NV * VL)
         top = oh * stride_h - pad_h
         front = od * stride_d - pad_d
         w_panel = (group * panels + panel) * (kernel_d * kernel_h * kernel_w * group_in * (NV * VL))

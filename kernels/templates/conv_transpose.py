@@ -31,7 +31,7 @@ def conv_transpose(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.
         oh = row % out_h
         od = (row // out_h) % out_d
         image = row // (out_h * out_d)
-        n = panel * (NV * VL)
+        n = group * group_out + panel * (NV * VL)
         w_panel = (group * panels + panel) * (kernel_d * kernel_h * kernel_w * group_in * (NV * VL))
         for ow in range(out_w):
             for v in S.unroll(NV):
