@@ -44,11 +44,11 @@ stage "build (release)" build
 
 BIN=build/release/bin
 stage "make sample_cnn.onnx" $BIN/aipu-make-model sample_cnn -o build/demo/sample_cnn.onnx
-stage "reference by oneDNN" $BIN/aipu-onednn-reference build/demo/sample_cnn.onnx --shape input=2x3x32x32 --seed 1 \
+stage "reference by oneDNN" $BIN/aipu-onednn-reference build/demo/sample_cnn.onnx --shape image=2x3x32x32 --seed 1 \
   --save-input build/demo/input.npy --output build/demo/expected.npy
 stage "convert (aipugb)" $BIN/aipugb build/demo/sample_cnn.onnx -o build/demo/sample_cnn.aipu.bin
 stage "convert again (warm cache)" $BIN/aipugb build/demo/sample_cnn.onnx -o build/demo/sample_cnn.aipu.bin
-stage "run and compare (aipurun)" $BIN/aipurun build/demo/sample_cnn.aipu.bin --input input=build/demo/input.npy \
-  --expect output=build/demo/expected.npy --rtol 1e-4 --atol 1e-5
-stage "benchmark (aipubench)" $BIN/aipubench build/demo/sample_cnn.aipu.bin --shape input=2x3x32x32 --duration 1
+stage "run and compare (aipurun)" $BIN/aipurun build/demo/sample_cnn.aipu.bin --input image=build/demo/input.npy \
+  --expect probabilities=build/demo/expected.npy --rtol 1e-4 --atol 1e-5
+stage "benchmark (aipubench)" $BIN/aipubench build/demo/sample_cnn.aipu.bin --shape image=2x3x32x32 --duration 1
 echo "done: the aipu.bin agrees with oneDNN"
