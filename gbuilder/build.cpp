@@ -49,6 +49,11 @@ bool is_graph_pass(const std::string& name) {
   return std::any_of(passes.begin(), passes.end(), [&](const graph::Pass& pass) { return pass.name == name; });
 }
 
+bool is_lowering_pass(const std::string& name) {
+  const auto passes = tir::lowering_passes();
+  return std::find(passes.begin(), passes.end(), name) != passes.end();
+}
+
 bool is_stage(const std::string& name) {
   return std::any_of(kStages.begin(), kStages.end(), [&](const auto& stage) { return stage.first == name; });
 }
@@ -96,6 +101,11 @@ class Builder {
     if (!options_.stop_after.empty() && !is_stage(options_.stop_after) && !is_graph_pass(options_.stop_after)) {
       return invalid_argument(fmt::format("--stop-after: there is no stage or graph pass '{}' (see --print-pipeline)", options_.stop_after));
     }
+    for (const std::string& name : options_.disabled_passes) {
+      if (!is_graph_pass(name) && !is_lowering_pass(name)) {
+        return invalid_argument(fmt::format("--disable-pass: there is no graph or lowering pass '{}' (see --print-pipeline)", name));
+      }
+    }
     AIPU_ASSIGN_OR_RETURN(target_, tir::find_target(options_.target));
     report_.target = target_.name;
     for (const std::string& plugin : options_.plugins) AIPU_RETURN_IF_ERROR(load_plugin(plugin, registry_));
@@ -107,6 +117,7 @@ class Builder {
   Status import() {
     frontend::ImportOptions import_options;
     import_options.warnings = &report_.warnings;
+    import_options.constant_inputs = options_.constant_inputs;
     for (const std::string& shape : options_.shapes) AIPU_RETURN_IF_ERROR(frontend::parse_shape_option(shape, &import_options.shapes));
     if (options_.weights.empty() && !options_.model.ends_with(".txt")) {
       AIPU_ASSIGN_OR_RETURN(graph_, frontend::import_onnx(options_.model, import_options));
@@ -114,7 +125,7 @@ class Builder {
       AIPU_ASSIGN_OR_RETURN(graph_, frontend::import_compass_ir(options_.model, weights_path()));
       AIPU_RETURN_IF_ERROR(in_model(fix_shapes(import_options.shapes)));
     }
-    frontend::CompassIr ir = frontend::write_compass_ir(*graph_);
+    frontend::CompassIr ir = frontend::write_compass_ir(*graph_, !options_.emit_ir.empty());
     compass_ir_ = std::move(ir.text);
     if (!options_.emit_ir.empty()) {
       AIPU_RETURN_IF_ERROR(write_file_atomically(options_.emit_ir + ".txt", compass_ir_));
@@ -167,7 +178,8 @@ class Builder {
     graph::RunOptions run_options;
     run_options.dump_dir = options_.dump_ir;
     for (const std::string& name : options_.disabled_passes) {
-      (is_graph_pass(name) ? run_options.disabled : disabled_lowering_).push_back(name);
+      if (is_graph_pass(name)) run_options.disabled.push_back(name);
+      if (is_lowering_pass(name)) disabled_lowering_.push_back(name);
     }
     if (is_graph_pass(options_.stop_after)) run_options.stop_after = options_.stop_after;
     if (dump_.enabled()) AIPU_RETURN_IF_ERROR(make_folder(options_.dump_ir));
@@ -377,6 +389,8 @@ Result<BuildReport> build_model(const BuildOptions& options) { return Builder(op
 std::string print_pipeline() {
   std::string text = "graph passes\n";
   for (const graph::Pass& pass : graph::graph_pipeline()) text += fmt::format("  {:28} {}\n", pass.name, pass.summary);
+  text += "lowering passes, per kernel\n";
+  for (const std::string_view pass : tir::lowering_passes()) text += fmt::format("  {}\n", pass);
   text += "stages\n";
   for (const auto& [name, summary] : kStages) text += fmt::format("  {:28} {}\n", name, summary);
   return text;

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "graph/ir/graph.h"
 #include "runtime/base/status.h"
 
 namespace aipu::gbuilder {
@@ -18,6 +20,8 @@ struct BuildOptions {
   std::string output;   // "" = nothing is written
   std::string target = "host";
   std::vector<std::string> shapes;   // NAME=1x3x224x224
+  // Graph inputs of an ONNX model that become constants (frontend::ImportOptions::constant_inputs).
+  std::map<std::string, graph::ConstantPtr> constant_inputs;
   std::vector<std::string> plugins;  // files
   std::string emit_c;     // folder for the generated C
   std::string emit_ir;    // prefix for compass_ir text and weights: PREFIX.txt, PREFIX.bin

@@ -60,4 +60,10 @@ Result<Module> lower(const Module& module, const Target& target, const LowerOpti
   return current;
 }
 
+std::vector<std::string_view> lowering_passes() {
+  std::vector<std::string_view> names;
+  for (const LoweringPass& pass : kPasses) names.push_back(pass.name);
+  return names;
+}
+
 }  // namespace aipu::tir

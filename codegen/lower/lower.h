@@ -27,4 +27,7 @@ struct LowerOptions {
 // Fails for a module that verify() refuses, an unrolled loop without constant bounds, an intrinsic on native vectors that are wider than the target's registers.
 Result<Module> lower(const Module& module, const Target& target, const LowerOptions& options = {});
 
+// The names of the passes, in order; one may occur several times.
+std::vector<std::string_view> lowering_passes();
+
 }  // namespace aipu::tir
