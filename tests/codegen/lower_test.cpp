@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/lower/simplify.h"
+#include "codegen/tir/interpreter.h"
 #include "codegen/tir/text.h"
 
 namespace aipu::tir::testing {
@@ -113,6 +114,51 @@ func g(v_0#0: int32x8, v_1#1: int32x8, result#2: private int32*) -> void {
   return
 }
 )");
+}
+
+// Runs `body` (x: 64 int32 with x[i] = 3 * i + 1) before and after lowering to registers of 256 bits.
+void expect_same_results(const std::string& body) {
+  const Module module = parsed("func f(x#0: global int32*) -> void {\n" + body + "\n}\n");
+  const Result<Module> lowered = lower(module, machine(256));
+  ASSERT_TRUE(lowered.ok()) << lowered.status().message();
+  std::vector<int32_t> results[2];
+  for (const Module* one : {&module, &*lowered}) {
+    std::vector<int32_t>& x = results[one == &module ? 0 : 1];
+    for (int i = 0; i < 64; ++i) x.push_back(3 * i + 1);
+    const std::vector<InterpreterArgument> arguments = {{reinterpret_cast<std::byte*>(x.data()), x.size() * 4, 0, true}};
+    const Status status = interpret_all(*one, 1, arguments);
+    ASSERT_TRUE(status.ok()) << status.message() << "\n" << print_module(*one);
+  }
+  EXPECT_EQ(results[0], results[1]) << print_module(*lowered);
+}
+
+// Registers of one variable change places.
+TEST(Lower, AssignmentsReadOldRegisters) {
+  expect_same_results(R"(
+    let v#1: int32x16 = S.vload<int32x16>(x#0, 1, .lanes=16)
+    set v#1 = S.vshfl<int32x16>(v#1, 8)
+    eval S.vstore<void>(v#1, x#0, 1)
+  )");
+}
+
+// The padding lane of a register neither decides nor reaches memory.
+TEST(Lower, PaddingHasNoEffect) {
+  expect_same_results(R"(
+    let v#1: int32x9 = (S.vload<int32x9>(x#0, 1, .lanes=9) + broadcast<9>(1))
+    store x#0[20] = cast<int32>(S.vall<bool>((v#1 > broadcast<9>(1))))
+    store x#0[21] = cast<int32>(S.vany<bool>((v#1 == broadcast<9>(1))))
+    store x#0[22] = lane(S.vrpmin<int32x9>(v#1), 0)
+    store x#0[23] = lane(S.vrpadd<int32x9>(v#1), 0)
+    eval S.vstore_scatter<void>(v#1, (x#0 + 32), cast<int16x9>((v#1 / broadcast<9>(3))))
+    let w#2: int32x9 = S.vload_gather<int32x9>(x#0, cast<int16x9>((v#1 + broadcast<9>(30))))
+    eval S.vstore<void>(w#2, (x#0 + 40), 2)
+  )");
+}
+
+// A load behind a store to the same place: all registers are loaded first.
+TEST(Lower, OverlappingCopies) {
+  expect_same_results("eval S.vstore<void>(S.vload<int32x24>(x#0, 1, .lanes=24), (x#0 + 5), 1)");
+  expect_same_results("store cast<global int32x20*>((x#0 + 3))[1] = load(cast<global int32x20*>(x#0), 1)");
 }
 
 TEST(Lower, TilesBecomeVariables) {
