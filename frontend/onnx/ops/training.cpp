@@ -40,7 +40,7 @@ struct Math {
 
 void adagrad(OpContext& c) {
   const double decay = c.take_float("decay_factor", 0);
-  const double epsilon = c.take_float("epsilon", 0);
+  const double epsilon = c.take_float("epsilon", static_cast<double>(1e-6f));
   const double norm = c.take_float("norm_coefficient", 0);
   const size_t n = group_size(c, 3, 2);
   Math m{c};
@@ -58,7 +58,7 @@ void adagrad(OpContext& c) {
 void adam(OpContext& c) {
   const double alpha = c.take_float("alpha", static_cast<double>(0.9f));
   const double beta = c.take_float("beta", static_cast<double>(0.999f));
-  const double epsilon = c.take_float("epsilon", 0);
+  const double epsilon = c.take_float("epsilon", static_cast<double>(1e-6f));
   const double norm = c.take_float("norm_coefficient", 0);
   const double norm_post = c.take_float("norm_coefficient_post", 0);
   const size_t n = group_size(c, 4, 3);
