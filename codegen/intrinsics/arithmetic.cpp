@@ -173,7 +173,8 @@ Status run_clip(const LaneCall& c) {
 Result<Type> infer_fma(InferInput& in) {
   AIPU_ASSIGN_OR_RETURN(const Type type, match_operands(in, {0, 1, 2}, true));
   // fp64 and fp16 are extensions.
-  if (type.element != DType::kF32 && type.element != DType::kF64 && type.element != DType::kF16) return refused("Only support float32 instruction.");
+  if (type.element != DType::kF32 && type.element != DType::kF64 && type.element != DType::kF16)
+    return refused("Only support float32 instruction.");
   AIPU_RETURN_IF_ERROR(finish_mask(in, type));
   return type;
 }
@@ -181,8 +182,10 @@ Result<Type> infer_fma(InferInput& in) {
 Status run_fma(const LaneCall& c) {
   with_float_type(c.operands[0].type.element, [&]<typename T>(T) {
     map3<T>(c, [](auto acc, auto x, auto y) {
-      if constexpr (std::is_same_v<decltype(x), double>) return __builtin_fma(x, y, acc);
-      else return __builtin_fmaf(x, y, acc);
+      if constexpr (std::is_same_v<decltype(x), double>)
+        return __builtin_fma(x, y, acc);
+      else
+        return __builtin_fmaf(x, y, acc);
     });
     if (c.mask == nullptr) return;
     for (int i = 0; i < c.result.type.lanes; ++i) {
@@ -202,8 +205,10 @@ Result<Type> infer_rint(InferInput& in) {
 Status run_rint(const LaneCall& c) {
   with_float_type(c.operands[0].type.element, [&]<typename T>(T) {
     map1<T, T>(c, [](auto x) {
-      if constexpr (std::is_same_v<decltype(x), double>) return __builtin_rint(x);
-      else return __builtin_rintf(x);
+      if constexpr (std::is_same_v<decltype(x), double>)
+        return __builtin_rint(x);
+      else
+        return __builtin_rintf(x);
     });
   });
   return {};
@@ -213,7 +218,8 @@ Status run_rint(const LaneCall& c) {
 Result<Type> infer_ceildiv(InferInput& in) {
   for (const size_t i : {0, 1}) {
     AIPU_ASSIGN_OR_RETURN(const Expr e, operand(in, i));
-    if (!e->type.is_scalar() || !is_integer(e->type.element)) return refused(fmt::format("The {} arg expect an integer scalar.", ordinal(i)));
+    if (!e->type.is_scalar() || !is_integer(e->type.element))
+      return refused(fmt::format("The {} arg expect an integer scalar.", ordinal(i)));
   }
   return match_operands(in, {0, 1}, true);
 }
@@ -236,11 +242,13 @@ void add_arithmetic_rows(std::vector<Intrinsic>& rows) {
   const std::vector<IntrinsicParam> plain = {value("x"), value("y"), mask()};
   rows.push_back({.name = "vadd", .params = add, .infer = infer_add, .run = run_add<false>});
   rows.push_back({.name = "vsub", .params = add, .infer = infer_add, .run = run_add<true>});
-  rows.push_back({.name = "vmul", .params = {value("x"), value("y"), mask(), out_sign(), pass_through()}, .infer = infer_mul, .run = run_mul});
+  rows.push_back(
+      {.name = "vmul", .params = {value("x"), value("y"), mask(), out_sign(), pass_through()}, .infer = infer_mul, .run = run_mul});
   rows.push_back({.name = "vdiv", .params = plain, .infer = infer_div, .run = run_div});
   rows.push_back({.name = "vmod", .params = plain, .infer = infer_mod, .run = run_mod});
   rows.push_back({.name = "abs", .params = {value("x"), mask(), flag("saturate")}, .infer = infer_abs, .run = run_abs});
-  rows.push_back({.name = "clip", .params = {value("x"), value("min_val"), value("max_val"), mask()}, .infer = infer_clip, .run = run_clip});
+  rows.push_back(
+      {.name = "clip", .params = {value("x"), value("min_val"), value("max_val"), mask()}, .infer = infer_clip, .run = run_clip});
   rows.push_back({.name = "fma", .params = {value("acc"), value("x"), value("y"), mask()}, .infer = infer_fma, .run = run_fma});
   rows.push_back({.name = "rint", .params = {value("x"), mask()}, .infer = infer_rint, .run = run_rint});
   rows.push_back({.name = "ceildiv", .params = {value("x"), value("y")}, .infer = infer_ceildiv, .run = run_ceildiv});

@@ -39,8 +39,10 @@ Result<Type> infer_vinv(InferInput& in) {
 
 Status run_vinv(const LaneCall& c) {
   with_lane_type(c.result.type.element, [&]<typename T>(T) {
-    if constexpr (std::is_same_v<T, Bool>) map1<T, T>(c, [](bool x) { return !x; });
-    else if constexpr (!kIsFloatLane<T>) map1<T, T>(c, [](auto x) { return static_cast<decltype(x)>(~x); });
+    if constexpr (std::is_same_v<T, Bool>)
+      map1<T, T>(c, [](bool x) { return !x; });
+    else if constexpr (!kIsFloatLane<T>)
+      map1<T, T>(c, [](auto x) { return static_cast<decltype(x)>(~x); });
   });
   return {};
 }
@@ -70,7 +72,8 @@ Status match_shift(InferInput& in, bool same_sign) {
   if (!is_integer(type.element)) return refused("Only support integer instruction.");
   AIPU_ASSIGN_OR_RETURN(const Expr shift, operand(in, 1));
   if (shift->type.is_scalar()) {
-    if (!is_integer(shift->type.element)) return refused(fmt::format("Can't broadcast \"{}\" to any of \"{}\".", shift->type.text(), type.text()));
+    if (!is_integer(shift->type.element))
+      return refused(fmt::format("Can't broadcast \"{}\" to any of \"{}\".", shift->type.text(), type.text()));
     const bool is_literal = in.is_literal.size() > 1 && in.is_literal[1];
     // Run-time counts of other types keep their low bits: a count that matters is small.
     if (is_literal) {
@@ -89,7 +92,8 @@ Status match_shift(InferInput& in, bool same_sign) {
 Result<Type> infer_shift(InferInput& in, bool left) {
   AIPU_RETURN_IF_ERROR(match_shift(in, !left));
   const Type type = (*in.operands)[0]->type;
-  if (left && attribute(in, "saturate") != 0 && !is_signed_int(type.element)) return refused("Only support input signed dtype if saturate.");
+  if (left && attribute(in, "saturate") != 0 && !is_signed_int(type.element))
+    return refused("Only support input signed dtype if saturate.");
   AIPU_RETURN_IF_ERROR(finish_mask(in, type));
   AIPU_RETURN_IF_ERROR(finish_pass_through(in, type));
   return type;
@@ -257,10 +261,18 @@ void add_bitwise_rows(std::vector<Intrinsic>& rows) {
   rows.push_back({.name = "vor", .params = binary, .infer = infer_binary_bits, .run = run_binary_bits<BitOp::kOr>});
   rows.push_back({.name = "vxor", .params = binary, .infer = infer_binary_bits, .run = run_binary_bits<BitOp::kXor>});
   rows.push_back({.name = "vinv", .params = {value("x"), mask()}, .infer = infer_vinv, .run = run_vinv});
-  rows.push_back({.name = "vall", .params = {value("mask")}, .infer = infer_all_any, .splitting = Splitting::kSpecial, .run = run_all_any<true>});
-  rows.push_back({.name = "vany", .params = {value("mask")}, .infer = infer_all_any, .splitting = Splitting::kSpecial, .run = run_all_any<false>});
-  rows.push_back({.name = "vsl", .params = {value("x"), value("shift"), mask(), flag("saturate"), pass_through()}, .infer = infer_vsl, .run = run_vsl});
-  rows.push_back({.name = "vsr", .params = {value("x"), value("shift"), mask(), flag("with_round"), pass_through()}, .infer = infer_vsr, .run = run_vsr});
+  rows.push_back(
+      {.name = "vall", .params = {value("mask")}, .infer = infer_all_any, .splitting = Splitting::kSpecial, .run = run_all_any<true>});
+  rows.push_back(
+      {.name = "vany", .params = {value("mask")}, .infer = infer_all_any, .splitting = Splitting::kSpecial, .run = run_all_any<false>});
+  rows.push_back({.name = "vsl",
+                  .params = {value("x"), value("shift"), mask(), flag("saturate"), pass_through()},
+                  .infer = infer_vsl,
+                  .run = run_vsl});
+  rows.push_back({.name = "vsr",
+                  .params = {value("x"), value("shift"), mask(), flag("with_round"), pass_through()},
+                  .infer = infer_vsr,
+                  .run = run_vsr});
   rows.push_back({.name = "vror", .params = {value("x"), value("shift"), mask()}, .infer = infer_vror, .run = run_vror});
   rows.push_back({.name = "vnsr",
                   .params = {value("x"), value("shift"), mask(), flag("saturate"), out_sign(), flag("with_round"), flag("to_h")},

@@ -23,12 +23,18 @@ Status run_compare(const LaneCall& c) {
   with_number_type(c.operands[0].type.element, [&]<typename T>(T) {
     map2<Bool, T>(c, [](auto x, auto y) {
       switch (kOp) {
-        case BinaryOp::kEq: return x == y;
-        case BinaryOp::kNe: return x != y;
-        case BinaryOp::kLt: return x < y;
-        case BinaryOp::kLe: return x <= y;
-        case BinaryOp::kGt: return x > y;
-        default: return x >= y;
+        case BinaryOp::kEq:
+          return x == y;
+        case BinaryOp::kNe:
+          return x != y;
+        case BinaryOp::kLt:
+          return x < y;
+        case BinaryOp::kLe:
+          return x <= y;
+        case BinaryOp::kGt:
+          return x > y;
+        default:
+          return x >= y;
       }
     });
   });
@@ -52,9 +58,12 @@ Status run_classify(const LaneCall& c) {
   with_float_type(c.operands[0].type.element, [&]<typename T>(T) {
     map1<Bool, T>(c, [](auto x) {
       switch (kClass) {
-        case Class::kNan: return x != x;
-        case Class::kInf: return std::fabs(x) == std::numeric_limits<decltype(x)>::infinity();
-        default: return std::fabs(x) < std::numeric_limits<decltype(x)>::infinity();
+        case Class::kNan:
+          return x != x;
+        case Class::kInf:
+          return std::fabs(x) == std::numeric_limits<decltype(x)>::infinity();
+        default:
+          return std::fabs(x) < std::numeric_limits<decltype(x)>::infinity();
       }
     });
   });
@@ -72,9 +81,8 @@ Result<Type> infer_extremum(InferInput& in) {
 
 template <bool kMax>
 Status run_extremum(const LaneCall& c) {
-  with_number_type(c.operands[0].type.element, [&]<typename T>(T) {
-    map2<T, T>(c, [](auto x, auto y) { return kMax ? lane_max(x, y) : lane_min(x, y); });
-  });
+  with_number_type(c.operands[0].type.element,
+                   [&]<typename T>(T) { map2<T, T>(c, [](auto x, auto y) { return kMax ? lane_max(x, y) : lane_min(x, y); }); });
   return {};
 }
 

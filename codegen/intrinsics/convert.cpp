@@ -59,7 +59,8 @@ Result<Type> infer_cast(InferInput& in) {
     return to;
   }
   if (forbidden_vector_cast(from.element, to.element)) {
-    return refused(fmt::format("Unsupported cast directly from \"{}\" to \"{}\"", type_text(from), type_text(to.lanes > 1 ? to : to.with_lanes(from.lanes))));
+    return refused(fmt::format("Unsupported cast directly from \"{}\" to \"{}\"", type_text(from),
+                               type_text(to.lanes > 1 ? to : to.with_lanes(from.lanes))));
   }
   if (is_floating(from.element) && is_integer(to.element)) {
     if (to.element == DType::kI32 && saturate == Saturate::kFalse) {
@@ -98,13 +99,20 @@ int source_lane(Part part, int i, int lanes) {
   switch (part) {
     case Part::kAll:
     case Part::kLow:
-    case Part::kLl: return i;
-    case Part::kHigh: return lanes / 2 + i;
-    case Part::kEven: return 2 * i;
-    case Part::kOdd: return 2 * i + 1;
-    case Part::kLh: return lanes / 4 + i;
-    case Part::kHl: return lanes / 2 + i;
-    case Part::kHh: return lanes / 4 * 3 + i;
+    case Part::kLl:
+      return i;
+    case Part::kHigh:
+      return lanes / 2 + i;
+    case Part::kEven:
+      return 2 * i;
+    case Part::kOdd:
+      return 2 * i + 1;
+    case Part::kLh:
+      return lanes / 4 + i;
+    case Part::kHl:
+      return lanes / 2 + i;
+    case Part::kHh:
+      return lanes / 4 * 3 + i;
   }
   return i;
 }
@@ -128,7 +136,9 @@ Status run_cast(const LaneCall& c) {
         const int lane = source_lane(part, i, in_lanes);
         const auto which = static_cast<size_t>(lane / in_lanes);
         // Lanes that no operand fills are unspecified: 0.
-        out[i] = which < c.operands.size() ? convert_saturating<To>(to_compute(lanes_of<From>(c.operands[which])[lane % in_lanes]), saturate) : To{};
+        out[i] = which < c.operands.size()
+                     ? convert_saturating<To>(to_compute(lanes_of<From>(c.operands[which])[lane % in_lanes]), saturate)
+                     : To{};
       }
     });
   });
@@ -169,8 +179,10 @@ Status run_reinterpret(const LaneCall& c) {
   const Type from = c.operands[0].type, to = c.result.type;
   if (from.pointer == to.pointer) return run_copy(c);
   if (c.machine == nullptr) return unsupported("an address is only known when running");
-  if (from.pointer) write_int_lane(to, c.result.data, 0, static_cast<int64_t>(c.machine->address_of(c.operands[0].get<Pointer>())));
-  else c.result.set<Pointer>(0, c.machine->pointer_at(static_cast<uint64_t>(read_int_lane(from, c.operands[0].data, 0))));
+  if (from.pointer)
+    write_int_lane(to, c.result.data, 0, static_cast<int64_t>(c.machine->address_of(c.operands[0].get<Pointer>())));
+  else
+    c.result.set<Pointer>(0, c.machine->pointer_at(static_cast<uint64_t>(read_int_lane(from, c.operands[0].data, 0))));
   return {};
 }
 
@@ -209,8 +221,10 @@ void add_convert_rows(std::vector<Intrinsic>& rows) {
                   .infer = infer_reinterpret,
                   .splitting = Splitting::kSpecial,
                   .run = run_reinterpret});
-  rows.push_back({.name = "vxtl", .params = {value("x")}, .infer = infer_extend<false>, .splitting = Splitting::kNone, .run = run_extend<false>});
-  rows.push_back({.name = "vxth", .params = {value("x")}, .infer = infer_extend<true>, .splitting = Splitting::kNone, .run = run_extend<true>});
+  rows.push_back(
+      {.name = "vxtl", .params = {value("x")}, .infer = infer_extend<false>, .splitting = Splitting::kNone, .run = run_extend<false>});
+  rows.push_back(
+      {.name = "vxth", .params = {value("x")}, .infer = infer_extend<true>, .splitting = Splitting::kNone, .run = run_extend<true>});
 }
 
 }  // namespace aipu::tir

@@ -37,7 +37,8 @@ Result<Type> infer_dma_copy(InferInput& in) {
     return refused(fmt::format("The data type mismatch: \"dst\": \"{}\" vs. \"src\": \"{}\".", type_text(dst), type_text(src)));
   }
   if (dst.scope == Scope::kConstant || src.scope == Scope::kConstant) {
-    return refused(fmt::format("Currently does not support copy data from scope \"{}\" to \"{}\".", scope_name(src.scope), scope_name(dst.scope)));
+    return refused(
+        fmt::format("Currently does not support copy data from scope \"{}\" to \"{}\".", scope_name(src.scope), scope_name(dst.scope)));
   }
   if (on_chip(dst.scope) && on_chip(src.scope)) {
     return refused(fmt::format("Does not support copy data from scope \"{}\" to \"{}\".", scope_name(src.scope), scope_name(dst.scope)));
@@ -80,8 +81,8 @@ Status run_dma_copy(const LaneCall& c) {
     return invalid_argument("The arg \"event\" is a released event, can not be used anymore.");
   }
   for (int64_t t = 0; t < times; ++t) {
-    AIPU_RETURN_IF_ERROR(copy(*c.machine, c.operands[0].get<Pointer>(), t * dst_stride * element, c.operands[1].get<Pointer>(), t * src_stride * element,
-                              width * element));
+    AIPU_RETURN_IF_ERROR(copy(*c.machine, c.operands[0].get<Pointer>(), t * dst_stride * element, c.operands[1].get<Pointer>(),
+                              t * src_stride * element, width * element));
   }
   return {};
 }
@@ -148,13 +149,15 @@ Status run_upsample(const LaneCall& c) {
   const int64_t element = c.operands[0].type.bytes();
   const int64_t h_scale = number(2), w_scale = number(3), channels = number(4), width = number(5);
   const int64_t src_c_stride = number(6), dst_c_stride = number(7), dst_w_stride = number(8);
-  if (h_scale < 1 || w_scale < 1 || w_scale > 255 || channels < 0 || src_c_stride < channels || dst_c_stride < channels || dst_w_stride < width * w_scale) {
-    return invalid_argument("dma_upsample: strides must cover the channels and the enlarged row, scales be positive and w_scale at most 255");
+  if (h_scale < 1 || w_scale < 1 || w_scale > 255 || channels < 0 || src_c_stride < channels || dst_c_stride < channels ||
+      dst_w_stride < width * w_scale) {
+    return invalid_argument(
+        "dma_upsample: strides must cover the channels and the enlarged row, scales be positive and w_scale at most 255");
   }
   for (int64_t h = 0; h < h_scale; ++h) {
     for (int64_t x = 0; x < width * w_scale; ++x) {
-      AIPU_RETURN_IF_ERROR(copy(*c.machine, c.operands[0].get<Pointer>(), (h * dst_w_stride + x) * dst_c_stride * element, c.operands[1].get<Pointer>(),
-                                x / w_scale * src_c_stride * element, channels * element));
+      AIPU_RETURN_IF_ERROR(copy(*c.machine, c.operands[0].get<Pointer>(), (h * dst_w_stride + x) * dst_c_stride * element,
+                                c.operands[1].get<Pointer>(), x / w_scale * src_c_stride * element, channels * element));
     }
   }
   return {};
@@ -169,7 +172,8 @@ Result<Type> infer_memset(InferInput& in) {
   }
   AIPU_ASSIGN_OR_RETURN(const Expr fill, operand(in, 1));
   if (!fill->type.is_scalar()) return refused("The 2nd arg expect a scalar.");
-  if (const auto number = as_int(fill); number && is_literal(in, 1) && is_integer(type.element) && wrap_int(*number, type.element) != *number) {
+  if (const auto number = as_int(fill);
+      number && is_literal(in, 1) && is_integer(type.element) && wrap_int(*number, type.element) != *number) {
     return refused(fmt::format("value \"{}\" out of range \"{}\"", *number, dtype_name(type.element)));
   }
   (*in.operands)[1] = cast(Type::scalar(type.element), fill, fill->span);
@@ -196,17 +200,19 @@ Status run_flush_cache(const LaneCall&) { return {}; }
 }  // namespace
 
 void add_dma_rows(std::vector<Intrinsic>& rows) {
-  const std::vector<IntrinsicParam> copy_params = {value("dst"),           value("src"),   value("width"),
-                                                   optional_value("src_stride"), optional_value("times"), optional_value("dst_stride")};
+  const std::vector<IntrinsicParam> copy_params = {
+      value("dst"), value("src"), value("width"), optional_value("src_stride"), optional_value("times"), optional_value("dst_stride")};
   std::vector<IntrinsicParam> async_params = copy_params;
   async_params.push_back(optional_value("event"));
-  const auto add = [&](std::string_view name, std::vector<IntrinsicParam> params, Result<Type> (*infer)(InferInput&), Status (*run)(const LaneCall&)) {
+  const auto add = [&](std::string_view name, std::vector<IntrinsicParam> params, Result<Type> (*infer)(InferInput&),
+                       Status (*run)(const LaneCall&)) {
     rows.push_back({.name = name, .params = std::move(params), .infer = infer, .pure = false, .run = run});
   };
   add("dma_copy", copy_params, infer_dma_copy, run_dma_copy);
   add("async_dma_copy", async_params, infer_async_dma_copy, run_dma_copy);
   add("dma_transpose2d",
-      {value("dst"), value("src"), value("row"), value("col"), optional_value("dst_stride"), optional_value("src_stride")}, infer_transpose, run_transpose);
+      {value("dst"), value("src"), value("row"), value("col"), optional_value("dst_stride"), optional_value("src_stride")}, infer_transpose,
+      run_transpose);
   add("dma_upsample",
       {value("dst"), value("src"), value("h_scale"), value("w_scale"), value("c"), value("w"), optional_value("src_c_stride"),
        optional_value("dst_c_stride"), optional_value("dst_w_stride")},

@@ -12,8 +12,9 @@
 namespace aipu::tir {
 namespace {
 
-Result<LaneValue> evaluate(Status (*run)(const LaneCall&), const IntrinsicCall& call, const Type& result, std::span<const LaneValue> operands,
-                           const LaneValue* mask, const LaneValue* pass_through, MachineState* machine) {
+Result<LaneValue> evaluate(Status (*run)(const LaneCall&), const IntrinsicCall& call, const Type& result,
+                           std::span<const LaneValue> operands, const LaneValue* mask, const LaneValue* pass_through,
+                           MachineState* machine) {
   LaneValue value(result);
   std::vector<LaneRef> refs;
   refs.reserve(operands.size());
@@ -43,8 +44,8 @@ struct Table {
     add_widening_rows(rows);
     for (Intrinsic& row : rows) {
       assert(row.infer && row.run);
-      row.evaluate = [run = row.run](const IntrinsicCall& call, const Type& result, std::span<const LaneValue> operands, const LaneValue* mask,
-                                     const LaneValue* pass_through, MachineState* machine) {
+      row.evaluate = [run = row.run](const IntrinsicCall& call, const Type& result, std::span<const LaneValue> operands,
+                                     const LaneValue* mask, const LaneValue* pass_through, MachineState* machine) {
         return tir::evaluate(run, call, result, operands, mask, pass_through, machine);
       };
       const bool is_new = by_name.emplace(row.name, &row).second;
@@ -68,15 +69,16 @@ const Intrinsic* find_intrinsic(std::string_view name) {
 
 std::span<const Intrinsic> all_intrinsics() { return table().rows; }
 
-Result<Expr> intrinsic_call(std::string_view name, std::vector<Expr> operands, std::vector<std::pair<std::string, int64_t>> attributes, Expr mask,
-                            Expr pass_through, SourceSpan span) {
+Result<Expr> intrinsic_call(std::string_view name, std::vector<Expr> operands, std::vector<std::pair<std::string, int64_t>> attributes,
+                            Expr mask, Expr pass_through, SourceSpan span) {
   const Intrinsic* intrinsic = find_intrinsic(name);
   if (intrinsic == nullptr) return not_found(fmt::format("there is no intrinsic '{}'", name));
   std::sort(attributes.begin(), attributes.end());
   InferInput input{&operands, std::vector<bool>(operands.size(), false), &mask, &pass_through, &attributes};
   Result<Type> type = intrinsic->infer(input);
   if (!type.ok()) return std::move(type).status().context(name);
-  return make_expr(*type, IntrinsicCall{intrinsic, std::move(operands), std::move(mask), std::move(pass_through), std::move(attributes)}, std::move(span));
+  return make_expr(*type, IntrinsicCall{intrinsic, std::move(operands), std::move(mask), std::move(pass_through), std::move(attributes)},
+                   std::move(span));
 }
 
 Status lane_type_error(const LaneCall& call) {

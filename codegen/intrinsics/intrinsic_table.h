@@ -1,9 +1,9 @@
-// The one table of intrinsics: every `S.*` computing function is declared once, with its names, its operands, the type rule, what it does to
-// lanes (used by the interpreter, by constant folding and by eager Python calls) and how the generated C spells it.
+// The one table of intrinsics: every `S.*` computing function is declared once, with its names, its operands, the type rule, what it does
+// to lanes (used by the interpreter, by constant folding and by eager Python calls) and how the generated C spells it.
 //
 // The table is assembled from one row list per family (arithmetic, bitwise, compare, convert, memory, permute, reduce, math, sync).
-// The DSL front end binds arguments by `params`, resolves the result type with `infer`, and builds a tir::IntrinsicCall; it knows no intrinsic by name
-// except the few that are syntax (ptr, alloc*, tec_range, grid, ...).
+// The DSL front end binds arguments by `params`, resolves the result type with `infer`, and builds a tir::IntrinsicCall; it knows no
+// intrinsic by name except the few that are syntax (ptr, alloc*, tec_range, grid, ...).
 #pragma once
 
 #include <functional>
@@ -17,15 +17,15 @@
 
 namespace aipu::tir {
 
-struct LaneValue;      // codegen/intrinsics/lanes.h: the type and lanes of an evaluated operand
-struct LaneCall;       // codegen/intrinsics/lanes.h: a call over lanes in memory, for the interpreter
-class MachineState;    // codegen/intrinsics/lanes.h: memory, TEC id, barriers, for intrinsics with effects
+struct LaneValue;    // codegen/intrinsics/lanes.h: the type and lanes of an evaluated operand
+struct LaneCall;     // codegen/intrinsics/lanes.h: a call over lanes in memory, for the interpreter
+class MachineState;  // codegen/intrinsics/lanes.h: memory, TEC id, barriers, for intrinsics with effects
 
 enum class ParamKind : uint8_t {
-  kOperand,    // a value: scalar, vector, mask or pointer expression
-  kMask,       // the optional `mask`
+  kOperand,      // a value: scalar, vector, mask or pointer expression
+  kMask,         // the optional `mask`
   kPassThrough,  // the optional `r`
-  kAttribute,  // a compile-time int, bool, string or dtype, stored as int64 (strings through their index in `choices`)
+  kAttribute,    // a compile-time int, bool, string or dtype, stored as int64 (strings through their index in `choices`)
 };
 
 struct IntrinsicParam {
@@ -38,7 +38,7 @@ struct IntrinsicParam {
 
 // What the front end hands to a type rule: operands after conversion to expressions (literals are still marked), attributes by name.
 struct InferInput {
-  std::vector<Expr>* operands;  // the rule may insert casts and broadcasts
+  std::vector<Expr>* operands;   // the rule may insert casts and broadcasts
   std::vector<bool> is_literal;  // operand i was a bare Python number
   Expr* mask;
   Expr* pass_through;
@@ -73,7 +73,8 @@ inline int64_t attribute_of_type(Type type) {
          static_cast<int64_t>(type.lanes) << 32;
 }
 inline Type type_of_attribute(int64_t value) {
-  return {static_cast<DType>(value & 0xff), static_cast<int32_t>(value >> 32), (value >> 8 & 0xff) != 0, static_cast<Scope>(value >> 16 & 0xff)};
+  return {static_cast<DType>(value & 0xff), static_cast<int32_t>(value >> 32), (value >> 8 & 0xff) != 0,
+          static_cast<Scope>(value >> 16 & 0xff)};
 }
 
 // Calls an intrinsic by name: runs `infer` on the operands and builds the call. For passes and tests.

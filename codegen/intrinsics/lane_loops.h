@@ -1,5 +1,5 @@
-// The loops that lane functions are made of. Lane functions write every lane of the result; lanes whose mask bit is off get the pass-through or 0.
-// Private to codegen/intrinsics.
+// The loops that lane functions are made of. Lane functions write every lane of the result; lanes whose mask bit is off get the
+// pass-through or 0. Private to codegen/intrinsics.
 #pragma once
 
 #include "codegen/intrinsics/lane_types.h"

@@ -33,10 +33,8 @@ inline float to_compute(Half h) { return f32_from_f16(h.bits); }
 inline float to_compute(BFloat b) { return f32_from_bf16(b.bits); }
 inline bool to_compute(Bool b) { return b.value != 0; }
 template <typename T>
-  requires std::is_arithmetic_v<T>
-inline T to_compute(T value) {
-  return value;
-}
+requires std::is_arithmetic_v<T>
+inline T to_compute(T value) { return value; }
 template <typename T>
 using ComputeType = decltype(to_compute(T{}));
 
@@ -60,7 +58,10 @@ inline Int saturating_truncate(Float value) {
   // The first values outside, both exact.
   constexpr Float kBelow = static_cast<Float>(std::numeric_limits<Int>::min());
   constexpr Float kAbove = -kBelow;
-  return value != value ? 0 : value >= kAbove ? std::numeric_limits<Int>::max() : value <= kBelow ? std::numeric_limits<Int>::min() : static_cast<Int>(value);
+  return value != value    ? 0
+         : value >= kAbove ? std::numeric_limits<Int>::max()
+         : value <= kBelow ? std::numeric_limits<Int>::min()
+                           : static_cast<Int>(value);
 }
 
 // The conversion of intrinsics.md 7.1 without saturation. From: a compute type (bool, an integer, float, double).
@@ -87,20 +88,34 @@ inline To convert_lane(From value) {
 template <typename F>
 inline bool with_lane_type(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::kBool: return f(Bool{}), true;
-    case DType::kI8: return f(int8_t{}), true;
-    case DType::kU8: return f(uint8_t{}), true;
-    case DType::kI16: return f(int16_t{}), true;
-    case DType::kU16: return f(uint16_t{}), true;
-    case DType::kI32: return f(int32_t{}), true;
-    case DType::kU32: return f(uint32_t{}), true;
-    case DType::kI64: return f(int64_t{}), true;
-    case DType::kU64: return f(uint64_t{}), true;
-    case DType::kF16: return f(Half{}), true;
-    case DType::kBF16: return f(BFloat{}), true;
-    case DType::kF32: return f(float{}), true;
-    case DType::kF64: return f(double{}), true;
-    default: return false;
+    case DType::kBool:
+      return f(Bool{}), true;
+    case DType::kI8:
+      return f(int8_t{}), true;
+    case DType::kU8:
+      return f(uint8_t{}), true;
+    case DType::kI16:
+      return f(int16_t{}), true;
+    case DType::kU16:
+      return f(uint16_t{}), true;
+    case DType::kI32:
+      return f(int32_t{}), true;
+    case DType::kU32:
+      return f(uint32_t{}), true;
+    case DType::kI64:
+      return f(int64_t{}), true;
+    case DType::kU64:
+      return f(uint64_t{}), true;
+    case DType::kF16:
+      return f(Half{}), true;
+    case DType::kBF16:
+      return f(BFloat{}), true;
+    case DType::kF32:
+      return f(float{}), true;
+    case DType::kF64:
+      return f(double{}), true;
+    default:
+      return false;
   }
 }
 
@@ -127,19 +142,25 @@ inline bool with_number_type(DType dtype, F&& f) {
 
 template <typename T>
 inline T wrapping_add(T a, T b) {
-  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
-  else return a + b;
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
+  else
+    return a + b;
 }
 template <typename T>
 inline T wrapping_sub(T a, T b) {
-  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) - static_cast<std::make_unsigned_t<T>>(b));
-  else return a - b;
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) - static_cast<std::make_unsigned_t<T>>(b));
+  else
+    return a - b;
 }
 template <typename T>
 inline T wrapping_mul(T a, T b) {
   // In 64 bits, so that narrow unsigned operands are not promoted to a signed int that overflows.
-  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-  else return a * b;
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  else
+    return a * b;
 }
 template <typename T>
 inline T lane_div(T a, T b) {
@@ -163,13 +184,17 @@ inline T lane_mod(T a, T b) {
 }
 template <typename T>
 inline T lane_max(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) return (a > b) | (b != b) ? a : b;
-  else return a > b ? a : b;
+  if constexpr (std::is_floating_point_v<T>)
+    return (a > b) | (b != b) ? a : b;
+  else
+    return a > b ? a : b;
 }
 template <typename T>
 inline T lane_min(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) return (a < b) | (b != b) ? a : b;
-  else return a < b ? a : b;
+  if constexpr (std::is_floating_point_v<T>)
+    return (a < b) | (b != b) ? a : b;
+  else
+    return a < b ? a : b;
 }
 // Vector shifts: the count is read as unsigned.
 template <typename T>

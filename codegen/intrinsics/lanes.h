@@ -16,7 +16,8 @@
 
 namespace aipu::tir {
 
-// A pointer of the machine: a region of its memory and a byte offset, which may lie outside as long as nobody looks there. Region 0 is the null pointer's.
+// A pointer of the machine: a region of its memory and a byte offset, which may lie outside as long as nobody looks there. Region 0 is the
+// null pointer's.
 struct Pointer {
   uint32_t region = 0;
   uint32_t reserved = 0;
@@ -51,10 +52,10 @@ struct LaneValue {
   explicit LaneValue(Type t) : type(t), bytes(static_cast<size_t>(value_bytes(t))) {}
   LaneRef ref() const { return {type, const_cast<std::byte*>(bytes.data())}; }
 
-  int64_t int_lane(int64_t lane = 0) const;     // integers and bools, sign- or zero-extended (a uint64 as its bit pattern)
-  double float_lane(int64_t lane = 0) const;    // floats
-  void set_int(int64_t lane, int64_t value);    // wraps
-  void set_float(int64_t lane, double value);   // rounds
+  int64_t int_lane(int64_t lane = 0) const;    // integers and bools, sign- or zero-extended (a uint64 as its bit pattern)
+  double float_lane(int64_t lane = 0) const;   // floats
+  void set_int(int64_t lane, int64_t value);   // wraps
+  void set_float(int64_t lane, double value);  // rounds
 };
 
 // Any lane read as int64 (floats truncated) or double, and written with wrapping or rounding. Slow; for cold paths.
@@ -80,7 +81,8 @@ class MachineState {
  public:
   virtual ~MachineState() = default;
 
-  // The address of `bytes` bytes at pointer + byte_offset, or null if they do not all lie in the pointer's region (or it is read-only and `write`).
+  // The address of `bytes` bytes at pointer + byte_offset, or null if they do not all lie in the pointer's region (or it is read-only and
+  // `write`).
   virtual std::byte* access(Pointer pointer, int64_t byte_offset, int64_t bytes, bool write) = 0;
   // The message for an access that was refused.
   virtual Status access_error(Pointer pointer, int64_t byte_offset, int64_t bytes, bool write) const = 0;

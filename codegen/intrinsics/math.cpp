@@ -27,8 +27,10 @@ template <float (*kFloat)(float), double (*kDouble)(double)>
 Status run_unary(const LaneCall& c) {
   with_float_type(c.operands[0].type.element, [&]<typename T>(T) {
     map1<T, T>(c, [](auto x) {
-      if constexpr (std::is_same_v<decltype(x), double>) return kDouble(x);
-      else return kFloat(x);
+      if constexpr (std::is_same_v<decltype(x), double>)
+        return kDouble(x);
+      else
+        return kFloat(x);
     });
   });
   return {};
@@ -48,8 +50,9 @@ Status run_pow(const LaneCall& c) {
 }  // namespace
 
 void add_math_rows(std::vector<Intrinsic>& rows) {
-#define AIPU_UNARY(name_text, function)                                                                                     \
-  rows.push_back({.name = name_text, .params = {value("x")}, .infer = infer_unary, .run = run_unary<aipu_math_##function, aipu_math_##function>})
+#define AIPU_UNARY(name_text, function) \
+  rows.push_back(                       \
+      {.name = name_text, .params = {value("x")}, .infer = infer_unary, .run = run_unary<aipu_math_##function, aipu_math_##function>})
   AIPU_UNARY("exp", exp);
   AIPU_UNARY("exp2", exp2);
   AIPU_UNARY("log", log);

@@ -1,9 +1,10 @@
-// The one implementation of the mathematical functions, compiled into the interpreter and, as text, into every kernel: so that both agree bit for bit.
+// The one implementation of the mathematical functions, compiled into the interpreter and, as text, into every kernel: so that both agree
+// bit for bit.
 //
-// Plain C++ without headers, without fused multiply-add, without library calls: every operation is an IEEE operation on float or double, which every compiler
-// rounds alike under -ffp-contract=off. Where possible a function is one straight line of selects, so that a loop over lanes vectorises.
-// Floats: exp, exp2, log, tanh and erf compute in float (at most 2 ulp); the others compute in double and round once (at most 1 ulp).
-// Doubles: a few ulp. Polynomials are Chebyshev fits made for the intervals used here.
+// Plain C++ without headers, without fused multiply-add, without library calls: every operation is an IEEE operation on float or double,
+// which every compiler rounds alike under -ffp-contract=off. Where possible a function is one straight line of selects, so that a loop over
+// lanes vectorises. Floats: exp, exp2, log, tanh and erf compute in float (at most 2 ulp); the others compute in double and round once (at
+// most 1 ulp). Doubles: a few ulp. Polynomials are Chebyshev fits made for the intervals used here.
 
 static inline int aipu_math_bits(float x) {
   int bits;
@@ -398,11 +399,12 @@ static inline double aipu_math_erf(double x) {
 
 // The 64 bits of 2/pi that follow its first `position` bits after the point; positions before the point give zeros.
 static inline unsigned long long aipu_math_two_over_pi(int position) {
-  static const unsigned long long kWords[] = {
-      0x0000000000000000ULL, 0x0000000000000000ULL, 0xa2f9836e4e441529ULL, 0xfc2757d1f534ddc0ULL, 0xdb6295993c439041ULL, 0xfe5163abdebbc561ULL,
-      0xb7246e3a424dd2e0ULL, 0x06492eea09d1921cULL, 0xfe1deb1cb129a73eULL, 0xe88235f52ebb4484ULL, 0xe99c7026b45f7e41ULL, 0x3991d639835339f4ULL,
-      0x9c845f8bbdf9283bULL, 0x1ff897ffde05980fULL, 0xef2f118b5a0a6d1fULL, 0x6d367ecf27cb09b7ULL, 0x4f463f669e5fea2dULL, 0x7527bac7ebe5f17bULL,
-      0x3d0739f78a5292eaULL, 0x6bfb5fb11f8d5d08ULL, 0x56033046fc7b6babULL, 0xf0cfbc209af4361dULL};
+  static const unsigned long long kWords[] = {0x0000000000000000ULL, 0x0000000000000000ULL, 0xa2f9836e4e441529ULL, 0xfc2757d1f534ddc0ULL,
+                                              0xdb6295993c439041ULL, 0xfe5163abdebbc561ULL, 0xb7246e3a424dd2e0ULL, 0x06492eea09d1921cULL,
+                                              0xfe1deb1cb129a73eULL, 0xe88235f52ebb4484ULL, 0xe99c7026b45f7e41ULL, 0x3991d639835339f4ULL,
+                                              0x9c845f8bbdf9283bULL, 0x1ff897ffde05980fULL, 0xef2f118b5a0a6d1fULL, 0x6d367ecf27cb09b7ULL,
+                                              0x4f463f669e5fea2dULL, 0x7527bac7ebe5f17bULL, 0x3d0739f78a5292eaULL, 0x6bfb5fb11f8d5d08ULL,
+                                              0x56033046fc7b6babULL, 0xf0cfbc209af4361dULL};
   const int from_start = position + 128;
   const int word = from_start >> 6, shift = from_start & 63;
   return shift == 0 ? kWords[word] : kWords[word] << shift | kWords[word + 1] >> (64 - shift);

@@ -171,7 +171,8 @@ Result<Type> infer_scatter(InferInput& in) {
     return refused(fmt::format("The lanes mismatch: \"value\": {} vs. \"indices\": {}", value.lanes, indices->type.lanes));
   }
   if (value.element != pointer.element) {
-    return refused(fmt::format("The element type mismatch: \"value\": {} vs. \"ptr\": {}", dtype_name(value.element), dtype_name(pointer.element)));
+    return refused(
+        fmt::format("The element type mismatch: \"value\": {} vs. \"ptr\": {}", dtype_name(value.element), dtype_name(pointer.element)));
   }
   AIPU_RETURN_IF_ERROR(finish_mask(in, value));
   return Type::void_type();
@@ -217,7 +218,11 @@ void add_memory_rows(std::vector<Intrinsic>& rows) {
                   .pure = false,
                   .splitting = Splitting::kSpecial,
                   .run = run_vstore});
-  rows.push_back({.name = "vload_gather", .params = {value("ptr"), value("indices"), mask()}, .infer = infer_gather, .pure = false, .run = run_gather});
+  rows.push_back({.name = "vload_gather",
+                  .params = {value("ptr"), value("indices"), mask()},
+                  .infer = infer_gather,
+                  .pure = false,
+                  .run = run_gather});
   rows.push_back({.name = "vstore_scatter",
                   .params = {value("value"), value("ptr"), value("indices"), mask()},
                   .infer = infer_scatter,

@@ -14,10 +14,14 @@ const std::vector<std::string_view> kParts = {"all", "low", "high", "even", "odd
 
 int part_lane(Part part, int i, int lanes) {
   switch (part) {
-    case Part::kHigh: return lanes / 2 + i;
-    case Part::kEven: return 2 * i;
-    case Part::kOdd: return 2 * i + 1;
-    default: return i;
+    case Part::kHigh:
+      return lanes / 2 + i;
+    case Part::kEven:
+      return 2 * i;
+    case Part::kOdd:
+      return 2 * i + 1;
+    default:
+      return i;
   }
 }
 
@@ -44,7 +48,8 @@ Result<Type> match_all(InferInput& in) {
   for (size_t i = 0; i < operands.size(); ++i) {
     if (operands[i]->type.is_scalar()) AIPU_RETURN_IF_ERROR(convert_operand(in, i, type));
     if (operands[i]->type != type) {
-      return refused(fmt::format("Argument type mismatch: {}-th: \"{}\" vs. {}-th: \"{}\".", first, type_text(type), i, type_text(operands[i]->type)));
+      return refused(
+          fmt::format("Argument type mismatch: {}-th: \"{}\" vs. {}-th: \"{}\".", first, type_text(type), i, type_text(operands[i]->type)));
     }
   }
   return type;
@@ -55,7 +60,8 @@ Result<Type> infer_vconcat(InferInput& in) {
   if (in.operands->size() < 2) return refused("The 1st arg expect at least 2 vectors.");
   AIPU_ASSIGN_OR_RETURN(const Type type, match_all(in));
   const auto part = static_cast<Part>(attribute(in, "part"));
-  if (part != Part::kAll && type.lanes % 2 != 0) return refused(fmt::format("An even number of lanes is needed, but got: \"{}\".", type_text(type)));
+  if (part != Part::kAll && type.lanes % 2 != 0)
+    return refused(fmt::format("An even number of lanes is needed, but got: \"{}\".", type_text(type)));
   const int lanes = part == Part::kAll ? type.lanes : type.lanes / 2;
   return type.with_lanes(lanes * static_cast<int>(in.operands->size()));
 }
@@ -64,7 +70,8 @@ Status run_vconcat(const LaneCall& c) {
   const auto part = static_cast<Part>(c.attribute("part"));
   const int lanes = c.operands[0].type.lanes;
   const int each = part == Part::kAll ? lanes : lanes / 2;
-  for (int i = 0; i < c.result.type.lanes; ++i) copy_lane(c.result, i, c.operands[static_cast<size_t>(i / each)], part_lane(part, i % each, lanes));
+  for (int i = 0; i < c.result.type.lanes; ++i)
+    copy_lane(c.result, i, c.operands[static_cast<size_t>(i / each)], part_lane(part, i % each, lanes));
   return {};
 }
 
@@ -96,7 +103,8 @@ Result<Type> infer_vzip(InferInput& in) {
 Status run_vzip(const LaneCall& c) {
   const auto part = static_cast<Part>(c.attribute("part"));
   const int lanes = c.operands[0].type.lanes;
-  for (int i = 0; i < c.result.type.lanes; ++i) copy_lane(c.result, i, c.operands[static_cast<size_t>(i % 2)], part_lane(part, i / 2, lanes));
+  for (int i = 0; i < c.result.type.lanes; ++i)
+    copy_lane(c.result, i, c.operands[static_cast<size_t>(i % 2)], part_lane(part, i / 2, lanes));
   return {};
 }
 
@@ -139,8 +147,10 @@ Status run_vcompress(const LaneCall& c) {
     if (keep.data[i] != std::byte{0}) copy_lane(c.result, next++, c.operands[0], i);
   }
   for (int rest = 0; next < c.result.type.lanes; ++next, ++rest) {
-    if (append) copy_lane(c.result, next, c.operands[1], rest);
-    else clear_lane(c.result, next);
+    if (append)
+      copy_lane(c.result, next, c.operands[1], rest);
+    else
+      clear_lane(c.result, next);
   }
   return {};
 }
@@ -206,8 +216,10 @@ Result<Type> infer_vbcast(InferInput& in) {
 
 Status run_vbcast(const LaneCall& c) {
   for (int i = 0; i < c.result.type.lanes; ++i) {
-    if (c.active(i)) copy_lane(c.result, i, c.operands[0], 0);
-    else clear_lane(c.result, i);
+    if (c.active(i))
+      copy_lane(c.result, i, c.operands[0], 0);
+    else
+      clear_lane(c.result, i);
   }
   return {};
 }
@@ -239,9 +251,11 @@ Result<Type> infer_vtbl(InferInput& in) {
   InferInput of_table{&table, in.is_literal, nullptr, nullptr, in.attributes};
   AIPU_ASSIGN_OR_RETURN(const Type type, match_all(of_table));
   AIPU_RETURN_IF_ERROR(require_width(type, Widths::kNative));
-  if (!indices->type.is_vector() || !is_integer(indices->type.element)) return refused(fmt::format("The {} arg expect an integer vector.", ordinal(1)));
+  if (!indices->type.is_vector() || !is_integer(indices->type.element))
+    return refused(fmt::format("The {} arg expect an integer vector.", ordinal(1)));
   if (dtype_bits(indices->type.element) != dtype_bits(type.element) || indices->type.lanes != type.lanes) {
-    return refused(fmt::format("The bits mismatch: \"table\": \"{}\" vs. \"indices\": \"{}\".", dtype_bits(type.element), dtype_bits(indices->type.element)));
+    return refused(fmt::format("The bits mismatch: \"table\": \"{}\" vs. \"indices\": \"{}\".", dtype_bits(type.element),
+                               dtype_bits(indices->type.element)));
   }
   std::copy(table.begin(), table.end(), in.operands->begin());
   return type;
@@ -253,8 +267,10 @@ Status run_vtbl(const LaneCall& c) {
   const LaneRef& indices = c.operands.back();
   for (int i = 0; i < lanes; ++i) {
     const int64_t index = read_int_lane(indices.type, indices.data, i);
-    if (index < 0 || index >= tables * lanes) clear_lane(c.result, i);
-    else copy_lane(c.result, i, c.operands[static_cast<size_t>(index / lanes)], index % lanes);
+    if (index < 0 || index >= tables * lanes)
+      clear_lane(c.result, i);
+    else
+      copy_lane(c.result, i, c.operands[static_cast<size_t>(index / lanes)], index % lanes);
   }
   return {};
 }
@@ -299,7 +315,8 @@ Result<Type> infer_tail_mask(InferInput& in) {
   const int64_t lanes = attribute(in, "lanes");
   if (lanes < 2) return refused(fmt::format("The arg \"lanes\" expect > 1, but got: \"{}\".", lanes));
   AIPU_RETURN_IF_ERROR(to_integer(in, 0, DType::kI32, "The arg \"n\" expect an integer scalar."));
-  if (const auto n = as_int((*in.operands)[0]); n && is_literal(in, 0) && (*n < 0 || *n > lanes)) return refused("The arg \"n\" expect in range [0, lanes]");
+  if (const auto n = as_int((*in.operands)[0]); n && is_literal(in, 0) && (*n < 0 || *n > lanes))
+    return refused("The arg \"n\" expect in range [0, lanes]");
   return Type::vector(DType::kBool, static_cast<int>(lanes));
 }
 
@@ -312,8 +329,10 @@ Status run_tail_mask(const LaneCall& c) {
 }  // namespace
 
 void add_permute_rows(std::vector<Intrinsic>& rows) {
-  const auto add = [&](std::string_view name, std::vector<IntrinsicParam> params, Result<Type> (*infer)(InferInput&), Status (*run)(const LaneCall&),
-                       Splitting splitting) { rows.push_back({.name = name, .params = std::move(params), .infer = infer, .splitting = splitting, .run = run}); };
+  const auto add = [&](std::string_view name, std::vector<IntrinsicParam> params, Result<Type> (*infer)(InferInput&),
+                       Status (*run)(const LaneCall&), Splitting splitting) {
+    rows.push_back({.name = name, .params = std::move(params), .infer = infer, .splitting = splitting, .run = run});
+  };
   add("vconcat", {value("inps"), choice("part", kParts)}, infer_vconcat, run_vconcat, Splitting::kSpecial);
   add("vpart", {value("x"), required_number("index"), required_number("lanes")}, infer_vpart, run_vpart, Splitting::kSpecial);
   add("vzip", {value("x"), value("y"), choice("part", kParts)}, infer_vzip, run_vzip, Splitting::kSpecial);

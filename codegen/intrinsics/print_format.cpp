@@ -14,7 +14,8 @@ struct Specifier {
 };
 
 // Longer ones first.
-constexpr std::string_view kSpecifiers[] = {"%v32hhx", "%v16hx", "%v8hlx", "%v16hf", "%v8hlf", "%d", "%i", "%u", "%o", "%x", "%X", "%f", "%c", "%s", "%p", "%%"};
+constexpr std::string_view kSpecifiers[] = {"%v32hhx", "%v16hx", "%v8hlx", "%v16hf", "%v8hlf", "%d", "%i", "%u",
+                                            "%o",      "%x",     "%X",     "%f",     "%c",     "%s", "%p", "%%"};
 
 std::vector<Specifier> find_specifiers(std::string_view format) {
   std::vector<Specifier> result;
@@ -91,7 +92,8 @@ Status check_print_format(std::string_view format, std::span<const Type> argumen
     const char last = spec.text.back();
     if (spec.text[1] == 'v') {
       const bool native = type.is_vector() && type.bytes() == 32 && !is_bool(type.element);
-      AIPU_RETURN_IF_ERROR(last == 'f' ? only(native && is_floating(type.element), "256-bit float vector") : only(native, "256-bit vector"));
+      AIPU_RETURN_IF_ERROR(last == 'f' ? only(native && is_floating(type.element), "256-bit float vector")
+                                       : only(native, "256-bit vector"));
     } else if (last == 'x' || last == 'X') {
       AIPU_RETURN_IF_ERROR(only(integer || floating, "scalar"));
     } else if (last == 'f') {
@@ -107,7 +109,8 @@ Status check_print_format(std::string_view format, std::span<const Type> argumen
   return {};
 }
 
-std::string format_print(std::string_view format, std::span<const LaneRef> arguments, std::span<const std::string_view> strings, MachineState& machine) {
+std::string format_print(std::string_view format, std::span<const LaneRef> arguments, std::span<const std::string_view> strings,
+                         MachineState& machine) {
   std::string out;
   size_t position = 0, next = 0;
   for (const Specifier& spec : find_specifiers(format)) {
@@ -126,15 +129,33 @@ std::string format_print(std::string_view format, std::span<const LaneRef> argum
     }
     switch (spec.text[1]) {
       case 'd':
-      case 'i': out += fmt::format("{}", static_cast<int32_t>(pattern32(value))); break;
-      case 'u': out += fmt::format("{}", pattern32(value)); break;
-      case 'o': out += fmt::format("0{:o}", pattern32(value)); break;
-      case 'x': out += fmt::format("0x{:x}", pattern32(value)); break;
-      case 'X': out += fmt::format("0x{:X}", pattern32(value)); break;
-      case 'f': out += truncated(read_float_lane(value.type, value.data, 0)); break;
-      case 'c': out += static_cast<char>(pattern32(value)); break;
-      case 's': out += strings[index]; break;
-      default: out += fmt::format("0x{:x}", machine.address_of(value.get<Pointer>())); break;
+      case 'i':
+        out += fmt::format("{}", static_cast<int32_t>(pattern32(value)));
+        break;
+      case 'u':
+        out += fmt::format("{}", pattern32(value));
+        break;
+      case 'o':
+        out += fmt::format("0{:o}", pattern32(value));
+        break;
+      case 'x':
+        out += fmt::format("0x{:x}", pattern32(value));
+        break;
+      case 'X':
+        out += fmt::format("0x{:X}", pattern32(value));
+        break;
+      case 'f':
+        out += truncated(read_float_lane(value.type, value.data, 0));
+        break;
+      case 'c':
+        out += static_cast<char>(pattern32(value));
+        break;
+      case 's':
+        out += strings[index];
+        break;
+      default:
+        out += fmt::format("0x{:x}", machine.address_of(value.get<Pointer>()));
+        break;
     }
   }
   out += format.substr(std::min(position, format.size()));

@@ -20,8 +20,8 @@ Result<Type> infer_vrpadd(InferInput& in) {
   return Type::vector(DType::kF32, std::max(type.lanes / 2, 1));
 }
 
-// The order of the additions is fixed, so that splitting a vector does not change a sum: lanes are padded to a power of two with zeros, then the upper
-// half is added to the lower half until one lane is left.
+// The order of the additions is fixed, so that splitting a vector does not change a sum: lanes are padded to a power of two with zeros,
+// then the upper half is added to the lower half until one lane is left.
 template <typename C, typename Op>
 C halving(std::vector<C>& lanes, C padding, Op op) {
   lanes.resize(std::bit_ceil(lanes.size()), padding);
@@ -79,11 +79,18 @@ Status run_vrpmax(const LaneCall& c) {
 }  // namespace
 
 void add_reduce_rows(std::vector<Intrinsic>& rows) {
-  rows.push_back({.name = "vrpadd", .params = {value("x"), mask()}, .infer = infer_vrpadd, .splitting = Splitting::kSpecial, .run = run_vrpadd});
   rows.push_back(
-      {.name = "vrpmax", .params = {value("x"), mask(), flag("return_idx")}, .infer = infer_vrpmax, .splitting = Splitting::kSpecial, .run = run_vrpmax<true>});
-  rows.push_back(
-      {.name = "vrpmin", .params = {value("x"), mask(), flag("return_idx")}, .infer = infer_vrpmax, .splitting = Splitting::kSpecial, .run = run_vrpmax<false>});
+      {.name = "vrpadd", .params = {value("x"), mask()}, .infer = infer_vrpadd, .splitting = Splitting::kSpecial, .run = run_vrpadd});
+  rows.push_back({.name = "vrpmax",
+                  .params = {value("x"), mask(), flag("return_idx")},
+                  .infer = infer_vrpmax,
+                  .splitting = Splitting::kSpecial,
+                  .run = run_vrpmax<true>});
+  rows.push_back({.name = "vrpmin",
+                  .params = {value("x"), mask(), flag("return_idx")},
+                  .infer = infer_vrpmax,
+                  .splitting = Splitting::kSpecial,
+                  .run = run_vrpmax<false>});
 }
 
 }  // namespace aipu::tir

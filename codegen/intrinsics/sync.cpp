@@ -43,7 +43,8 @@ Status run_alloc_event(const LaneCall& c) {
 
 Result<Type> infer_events(InferInput& in) {
   if (in.operands->empty()) return refused("Redundant useless call.");
-  for (size_t i = 0; i < in.operands->size(); ++i) AIPU_RETURN_IF_ERROR(to_integer(in, i, DType::kI32, fmt::format("The {} arg expect an event.", ordinal(i))));
+  for (size_t i = 0; i < in.operands->size(); ++i)
+    AIPU_RETURN_IF_ERROR(to_integer(in, i, DType::kI32, fmt::format("The {} arg expect an event.", ordinal(i))));
   return Type::void_type();
 }
 
@@ -86,7 +87,8 @@ Status run_unsupported(const LaneCall& c) { return unsupported(fmt::format("PySi
 }  // namespace
 
 void add_sync_rows(std::vector<Intrinsic>& rows) {
-  const auto add = [&](std::string_view name, std::vector<IntrinsicParam> params, Result<Type> (*infer)(InferInput&), Status (*run)(const LaneCall&)) {
+  const auto add = [&](std::string_view name, std::vector<IntrinsicParam> params, Result<Type> (*infer)(InferInput&),
+                       Status (*run)(const LaneCall&)) {
     rows.push_back({.name = name, .params = std::move(params), .infer = infer, .pure = false, .run = run});
   };
   add("get_local_id", {}, infer_int32, run_get_local_id);

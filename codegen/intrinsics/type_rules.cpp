@@ -16,10 +16,14 @@ std::pair<double, double> range_of(DType dtype) {
   if (is_unsigned_int(dtype)) return {0, std::ldexp(1.0, bits) - 1};
   if (is_signed_int(dtype)) return {-std::ldexp(1.0, bits - 1), std::ldexp(1.0, bits - 1) - 1};
   switch (dtype) {
-    case DType::kF16: return {-65504.0, 65504.0};
-    case DType::kBF16: return {-3.38953e38, 3.38953e38};
-    case DType::kF32: return {-3.4028234663852886e38, 3.4028234663852886e38};
-    default: return {-1.7976931348623157e308, 1.7976931348623157e308};
+    case DType::kF16:
+      return {-65504.0, 65504.0};
+    case DType::kBF16:
+      return {-3.38953e38, 3.38953e38};
+    case DType::kF32:
+      return {-3.4028234663852886e38, 3.4028234663852886e38};
+    default:
+      return {-1.7976931348623157e308, 1.7976931348623157e308};
   }
 }
 
@@ -137,7 +141,9 @@ Result<Type> match_operands(InferInput& in, std::initializer_list<size_t> indice
     if (e->type.is_vector() && vector == SIZE_MAX) vector = i;
   }
   if (vector == SIZE_MAX) {
-    if (!scalars) return refused(indices.size() == 1 ? fmt::format("The {} arg expect a vector.", ordinal(*indices.begin())) : "All arguments are scalar.");
+    if (!scalars)
+      return refused(indices.size() == 1 ? fmt::format("The {} arg expect a vector.", ordinal(*indices.begin()))
+                                         : "All arguments are scalar.");
     Expr first = operands[*indices.begin()];
     bool first_literal = is_literal(in, *indices.begin());
     for (const size_t i : indices) {
@@ -181,7 +187,8 @@ Status finish_mask(InferInput& in, Type operand_type) {
   }
   const int lanes = operand_type.lanes;
   if (const auto* literal = mask->as<VectorLiteral>(); literal && mask->type.lanes != lanes) {
-    if (mask->type.lanes > lanes) return refused(fmt::format("The length of arg \"mask\" expect <= \"{}\", but got: \"{}\".", lanes, mask->type.lanes));
+    if (mask->type.lanes > lanes)
+      return refused(fmt::format("The length of arg \"mask\" expect <= \"{}\", but got: \"{}\".", lanes, mask->type.lanes));
     std::vector<Expr> padded = literal->lanes;
     padded.resize(static_cast<size_t>(lanes), bool_imm(false));
     mask = make_expr(Type::vector(DType::kBool, lanes), VectorLiteral{std::move(padded)}, mask->span);
@@ -254,14 +261,19 @@ Status require_width(Type type, Widths widths) {
 DType with_sign(DType dtype, bool is_signed) {
   switch (dtype) {
     case DType::kI8:
-    case DType::kU8: return is_signed ? DType::kI8 : DType::kU8;
+    case DType::kU8:
+      return is_signed ? DType::kI8 : DType::kU8;
     case DType::kI16:
-    case DType::kU16: return is_signed ? DType::kI16 : DType::kU16;
+    case DType::kU16:
+      return is_signed ? DType::kI16 : DType::kU16;
     case DType::kI32:
-    case DType::kU32: return is_signed ? DType::kI32 : DType::kU32;
+    case DType::kU32:
+      return is_signed ? DType::kI32 : DType::kU32;
     case DType::kI64:
-    case DType::kU64: return is_signed ? DType::kI64 : DType::kU64;
-    default: return dtype;
+    case DType::kU64:
+      return is_signed ? DType::kI64 : DType::kU64;
+    default:
+      return dtype;
   }
 }
 
@@ -272,28 +284,44 @@ Type with_out_sign(Type type, const InferInput& in) {
 
 DType widened(DType dtype) {
   switch (dtype) {
-    case DType::kI8: return DType::kI16;
-    case DType::kU8: return DType::kU16;
-    case DType::kI16: return DType::kI32;
-    case DType::kU16: return DType::kU32;
-    case DType::kI32: return DType::kI64;
-    case DType::kU32: return DType::kU64;
+    case DType::kI8:
+      return DType::kI16;
+    case DType::kU8:
+      return DType::kU16;
+    case DType::kI16:
+      return DType::kI32;
+    case DType::kU16:
+      return DType::kU32;
+    case DType::kI32:
+      return DType::kI64;
+    case DType::kU32:
+      return DType::kU64;
     case DType::kF16:
-    case DType::kBF16: return DType::kF32;
-    case DType::kF32: return DType::kF64;
-    default: return DType::kVoid;
+    case DType::kBF16:
+      return DType::kF32;
+    case DType::kF32:
+      return DType::kF64;
+    default:
+      return DType::kVoid;
   }
 }
 
 DType narrowed(DType dtype) {
   switch (dtype) {
-    case DType::kI16: return DType::kI8;
-    case DType::kU16: return DType::kU8;
-    case DType::kI32: return DType::kI16;
-    case DType::kU32: return DType::kU16;
-    case DType::kI64: return DType::kI32;
-    case DType::kU64: return DType::kU32;
-    default: return DType::kVoid;
+    case DType::kI16:
+      return DType::kI8;
+    case DType::kU16:
+      return DType::kU8;
+    case DType::kI32:
+      return DType::kI16;
+    case DType::kU32:
+      return DType::kU16;
+    case DType::kI64:
+      return DType::kI32;
+    case DType::kU64:
+      return DType::kU32;
+    default:
+      return DType::kVoid;
   }
 }
 

@@ -62,10 +62,14 @@ Status run_pairwise(const LaneCall& c) {
     const int pair = 2 * (i % half);
     const Wide a = wide_lane(from, pair), b = wide_lane(from, pair + 1);
     switch (kOp) {
-      case Pair::kAdd: return a + b;
-      case Pair::kSub: return a - b;
-      case Pair::kMax: return a > b ? a : b;
-      default: return a < b ? a : b;
+      case Pair::kAdd:
+        return a + b;
+      case Pair::kSub:
+        return a - b;
+      case Pair::kMax:
+        return a > b ? a : b;
+      default:
+        return a < b ? a : b;
     }
   });
   return {};
@@ -103,7 +107,8 @@ Result<Type> infer_accumulating_dot(InferInput& in) {
   // The sign of the accumulator decides about the range of the result.
   const Type got = acc->type;
   if (got.pointer || got.lanes != type.lanes || with_sign(got.element, true) != with_sign(type.element, true)) {
-    return refused(fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", type_text(got), type_text((*in.operands)[1]->type)));
+    return refused(
+        fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", type_text(got), type_text((*in.operands)[1]->type)));
   }
   return got;
 }
@@ -155,7 +160,8 @@ Result<Type> infer_vfma_part(InferInput& in) {
   if (!is_half(type.element)) return refused("Only support float16 and bfloat16 instruction.");
   AIPU_RETURN_IF_ERROR(require_width(type, Widths::kNative));
   const Type result = Type::vector(DType::kF32, type.lanes / 2);
-  if (acc->type != result) return refused(fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", type_text(acc->type), type_text(type)));
+  if (acc->type != result)
+    return refused(fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", type_text(acc->type), type_text(type)));
   AIPU_RETURN_IF_ERROR(finish_mask(in, result));
   return result;
 }
@@ -164,7 +170,8 @@ template <int kOdd>
 Status run_vfma_part(const LaneCall& c) {
   const LaneRef &acc = c.operands[0], &x = c.operands[1], &y = c.operands[2];
   for (int i = 0; i < c.result.type.lanes; ++i) {
-    const auto a = static_cast<float>(read_float_lane(x.type, x.data, 2 * i + kOdd)), b = static_cast<float>(read_float_lane(y.type, y.data, 2 * i + kOdd));
+    const auto a = static_cast<float>(read_float_lane(x.type, x.data, 2 * i + kOdd)),
+               b = static_cast<float>(read_float_lane(y.type, y.data, 2 * i + kOdd));
     c.result.set<float>(i, c.active(i) ? acc.get<float>(i) + a * b : acc.get<float>(i));
   }
   return {};
@@ -202,8 +209,8 @@ Status run_vmm(const LaneCall& c) {
 }  // namespace
 
 void add_widening_rows(std::vector<Intrinsic>& rows) {
-  const auto add = [&](std::string_view name, std::vector<IntrinsicParam> params, Result<Type> (*infer)(InferInput&), Status (*run)(const LaneCall&),
-                       Splitting splitting = Splitting::kNone) {
+  const auto add = [&](std::string_view name, std::vector<IntrinsicParam> params, Result<Type> (*infer)(InferInput&),
+                       Status (*run)(const LaneCall&), Splitting splitting = Splitting::kNone) {
     rows.push_back({.name = name, .params = std::move(params), .infer = infer, .splitting = splitting, .run = run});
   };
   const std::vector<IntrinsicParam> widening = {value("x"), value("y"), mask(), out_sign(), pass_through()};

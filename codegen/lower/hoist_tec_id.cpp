@@ -63,8 +63,10 @@ Result<PrimFunc> hoist_tec_id(const PrimFunc& function, const Target&) {
     statements.push_back(make_stmt(Define{var, call}));
   }
   const Stmt rest = Replace(vars).mutate(function.body);
-  if (const auto* inner = rest->as<Block>()) statements.insert(statements.end(), inner->body.begin(), inner->body.end());
-  else statements.push_back(rest);
+  if (const auto* inner = rest->as<Block>())
+    statements.insert(statements.end(), inner->body.begin(), inner->body.end());
+  else
+    statements.push_back(rest);
   PrimFunc result = function;
   result.body = block(std::move(statements));
   return result;

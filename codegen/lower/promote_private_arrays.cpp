@@ -90,7 +90,9 @@ class Promote : public Mutator {
         var->name = fmt::format("{}{}", alloc->buffer->name, i);
         var->type = type;
         variables.push_back(var);
-        Expr zero = is_floating(type.element) ? float_imm(0, type.element) : type.element == DType::kBool ? bool_imm(false) : int_imm(0, type.element);
+        Expr zero = is_floating(type.element)      ? float_imm(0, type.element)
+                    : type.element == DType::kBool ? bool_imm(false)
+                                                   : int_imm(0, type.element);
         if (type.lanes > 1) zero = broadcast(std::move(zero), type.lanes);
         definitions.push_back(make_stmt(Define{var, std::move(zero)}, stmt->span));
       }

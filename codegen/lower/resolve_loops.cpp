@@ -22,7 +22,8 @@ class CopyBody : public Mutator {
       return expr;
     }
     if (const auto* address = expr->as<AddressOf>()) {
-      if (auto renamed = renamed_.find(address->var.get()); renamed != renamed_.end()) return make_expr(expr->type, AddressOf{renamed->second}, expr->span);
+      if (auto renamed = renamed_.find(address->var.get()); renamed != renamed_.end())
+        return make_expr(expr->type, AddressOf{renamed->second}, expr->span);
     }
     return mutate_children(expr);
   }
@@ -39,7 +40,8 @@ class CopyBody : public Mutator {
       return make_stmt(For{std::move(var), std::move(start), std::move(stop), std::move(step), loop->kind, mutate(loop->body)}, stmt->span);
     }
     if (const auto* assign = stmt->as<Assign>()) return make_stmt(Assign{current(assign->var), mutate(assign->value)}, stmt->span);
-    if (const auto* write = stmt->as<LaneWrite>()) return make_stmt(LaneWrite{current(write->var), mutate(write->index), mutate(write->value)}, stmt->span);
+    if (const auto* write = stmt->as<LaneWrite>())
+      return make_stmt(LaneWrite{current(write->var), mutate(write->index), mutate(write->value)}, stmt->span);
     return mutate_children(stmt);
   }
 
@@ -63,7 +65,8 @@ class ResolveLoops : public Mutator {
     const auto* loop = stmt->as<For>();
     if (loop == nullptr || loop->kind == ForKind::kSerial) return mutate_children(stmt);
     Stmt body = mutate(loop->body);
-    if (loop->kind == ForKind::kVectorized) return make_stmt(For{loop->var, loop->start, loop->stop, loop->step, ForKind::kSerial, body}, stmt->span);
+    if (loop->kind == ForKind::kVectorized)
+      return make_stmt(For{loop->var, loop->start, loop->stop, loop->step, ForKind::kSerial, body}, stmt->span);
     if (loop->kind == ForKind::kTec) {
       auto tid = intrinsic_call("get_local_id", {});
       if (!tid.ok()) {
@@ -81,7 +84,8 @@ class ResolveLoops : public Mutator {
       return stmt;
     }
     std::vector<Stmt> copies;
-    for (int64_t i = *start; i < *stop; i += *step) copies.push_back(CopyBody(loop->var.get(), int_imm(i, loop->var->type.element)).mutate(body));
+    for (int64_t i = *start; i < *stop; i += *step)
+      copies.push_back(CopyBody(loop->var.get(), int_imm(i, loop->var->type.element)).mutate(body));
     return block(std::move(copies));
   }
 

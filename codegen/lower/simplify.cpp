@@ -43,37 +43,55 @@ std::optional<int64_t> fold_int(BinaryOp op, DType dtype, int64_t a, int64_t b) 
   const bool is_u = is_unsigned(dtype);
   const int bits = dtype_bits(dtype);
   switch (op) {
-    case BinaryOp::kAdd: return static_cast<int64_t>(ua + ub);
-    case BinaryOp::kSub: return static_cast<int64_t>(ua - ub);
-    case BinaryOp::kMul: return static_cast<int64_t>(ua * ub);
+    case BinaryOp::kAdd:
+      return static_cast<int64_t>(ua + ub);
+    case BinaryOp::kSub:
+      return static_cast<int64_t>(ua - ub);
+    case BinaryOp::kMul:
+      return static_cast<int64_t>(ua * ub);
     case BinaryOp::kDiv:
       if (b == 0) return std::nullopt;
       if (is_u) return static_cast<int64_t>(ua / ub);
       // The quotient that does not fit saturates.
-      if (b == -1) return wrap_int(static_cast<int64_t>(0 - ua), dtype) == a && a != 0 ? static_cast<int64_t>(~ua) : static_cast<int64_t>(0 - ua);
+      if (b == -1)
+        return wrap_int(static_cast<int64_t>(0 - ua), dtype) == a && a != 0 ? static_cast<int64_t>(~ua) : static_cast<int64_t>(0 - ua);
       return a / b;
     case BinaryOp::kMod:
       if (b == 0) return std::nullopt;
       if (is_u) return static_cast<int64_t>(ua % ub);
       return b == -1 ? 0 : a % b;
-    case BinaryOp::kMin: return is_u ? static_cast<int64_t>(std::min(ua, ub)) : std::min(a, b);
-    case BinaryOp::kMax: return is_u ? static_cast<int64_t>(std::max(ua, ub)) : std::max(a, b);
-    case BinaryOp::kBitAnd: return a & b;
-    case BinaryOp::kBitOr: return a | b;
-    case BinaryOp::kBitXor: return a ^ b;
-    case BinaryOp::kShl: return static_cast<int64_t>(ua << (ub & static_cast<uint64_t>(bits - 1)));
+    case BinaryOp::kMin:
+      return is_u ? static_cast<int64_t>(std::min(ua, ub)) : std::min(a, b);
+    case BinaryOp::kMax:
+      return is_u ? static_cast<int64_t>(std::max(ua, ub)) : std::max(a, b);
+    case BinaryOp::kBitAnd:
+      return a & b;
+    case BinaryOp::kBitOr:
+      return a | b;
+    case BinaryOp::kBitXor:
+      return a ^ b;
+    case BinaryOp::kShl:
+      return static_cast<int64_t>(ua << (ub & static_cast<uint64_t>(bits - 1)));
     case BinaryOp::kShr: {
       const uint64_t count = ub & static_cast<uint64_t>(bits - 1);
       return is_u ? static_cast<int64_t>(ua >> count) : a >> count;
     }
-    case BinaryOp::kAnd: return a != 0 && b != 0;
-    case BinaryOp::kOr: return a != 0 || b != 0;
-    case BinaryOp::kEq: return a == b;
-    case BinaryOp::kNe: return a != b;
-    case BinaryOp::kLt: return is_u ? ua < ub : a < b;
-    case BinaryOp::kLe: return is_u ? ua <= ub : a <= b;
-    case BinaryOp::kGt: return is_u ? ua > ub : a > b;
-    case BinaryOp::kGe: return is_u ? ua >= ub : a >= b;
+    case BinaryOp::kAnd:
+      return a != 0 && b != 0;
+    case BinaryOp::kOr:
+      return a != 0 || b != 0;
+    case BinaryOp::kEq:
+      return a == b;
+    case BinaryOp::kNe:
+      return a != b;
+    case BinaryOp::kLt:
+      return is_u ? ua < ub : a < b;
+    case BinaryOp::kLe:
+      return is_u ? ua <= ub : a <= b;
+    case BinaryOp::kGt:
+      return is_u ? ua > ub : a > b;
+    case BinaryOp::kGe:
+      return is_u ? ua >= ub : a >= b;
   }
   return std::nullopt;
 }
@@ -82,35 +100,57 @@ std::optional<int64_t> fold_int(BinaryOp op, DType dtype, int64_t a, int64_t b) 
 double fold_float(BinaryOp op, DType dtype, double a, double b) {
   double result = 0;
   switch (op) {
-    case BinaryOp::kAdd: result = a + b; break;
-    case BinaryOp::kSub: result = a - b; break;
-    case BinaryOp::kMul: result = a * b; break;
-    case BinaryOp::kDiv: result = a / b; break;
-    case BinaryOp::kMin: return (a < b) || b != b ? a : b;
-    case BinaryOp::kMax: return (a > b) || b != b ? a : b;
-    default: break;
+    case BinaryOp::kAdd:
+      result = a + b;
+      break;
+    case BinaryOp::kSub:
+      result = a - b;
+      break;
+    case BinaryOp::kMul:
+      result = a * b;
+      break;
+    case BinaryOp::kDiv:
+      result = a / b;
+      break;
+    case BinaryOp::kMin:
+      return (a < b) || b != b ? a : b;
+    case BinaryOp::kMax:
+      return (a > b) || b != b ? a : b;
+    default:
+      break;
   }
   return round_float(dtype == DType::kF64 ? result : static_cast<float>(result), dtype);
 }
 
 bool fold_compare(BinaryOp op, double a, double b) {
   switch (op) {
-    case BinaryOp::kEq: return a == b;
-    case BinaryOp::kNe: return a != b;
-    case BinaryOp::kLt: return a < b;
-    case BinaryOp::kLe: return a <= b;
-    case BinaryOp::kGt: return a > b;
-    default: return a >= b;
+    case BinaryOp::kEq:
+      return a == b;
+    case BinaryOp::kNe:
+      return a != b;
+    case BinaryOp::kLt:
+      return a < b;
+    case BinaryOp::kLe:
+      return a <= b;
+    case BinaryOp::kGt:
+      return a > b;
+    default:
+      return a >= b;
   }
 }
 
 BinaryOp mirrored(BinaryOp comparison) {
   switch (comparison) {
-    case BinaryOp::kLt: return BinaryOp::kGt;
-    case BinaryOp::kLe: return BinaryOp::kGe;
-    case BinaryOp::kGt: return BinaryOp::kLt;
-    case BinaryOp::kGe: return BinaryOp::kLe;
-    default: return comparison;
+    case BinaryOp::kLt:
+      return BinaryOp::kGt;
+    case BinaryOp::kLe:
+      return BinaryOp::kGe;
+    case BinaryOp::kGt:
+      return BinaryOp::kLt;
+    case BinaryOp::kGe:
+      return BinaryOp::kLe;
+    default:
+      return comparison;
   }
 }
 
@@ -268,7 +308,8 @@ class Simplify : public Mutator {
     const auto first = as_int(inner->rhs);
     int64_t sum;
     if (!first || *first == INT64_MIN || *index == INT64_MIN) return nullptr;
-    if (__builtin_add_overflow(inner->op == BinaryOp::kSub ? -*first : *first, n.op == BinaryOp::kSub ? -*index : *index, &sum)) return nullptr;
+    if (__builtin_add_overflow(inner->op == BinaryOp::kSub ? -*first : *first, n.op == BinaryOp::kSub ? -*index : *index, &sum))
+      return nullptr;
     return sum == 0 ? inner->lhs : binary(BinaryOp::kAdd, inner->lhs, int_imm(sum, DType::kI64), e->span);
   }
 
@@ -301,8 +342,8 @@ class Simplify : public Mutator {
       const Expr simpler = rewritten_binary(moved, swapped);
       return simpler ? simpler : moved;
     }
-    const bool commutes = n.op == BinaryOp::kAdd || n.op == BinaryOp::kMul || n.op == BinaryOp::kBitAnd || n.op == BinaryOp::kBitOr || n.op == BinaryOp::kBitXor ||
-                          n.op == BinaryOp::kMin || n.op == BinaryOp::kMax;
+    const bool commutes = n.op == BinaryOp::kAdd || n.op == BinaryOp::kMul || n.op == BinaryOp::kBitAnd || n.op == BinaryOp::kBitOr ||
+                          n.op == BinaryOp::kBitXor || n.op == BinaryOp::kMin || n.op == BinaryOp::kMax;
     if (a && !b && commutes) {
       const Binary swapped{n.op, n.rhs, n.lhs};
       const Expr moved = make_expr(type, swapped, e->span);
@@ -360,8 +401,10 @@ class Simplify : public Mutator {
           // A size is at least 0.
           const auto* ref = n.lhs->as<VarRef>();
           if (ref && ref->var->non_negative && !changing_.contains(ref->var.get()) && b && is_signed_int(dtype)) {
-            if ((n.op == BinaryOp::kGe && *b <= 0) || (n.op == BinaryOp::kGt && *b < 0) || (n.op == BinaryOp::kNe && *b < 0)) return bool_imm(true);
-            if ((n.op == BinaryOp::kLt && *b <= 0) || (n.op == BinaryOp::kLe && *b < 0) || (n.op == BinaryOp::kEq && *b < 0)) return bool_imm(false);
+            if ((n.op == BinaryOp::kGe && *b <= 0) || (n.op == BinaryOp::kGt && *b < 0) || (n.op == BinaryOp::kNe && *b < 0))
+              return bool_imm(true);
+            if ((n.op == BinaryOp::kLt && *b <= 0) || (n.op == BinaryOp::kLe && *b < 0) || (n.op == BinaryOp::kEq && *b < 0))
+              return bool_imm(false);
           }
         }
         break;
@@ -382,19 +425,33 @@ class Simplify : public Mutator {
 
   static Expr rewritten_unary(const Expr& e, const Unary& n) {
     if (const auto value = as_int(n.operand)) {
-      return make_expr(e->type, IntImm{wrap_int(n.op == UnaryOp::kNot || is_bool(e->type.element) ? *value == 0 : ~*value, e->type.element)});
+      return make_expr(e->type,
+                       IntImm{wrap_int(n.op == UnaryOp::kNot || is_bool(e->type.element) ? *value == 0 : ~*value, e->type.element)});
     }
     if (const auto* inner = n.operand->as<Unary>(); inner && inner->op == n.op) return inner->operand;
     const auto* compare = n.operand->as<Binary>();
-    if (n.op != UnaryOp::kNot || compare == nullptr || !is_comparison(compare->op) || is_floating(compare->lhs->type.element)) return nullptr;
+    if (n.op != UnaryOp::kNot || compare == nullptr || !is_comparison(compare->op) || is_floating(compare->lhs->type.element))
+      return nullptr;
     BinaryOp opposite = BinaryOp::kEq;
     switch (compare->op) {
-      case BinaryOp::kEq: opposite = BinaryOp::kNe; break;
-      case BinaryOp::kNe: opposite = BinaryOp::kEq; break;
-      case BinaryOp::kLt: opposite = BinaryOp::kGe; break;
-      case BinaryOp::kLe: opposite = BinaryOp::kGt; break;
-      case BinaryOp::kGt: opposite = BinaryOp::kLe; break;
-      default: opposite = BinaryOp::kLt; break;
+      case BinaryOp::kEq:
+        opposite = BinaryOp::kNe;
+        break;
+      case BinaryOp::kNe:
+        opposite = BinaryOp::kEq;
+        break;
+      case BinaryOp::kLt:
+        opposite = BinaryOp::kGe;
+        break;
+      case BinaryOp::kLe:
+        opposite = BinaryOp::kGt;
+        break;
+      case BinaryOp::kGt:
+        opposite = BinaryOp::kLe;
+        break;
+      default:
+        opposite = BinaryOp::kLt;
+        break;
     }
     return make_expr(e->type, Binary{opposite, compare->lhs, compare->rhs}, e->span);
   }
@@ -414,7 +471,8 @@ class Simplify : public Mutator {
       if (is_bool(to)) return bool_imm(imm->value != 0);
       if (is_integer(to)) return make_expr(e->type, IntImm{wrap_int(imm->value, to)}, e->span);
       const bool large = from == DType::kU64 && imm->value < 0;
-      if (to == DType::kF64) return float_imm(large ? static_cast<double>(static_cast<uint64_t>(imm->value)) : static_cast<double>(imm->value), to);
+      if (to == DType::kF64)
+        return float_imm(large ? static_cast<double>(static_cast<uint64_t>(imm->value)) : static_cast<double>(imm->value), to);
       return float_imm(large ? static_cast<float>(static_cast<uint64_t>(imm->value)) : static_cast<float>(imm->value), to);
     }
     if (const auto* imm = n.operand->as<FloatImm>(); imm && is_floating(to) && imm->value == imm->value) {

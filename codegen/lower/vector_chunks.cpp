@@ -15,8 +15,10 @@ bool ChunkPlan::fits(Type vector) const {
 ChunkPlan::ChunkPlan(const Module& module, const Target& target) : vector_bits_(target.vector_bits) {
   std::map<int, int> widest;  // bits of the widest element per number of lanes; a lane of a mask takes a byte
   const auto note = [&](Type type) {
-    if (type.pointer) any_wide_pointer_ |= is_wide_pointer(type);
-    else if (type.is_vector()) widest[type.lanes] = std::max(widest[type.lanes], dtype_bits(type.element));
+    if (type.pointer)
+      any_wide_pointer_ |= is_wide_pointer(type);
+    else if (type.is_vector())
+      widest[type.lanes] = std::max(widest[type.lanes], dtype_bits(type.element));
   };
   for (const PrimFuncPtr& function : module.functions) {
     note(function->return_type);

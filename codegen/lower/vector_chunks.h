@@ -17,8 +17,8 @@ struct Chunk {
   bool padded() const { return valid < lanes; }
 };
 
-// One cut per lane count and module: all vectors of L lanes are cut alike, by the widest element that occurs with L lanes, so that the lanes of values
-// of different element types stay together (a cast or a mask never crosses registers).
+// One cut per lane count and module: all vectors of L lanes are cut alike, by the widest element that occurs with L lanes, so that the
+// lanes of values of different element types stay together (a cast or a mask never crosses registers).
 class ChunkPlan {
  public:
   ChunkPlan(const Module& module, const Target& target);

@@ -6,7 +6,8 @@
 namespace aipu::tir {
 namespace {
 
-// Compares trees; with `rename`, a variable of `a` may correspond to another one of `b` that is declared at the same place and looks the same.
+// Compares trees; with `rename`, a variable of `a` may correspond to another one of `b` that is declared at the same place and looks the
+// same.
 class Comparison {
  public:
   explicit Comparison(bool rename) : rename_(rename) {}
@@ -127,7 +128,8 @@ bool structurally_equal(const Module& a, const Module& b) {
   for (size_t i = 0; i < a.functions.size(); ++i) {
     const PrimFunc& f = *a.functions[i];
     const PrimFunc& g = *b.functions[i];
-    if (f.name != g.name || f.return_type != g.return_type || f.inline_hint != g.inline_hint || f.params.size() != g.params.size()) return false;
+    if (f.name != g.name || f.return_type != g.return_type || f.inline_hint != g.inline_hint || f.params.size() != g.params.size())
+      return false;
     Comparison comparison(true);
     for (size_t k = 0; k < f.params.size(); ++k) {
       if (!comparison.declare(f.params[k], g.params[k])) return false;

@@ -10,26 +10,46 @@ namespace aipu::tir {
 
 std::string_view binary_op_symbol(BinaryOp op) {
   switch (op) {
-    case BinaryOp::kAdd: return "+";
-    case BinaryOp::kSub: return "-";
-    case BinaryOp::kMul: return "*";
-    case BinaryOp::kDiv: return "/";
-    case BinaryOp::kMod: return "%";
-    case BinaryOp::kMin: return "min";
-    case BinaryOp::kMax: return "max";
-    case BinaryOp::kBitAnd: return "&";
-    case BinaryOp::kBitOr: return "|";
-    case BinaryOp::kBitXor: return "^";
-    case BinaryOp::kShl: return "<<";
-    case BinaryOp::kShr: return ">>";
-    case BinaryOp::kAnd: return "&&";
-    case BinaryOp::kOr: return "||";
-    case BinaryOp::kEq: return "==";
-    case BinaryOp::kNe: return "!=";
-    case BinaryOp::kLt: return "<";
-    case BinaryOp::kLe: return "<=";
-    case BinaryOp::kGt: return ">";
-    case BinaryOp::kGe: return ">=";
+    case BinaryOp::kAdd:
+      return "+";
+    case BinaryOp::kSub:
+      return "-";
+    case BinaryOp::kMul:
+      return "*";
+    case BinaryOp::kDiv:
+      return "/";
+    case BinaryOp::kMod:
+      return "%";
+    case BinaryOp::kMin:
+      return "min";
+    case BinaryOp::kMax:
+      return "max";
+    case BinaryOp::kBitAnd:
+      return "&";
+    case BinaryOp::kBitOr:
+      return "|";
+    case BinaryOp::kBitXor:
+      return "^";
+    case BinaryOp::kShl:
+      return "<<";
+    case BinaryOp::kShr:
+      return ">>";
+    case BinaryOp::kAnd:
+      return "&&";
+    case BinaryOp::kOr:
+      return "||";
+    case BinaryOp::kEq:
+      return "==";
+    case BinaryOp::kNe:
+      return "!=";
+    case BinaryOp::kLt:
+      return "<";
+    case BinaryOp::kLe:
+      return "<=";
+    case BinaryOp::kGt:
+      return ">";
+    case BinaryOp::kGe:
+      return ">=";
   }
   return "?";
 }
@@ -48,10 +68,14 @@ int64_t wrap_int(int64_t value, DType dtype) {
 
 double round_float(double value, DType dtype) {
   switch (dtype) {
-    case DType::kF32: return static_cast<float>(value);
-    case DType::kF16: return f32_from_f16(f16_from_f32(static_cast<float>(value)));
-    case DType::kBF16: return f32_from_bf16(bf16_from_f32(static_cast<float>(value)));
-    default: return value;
+    case DType::kF32:
+      return static_cast<float>(value);
+    case DType::kF16:
+      return f32_from_f16(f16_from_f32(static_cast<float>(value)));
+    case DType::kBF16:
+      return f32_from_bf16(bf16_from_f32(static_cast<float>(value)));
+    default:
+      return value;
   }
 }
 

@@ -6,7 +6,8 @@
 //  - kDiv and kMod on integers truncate toward zero; vector division by zero gives 0 and MIN / -1 gives MAX.
 //  - Scalar integer division by zero is an error of the program (the interpreter reports it).
 //  - kMin and kMax on floats: if one operand is NaN the other one; of equal operands (+0 and -0) the right one.
-//  - A Cast follows intrinsics.md 7.1: int to int wraps; int to float16/bfloat16 and float64 to those go through float32; float to int gives 0
+//  - A Cast follows intrinsics.md 7.1: int to int wraps; int to float16/bfloat16 and float64 to those go through float32; float to int
+//  gives 0
 //    for NaN, clamps to the int32 range (the range of int64 for 64-bit targets), truncates and wraps; anything to bool is != 0.
 //  - Floating operations round to the type of the node, to nearest, ties to even. Nothing is contracted or reassociated: a fused
 //    multiply-add is written as the intrinsic "fma". fp16 and bf16 are computed in float32 and rounded once per operation.
@@ -39,8 +40,8 @@ struct Intrinsic;  // a row of the intrinsic table, codegen/intrinsics/intrinsic
 // A variable, parameter or buffer. Its address is its identity; the name is for display only.
 struct Var {
   std::string name;
-  Type type;              // a buffer (the target of Alloc) has pointer type
-  bool restrict_ = false;  // a pointer parameter known not to alias the others
+  Type type;                  // a buffer (the target of Alloc) has pointer type
+  bool restrict_ = false;     // a pointer parameter known not to alias the others
   bool non_negative = false;  // an S.size_* variable: the simplifier may assume >= 0
 };
 using VarPtr = std::shared_ptr<const Var>;
@@ -53,29 +54,73 @@ struct SourceSpan {
 
 enum class UnaryOp : uint8_t { kNot, kBitNot };  // kNot: scalar bool; kBitNot: integers, bools, masks
 enum class BinaryOp : uint8_t {
-  kAdd, kSub, kMul, kDiv, kMod, kMin, kMax,
-  kBitAnd, kBitOr, kBitXor, kShl, kShr,
-  kAnd, kOr,
-  kEq, kNe, kLt, kLe, kGt, kGe,
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kMod,
+  kMin,
+  kMax,
+  kBitAnd,
+  kBitOr,
+  kBitXor,
+  kShl,
+  kShr,
+  kAnd,
+  kOr,
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,
 };
 
 inline bool is_comparison(BinaryOp op) { return op >= BinaryOp::kEq; }
 std::string_view binary_op_symbol(BinaryOp op);  // "+", "<=", "min", ...
 
-struct IntImm { int64_t value; };  // scalar integer or bool; a uint64 is held as its bit pattern
-struct FloatImm { double value; };  // scalar float; already rounded to the node's type
-struct StringImm { std::string value; };  // argument of printf and asm only
-struct VarRef { VarPtr var; };
-struct Unary { UnaryOp op; Expr operand; };
-struct Binary { BinaryOp op; Expr lhs, rhs; };
-struct Select { Expr condition, if_true, if_false; };
+struct IntImm {
+  int64_t value;
+};  // scalar integer or bool; a uint64 is held as its bit pattern
+struct FloatImm {
+  double value;
+};  // scalar float; already rounded to the node's type
+struct StringImm {
+  std::string value;
+};  // argument of printf and asm only
+struct VarRef {
+  VarPtr var;
+};
+struct Unary {
+  UnaryOp op;
+  Expr operand;
+};
+struct Binary {
+  BinaryOp op;
+  Expr lhs, rhs;
+};
+struct Select {
+  Expr condition, if_true, if_false;
+};
 // Value conversion to the node's type with equal lanes (intrinsics.md 7.1, part "all", no saturation), or pointer reinterpretation.
-struct Cast { Expr operand; };
-struct Broadcast { Expr scalar; };
-struct VectorLiteral { std::vector<Expr> lanes; };
-struct Load { Expr pointer, index; };  // one pointee
-struct AddressOf { VarPtr var; };      // private pointer to a scalar or vector variable
-struct LaneRead { Expr vector, index; };
+struct Cast {
+  Expr operand;
+};
+struct Broadcast {
+  Expr scalar;
+};
+struct VectorLiteral {
+  std::vector<Expr> lanes;
+};
+struct Load {
+  Expr pointer, index;
+};  // one pointee
+struct AddressOf {
+  VarPtr var;
+};  // private pointer to a scalar or vector variable
+struct LaneRead {
+  Expr vector, index;
+};
 // A row of the intrinsic table applied to operands. `mask` (null: all lanes) has the lanes of the operands; `pass_through` gives inactive
 // result lanes where the intrinsic has such an operand (`r`). Attributes are the compile-time arguments, by the names of intrinsics.md.
 struct IntrinsicCall {
@@ -92,7 +137,10 @@ struct IntrinsicCall {
     return default_value;
   }
 };
-struct FunctionCall { std::string function; std::vector<Expr> args; };  // another PrimFunc of the same Module
+struct FunctionCall {
+  std::string function;
+  std::vector<Expr> args;
+};  // another PrimFunc of the same Module
 
 struct ExprNode {
   Type type;
@@ -100,7 +148,9 @@ struct ExprNode {
   std::variant<AIPU_EXPR_TYPES> node;
 
   template <typename T>
-  const T* as() const { return std::get_if<T>(&node); }
+  const T* as() const {
+    return std::get_if<T>(&node);
+  }
 };
 
 // Builders. They check their operands' types in debug builds and fold nothing.
@@ -110,7 +160,7 @@ Expr float_imm(double value, DType dtype = DType::kF32);  // rounds value to dty
 Expr bool_imm(bool value);
 Expr var_ref(const VarPtr& var);
 Expr binary(BinaryOp op, Expr lhs, Expr rhs, SourceSpan span = {});
-Expr cast(Type type, Expr operand, SourceSpan span = {});       // returns operand itself when the type is already right
+Expr cast(Type type, Expr operand, SourceSpan span = {});  // returns operand itself when the type is already right
 Expr broadcast(Expr scalar, int lanes);
 Expr load(Expr pointer, Expr index, SourceSpan span = {});
 

@@ -63,27 +63,36 @@ Machine::Machine(const InterpreterProgram& program, const aipu_tec_context& cont
 Status Machine::start(std::span<const InterpreterArgument> arguments) {
   const PrimFunc& entry = program_.module.entry();
   if (arguments.size() != entry.params.size()) {
-    return invalid_argument(fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", entry.name, entry.params.size(), arguments.size()));
+    return invalid_argument(
+        fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", entry.name, entry.params.size(), arguments.size()));
   }
   const InterpreterNeeds& needs = program_.needs;
   if (needs.lsram_bytes > 0 && (context_.lsram == nullptr || context_.lsram_size < needs.lsram_bytes)) {
     return out_of_range(fmt::format("'{}' needs {} bytes of lsram, there are {}", entry.name, needs.lsram_bytes, context_.lsram_size));
   }
   if (needs.shared_bytes > 0 && (context_.shared == nullptr || context_.shared_size < needs.shared_bytes)) {
-    return out_of_range(fmt::format("'{}' needs {} bytes of shared memory, there are {}", entry.name, needs.shared_bytes, context_.shared_size));
+    return out_of_range(
+        fmt::format("'{}' needs {} bytes of shared memory, there are {}", entry.name, needs.shared_bytes, context_.shared_size));
   }
   storage_.resize(static_cast<size_t>(program_.frame_bytes) + 64);
   frame = storage_.data() + (64 - reinterpret_cast<uintptr_t>(storage_.data()) % 64) % 64;
   if (!program_.constants.empty()) {
-    std::memcpy(frame + program_.frame_bytes - static_cast<int64_t>(program_.constants.size()), program_.constants.data(), program_.constants.size());
+    std::memcpy(frame + program_.frame_bytes - static_cast<int64_t>(program_.constants.size()), program_.constants.data(),
+                program_.constants.size());
   }
   uint64_t address = 0x1000;
   for (const RegionPlan& plan : program_.regions) {
     Region region{nullptr, plan.bytes, true, address};
     switch (plan.kind) {
-      case RegionPlan::Kind::kFrame: region.data = frame + plan.offset; break;
-      case RegionPlan::Kind::kLsram: region.data = reinterpret_cast<std::byte*>(context_.lsram) + plan.offset; break;
-      case RegionPlan::Kind::kShared: region.data = reinterpret_cast<std::byte*>(context_.shared) + plan.offset; break;
+      case RegionPlan::Kind::kFrame:
+        region.data = frame + plan.offset;
+        break;
+      case RegionPlan::Kind::kLsram:
+        region.data = reinterpret_cast<std::byte*>(context_.lsram) + plan.offset;
+        break;
+      case RegionPlan::Kind::kShared:
+        region.data = reinterpret_cast<std::byte*>(context_.shared) + plan.offset;
+        break;
       case RegionPlan::Kind::kConstant:
         region.data = const_cast<std::byte*>(plan.data);  // writable is false
         region.writable = false;
@@ -137,12 +146,13 @@ Status Machine::run() {
 
 Status Machine::access_error(Pointer pointer, int64_t byte_offset, int64_t bytes, bool write) const {
   const std::string_view verb = write ? "write" : "read";
-  if (pointer.region == 0 || pointer.region >= regions_.size()) return invalid_argument(fmt::format("Out of bounds. A {} through a null pointer", verb));
+  if (pointer.region == 0 || pointer.region >= regions_.size())
+    return invalid_argument(fmt::format("Out of bounds. A {} through a null pointer", verb));
   const Region& region = regions_[pointer.region];
   if (write && !region.writable) return invalid_argument("a write to constant memory");
-  return invalid_argument(
-      fmt::format("Out of bounds. A {} of {} bytes at byte {} of {}", verb, bytes, static_cast<int64_t>(static_cast<uint64_t>(pointer.offset) + static_cast<uint64_t>(byte_offset)),
-                  region.bytes));
+  return invalid_argument(fmt::format("Out of bounds. A {} of {} bytes at byte {} of {}", verb, bytes,
+                                      static_cast<int64_t>(static_cast<uint64_t>(pointer.offset) + static_cast<uint64_t>(byte_offset)),
+                                      region.bytes));
 }
 
 Status Machine::barrier() {
@@ -195,12 +205,14 @@ Status interpret(const InterpreterProgram& program, const aipu_tec_context& cont
   return machine.run();
 }
 
-Status interpret(const Module& module, const aipu_tec_context& context, std::span<const InterpreterArgument> arguments, const InterpreterOptions& options) {
+Status interpret(const Module& module, const aipu_tec_context& context, std::span<const InterpreterArgument> arguments,
+                 const InterpreterOptions& options) {
   AIPU_ASSIGN_OR_RETURN(const auto program, compile_for_interpreter(module));
   return interpret(*program, context, arguments, options);
 }
 
-Status interpret_all(const InterpreterProgram& program, int tec_count, std::span<const InterpreterArgument> arguments, const InterpreterOptions& options) {
+Status interpret_all(const InterpreterProgram& program, int tec_count, std::span<const InterpreterArgument> arguments,
+                     const InterpreterOptions& options) {
   if (tec_count < 1) return invalid_argument("at least one TEC is needed");
   const InterpreterNeeds needs = interpreter_needs(program);
   AlignedMemory shared(needs.shared_bytes);
@@ -236,7 +248,8 @@ Status interpret_all(const InterpreterProgram& program, int tec_count, std::span
   return {};
 }
 
-Status interpret_all(const Module& module, int tec_count, std::span<const InterpreterArgument> arguments, const InterpreterOptions& options) {
+Status interpret_all(const Module& module, int tec_count, std::span<const InterpreterArgument> arguments,
+                     const InterpreterOptions& options) {
   AIPU_ASSIGN_OR_RETURN(const auto program, compile_for_interpreter(module));
   return interpret_all(*program, tec_count, arguments, options);
 }

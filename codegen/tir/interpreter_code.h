@@ -1,7 +1,7 @@
 // What the interpreter executes: instructions over slots of one frame. Private to the interpreter.
 //
-// There is no recursion, so every function has its own part of the frame and every buffer its fixed region. Slots hold values as lanes.h describes them; the
-// constants are at the start of the frame.
+// There is no recursion, so every function has its own part of the frame and every buffer its fixed region. Slots hold values as lanes.h
+// describes them; the constants are at the start of the frame.
 #pragma once
 
 #include <memory>
@@ -77,8 +77,8 @@ class Machine final : public MachineState {
     if (pointer.region >= regions_.size()) return nullptr;
     const Region& region = regions_[pointer.region];
     int64_t offset;
-    if (__builtin_add_overflow(pointer.offset, byte_offset, &offset) || offset < 0 || bytes < 0 || bytes > region.bytes || offset > region.bytes - bytes ||
-        (write && !region.writable)) {
+    if (__builtin_add_overflow(pointer.offset, byte_offset, &offset) || offset < 0 || bytes < 0 || bytes > region.bytes ||
+        offset > region.bytes - bytes || (write && !region.writable)) {
       return nullptr;
     }
     return region.data + offset;
@@ -138,26 +138,26 @@ namespace ops {
 
 Handler binary(BinaryOp op, DType element, int lanes);
 Handler compare(BinaryOp op, DType element);
-Handler unary_not(DType element);                  // ~ and not
-Handler convert(DType to, DType from);             // the hot ones; the others go through the intrinsic "cast"
+Handler unary_not(DType element);       // ~ and not
+Handler convert(DType to, DType from);  // the hot ones; the others go through the intrinsic "cast"
 Handler broadcast(DType element);
-Handler select_lanes(DType element);               // dst = c ? a : b, lane by lane
-Handler fma(DType element, int lanes);             // dst = a + b * c
-Handler copy();                                    // number bytes
-Handler load(int64_t bytes, DType index);          // dst = a[b]; number: bytes
-Handler store(int64_t bytes, DType index);         // a[b] = c
-Handler vector_load();                             // dst = bytes at pointer a; number: bytes
-Handler vector_store();                            // bytes at pointer a = c
-Handler pointer_add(DType index, bool subtract);   // dst = a + b; number: bytes of the pointee
+Handler select_lanes(DType element);              // dst = c ? a : b, lane by lane
+Handler fma(DType element, int lanes);            // dst = a + b * c
+Handler copy();                                   // number bytes
+Handler load(int64_t bytes, DType index);         // dst = a[b]; number: bytes
+Handler store(int64_t bytes, DType index);        // a[b] = c
+Handler vector_load();                            // dst = bytes at pointer a; number: bytes
+Handler vector_store();                           // bytes at pointer a = c
+Handler pointer_add(DType index, bool subtract);  // dst = a + b; number: bytes of the pointee
 Handler pointer_compare(BinaryOp op);
-Handler lane_read(int64_t bytes, DType index);     // dst = a[b] of n lanes
-Handler lane_write(int64_t bytes, DType index);    // dst[b] = c of n lanes
+Handler lane_read(int64_t bytes, DType index);   // dst = a[b] of n lanes
+Handler lane_write(int64_t bytes, DType index);  // dst[b] = c of n lanes
 Handler jump();
-Handler jump_if(bool value);                       // on slot a
-Handler loop_enter(DType element);                 // dst: variable, a: stop, b: step; goes to target when there is no first round
-Handler loop_next(DType element);                  // goes to target for another round; n: statements per round
-Handler loop_jump();                               // a jump back; n: statements per round
-Handler call();                                    // to target; n: statements
+Handler jump_if(bool value);        // on slot a
+Handler loop_enter(DType element);  // dst: variable, a: stop, b: step; goes to target when there is no first round
+Handler loop_next(DType element);   // goes to target for another round; n: statements per round
+Handler loop_jump();                // a jump back; n: statements per round
+Handler call();                     // to target; n: statements
 Handler return_();
 Handler intrinsic();
 Handler tec_id();

@@ -66,7 +66,9 @@ class Compiler {
     }
     return static_cast<uint32_t>(offset);
   }
-  uint32_t new_slot(Type type) { return allocate(std::max<int64_t>(value_bytes(type), 1), value_bytes(type) <= 8 && !type.pointer ? 8 : kSlotAlignment); }
+  uint32_t new_slot(Type type) {
+    return allocate(std::max<int64_t>(value_bytes(type), 1), value_bytes(type) <= 8 && !type.pointer ? 8 : kSlotAlignment);
+  }
 
   uint32_t slot_for(const VarPtr& var) {
     const uint32_t slot = new_slot(var->type);
@@ -161,8 +163,8 @@ class Compiler {
     const Type type = e->type;
     const auto copy_value = [&] { emit_copy(dst, value(e), value_bytes(type)); };
     match(
-        e, [&](const IntImm&) { copy_value(); }, [&](const FloatImm&) { copy_value(); }, [&](const StringImm&) {}, [&](const VarRef&) { copy_value(); },
-        [&](const AddressOf&) { copy_value(); },
+        e, [&](const IntImm&) { copy_value(); }, [&](const FloatImm&) { copy_value(); }, [&](const StringImm&) {},
+        [&](const VarRef&) { copy_value(); }, [&](const AddressOf&) { copy_value(); },
         [&](const Unary& n) {
           const uint32_t a = value(n.operand);
           emit({.run = ops::unary_not(n.op == UnaryOp::kNot ? DType::kBool : type.element), .dst = dst, .a = a, .n = type.lanes});
@@ -229,7 +231,8 @@ class Compiler {
       if (is_comparison(n.op)) {
         emit({.run = ops::pointer_compare(n.op), .dst = dst, .a = a, .b = b});
       } else {
-        emit({.run = ops::pointer_add(n.rhs->type.element, n.op == BinaryOp::kSub), .dst = dst, .a = a, .b = b, .number = operands.bytes()});
+        emit(
+            {.run = ops::pointer_add(n.rhs->type.element, n.op == BinaryOp::kSub), .dst = dst, .a = a, .b = b, .number = operands.bytes()});
       }
       return;
     }
@@ -258,9 +261,10 @@ class Compiler {
     const std::string_view name = n.intrinsic->name;
     const auto attribute = [&](std::string_view key) { return n.attribute(key); };
     static const std::unordered_map<std::string_view, BinaryOp> kBinary = {
-        {"vadd", BinaryOp::kAdd}, {"vsub", BinaryOp::kSub}, {"vmul", BinaryOp::kMul}, {"vand", BinaryOp::kBitAnd}, {"vor", BinaryOp::kBitOr},
-        {"vxor", BinaryOp::kBitXor}, {"max", BinaryOp::kMax}, {"min", BinaryOp::kMin},  {"vceq", BinaryOp::kEq},    {"vcneq", BinaryOp::kNe},
-        {"vcge", BinaryOp::kGe},  {"vcgt", BinaryOp::kGt},  {"vcle", BinaryOp::kLe},  {"vclt", BinaryOp::kLt}};
+        {"vadd", BinaryOp::kAdd},  {"vsub", BinaryOp::kSub},    {"vmul", BinaryOp::kMul}, {"vand", BinaryOp::kBitAnd},
+        {"vor", BinaryOp::kBitOr}, {"vxor", BinaryOp::kBitXor}, {"max", BinaryOp::kMax},  {"min", BinaryOp::kMin},
+        {"vceq", BinaryOp::kEq},   {"vcneq", BinaryOp::kNe},    {"vcge", BinaryOp::kGe},  {"vcgt", BinaryOp::kGt},
+        {"vcle", BinaryOp::kLe},   {"vclt", BinaryOp::kLt}};
     if (name == "get_local_id" || name == "get_local_size") {
       emit({.run = name == "get_local_id" ? ops::tec_id() : ops::tec_count(), .dst = dst});
       return true;
@@ -375,7 +379,11 @@ class Compiler {
         [&](const LaneWrite& n) {
           const uint32_t written = value(n.value), index = value(n.index);
           const auto bytes = static_cast<int64_t>(dtype_bytes(n.var->type.element));
-          emit({.run = ops::lane_write(bytes, n.index->type.element), .dst = slots_.at(n.var.get()), .b = index, .c = written, .n = n.var->type.lanes});
+          emit({.run = ops::lane_write(bytes, n.index->type.element),
+                .dst = slots_.at(n.var.get()),
+                .b = index,
+                .c = written,
+                .n = n.var->type.lanes});
           release();
         },
         [&](const Store& n) {
@@ -384,7 +392,11 @@ class Compiler {
           emit({.run = ops::store(bytes, n.index->type.element), .a = pointer, .b = index, .c = stored, .number = bytes});
           release();
         },
-        [&](const Alloc&) {}, [&](const For& n) { for_loop(n); release(); },
+        [&](const Alloc&) {},
+        [&](const For& n) {
+          for_loop(n);
+          release();
+        },
         [&](const While& n) {
           const int32_t begin = here();
           const uint32_t condition = value(n.condition);
@@ -411,8 +423,10 @@ class Compiler {
           release();
         },
         [&](const Evaluate& n) {
-          if (n.value->type.is_void()) into(n.value, 0);
-          else value(n.value);
+          if (n.value->type.is_void())
+            into(n.value, 0);
+          else
+            value(n.value);
           release();
         },
         [&](const Return& n) {
@@ -522,7 +536,9 @@ class Compiler {
         plan.kind = RegionPlan::Kind::kConstant;
         plan.data = alloc.data.data();
         break;
-      default: plan.offset = allocate(bytes, 64); break;
+      default:
+        plan.offset = allocate(bytes, 64);
+        break;
     }
     const Pointer pointer{add_region(plan), 0, 0};
     slots_[alloc.buffer.get()] = constant(&pointer, sizeof(pointer));

@@ -13,18 +13,30 @@ using In = const Instruction*;
 
 template <BinaryOp kOp, typename C>
 inline C apply(C x, C y) {
-  if constexpr (kOp == BinaryOp::kAdd) return wrapping_add(x, y);
-  else if constexpr (kOp == BinaryOp::kSub) return wrapping_sub(x, y);
-  else if constexpr (kOp == BinaryOp::kMul) return wrapping_mul(x, y);
-  else if constexpr (kOp == BinaryOp::kDiv) return lane_div(x, y);
-  else if constexpr (kOp == BinaryOp::kMod) return lane_mod(x, y);
-  else if constexpr (kOp == BinaryOp::kMin) return lane_min(x, y);
-  else if constexpr (kOp == BinaryOp::kMax) return lane_max(x, y);
-  else if constexpr (kOp == BinaryOp::kBitAnd) return static_cast<C>(x & y);
-  else if constexpr (kOp == BinaryOp::kBitOr) return static_cast<C>(x | y);
-  else if constexpr (kOp == BinaryOp::kBitXor) return static_cast<C>(x ^ y);
-  else if constexpr (kOp == BinaryOp::kShl) return lane_shl(x, static_cast<uint64_t>(static_cast<std::make_unsigned_t<C>>(y)));
-  else return lane_shr(x, static_cast<uint64_t>(static_cast<std::make_unsigned_t<C>>(y)));
+  if constexpr (kOp == BinaryOp::kAdd)
+    return wrapping_add(x, y);
+  else if constexpr (kOp == BinaryOp::kSub)
+    return wrapping_sub(x, y);
+  else if constexpr (kOp == BinaryOp::kMul)
+    return wrapping_mul(x, y);
+  else if constexpr (kOp == BinaryOp::kDiv)
+    return lane_div(x, y);
+  else if constexpr (kOp == BinaryOp::kMod)
+    return lane_mod(x, y);
+  else if constexpr (kOp == BinaryOp::kMin)
+    return lane_min(x, y);
+  else if constexpr (kOp == BinaryOp::kMax)
+    return lane_max(x, y);
+  else if constexpr (kOp == BinaryOp::kBitAnd)
+    return static_cast<C>(x & y);
+  else if constexpr (kOp == BinaryOp::kBitOr)
+    return static_cast<C>(x | y);
+  else if constexpr (kOp == BinaryOp::kBitXor)
+    return static_cast<C>(x ^ y);
+  else if constexpr (kOp == BinaryOp::kShl)
+    return lane_shl(x, static_cast<uint64_t>(static_cast<std::make_unsigned_t<C>>(y)));
+  else
+    return lane_shr(x, static_cast<uint64_t>(static_cast<std::make_unsigned_t<C>>(y)));
 }
 
 // kLanes 0: as many as the instruction says.
@@ -91,7 +103,12 @@ In run_compare(In in, Machine& m) {
   for (int i = 0; i < in->n; ++i) {
     const auto a = to_compute(x[i]);
     const auto b = to_compute(y[i]);
-    out[i] = kOp == BinaryOp::kEq ? a == b : kOp == BinaryOp::kNe ? a != b : kOp == BinaryOp::kLt ? a < b : kOp == BinaryOp::kLe ? a <= b : kOp == BinaryOp::kGt ? a > b : a >= b;
+    out[i] = kOp == BinaryOp::kEq   ? a == b
+             : kOp == BinaryOp::kNe ? a != b
+             : kOp == BinaryOp::kLt ? a < b
+             : kOp == BinaryOp::kLe ? a <= b
+             : kOp == BinaryOp::kGt ? a > b
+                                    : a >= b;
   }
   return in + 1;
 }
@@ -108,8 +125,10 @@ In run_not(In in, Machine& m) {
   const T* x = m.at<T>(in->a);
   T* out = m.at<T>(in->dst);
   for (int i = 0; i < in->n; ++i) {
-    if constexpr (std::is_same_v<T, Bool>) out[i] = {static_cast<uint8_t>(x[i].value == 0)};
-    else out[i] = static_cast<T>(~x[i]);
+    if constexpr (std::is_same_v<T, Bool>)
+      out[i] = {static_cast<uint8_t>(x[i].value == 0)};
+    else
+      out[i] = static_cast<T>(~x[i]);
   }
   return in + 1;
 }
@@ -244,22 +263,28 @@ In run_pointer_add(In in, Machine& m) {
 template <BinaryOp kOp>
 In run_pointer_compare(In in, Machine& m) {
   const uintptr_t a = m.real_address(m.value<Pointer>(in->a)), b = m.real_address(m.value<Pointer>(in->b));
-  m.value<uint8_t>(in->dst) =
-      kOp == BinaryOp::kEq ? a == b : kOp == BinaryOp::kNe ? a != b : kOp == BinaryOp::kLt ? a < b : kOp == BinaryOp::kLe ? a <= b : kOp == BinaryOp::kGt ? a > b : a >= b;
+  m.value<uint8_t>(in->dst) = kOp == BinaryOp::kEq   ? a == b
+                              : kOp == BinaryOp::kNe ? a != b
+                              : kOp == BinaryOp::kLt ? a < b
+                              : kOp == BinaryOp::kLe ? a <= b
+                              : kOp == BinaryOp::kGt ? a > b
+                                                     : a >= b;
   return in + 1;
 }
 
 template <typename Index, int kBytes>
 In run_lane_read(In in, Machine& m) {
   const int64_t index = m.value<Index>(in->b);
-  if (index < 0 || index >= in->n) return m.fail(in, invalid_argument(fmt::format("lane {} of a vector of {} lanes is read", index, in->n)));
+  if (index < 0 || index >= in->n)
+    return m.fail(in, invalid_argument(fmt::format("lane {} of a vector of {} lanes is read", index, in->n)));
   std::memcpy(m.frame + in->dst, m.frame + in->a + index * kBytes, kBytes);
   return in + 1;
 }
 template <typename Index, int kBytes>
 In run_lane_write(In in, Machine& m) {
   const int64_t index = m.value<Index>(in->b);
-  if (index < 0 || index >= in->n) return m.fail(in, invalid_argument(fmt::format("lane {} of a vector of {} lanes is written", index, in->n)));
+  if (index < 0 || index >= in->n)
+    return m.fail(in, invalid_argument(fmt::format("lane {} of a vector of {} lanes is written", index, in->n)));
   std::memcpy(m.frame + in->dst + index * kBytes, m.frame + in->c, kBytes);
   return in + 1;
 }
@@ -341,10 +366,14 @@ In run_tec_count(In in, Machine& m) {
 template <typename F>
 Handler with_index(DType index, F&& f) {
   switch (index) {
-    case DType::kI8: return f(int8_t{});
-    case DType::kI16: return f(int16_t{});
-    case DType::kI64: return f(int64_t{});
-    default: return f(int32_t{});
+    case DType::kI8:
+      return f(int8_t{});
+    case DType::kI16:
+      return f(int16_t{});
+    case DType::kI64:
+      return f(int64_t{});
+    default:
+      return f(int32_t{});
   }
 }
 
@@ -352,31 +381,51 @@ Handler with_index(DType index, F&& f) {
 
 Handler binary(BinaryOp op, DType element, int lanes) {
   switch (op) {
-    case BinaryOp::kAdd: return choose_binary<BinaryOp::kAdd>(element, lanes);
-    case BinaryOp::kSub: return choose_binary<BinaryOp::kSub>(element, lanes);
-    case BinaryOp::kMul: return choose_binary<BinaryOp::kMul>(element, lanes);
-    case BinaryOp::kDiv: return choose_binary<BinaryOp::kDiv>(element, lanes);
-    case BinaryOp::kMod: return choose_binary<BinaryOp::kMod>(element, lanes);
-    case BinaryOp::kMin: return choose_binary<BinaryOp::kMin>(element, lanes);
-    case BinaryOp::kMax: return choose_binary<BinaryOp::kMax>(element, lanes);
-    case BinaryOp::kBitAnd: return choose_binary<BinaryOp::kBitAnd>(element, lanes);
-    case BinaryOp::kBitOr: return choose_binary<BinaryOp::kBitOr>(element, lanes);
-    case BinaryOp::kBitXor: return choose_binary<BinaryOp::kBitXor>(element, lanes);
-    case BinaryOp::kShl: return choose_binary<BinaryOp::kShl>(element, lanes);
-    case BinaryOp::kShr: return choose_binary<BinaryOp::kShr>(element, lanes);
-    default: return nullptr;
+    case BinaryOp::kAdd:
+      return choose_binary<BinaryOp::kAdd>(element, lanes);
+    case BinaryOp::kSub:
+      return choose_binary<BinaryOp::kSub>(element, lanes);
+    case BinaryOp::kMul:
+      return choose_binary<BinaryOp::kMul>(element, lanes);
+    case BinaryOp::kDiv:
+      return choose_binary<BinaryOp::kDiv>(element, lanes);
+    case BinaryOp::kMod:
+      return choose_binary<BinaryOp::kMod>(element, lanes);
+    case BinaryOp::kMin:
+      return choose_binary<BinaryOp::kMin>(element, lanes);
+    case BinaryOp::kMax:
+      return choose_binary<BinaryOp::kMax>(element, lanes);
+    case BinaryOp::kBitAnd:
+      return choose_binary<BinaryOp::kBitAnd>(element, lanes);
+    case BinaryOp::kBitOr:
+      return choose_binary<BinaryOp::kBitOr>(element, lanes);
+    case BinaryOp::kBitXor:
+      return choose_binary<BinaryOp::kBitXor>(element, lanes);
+    case BinaryOp::kShl:
+      return choose_binary<BinaryOp::kShl>(element, lanes);
+    case BinaryOp::kShr:
+      return choose_binary<BinaryOp::kShr>(element, lanes);
+    default:
+      return nullptr;
   }
 }
 
 Handler compare(BinaryOp op, DType element) {
   switch (op) {
-    case BinaryOp::kEq: return choose_compare<BinaryOp::kEq>(element);
-    case BinaryOp::kNe: return choose_compare<BinaryOp::kNe>(element);
-    case BinaryOp::kLt: return choose_compare<BinaryOp::kLt>(element);
-    case BinaryOp::kLe: return choose_compare<BinaryOp::kLe>(element);
-    case BinaryOp::kGt: return choose_compare<BinaryOp::kGt>(element);
-    case BinaryOp::kGe: return choose_compare<BinaryOp::kGe>(element);
-    default: return nullptr;
+    case BinaryOp::kEq:
+      return choose_compare<BinaryOp::kEq>(element);
+    case BinaryOp::kNe:
+      return choose_compare<BinaryOp::kNe>(element);
+    case BinaryOp::kLt:
+      return choose_compare<BinaryOp::kLt>(element);
+    case BinaryOp::kLe:
+      return choose_compare<BinaryOp::kLe>(element);
+    case BinaryOp::kGt:
+      return choose_compare<BinaryOp::kGt>(element);
+    case BinaryOp::kGe:
+      return choose_compare<BinaryOp::kGe>(element);
+    default:
+      return nullptr;
   }
 }
 
@@ -390,33 +439,46 @@ Handler unary_not(DType element) {
 
 Handler convert(DType to, DType from) {
   Handler handler = nullptr;
-  const auto choose = [&]<typename To>(To) {
-    with_lane_type(from, [&]<typename From>(From) { handler = run_convert<To, From>; });
-  };
+  const auto choose = [&]<typename To>(To) { with_lane_type(from, [&]<typename From>(From) { handler = run_convert<To, From>; }); };
   switch (to) {
-    case DType::kI32: choose(int32_t{}); break;
-    case DType::kI64: choose(int64_t{}); break;
-    case DType::kF32: choose(float{}); break;
-    default: break;
+    case DType::kI32:
+      choose(int32_t{});
+      break;
+    case DType::kI64:
+      choose(int64_t{});
+      break;
+    case DType::kF32:
+      choose(float{});
+      break;
+    default:
+      break;
   }
   return handler;
 }
 
 Handler broadcast(DType element) {
   switch (dtype_bytes(element)) {
-    case 1: return run_broadcast<uint8_t>;
-    case 2: return run_broadcast<uint16_t>;
-    case 4: return run_broadcast<uint32_t>;
-    default: return run_broadcast<uint64_t>;
+    case 1:
+      return run_broadcast<uint8_t>;
+    case 2:
+      return run_broadcast<uint16_t>;
+    case 4:
+      return run_broadcast<uint32_t>;
+    default:
+      return run_broadcast<uint64_t>;
   }
 }
 
 Handler select_lanes(DType element) {
   switch (dtype_bytes(element)) {
-    case 1: return run_select<uint8_t>;
-    case 2: return run_select<uint16_t>;
-    case 4: return run_select<uint32_t>;
-    default: return run_select<uint64_t>;
+    case 1:
+      return run_select<uint8_t>;
+    case 2:
+      return run_select<uint16_t>;
+    case 4:
+      return run_select<uint32_t>;
+    default:
+      return run_select<uint64_t>;
   }
 }
 
@@ -436,22 +498,32 @@ Handler copy() { return run_copy; }
 Handler load(int64_t bytes, DType index) {
   return with_index(index, [&]<typename I>(I) -> Handler {
     switch (bytes) {
-      case 1: return run_load<I, 1>;
-      case 2: return run_load<I, 2>;
-      case 4: return run_load<I, 4>;
-      case 8: return run_load<I, 8>;
-      default: return run_load<I, 0>;
+      case 1:
+        return run_load<I, 1>;
+      case 2:
+        return run_load<I, 2>;
+      case 4:
+        return run_load<I, 4>;
+      case 8:
+        return run_load<I, 8>;
+      default:
+        return run_load<I, 0>;
     }
   });
 }
 Handler store(int64_t bytes, DType index) {
   return with_index(index, [&]<typename I>(I) -> Handler {
     switch (bytes) {
-      case 1: return run_store<I, 1>;
-      case 2: return run_store<I, 2>;
-      case 4: return run_store<I, 4>;
-      case 8: return run_store<I, 8>;
-      default: return run_store<I, 0>;
+      case 1:
+        return run_store<I, 1>;
+      case 2:
+        return run_store<I, 2>;
+      case 4:
+        return run_store<I, 4>;
+      case 8:
+        return run_store<I, 8>;
+      default:
+        return run_store<I, 0>;
     }
   });
 }
@@ -463,31 +535,45 @@ Handler pointer_add(DType index, bool subtract) {
 }
 Handler pointer_compare(BinaryOp op) {
   switch (op) {
-    case BinaryOp::kEq: return run_pointer_compare<BinaryOp::kEq>;
-    case BinaryOp::kNe: return run_pointer_compare<BinaryOp::kNe>;
-    case BinaryOp::kLt: return run_pointer_compare<BinaryOp::kLt>;
-    case BinaryOp::kLe: return run_pointer_compare<BinaryOp::kLe>;
-    case BinaryOp::kGt: return run_pointer_compare<BinaryOp::kGt>;
-    default: return run_pointer_compare<BinaryOp::kGe>;
+    case BinaryOp::kEq:
+      return run_pointer_compare<BinaryOp::kEq>;
+    case BinaryOp::kNe:
+      return run_pointer_compare<BinaryOp::kNe>;
+    case BinaryOp::kLt:
+      return run_pointer_compare<BinaryOp::kLt>;
+    case BinaryOp::kLe:
+      return run_pointer_compare<BinaryOp::kLe>;
+    case BinaryOp::kGt:
+      return run_pointer_compare<BinaryOp::kGt>;
+    default:
+      return run_pointer_compare<BinaryOp::kGe>;
   }
 }
 Handler lane_read(int64_t bytes, DType index) {
   return with_index(index, [&]<typename I>(I) -> Handler {
     switch (bytes) {
-      case 1: return run_lane_read<I, 1>;
-      case 2: return run_lane_read<I, 2>;
-      case 4: return run_lane_read<I, 4>;
-      default: return run_lane_read<I, 8>;
+      case 1:
+        return run_lane_read<I, 1>;
+      case 2:
+        return run_lane_read<I, 2>;
+      case 4:
+        return run_lane_read<I, 4>;
+      default:
+        return run_lane_read<I, 8>;
     }
   });
 }
 Handler lane_write(int64_t bytes, DType index) {
   return with_index(index, [&]<typename I>(I) -> Handler {
     switch (bytes) {
-      case 1: return run_lane_write<I, 1>;
-      case 2: return run_lane_write<I, 2>;
-      case 4: return run_lane_write<I, 4>;
-      default: return run_lane_write<I, 8>;
+      case 1:
+        return run_lane_write<I, 1>;
+      case 2:
+        return run_lane_write<I, 2>;
+      case 4:
+        return run_lane_write<I, 4>;
+      default:
+        return run_lane_write<I, 8>;
     }
   });
 }

@@ -3,7 +3,7 @@
 // intrinsic table, not as a node.
 #pragma once
 
-#define AIPU_EXPR_TYPES                                                                                                        \
+#define AIPU_EXPR_TYPES                                                                                                                 \
   IntImm, FloatImm, StringImm, VarRef, Unary, Binary, Select, Cast, Broadcast, VectorLiteral, Load, AddressOf, LaneRead, IntrinsicCall, \
       FunctionCall
 

@@ -350,9 +350,10 @@ class Parser {
 
   std::optional<BinaryOp> binary_op() {
     // Longer symbols first.
-    static constexpr BinaryOp kOps[] = {BinaryOp::kShl, BinaryOp::kShr,   BinaryOp::kAnd,    BinaryOp::kOr,  BinaryOp::kEq,  BinaryOp::kNe,  BinaryOp::kLe,
-                                        BinaryOp::kGe,  BinaryOp::kMin,   BinaryOp::kMax,    BinaryOp::kAdd, BinaryOp::kSub, BinaryOp::kMul, BinaryOp::kDiv,
-                                        BinaryOp::kMod, BinaryOp::kBitAnd, BinaryOp::kBitOr, BinaryOp::kBitXor, BinaryOp::kLt, BinaryOp::kGt};
+    static constexpr BinaryOp kOps[] = {BinaryOp::kShl,    BinaryOp::kShr,   BinaryOp::kAnd,    BinaryOp::kOr,  BinaryOp::kEq,
+                                        BinaryOp::kNe,     BinaryOp::kLe,    BinaryOp::kGe,     BinaryOp::kMin, BinaryOp::kMax,
+                                        BinaryOp::kAdd,    BinaryOp::kSub,   BinaryOp::kMul,    BinaryOp::kDiv, BinaryOp::kMod,
+                                        BinaryOp::kBitAnd, BinaryOp::kBitOr, BinaryOp::kBitXor, BinaryOp::kLt,  BinaryOp::kGt};
     for (const BinaryOp op : kOps) {
       if (accept(binary_op_symbol(op))) return op;
     }
@@ -635,7 +636,8 @@ class Parser {
       if (node) variables_.insert(std::move(node));
       SourceSpan at;
       Stmt body = braces(at);
-      return make_stmt(For{std::move(var), std::move(start), std::move(stop), std::move(step), static_cast<ForKind>(kind), std::move(body)}, std::move(at));
+      return make_stmt(For{std::move(var), std::move(start), std::move(stop), std::move(step), static_cast<ForKind>(kind), std::move(body)},
+                       std::move(at));
     }
     if (accept_word("while")) {
       Expr condition = expr();
@@ -669,8 +671,8 @@ class Parser {
   }
 
   bool at_statement() const {
-    static constexpr std::string_view kStatements[] = {"let",  "set", "setlane", "store",  "alloc", "for",  "while",
-                                                       "if",   "eval", "return", "break", "block", "comment"};
+    static constexpr std::string_view kStatements[] = {"let", "set",  "setlane", "store", "alloc", "for",    "while",
+                                                       "if",  "eval", "return",  "break", "block", "comment"};
     const std::string_view head = peek_word();
     const size_t end = pos_ + head.size();
     if (end < text_.size() && text_[end] == '#') return false;

@@ -21,27 +21,63 @@ enum class ForKind : uint8_t {
   kUnrolled,    // constant extent; lowered to copies of the body
 };
 
-struct Define { VarPtr var; Expr value; };   // declares var in the enclosing Block; the types are equal
-struct Assign { VarPtr var; Expr value; };
-struct LaneWrite { VarPtr var; Expr index, value; };  // one lane of a vector or mask variable
-struct Store { Expr pointer, index, value; };  // pointer[index] = value; value has the pointee's type
+struct Define {
+  VarPtr var;
+  Expr value;
+};  // declares var in the enclosing Block; the types are equal
+struct Assign {
+  VarPtr var;
+  Expr value;
+};
+struct LaneWrite {
+  VarPtr var;
+  Expr index, value;
+};  // one lane of a vector or mask variable
+struct Store {
+  Expr pointer, index, value;
+};  // pointer[index] = value; value has the pointee's type
 // An array of `count` elements of buffer->type.pointee(). `data`, when not empty, is its constant contents (scope kConstant).
-struct Alloc { VarPtr buffer; int64_t count; std::vector<std::byte> data; };
-struct For { VarPtr var; Expr start, stop, step; ForKind kind; Stmt body; };  // step > 0
-struct While { Expr condition; Stmt body; };
-struct If { Expr condition; Stmt then_body, else_body; };  // else_body may be null
-struct Evaluate { Expr value; };
-struct Return { Expr value; };  // null: no value
+struct Alloc {
+  VarPtr buffer;
+  int64_t count;
+  std::vector<std::byte> data;
+};
+struct For {
+  VarPtr var;
+  Expr start, stop, step;
+  ForKind kind;
+  Stmt body;
+};  // step > 0
+struct While {
+  Expr condition;
+  Stmt body;
+};
+struct If {
+  Expr condition;
+  Stmt then_body, else_body;
+};  // else_body may be null
+struct Evaluate {
+  Expr value;
+};
+struct Return {
+  Expr value;
+};  // null: no value
 struct Break {};
-struct Block { std::vector<Stmt> body; };  // a scope, as in C
-struct Comment { std::string text; };
+struct Block {
+  std::vector<Stmt> body;
+};  // a scope, as in C
+struct Comment {
+  std::string text;
+};
 
 struct StmtNode {
   SourceSpan span;
   std::variant<AIPU_STMT_TYPES> node;
 
   template <typename T>
-  const T* as() const { return std::get_if<T>(&node); }
+  const T* as() const {
+    return std::get_if<T>(&node);
+  }
 };
 
 // Bodies of loops and branches that are no Block are put into one.

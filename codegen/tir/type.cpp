@@ -4,14 +4,22 @@ namespace aipu::tir {
 
 std::string_view scope_name(Scope scope) {
   switch (scope) {
-    case Scope::kGlobal: return "global";
-    case Scope::kGlobal1: return "global.1";
-    case Scope::kGlobal2: return "global.2";
-    case Scope::kGlobal3: return "global.3";
-    case Scope::kLsram: return "lsram";
-    case Scope::kShared: return "shared";
-    case Scope::kPrivate: return "private";
-    case Scope::kConstant: return "constant";
+    case Scope::kGlobal:
+      return "global";
+    case Scope::kGlobal1:
+      return "global.1";
+    case Scope::kGlobal2:
+      return "global.2";
+    case Scope::kGlobal3:
+      return "global.3";
+    case Scope::kLsram:
+      return "lsram";
+    case Scope::kShared:
+      return "shared";
+    case Scope::kPrivate:
+      return "private";
+    case Scope::kConstant:
+      return "constant";
   }
   return "?";
 }

@@ -102,7 +102,8 @@ class Verifier {
         [&](const Define& n) {
           verify(n.value, 0);
           if (error_.ok() && check(n.var != nullptr, "a null variable")) {
-            check(n.var->type == n.value->type, fmt::format("a variable of type {} is given a value of type {}", n.var->type.text(), n.value->type.text()));
+            check(n.var->type == n.value->type,
+                  fmt::format("a variable of type {} is given a value of type {}", n.var->type.text(), n.value->type.text()));
             declare(n.var);
           }
         },
@@ -138,9 +139,12 @@ class Verifier {
           check(n.pointer->type.scope != tir::Scope::kConstant, "a store to constant memory");
         },
         [&](const Alloc& n) {
-          if (!check(n.buffer != nullptr && n.buffer->type.pointer && value_type(n.buffer->type.pointee()), "a buffer needs a pointer type")) return;
+          if (!check(n.buffer != nullptr && n.buffer->type.pointer && value_type(n.buffer->type.pointee()),
+                     "a buffer needs a pointer type"))
+            return;
           const auto scope = n.buffer->type.scope;
-          check(scope == tir::Scope::kPrivate || scope == tir::Scope::kLsram || scope == tir::Scope::kShared || scope == tir::Scope::kConstant,
+          check(scope == tir::Scope::kPrivate || scope == tir::Scope::kLsram || scope == tir::Scope::kShared ||
+                    scope == tir::Scope::kConstant,
                 "a buffer can't be in this scope");
           const int64_t bytes = n.buffer->type.bytes();
           if (check(n.count >= 1 && n.count <= kMaxAllocBytes / bytes, "the size of a buffer")) {
@@ -220,91 +224,97 @@ class Verifier {
   void check_node(const ExprNode& e) {
     const Type type = e.type;
     const auto present = [&](const Expr& child) { return check(child != nullptr, "a null expression"); };
-    std::visit(
-        Overloaded{
-            [&](const IntImm& n) {
-              check(type.is_scalar() && (is_integer(type.element) || is_bool(type.element)), "the type of an integer constant");
-              check(wrap_int(n.value, type.element) == n.value, fmt::format("{} does not fit {}", n.value, type.text()));
-            },
-            [&](const FloatImm& n) {
-              check(type.is_scalar() && is_floating(type.element), "the type of a floating constant");
-              const double rounded = round_float(n.value, type.element);
-              check(rounded == n.value || (rounded != rounded && n.value != n.value), fmt::format("{} is no {}", n.value, type.text()));
-            },
-            [&](const StringImm&) { typed(e, Type::scalar(DType::kString), "a string"); },
-            [&](const VarRef& n) {
-              use(n.var);
-              if (error_.ok()) typed(e, n.var->type, "a variable");
-            },
-            [&](const Unary& n) {
-              if (!present(n.operand)) return;
-              typed(e, n.operand->type, "a unary operation");
-              if (n.op == UnaryOp::kNot) check(type == Type::scalar(DType::kBool), "'not' is for scalar bools");
-              else check(!type.pointer && (is_integer(type.element) || is_bool(type.element)), "'~' is for integers, bools and masks");
-            },
-            [&](const Binary& n) {
-              if (present(n.lhs) && present(n.rhs)) check_binary(e, n);
-            },
-            [&](const Select& n) {
-              if (!present(n.condition) || !present(n.if_true) || !present(n.if_false)) return;
-              check(n.condition->type == Type::scalar(DType::kBool), "the condition of a select is a scalar bool");
-              check(n.if_true->type == n.if_false->type, "the arms of a select have one type");
-              typed(e, n.if_true->type, "a select");
-            },
-            [&](const Cast& n) {
-              if (!present(n.operand)) return;
-              const Type from = n.operand->type;
-              if (type.pointer || from.pointer) {
-                check(type.pointer && from.pointer, "a cast between a pointer and a value");
-              } else {
-                check(value_type(type) && value_type(from) && from.lanes == type.lanes, fmt::format("a cast from {} to {}", from.text(), type.text()));
-              }
-            },
-            [&](const Broadcast& n) {
-              if (!present(n.scalar)) return;
-              check(n.scalar->type.is_scalar() && value_type(type), "a broadcast is of a scalar");
-              typed(e, n.scalar->type.with_lanes(type.lanes), "a broadcast");
-            },
-            [&](const VectorLiteral& n) {
-              check(type.is_vector() && value_type(type) && n.lanes.size() == static_cast<size_t>(type.lanes), "the lanes of a vector literal");
-              for (const Expr& lane : n.lanes) {
-                if (present(lane)) check(lane->type == type.with_lanes(1), "the type of a lane of a vector literal");
-              }
-            },
-            [&](const Load& n) {
-              if (!present(n.pointer) || !present(n.index)) return;
-              check(n.pointer->type.pointer && value_type(n.pointer->type.pointee()), "a load needs a pointer to a value");
-              check_index(n.index);
-              typed(e, n.pointer->type.pointee(), "a load");
-            },
-            [&](const AddressOf& n) {
-              use(n.var);
-              if (!error_.ok()) return;
-              check(value_type(n.var->type), "the address of a scalar or vector variable only");
-              typed(e, Type::pointer_to(n.var->type.element, n.var->type.lanes, tir::Scope::kPrivate), "an address");
-            },
-            [&](const LaneRead& n) {
-              if (!present(n.vector) || !present(n.index)) return;
-              check(n.vector->type.is_vector(), "a lane of something that is no vector");
-              check_index(n.index);
-              check_constant_lane(n.index, n.vector->type.lanes);
-              typed(e, n.vector->type.with_lanes(1), "a lane");
-            },
-            [&](const IntrinsicCall& n) { check_intrinsic(e, n); },
-            [&](const FunctionCall& n) {
-              const PrimFunc* callee = module_.find(n.function);
-              if (!check(callee != nullptr, fmt::format("there is no function '{}'", n.function))) return;
-              check(callee != module_.functions.front().get(), "current not support entry function as subroutines");
-              typed(e, callee->return_type, "a call");
-              if (!check(n.args.size() == callee->params.size(), fmt::format("'{}' is called with {} arguments", n.function, n.args.size()))) return;
-              for (size_t i = 0; i < n.args.size(); ++i) {
-                if (!present(n.args[i])) continue;
-                const Type a = n.args[i]->type, p = callee->params[i]->type;
-                check(a == p, fmt::format("argument {} of '{}' has type {} instead of {}", i, n.function, a.text(), p.text()));
-              }
-            },
-        },
-        e.node);
+    std::visit(Overloaded{
+                   [&](const IntImm& n) {
+                     check(type.is_scalar() && (is_integer(type.element) || is_bool(type.element)), "the type of an integer constant");
+                     check(wrap_int(n.value, type.element) == n.value, fmt::format("{} does not fit {}", n.value, type.text()));
+                   },
+                   [&](const FloatImm& n) {
+                     check(type.is_scalar() && is_floating(type.element), "the type of a floating constant");
+                     const double rounded = round_float(n.value, type.element);
+                     check(rounded == n.value || (rounded != rounded && n.value != n.value),
+                           fmt::format("{} is no {}", n.value, type.text()));
+                   },
+                   [&](const StringImm&) { typed(e, Type::scalar(DType::kString), "a string"); },
+                   [&](const VarRef& n) {
+                     use(n.var);
+                     if (error_.ok()) typed(e, n.var->type, "a variable");
+                   },
+                   [&](const Unary& n) {
+                     if (!present(n.operand)) return;
+                     typed(e, n.operand->type, "a unary operation");
+                     if (n.op == UnaryOp::kNot)
+                       check(type == Type::scalar(DType::kBool), "'not' is for scalar bools");
+                     else
+                       check(!type.pointer && (is_integer(type.element) || is_bool(type.element)), "'~' is for integers, bools and masks");
+                   },
+                   [&](const Binary& n) {
+                     if (present(n.lhs) && present(n.rhs)) check_binary(e, n);
+                   },
+                   [&](const Select& n) {
+                     if (!present(n.condition) || !present(n.if_true) || !present(n.if_false)) return;
+                     check(n.condition->type == Type::scalar(DType::kBool), "the condition of a select is a scalar bool");
+                     check(n.if_true->type == n.if_false->type, "the arms of a select have one type");
+                     typed(e, n.if_true->type, "a select");
+                   },
+                   [&](const Cast& n) {
+                     if (!present(n.operand)) return;
+                     const Type from = n.operand->type;
+                     if (type.pointer || from.pointer) {
+                       check(type.pointer && from.pointer, "a cast between a pointer and a value");
+                     } else {
+                       check(value_type(type) && value_type(from) && from.lanes == type.lanes,
+                             fmt::format("a cast from {} to {}", from.text(), type.text()));
+                     }
+                   },
+                   [&](const Broadcast& n) {
+                     if (!present(n.scalar)) return;
+                     check(n.scalar->type.is_scalar() && value_type(type), "a broadcast is of a scalar");
+                     typed(e, n.scalar->type.with_lanes(type.lanes), "a broadcast");
+                   },
+                   [&](const VectorLiteral& n) {
+                     check(type.is_vector() && value_type(type) && n.lanes.size() == static_cast<size_t>(type.lanes),
+                           "the lanes of a vector literal");
+                     for (const Expr& lane : n.lanes) {
+                       if (present(lane)) check(lane->type == type.with_lanes(1), "the type of a lane of a vector literal");
+                     }
+                   },
+                   [&](const Load& n) {
+                     if (!present(n.pointer) || !present(n.index)) return;
+                     check(n.pointer->type.pointer && value_type(n.pointer->type.pointee()), "a load needs a pointer to a value");
+                     check_index(n.index);
+                     typed(e, n.pointer->type.pointee(), "a load");
+                   },
+                   [&](const AddressOf& n) {
+                     use(n.var);
+                     if (!error_.ok()) return;
+                     check(value_type(n.var->type), "the address of a scalar or vector variable only");
+                     typed(e, Type::pointer_to(n.var->type.element, n.var->type.lanes, tir::Scope::kPrivate), "an address");
+                   },
+                   [&](const LaneRead& n) {
+                     if (!present(n.vector) || !present(n.index)) return;
+                     check(n.vector->type.is_vector(), "a lane of something that is no vector");
+                     check_index(n.index);
+                     check_constant_lane(n.index, n.vector->type.lanes);
+                     typed(e, n.vector->type.with_lanes(1), "a lane");
+                   },
+                   [&](const IntrinsicCall& n) { check_intrinsic(e, n); },
+                   [&](const FunctionCall& n) {
+                     const PrimFunc* callee = module_.find(n.function);
+                     if (!check(callee != nullptr, fmt::format("there is no function '{}'", n.function))) return;
+                     check(callee != module_.functions.front().get(), "current not support entry function as subroutines");
+                     typed(e, callee->return_type, "a call");
+                     if (!check(n.args.size() == callee->params.size(),
+                                fmt::format("'{}' is called with {} arguments", n.function, n.args.size())))
+                       return;
+                     for (size_t i = 0; i < n.args.size(); ++i) {
+                       if (!present(n.args[i])) continue;
+                       const Type a = n.args[i]->type, p = callee->params[i]->type;
+                       check(a == p, fmt::format("argument {} of '{}' has type {} instead of {}", i, n.function, a.text(), p.text()));
+                     }
+                   },
+               },
+               e.node);
   }
 
   void check_binary(const ExprNode& e, const Binary& n) {
@@ -326,16 +336,25 @@ class Verifier {
     const bool boolean = is_bool(a.element), integer = is_integer(a.element);
     switch (n.op) {
       case BinaryOp::kAnd:
-      case BinaryOp::kOr: check(boolean && a.lanes == 1, fmt::format("'{}' of {}", symbol, a.text())); break;
+      case BinaryOp::kOr:
+        check(boolean && a.lanes == 1, fmt::format("'{}' of {}", symbol, a.text()));
+        break;
       case BinaryOp::kBitAnd:
       case BinaryOp::kBitOr:
-      case BinaryOp::kBitXor: check(boolean || integer, fmt::format("'{}' of {}", symbol, a.text())); break;
+      case BinaryOp::kBitXor:
+        check(boolean || integer, fmt::format("'{}' of {}", symbol, a.text()));
+        break;
       case BinaryOp::kShl:
       case BinaryOp::kShr:
-      case BinaryOp::kMod: check(integer, fmt::format("'{}' of {}", symbol, a.text())); break;
+      case BinaryOp::kMod:
+        check(integer, fmt::format("'{}' of {}", symbol, a.text()));
+        break;
       case BinaryOp::kEq:
-      case BinaryOp::kNe: break;
-      default: check(!boolean, fmt::format("'{}' of {}", symbol, a.text())); break;
+      case BinaryOp::kNe:
+        break;
+      default:
+        check(!boolean, fmt::format("'{}' of {}", symbol, a.text()));
+        break;
     }
   }
 
@@ -344,13 +363,15 @@ class Verifier {
     if (!check(n.intrinsic != nullptr, "a null intrinsic")) return;
     for (const Expr& arg : n.args) check(arg != nullptr, "a null operand");
     if (!error_.ok()) return;
-    for (size_t i = 1; i < n.attributes.size(); ++i) check(n.attributes[i - 1].first < n.attributes[i].first, "attributes are sorted by name");
+    for (size_t i = 1; i < n.attributes.size(); ++i)
+      check(n.attributes[i - 1].first < n.attributes[i].first, "attributes are sorted by name");
     for (const auto& [name, value] : n.attributes) {
       bool known = false;
       for (const IntrinsicParam& param : n.intrinsic->params) {
         if (param.name != name || param.kind != ParamKind::kAttribute) continue;
         known = true;
-        if (!param.choices.empty()) check(value >= 0 && value < static_cast<int64_t>(param.choices.size()), fmt::format("attribute {}={}", name, value));
+        if (!param.choices.empty())
+          check(value >= 0 && value < static_cast<int64_t>(param.choices.size()), fmt::format("attribute {}={}", name, value));
         if (name == "lanes") check(value >= 0 && value <= kMaxLanes, fmt::format("attribute {}={}", name, value));
         if (name == "dtype") {
           const Type type = type_of_attribute(value);

@@ -24,7 +24,9 @@ Expr Mutator::mutate_children(const Expr& expr) {
   return match(
       expr, [&](const IntImm&) { return expr; }, [&](const FloatImm&) { return expr; }, [&](const StringImm&) { return expr; },
       [&](const VarRef&) { return expr; }, [&](const AddressOf&) { return expr; },
-      [&](const Unary& n) { return rebuilt(Unary{n.op, visit(n.operand)}); },
+      [&](const Unary& n) {
+        return rebuilt(Unary{n.op, visit(n.operand)});
+      },
       [&](const Binary& n) {
         Expr lhs = visit(n.lhs);
         return rebuilt(Binary{n.op, std::move(lhs), visit(n.rhs)});
@@ -50,7 +52,9 @@ Expr Mutator::mutate_children(const Expr& expr) {
         Expr mask = visit(n.mask);
         return rebuilt(IntrinsicCall{n.intrinsic, std::move(args), std::move(mask), visit(n.pass_through), n.attributes});
       },
-      [&](const FunctionCall& n) { return rebuilt(FunctionCall{n.function, visit_all(n.args)}); });
+      [&](const FunctionCall& n) {
+        return rebuilt(FunctionCall{n.function, visit_all(n.args)});
+      });
 }
 
 Stmt Mutator::mutate_children(const Stmt& stmt) {
@@ -64,8 +68,13 @@ Stmt Mutator::mutate_children(const Stmt& stmt) {
   };
   const auto rebuilt = [&](auto node) { return changed ? make_stmt(std::move(node), stmt->span) : stmt; };
   return match(
-      stmt, [&](const Define& n) { return rebuilt(Define{n.var, visit(n.value)}); },
-      [&](const Assign& n) { return rebuilt(Assign{n.var, visit(n.value)}); },
+      stmt,
+      [&](const Define& n) {
+        return rebuilt(Define{n.var, visit(n.value)});
+      },
+      [&](const Assign& n) {
+        return rebuilt(Assign{n.var, visit(n.value)});
+      },
       [&](const LaneWrite& n) {
         Expr index = visit(n.index);
         return rebuilt(LaneWrite{n.var, std::move(index), visit(n.value)});
@@ -143,7 +152,8 @@ void for_each_child(const Expr& expr, const std::function<void(const Expr&)>& vi
       });
 }
 
-void for_each_child(const Stmt& stmt, const std::function<void(const Expr&)>& visit_expr, const std::function<void(const Stmt&)>& visit_stmt) {
+void for_each_child(const Stmt& stmt, const std::function<void(const Expr&)>& visit_expr,
+                    const std::function<void(const Stmt&)>& visit_stmt) {
   const auto expr = [&](const Expr& child) {
     if (child) visit_expr(child);
   };

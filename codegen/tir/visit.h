@@ -36,7 +36,8 @@ class Mutator {
 
 // The children of one node, in order of evaluation; absent ones are left out.
 void for_each_child(const Expr& expr, const std::function<void(const Expr&)>& visit);
-void for_each_child(const Stmt& stmt, const std::function<void(const Expr&)>& visit_expr, const std::function<void(const Stmt&)>& visit_stmt);
+void for_each_child(const Stmt& stmt, const std::function<void(const Expr&)>& visit_expr,
+                    const std::function<void(const Stmt&)>& visit_stmt);
 
 void walk(const Expr& expr, const std::function<void(const Expr&)>& visit_expr);
 // Calls `visit` on every expression below, parents before children.

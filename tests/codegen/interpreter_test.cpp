@@ -36,7 +36,8 @@ std::string error_of(const std::string& body, int n = 5, uint64_t max_steps = 0)
   const std::vector<InterpreterArgument> arguments = {memory(out), word(static_cast<uint64_t>(n))};
   InterpreterOptions options;
   options.max_steps = max_steps;
-  const Status status = interpret_all(parsed("func f(out#0: global int32*, n#1: int32) -> void {\n" + body + "\n}\n"), 1, arguments, options);
+  const Status status =
+      interpret_all(parsed("func f(out#0: global int32*, n#1: int32) -> void {\n" + body + "\n}\n"), 1, arguments, options);
   EXPECT_FALSE(status.ok());
   return status.message();
 }
@@ -144,7 +145,8 @@ TEST(Interpreter, AccessesAreChecked) {
   EXPECT_NE(error_of("eval S.vload<int32x4>(out#0, (n#1 - 5), .lanes=4)").find("expect >= 1"), std::string::npos);
   EXPECT_NE(error_of("alloc a#2: private int32* [4] store a#2[n#1] = 1").find("Out of bounds"), std::string::npos);
   EXPECT_NE(error_of("let x#2: int32 = 0 store addr(x#2)[1] = 1").find("Out of bounds"), std::string::npos);
-  EXPECT_NE(error_of("let v#2: int32x4 = broadcast<4>(0) setlane v#2[n#1] = 1").find("lane 5 of a vector of 4 lanes is written"), std::string::npos);
+  EXPECT_NE(error_of("let v#2: int32x4 = broadcast<4>(0) setlane v#2[n#1] = 1").find("lane 5 of a vector of 4 lanes is written"),
+            std::string::npos);
   EXPECT_NE(error_of("eval lane(broadcast<4>(n#1), (n#1 - 6))").find("lane -1 of a vector of 4 lanes is read"), std::string::npos);
   EXPECT_NE(error_of("eval (n#1 / (n#1 - 5))").find("integer division by zero"), std::string::npos);
   EXPECT_NE(error_of("for serial i#2: int32 = 0 to 5 step (n#1 - 5) { }").find("step of a loop is not positive"), std::string::npos);
@@ -174,7 +176,8 @@ TEST(Interpreter, ArgumentsAreChecked) {
   EXPECT_EQ(interpret_all(module, 1, swapped).message(), "argument 0 of 'f' must be a pointer");
   const std::vector<InterpreterArgument> null = {{nullptr, 0, 0, true}, word(1)};
   EXPECT_TRUE(interpret_all(module, 1, null).ok());
-  const Module reads = parsed("func f(out#0: global int32*, n#1: int32) -> void { if !S.is_nullptr<bool>(out#0) { store out#0[0] = 1 } eval load(out#0, 0) }");
+  const Module reads = parsed(
+      "func f(out#0: global int32*, n#1: int32) -> void { if !S.is_nullptr<bool>(out#0) { store out#0[0] = 1 } eval load(out#0, 0) }");
   EXPECT_NE(interpret_all(reads, 1, null).message().find("null pointer"), std::string::npos);
 }
 
@@ -196,7 +199,9 @@ TEST(Interpreter, ScalarsOfEveryType) {
   uint64_t c_word = 0, d_word = 0;
   std::memcpy(&c_word, &c, 4);
   std::memcpy(&d_word, &d, 8);
-  const std::vector<InterpreterArgument> arguments = {memory(out), word(static_cast<uint64_t>(int64_t{-3})), word(65535), word(c_word), word(d_word), word(1), word(0x3e00), word(UINT64_MAX)};
+  const std::vector<InterpreterArgument> arguments = {
+      memory(out),     word(static_cast<uint64_t>(int64_t{-3})), word(65535), word(c_word), word(d_word), word(1), word(0x3e00),
+      word(UINT64_MAX)};
   ASSERT_TRUE(interpret_all(module, 1, arguments).ok());
   EXPECT_EQ(out, (std::vector<double>{-3, 65535, 1.25, -2.5, 1, 1.5, 18446744073709551616.0, 0, 0, 0}));
 }
@@ -295,12 +300,16 @@ TEST(Interpreter, Prints) {
 TEST(Interpreter, Events) {
   EXPECT_NE(error_of(R"(
     for serial i#2: int32 = 0 to 5 step 1 { eval S.alloc_event<int32>() }
-  )").find("allocate 1"), std::string::npos);
+  )")
+                .find("allocate 1"),
+            std::string::npos);
   EXPECT_NE(error_of(R"(
     let e#2: int32 = S.alloc_event<int32>()
     eval S.free_events<void>(e#2)
     eval S.wait_events<void>(e#2)
-  )").find("The released event can not be used anymore."), std::string::npos);
+  )")
+                .find("The released event can not be used anymore."),
+            std::string::npos);
   EXPECT_EQ(run(R"(
     let e#2: int32 = S.alloc_event<int32>()
     alloc b#3: lsram int32* [4]
@@ -309,7 +318,8 @@ TEST(Interpreter, Events) {
     eval S.wait_events<void>(e#2)
     eval S.free_events<void>(e#2)
     eval S.dma_copy<void>((out#0 + 4), b#3, 2, 2, 2, 2)
-  )"), (std::vector<int32_t>{-1, 17, -1, -1, -1, 17, -1, -1}));
+  )"),
+            (std::vector<int32_t>{-1, 17, -1, -1, -1, 17, -1, -1}));
 }
 
 }  // namespace

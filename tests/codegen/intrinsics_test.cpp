@@ -1,4 +1,5 @@
-// Lane semantics of the intrinsics against a truth written down independently (intrinsics.md), on random and corner lanes; type rules and their phrases.
+// Lane semantics of the intrinsics against a truth written down independently (intrinsics.md), on random and corner lanes; type rules and
+// their phrases.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,9 +39,12 @@ class Lanes {
   LaneValue of(Type type) {
     LaneValue value(type);
     for (int i = 0; i < type.lanes; ++i) {
-      if (is_bool(type.element)) value.set_int(i, static_cast<int64_t>(random_() % 2));
-      else if (is_floating(type.element)) value.set_float(i, a_float());
-      else value.set_int(i, an_int(dtype_bits(type.element)));
+      if (is_bool(type.element))
+        value.set_int(i, static_cast<int64_t>(random_() % 2));
+      else if (is_floating(type.element))
+        value.set_float(i, a_float());
+      else
+        value.set_int(i, an_int(dtype_bits(type.element)));
     }
     return value;
   }
@@ -58,8 +62,8 @@ class Lanes {
 };
 
 // Evaluates an intrinsic on values: variables stand for the operands.
-LaneValue evaluate(const std::string& name, const std::vector<LaneValue>& operands, const Attributes& attributes = {}, const LaneValue* mask = nullptr,
-                   const LaneValue* r = nullptr) {
+LaneValue evaluate(const std::string& name, const std::vector<LaneValue>& operands, const Attributes& attributes = {},
+                   const LaneValue* mask = nullptr, const LaneValue* r = nullptr) {
   const auto stand_in = [](const LaneValue& v) { return var_ref(std::make_shared<const Var>(Var{"x", v.type})); };
   std::vector<Expr> args;
   for (const LaneValue& v : operands) args.push_back(stand_in(v));
@@ -69,13 +73,15 @@ LaneValue evaluate(const std::string& name, const std::vector<LaneValue>& operan
   const auto& call = *(*made)->as<IntrinsicCall>();
   std::vector<LaneValue> all = operands;
   if (call.args.size() == operands.size() + 1 && mask) all.push_back(*mask);  // vsel and vcomp* take the mask as an operand
-  Result<LaneValue> value = call.intrinsic->evaluate(call, (*made)->type, all, call.mask ? mask : nullptr, call.pass_through ? r : nullptr, nullptr);
+  Result<LaneValue> value =
+      call.intrinsic->evaluate(call, (*made)->type, all, call.mask ? mask : nullptr, call.pass_through ? r : nullptr, nullptr);
   EXPECT_TRUE(value.ok()) << name << ": " << value.status().message();
   return value.ok() ? *value : LaneValue((*made)->type);
 }
 
 // For all integer types: result lane = truth(x, y), an exact value in the result type.
-void check_int(const std::string& name, const Attributes& attributes, const std::function<std::optional<Wide>(Wide, Wide, DType)>& truth, bool signed_only = false) {
+void check_int(const std::string& name, const Attributes& attributes, const std::function<std::optional<Wide>(Wide, Wide, DType)>& truth,
+               bool signed_only = false) {
   Lanes lanes(std::hash<std::string>()(name));
   for (const DType d : kInts) {
     if (signed_only && !is_signed_int(d)) continue;
@@ -109,7 +115,8 @@ TEST(Intrinsics, IntegerArithmetic) {
   check_int("vadd", {{"saturate", 1}}, [](Wide x, Wide y, DType d) { return clamped(x + y, d); });
   check_int("vsub", {}, [](Wide x, Wide y, DType d) { return wrapped(x - y, d); });
   check_int("vsub", {{"saturate", 1}}, [](Wide x, Wide y, DType d) { return clamped(x - y, d); });
-  check_int("vmul", {}, [](Wide x, Wide y, DType d) { return wrapped(wrapped(x, DType::kU64) * wrapped(y, DType::kU64) % (Wide{1} << 64), d); });
+  check_int("vmul", {},
+            [](Wide x, Wide y, DType d) { return wrapped(wrapped(x, DType::kU64) * wrapped(y, DType::kU64) % (Wide{1} << 64), d); });
   check_int("vdiv", {}, [](Wide x, Wide y, DType d) { return y == 0 ? Wide{0} : clamped(x / y, d); });
   check_int("vmod", {}, [](Wide x, Wide y, DType) { return y == 0 ? Wide{0} : x % y; });
   check_int("max", {}, [](Wide x, Wide y, DType) { return std::max(x, y); });
@@ -120,9 +127,12 @@ TEST(Intrinsics, IntegerArithmetic) {
 }
 
 TEST(Intrinsics, Shifts) {
-  check_int("vsl", {}, [](Wide x, Wide y, DType d) { return count_of(y, d) >= dtype_bits(d) ? Wide{0} : wrapped(x << static_cast<int>(count_of(y, d)), d); });
-  check_int("vsl", {{"saturate", 1}},
-            [](Wide x, Wide y, DType d) { return clamped(x * (Wide{1} << static_cast<int>(std::min<Wide>(count_of(y, d), 63))), d); }, true);
+  check_int("vsl", {}, [](Wide x, Wide y, DType d) {
+    return count_of(y, d) >= dtype_bits(d) ? Wide{0} : wrapped(x << static_cast<int>(count_of(y, d)), d);
+  });
+  check_int(
+      "vsl", {{"saturate", 1}},
+      [](Wide x, Wide y, DType d) { return clamped(x * (Wide{1} << static_cast<int>(std::min<Wide>(count_of(y, d), 63))), d); }, true);
   check_int("vsr", {}, [](Wide x, Wide y, DType d) { return floor_shift(x, count_of(y, d)); });
   check_int("vsr", {{"with_round", 1}}, [](Wide x, Wide y, DType d) { return round_shift(x, count_of(y, d)); });
   check_int("vror", {}, [](Wide x, Wide y, DType d) {
@@ -138,14 +148,17 @@ TEST(Intrinsics, FloatArithmeticRoundsOnce) {
     for (int round = 0; round < 60; ++round) {
       const Type type = Type::vector(d, 13);
       const LaneValue x = lanes.of(type), y = lanes.of(type);
-      const LaneValue sum = evaluate("vadd", {x, y}), product = evaluate("vmul", {x, y}), greatest = evaluate("max", {x, y}), nearest = evaluate("rint", {x});
+      const LaneValue sum = evaluate("vadd", {x, y}), product = evaluate("vmul", {x, y}), greatest = evaluate("max", {x, y}),
+                      nearest = evaluate("rint", {x});
       const LaneValue clip = evaluate("clip", {x, evaluate("min", {y, y}), evaluate("max", {y, y})});
       for (int i = 0; i < type.lanes; ++i) {
         const double a = x.float_lane(i), b = y.float_lane(i);
         const auto same = [&](const LaneValue& v, double exact) {
           const double rounded = round_float(exact, d), lane = v.float_lane(i);
-          if (std::isnan(rounded)) EXPECT_TRUE(std::isnan(lane)) << a << " " << b;
-          else EXPECT_EQ(lane, rounded) << dtype_name(d) << " " << a << " " << b;
+          if (std::isnan(rounded))
+            EXPECT_TRUE(std::isnan(lane)) << a << " " << b;
+          else
+            EXPECT_EQ(lane, rounded) << dtype_name(d) << " " << a << " " << b;
         };
         same(sum, a + b);
         same(product, a * b);
@@ -164,9 +177,12 @@ TEST(Intrinsics, FmaIsFused) {
     const LaneValue acc = lanes.of(type), x = lanes.of(type), y = lanes.of(type);
     const LaneValue out = evaluate("fma", {acc, x, y});
     for (int i = 0; i < type.lanes; ++i) {
-      const float expected = std::fma(static_cast<float>(x.float_lane(i)), static_cast<float>(y.float_lane(i)), static_cast<float>(acc.float_lane(i)));
-      if (std::isnan(expected)) EXPECT_TRUE(std::isnan(out.float_lane(i)));
-      else EXPECT_EQ(static_cast<float>(out.float_lane(i)), expected);
+      const float expected =
+          std::fma(static_cast<float>(x.float_lane(i)), static_cast<float>(y.float_lane(i)), static_cast<float>(acc.float_lane(i)));
+      if (std::isnan(expected))
+        EXPECT_TRUE(std::isnan(out.float_lane(i)));
+      else
+        EXPECT_EQ(static_cast<float>(out.float_lane(i)), expected);
     }
   }
 }
@@ -175,7 +191,8 @@ TEST(Intrinsics, MasksAndPassThrough) {
   Lanes lanes(11);
   const Type type = Type::vector(DType::kI32, 9);
   const LaneValue x = lanes.of(type), y = lanes.of(type), r = lanes.of(type), m = lanes.of(type.with_element(DType::kBool));
-  const LaneValue kept = evaluate("vadd", {x, y}, {}, &m, &r), dropped = evaluate("vadd", {x, y}, {}, &m), compared = evaluate("vcge", {x, x}, {}, &m);
+  const LaneValue kept = evaluate("vadd", {x, y}, {}, &m, &r), dropped = evaluate("vadd", {x, y}, {}, &m),
+                  compared = evaluate("vcge", {x, x}, {}, &m);
   const LaneValue chosen = evaluate("vsel", {x, y}, {}, &m), clipped = evaluate("clip", {x, r, r}, {}, &m);
   for (int i = 0; i < type.lanes; ++i) {
     const bool on = m.int_lane(i) != 0;
@@ -273,7 +290,8 @@ TEST(Intrinsics, Casts) {
   const LaneValue w = ints({300, -300, 127, 128, -128, -129, 0, 1});
   EXPECT_EQ(list(evaluate("cast", {w}, cast_to(DType::kI8, 2))), (L{127, -128, 127, 127, -128, -128, 0, 1}));
   EXPECT_EQ(list(evaluate("cast", {w}, cast_to(DType::kU8))), (L{44, 212, 127, 128, 128, 127, 0, 1}));
-  const LaneValue bytes = ints({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, -31}, DType::kI8);
+  const LaneValue bytes = ints(
+      {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, -31}, DType::kI8);
   EXPECT_EQ(list(evaluate("cast", {bytes}, cast_to(DType::kI32, 0, 8))), (L{24, 25, 26, 27, 28, 29, 30, -31}));
   EXPECT_EQ(list(evaluate("cast", {bytes}, cast_to(DType::kI16, 0, 4)))[15], -31);
   const LaneValue merged = evaluate("cast", {w, w, w}, cast_to(DType::kU8));
@@ -283,10 +301,12 @@ TEST(Intrinsics, Casts) {
 
 TEST(Intrinsics, TypeRulesSayWhatIsWrong) {
   const auto v = [](Type type) { return var_ref(std::make_shared<const Var>(Var{"v", type})); };
-  const Expr i8x32 = v(Type::vector(DType::kI8, 32)), u8x32 = v(Type::vector(DType::kU8, 32)), i32x8 = v(Type::vector(DType::kI32, 8)), f32x8 = v(Type::vector(DType::kF32, 8));
+  const Expr i8x32 = v(Type::vector(DType::kI8, 32)), u8x32 = v(Type::vector(DType::kU8, 32)), i32x8 = v(Type::vector(DType::kI32, 8)),
+             f32x8 = v(Type::vector(DType::kF32, 8));
   const Expr f16x16 = v(Type::vector(DType::kF16, 16)), i8x64 = v(Type::vector(DType::kI8, 64)), m8 = v(Type::vector(DType::kBool, 8));
   const Expr i32 = v(Type::scalar(DType::kI32)), pointer = v(Type::pointer_to(DType::kI32, 8, Scope::kGlobal));
-  const auto message = [](const std::string& name, std::vector<Expr> operands, std::vector<bool> literal = {}, Attributes attributes = {}, Expr mask = nullptr, Expr r = nullptr) {
+  const auto message = [](const std::string& name, std::vector<Expr> operands, std::vector<bool> literal = {}, Attributes attributes = {},
+                          Expr mask = nullptr, Expr r = nullptr) {
     literal.resize(operands.size());
     InferInput in{&operands, literal, &mask, &r, &attributes};
     const Result<Type> type = find_intrinsic(name)->infer(in);
@@ -294,7 +314,8 @@ TEST(Intrinsics, TypeRulesSayWhatIsWrong) {
   };
   EXPECT_EQ(message("vadd", {i8x32, int_imm(300)}, {false, true}), "Can't broadcast \"300\" to any of \"(int8x32, uint8x32)\".");
   EXPECT_EQ(message("vadd", {i8x32, int_imm(100)}, {false, true}), "fine: int8x32");
-  EXPECT_EQ(message("vadd", {i8x32, u8x32}), "The sign of operands is different, if the API have parameter \"out_sign\" please specify the output sign.");
+  EXPECT_EQ(message("vadd", {i8x32, u8x32}),
+            "The sign of operands is different, if the API have parameter \"out_sign\" please specify the output sign.");
   EXPECT_EQ(message("vadd", {i8x32, u8x32}, {}, {{"out_sign", 1}}), "fine: uint8x32");
   EXPECT_EQ(message("vadd", {i8x32, i32x8}), "Argument type mismatch: 0-th: \"int8x32\" vs. 1-th: \"int32x8\".");
   EXPECT_EQ(message("vadd", {i32, i32}), "All arguments are scalar.");
@@ -311,8 +332,10 @@ TEST(Intrinsics, TypeRulesSayWhatIsWrong) {
   EXPECT_EQ(message("vdot", {i32x8, i32x8}), "Only supports 8-bit or 16-bit integer instruction.");
   EXPECT_EQ(message("vqdot", {i32x8, i32x8}), "Only supports 8-bit integer instruction or 16-bit floating instruction.");
   EXPECT_EQ(message("vaddh", {i8x32, u8x32}).substr(0, 34), "The sign of operands is different,");
-  EXPECT_EQ(message("vadd", {i32x8, i32x8}, {}, {}, m8, float_imm(1.5)), "Argument type mismatch: r: \"float32\" vs. return data type: \"int32x8\".");
-  EXPECT_EQ(message("vadd", {i8x32, i8x32}, {}, {}, v(Type::vector(DType::kBool, 32)), int_imm(300)), "Argument r \"300\" is out of range of return data type \"int8x32\".");
+  EXPECT_EQ(message("vadd", {i32x8, i32x8}, {}, {}, m8, float_imm(1.5)),
+            "Argument type mismatch: r: \"float32\" vs. return data type: \"int32x8\".");
+  EXPECT_EQ(message("vadd", {i8x32, i8x32}, {}, {}, v(Type::vector(DType::kBool, 32)), int_imm(300)),
+            "Argument r \"300\" is out of range of return data type \"int8x32\".");
   EXPECT_EQ(message("vadd", {i8x32, i8x32}, {}, {}, m8, int_imm(3)), "The length of arg \"mask\" expect \"32\", but got: \"8\".");
   EXPECT_EQ(message("abs", {i32}, {}, {}, m8), "Only support mask in vector scenario.");
   EXPECT_EQ(message("vsl", {u8x32, u8x32}, {}, {{"saturate", 1}}), "Only support input signed dtype if saturate.");
@@ -321,9 +344,12 @@ TEST(Intrinsics, TypeRulesSayWhatIsWrong) {
   EXPECT_EQ(message("vtbl", {i32x8, i32x8}), "The length of the arg \"table\" expect in range [2, 4]");
   EXPECT_EQ(message("vreplic", {i8x64, i32}), "The arg \"index\" expects an integer constant value.");
   EXPECT_EQ(message("vload_gather", {pointer, i32}), "The arg \"indices\" expect a 16-bit integer vector");
-  EXPECT_EQ(message("cast", {f16x16}, {}, {{"dtype", attribute_of_type(Type::scalar(DType::kI8))}}), "Unsupported cast directly from \"float16x16\" to \"int8x16\"");
-  EXPECT_EQ(message("printf", {make_expr(Type::scalar(DType::kString), StringImm{"%d"}), f32x8}), "Specifier \"%d\" only accept integer scalar value.");
-  EXPECT_EQ(message("printf", {make_expr(Type::scalar(DType::kString), StringImm{"%d %d"}), i32}), "The specifier count \"2\" not equal to the argument count \"1\".");
+  EXPECT_EQ(message("cast", {f16x16}, {}, {{"dtype", attribute_of_type(Type::scalar(DType::kI8))}}),
+            "Unsupported cast directly from \"float16x16\" to \"int8x16\"");
+  EXPECT_EQ(message("printf", {make_expr(Type::scalar(DType::kString), StringImm{"%d"}), f32x8}),
+            "Specifier \"%d\" only accept integer scalar value.");
+  EXPECT_EQ(message("printf", {make_expr(Type::scalar(DType::kString), StringImm{"%d %d"}), i32}),
+            "The specifier count \"2\" not equal to the argument count \"1\".");
   EXPECT_EQ(message("vbcast", {int_imm(3)}, {true}), "The 1st arg expect a scalar that contain type information.");
   EXPECT_EQ(message("tail_mask", {int_imm(9)}, {true}, {{"lanes", 8}}), "The arg \"n\" expect in range [0, lanes]");
 }

@@ -1,4 +1,5 @@
-// Random programs give the same results before and after lowering, pass by pass and all together, for registers of several widths; and survive the text form.
+// Random programs give the same results before and after lowering, pass by pass and all together, for registers of several widths; and
+// survive the text form.
 #include <gtest/gtest.h>
 
 #include <bit>

@@ -211,7 +211,9 @@ TEST(Lower, TecLoopsAreGuarded) {
 TEST(Lower, ReportsWhatChanged) {
   std::vector<std::string> changed;
   LowerOptions options;
-  options.on_pass = [&](int index, std::string_view name, const Module&) { changed.push_back(std::to_string(index) + " " + std::string(name)); };
+  options.on_pass = [&](int index, std::string_view name, const Module&) {
+    changed.push_back(std::to_string(index) + " " + std::string(name));
+  };
   const Module module = parsed("func f(x#0: global int32*) -> void { for unrolled i#1: int32 = 0 to 2 step 1 { store x#0[i#1] = 1 } }");
   ASSERT_TRUE(lower(module, machine(256), options).ok());
   EXPECT_EQ(changed, (std::vector<std::string>{"1 resolve_loops", "2 fold_constants"}));

@@ -25,7 +25,8 @@ double ulps(T actual, long double exact) {
     const T largest = std::numeric_limits<T>::max();
     return std::fabs(actual) >= largest && std::fabs(rounded) >= largest && std::signbit(actual) == std::signbit(rounded) ? 1 : 1e30;
   }
-  const int exponent = std::max(std::ilogb(rounded == 0 ? std::numeric_limits<T>::denorm_min() : rounded), std::numeric_limits<T>::min_exponent - 1);
+  const int exponent =
+      std::max(std::ilogb(rounded == 0 ? std::numeric_limits<T>::denorm_min() : rounded), std::numeric_limits<T>::min_exponent - 1);
   const long double unit = std::ldexp(1.0L, exponent - std::numeric_limits<T>::digits + 1);
   return static_cast<double>(std::fabs(static_cast<long double>(actual) - exact) / unit);
 }
@@ -35,9 +36,9 @@ struct Function {
   std::string name;
   T (*actual)(T);
   std::function<long double(long double)> exact;
-  double low, high;     // arguments
-  double limit;         // ulps
-  bool flush = false;   // results below the normal range may be 0
+  double low, high;    // arguments
+  double limit;        // ulps
+  bool flush = false;  // results below the normal range may be 0
 };
 
 template <typename T>
@@ -73,28 +74,53 @@ long double erf_exact(long double x) { return std::erf(x); }
 #define F(function) [](long double x) -> long double { return std::function(x); }
 
 TEST(MathFunctions, FloatsAreWithinTwoUlp) {
-  const Function<float> functions[] = {
-      {"exp", aipu_math_exp, F(exp), -87.3, 88.7, 2}, {"exp2", aipu_math_exp2, F(exp2), -149, 127.99, 2}, {"log", aipu_math_log, F(log), 1e-30, 4, 2},
-      {"log large", aipu_math_log, F(log), 1, 3e38, 2}, {"log near 1", aipu_math_log, F(log), 0.9, 1.1, 2}, {"tanh", aipu_math_tanh, F(tanh), -12, 12, 2},
-      {"erf", aipu_math_erf, erf_exact, -5, 5, 2}, {"sin", aipu_math_sin, F(sin), -100, 100, 1}, {"sin large", aipu_math_sin, F(sin), -3e38, 3e38, 1},
-      {"cos", aipu_math_cos, F(cos), -100, 100, 1}, {"cos large", aipu_math_cos, F(cos), -1e20, 1e20, 1}, {"tan", aipu_math_tan, F(tan), -100, 100, 1},
-      {"asin", aipu_math_asin, F(asin), -1, 1, 1}, {"acos", aipu_math_acos, F(acos), -1, 1, 1}, {"atan", aipu_math_atan, F(atan), -50, 50, 1},
-      {"sinh", aipu_math_sinh, F(sinh), -89, 89, 1}, {"cosh", aipu_math_cosh, F(cosh), -89, 89, 1}, {"asinh", aipu_math_asinh, F(asinh), -1e6, 1e6, 1},
-      {"acosh", aipu_math_acosh, F(acosh), 1, 1e6, 1}, {"atanh", aipu_math_atanh, F(atanh), -1, 1, 1}, {"sqrt", aipu_math_sqrt, F(sqrt), 0, 1e10, 0.51},
-      {"rsqrt", aipu_math_rsqrt, [](long double x) { return 1 / std::sqrt(x); }, 1e-30, 1e10, 2}};
+  const Function<float> functions[] = {{"exp", aipu_math_exp, F(exp), -87.3, 88.7, 2},
+                                       {"exp2", aipu_math_exp2, F(exp2), -149, 127.99, 2},
+                                       {"log", aipu_math_log, F(log), 1e-30, 4, 2},
+                                       {"log large", aipu_math_log, F(log), 1, 3e38, 2},
+                                       {"log near 1", aipu_math_log, F(log), 0.9, 1.1, 2},
+                                       {"tanh", aipu_math_tanh, F(tanh), -12, 12, 2},
+                                       {"erf", aipu_math_erf, erf_exact, -5, 5, 2},
+                                       {"sin", aipu_math_sin, F(sin), -100, 100, 1},
+                                       {"sin large", aipu_math_sin, F(sin), -3e38, 3e38, 1},
+                                       {"cos", aipu_math_cos, F(cos), -100, 100, 1},
+                                       {"cos large", aipu_math_cos, F(cos), -1e20, 1e20, 1},
+                                       {"tan", aipu_math_tan, F(tan), -100, 100, 1},
+                                       {"asin", aipu_math_asin, F(asin), -1, 1, 1},
+                                       {"acos", aipu_math_acos, F(acos), -1, 1, 1},
+                                       {"atan", aipu_math_atan, F(atan), -50, 50, 1},
+                                       {"sinh", aipu_math_sinh, F(sinh), -89, 89, 1},
+                                       {"cosh", aipu_math_cosh, F(cosh), -89, 89, 1},
+                                       {"asinh", aipu_math_asinh, F(asinh), -1e6, 1e6, 1},
+                                       {"acosh", aipu_math_acosh, F(acosh), 1, 1e6, 1},
+                                       {"atanh", aipu_math_atanh, F(atanh), -1, 1, 1},
+                                       {"sqrt", aipu_math_sqrt, F(sqrt), 0, 1e10, 0.51},
+                                       {"rsqrt", aipu_math_rsqrt, [](long double x) { return 1 / std::sqrt(x); }, 1e-30, 1e10, 2}};
   uint64_t seed = 1;
   for (const auto& f : functions) check(f, seed++);
 }
 
 TEST(MathFunctions, DoublesAreWithinAFewUlp) {
-  const Function<double> functions[] = {
-      {"exp", aipu_math_exp, F(exp), -745, 709.7, 2}, {"exp2", aipu_math_exp2, F(exp2), -1074, 1023.99, 2}, {"log", aipu_math_log, F(log), 1e-300, 4, 2},
-      {"log large", aipu_math_log, F(log), 1, 1e308, 2}, {"log near 1", aipu_math_log, F(log), 0.9, 1.1, 2}, {"tanh", aipu_math_tanh, F(tanh), -25, 25, 4},
-      {"erf", aipu_math_erf, erf_exact, -7, 7, 3}, {"sin", aipu_math_sin, F(sin), -100, 100, 2}, {"sin large", aipu_math_sin, F(sin), -1e300, 1e300, 3},
-      {"cos", aipu_math_cos, F(cos), -100, 100, 2}, {"cos large", aipu_math_cos, F(cos), -1e15, 1e15, 3}, {"tan", aipu_math_tan, F(tan), -100, 100, 4},
-      {"asin", aipu_math_asin, F(asin), -1, 1, 3}, {"acos", aipu_math_acos, F(acos), -1, 1, 3}, {"atan", aipu_math_atan, F(atan), -50, 50, 3},
-      {"sinh", aipu_math_sinh, F(sinh), -710, 710, 4}, {"cosh", aipu_math_cosh, F(cosh), -710, 710, 4}, {"asinh", aipu_math_asinh, F(asinh), -1e6, 1e6, 4},
-      {"acosh", aipu_math_acosh, F(acosh), 1, 1e6, 4}, {"atanh", aipu_math_atanh, F(atanh), -1, 1, 4}};
+  const Function<double> functions[] = {{"exp", aipu_math_exp, F(exp), -745, 709.7, 2},
+                                        {"exp2", aipu_math_exp2, F(exp2), -1074, 1023.99, 2},
+                                        {"log", aipu_math_log, F(log), 1e-300, 4, 2},
+                                        {"log large", aipu_math_log, F(log), 1, 1e308, 2},
+                                        {"log near 1", aipu_math_log, F(log), 0.9, 1.1, 2},
+                                        {"tanh", aipu_math_tanh, F(tanh), -25, 25, 4},
+                                        {"erf", aipu_math_erf, erf_exact, -7, 7, 3},
+                                        {"sin", aipu_math_sin, F(sin), -100, 100, 2},
+                                        {"sin large", aipu_math_sin, F(sin), -1e300, 1e300, 3},
+                                        {"cos", aipu_math_cos, F(cos), -100, 100, 2},
+                                        {"cos large", aipu_math_cos, F(cos), -1e15, 1e15, 3},
+                                        {"tan", aipu_math_tan, F(tan), -100, 100, 4},
+                                        {"asin", aipu_math_asin, F(asin), -1, 1, 3},
+                                        {"acos", aipu_math_acos, F(acos), -1, 1, 3},
+                                        {"atan", aipu_math_atan, F(atan), -50, 50, 3},
+                                        {"sinh", aipu_math_sinh, F(sinh), -710, 710, 4},
+                                        {"cosh", aipu_math_cosh, F(cosh), -710, 710, 4},
+                                        {"asinh", aipu_math_asinh, F(asinh), -1e6, 1e6, 4},
+                                        {"acosh", aipu_math_acosh, F(acosh), 1, 1e6, 4},
+                                        {"atanh", aipu_math_atanh, F(atanh), -1, 1, 4}};
   uint64_t seed = 100;
   for (const auto& f : functions) check(f, seed++);
 }
@@ -108,9 +134,12 @@ TEST(MathFunctions, Powers) {
     const auto y = static_cast<float>((v - 0.5) * 8);
     worst_float = std::max(worst_float, ulps(aipu_math_pow(x, y), std::pow(static_cast<long double>(x), static_cast<long double>(y))));
     const double dx = std::exp((u - 0.5) * 60), dy = (v - 0.5) * 40;
-    worst_double = std::max(worst_double, ulps(aipu_math_pow(dx, dy), std::pow(static_cast<long double>(dx), static_cast<long double>(dy))));
-    const float base = static_cast<float>(static_cast<int>(random() % 41) - 20), exponent = static_cast<float>(static_cast<int>(random() % 21) - 10);
-    worst_float = std::max(worst_float, ulps(aipu_math_pow(base, exponent), std::pow(static_cast<long double>(base), static_cast<long double>(exponent))));
+    worst_double =
+        std::max(worst_double, ulps(aipu_math_pow(dx, dy), std::pow(static_cast<long double>(dx), static_cast<long double>(dy))));
+    const float base = static_cast<float>(static_cast<int>(random() % 41) - 20),
+                exponent = static_cast<float>(static_cast<int>(random() % 21) - 10);
+    worst_float = std::max(
+        worst_float, ulps(aipu_math_pow(base, exponent), std::pow(static_cast<long double>(base), static_cast<long double>(exponent))));
   }
   EXPECT_LE(worst_float, 1);
   EXPECT_LE(worst_double, 3);
@@ -171,8 +200,10 @@ void special_values() {
   for (const T x : bases) {
     for (const T y : exponents) {
       const T expected = std::pow(x, y), actual = aipu_math_pow(x, y);
-      if (std::isfinite(expected) && expected != 0) EXPECT_NEAR(actual, expected, std::fabs(expected) * 1e-6) << x << "^" << y;
-      else expect_special(actual, expected, std::to_string(x) + "^" + std::to_string(y));
+      if (std::isfinite(expected) && expected != 0)
+        EXPECT_NEAR(actual, expected, std::fabs(expected) * 1e-6) << x << "^" << y;
+      else
+        expect_special(actual, expected, std::to_string(x) + "^" + std::to_string(y));
     }
   }
 }

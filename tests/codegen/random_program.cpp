@@ -11,7 +11,7 @@
 namespace aipu::tir::testing {
 namespace {
 
-const DType kElements[] = {DType::kU8, DType::kI8,  DType::kI16, DType::kU16, DType::kI32, DType::kU32,
+const DType kElements[] = {DType::kU8,  DType::kI8,  DType::kI16, DType::kU16, DType::kI32, DType::kU32,
                            DType::kI64, DType::kF16, DType::kF32, DType::kF64, DType::kBF16};
 const int kLanes[] = {2, 3, 4, 5, 7, 8, 11, 16, 20, 24, 32, 33, 48, 64};
 
@@ -146,7 +146,8 @@ class Generator {
         if (boolean) break;
         const BinaryOp ops[] = {BinaryOp::kAdd, BinaryOp::kSub, BinaryOp::kMul, BinaryOp::kMin, BinaryOp::kMax, BinaryOp::kDiv};
         const BinaryOp op = ops[pick(std::size(ops))];
-        if (op == BinaryOp::kDiv && !is_vector && !floating) return binary(op, expr(type, depth - 1), binary(BinaryOp::kBitOr, expr(type, depth - 1), int_imm(1, type.element)));
+        if (op == BinaryOp::kDiv && !is_vector && !floating)
+          return binary(op, expr(type, depth - 1), binary(BinaryOp::kBitOr, expr(type, depth - 1), int_imm(1, type.element)));
         return binary(op, expr(type, depth - 1), expr(type, depth - 1));
       }
       case 1: {
@@ -160,13 +161,15 @@ class Generator {
         const Type operands = type.with_element(kElements[pick(std::size(kElements))]);
         return binary(ops[pick(6)], expr(operands, depth - 1), expr(operands, depth - 1));
       }
-      case 3: return cast(type, expr(type.with_element(kElements[pick(std::size(kElements))]), depth - 1));
+      case 3:
+        return cast(type, expr(type.with_element(kElements[pick(std::size(kElements))]), depth - 1));
       case 4:
         if (is_vector) return broadcast(expr(type.with_lanes(1), depth - 1), type.lanes);
         if (boolean && chance(50)) return make_expr(type, Unary{UnaryOp::kNot, expr(type, depth - 1)});
         if (boolean) return binary(chance(50) ? BinaryOp::kAnd : BinaryOp::kOr, expr(type, depth - 1), expr(type, depth - 1));
         break;
-      case 5: return make_expr(type, Select{condition(depth - 1), expr(type, depth - 1), expr(type, depth - 1)});
+      case 5:
+        return make_expr(type, Select{condition(depth - 1), expr(type, depth - 1), expr(type, depth - 1)});
       case 6:
         if (boolean || buffers_.empty()) break;
         if (is_vector) return load_vector(type, depth);
@@ -180,7 +183,8 @@ class Generator {
       case 8:
         if (is_vector || !options_.wide_vectors) break;
         return scalar_of_vector(type, depth);
-      default: return is_vector ? vector_intrinsic(type, depth) : Expr();
+      default:
+        return is_vector ? vector_intrinsic(type, depth) : Expr();
     }
     return nullptr;
   }
@@ -191,11 +195,14 @@ class Generator {
     const Type mask = type.with_element(DType::kBool);
     const Expr lane_mask = chance(40) ? expr(mask, depth - 1) : Expr();
     switch (pick(3)) {
-      case 0: return made(intrinsic_call("vload", {place(type.element, type.lanes), nullptr}, {{"lanes", type.lanes}}, lane_mask), type);
+      case 0:
+        return made(intrinsic_call("vload", {place(type.element, type.lanes), nullptr}, {{"lanes", type.lanes}}, lane_mask), type);
       case 1: {
         const int stride = 1 + pick(3);
         const Expr run_time = binary(BinaryOp::kAdd, bounded(3, depth), int_imm(1));
-        return made(intrinsic_call("vload", {place(type.element, 3 * type.lanes), chance(50) ? int_imm(stride) : run_time}, {{"lanes", type.lanes}}, lane_mask), type);
+        return made(intrinsic_call("vload", {place(type.element, 3 * type.lanes), chance(50) ? int_imm(stride) : run_time},
+                                   {{"lanes", type.lanes}}, lane_mask),
+                    type);
       }
       default: {
         const Expr pointer = cast(Type::pointer_to(type.element, type.lanes, Scope::kGlobal), place(type.element, 2 * type.lanes));
@@ -207,8 +214,10 @@ class Generator {
   Expr scalar_of_vector(Type type, int depth) {
     const Type vector = Type::vector(type.element, lanes());
     switch (pick(4)) {
-      case 0: return make_expr(type, LaneRead{expr(vector, depth - 1), int_imm(pick(vector.lanes))});
-      case 1: return make_expr(type, LaneRead{expr(vector, depth - 1), bounded(vector.lanes, depth)});
+      case 0:
+        return make_expr(type, LaneRead{expr(vector, depth - 1), int_imm(pick(vector.lanes))});
+      case 1:
+        return make_expr(type, LaneRead{expr(vector, depth - 1), bounded(vector.lanes, depth)});
       case 2:
         if (!is_bool(type.element)) break;
         return made(intrinsic_call(chance(50) ? "vall" : "vany", {expr(vector, depth - 1)}), type);
@@ -237,45 +246,67 @@ class Generator {
         const char* names[] = {"vadd", "vsub", "vmul", "max", "min"};
         return made(intrinsic_call(names[pick(5)], {x(), x()}, {}, m, r), type);
       }
-      case 1: return made(intrinsic_call(chance(50) ? "vadd" : "vsub", {x(), x()}, {{"saturate", 1}}, m, r), type);
-      case 2: return made(intrinsic_call(chance(50) ? "vdiv" : "vmod", {x(), x()}, {}, m), type);
-      case 3: return made(intrinsic_call("abs", {x()}, {}, m), type);
-      case 4: return made(intrinsic_call("clip", {x(), broadcast(constant(type.element), n), broadcast(constant(type.element), n)}, {}, m), type);
-      case 5: return made(intrinsic_call("fma", {x(), x(), x()}, {}, m), type);
-      case 6: return made(intrinsic_call("vsel", {x(), x()}, {}, of(mask)), type);
+      case 1:
+        return made(intrinsic_call(chance(50) ? "vadd" : "vsub", {x(), x()}, {{"saturate", 1}}, m, r), type);
+      case 2:
+        return made(intrinsic_call(chance(50) ? "vdiv" : "vmod", {x(), x()}, {}, m), type);
+      case 3:
+        return made(intrinsic_call("abs", {x()}, {}, m), type);
+      case 4:
+        return made(intrinsic_call("clip", {x(), broadcast(constant(type.element), n), broadcast(constant(type.element), n)}, {}, m), type);
+      case 5:
+        return made(intrinsic_call("fma", {x(), x(), x()}, {}, m), type);
+      case 6:
+        return made(intrinsic_call("vsel", {x(), x()}, {}, of(mask)), type);
       case 7: {
         const char* names[] = {"vand", "vor", "vxor"};
         return made(intrinsic_call(names[pick(3)], {x(), x()}, {}, m), type);
       }
-      case 8: return made(intrinsic_call(chance(50) ? "vsl" : "vsr", {x(), x()}, {}, m, r), type);
-      case 9: return made(intrinsic_call("vrevs", {x()}), type);
+      case 8:
+        return made(intrinsic_call(chance(50) ? "vsl" : "vsr", {x(), x()}, {}, m, r), type);
+      case 9:
+        return made(intrinsic_call("vrevs", {x()}), type);
       case 10: {
         const int part = pick(5);
-        if (part == 0) return n % 2 == 0 && n > 2 ? made(intrinsic_call("vzip", {of(type.with_lanes(n / 2)), of(type.with_lanes(n / 2))}, {{"part", 0}}), type) : Expr();
+        if (part == 0)
+          return n % 2 == 0 && n > 2
+                     ? made(intrinsic_call("vzip", {of(type.with_lanes(n / 2)), of(type.with_lanes(n / 2))}, {{"part", 0}}), type)
+                     : Expr();
         return made(intrinsic_call("vzip", {x(), x()}, {{"part", part}}), type);
       }
       case 11: {
         const int part = pick(5);
-        if (part == 0) return n % 2 == 0 && n > 2 ? made(intrinsic_call("vconcat", {of(type.with_lanes(n / 2)), of(type.with_lanes(n / 2))}, {{"part", 0}}), type) : Expr();
+        if (part == 0)
+          return n % 2 == 0 && n > 2
+                     ? made(intrinsic_call("vconcat", {of(type.with_lanes(n / 2)), of(type.with_lanes(n / 2))}, {{"part", 0}}), type)
+                     : Expr();
         return made(intrinsic_call("vconcat", {x(), x()}, {{"part", part}}), type);
       }
-      case 12: return made(intrinsic_call("vpart", {of(type.with_lanes(n * 3))}, {{"index", pick(3)}, {"lanes", n}}), type);
-      case 13: return made(intrinsic_call("vsldl", {x(), x(), int_imm(pick(n))}), type);
-      case 14: return made(intrinsic_call("vshfl", {x(), chance(50) ? int_imm(pick(n)) : bounded(n, depth)}), type);
-      case 15: return made(intrinsic_call("vreplic", {x(), chance(50) ? int_imm(pick(n)) : bounded(n, depth)}), type);
-      case 16: return made(intrinsic_call("vbcast", {of(type.with_lanes(1))}, {{"lanes", n}}, m), type);
+      case 12:
+        return made(intrinsic_call("vpart", {of(type.with_lanes(n * 3))}, {{"index", pick(3)}, {"lanes", n}}), type);
+      case 13:
+        return made(intrinsic_call("vsldl", {x(), x(), int_imm(pick(n))}), type);
+      case 14:
+        return made(intrinsic_call("vshfl", {x(), chance(50) ? int_imm(pick(n)) : bounded(n, depth)}), type);
+      case 15:
+        return made(intrinsic_call("vreplic", {x(), chance(50) ? int_imm(pick(n)) : bounded(n, depth)}), type);
+      case 16:
+        return made(intrinsic_call("vbcast", {of(type.with_lanes(1))}, {{"lanes", n}}, m), type);
       case 17: {
         const char* names[] = {"vrpadd", "vrpmax", "vrpmin"};
         const bool wide_sum = type.element == DType::kF32 && chance(50);
-        return made(intrinsic_call(names[pick(3)], {of(wide_sum ? Type::vector(DType::kF16, n * 2) : type)}, {}, wide_sum ? Expr() : m), type);
+        return made(intrinsic_call(names[pick(3)], {of(wide_sum ? Type::vector(DType::kF16, n * 2) : type)}, {}, wide_sum ? Expr() : m),
+                    type);
       }
       case 18: {
         const DType other = kElements[pick(std::size(kElements))];
         const int bits = n * dtype_bits(type.element);
         if (boolean || bits % dtype_bits(other) != 0 || bits / dtype_bits(other) < 2) return nullptr;
-        return made(intrinsic_call("reinterpret", {of(Type::vector(other, bits / dtype_bits(other)))}, {{"dtype", attribute_of_type(type)}}), type);
+        return made(
+            intrinsic_call("reinterpret", {of(Type::vector(other, bits / dtype_bits(other)))}, {{"dtype", attribute_of_type(type)}}), type);
       }
-      case 19: return boolean ? made(intrinsic_call("tail_mask", {bounded(n + 1, depth)}, {{"lanes", n}}), type) : Expr();
+      case 19:
+        return boolean ? made(intrinsic_call("tail_mask", {bounded(n + 1, depth)}, {{"lanes", n}}), type) : Expr();
       case 20: {
         if (!boolean) return made(intrinsic_call("rint", {x()}, {}, m), type);
         const Type operands = type.with_element(chance(50) ? DType::kF32 : DType::kF16);
@@ -305,7 +336,8 @@ class Generator {
       default: {
         // Dot products need multiples of 256 bits.
         if (type.element != DType::kI32 || n % 8 != 0) return nullptr;
-        if (chance(50)) return made(intrinsic_call("vdot", {of(Type::vector(DType::kI16, n * 2)), of(Type::vector(DType::kI16, n * 2))}), type);
+        if (chance(50))
+          return made(intrinsic_call("vdot", {of(Type::vector(DType::kI16, n * 2)), of(Type::vector(DType::kI16, n * 2))}), type);
         return made(intrinsic_call("vqdpa", {x(), of(Type::vector(DType::kI8, n * 4)), of(Type::vector(DType::kI8, n * 4))}), type);
       }
     }
@@ -377,7 +409,9 @@ class Generator {
         out.push_back(make_stmt(While{going, block(std::move(inner))}));
         return;
       }
-      default: store(out, depth); return;
+      default:
+        store(out, depth);
+        return;
     }
   }
 
@@ -428,8 +462,10 @@ Result<std::vector<std::vector<std::byte>>> run_random_program(const Module& mod
     std::vector<std::byte>& buffer = buffers.emplace_back(kRandomBufferBytes);
     const Type type = Type::scalar(element);
     for (size_t i = 0; i < kRandomBufferBytes / dtype_bytes(element); ++i) {
-      if (is_floating(element)) write_float_lane(type, buffer.data(), static_cast<int64_t>(i), (static_cast<double>(random() % 4001) - 2000) / 32);
-      else write_int_lane(type, buffer.data(), static_cast<int64_t>(i), static_cast<int64_t>(random() % 3 == 0 ? random() : random() % 64));
+      if (is_floating(element))
+        write_float_lane(type, buffer.data(), static_cast<int64_t>(i), (static_cast<double>(random() % 4001) - 2000) / 32);
+      else
+        write_int_lane(type, buffer.data(), static_cast<int64_t>(i), static_cast<int64_t>(random() % 3 == 0 ? random() : random() % 64));
     }
   }
   for (auto& buffer : buffers) arguments.push_back({buffer.data(), buffer.size(), 0, true});
@@ -446,7 +482,8 @@ bool same_buffers(const std::vector<std::vector<std::byte>>& a, const std::vecto
     const size_t bytes = dtype_bytes(type.element);
     for (size_t i = 0; i * bytes < a[k].size(); ++i) {
       if (std::memcmp(a[k].data() + i * bytes, b[k].data() + i * bytes, bytes) == 0) continue;
-      const double x = read_float_lane(type, a[k].data(), static_cast<int64_t>(i)), y = read_float_lane(type, b[k].data(), static_cast<int64_t>(i));
+      const double x = read_float_lane(type, a[k].data(), static_cast<int64_t>(i)),
+                   y = read_float_lane(type, b[k].data(), static_cast<int64_t>(i));
       if (std::isnan(x) && std::isnan(y)) continue;
       where = std::string(dtype_name(type.element)) + "[" + std::to_string(i) + "]: " + std::to_string(x) + " vs. " + std::to_string(y);
       return false;

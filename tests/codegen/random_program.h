@@ -15,7 +15,8 @@ struct RandomProgramOptions {
   int statements = 12;
 };
 
-// An entry with one global buffer per element type (kRandomBufferBytes each, u8 i8 i16 u16 i32 u32 i64 f16 f32 f64 bf16, in this order) and an int32 scalar, and helper functions.
+// An entry with one global buffer per element type (kRandomBufferBytes each, u8 i8 i16 u16 i32 u32 i64 f16 f32 f64 bf16, in this order) and
+// an int32 scalar, and helper functions.
 Module random_program(uint64_t seed, const RandomProgramOptions& options = {});
 
 constexpr size_t kRandomBufferBytes = 16384;

@@ -39,8 +39,10 @@ Module everything() {
   const Type i32 = Type::scalar(DType::kI32), f32x4 = Type::vector(DType::kF32, 4);
   auto p = std::make_shared<Var>(Var{"p", Type::pointer_to(DType::kF32, 4, Scope::kGlobal1), true, false});
   auto n = std::make_shared<Var>(Var{"n", i32, false, true});
-  const VarPtr odd_name = var("odd name \"x\"\n", i32), v = var("v", f32x4), i = var("i", i32), lut = var("lut", Type::pointer_to(DType::kU8, 1, Scope::kConstant));
-  const VarPtr scratch = var("scratch", Type::pointer_to(DType::kI16, 1, Scope::kLsram)), q = var("q", Type::pointer_to(DType::kF32, 4, Scope::kPrivate));
+  const VarPtr odd_name = var("odd name \"x\"\n", i32), v = var("v", f32x4), i = var("i", i32),
+               lut = var("lut", Type::pointer_to(DType::kU8, 1, Scope::kConstant));
+  const VarPtr scratch = var("scratch", Type::pointer_to(DType::kI16, 1, Scope::kLsram)),
+               q = var("q", Type::pointer_to(DType::kF32, 4, Scope::kPrivate));
   const auto span = SourceSpan{std::make_shared<const std::string>("kernels/conv \"1\".py"), 12, 5};
   std::vector<Stmt> body;
   body.push_back(make_stmt(Comment{"say \"hi\"\n"}));
@@ -61,12 +63,13 @@ Module everything() {
   body.push_back(make_stmt(Store{var_ref(q), int_imm(0, DType::kI64), make_expr(f32x4, Select{bool_imm(true), var_ref(v), literal})}));
   const Expr format = make_expr(Type::scalar(DType::kString), StringImm{"%d\n"});
   body.push_back(make_stmt(Evaluate{*intrinsic_call("printf", {format, make_expr(i32, Unary{UnaryOp::kBitNot, var_ref(n)})})}));
-  body.push_back(make_stmt(Evaluate{make_expr(i32, FunctionCall{"helper", {binary(BinaryOp::kMin, var_ref(n), int_imm(4)), broadcast(bool_imm(true), 8)}})}));
+  body.push_back(make_stmt(
+      Evaluate{make_expr(i32, FunctionCall{"helper", {binary(BinaryOp::kMin, var_ref(n), int_imm(4)), broadcast(bool_imm(true), 8)}})}));
   body.push_back(block({make_stmt(Return{nullptr})}));
   Module module = module_of({p, n}, std::move(body));
   const VarPtr a = var("a", i32), m = var("m", Type::vector(DType::kBool, 8));
-  module.functions.push_back(
-      std::make_shared<PrimFunc>(PrimFunc{"helper", {a, m}, i32, block({make_stmt(Return{binary(BinaryOp::kMax, var_ref(a), int_imm(1))})}), InlineHint::kNoInline}));
+  module.functions.push_back(std::make_shared<PrimFunc>(
+      PrimFunc{"helper", {a, m}, i32, block({make_stmt(Return{binary(BinaryOp::kMax, var_ref(a), int_imm(1))})}), InlineHint::kNoInline}));
   return module;
 }
 
@@ -97,12 +100,14 @@ TEST(TirText, ReadsAsExpected) {
   EXPECT_EQ(print_expr(float_imm(0.1, DType::kF64)), "0.1:float64");
   EXPECT_EQ(print_expr(float_imm(0.1, DType::kF32)), "0.1");
   EXPECT_EQ(print_expr(broadcast(bool_imm(true), 4)), "broadcast<4>(true)");
-  EXPECT_EQ(print_expr(*intrinsic_call("vload", {var_ref(var("p", Type::pointer_to(DType::kF32, 1, Scope::kGlobal))), nullptr}, {{"lanes", 16}})),
-            "S.vload<float32x16>(p#0, 1, .lanes=16)");
+  EXPECT_EQ(
+      print_expr(*intrinsic_call("vload", {var_ref(var("p", Type::pointer_to(DType::kF32, 1, Scope::kGlobal))), nullptr}, {{"lanes", 16}})),
+      "S.vload<float32x16>(p#0, 1, .lanes=16)");
 }
 
 TEST(TirText, ConstantsAreExact) {
-  std::vector<double> values = {0.0, -0.0, INFINITY, -INFINITY, NAN, -NAN, std::bit_cast<double>(uint64_t{0x7ff8000000001234}), 5e-324, 1.7976931348623157e308};
+  std::vector<double> values = {
+      0.0, -0.0, INFINITY, -INFINITY, NAN, -NAN, std::bit_cast<double>(uint64_t{0x7ff8000000001234}), 5e-324, 1.7976931348623157e308};
   std::mt19937_64 random(3);
   for (int i = 0; i < 3000; ++i) values.push_back(std::bit_cast<double>(random()));
   for (const double value : values) {
@@ -184,9 +189,15 @@ TEST(TirText, SurvivesDamage) {
     for (int k = 0; k < edits; ++k) {
       const size_t at = random() % text.size();
       switch (random() % 8) {
-        case 0: text[at] = static_cast<char>(random()); break;
-        case 1: text.erase(at, 1 + random() % 10); break;
-        case 2: text.insert(at, text.substr(random() % text.size(), 1 + random() % 20)); break;
+        case 0:
+          text[at] = static_cast<char>(random());
+          break;
+        case 1:
+          text.erase(at, 1 + random() % 10);
+          break;
+        case 2:
+          text.insert(at, text.substr(random() % text.size(), 1 + random() % 20));
+          break;
         default: {
           // Another digit: most likely still a program.
           const size_t digit = text.find_first_of("0123456789", at);
@@ -202,7 +213,8 @@ TEST(TirText, SurvivesDamage) {
     std::vector<InterpreterArgument> arguments;
     std::vector<std::byte> memory(256);
     for (const VarPtr& param : parsed->entry().params) {
-      arguments.push_back(param->type.pointer ? InterpreterArgument{memory.data(), memory.size(), 0, true} : InterpreterArgument{nullptr, 0, 3, false});
+      arguments.push_back(param->type.pointer ? InterpreterArgument{memory.data(), memory.size(), 0, true}
+                                              : InterpreterArgument{nullptr, 0, 3, false});
     }
     std::vector<unsigned char> lsram(1 << 16);
     aipu_tec_context context{};
@@ -269,7 +281,8 @@ TEST(TirVerifier, RefusesBadSignaturesAndRecursion) {
       {"func f(v#0: float32x4) -> void { }", "parameter 'v' can't have type float32x4"},
       {"func f() -> int32 { return 1 }", "an entry returns nothing"},
       {"func f() -> void { eval call<void> f() }", "current not support entry function as subroutines"},
-      {"func f() -> void { eval call<void> g() } func g() -> void { eval call<void> h() } func h() -> void { eval call<void> g() }", "calls itself"},
+      {"func f() -> void { eval call<void> g() } func g() -> void { eval call<void> h() } func h() -> void { eval call<void> g() }",
+       "calls itself"},
       {"func f() -> void { eval call<void> g(1) } func g(x#0: float32) -> void { }", "argument 0 of 'g' has type int32 instead of float32"},
       {"func f() -> void { eval call<void> g() } func g(x#0: float32) -> void { }", "is called with 0 arguments"},
   };
