@@ -17,7 +17,7 @@ namespace {
 
 int seeds() {
   const char* text = std::getenv("AIPU_FUZZ_SEEDS");
-  return text ? std::atoi(text) : 400;
+  return text ? std::atoi(text) : 200;
 }
 
 Target machine(int bits) {
