@@ -67,7 +67,6 @@ def conv(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OUT, "
         front = od * stride_d - pad_d
         w_panel = (group * panels + panel) * (kernel_d * kernel_h * kernel_w * group_in * (NV * VL))
         out_base = row * out_w * ldc
-        out_column = group * group_out + n
         # Edge pixels, left then right.
         for edge in range(low + out_w - high):
             ow = edge
@@ -87,7 +86,7 @@ def conv(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OUT, "
                                 if position >= 0 and position < in_w:
                                     multiply(1, acc, x, (((image * in_d + depth) * in_h + line) * in_w + position) * channels + group * group_in, 0,
                                              weights, w_panel + ((kd * kernel_h + kh) * kernel_w + kw) * (group_in * (NV * VL)), group_in)
-            finish_tile(1, acc, extras, out, out_base + ow * ldc, ldc, out_column, columns)
+            finish_tile(1, acc, extras, out, out_base + ow * ldc, ldc, n, columns)
         # Interior pixels in tiles.
         column = low
         for h in S.unroll(len(HEIGHTS)):
@@ -106,5 +105,5 @@ def conv(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OUT, "
                                 for tap in range(taps):
                                     multiply(HEIGHTS[h], acc, x, x_line + tap * dilation_w * channels, stride_w * channels,
                                              weights, w_line + tap * (group_in * (NV * VL)), merged)
-                finish_tile(HEIGHTS[h], acc, extras, out, out_base + column * ldc, ldc, out_column, columns)
+                finish_tile(HEIGHTS[h], acc, extras, out, out_base + column * ldc, ldc, n, columns)
                 column = column + HEIGHTS[h]

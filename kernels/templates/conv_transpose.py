@@ -55,4 +55,4 @@ def conv_transpose(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.
                                                 acc[v] = S.fma(acc[v], S.vbcast(left, lanes=VL), wv)
                                             else:
                                                 acc[v] = acc[v] + S.vbcast(left, lanes=VL) * wv
-            finish_tile(1, acc, extras, out, (row * out_w + ow) * ldc, ldc, group * group_out + n, group_out - n)
+            finish_tile(1, acc, extras, out, (row * out_w + ow) * ldc, ldc, n, group_out - panel * (NV * VL))

@@ -18,7 +18,11 @@ def position(o, in_extent, out_extent, scale, roi_start, roi_end):
     if COORDINATES == "pytorch_half_pixel":
         return (at + half) / scale - half if out_extent > 1 else S.fp64(0)
     if COORDINATES == "align_corners":
-        return at * (size - S.fp64(1)) / S.fp64(S.max(out_extent - 1, 1))
+        # As in ONNX's reference, the resized length is not rounded down where a scale is stated; what is only its float32 rounding does not count.
+        length = S.fp64(out_extent)
+        if HAS_SCALE:
+            length = scale * size if scale * size - length > S.fp64(0.001) else length
+        return at * (size - S.fp64(1)) / (length - S.fp64(1)) if out_extent > 1 else S.fp64(0)
     if COORDINATES == "tf_half_pixel_for_nn":
         return (at + half) / scale
     if COORDINATES == "tf_crop_and_resize":
