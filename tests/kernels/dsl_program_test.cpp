@@ -149,11 +149,11 @@ TEST(DslFunctions, SubFunctionsAreCompiledOnceAndConvertTheirArguments) {
             "  eval call<void> unused_helper(c#3)\n"
             "}\n"
             "\n"
-            "func g(p#4: global int32*, k#5: int16, scale#6: float32) -> int32 {\n"
-            "  return (load(p#4, 0) + cast<int32>(k#5))\n"
+            "func g(p#0: global int32*, k#1: int16, scale#2: float32) -> int32 {\n"
+            "  return (load(p#0, 0) + cast<int32>(k#1))\n"
             "}\n"
             "\n"
-            "func unused_helper(k#7: int32) -> void inline {\n"
+            "func unused_helper(k#0: int32) -> void inline {\n"
             "  return\n"
             "}\n");
 }
