@@ -228,7 +228,7 @@ TEST(Plan, SymbolsOfInputsAndOfTensors) {
   EXPECT_EQ(plan.symbols[2].kind, SymbolKind::kTensorElement);
   EXPECT_EQ(plan.symbols[2].index, 1u);
   const auto& commands = plan.programs[0].commands;
-  const auto bind = std::find_if(commands.begin(), commands.end(), [](const Command& c) { return c.engine() == Engine::kHost; });
+  const auto bind = std::find_if(commands.begin(), commands.end(), [](const Command& counted) { return counted.engine() == Engine::kHost; });
   ASSERT_NE(bind, commands.end()) << text;
   EXPECT_EQ(bind->waits.size(), 1u);
   EXPECT_THAT(print_command(plan, *(bind - 1)), HasSubstr("doubled"));
