@@ -281,7 +281,7 @@ Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {
   }
   for (size_t i = 0; i < context.output_names.size(); ++i) {
     if (context.output_names[i].empty()) continue;
-    if (!context.results[i].valid()) return internal_error(str_cat("output '", context.output_names[i], "' was not made"));
+    if (!context.results[i].valid()) return invalid_model(str_cat("has no output ", i));
     AIPU_RETURN_IF_ERROR(define(scope, node.output(static_cast<int>(i)), context.results[i]));
   }
   return {};

@@ -32,6 +32,13 @@ Result<Inferred> infer(Graph& graph, const OpDef& def, const Node& node) {
   for (size_t k = 0; k < node.outputs.size(); ++k) {
     if (context.output_types[k].dtype == DType::kVoid)
       return internal_error(str_cat(def.name, ": the type rule left output ", k, " without a type"));
+    // Extents are sums and products of what a model says; here is the one place where all of them pass.
+    for (const Dim& extent : context.output_types[k].shape) {
+      if (const auto high = extent.upper_bound(); high && *high < 0) {
+        return invalid_model(
+            str_cat(def.name, ": output ", k, " would be ", context.output_types[k].text(), ", which has a negative extent"));
+      }
+    }
   }
   return Inferred{std::move(context.output_types), std::move(context.output_data)};
 }

@@ -23,6 +23,9 @@ struct Affine {
   bool shifts = false;
 };
 
+// No layer has more; any extent can be the channels of a Mul or Add, and what is computed here is a few doubles per channel.
+constexpr int64_t kMaxChannels = int64_t{1} << 24;
+
 class Folder {
  public:
   explicit Folder(Graph& graph) : graph_(graph) {}
@@ -75,7 +78,7 @@ class Folder {
 
   std::optional<size_t> channel_count(ValueId input, NodeId id) const {
     const auto count = graph_.type(input).shape[channel_axis(input, id)].constant();
-    return count && *count > 0 ? std::optional<size_t>(static_cast<size_t>(*count)) : std::nullopt;
+    return count && *count > 0 && *count <= kMaxChannels ? std::optional<size_t>(static_cast<size_t>(*count)) : std::nullopt;
   }
 
   std::optional<std::vector<double>> vector(ValueId value, size_t channels) const {

@@ -204,9 +204,10 @@ Value Compiler::logical(bool is_and, const Value& lhs, const std::function<Guard
     return {tir::var_ref(result)};
   }
   if (const std::optional<bool> known = truth(right_value)) {
-    // `x and False` is false, `x and True` is x: x has no effect.
-    if (*known != is_and) return {*known};
-    return {left};
+    // `x and False` is false, `x and True` is x.
+    if (*known == is_and) return {left};
+    if (has_effects(left)) emit(position, tir::Evaluate{left});
+    return {*known};
   }
   const tir::Expr right = operand(right_value);
   return {tir::binary(is_and ? tir::BinaryOp::kAnd : tir::BinaryOp::kOr, left, right, span(position))};

@@ -91,8 +91,7 @@ Compiler::Flow Compiler::run_statement(const ast::Stmt& stmt) {
     const Value value = eval(expression->value);
     if (const auto* e = value.as<tir::Expr>()) {
       // An expression without an effect is dropped, as Python drops it.
-      const auto* intrinsic = (*e)->as<tir::IntrinsicCall>();
-      if ((*e)->as<tir::FunctionCall>() != nullptr || (intrinsic != nullptr && !intrinsic->intrinsic->pure)) emit(here, tir::Evaluate{*e});
+      if (has_effects(*e)) emit(here, tir::Evaluate{*e});
     }
   } else if (const auto* aug = stmt.as<ast::AugAssign>()) {
     augmented_assign(*aug, here);

@@ -77,7 +77,10 @@ Value Compiler::lookup(const std::string& name, Position position) {
 }
 
 std::optional<Value> Compiler::lookup_global(const std::shared_ptr<Environment>& globals, const std::string& name, Position position) {
-  if (auto captured = globals->lookup(name)) return to_value(*captured, pool_);
+  // Once per name: a list is one list wherever it is used.
+  const auto known = global_cache_.find({globals.get(), name});
+  if (known != global_cache_.end()) return known->second;
+  if (auto captured = globals->lookup(name)) return global_cache_[{globals.get(), name}] = to_value(*captured, pool_);
   if (auto* file = dynamic_cast<FileEnvironment*>(globals.get())) {
     if (const auto source = file->imported(name)) return lookup_global(source->first, source->second, position);
     if (const std::string* import = file->import(name)) {
@@ -86,7 +89,6 @@ std::optional<Value> Compiler::lookup_global(const std::shared_ptr<Environment>&
     }
     if (const ast::ExprPtr value = file->assignment(name)) {
       const auto key = std::make_pair(static_cast<const Environment*>(globals.get()), name);
-      if (auto cached = global_cache_.find(key); cached != global_cache_.end()) return cached->second;
       if (!evaluating_.insert(key).second) fail(position, fmt::format("The definition of \"{}\" refers to itself.", name));
       auto definition = std::make_shared<ast::FunctionDef>();
       definition->name = name;
@@ -140,19 +142,26 @@ bool Compiler::is_trivial(const tir::Expr& value) {
          value->as<tir::StringImm>() != nullptr;
 }
 
-bool Compiler::reads_memory(const tir::Expr& value) {
+namespace {
+
+bool any_node(const tir::Expr& value, const std::function<bool(const tir::ExprNode&)>& test) {
   bool found = false;
-  tir::walk(
-      tir::make_stmt(tir::Evaluate{value}),
-      [&](const tir::Expr& e) {
-        if (e == nullptr) return;
-        const auto* intrinsic = e->as<tir::IntrinsicCall>();
-        found = found || e->as<tir::Load>() != nullptr || e->as<tir::FunctionCall>() != nullptr ||
-                (intrinsic != nullptr && !intrinsic->intrinsic->pure);
-      },
-      [](const tir::Stmt&) {});
+  tir::walk(value, [&](const tir::Expr& e) { found = found || (e != nullptr && test(*e)); });
   return found;
 }
+
+bool is_impure(const tir::ExprNode& e) {
+  const auto* intrinsic = e.as<tir::IntrinsicCall>();
+  return e.as<tir::FunctionCall>() != nullptr || (intrinsic != nullptr && !intrinsic->intrinsic->pure);
+}
+
+}  // namespace
+
+bool Compiler::reads_memory(const tir::Expr& value) {
+  return any_node(value, [](const tir::ExprNode& e) { return e.as<tir::Load>() != nullptr || is_impure(e); });
+}
+
+bool Compiler::has_effects(const tir::Expr& value) { return any_node(value, is_impure); }
 
 tir::Expr Compiler::materialize(const tir::Expr& value, const std::string& name, Position position) {
   if (is_trivial(value) || value->type.is_void()) return value;

@@ -109,6 +109,7 @@ class Compiler {
   Value materialize(Value value, const std::string& name, Position position);
   static bool is_trivial(const tir::Expr& value);
   static bool reads_memory(const tir::Expr& value);  // or calls a function
+  static bool has_effects(const tir::Expr& value);   // or may have some: calls, intrinsics that are not pure
 
   // --- functions (compile_functions.cpp) ---
   FunctionKind kind_of(const FunctionValue& function);

@@ -491,6 +491,27 @@ TEST(OnnxImport, RecursiveFunctionsAreRefused) {
   EXPECT_NE(error_of(import(b)).find("functions call each other more than 32 deep"), std::string::npos) << error_of(import(b));
 }
 
+// Found by tests/fuzz/onnx_fuzz_test.cpp: such graphs were handed on.
+TEST(OnnxImport, NegativeExtentsAreRefusedAtTheirNode) {
+  OnnxBuilder b;
+  b.node_to("Tile", {b.input("x", DType::kF32, {2, 3}), b.ints({-1, 1})}, {"y"});
+  b.output("y");
+  EXPECT_EQ(error_of(import(b)), "m.onnx: node '/y' (Tile): output 0 would be float32[-2,3], which has a negative extent");
+  OnnxBuilder c;
+  c.node_to("OneHot",
+            {c.input("ids", DType::kI64, {3}), c.initializer(TensorData::i64({}, {-1})), c.initializer(TensorData::f32({2}, {0, 1}))}, {"y"});
+  c.output("y");
+  EXPECT_EQ(error_of(import(c)), "m.onnx: node '/y' (OneHot): output 0 would be float32[3,-1], which has a negative extent");
+}
+
+// Also found by the fuzzer: this was an internal error.
+TEST(OnnxImport, AnOutputThatTheOpDoesNotHave) {
+  OnnxBuilder b;
+  b.node_to("Constant", {}, {"one", "two"}, {{"value_float", 1.0}});
+  b.output("two");
+  EXPECT_EQ(error_of(import(b)), "m.onnx: node '/one' (Constant): has no output 1");
+}
+
 // ---- sub-graphs
 
 TEST(OnnxImport, SubgraphsCaptureOuterValues) {

@@ -1,0 +1,190 @@
+// The exact words of aipugb and aipurun when something is wrong: one line, exit code 1, and the target file as it was.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "models/networks.h"
+#include "models/onnx_builder.h"
+#include "runtime/base/file.h"
+#include "runtime/tools/npy.h"
+#include "tests/runtime/sample_models.h"
+
+namespace aipu {
+namespace {
+
+using models::OnnxBuilder;
+
+// The commands run in a folder of their own, so that the paths in messages are the same everywhere.
+class ToolErrors : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = ::testing::TempDir() + "aipu_errors_XXXXXX";
+    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
+    const std::string sample = models::find_network("sample_cnn")->build(1)->serialize();
+    write("s.onnx", sample);
+    write("cut.onnx", sample.substr(0, 3000));
+    write("text.onnx", "hello\n");
+    write("empty.onnx", "");
+    ASSERT_TRUE(models::find_network("soft_cap")->build(1)->save(folder_ + "/custom.onnx").ok());
+    write_unknown_ops();
+    write_string_input();
+
+    auto bytes = test::chain_model().build();
+    ASSERT_TRUE(write_file_atomically(folder_ + "/chain.bin", bytes).ok());
+    bytes.resize(bytes.size() / 2);
+    ASSERT_TRUE(write_file_atomically(folder_ + "/cut.bin", bytes).ok());
+    const std::vector<float> x = {1, 2, 3, 4, 5, 6, 7, 8}, good = {4, 8, 12, 16, 20, 24, 28, 32}, bad = {4, 8, 12, 17, 20, 24, 28, 32};
+    const std::vector<int64_t> integers(8), shape = {2, 4}, wide = {2, 5};
+    const std::vector<float> zeros(10);
+    const auto npy = [&](const char* name, DType dtype, const std::vector<int64_t>& extents, const void* data) {
+      EXPECT_TRUE(tools::write_npy(folder_ + "/" + name, dtype, extents, data).ok());
+    };
+    npy("x.npy", DType::kF32, shape, x.data());
+    npy("good.npy", DType::kF32, shape, good.data());
+    npy("bad.npy", DType::kF32, shape, bad.data());
+    npy("ints.npy", DType::kI64, shape, integers.data());
+    npy("wide.npy", DType::kF32, wide, zeros.data());
+  }
+  static void TearDownTestSuite() { std::filesystem::remove_all(folder_); }
+
+  static void write(const std::string& name, const std::string& text) {
+    ASSERT_TRUE(write_file_atomically(folder_ + "/" + name, std::as_bytes(std::span(text))).ok());
+  }
+
+  static void write_unknown_ops() {
+    OnnxBuilder b("unknown");
+    b.input("x", DType::kF32, {2});
+    b.node_to("Frobnicate", {"x"}, {"a"});
+    b.node_to("Relu", {"a"}, {"b"});
+    b.node_to("Frobnicate", {"b"}, {"c"});
+    b.output("c");
+    ASSERT_TRUE(b.save(folder_ + "/unknown.onnx").ok());
+  }
+
+  static void write_string_input() {
+    OnnxBuilder b("strings");
+    b.output(b.op("Identity", {b.input("words", DType::kString, {2})}));
+    ASSERT_TRUE(b.save(folder_ + "/strings.onnx").ok());
+  }
+
+  // Exit code; output_ is everything printed.
+  int run(const std::string& command) {
+    output_.clear();
+    FILE* pipe = ::popen(("cd '" + folder_ + "' && " AIPU_BUILD_DIR "/bin/" + command + " 2>&1").c_str(), "r");
+    if (pipe == nullptr) return -1;
+    for (int c = 0; (c = std::fgetc(pipe)) != EOF;) output_ += static_cast<char>(c);
+    const int status = ::pclose(pipe);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  struct Case {
+    const char* arguments;
+    const char* message;
+  };
+  void check(const std::string& tool, std::initializer_list<Case> cases) {
+    for (const Case& c : cases) {
+      EXPECT_EQ(run(tool + " " + c.arguments), 1) << c.arguments;
+      EXPECT_EQ(output_, tool + ": " + c.message + "\n") << c.arguments;
+    }
+  }
+
+  static inline std::string folder_;
+  std::string output_;
+};
+
+TEST_F(ToolErrors, OfModelFiles) {
+  check("aipugb", {{"none.onnx -o o.bin", "cannot open 'none.onnx': No such file or directory"},
+                   {". -o o.bin", "cannot read '.': not a regular file"},
+                   {"cut.onnx -o o.bin", "cut.onnx: not an ONNX model: the protobuf is damaged or truncated"},
+                   {"text.onnx -o o.bin", "text.onnx: not an ONNX model: the protobuf is damaged or truncated"},
+                   {"empty.onnx -o o.bin", "empty.onnx: not an ONNX model: there is no graph in it"},
+                   {"none.txt -o o.bin", "cannot open 'none.txt': No such file or directory"}});
+}
+
+TEST_F(ToolErrors, OfUnsupportedModels) {
+  check("aipugb",
+        {{"custom.onnx -o o.bin",
+          "custom.onnx: 1 node is not supported: example::SoftCap (1 node: '/SoftCap'): unknown operator; a plugin can define it "
+          "(--plugin FILE)"},
+         {"unknown.onnx -o o.bin", "unknown.onnx: 2 nodes are not supported: Frobnicate-17 (2 nodes: '/a', '/c'): unknown operator"},
+         {"strings.onnx -o o.bin", "strings.onnx: input 'words' has the element type string, which is not supported"}});
+}
+
+TEST_F(ToolErrors, OfShapes) {
+  check("aipugb", {{"s.onnx -o o.bin --shape image", "--shape image: expected NAME=1x3x224x224"},
+                   {"s.onnx -o o.bin --shape image=1x3xa", "--shape image=1x3xa: expected NAME=1x3x224x224"},
+                   {"s.onnx -o o.bin --shape other=1x3x32x32", "s.onnx: --shape: there is no input 'other' (inputs: 'image')"},
+                   {"s.onnx -o o.bin --shape image=1x3x32",
+                    "s.onnx: --shape: input 'image' is float32[N,3,32,32] in the model, the shape given has 3 extents"},
+                   {"s.onnx -o o.bin --shape image=1x4x32x32",
+                    "s.onnx: --shape: input 'image' is float32[N,3,32,32] in the model, extent 1 cannot be 4"},
+                   {"s.onnx -o o.bin --shape image=1x3x32x32 --shape image=2x3x32x32",
+                    "--shape image=2x3x32x32: the shape of 'image' is given twice"}});
+}
+
+TEST_F(ToolErrors, OfTheCommandLine) {
+  check("aipugb",
+        {{"", "which model? Give MODEL.onnx (see --help)"},
+         {"s.onnx", "nothing to do: give -o OUT.aipu.bin (see --help)"},
+         {"s.onnx -o o.bin --bogus", "The following argument was not expected: --bogus"},
+         {"s.onnx -o o.bin --jobs 0", "--jobs: Value 0 not in range 1 to 1024"},
+         {"s.onnx -o o.bin --target Z9",
+          "unknown target \"Z9\" (there are: host, host-avx512, host-avx512-vnni, host-avx2, host-baseline, X2_1204, X2_1204MP3, X3P_1304, "
+          "X3P_1304MP2, X3P_1304MP4, X3S_1304, X3S_1304MP2, X3S_1304MP4)"},
+         {"s.onnx -o o.bin --stop-after nopass", "--stop-after: there is no stage or graph pass 'nopass' (see --print-pipeline)"}});
+  check("aipugb",
+        {{"s.onnx -o o.bin --disable-pass nopass", "--disable-pass: there is no graph or lowering pass 'nopass' (see --print-pipeline)"}});
+}
+
+TEST_F(ToolErrors, OfPlugins) {
+  check("aipugb", {{"s.onnx -o o.bin --plugin none.so", "plugin 'none.so': no such file"},
+                   {"s.onnx -o o.bin --plugin s.onnx", "plugin 's.onnx': ./s.onnx: invalid ELF header"},
+                   {"s.onnx -o o.bin --plugin " AIPU_BUILD_DIR "/lib/libaipu_backend_host.so",
+                    "plugin '" AIPU_BUILD_DIR "/lib/libaipu_backend_host.so' does not export aipu_register_plugin_v1"}});
+}
+
+TEST_F(ToolErrors, LeaveTheTargetFileAsItWas) {
+  for (const char* arguments :
+       {"cut.onnx", "unknown.onnx", "s.onnx --target Z9", "s.onnx --shape image=1x4x32x32", "s.onnx --disable-pass nopass"}) {
+    write("kept.bin", "before");
+    EXPECT_EQ(run(std::string("aipugb ") + arguments + " -o kept.bin"), 1) << arguments;
+    EXPECT_EQ(*read_text_file(folder_ + "/kept.bin"), "before") << arguments;
+    EXPECT_EQ(run(std::string("aipugb ") + arguments + " -o new.bin"), 1) << arguments;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+      EXPECT_FALSE(entry.path().filename().string().starts_with("new.bin")) << entry.path();
+    }
+  }
+}
+
+TEST_F(ToolErrors, OfRunning) {
+  check("aipurun",
+        {{"none.bin --random", "cannot open 'none.bin': No such file or directory"},
+         {"cut.bin --random", "cut.bin: the file is incomplete or damaged: the seal at its end does not fit; convert the model again"},
+         {"x.npy --random", "x.npy: not an aipu.bin: the identifier 'AIPU' is missing; convert the model with aipugb first"},
+         {"chain.bin", "no value for x float32[N,4]; give --input NAME=FILE.npy, or --random"},
+         {"chain.bin --input q=x.npy", "'q=x.npy': the model has no such input; it has: x"},
+         {"chain.bin --input x", "'x' is not of the form NAME=VALUE"},
+         {"chain.bin --input x=none.npy", "cannot open 'none.npy': No such file or directory"},
+         {"chain.bin --input x=ints.npy", "input 'x': expected float32, found int64"},
+         {"chain.bin --input x=wide.npy", "input 'x' [2,5], axis 1: expected 4, found 5"},
+         {"chain.bin --random --backend nothing",
+          "chain.bin: no back end 'nothing': libaipu_backend_nothing.so is in none of: " AIPU_BUILD_DIR "/lib, " AIPU_BUILD_DIR
+          "/lib/../lib; set AIPU_BACKEND_PATH"}});
+}
+
+TEST_F(ToolErrors, OfExpectations) {
+  EXPECT_EQ(run("aipurun chain.bin -q --input x=x.npy --expect y=good.npy"), 0) << output_;
+  EXPECT_EQ(output_, "");
+  check("aipurun",
+        {{"chain.bin -q --input x=x.npy --expect y=bad.npy",
+          "output 'y' is not as expected: 1 of 8 elements differ, first at [0,3], worst at [0,3]: expected 17, found 16; max abs error 1, "
+          "max rel error 0.0588235294"},
+         {"chain.bin -q --input x=x.npy --expect y=wide.npy", "output 'y' is not as expected: shape: expected [2,5], found [2,4]"},
+         {"chain.bin -q --input x=x.npy --expect y=ints.npy", "output 'y' is not as expected: dtype: expected int64, found float32"}});
+}
+
+}  // namespace
+}  // namespace aipu
