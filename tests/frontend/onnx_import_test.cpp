@@ -499,7 +499,8 @@ TEST(OnnxImport, NegativeExtentsAreRefusedAtTheirNode) {
   EXPECT_EQ(error_of(import(b)), "m.onnx: node '/y' (Tile): output 0 would be float32[-2,3], which has a negative extent");
   OnnxBuilder c;
   c.node_to("OneHot",
-            {c.input("ids", DType::kI64, {3}), c.initializer(TensorData::i64({}, {-1})), c.initializer(TensorData::f32({2}, {0, 1}))}, {"y"});
+            {c.input("ids", DType::kI64, {3}), c.initializer(TensorData::i64({}, {-1})), c.initializer(TensorData::f32({2}, {0, 1}))},
+            {"y"});
   c.output("y");
   EXPECT_EQ(error_of(import(c)), "m.onnx: node '/y' (OneHot): output 0 would be float32[3,-1], which has a negative extent");
 }
