@@ -5,7 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 PACKAGES=(g++ cmake ninja-build libonnx-dev libprotobuf-dev protobuf-compiler libflatbuffers-dev flatbuffers-compiler libdnnl-dev libgtest-dev libgmock-dev
-  libbenchmark-dev libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev libonnx-testdata clang)
+  libbenchmark-dev libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev libonnx-testdata clang
+  pybind11-dev python3-dev python3-numpy python3-pytest)
 
 install_missing() {
   local missing=()
