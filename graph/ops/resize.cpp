@@ -2,6 +2,7 @@
 // extents become attribute `sizes` (same order); the crop box of tf_crop_and_resize attribute `roi` (starts, then ends, one per axis).
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "graph/ops/op_list.h"
 #include "graph/ops/shape_operands.h"
@@ -52,12 +53,16 @@ Result<std::vector<size_t>> listed_axes(const InferContext& ctx, size_t rank) {
 // the simplest fraction with that float32 value.
 Dim scaled_extent(const Dim& extent, double scale) {
   const auto factor = static_cast<float>(scale);
-  if (const auto value = extent.constant()) return static_cast<int64_t>(std::floor(static_cast<float>(*value) * factor));
+  if (const auto value = extent.constant()) {
+    const float product = std::floor(static_cast<float>(*value) * factor);
+    // No tensor is that large; where bytes are counted it is refused.
+    return product < 0x1p62f ? static_cast<int64_t>(product) : std::numeric_limits<int64_t>::max();
+  }
   // Continued fraction.
   int64_t p[2] = {1, 0};
   int64_t q[2] = {0, 1};
   double rest = scale;
-  for (int step = 0; step < 20; ++step) {
+  for (int step = 0; step < 20 && rest < 0x1p40; ++step) {
     const auto whole = static_cast<int64_t>(std::floor(rest));
     const int64_t numerator = whole * p[0] + p[1];
     const int64_t denominator = whole * q[0] + q[1];

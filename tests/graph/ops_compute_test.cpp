@@ -131,6 +131,9 @@ TEST_F(OpTest, ResizeByScales) {
   EXPECT_EQ(types("Resize", {{"layout", Text("NHWC")}}, {input("[N,H,40,3]"), ValueId(), floats({1, 1, 2, 3})}), "float32[N,2*H,120,3]");
   EXPECT_THAT(types("Resize", {}, {x, ValueId(), floats({1, 1, 2})}), HasSubstr("scales has 3 elements, expected 4"));
   EXPECT_THAT(types("Resize", {}, {x, ValueId(), floats({1, 1, 0, 2})}), HasSubstr("scale 0"));
+  // Overflowed once, found by damaged Compass IR under the sanitizers.
+  EXPECT_EQ(types("Resize", {}, {x, ValueId(), floats({1, 1, 1e-30f, 1})}), "float32[N,3,0,40]");
+  EXPECT_EQ(types("Resize", {}, {input("[1,1,9000000000000000000]"), ValueId(), floats({1, 1, 60000})}), "float32[1,1,9223372036854775807]");
   EXPECT_THAT(types("Resize", {}, {x}), HasSubstr("exactly one of scales and sizes"));
   EXPECT_THAT(types("Resize", {}, {x, ValueId(), graph.add_input("s", {DType::kF32, {4}})}), HasSubstr("must be known when compiling"));
   EXPECT_THAT(types("Resize", {{"mode", Text("area")}}, {x, ValueId(), floats({1, 1, 2, 2})}), HasSubstr("mode is 'area'"));
