@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "models/architectures.h"
+
 namespace aipu::models {
 
 namespace {
@@ -31,94 +33,6 @@ Builder mlp(uint64_t seed) {
   x = b->relu(b->gemm(x, 512, 512));
   x = b->gemm(x, 512, 10);
   b->output(x, "output", DType::kF32, {"N", 10});
-  return b;
-}
-
-// The head shared by classifiers: [N,C,H,W] -> [N,1000].
-void classify(OnnxBuilder& b, const std::string& x, int64_t channels) {
-  const auto pooled = b.op("Flatten", {b.op("GlobalAveragePool", {x})}, {{"axis", 1}});
-  b.output(b.gemm(pooled, channels, 1000), "output", DType::kF32, {"N", 1000});
-}
-
-std::string stem(OnnxBuilder& b) {
-  const auto x = b.input("input", DType::kF32, {"N", 3, 224, 224});
-  return b.max_pool(b.relu(b.conv_bn(x, 3, 64, {.kernel = {7, 7}, .strides = {2, 2}, .pads = {3, 3, 3, 3}})), 3, 2, 1);
-}
-
-std::string shortcut(OnnxBuilder& b, const std::string& x, int64_t in, int64_t out, int64_t stride) {
-  if (in == out && stride == 1) return x;
-  return b.conv_bn(x, in, out, {.kernel = {1, 1}, .strides = {stride, stride}});
-}
-
-std::string basic_block(OnnxBuilder& b, const std::string& x, int64_t in, int64_t out, int64_t stride) {
-  auto y = b.relu(b.conv_bn(x, in, out, {.kernel = {3, 3}, .strides = {stride, stride}, .pads = {1, 1, 1, 1}}));
-  y = b.conv_bn(y, out, out, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}});
-  return b.relu(b.op("Add", {y, shortcut(b, x, in, out, stride)}));
-}
-
-std::string bottleneck(OnnxBuilder& b, const std::string& x, int64_t in, int64_t middle, int64_t stride) {
-  auto y = b.relu(b.conv_bn(x, in, middle, {.kernel = {1, 1}}));
-  y = b.relu(b.conv_bn(y, middle, middle, {.kernel = {3, 3}, .strides = {stride, stride}, .pads = {1, 1, 1, 1}}));
-  y = b.conv_bn(y, middle, 4 * middle, {.kernel = {1, 1}});
-  return b.relu(b.op("Add", {y, shortcut(b, x, in, 4 * middle, stride)}));
-}
-
-Builder resnet18(uint64_t seed) {
-  auto b = std::make_unique<OnnxBuilder>("resnet18", seed);
-  auto x = stem(*b);
-  int64_t channels = 64;
-  for (const int64_t width : {64, 128, 256, 512}) {
-    for (int block = 0; block < 2; ++block) {
-      x = basic_block(*b, x, channels, width, block == 0 && width != 64 ? 2 : 1);
-      channels = width;
-    }
-  }
-  classify(*b, x, channels);
-  return b;
-}
-
-Builder resnet50(uint64_t seed) {
-  auto b = std::make_unique<OnnxBuilder>("resnet50", seed);
-  auto x = stem(*b);
-  int64_t channels = 64;
-  const std::pair<int64_t, int> stages[] = {{64, 3}, {128, 4}, {256, 6}, {512, 3}};
-  for (const auto& [width, blocks] : stages) {
-    for (int block = 0; block < blocks; ++block) {
-      x = bottleneck(*b, x, channels, width, block == 0 && width != 64 ? 2 : 1);
-      channels = 4 * width;
-    }
-  }
-  classify(*b, x, channels);
-  return b;
-}
-
-Builder mobilenet_v2(uint64_t seed) {
-  auto b = std::make_unique<OnnxBuilder>("mobilenet_v2", seed);
-  const auto zero = b->scalar(0.0f);
-  const auto six = b->scalar(6.0f);
-  const auto relu6 = [&](const std::string& x) { return b->op("Clip", {x, zero, six}); };
-  auto x = b->input("input", DType::kF32, {"N", 3, 224, 224});
-  x = relu6(b->conv_bn(x, 3, 32, {.kernel = {3, 3}, .strides = {2, 2}, .pads = {1, 1, 1, 1}}));
-  int64_t channels = 32;
-  struct Stage {
-    int64_t expansion, width;
-    int repeats;
-    int64_t stride;
-  };
-  for (const Stage& stage : {Stage{1, 16, 1, 1}, Stage{6, 24, 2, 2}, Stage{6, 32, 3, 2}, Stage{6, 64, 4, 2}, Stage{6, 96, 3, 1},
-                             Stage{6, 160, 3, 2}, Stage{6, 320, 1, 1}}) {
-    for (int i = 0; i < stage.repeats; ++i) {
-      const int64_t stride = i == 0 ? stage.stride : 1;
-      const int64_t hidden = channels * stage.expansion;
-      auto y = stage.expansion == 1 ? x : relu6(b->conv_bn(x, channels, hidden, {.kernel = {1, 1}}));
-      y = relu6(b->conv_bn(y, hidden, hidden, {.kernel = {3, 3}, .strides = {stride, stride}, .pads = {1, 1, 1, 1}, .groups = hidden}));
-      y = b->conv_bn(y, hidden, stage.width, {.kernel = {1, 1}});
-      x = stride == 1 && channels == stage.width ? b->op("Add", {x, y}) : y;
-      channels = stage.width;
-    }
-  }
-  x = relu6(b->conv_bn(x, channels, 1280, {.kernel = {1, 1}}));
-  classify(*b, x, 1280);
   return b;
 }
 
@@ -163,9 +77,24 @@ Builder soft_cap(uint64_t seed) {
 constexpr Network kNetworks[] = {
     {"sample_cnn", "the demo: conv, batch norm, relu, max pool, residual add, global pool, gemm, softmax on [N,3,32,32]", sample_cnn},
     {"mlp", "784-512-512-10 on [N,784]", mlp},
-    {"resnet18", "[N,3,224,224] -> [N,1000]", resnet18},
-    {"resnet50", "[N,3,224,224] -> [N,1000]", resnet50},
-    {"mobilenet_v2", "[N,3,224,224] -> [N,1000]", mobilenet_v2},
+    {"alexnet", "with response normalisation; [N,3,224,224] -> [N,1000]", build_alexnet},
+    {"vgg19", "[N,3,224,224] -> [N,1000]", build_vgg19},
+    {"inception_v1", "GoogLeNet with response normalisation; [N,3,224,224] -> [N,1000]", build_inception_v1},
+    {"densenet121", "[N,3,224,224] -> [N,1000]", build_densenet121},
+    {"squeezenet", "1.1; [N,3,224,224] -> [N,1000]", build_squeezenet},
+    {"resnet18", "[N,3,224,224] -> [N,1000]", build_resnet18},
+    {"resnet50", "[N,3,224,224] -> [N,1000]", build_resnet50},
+    {"resnet18_int8", "QDQ, uint8 activations, int8 weights per channel; [N,3,224,224] -> [N,1000]", build_resnet18_int8},
+    {"shufflenet", "v1, four groups; [N,3,224,224] -> [N,1000]", build_shufflenet},
+    {"mobilenet_v2", "[N,3,224,224] -> [N,1000]", build_mobilenet_v2},
+    {"mobilenet_v3_large", "[N,3,224,224] -> [N,1000]", build_mobilenet_v3_large},
+    {"efficientnet_b0", "[N,3,224,224] -> [N,1000]", build_efficientnet_b0},
+    {"yolo_v5n", "detector with decoding; [N,3,640,640] -> [N,25200,85]", build_yolo_v5n},
+    {"vit_tiny16", "[N,3,224,224] -> [N,1000]", build_vit_tiny16},
+    {"bert2", "BERT-base with 2 layers; ids, mask, segments [N,seq] -> [N,seq,768], [N,768]", build_bert2},
+    {"bert12", "BERT-base; ids, mask, segments [N,seq] -> [N,seq,768], [N,768]", build_bert12},
+    {"gpt2_6l", "six GPT-2-small decoder blocks; ids [N,seq] -> [N,seq,768]", build_gpt2_6l},
+    {"lstm_acoustic", "three LSTM layers of 512; [N,frames,80] -> [N,frames,2000]", build_lstm_acoustic},
     {"transformer_block", "one encoder block of width 64 with 4 heads on [N,seq,64]", transformer_block},
     {"soft_cap", "gemm, example::SoftCap (models/custom_op), relu on [N,64]", soft_cap},
 };

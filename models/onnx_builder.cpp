@@ -283,7 +283,7 @@ std::string OnnxBuilder::conv(const std::string& x, int64_t in_channels, int64_t
     shape.push_back(extent);
     fan_in *= extent;
   }
-  std::vector<std::string> inputs{x, weight(shape, std::sqrt(2.0 / static_cast<double>(fan_in)))};
+  std::vector<std::string> inputs{x, weight(shape, options.gain / std::sqrt(static_cast<double>(fan_in)))};
   if (options.bias) inputs.push_back(weight({out_channels}, 0.05, "b"));
   const size_t rank = options.kernel.size();
   const auto or_ones = [&](const std::vector<int64_t>& v) { return v.empty() ? std::vector<int64_t>(rank, 1) : v; };
@@ -296,22 +296,22 @@ std::string OnnxBuilder::conv(const std::string& x, int64_t in_channels, int64_t
              {"group", options.groups}});
 }
 
-std::string OnnxBuilder::batch_norm(const std::string& x, int64_t channels) {
-  const auto near_one = [&](const std::string& hint) {
+std::string OnnxBuilder::batch_norm(const std::string& x, int64_t channels, double gain) {
+  const auto near = [&](const std::string& hint, float centre) {
     std::vector<float> elements(static_cast<size_t>(channels));
-    for (float& element : elements) element = 0.75f + static_cast<float>(random_() >> 40) / 33554432.0f;  // [0.75, 1.25)
+    for (float& element : elements) element = centre * (0.75f + static_cast<float>(random_() >> 40) / 33554432.0f);  // [0.75, 1.25) of it
     return initializer(TensorData::f32({channels}, elements), fresh(hint));
   };
-  const std::string scale = near_one("bn_scale");
+  const std::string scale = near("bn_scale", static_cast<float>(gain));
   const std::string bias = weight({channels}, 0.1, "bn_bias");
   const std::string mean = weight({channels}, 0.1, "bn_mean");
-  const std::string variance = near_one("bn_var");
+  const std::string variance = near("bn_var", 1.0f);
   return op("BatchNormalization", {x, scale, bias, mean, variance}, {{"epsilon", 1e-5}});
 }
 
-std::string OnnxBuilder::conv_bn(const std::string& x, int64_t in_channels, int64_t out_channels, ConvOptions options) {
+std::string OnnxBuilder::conv_bn(const std::string& x, int64_t in_channels, int64_t out_channels, ConvOptions options, double bn_gain) {
   options.bias = false;
-  return batch_norm(conv(x, in_channels, out_channels, options), out_channels);
+  return batch_norm(conv(x, in_channels, out_channels, options), out_channels, bn_gain);
 }
 
 std::string OnnxBuilder::max_pool(const std::string& x, int64_t kernel, int64_t stride, int64_t pad) {
@@ -321,13 +321,13 @@ std::string OnnxBuilder::max_pool(const std::string& x, int64_t kernel, int64_t 
              {"pads", std::vector<int64_t>{pad, pad, pad, pad}}});
 }
 
-std::string OnnxBuilder::gemm(const std::string& x, int64_t in_features, int64_t out_features) {
-  const std::string w = weight({out_features, in_features}, std::sqrt(1.0 / static_cast<double>(in_features)));
+std::string OnnxBuilder::gemm(const std::string& x, int64_t in_features, int64_t out_features, double gain) {
+  const std::string w = weight({out_features, in_features}, gain / std::sqrt(static_cast<double>(in_features)));
   return op("Gemm", {x, w, weight({out_features}, 0.05, "b")}, {{"transB", 1}});
 }
 
-std::string OnnxBuilder::linear(const std::string& x, int64_t in_features, int64_t out_features) {
-  const std::string w = weight({in_features, out_features}, std::sqrt(1.0 / static_cast<double>(in_features)));
+std::string OnnxBuilder::linear(const std::string& x, int64_t in_features, int64_t out_features, double gain) {
+  const std::string w = weight({in_features, out_features}, gain / std::sqrt(static_cast<double>(in_features)));
   return op("Add", {op("MatMul", {x, w}), weight({out_features}, 0.02, "b")});
 }
 
@@ -335,6 +335,28 @@ std::string OnnxBuilder::layer_norm(const std::string& x, int64_t features) {
   const std::string scale =
       initializer(TensorData::f32({features}, std::vector<float>(static_cast<size_t>(features), 1.0f)), fresh("ln_scale"));
   return op("LayerNormalization", {x, scale, weight({features}, 0.02, "ln_bias")}, {{"axis", -1}, {"epsilon", 1e-5}});
+}
+
+// ---- shapes
+
+std::string OnnxBuilder::extent(const std::string& x, int64_t axis) {
+  const auto index = initializer(TensorData::i64({}, {axis}));
+  return op("Unsqueeze", {op("Gather", {op("Shape", {x}), index}, {{"axis", 0}}), ints({0})});
+}
+
+std::string OnnxBuilder::reshape(const std::string& x, const std::vector<std::variant<int64_t, std::string>>& extents) {
+  std::vector<int64_t> numbers;
+  std::vector<std::string> parts;
+  for (const auto& extent : extents) {
+    if (const auto* number = std::get_if<int64_t>(&extent)) {
+      numbers.push_back(*number);
+      parts.push_back(ints({*number}));
+    } else {
+      parts.push_back(std::get<std::string>(extent));
+    }
+  }
+  if (numbers.size() == extents.size()) return op("Reshape", {x, ints(numbers)});
+  return op("Reshape", {x, op("Concat", parts, {{"axis", 0}})});
 }
 
 // ---- the file

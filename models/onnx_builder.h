@@ -73,6 +73,7 @@ struct ConvOptions {
   std::vector<int64_t> dilations = {};
   int64_t groups = 1;
   bool bias = true;
+  double gain = 1.4142135623730951;  // output deviation over the input's root mean square; the default suits a ReLU behind it
 };
 
 class OnnxBuilder {
@@ -116,13 +117,21 @@ class OnnxBuilder {
   // ---- layers with seeded weights
   std::string weight(std::vector<int64_t> shape, double scale, const std::string& hint = "w");  // normal, standard deviation `scale`
   std::string conv(const std::string& x, int64_t in_channels, int64_t out_channels, const ConvOptions& options);
-  std::string batch_norm(const std::string& x, int64_t channels);
+  std::string batch_norm(const std::string& x, int64_t channels, double gain = 1.0);  // scales around `gain`
   std::string relu(const std::string& x) { return op("Relu", {x}); }
-  std::string conv_bn(const std::string& x, int64_t in_channels, int64_t out_channels, ConvOptions options);
+  std::string conv_bn(const std::string& x, int64_t in_channels, int64_t out_channels, ConvOptions options, double bn_gain = 1.0);
   std::string max_pool(const std::string& x, int64_t kernel, int64_t stride, int64_t pad = 0);
-  std::string gemm(const std::string& x, int64_t in_features, int64_t out_features);    // x [N,in]
-  std::string linear(const std::string& x, int64_t in_features, int64_t out_features);  // x [...,in]: MatMul + Add
+  std::string gemm(const std::string& x, int64_t in_features, int64_t out_features, double gain = 1.0);    // x [N,in]
+  std::string linear(const std::string& x, int64_t in_features, int64_t out_features, double gain = 1.0);  // x [...,in]: MatMul + Add
   std::string layer_norm(const std::string& x, int64_t features);
+
+  // ---- shapes as PyTorch exports them when an extent is symbolic
+  std::string extent(const std::string& x, int64_t axis);  // Shape, Gather, Unsqueeze: int64 [1]
+  // Reshape to a mix of extents of other values (as extent() gives them) and numbers, through Concat when any is symbolic.
+  std::string reshape(const std::string& x, const std::vector<std::variant<int64_t, std::string>>& extents);
+  std::string transpose(const std::string& x, std::vector<int64_t> permutation) {
+    return op("Transpose", {x}, {{"perm", std::move(permutation)}});
+  }
 
   // ---- the file
   std::string serialize() const;

@@ -79,7 +79,11 @@ Dim extremum(DimOp op, const Dim& a, const Dim& b) {
   std::sort(all.begin(), all.end(), [](const Dim& x, const Dim& y) { return compare(x, y) < 0; });
   std::vector<Dim> kept;
   for (const Dim& candidate : all) {
-    const auto beats = [&](const Dim& x, const Dim& y) {  // x makes y superfluous
+    // x makes y superfluous; so it does when it beats one operand of the opposite: max(x, min(x, y)) = x.
+    const std::function<bool(const Dim&, const Dim&)> beats = [&](const Dim& x, const Dim& y) {
+      if (y.op() == (op == DimOp::kMax ? DimOp::kMin : DimOp::kMax)) {
+        return std::any_of(y.operands().begin(), y.operands().end(), [&](const Dim& operand) { return beats(x, operand); });
+      }
       const Dim difference = op == DimOp::kMax ? x - y : y - x;
       const auto low = difference.lower_bound();
       return low && *low >= 0;

@@ -47,6 +47,10 @@ TEST(Dim, BoundsDecide) {
   EXPECT_EQ(max(N, -1), N);
   EXPECT_EQ(max(N + 1, N), N + 1);
   EXPECT_EQ(min(min(N, M), N), min(M, N));
+  EXPECT_EQ(max(N, min(N, 512)), N);
+  EXPECT_EQ(min(max(M, N) + 0, N), N);
+  EXPECT_EQ(max(N + 1, min(min(M, N), 7)), N + 1);
+  EXPECT_NE(max(M, min(N, 512)), M);
   EXPECT_EQ(select(lt(N, 0), M, N), N);
   EXPECT_EQ(select(eq(R, 0), M, M), M);
   EXPECT_EQ(eq(eq(lt(R, M), 0), 0), lt(R, M));

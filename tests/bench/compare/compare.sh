@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# aipu against ONNX Runtime on the models of models/. Options go to compare.py (--help); AIPU_BUILD names the build folder.
+#   tests/bench/compare/compare.sh                                 # everything: about half an hour
+#   tests/bench/compare/compare.sh --models resnet50,bert2 --batches 1 --threads 2
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../../.." && pwd)
+build=${AIPU_BUILD:-$root/build/release}
+work=$root/build/compare
+venv=$work/venv
+if [ ! -x "$venv/bin/python" ]; then
+  mkdir -p "$work"
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install --quiet --upgrade onnxruntime numpy
+fi
+for program in aipugb aipu-make-model; do
+  [ -x "$build/bin/$program" ] || { echo "compare.sh: $build/bin/$program does not exist: build it, or set AIPU_BUILD" >&2; exit 1; }
+done
+exec "$venv/bin/python" "$here/compare.py" --build "$build" --work "$work/models" "$@"
