@@ -325,7 +325,7 @@ const std::unordered_map<std::string_view, Printer>& table() {
       // dot products and reductions
       {"vdot", with_r("__vdot")},
       {"vqdot", with_r("__vqdot")},
-      {"vdpa", with_mask("__vdpa")},
+      {"vdpa", [](const Call& c) { return with_mask(c.p.host() && c.attribute("wrap") != 0 ? "__vdpa_wrap" : "__vdpa")(c); }},
       {"vqdpa", with_mask("__vqdpa")},
       {"vrpadd", with_r("__vrpadd")},
       {"vrpmax", [](const Call& c) { return with_r(c.attribute("return_idx") != 0 ? "__vrpmax_idx" : "__vrpmax")(c); }},

@@ -191,9 +191,80 @@ template <class A, class X, class M> __inl A __dot_float(A acc, X x, X y, M m) {
   }
   return out;
 }
+// Byte K of every group of four, as int lanes.
+template <int K, class X> __inl auto __byte_of(X x) {
+  constexpr int N = __LANES(X) / 4;
+  typedef __v<int, N> I;
+  if constexpr (__signed_elem<__e<X>>::value) return (I)((I)(__bits<__v<uint, N>>(x) << (24 - 8 * K)) >> 24);
+  else return (I)((__bits<__v<uint, N>>(x) >> (8 * K)) & 0xff);
+}
+// acc + sum, saturated.
+template <class I> __inl I __add_saturated(I acc, I more) {
+  typedef __v<uint, __LANES(I)> U;
+  const I sum = (I)((U)acc + (U)more);
+  const I limit = (acc >> 31) ^ __limits<int>::max;
+  return __select(__mask_of(((acc ^ sum) & (more ^ sum)) < 0), limit, sum);
+}
+// Of all lanes, into int: exact products, one saturation at the end.
+template <class A, class X, class Y> __inl A __quad_dot(A acc, X x, Y y) {
+#ifdef __AVX512VNNI__
+  if constexpr (sizeof(X) == 64 && __signed_elem<__e<X>>::value != __signed_elem<__e<Y>>::value) {
+    typedef __v<int, 16> I;
+    const I u = __signed_elem<__e<X>>::value ? __bits<I>(y) : __bits<I>(x), s = __signed_elem<__e<X>>::value ? __bits<I>(x) : __bits<I>(y);
+#ifdef __clang__
+    return (A)__builtin_ia32_vpdpbusds512(acc, u, s);
+#else
+    return (A)__builtin_ia32_vpdpbusds_v16si(acc, u, s);
+#endif
+  } else
+#endif
+  return __add_saturated(acc, __byte_of<0>(x) * __byte_of<0>(y) + __byte_of<1>(x) * __byte_of<1>(y) + __byte_of<2>(x) * __byte_of<2>(y) +
+                                  __byte_of<3>(x) * __byte_of<3>(y));
+}
+// acc + the sums of two 16-bit products, all modulo 2^32.
+template <class A, class X, class Y> __inl A __pair_dot_wrapping(A acc, X x, Y y) {
+  typedef __v<int, __LANES(A)> I;
+  typedef __v<uint, __LANES(A)> U;
+  I dot;
+#ifdef __SSE2__
+  if constexpr (sizeof(X) == 16) dot = __builtin_ia32_pmaddwd128(x, y);
+  else
+#endif
+#ifdef __AVX2__
+  if constexpr (sizeof(X) == 32) dot = __builtin_ia32_pmaddwd256(x, y);
+  else
+#endif
+#ifdef __AVX512BW__
+#ifdef __clang__
+  if constexpr (sizeof(X) == 64) dot = __builtin_ia32_pmaddwd512(x, y);
+#else
+  if constexpr (sizeof(X) == 64) dot = __builtin_ia32_pmaddwd512_mask(x, y, I{}, (unsigned short)-1);
+#endif
+  else
+#endif
+  {
+    const I a = __bits<I>(x), b = __bits<I>(y);
+    dot = (I)((U)(((I)((U)a << 16) >> 16) * ((I)((U)b << 16) >> 16)) + (U)((a >> 16) * (b >> 16)));
+  }
+  return (A)((U)acc + (U)dot);
+}
 template <class A, class X, class Y, class M> __inl A __vdpa(A acc, X x, Y y, M m) { return __dot_int<2>(acc, x, y, m); }
+template <class A, class X, class Y, class M> __inl A __vdpa_wrap(A acc, X x, Y y, M m) {
+  if constexpr (__same<__e<X>, short>::value && __same<__e<Y>, short>::value && __same<__e<A>, int>::value) {
+    return __pair_dot_wrapping(acc, __select(m, x, X{}), y);
+  } else {
+    A out = acc;
+    for (int g = 0; g < __LANES(A); g++) {
+      ulong sum = (ulong)acc[g];
+      for (int k = 2 * g; k < 2 * g + 2; k++) sum += __lane(m, k) ? (ulong)((long)x[k] * (long)y[k]) : 0;
+      out[g] = (__e<A>)sum;
+    }
+    return out;
+  }
+}
 template <class A, class X, class Y, class M> __inl A __vqdpa(A acc, X x, Y y, M m) {
   if constexpr (__is16f<__e<X>>::value) return __dot_float(acc, x, y, m);
+  else if constexpr (__same<__e<A>, int>::value) return __quad_dot(acc, __select(m, x, X{}), y);
   else return __dot_int<4>(acc, x, y, m);
 }
 template <class A, class X, class Y, class M> __inl A __vdot(A zero, X x, Y y, M m) { return __vdpa(zero, x, y, m); }

@@ -1,0 +1,103 @@
+#include "codegen/compass_c/text/passes.h"
+#include "codegen/intrinsics/intrinsic_table.h"
+#include "codegen/tir/visit.h"
+
+namespace aipu::tir::c_text {
+namespace {
+
+Expr call_or(const Expr& fallback, std::string_view name, std::vector<Expr> operands) {
+  Result<Expr> call = intrinsic_call(name, std::move(operands), {}, nullptr, nullptr, fallback->span);
+  return call.ok() && (*call)->type == fallback->type ? *call : fallback;
+}
+
+std::string_view intrinsic_of(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::kDiv:
+      return "vdiv";
+    case BinaryOp::kMod:
+      return "vmod";
+    case BinaryOp::kMin:
+      return "min";
+    case BinaryOp::kMax:
+      return "max";
+    case BinaryOp::kBitAnd:
+    case BinaryOp::kAnd:
+      return "vand";
+    case BinaryOp::kBitOr:
+    case BinaryOp::kOr:
+      return "vor";
+    case BinaryOp::kBitXor:
+      return "vxor";
+    case BinaryOp::kShl:
+      return "vsl";
+    case BinaryOp::kShr:
+      return "vsr";
+    case BinaryOp::kEq:
+      return "vceq";
+    case BinaryOp::kNe:
+      return "vcneq";
+    case BinaryOp::kLt:
+      return "vclt";
+    case BinaryOp::kLe:
+      return "vcle";
+    case BinaryOp::kGt:
+      return "vcgt";
+    case BinaryOp::kGe:
+      return "vcge";
+    default:
+      return {};
+  }
+}
+
+class LowerStandard : public Mutator {
+ public:
+  using Mutator::mutate;
+  Expr mutate(const Expr& expr) override {
+    const Expr e = mutate_children(expr);
+    if (const auto* n = e->as<Unary>(); n != nullptr && e->type.is_vector()) return call_or(e, "vinv", {n->operand});
+    const auto* n = e->as<Binary>();
+    if (n == nullptr || !n->lhs->type.is_vector()) return e;
+    if (n->lhs->type.is_mask() && n->op == BinaryOp::kNe) return call_or(e, "vxor", {n->lhs, n->rhs});
+    const std::string_view name = intrinsic_of(n->op);
+    return name.empty() ? e : call_or(e, name, {n->lhs, n->rhs});
+  }
+};
+
+class StrengthReduce : public Mutator {
+ public:
+  using Mutator::mutate;
+  Expr mutate(const Expr& expr) override {
+    const Expr e = mutate_children(expr);
+    if (!e->type.is_vector() || !is_integer(e->type.element)) return e;
+    Expr lhs, rhs;
+    if (const auto* n = e->as<Binary>(); n != nullptr && n->op == BinaryOp::kMul) {
+      lhs = n->lhs;
+      rhs = n->rhs;
+    } else if (const auto* call = e->as<IntrinsicCall>(); call != nullptr && call->intrinsic->name == "vmul" && !call->mask) {
+      lhs = call->args[0];
+      rhs = call->args[1];
+    }
+    const auto* splat = rhs ? rhs->as<Broadcast>() : nullptr;
+    const auto factor = splat != nullptr ? as_int(splat->scalar) : std::nullopt;
+    if (!factor || *factor <= 0 || (*factor & (*factor - 1)) != 0 || lhs->type != e->type) return e;
+    if (*factor == 1) return lhs;
+    const Expr shift = broadcast(int_imm(__builtin_ctzll(static_cast<uint64_t>(*factor)), e->type.element), e->type.lanes);
+    return call_or(e, "vsl", {lhs, shift});
+  }
+};
+
+}  // namespace
+
+PrimFunc lower_standard(const PrimFunc& function) {
+  PrimFunc result = function;
+  result.body = LowerStandard().mutate(function.body);
+  return result;
+}
+
+PrimFunc strength_reduce(const PrimFunc& function) {
+  PrimFunc result = function;
+  result.body = StrengthReduce().mutate(function.body);
+  return result;
+}
+
+}  // namespace aipu::tir::c_text
