@@ -82,6 +82,17 @@ Status run_printf(const LaneCall& c) {
   return {};
 }
 
+// The three descriptor chains of the fixed-function unit; of the asynchronous form also the event.
+Result<Type> infer_aiff(InferInput& in) {
+  static constexpr std::string_view kNames[] = {"ctrl_desc", "param_desc", "act_desc"};
+  for (size_t i = 0; i < std::size(kNames); ++i) {
+    AIPU_ASSIGN_OR_RETURN(const Expr e, operand(in, i));
+    if (!e->type.pointer) return refused(fmt::format("The arg \"{}\" expect a pointer.", kNames[i]));
+  }
+  if (in.operands->size() > 3) AIPU_RETURN_IF_ERROR(to_integer(in, 3, DType::kI32, "The arg \"event\" expect an event."));
+  return Type::void_type();
+}
+
 Status run_unsupported(const LaneCall& c) { return unsupported(fmt::format("PySim does not support S.{}.", c.call.intrinsic->name)); }
 
 }  // namespace
@@ -101,8 +112,8 @@ void add_sync_rows(std::vector<Intrinsic>& rows) {
   add("perf_tick_end", {value("cid")}, infer_void, run_nothing);
   add("printf", {value("fmt"), optional_value("args")}, infer_printf, run_printf);
   // The vendor's fixed-function unit and assembler: printed, never run here.
-  add("aiff", {value("ctrl_desc"), value("param_desc"), value("act_desc")}, infer_void, run_unsupported);
-  add("async_aiff", {value("ctrl_desc"), value("param_desc"), value("act_desc"), value("event")}, infer_void, run_unsupported);
+  add("aiff", {value("ctrl_desc"), value("param_desc"), value("act_desc")}, infer_aiff, run_unsupported);
+  add("async_aiff", {value("ctrl_desc"), value("param_desc"), value("act_desc"), value("event")}, infer_aiff, run_unsupported);
 }
 
 }  // namespace aipu::tir

@@ -16,6 +16,8 @@ struct Expr;
 using ExprPtr = std::shared_ptr<const Expr>;
 struct Stmt;
 using StmtPtr = std::shared_ptr<const Stmt>;
+struct FunctionDef;
+using FunctionPtr = std::shared_ptr<const FunctionDef>;
 using Body = std::vector<StmtPtr>;
 
 enum class UnaryOp : uint8_t { kNegate, kPlus, kInvert, kNot };
@@ -101,15 +103,19 @@ struct Comprehension {
 struct Starred {
   ExprPtr value;
 };
+struct Lambda {
+  FunctionPtr function;
+};  // its body is one return statement
 struct UnsupportedExpr {
   std::string node;
-};  // "Lambda", "NamedExpr", ...: parsed so that the message can name it
+};  // "NamedExpr", "Set", ...: parsed so that the message can name it
 
 struct Expr {
   Position position;
   int depth = 1;  // of the tree below, bounded by the parser
   std::variant<Name, NoneLiteral, BoolLiteral, IntLiteral, FloatLiteral, StringLiteral, FString, Attribute, Slice, Subscript, Call, Unary,
-               Binary, BoolOp, Compare, Conditional, ListDisplay, TupleDisplay, DictDisplay, Comprehension, Starred, UnsupportedExpr>
+               Binary, BoolOp, Compare, Conditional, ListDisplay, TupleDisplay, DictDisplay, Comprehension, Starred, Lambda,
+               UnsupportedExpr>
       node;
 
   template <typename T>
@@ -134,7 +140,6 @@ struct FunctionDef {
   ExprPtr returns;  // null: none
   Body body;
 };
-using FunctionPtr = std::shared_ptr<const FunctionDef>;
 
 struct ExpressionStmt {
   ExprPtr value;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/dsl/call_rules.h"
 #include "kernels/dsl/compiler.h"
 #include "kernels/dsl/type_rules.h"
 
@@ -21,8 +22,7 @@ DType with_kind(DType d, char kind) {
 
 Value Compiler::script_attribute(const std::string& name, Position position) {
   if (name == "axis") return {ModuleValue{"S.axis"}};
-  static constexpr std::string_view kExtensions[] = {"unroll", "prefetch"};
-  const bool hidden = strict() && std::find(std::begin(kExtensions), std::end(kExtensions), name) != std::end(kExtensions);
+  const bool hidden = is_internal_intrinsic(name) || (strict() && is_extension(name));
   if (!hidden && script_handlers().contains(name)) return {ScriptFunction{name}};
   if (!hidden && tir::find_intrinsic(name) != nullptr) return {ScriptFunction{name}};
   const bool size_var = name.starts_with("size_");

@@ -244,6 +244,11 @@ Compiler::Flow Compiler::with_statement(const ast::With& node, Position position
   BlockGuard block(*this);
   {
     const ScopeGuard scope(*this);
+    ++schedulable_blocks_;
+    struct Leave {
+      int& depth;
+      ~Leave() { --depth; }
+    } leave{schedulable_blocks_};
     run_body(node.body);
   }
   emit(tir::block(block.take()));

@@ -75,6 +75,10 @@ Value Compiler::eval_node(const ast::Expr& expr) {
     return {DictValue{pool_.add(std::move(items))}};
   }
   if (const auto* c = expr.as<ast::Comprehension>()) return eval_comprehension(*c, here);
+  if (const auto* l = expr.as<ast::Lambda>()) {
+    if (frame_->kind != FunctionKind::kPlain) fail(here, "Visitor of AST node is not implemented: Lambda");
+    return local_function(l->function, here);
+  }
   if (expr.as<ast::Slice>() != nullptr) fail(here, "invalid syntax");
   if (expr.as<ast::Starred>() != nullptr) fail(here, "Visitor of AST node is not implemented: Starred");
   fail(here, fmt::format("Visitor of AST node is not implemented: {}", expr.as<ast::UnsupportedExpr>()->node));
@@ -313,6 +317,13 @@ void Compiler::run_clause(const ast::Comprehension& node, size_t clause, ValueLi
 }
 
 ValueList Compiler::iterate(const Value& value, Position position) {
+  if (value.as<OpaqueValue>() != nullptr) {
+    const auto listed = operate_host("list", {&value}, position);
+    if (listed && listed->elements() != nullptr) {
+      step(position, listed->elements()->size());
+      return *listed->elements();
+    }
+  }
   if (const ValueList* items = value.elements()) {
     step(position, items->size());
     return *items;
@@ -425,14 +436,30 @@ Value Compiler::call(const Value& callee, CallArguments arguments, Position posi
   if (const auto* b = callee.as<BuiltinFunction>()) return call_builtin(b->name, arguments, position);
   if (const auto* m = callee.as<MethodValue>()) return call_method(*m, arguments, position);
   if (const auto* t = callee.as<TypeValue>()) return construct(*t, arguments, position);
-  if (const auto* o = callee.as<OpaqueValue>()) {
-    CapturedList positional;
-    std::vector<std::pair<std::string, Captured>> keywords;
-    for (const Value& v : arguments.positional) positional.push_back(check(position, to_captured(v)));
-    for (const auto& [name, v] : arguments.keywords) keywords.emplace_back(name, check(position, to_captured(v)));
-    return to_value(check(position, environment_->call(o->captured, positional, keywords)), pool_);
-  }
+  if (const auto* o = callee.as<OpaqueValue>()) return call_host(std::get<CapturedOpaque>(o->captured.value), arguments, position);
   fail(position, fmt::format("A value of kind \"{}\" can't be called.", kind_text(callee)));
+}
+
+Value Compiler::call_host(const CapturedOpaque& callee, const CallArguments& arguments, Position position) {
+  CapturedList positional;
+  std::vector<std::pair<std::string, Captured>> keywords;
+  for (const Value& v : arguments.positional) positional.push_back(check(position, to_captured(v)));
+  for (const auto& [name, v] : arguments.keywords) keywords.emplace_back(name, check(position, to_captured(v)));
+  return to_value(check(position, environment_->call(Captured{callee}, positional, keywords)), pool_);
+}
+
+// An operator of which an operand is an embedder's object and none a run-time value: the embedder's. nullopt: none of its business.
+std::optional<Value> Compiler::operate_host(std::string_view operation, std::initializer_list<const Value*> operands, Position position) {
+  bool opaque = false;
+  for (const Value* v : operands) {
+    const auto* array = v->as<ArrayValue>();
+    opaque = opaque || v->as<OpaqueValue>() != nullptr || (array != nullptr && array->array->object != nullptr);
+    if (v->is_expr() || v->as<BufferValue>() != nullptr) return std::nullopt;
+  }
+  if (!opaque) return std::nullopt;
+  CapturedList captured;
+  for (const Value* v : operands) captured.push_back(check(position, to_captured(*v)));
+  return to_value(check(position, environment_->operate(operation, captured)), pool_);
 }
 
 }  // namespace aipu::dsl

@@ -60,6 +60,12 @@ void collect_assigned(const ast::Body& body, std::set<std::string>* names) {
 
 std::string scope_text(tir::Scope scope) { return std::string(tir::scope_name(scope)); }
 
+// `height: S.meta_var`: an integer known at compile time; the function is compiled once for each of its values.
+bool is_meta_parameter(const ast::Parameter& parameter) {
+  const auto* attribute = parameter.annotation != nullptr ? parameter.annotation->as<ast::Attribute>() : nullptr;
+  return attribute != nullptr && attribute->name == "meta_var";
+}
+
 }  // namespace
 
 bool Compiler::holds_run_time_value(const Value& value, std::set<const void*>& seen) {
@@ -71,10 +77,23 @@ bool Compiler::holds_run_time_value(const Value& value, std::set<const void*>& s
   if (const auto* dict = value.as<DictValue>(); dict != nullptr && seen.insert(dict->items).second) {
     return std::any_of(dict->items->begin(), dict->items->end(), [&](const auto& item) { return holds_run_time_value(item.second, seen); });
   }
+  if (const auto* f = value.as<FunctionValue>(); f != nullptr && f->closure != nullptr && seen.insert(f->closure).second) {
+    return std::any_of(f->closure->begin(), f->closure->end(), [&](const auto& item) { return holds_run_time_value(item.second, seen); });
+  }
   return false;
 }
 
 FunctionKind Compiler::kind_of(const FunctionValue& function) {
+  if (function.embedded != nullptr) {
+    switch (function.embedded->role) {
+      case EmbeddedFunction::Role::kPrimFunc:
+        return FunctionKind::kPrimFunc;
+      case EmbeddedFunction::Role::kMacro:
+        return FunctionKind::kMacro;
+      case EmbeddedFunction::Role::kPlain:
+        return FunctionKind::kPlain;
+    }
+  }
   for (const ast::ExprPtr& decorator : function.definition->decorators) {
     const auto [name, call] = decorator_of(decorator);
     if (name == "prim_func") return FunctionKind::kPrimFunc;
@@ -114,6 +133,11 @@ Value Compiler::evaluate_in_globals(const FunctionValue& function, const ast::Ex
   return eval(expr);
 }
 
+Value Compiler::parameter_default(const FunctionValue& function, const ast::Parameter& parameter) {
+  if (const auto known = function.globals->default_value(parameter.name)) return to_value(*known, pool_);
+  return evaluate_in_globals(function, parameter.default_value);
+}
+
 tir::Type Compiler::parameter_type(const Value& annotation, const std::string& parameter, const std::string& function, Position position,
                                    bool* size_var) {
   const auto* type = annotation.as<TypeValue>();
@@ -124,12 +148,14 @@ tir::Type Compiler::parameter_type(const Value& annotation, const std::string& p
   return type->type;
 }
 
-const Compiler::Function& Compiler::compile_prim_func(const FunctionValue& value, bool is_entry, std::string name) {
+const Compiler::Function& Compiler::compile_prim_func(const FunctionValue& value, bool is_entry, std::string name,
+                                                      const std::vector<int64_t>& meta_values) {
   const ast::FunctionDef& def = *value.definition;
   for (const auto& [known, function] : functions_) {
-    if (known != &def) continue;
+    if (known != &def || function->meta_values != meta_values) continue;
     return *function;
   }
+  for (const int64_t v : meta_values) name += fmt::format("_{}{}", v < 0 ? "m" : "", v < 0 ? -v : v);
   for (int i = 1;
        compiled_.contains(name) || std::any_of(functions_.begin(), functions_.end(), [&](const auto& f) { return f.second->name == name; });
        ++i) {
@@ -140,6 +166,7 @@ const Compiler::Function& Compiler::compile_prim_func(const FunctionValue& value
   function.name = name;
   function.definition = value.definition;
   function.is_entry = is_entry;
+  function.meta_values = meta_values;
   in_progress_.insert(&def);
   compile_order_.push_back(name);
 
@@ -164,7 +191,11 @@ const Compiler::Function& Compiler::compile_prim_func(const FunctionValue& value
     }
   } restore{*this, saved_frame, saved_function, saved_blocks};
 
+  if (value.embedded != nullptr) {
+    if (value.embedded->is_inline) function.hint = *value.embedded->is_inline ? tir::InlineHint::kInline : tir::InlineHint::kNoInline;
+  }
   for (const ast::ExprPtr& decorator : def.decorators) {
+    if (value.embedded != nullptr) break;
     const auto [kind, call] = decorator_of(decorator);
     const ast::ExprPtr* inline_hint = decorator_argument(call, "is_inline");
     if (kind != "prim_func" || inline_hint == nullptr) continue;
@@ -193,10 +224,16 @@ const Compiler::Function& Compiler::compile_prim_func(const FunctionValue& value
     function.params.push_back(var);
     return function.params.back();
   };
+  size_t next_meta_value = 0;
   for (const ast::Parameter& p : def.parameters) {
     if (p.stars != 0) fail(p.position, "A kernel can't have variable arguments.");
+    if (!is_entry && !strict() && is_meta_parameter(p)) {
+      bind(p.name, Value{meta_values.at(next_meta_value++)});
+      continue;
+    }
     if (p.annotation == nullptr) fail(p.position, "Type annotation required for function parameters.");
-    const Value annotation = evaluate_in_globals(value, p.annotation);
+    const auto known = value.globals->annotation(p.name);
+    const Value annotation = known ? to_value(*known, pool_) : evaluate_in_globals(value, p.annotation);
     if (const ValueList* pack = annotation.elements(); pack != nullptr && !strict()) {
       ValueList members;
       for (size_t k = 0; k < pack->size(); ++k) {
@@ -210,7 +247,8 @@ const Compiler::Function& Compiler::compile_prim_func(const FunctionValue& value
     }
   }
   if (def.returns != nullptr) {
-    const Value annotation = evaluate_in_globals(value, def.returns);
+    const auto known = value.globals->annotation("return");
+    const Value annotation = known ? to_value(*known, pool_) : evaluate_in_globals(value, def.returns);
     if (const auto* type = annotation.as<TypeValue>()) {
       function.return_type = type->type;
       function.has_return_annotation = true;
@@ -244,7 +282,6 @@ Value Compiler::call_prim_func(const FunctionValue& value, const CallArguments& 
     }
     fail(position, fmt::format("The function \"{}\" calls itself; recursion is not supported.", def.name));
   }
-  const Function& callee = compile_prim_func(value, false, def.name);
   const std::string& name = def.name;
 
   const size_t all = def.parameters.size();
@@ -283,14 +320,28 @@ Value Compiler::call_prim_func(const FunctionValue& value, const CallArguments& 
     if (def.parameters[i].default_value == nullptr) {
       missing.push_back(def.parameters[i].name);
     } else {
-      bound[i] = evaluate_in_globals(value, def.parameters[i].default_value);
+      bound[i] = parameter_default(value, def.parameters[i]);
     }
   }
   if (!missing.empty())
     fail(position, fmt::format("The function \"{}\" missing \"{}\" args: \"{}\".", name, missing.size(), join(missing)));
 
+  const auto is_meta = [&](size_t i) { return !strict() && is_meta_parameter(def.parameters[i]); };
+  std::vector<int64_t> meta_values;
+  for (size_t i = 0; i < all; ++i) {
+    if (!is_meta(i)) continue;
+    const std::optional<int64_t> number = bound[i]->integer();
+    if (!number) {
+      fail(position, fmt::format("The {}-th arg expect an integer known at compile time (parameter \"{}\" of function \"{}\").", i + 1,
+                                 def.parameters[i].name, name));
+    }
+    meta_values.push_back(*number);
+  }
+  const Function& callee = compile_prim_func(value, false, def.name, meta_values);
+
   std::vector<tir::Expr> args;
   for (size_t i = 0; i < all; ++i) {
+    if (is_meta(i)) continue;
     const ValueList* pack = bound[i]->elements();
     const ValueList one = {*bound[i]};
     for (const Value& v : pack != nullptr ? *pack : one) {
@@ -353,7 +404,7 @@ std::vector<std::pair<std::string, Value>> Compiler::bind_python_arguments(const
       v = arguments.keywords[k].second;
       used[k] = true;
     }
-    if (!v && p.default_value != nullptr) v = evaluate_in_globals(value, p.default_value);
+    if (!v && p.default_value != nullptr) v = parameter_default(value, p);
     if (!v) fail(position, fmt::format("The function \"{}\" missing \"1\" args: \"{}\".", def.name, p.name));
     bound.emplace_back(p.name, std::move(*v));
   }
@@ -369,7 +420,11 @@ std::vector<std::pair<std::string, Value>> Compiler::bind_python_arguments(const
 }
 
 void Compiler::check_plain_annotations(const FunctionValue& value, Position position) {
-  const auto names_script = [&](const ast::ExprPtr& annotation) {
+  const auto names_script = [&](const ast::ExprPtr& annotation, const std::string& parameter) {
+    if (const auto known = value.globals->annotation(parameter)) {
+      const auto* opaque = std::get_if<CapturedOpaque>(&known->value);
+      return std::holds_alternative<CapturedType>(known->value) || (opaque != nullptr && !opaque->script.empty());
+    }
     const ast::Expr* e = annotation.get();
     while (true) {
       if (const auto* call = e->as<ast::Call>())
@@ -390,9 +445,19 @@ void Compiler::check_plain_annotations(const FunctionValue& value, Position posi
                                what, value.definition->name));
   };
   for (const ast::Parameter& p : value.definition->parameters) {
-    if (p.annotation != nullptr && names_script(p.annotation)) refuse(fmt::format("parameter \"{}\"", p.name));
+    if (p.annotation != nullptr && names_script(p.annotation, p.name)) refuse(fmt::format("parameter \"{}\"", p.name));
   }
-  if (value.definition->returns != nullptr && names_script(value.definition->returns)) refuse("return value");
+  if (value.definition->returns != nullptr && names_script(value.definition->returns, "return")) refuse("return value");
+}
+
+// A function or lambda within a plain function. Its free names keep the values they have here.
+Value Compiler::local_function(const ast::FunctionPtr& definition, Position position) {
+  ValueScope closure;
+  for (const Scope& scope : frame_->scopes) {
+    for (const auto& [name, binding] : scope) closure.insert_or_assign(name, binding.value);
+  }
+  step(position, closure.size());
+  return {FunctionValue{definition, frame_->globals, pool_.add(std::move(closure))}};
 }
 
 Value Compiler::inline_function(const FunctionValue& value, const CallArguments& arguments, Position position) {
@@ -406,8 +471,14 @@ Value Compiler::inline_function(const FunctionValue& value, const CallArguments&
   frame.call_position = position;
   frame.block = blocks_.empty() ? 0 : blocks_.back().block;
   frame.scopes.emplace_back();
+  if (value.closure != nullptr) {
+    for (const auto& [name, v] : *value.closure) frame.scopes.back()[name] = Binding{v, nullptr, frame.block, false};
+    frame.scopes.emplace_back();
+  }
   if (frame.kind == FunctionKind::kPlain) check_plain_annotations(value, position);
+  if (value.embedded != nullptr) frame.sees_caller = !value.embedded->hygienic;
   for (const ast::ExprPtr& decorator : def.decorators) {
+    if (value.embedded != nullptr) break;
     const auto [kind, call] = decorator_of(decorator);
     const ast::ExprPtr* hygienic = decorator_argument(call, "hygienic");
     if (kind != "macro" || hygienic == nullptr) continue;
@@ -419,6 +490,9 @@ Value Compiler::inline_function(const FunctionValue& value, const CallArguments&
                  std::set<const void*> seen;
                  return holds_run_time_value(b.second, seen);
                });
+  if (frame.host && value.embedded != nullptr && value.embedded->callable != nullptr) {
+    return call_host(CapturedOpaque{value.embedded->callable, def.name}, arguments, position);
+  }
   if (++call_depth_ > kMaxCallDepth) {
     --call_depth_;
     fail(position, fmt::format("The function \"{}\" is called too deeply; recursion is not supported.", def.name));
@@ -456,30 +530,39 @@ Value Compiler::inline_function(const FunctionValue& value, const CallArguments&
   return std::move(frame.result);
 }
 
-void Compiler::check_returned_pointer(const tir::Expr& value, Position position) {
+// Whether the pointer may lead to memory that ends with the function. `seen`: the variables on the way here.
+bool Compiler::is_stack_pointer(const tir::Expr& value, std::set<const tir::Var*>& seen) {
   const tir::Expr* e = &value;
-  for (int guard = 0; guard < 1000; ++guard) {
+  while (true) {
     if (const auto* ref = (*e)->as<tir::VarRef>()) {
-      if (std::find(function_->params.begin(), function_->params.end(), ref->var) != function_->params.end()) return;
-      const auto root = function_->pointer_roots.find(ref->var.get());
-      if (root == function_->pointer_roots.end()) break;
-      if (root->second->as<tir::VarRef>() != nullptr && root->second->as<tir::VarRef>()->var == ref->var) break;
-      e = &root->second;
-    } else if (const auto* cast = (*e)->as<tir::Cast>()) {
+      if (std::find(function_->params.begin(), function_->params.end(), ref->var) != function_->params.end()) return false;
+      const auto roots = function_->pointer_roots.find(ref->var.get());
+      if (roots == function_->pointer_roots.end()) return true;
+      if (!seen.insert(ref->var.get()).second) return false;
+      return std::any_of(roots->second.begin(), roots->second.end(), [&](const tir::Expr& root) { return is_stack_pointer(root, seen); });
+    }
+    if (const auto* cast = (*e)->as<tir::Cast>()) {
+      if (!cast->operand->type.pointer) return false;  // made from an integer
       e = &cast->operand;
     } else if (const auto* binary = (*e)->as<tir::Binary>()) {
       e = binary->lhs->type.pointer ? &binary->lhs : &binary->rhs;
+    } else if (const auto* select = (*e)->as<tir::Select>()) {
+      if (is_stack_pointer(select->if_true, seen)) return true;
+      e = &select->if_false;
     } else if (const auto* call = (*e)->as<tir::FunctionCall>()) {
-      const auto pointer = std::find_if(call->args.begin(), call->args.end(), [](const tir::Expr& a) { return a->type.pointer; });
-      if (pointer == call->args.end()) break;
-      e = &*pointer;
-    } else if ((*e)->as<tir::AddressOf>() != nullptr) {
-      break;
+      // The result leads where one of the arguments does.
+      return std::any_of(call->args.begin(), call->args.end(),
+                         [&](const tir::Expr& a) { return a->type.pointer && is_stack_pointer(a, seen); });
     } else {
-      return;  // made from an integer, loaded from memory
+      return (*e)->as<tir::AddressOf>() != nullptr;
     }
   }
-  fail(position, fmt::format("The function \"{}\" return a stack pointer. Please check it carefully.", function_->definition->name));
+}
+
+void Compiler::check_returned_pointer(const tir::Expr& value, Position position) {
+  std::set<const tir::Var*> seen;
+  if (is_stack_pointer(value, seen))
+    fail(position, fmt::format("The function \"{}\" return a stack pointer. Please check it carefully.", function_->definition->name));
 }
 
 }  // namespace aipu::dsl

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/dsl/call_rules.h"
 #include "kernels/dsl/compiler.h"
 #include "kernels/dsl/type_rules.h"
 
@@ -133,9 +134,12 @@ Value Compiler::call_intrinsic(const tir::Intrinsic& row, ValueList positional, 
   std::sort(attributes.begin(), attributes.end());
   tir::InferInput input{&operands, std::move(is_literal), &mask, &pass_through, &attributes};
   tir::Type type = check(position, row.infer(input));
-  return {tir::make_expr(type,
-                         tir::IntrinsicCall{&row, std::move(operands), std::move(mask), std::move(pass_through), std::move(attributes)},
-                         span(position))};
+  const tir::IntrinsicCall call{&row, std::move(operands), std::move(mask), std::move(pass_through), std::move(attributes)};
+  if (strict()) {
+    if (const Status status = check_strict_call(call); !status.ok()) fail(position, status);
+  }
+  if (const Status status = check_target_call(call, target()); !status.ok()) fail(position, status);
+  return {tir::make_expr(type, call, span(position))};
 }
 
 }  // namespace aipu::dsl

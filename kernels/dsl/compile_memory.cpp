@@ -137,6 +137,7 @@ tir::Expr Compiler::pointer_of(const Value& value, Position position) {
 }
 
 void Compiler::check_access(const tir::Expr& pointer, Position position) {
+  if (schedulable_blocks_ > 0) fail(position, "Pointer can't be used in any schedulable block");
   if (pointer->type.element == DType::kVoid) fail(position, "Can't access data through void pointer.");
   const tir::Expr* root = &pointer;
   bool moved = false;
@@ -217,6 +218,10 @@ Value Compiler::buffer_offset(const Buffer& buffer, const std::vector<Value>& in
 }
 
 Value Compiler::subscript(const Value& object, const std::vector<Value>& indices, bool tuple_index, Position position) {
+  if (object.as<OpaqueValue>() != nullptr) {
+    const Value index = tuple_index ? make_tuple({indices.begin(), indices.end()}) : indices[0];
+    if (auto item = operate_host("[]", {&object, &index}, position)) return std::move(*item);
+  }
   if (object.elements() != nullptr || object.as<DictValue>() != nullptr || object.as<std::string>() != nullptr ||
       object.as<ArrayValue>() != nullptr) {
     if (!tuple_index) return python_subscript(object, indices[0], position);

@@ -71,7 +71,14 @@ tir::Expr Compiler::to_expr(const Value& value, Position position) {
   if (const auto* d = value.as<double>()) return constant(*d, DType::kF32);
   if (const auto* buffer = value.as<BufferValue>()) return buffer->buffer->pointer;
   if (const auto* meta = value.as<MetaValue>()) return to_expr(*meta->value, position);
+  refuse_numpy_scalar(value, position);
   fail(position, fmt::format("A value of kind \"{}\" can't be used as a run-time value.", kind_text(value)));
+}
+
+// An array without dimensions is a NumPy number.
+void Compiler::refuse_numpy_scalar(const Value& value, Position position) {
+  if (const auto* array = value.as<ArrayValue>(); array != nullptr && array->array->shape.empty())
+    fail(position, "The scalar literal only can be represented by instance of Python built-in type");
 }
 
 void Compiler::refuse_bf16_scalars(const tir::Expr& e, Position position) {
@@ -111,6 +118,7 @@ Compiler::Matched Compiler::match_operands(const Value& lhs, const Value& rhs, P
   for (const Value* v : {&lhs, &rhs}) {
     if (v->is_number()) continue;
     if (v->as<BufferValue>() != nullptr) fail(position, "Unexpect pointer as argument, please index the buffer.");
+    refuse_numpy_scalar(*v, position);
     if (!v->is_expr()) fail(position, fmt::format("A value of kind \"{}\" can't be an operand here.", kind_text(*v)));
     const tir::Type& type = (*v->as<tir::Expr>())->type;
     if (type.pointer) fail(position, fmt::format("Unexpect \"{}\" pointer as argument.", type_text(type)));

@@ -241,7 +241,9 @@ Value Compiler::s_pow(CallArguments& arguments, Position position) {
   if (!is_float_operand(values[0]) && !is_float_operand(values[1])) fail(position, "Only support floating instruction.");
   if (values[0].is_number() && values[1].is_number()) return *fold_binary(ast::BinaryOp::kPow, values[0], values[1], position);
   const Matched m = match_operands(values[0], values[1], position);
-  refuse_bf16_scalars(m.lhs, position);
+  for (const Value& v : {values[0], values[1], Value{m.lhs}}) {
+    if (v.is_expr()) refuse_bf16_scalars(*v.as<tir::Expr>(), position);
+  }
   return call_intrinsic(*required_intrinsic("pow", position), {{m.lhs}, {m.rhs}}, {}, position);
 }
 
@@ -285,6 +287,9 @@ Value Compiler::call_builtin(const std::string& name, CallArguments& arguments, 
   const ValueList& given = arguments.positional;
   const auto run_time = [](const Value& v) { return v.is_expr() || v.as<BufferValue>() != nullptr; };
   if (name == "breakpoint" || name == "set_trace" || name == "print") return {NoneValue{}};  // print: host functions only
+  if (given.size() == 1 && (name == "int" || name == "float" || name == "bool" || name == "str" || name == "abs" || name == "len")) {
+    if (auto result = operate_host(name, {&given[0]}, position)) return std::move(*result);
+  }
   if (name == "min" || name == "max") {
     const ValueList items = given.size() == 1 && !run_time(given[0]) ? iterate(given[0], position) : given;
     if (std::any_of(items.begin(), items.end(), run_time) || items.empty()) {

@@ -130,7 +130,9 @@ Compiler::Flow Compiler::run_statement(const ast::Stmt& stmt) {
   } else if (const auto* unsupported = stmt.as<ast::UnsupportedStmt>()) {
     fail(here, fmt::format("Visitor of AST node is not implemented: {}", unsupported->node));
   } else {
-    fail(here, "Visitor of AST node is not implemented: FunctionDef");
+    if (frame_->kind != FunctionKind::kPlain) fail(here, "Visitor of AST node is not implemented: FunctionDef");
+    const auto* function = stmt.as<ast::Function>();
+    bind(function->function->name, local_function(function->function, here));
   }
   return Flow::kNext;
 }
@@ -251,7 +253,12 @@ void Compiler::assign_name(const std::string& name, Value value, Position positi
       const bool same = old == e->type || (old.pointer && e->type.pointer && old.pointee() == e->type.pointee());
       if (same && !(plain && existing->block == block)) {
         if (e->as<tir::VarRef>() != nullptr && e->as<tir::VarRef>()->var == existing->var) return;  // t = t + 0
-        if (function_ != nullptr && old.pointer) function_->pointer_roots[existing->var.get()] = e;
+        if (function_ != nullptr && old.pointer) {
+          // In a branch or loop the pointer may keep what it was.
+          std::vector<tir::Expr>& roots = function_->pointer_roots[existing->var.get()];
+          if (existing->block == block) roots.clear();
+          roots.push_back(e);
+        }
         return emit(position, tir::Assign{existing->var, tir::cast(old, e, span(position))});
       }
       if (!same && !(plain && existing->block == block)) {

@@ -45,6 +45,14 @@ bool Compiler::strict() {
   return *strict_;
 }
 
+const std::string& Compiler::target() {
+  if (!target_) {
+    const auto name = environment_->lookup("__compass_target__");
+    target_ = name && std::holds_alternative<std::string>(name->value) ? std::get<std::string>(name->value) : std::string();
+  }
+  return *target_;
+}
+
 // --- names ---
 
 Compiler::Binding* Compiler::find_local(Frame& frame, std::string_view name) {
@@ -132,7 +140,7 @@ tir::VarPtr Compiler::define(const std::string& name, tir::Expr value, Position 
   var->type = value->type;
   var->non_negative = non_negative;
   tir::VarPtr result = std::move(var);
-  if (function_ != nullptr && result->type.pointer) function_->pointer_roots[result.get()] = value;
+  if (function_ != nullptr && result->type.pointer) function_->pointer_roots[result.get()] = {value};
   emit(position, tir::Define{result, std::move(value)});
   return result;
 }

@@ -67,8 +67,10 @@ class Compiler {
     tir::Type return_type;
     bool has_return_annotation = false;
     bool is_entry = false;
+    std::vector<int64_t> meta_values;  // of its S.meta_var parameters, in order
     tir::InlineHint hint = tir::InlineHint::kNone;
-    std::unordered_map<const tir::Var*, tir::Expr> pointer_roots;  // what a local pointer variable was set to, for the stack pointer check
+    // What a local pointer variable may have been set to, for the stack pointer check.
+    std::unordered_map<const tir::Var*, std::vector<tir::Expr>> pointer_roots;
   };
   struct StatementList {
     int block;
@@ -99,7 +101,8 @@ class Compiler {
   Value lookup(const std::string& name, Position position);
   std::optional<Value> lookup_global(const std::shared_ptr<Environment>& globals, const std::string& name, Position position);
   void bind(const std::string& name, Value value, tir::VarPtr var = nullptr);
-  bool strict();  // without our extensions
+  bool strict();                // without our extensions
+  const std::string& target();  // the target's name as the environment gives it, "" when it doesn't
 
   void emit(tir::Stmt stmt);
   void emit(Position position, decltype(tir::StmtNode::node) node);
@@ -114,15 +117,22 @@ class Compiler {
   // --- functions (compile_functions.cpp) ---
   FunctionKind kind_of(const FunctionValue& function);
   Value evaluate_in_globals(const FunctionValue& function, const ast::ExprPtr& expr);
-  const Function& compile_prim_func(const FunctionValue& function, bool is_entry, std::string name);
+  const Function& compile_prim_func(const FunctionValue& function, bool is_entry, std::string name,
+                                    const std::vector<int64_t>& meta_values = {});
   Value call_prim_func(const FunctionValue& function, const CallArguments& arguments, Position position);
   Value inline_function(const FunctionValue& function, const CallArguments& arguments, Position position);
+  Value local_function(const ast::FunctionPtr& definition, Position position);
   std::vector<std::pair<std::string, Value>> bind_python_arguments(const FunctionValue& function, const CallArguments& arguments,
                                                                    Position position);
   void check_plain_annotations(const FunctionValue& function, Position position);
+  // A call of an embedder's object with compile-time arguments, by the embedder.
+  Value call_host(const CapturedOpaque& callee, const CallArguments& arguments, Position position);
+  std::optional<Value> operate_host(std::string_view operation, std::initializer_list<const Value*> operands, Position position);
+  Value parameter_default(const FunctionValue& function, const ast::Parameter& parameter);
   tir::Type parameter_type(const Value& annotation, const std::string& parameter, const std::string& function, Position position,
                            bool* size_var);
   void check_returned_pointer(const tir::Expr& value, Position position);
+  bool is_stack_pointer(const tir::Expr& value, std::set<const tir::Var*>& seen);
 
   // --- statements (compile_statements.cpp, compile_control.cpp) ---
   Flow run_body(const ast::Body& body);
@@ -198,6 +208,7 @@ class Compiler {
   Matched match_operands(const Value& lhs, const Value& rhs, Position position);
   static std::optional<tir::Expr> fold_identity(tir::BinaryOp op, const Matched& m);
   void refuse_bf16_scalars(const tir::Expr& e, Position position);
+  void refuse_numpy_scalar(const Value& value, Position position);
   std::optional<Value> fold_binary(ast::BinaryOp op, const Value& lhs, const Value& rhs, Position position);
   std::optional<bool> fold_compare(ast::CompareOp op, const Value& lhs, const Value& rhs, Position position);
   bool values_equal(const Value& lhs, const Value& rhs, int depth = 0);
@@ -295,7 +306,9 @@ class Compiler {
   int64_t steps_ = 0;
   int call_depth_ = 0;
   std::optional<bool> strict_;
-  tir::Expr size_value_;  // what S.size_i32(v) has just yielded: the variable it is assigned to is known to be >= 0
+  std::optional<std::string> target_;
+  int schedulable_blocks_ = 0;  // `with S.block()` around the statement at hand
+  tir::Expr size_value_;        // what S.size_i32(v) has just yielded: the variable it is assigned to is known to be >= 0
 };
 
 // The top level of a source file, with parameters that win over its own assignments.

@@ -1,6 +1,7 @@
 // Python's operators over compile-time values.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/dsl/compiler.h"
@@ -16,6 +17,16 @@ bool is_run_time(const Value& v) { return v.is_expr() || v.as<BufferValue>() != 
 
 double as_double(const Value& v) { return v.as<double>() != nullptr ? *v.as<double>() : static_cast<double>(*v.integer()); }
 
+std::string_view binary_symbol(ast::BinaryOp op) {
+  static constexpr std::string_view kSymbols[] = {"+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "^", "@"};
+  return kSymbols[static_cast<size_t>(op)];
+}
+
+std::string_view compare_symbol(ast::CompareOp op) {
+  static constexpr std::string_view kSymbols[] = {"==", "!=", "<", "<=", ">", ">=", "is", "is not", "in", "not in"};
+  return kSymbols[static_cast<size_t>(op)];
+}
+
 int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0 && (a % b < 0) != (b < 0)) ? 1 : 0); }
 
 }  // namespace
@@ -30,6 +41,9 @@ std::optional<bool> Compiler::truth(const Value& value) {
   if (const ValueList* items = value.elements()) return !items->empty();
   if (const auto* dict = value.as<DictValue>()) return !dict->items->empty();
   if (const auto* meta = value.as<MetaValue>()) return truth(*meta->value);
+  if (const auto* array = value.as<ArrayValue>(); array != nullptr && array->array->shape.empty()) {
+    return std::any_of(array->array->bytes.begin(), array->array->bytes.end(), [](std::byte b) { return b != std::byte{0}; });
+  }
   return true;
 }
 
@@ -70,6 +84,11 @@ bool Compiler::values_equal(const Value& lhs, const Value& rhs, int depth) {
 
 std::optional<bool> Compiler::fold_compare(ast::CompareOp op, const Value& lhs, const Value& rhs, Position position) {
   using Op = ast::CompareOp;
+  if (lhs.as<OpaqueValue>() != nullptr || rhs.as<OpaqueValue>() != nullptr) {
+    const bool negated = op == Op::kIsNot || op == Op::kNotIn;
+    const Op positive = op == Op::kIsNot ? Op::kIs : op == Op::kNotIn ? Op::kIn : op;
+    if (const auto result = operate_host(compare_symbol(positive), {&lhs, &rhs}, position)) return truth(*result) != negated;
+  }
   if (op == Op::kIs || op == Op::kIsNot) {
     // `mask is None` is a compile-time question also when mask is a run-time value.
     bool same = values_equal(lhs, rhs);
@@ -113,6 +132,7 @@ std::optional<bool> Compiler::fold_compare(ast::CompareOp op, const Value& lhs, 
 
 std::optional<Value> Compiler::fold_binary(ast::BinaryOp op, const Value& lhs, const Value& rhs, Position position) {
   using Op = ast::BinaryOp;
+  if (auto result = operate_host(binary_symbol(op), {&lhs, &rhs}, position)) return result;
   const ValueList *a = lhs.elements(), *b = rhs.elements();
   if (a != nullptr || b != nullptr) {
     if (op == Op::kAdd && a != nullptr && b != nullptr && lhs.v.index() == rhs.v.index()) {

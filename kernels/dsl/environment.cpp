@@ -26,6 +26,13 @@ void append_text(const Captured& captured, std::string* out) {
             *out += ',';
           }
           *out += ']';
+        } else if constexpr (std::is_same_v<T, CapturedTuple>) {
+          *out += '(';
+          for (const Captured& c : v.items) {
+            append_text(c, out);
+            *out += ',';
+          }
+          *out += ')';
         } else if constexpr (std::is_same_v<T, CapturedArray>) {
           *out += fmt::format("array({}", dtype_name(v.dtype));
           for (const int64_t d : v.shape) *out += fmt::format(",{}", d);
@@ -52,6 +59,14 @@ Result<Captured> Environment::attribute(const Captured&, std::string_view name) 
 Result<Captured> Environment::call(const Captured&, const CapturedList&, const std::vector<std::pair<std::string, Captured>>&) {
   return unsupported("The object can't be called in a kernel.");
 }
+
+Result<Captured> Environment::operate(std::string_view operation, const CapturedList&) {
+  return unsupported(fmt::format("The object does not support \"{}\" in a kernel.", operation));
+}
+
+std::optional<Captured> Environment::annotation(std::string_view) { return std::nullopt; }
+
+std::optional<Captured> Environment::default_value(std::string_view) { return std::nullopt; }
 
 TemplateParams& TemplateParams::set(std::string name, std::vector<int64_t> v) {
   CapturedList list;

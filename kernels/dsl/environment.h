@@ -19,12 +19,16 @@ namespace aipu::dsl {
 
 struct Captured;
 using CapturedList = std::vector<Captured>;
+struct CapturedTuple {
+  CapturedList items;
+};
 
 // A numeric array captured by value (alloc_const data, masks, vector literals): C order.
 struct CapturedArray {
   DType dtype;
   std::vector<int64_t> shape;
   std::vector<std::byte> bytes;
+  std::shared_ptr<void> object = nullptr;  // the embedder's array behind it, for attributes that only it knows
 };
 // The annotation S.ptr(dtype, scope), a type object S.fp32x8, or a `DataType`.
 struct CapturedType {
@@ -33,18 +37,31 @@ struct CapturedType {
 };
 // A decorated function: @S.prim_func, @S.macro, or an undecorated helper evaluated at compile time. Refers to a function of a source text.
 struct CapturedFunction {
-  std::shared_ptr<const void> definition;      // kernels/dsl/ast.h FunctionDef
-  std::shared_ptr<class Environment> globals;  // where its free names resolve
+  std::shared_ptr<const void> definition;                          // kernels/dsl/ast.h FunctionDef
+  std::shared_ptr<class Environment> globals;                      // where its free names resolve
+  std::shared_ptr<const struct EmbeddedFunction> embedded = nullptr;  // what the embedder knows beyond the source text
+};
+// Facts about a function object that its source text need not show (a decorator under another name, options computed elsewhere).
+struct EmbeddedFunction {
+  enum class Role : uint8_t { kPrimFunc, kMacro, kPlain };
+  Role role = Role::kPlain;
+  std::optional<bool> is_inline;  // of a prim_func
+  bool hygienic = true;           // of a macro
+  // A plain function that needs nothing of the language: with compile-time arguments it is called through Environment::call(). Null: it is
+  // evaluated from its source.
+  std::shared_ptr<void> callable;
 };
 // An object only the embedder understands (a Python object): reached through the Environment's hooks.
 struct CapturedOpaque {
   std::shared_ptr<void> object;
   std::string description;
+  // "S", "S.axis": the script module under whatever name it was imported; "S.vadd": a function of it.
+  std::string script = {};
 };
 
 struct Captured {
-  std::variant<std::monostate /* None */, bool, int64_t, double, std::string, CapturedList, CapturedArray, CapturedType, CapturedFunction,
-               CapturedOpaque>
+  std::variant<std::monostate /* None */, bool, int64_t, double, std::string, CapturedList, CapturedTuple, CapturedArray, CapturedType,
+               CapturedFunction, CapturedOpaque>
       value;
 };
 
@@ -57,6 +74,14 @@ class Environment {
   // A call of an opaque object with compile-time arguments.
   virtual Result<Captured> call(const Captured& function, const CapturedList& args,
                                 const std::vector<std::pair<std::string, Captured>>& kwargs);
+  // An operation of the host language on compile-time values of which at least one is opaque: "[]", "len", "bool", "list" (what iterating
+  // yields), "+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "^", "@", "==", "!=", "<", "<=", ">", ">=", "is", "in", and the
+  // built-in functions "int", "float", "str", "abs".
+  virtual Result<Captured> operate(std::string_view operation, const CapturedList& operands);
+  // Of the function whose names this environment answers: a parameter's annotation (of "return" that of the result) and its default, where
+  // they are known as values; nullopt: as the source says.
+  virtual std::optional<Captured> annotation(std::string_view parameter);
+  virtual std::optional<Captured> default_value(std::string_view parameter);
 };
 
 // Template parameters given from C++.

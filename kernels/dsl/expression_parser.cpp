@@ -73,6 +73,9 @@ int node_depth(const auto& node) {
     }
   } else if constexpr (std::is_same_v<T, Starred>) {
     see(node.value);
+  } else if constexpr (std::is_same_v<T, Lambda>) {
+    see(node.function->body[0]->template as<Return>()->value);
+    for (const Parameter& p : node.function->parameters) see(p.default_value);
   }
   return depth + 1;
 }
@@ -212,17 +215,26 @@ ExprPtr ExpressionParser::expression() {
 
 ExprPtr ExpressionParser::lambda(Position here) {
   ++at_;
-  while (!at_op(":") && !ends_statement()) {
-    if (at_op("=")) {
-      ++at_;
-      expression();
-    } else {
-      ++at_;
+  auto def = std::make_shared<FunctionDef>();
+  def->name = "<lambda>";
+  def->position = here;
+  def->file = file_;
+  while (!at_op(":")) {
+    Parameter p;
+    p.stars = accept_op("**") ? 2 : accept_op("*") ? 1 : 0;
+    p.position = peek().position;
+    p.name = identifier();
+    if (accept_op("=")) p.default_value = expression();
+    for (const Parameter& other : def->parameters) {
+      if (other.name == p.name) fail(p.position, fmt::format("duplicate argument '{}' in function definition", p.name));
     }
+    def->parameters.push_back(std::move(p));
+    if (!accept_op(",")) break;
   }
   expect_op(":");
-  expression();
-  return make(here, UnsupportedExpr{"Lambda"});
+  const Position body = peek().position;
+  def->body.push_back(std::make_shared<const Stmt>(Stmt{body, Return{expression()}}));
+  return make(here, Lambda{std::move(def)});
 }
 
 ExprPtr ExpressionParser::or_test() {
@@ -400,8 +412,13 @@ ExprPtr ExpressionParser::atom() {
     case TokenKind::kName: {
       if (token.text == "True" || token.text == "False") return ++at_, make(here, BoolLiteral{token.text == "True"});
       if (token.text == "None") return ++at_, make(here, NoneLiteral{});
-      if (token.text == "await" || token.text == "yield")
-        fail(fmt::format("Visitor of AST node is not implemented: {}", token.text == "await" ? "Await" : "Yield"));
+      if (token.text == "await" || token.text == "yield") {
+        const bool is_await = token.text == "await";
+        ++at_;
+        const bool from = !is_await && accept_word("from");
+        if (starts_expression()) expression();
+        return make(here, UnsupportedExpr{is_await ? "Await" : from ? "YieldFrom" : "Yield"});
+      }
       return make(here, Name{identifier()});
     }
     case TokenKind::kOperator:
@@ -461,14 +478,24 @@ ExprPtr ExpressionParser::dict(Position here) {
   DictDisplay node;
   while (!at_op("}")) {
     ExprPtr key = expression();
-    if (!at_op(":")) fail("sets are not supported");
+    if (!at_op(":")) return skip_braces(here, at_word("for") ? "SetComp" : "Set");
     ++at_;
     node.items.emplace_back(std::move(key), expression());
-    if (at_word("for")) fail("dict comprehensions are not supported");
+    if (at_word("for")) return skip_braces(here, "DictComp");
     if (!accept_op(",")) break;
   }
   expect_op("}");
   return make(here, std::move(node));
+}
+
+// The rest of a display that nobody supports, up to its brace; whoever evaluates it reports it by name.
+ExprPtr ExpressionParser::skip_braces(Position here, std::string node) {
+  for (int depth = 1; depth > 0; ++at_) {
+    if (at(TokenKind::kEnd)) fail("invalid syntax: expected '}'");
+    if (at_op("{")) ++depth;
+    if (at_op("}")) --depth;
+  }
+  return make(here, UnsupportedExpr{std::move(node)});
 }
 
 // Adjacent literals are one string.
@@ -535,7 +562,14 @@ void ExpressionParser::fstring(const Token& token, std::string* plain, FString* 
         }
       }
       if (end >= raw.size()) fail(token.position, "f-string: expecting '}'");
-      if (raw[end] != '}') fail(token.position, "f-string: format specifications and conversions are not supported");
+      if (raw[end] != '}') {
+        // Reported by whoever evaluates it: a file may hold functions that no kernel calls.
+        for (int open = 0; end < raw.size() && (open > 0 || raw[end] != '}'); ++end) open += raw[end] == '{' ? 1 : raw[end] == '}' ? -1 : 0;
+        if (end >= raw.size()) fail(token.position, "f-string: expecting '}'");
+        node->parts.push_back(make(token.position, UnsupportedExpr{"FormattedValue"}));
+        i = end;
+        continue;
+      }
       if (fstring_nesting_ >= kMaxFStringNesting) fail(token.position, "f-string: nested too deeply");
       const std::string text = raw.substr(i + 1, end - i - 1);
       ExpressionParser nested(file_, tokenize(file_, text, token.position, true, diagnostics_), diagnostics_, nesting_,

@@ -81,6 +81,7 @@ class ExpressionParser {
   ast::ExprPtr parenthesised(Position here);
   ast::ExprPtr list(Position here);
   ast::ExprPtr dict(Position here);
+  ast::ExprPtr skip_braces(Position here, std::string node);
   ast::ExprPtr strings(Position here);
   void fstring(const Token& token, std::string* plain, ast::FString* node, const std::function<void(Position)>& flush);
 

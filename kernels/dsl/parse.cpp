@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kernels/dsl/compiler.h"
+#include "kernels/dsl/lambda_source.h"
 #include "kernels/dsl/parser.h"
 
 namespace aipu::dsl {
@@ -128,6 +129,38 @@ Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entr
     return diagnostics.status();
   }
   return compile_entry(entry, source.file, file, kernel_name, diagnostics);
+}
+
+Result<Captured> parse_function(const SourceText& source, std::string_view name, std::shared_ptr<Environment> globals, int line) {
+  Diagnostics diagnostics;
+  const SourceFilePtr file = make_source_file(source.file, source.text, source.first_line);
+  try {
+    if (name == "<lambda>") {
+      std::vector<LambdaText> fitting = find_lambdas(file->text);
+      std::erase_if(fitting, [&](const LambdaText& l) { return line != 0 && source.first_line + l.line != line; });
+      if (fitting.empty()) return not_found(fmt::format("{} has no lambda in line {}", source.file, line));
+      if (fitting.size() > 1) {
+        return invalid_argument(
+            fmt::format("{}:{}: several lambdas in one place can't be told apart; give the one that a kernel calls a line of its own",
+                        source.file, source.first_line + fitting[1].line));
+      }
+      const LambdaText& l = fitting[0];
+      const ast::ExprPtr e = parse_expression(file, std::string_view(file->text).substr(l.begin, l.end - l.begin),
+                                              {source.first_line + l.line, l.column}, diagnostics);
+      if (const auto* lambda = e->as<ast::Lambda>()) return Captured{CapturedFunction{lambda->function, std::move(globals)}};
+      return not_found(fmt::format("{} has no lambda in line {}", source.file, line));
+    }
+    const ast::Module module = parse_source(file, diagnostics);
+    ast::FunctionPtr found;
+    for (const ast::StmtPtr& stmt : module.body) {
+      const auto* function = stmt->as<ast::Function>();
+      if (function != nullptr && function->function->name == name) found = function->function;
+    }
+    if (found == nullptr) return not_found(fmt::format("{} defines no function \"{}\"", source.file, name));
+    return Captured{CapturedFunction{std::move(found), std::move(globals)}};
+  } catch (const Diagnosed&) {
+    return diagnostics.status();
+  }
 }
 
 }  // namespace aipu::dsl

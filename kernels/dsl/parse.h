@@ -29,4 +29,10 @@ Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entr
 Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entry, std::shared_ptr<Environment> environment,
                                  std::string_view kernel_name = "");
 
+// An undecorated function of an embedder, for its Environment to answer with. `name`: that of a `def` at the top level of the text, or
+// "<lambda>": the only lambda that starts in line `line` of the file (0: anywhere in the text), whatever is around it: Python's
+// inspect.getsource() gives whole statements and pieces of them. Free names resolve in `globals`.
+// Errors: not_found when there is none of that name, invalid_argument when several lambdas fit or the text is no Python.
+Result<Captured> parse_function(const SourceText& source, std::string_view name, std::shared_ptr<Environment> globals, int line = 0);
+
 }  // namespace aipu::dsl

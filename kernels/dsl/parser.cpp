@@ -102,8 +102,7 @@ class Parser : public ExpressionParser {
       }
       if (word == "import" || word == "from") return import_statement(body, here);
       static constexpr std::pair<std::string_view, std::string_view> kUnsupported[] = {
-          {"assert", "Assert"},     {"raise", "Raise"}, {"del", "Delete"}, {"global", "Global"},
-          {"nonlocal", "Nonlocal"}, {"yield", "Yield"}, {"await", "Await"}};
+          {"assert", "Assert"}, {"raise", "Raise"}, {"del", "Delete"}, {"global", "Global"}, {"nonlocal", "Nonlocal"}};
       for (const auto& [keyword, node] : kUnsupported) {
         if (word != keyword) continue;
         while (!ends_statement()) ++at_;
@@ -295,6 +294,10 @@ class Parser : public ExpressionParser {
 };
 
 }  // namespace
+
+ast::ExprPtr parse_expression(const SourceFilePtr& file, std::string_view text, Position start, Diagnostics& diagnostics) {
+  return ExpressionParser(file, tokenize(file, text, start, true, diagnostics), diagnostics).lone_expression();
+}
 
 ast::Module parse_source(const SourceFilePtr& file, Diagnostics& diagnostics) {
   return Parser(file, tokenize(file, file->text, {file->first_line, 1}, false, diagnostics), diagnostics).module();

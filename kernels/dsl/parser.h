@@ -9,4 +9,7 @@ namespace aipu::dsl {
 // Reports syntax errors and throws Diagnosed at the first one.
 ast::Module parse_source(const SourceFilePtr& file, Diagnostics& diagnostics);
 
+// One expression, which starts at `start` of the file. Throws Diagnosed.
+ast::ExprPtr parse_expression(const SourceFilePtr& file, std::string_view text, Position start, Diagnostics& diagnostics);
+
 }  // namespace aipu::dsl

@@ -16,13 +16,21 @@ Value to_value(const Captured& captured, ValuePool& pool) {
           ValueList items;
           for (const Captured& c : v) items.push_back(to_value(c, pool));
           return pool.list(std::move(items));
+        } else if constexpr (std::is_same_v<T, CapturedTuple>) {
+          ValueList items;
+          for (const Captured& c : v.items) items.push_back(to_value(c, pool));
+          return pool.tuple(std::move(items));
         } else if constexpr (std::is_same_v<T, CapturedArray>) {
           return {ArrayValue{std::make_shared<const CapturedArray>(v)}};
         } else if constexpr (std::is_same_v<T, CapturedType>) {
           return {TypeValue{v.type, v.size_var}};
         } else if constexpr (std::is_same_v<T, CapturedFunction>) {
-          return {FunctionValue{std::static_pointer_cast<const ast::FunctionDef>(v.definition), v.globals}};
+          FunctionValue function{std::static_pointer_cast<const ast::FunctionDef>(v.definition), v.globals};
+          function.embedded = v.embedded;
+          return {std::move(function)};
         } else if constexpr (std::is_same_v<T, CapturedOpaque>) {
+          if (v.script == "S" || v.script == "S.axis") return {ModuleValue{v.script}};
+          if (v.script.starts_with("S.")) return {ScriptFunction{v.script.substr(2)}};
           return {OpaqueValue{Captured{v}}};
         } else {
           return {v};
@@ -42,13 +50,14 @@ Result<Captured> to_captured(const Value& value, int depth) {
   if (const auto* t = value.as<TypeValue>()) return Captured{CapturedType{t->type, t->size_var}};
   if (const auto* o = value.as<OpaqueValue>()) return o->captured;
   if (const auto* a = value.as<ArrayValue>()) return Captured{*a->array};
-  if (const auto* f = value.as<FunctionValue>()) return Captured{CapturedFunction{f->definition, f->globals}};
+  if (const auto* f = value.as<FunctionValue>()) return Captured{CapturedFunction{f->definition, f->globals, f->embedded}};
   if (const ValueList* items = value.elements()) {
     CapturedList list;
     for (const Value& v : *items) {
       AIPU_ASSIGN_OR_RETURN(Captured c, to_captured(v, depth + 1));
       list.push_back(std::move(c));
     }
+    if (value.as<TupleValue>() != nullptr) return Captured{CapturedTuple{std::move(list)}};
     return Captured{std::move(list)};
   }
   return invalid_argument(fmt::format("A value of kind \"{}\" can't be handed to a Python function.", kind_text(value)));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,9 +43,12 @@ struct TypeValue {
 };
 
 enum class FunctionKind : uint8_t { kPrimFunc, kMacro, kPlain };
+using ValueScope = std::map<std::string, Value>;
 struct FunctionValue {
   ast::FunctionPtr definition;
   std::shared_ptr<Environment> globals;
+  const ValueScope* closure = nullptr;  // of a function defined within another: the values its free names had there
+  std::shared_ptr<const EmbeddedFunction> embedded = nullptr;
 };
 struct ModuleValue {
   std::string path;
@@ -115,12 +119,14 @@ class ValuePool {
  public:
   ValueList* add(ValueList items) { return &lists_.emplace_back(std::move(items)); }
   ValueMap* add(ValueMap items) { return &maps_.emplace_back(std::move(items)); }
+  const ValueScope* add(ValueScope scope) { return &scopes_.emplace_back(std::move(scope)); }
   Value list(ValueList items) { return {ListValue{add(std::move(items))}}; }
   Value tuple(ValueList items) { return {TupleValue{add(std::move(items))}}; }
 
  private:
   std::deque<ValueList> lists_;
   std::deque<ValueMap> maps_;
+  std::deque<ValueScope> scopes_;
 };
 
 Value to_value(const Captured& captured, ValuePool& pool);

@@ -118,7 +118,7 @@ const Golden kGoldens[] = {
      "+ 7) / 8)\n  let g#12: int32 = 3\n"},
     {"LogicalOperators", "b = n > 1 and x > 2.0 or not n\nc = n > 1 and True\nd = False or n < 2\n",
      "  let b#8: bool = (((n#2 > 1) && (x#6 > 2.0)) || !(n#2 != 0))\n  let c#9: bool = (n#2 > 1)\n  let d#10: bool = (n#2 < 2)\n"},
-    {"Block", "with S.block(\"work\"):\n    i = S.axis.spatial(8, n)\n    a[i] = 1\n",
+    {"Block", "b = S.match_buffer(a, (8,))\nwith S.block(\"work\"):\n    i = S.axis.spatial(8, n)\n    b[i] = 1\n",
      "  block {\n    let i#8: int32 = n#2\n    store a#0[i#8] = 1\n  }\n"},
     {"SizeVariable", "k = S.size_i32(n)\n", "  let k#8: int32 nonneg = n#2\n"},
     {"Wide", "b = S.i64(n)\nc = b * 3\nd = S.fp64(0.1)\ne = d + 0.1\n",

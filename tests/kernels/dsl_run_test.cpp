@@ -277,6 +277,45 @@ def f(a: S.ptr("fp32", "global"), b: S.ptr("fp32", "global"), o: S.ptr("fp32", "
   }
 }
 
+TEST(DslRun, LambdasAndLocalFunctions) {
+  std::vector<int32_t> out(8, -1);
+  run(R"(
+twice = lambda v, by=2: v * by
+table = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b}
+
+def scaled(k):
+    factor = k + 1
+    def apply(v):
+        return v * factor
+    return apply
+
+def fold(call, items):
+    total = items[0]
+    for item in items[1:]:
+        total = call(total, item)
+    return total
+
+def largest(values):
+    return fold(lambda a, b: S.max(a, b), values)
+
+def shifted(v):
+    return fold(lambda a, b: a * 10 + b + v, [v, v + 1])
+
+@S.prim_func
+def f(o: S.ptr("i32", "global"), n: S.i32):
+    o[0] = twice(n)
+    o[1] = twice(n, by=n)
+    o[2] = table["add"](n, 1) * table["sub"](n, 1)
+    triple = scaled(2)
+    o[3] = triple(n)
+    o[4] = largest([n, 3, n * 2])
+    o[5] = shifted(n)
+    S.vstore(twice(S.i32x8(n)), o, mask="6F2T")
+)",
+      Arguments().array(out).integer(5), 1);
+  EXPECT_EQ(out, (std::vector<int32_t>{10, 25, 24, 15, 10, 5 * 10 + 6 + 5, 10, 10}));
+}
+
 TEST(DslRun, ConstantsAndTables) {
   std::vector<float> out(4);
   run(R"(
