@@ -64,7 +64,12 @@ const py::dtype& numpy_dtype(DType dtype) {
   return cache->emplace(dtype, py::dtype(name)).first->second;
 }
 
-py::array empty_lanes(tir::Type type) { return py::array(numpy_dtype(type.element), type.lanes); }
+// Made by NumPy itself: pybind11 before 2.12 does not know where NumPy 2 keeps the size of an item, so nothing here may ask it (nbytes(),
+// itemsize(), constructors from a dtype).
+py::array empty_lanes(tir::Type type) {
+  static const py::object* make = new py::object(py::module_::import("numpy").attr("empty"));  // outlives the interpreter's end
+  return py::reinterpret_borrow<py::array>((*make)(type.lanes, numpy_dtype(type.element)));
+}
 
 std::byte* writable_bytes(py::array& array) { return static_cast<std::byte*>(array.mutable_data()); }
 
@@ -121,7 +126,7 @@ class Reader {
     if (!operand.type.pointer) {
       py::array array = py::reinterpret_steal<py::array>(PyObject_GetAttr(object.ptr(), names.data.ptr()));
       if (!array) throw py::error_already_set();
-      if (array.nbytes() < operand.type.bytes()) throw py::value_error("a value has fewer lanes than its type says");
+      if (array.size() < operand.type.lanes) throw py::value_error("a value has fewer lanes than its type says");
       operand.lanes = static_cast<const std::byte*>(array.data());
       kept_.push_back(std::move(array));
       return;
@@ -130,7 +135,7 @@ class Reader {
     const py::object memory = object.attr(names.memory);
     if (memory.is_none()) return;
     py::array array = py::reinterpret_borrow<py::array>(memory);
-    operand.memory.bytes = array.nbytes();
+    operand.memory.bytes = array.size();  // of uint8
     operand.memory.writable = array.writeable();
     operand.memory.data = const_cast<std::byte*>(static_cast<const std::byte*>(array.data()));
     kept_.push_back(std::move(array));
@@ -225,7 +230,7 @@ py::array convert_lanes(const py::sequence& items, int64_t code) {
       throw_phrase(invalid_argument("The items of a vector literal must be scalars."));
     }
     const tir::LaneValue value = phrase_or(eager_convert(operand, element));
-    if (offset + value.bytes.size() > static_cast<size_t>(lanes.nbytes())) throw py::value_error("more items than lanes");
+    if (offset + value.bytes.size() > static_cast<size_t>(type.bytes())) throw py::value_error("more items than lanes");
     std::memcpy(writable_bytes(lanes) + offset, value.bytes.data(), value.bytes.size());
     offset += value.bytes.size();
   }

@@ -132,8 +132,8 @@ Result<LaneRef> EagerCall::evaluate(const Expr& e) {
     }
   }
   LaneValue& out = temporaries_.emplace_back(e->type);
-  if (const auto* i = e->as<tir::IntImm>()) {
-    out.set_int(0, i->value);
+  if (const auto* number = e->as<tir::IntImm>()) {
+    out.set_int(0, number->value);
   } else if (const auto* f = e->as<tir::FloatImm>()) {
     out.set_float(0, f->value);
   } else if (e->as<tir::StringImm>()) {
