@@ -146,6 +146,7 @@ class Decoder {
     each(program.tec(), [&](const fb::TecCommand* record) {
       Command command;
       good = good && read_tec(*record, &command);
+      if (index < size_of(program.tec_operations())) std::get<TecBody>(command.body).operations = program.tec_operations()->Get(index);
       add(std::move(command));
     });
     index = 0;

@@ -172,8 +172,10 @@ class RootBuilder {
     std::vector<flatbuffers::Offset<fb::Program>> rows;
     for (const RecordedProgram& program : input_.recording->programs) {
       std::vector<fb::TecCommand> tec;
+      std::vector<uint32_t> operations;
       for (const TecRecord& r : program.tec) {
         tec.emplace_back(r.sequence, r.kernel, r.first_argument, r.argument_count, r.first_wait, r.wait_count, r.max_tecs, r.origin);
+        operations.push_back(r.operations);
       }
       std::vector<fb::DmaCommand> dma;
       for (const DmaRecord& r : program.dma) {
@@ -184,7 +186,7 @@ class RootBuilder {
       for (const HostRecord& r : program.host) {
         host.emplace_back(r.sequence, static_cast<fb::HostOp>(r.op), r.a, r.b, r.c, r.d, r.first_wait, r.wait_count, r.origin);
       }
-      rows.push_back(fb::CreateProgramDirect(builder_, &tec, &dma, &host));
+      rows.push_back(fb::CreateProgramDirect(builder_, &tec, &dma, &host, &operations));
     }
     return builder_.CreateVector(rows);
   }

@@ -7,6 +7,7 @@
 
 #include "gbuilder/argument_words.h"
 #include "gbuilder/planner.h"
+#include "gbuilder/work.h"
 
 namespace aipu::gbuilder {
 
@@ -376,6 +377,14 @@ Status Planner::record_group(size_t g) {
       if (access.writes) written.insert(root_tensor(plan_, access.tensor));
     }
     slot.commands.push_back(std::move(command));
+  }
+  // The last kernel stands for the group: those before it prepare its operands.
+  const Dim operations = arithmetic_operations(graph_, planned.group);
+  for (auto command = slot.commands.rbegin(); command != slot.commands.rend() && operations != Dim(0); ++command) {
+    auto* tec = std::get_if<TecBody>(&command->body);
+    if (tec == nullptr) continue;
+    tec->operations = expr(operations);
+    break;
   }
   for (const ValueId output : planned.group.outputs) {
     if (views_.contains(output)) continue;

@@ -69,6 +69,7 @@ struct TecBody {
   uint32_t kernel = 0;
   std::vector<PlanArgument> arguments;
   ExpressionId max_tecs = 0;
+  ExpressionId operations = kNone;  // arithmetic, for profiles
 };
 struct DmaBody {
   uint32_t destination = 0, source = 0;  // tensors

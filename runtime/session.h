@@ -79,6 +79,8 @@ class AIPU_API Session {
     uint32_t threads = 1;
     int64_t start_ns = 0;  // since the session's first profiled run
     int64_t duration_ns = 0;
+    int64_t operations = 0;  // arithmetic by the definition of the layer; 0: not counted
+    int64_t bytes = 0;       // of the tensors it was given, each once
   };
   // All runs since creation or clear_profile(); with SessionOptions::profile only.
   std::vector<ProfileRow> profile() const;

@@ -9,7 +9,7 @@
 namespace aipu::gbuilder {
 
 struct TecRecord {
-  uint32_t sequence, kernel, first_argument, argument_count, first_wait, wait_count, max_tecs, origin;
+  uint32_t sequence, kernel, first_argument, argument_count, first_wait, wait_count, max_tecs, origin, operations;
 };
 struct DmaRecord {
   uint32_t sequence, destination, source, destination_offset, source_offset, width, times, destination_stride, source_stride, first_wait, wait_count,

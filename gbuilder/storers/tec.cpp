@@ -20,6 +20,7 @@ class TecStorer : public EngineStorer {
     record.wait_count = waits.count;
     record.max_tecs = body.max_tecs;
     record.origin = command.origin;
+    record.operations = body.operations;
     recording_->arguments.insert(recording_->arguments.end(), body.arguments.begin(), body.arguments.end());
     recording_->programs[program_].tec.push_back(record);
     return {};

@@ -34,6 +34,26 @@ std::string shape_text(std::span<const int64_t> shape) {
   return result + "]";
 }
 
+// Arithmetic operations and bytes of a command, for its profile row.
+std::pair<int64_t, int64_t> work_of(const fb::Model& root, uint32_t program, const ModelTables::ScheduledCommand& command,
+                                    const StagePlan& plan, const Step& step) {
+  const unsigned long long* words = plan.words.data() + step.first_word;
+  if (command.engine == fb::Engine::kDma) return {0, 2 * static_cast<int64_t>(words[2] * words[3])};
+  if (command.engine != fb::Engine::kTec) return {0, 0};
+  int64_t operations = 0;
+  const auto counts = items(items(root.programs())[program]->tec_operations());
+  if (command.index < counts.size() && counts[command.index] != kNone && plan.values.has_value(counts[command.index])) {
+    operations = plan.values.value_or_zero(counts[command.index]);
+  }
+  int64_t bytes = 0;
+  const uint64_t* extents = plan.extents.data() + step.first_word;
+  for (uint32_t i = 0; i < step.word_count; ++i) {
+    const bool seen = std::any_of(words, words + i, [&](unsigned long long word) { return word == words[i]; });
+    if (extents[i] != 0 && !seen) bytes += static_cast<int64_t>(extents[i]);
+  }
+  return {operations, bytes};
+}
+
 // Kernels get an address for an empty tensor too.
 alignas(64) std::byte nothing[64];
 
@@ -248,7 +268,11 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
       AIPU_RETURN_IF_ERROR(run_host(program, command, plan, step));
       break;
   }
-  if (options.profile) events.push_back({program, &command, threads, start - profile_start_ns, now_ns() - start});
+  if (options.profile) {
+    const int64_t end = now_ns();
+    const auto [operations, bytes] = work_of(root, program, command, plan, step);
+    events.push_back({program, &command, threads, start - profile_start_ns, end - start, operations, bytes});
+  }
   return {};
 }
 

@@ -78,6 +78,8 @@ Session::ProfileRow profile_row(const detail::ModelState& model, const TraceEven
   row.threads = event.threads;
   row.start_ns = event.start_ns;
   row.duration_ns = event.duration_ns;
+  row.operations = event.operations;
+  row.bytes = event.bytes;
   return row;
 }
 

@@ -16,6 +16,8 @@ struct TraceEvent {
   uint32_t threads;
   int64_t start_ns;
   int64_t duration_ns;
+  int64_t operations;
+  int64_t bytes;
 };
 
 Session::ProfileRow profile_row(const detail::ModelState& model, const TraceEvent& event);

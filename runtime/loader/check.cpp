@@ -511,6 +511,15 @@ Status Checker::check_commands() {
   const auto programs = items(model_.programs());
   for (uint32_t p = 0; p < programs.size(); ++p) {
     const auto tec = items(programs[p]->tec());
+    const auto operations = items(programs[p]->tec_operations());
+    if (operations.size() != 0 && operations.size() != tec.size()) {
+      return bad("program ", p, " has operation counts for ", operations.size(), " of ", tec.size(), " tec commands");
+    }
+    for (uint32_t i = 0; i < operations.size(); ++i) {
+      if (operations[i] != kNone && !expression_exists(operations[i])) {
+        return bad("program ", p, " counts operations by expression ", operations[i], " of ", expression_count_);
+      }
+    }
     for (uint32_t i = 0; i < tec.size(); ++i) {
       AIPU_RETURN_IF_ERROR(check_tec({p, fb::Engine::kTec, i, tec[i]->sequence(), stage_of_sequence(tec[i]->sequence())}, *tec[i]));
     }

@@ -15,6 +15,7 @@
 #include "runtime/base/file.h"
 #include "runtime/tools/compare.h"
 #include "runtime/tools/inputs.h"
+#include "runtime/tools/layer_profile.h"
 
 namespace aipu::tools {
 namespace {
@@ -27,6 +28,7 @@ struct Options {
   int threads = 0;
   double duration = 3, rate = 0;
   uint64_t seed = 1;
+  bool layers = false, layers_by_time = false, all_layers = false;
 };
 
 struct Measurement {
@@ -51,19 +53,7 @@ class Bench {
 
   Result<Measurement> run() {
     const auto start = Clock::now();
-    runtime::LoadOptions load_options;
-    load_options.backend = options_.backend;
-    AIPU_ASSIGN_OR_RETURN(model_, runtime::Model::load(options_.model, load_options));
-    std::map<size_t, std::vector<int64_t>> given;
-    for (const std::string& text : options_.shapes) {
-      AIPU_ASSIGN_OR_RETURN(const auto named, split_named(text, model_->inputs(), "input"));
-      AIPU_ASSIGN_OR_RETURN(given[named.first], parse_shape(named.second));
-    }
-    AIPU_ASSIGN_OR_RETURN(const auto shapes, complete_shapes(*model_, given));
-    for (size_t i = 0; i < shapes.size(); ++i) {
-      AIPU_ASSIGN_OR_RETURN(Array array, random_array(model_->inputs()[i].dtype, shapes[i], options_.seed + i));
-      inputs_.push_back(std::move(array));
-    }
+    AIPU_RETURN_IF_ERROR(open());
     AIPU_ASSIGN_OR_RETURN(auto session, open_session(options_.threads));
     result_.threads = session->threads();
     result_.load_seconds = seconds_since(start);
@@ -85,9 +75,52 @@ class Bench {
     return std::move(result_);
   }
 
+  // Runs with profiling for the duration: where the time goes.
+  Result<std::string> layers() {
+    AIPU_RETURN_IF_ERROR(open());
+    runtime::SessionOptions session_options;
+    session_options.threads = options_.threads;
+    session_options.profile = true;
+    AIPU_ASSIGN_OR_RETURN(const auto session, runtime::Session::create(model_, session_options));
+    AIPU_RETURN_IF_ERROR(bind_all(*session, inputs_));
+    for (int i = 0; i < 3; ++i) AIPU_RETURN_IF_ERROR(session->run());
+    session->clear_profile();
+    constexpr size_t kMaxRows = 2'000'000;
+    const auto start = Clock::now();
+    size_t runs = 0;
+    size_t rows = 0;
+    do {
+      AIPU_RETURN_IF_ERROR(session->run());
+      ++runs;
+      if (runs == 1) rows = std::max<size_t>(session->profile().size(), 1);
+    } while (seconds_since(start) < options_.duration && runs < kMaxRows / rows);
+    const MachinePeak peak = measure_machine_peak(session->threads());
+    return str_cat(options_.model, ": medians of ", runs, " runs, ", session->threads(),
+                   session->threads() == 1 ? " thread, " : " threads, ", session->arena_bytes(), " bytes of arena\n",
+                   layer_profile(session->profile(), peak, options_.layers_by_time, options_.all_layers));
+  }
+
   const runtime::Model& model() const { return *model_; }
 
  private:
+  // Loads the model and makes its inputs.
+  Status open() {
+    runtime::LoadOptions load_options;
+    load_options.backend = options_.backend;
+    AIPU_ASSIGN_OR_RETURN(model_, runtime::Model::load(options_.model, load_options));
+    std::map<size_t, std::vector<int64_t>> given;
+    for (const std::string& text : options_.shapes) {
+      AIPU_ASSIGN_OR_RETURN(const auto named, split_named(text, model_->inputs(), "input"));
+      AIPU_ASSIGN_OR_RETURN(given[named.first], parse_shape(named.second));
+    }
+    AIPU_ASSIGN_OR_RETURN(const auto shapes, complete_shapes(*model_, given));
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      AIPU_ASSIGN_OR_RETURN(Array array, random_array(model_->inputs()[i].dtype, shapes[i], options_.seed + i));
+      inputs_.push_back(std::move(array));
+    }
+    return {};
+  }
+
   Result<std::unique_ptr<runtime::Session>> open_session(int threads) {
     runtime::SessionOptions options;
     options.threads = threads;
@@ -239,6 +272,9 @@ int main_inner(int argc, char** argv) {
   app.add_option("--rate", options.rate, "queries per second of the server scenario; default: 70 % of the sequential rate");
   app.add_option("--seed", options.seed, "of inputs and arrivals");
   app.add_option("--backend", options.backend, "native, sim, interp, null or the name of a back end library");
+  app.add_flag("--layers", options.layers, "where the time goes: a line per command instead of latencies");
+  app.add_flag("--layers-by-time", options.layers_by_time, "the same, slowest first");
+  app.add_flag("--all-layers", options.all_layers, "the same without summing up the small ones");
   app.add_option("--json", options.json, "write the result to a file; - for the standard output");
   try {
     app.parse(argc, argv);
@@ -246,6 +282,15 @@ int main_inner(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 1;
   }
   Bench bench(options);
+  if (options.layers || options.layers_by_time || options.all_layers) {
+    const auto text = bench.layers();
+    if (text.ok()) {
+      std::fputs(text->c_str(), stdout);
+    } else {
+      std::fprintf(stderr, "aipubench: %s\n", text.status().message().c_str());
+    }
+    return text.ok() ? 0 : 1;
+  }
   auto result = bench.run();
   Status status = result.ok() ? Status() : result.status();
   if (status.ok()) {

@@ -247,6 +247,11 @@ TEST(Loader, NamesWhatIsWrong) {
       {"has the unknown op 17", [](auto& b) { b.programs[0].host = {host(4, static_cast<fb::HostOp>(17), 0, 0)}; }},
       {"loops are not supported", [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kLoop, 0, 0)}; }},
       {"the condition is not a bool tensor", [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kIf, 0, 1, 2)}; }},
+      {"has operation counts for 1 of 2 tec commands", [](auto& b) { b.programs[0].tec_operations = {kNone}; }},
+      {"counts operations by expression 1000000",
+       [=](auto& b) {
+         b.programs[0].tec_operations = {kNone, kHuge};
+       }},
       {"program 1 is never run", [](auto& b) { b.programs.resize(2); }},
   };
   for (const Edit& edit : edits) {

@@ -102,7 +102,9 @@ std::vector<std::byte> ModelBuilder::build() const {
     const auto tec = builder.CreateVectorOfStructs(row.tec);
     const auto dma = builder.CreateVectorOfStructs(row.dma);
     const auto host_commands = builder.CreateVectorOfStructs(row.host);
-    program_rows.push_back(fb::CreateProgram(builder, tec, dma, host_commands));
+    const auto operations =
+        row.tec_operations.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint32_t>>() : builder.CreateVector(row.tec_operations);
+    program_rows.push_back(fb::CreateProgram(builder, tec, dma, host_commands, operations));
   }
   const auto producer = builder.CreateString("test");
   const auto name = builder.CreateString("model");

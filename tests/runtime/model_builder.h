@@ -45,6 +45,7 @@ struct ProgramRow {
   std::vector<fb::TecCommand> tec;
   std::vector<fb::DmaCommand> dma;
   std::vector<fb::HostCommand> host;
+  std::vector<uint32_t> tec_operations;  // empty: absent
 };
 
 struct SectionRow {

@@ -120,5 +120,12 @@ TEST_F(Tools, BenchmarksInEveryScenario) {
   }
 }
 
+TEST_F(Tools, ListsLayers) {
+  ASSERT_EQ(run("aipubench " + model_ + " --duration 0.02 --shape x=3x4 --threads 1 --layers"), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("GFLOP/s"));
+  EXPECT_THAT(output_, HasSubstr("scale"));
+  EXPECT_THAT(output_, HasSubstr("all 3 commands"));
+}
+
 }  // namespace
 }  // namespace aipu::tools

@@ -117,6 +117,7 @@ class X2Session {
       if (tec >= tecs_) continue;
       lock.unlock();
       entry_(&contexts_[tec], words_);
+      barrier_->arrive_and_drop();  // the others do not wait for a TEC that has returned
       lock.lock();
       if (--running_ == 0) finished_.notify_one();
     }

@@ -1,0 +1,215 @@
+#include "gbuilder/dsl_call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/lower/lower.h"
+#include "codegen/tir/text.h"
+#include "gbuilder/encode.h"
+#include "gbuilder/kernel_table.h"
+#include "gbuilder/storers/command_storer.h"
+#include "graph/ir/op_def.h"
+#include "kernels/plugin.h"
+
+namespace aipu::gbuilder {
+namespace {
+
+using kernels::ParamCategory;
+
+// Op records of DSL calls are all alike: any operands, any results.
+Status define_op(const std::string& op) {
+  if (graph::find_op(op) != nullptr) return {};
+  graph::OpDef def;
+  def.name = op;
+  def.inputs = {{"operands", "*", false, true}};
+  def.outputs = {{"results", "*", false, true}};
+  def.traits = graph::kNotFoldable;
+  return graph::register_op(std::move(def));
+}
+
+// The built-in plugin of DSL_<entry>: one launch, whose arguments are known.
+class DslCallPlugin : public kernels::OpPlugin {
+ public:
+  DslCallPlugin(std::string op, kernels::KernelLaunch launch) : op_(std::move(op)), launch_(std::move(launch)) {}
+  std::string_view name() const override { return "dsl_call"; }
+  std::optional<graph::Claim> claim(const graph::Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&,
+                                    std::string*) const override {
+    if (graph.node(anchor).op != op_) return std::nullopt;
+    return graph::Claim{anchor, {anchor}, 10};
+  }
+  Status setup(kernels::SetupContext& context) const override {
+    context.implementation.launches.emplace_back(launch_);
+    return {};
+  }
+
+ private:
+  std::string op_;
+  kernels::KernelLaunch launch_;
+};
+
+std::string attribute_text(const std::variant<int64_t, double>& number) {
+  if (const auto* integer = std::get_if<int64_t>(&number)) return std::to_string(*integer);
+  return fmt::format("{}", std::get<double>(number));
+}
+
+}  // namespace
+
+Result<DslKernel> compile_dsl_kernel(tir::Module parsed, const tir::Target& target, const DslKernelOptions& options) {
+  DslKernel kernel;
+  kernel.target = target;
+  AIPU_ASSIGN_OR_RETURN(kernel.info, kernels::analyze_parameters(parsed));
+  kernel.parsed = std::make_shared<const tir::Module>(std::move(parsed));
+  const tir::PrimFunc& entry = kernel.parsed->entry();
+
+  tir::LowerOptions lower_options;
+  const auto known = tir::lowering_passes();
+  for (std::string pass : options.disabled_passes) {
+    if (pass.starts_with("tir.")) pass = pass.substr(4);
+    if (std::find(known.begin(), known.end(), pass) != known.end()) lower_options.disabled_passes.push_back(pass);
+  }
+  auto lowered = tir::lower(*kernel.parsed, target, lower_options);
+  if (!lowered.ok()) return std::move(lowered).status().context(fmt::format("kernel '{}'", entry.name));
+  kernel.lowered = std::move(*lowered);
+
+  PlanKernel& row = kernel.row;
+  row.symbol = entry.name;
+  row.module = kernel.parsed;
+  row.argument_count = static_cast<uint32_t>(entry.params.size());
+  for (const tir::VarPtr& param : entry.params) {
+    const bool integer = !param->type.pointer && (is_integer(param->type.element) || is_bool(param->type.element));
+    row.pointer_arguments.push_back(param->type.pointer);
+    row.argument_bits.push_back(integer ? static_cast<uint8_t>(dtype_bits(param->type.element)) : uint8_t{0});
+  }
+  row.source = fmt::format("DSL_{}", entry.name);
+  set_requirements(&row, kernel.lowered);
+  const auto too_large = [&](std::string_view memory, uint32_t needed, int available) {
+    return unsupported(fmt::format("The function \"{}\" needs {} bytes of {}, the target \"{}\" has {}.", entry.name, needed, memory,
+                                   target.name, available));
+  };
+  if (row.lsram_bytes > static_cast<uint32_t>(target.lsram_bytes)) return too_large("lsram per TEC", row.lsram_bytes, target.lsram_bytes);
+  if (row.shared_bytes > static_cast<uint32_t>(target.shared_bytes))
+    return too_large("shared memory", row.shared_bytes, target.shared_bytes);
+
+  const tir::KernelSource source{entry.name, kernel.lowered};
+  AIPU_ASSIGN_OR_RETURN(kernel.compiled, tir::compile_kernels(std::span(&source, 1), target, options.compile));
+  return kernel;
+}
+
+Result<DslCallFile> build_dsl_call(const DslKernel& kernel, const std::vector<DslArgument>& arguments, const std::string& path) {
+  const auto& params = kernel.info.params;
+  if (arguments.size() != params.size()) {
+    return invalid_argument(
+        fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", kernel.info.name, params.size(), arguments.size()));
+  }
+  const std::string op = "DSL_" + kernel.info.name;
+  AIPU_RETURN_IF_ERROR(define_op(op));
+
+  // What the call is: tensors by category, in parameter order; null pointers become attributes, so that later tensors move up.
+  DslCallFile file;
+  file.call.entry = kernel.info.name;
+  std::optional<size_t> first_tensor;
+  for (size_t i = 0; i < params.size(); ++i) {
+    const DslArgument& argument = arguments[i];
+    const bool tensor = params[i].is_tensor() && !argument.is_null;
+    if (tensor && !first_tensor) first_tensor = i;
+    if (!tensor) {
+      file.call.attributes.emplace_back(params[i].name, argument.is_null ? "0" : attribute_text(argument.number));
+    } else if (params[i].category == ParamCategory::kInputTensor) {
+      file.inputs.push_back(i);
+    } else if (params[i].category == ParamCategory::kOutputTensor) {
+      file.outputs.push_back(i);
+    } else {
+      file.call.constants.emplace_back(params[i].name, argument.constant);
+    }
+  }
+  if (file.outputs.empty()) return invalid_argument("Function must has at least one output.");
+  if (file.inputs.empty()) {
+    file.inputs.push_back(*first_tensor);
+    file.has_fake_input = true;
+  }
+  for (const size_t i : file.inputs) file.call.inputs.push_back({arguments[i].dtype, arguments[i].shape});
+  for (const size_t i : file.outputs) file.call.outputs.push_back({arguments[i].dtype, arguments[i].shape});
+  file.ir = frontend::write_dsl_ir(file.call);
+
+  // The graph of it: one node.
+  const auto type_of = [](const frontend::DslCall::Tensor& tensor) {
+    return graph::TensorType{tensor.dtype, graph::Shape(tensor.shape.begin(), tensor.shape.end())};
+  };
+  graph::Graph graph;
+  graph.name = kernel.info.name;
+  graph::Node node;
+  node.op = op;
+  node.origins = {{"dsl_func", op}};
+  std::vector<graph::ValueId> value_of(params.size());
+  for (size_t k = 0; k < file.inputs.size(); ++k) {
+    const graph::ValueId value = graph.add_input(fmt::format("input{}", k), type_of(file.call.inputs[k]));
+    node.inputs.push_back(value);
+    if (!file.has_fake_input) value_of[file.inputs[k]] = value;
+  }
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (params[i].category != ParamCategory::kConstTensor || arguments[i].is_null) continue;
+    value_of[i] = graph.add_constant(arguments[i].constant, params[i].name);
+    node.inputs.push_back(value_of[i]);
+  }
+  std::vector<std::pair<std::string, graph::TensorType>> results;
+  for (size_t k = 0; k < file.outputs.size(); ++k) results.emplace_back(fmt::format("output{}", k), type_of(file.call.outputs[k]));
+  const graph::NodeId id = graph.add_typed_node(std::move(node), std::move(results));
+  for (size_t k = 0; k < file.outputs.size(); ++k) {
+    value_of[file.outputs[k]] = graph.node(id).outputs[k];
+    graph.add_output(graph.node(id).outputs[k], fmt::format("output{}", k));
+  }
+
+  PlanKernel row = kernel.row;
+  kernels::KernelLaunch launch;
+  launch.kernel = kernel.parsed;
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (params[i].is_tensor() && !arguments[i].is_null) {
+      launch.arguments.emplace_back(kernels::PointerArgument{{kernels::TensorRef::Kind::kValue, value_of[i], 0}, arguments[i].byte_offset});
+    } else if (params[i].type.pointer) {
+      row.pointer_arguments[i] = false;
+      row.argument_bits[i] = 64;
+      launch.arguments.emplace_back(kernels::ScalarArgument{int64_t{0}, DType::kU64});
+    } else if (const auto* integer = std::get_if<int64_t>(&arguments[i].number)) {
+      launch.arguments.emplace_back(kernels::ScalarArgument{*integer, params[i].type.element});
+    } else {
+      launch.arguments.emplace_back(kernels::FloatArgument{std::get<double>(arguments[i].number), params[i].type.element});
+    }
+    launch.writes.push_back(params[i].category == ParamCategory::kOutputTensor && !arguments[i].is_null);
+  }
+
+  const DslCallPlugin plugin(op, std::move(launch));
+  const graph::Claimer* const claimers[] = {&plugin};
+  AIPU_ASSIGN_OR_RETURN(std::vector<graph::Group> groups, graph::partition(graph, claimers, {kernel.target.name}));
+  std::vector<PlannedGroup> planned;
+  kernels::TemplateLibrary templates;
+  for (graph::Group& group : groups) {
+    kernels::SetupContext context(graph, group, kernel.target, templates);
+    AIPU_RETURN_IF_ERROR(plugin.setup(context));
+    kernels::Implementation implementation = std::move(context.implementation);
+    planned.push_back({std::move(group), std::move(implementation)});
+  }
+  PlanInput input;
+  input.graph = &graph;
+  input.groups = planned;
+  input.kernels = {row};
+  input.kernel_of = {{0}};
+  input.target = kernel.target.name;
+  input.tec_count = static_cast<uint32_t>(kernel.target.tec_count);
+  AIPU_ASSIGN_OR_RETURN(const Plan plan, make_plan(std::move(input)));
+  AIPU_ASSIGN_OR_RETURN(const Recording recording, record_plan(plan));
+  EncodeInput encoding;
+  encoding.plan = &plan;
+  encoding.recording = &recording;
+  encoding.required_cpu_features = kernel.target.cpu_features;
+  encoding.native_module = kernel.compiled.shared_object;
+  encoding.tir = {tir::print_module(kernel.lowered)};
+  encoding.c_code = kernel.compiled.c_code;
+  encoding.compass_ir = file.ir.text;
+  encoding.debug = graph::print_graph(graph);
+  auto encoded = encode(encoding, path);
+  if (!encoded.ok()) return std::move(encoded).status();
+  return file;
+}
+
+}  // namespace aipu::gbuilder

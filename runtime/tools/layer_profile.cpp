@@ -1,0 +1,97 @@
+#include "runtime/tools/layer_profile.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <tuple>
+
+#include "runtime/base/status.h"
+
+namespace aipu::tools {
+namespace {
+
+using Row = runtime::Session::ProfileRow;
+
+struct Layer {
+  Row row;
+  std::vector<int64_t> durations;
+  double nanoseconds = 0;
+  size_t order = 0;
+};
+
+std::string line(const char* share, double nanoseconds, const std::string& rates, const std::string& what) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, "%10.1f %6s ", nanoseconds / 1e3, share);
+  return buffer + rates + " " + what + "\n";
+}
+
+std::string percent(double part, double whole) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%.1f%%", whole > 0 ? 100 * part / whole : 0);
+  return buffer;
+}
+
+// Columns of fixed width: GFLOP/s and share of the peak, GB/s and share of the peak.
+std::string rates(const Layer& layer, const MachinePeak& peak) {
+  char buffer[96];
+  const double operations = static_cast<double>(layer.row.operations) / layer.nanoseconds;  // per nanosecond: giga per second
+  const double bytes = static_cast<double>(layer.row.bytes) / layer.nanoseconds;
+  if (layer.row.operations > 0) {
+    std::snprintf(buffer, sizeof buffer, "%9.1f %6s %8.1f %6s", operations, percent(operations * 1e9, peak.float_operations).c_str(), bytes,
+                  percent(bytes * 1e9, peak.memory_bytes).c_str());
+  } else {
+    std::snprintf(buffer, sizeof buffer, "%9s %6s %8.1f %6s", "", "", bytes, percent(bytes * 1e9, peak.memory_bytes).c_str());
+  }
+  return buffer;
+}
+
+}  // namespace
+
+std::string layer_profile(const std::vector<Row>& rows, const MachinePeak& peak, bool by_time, bool all) {
+  std::map<std::tuple<std::string_view, std::string_view, std::string_view, uint32_t>, Layer> layers;
+  for (const Row& row : rows) {
+    Layer& layer = layers[{row.engine, row.name, row.origin, row.command}];
+    if (layer.durations.empty()) {
+      layer.row = row;
+      layer.order = layers.size();
+    }
+    layer.durations.push_back(row.duration_ns);
+  }
+  std::vector<Layer*> sorted;
+  double total = 0;
+  double operations = 0;
+  for (auto& [key, layer] : layers) {
+    auto middle = layer.durations.begin() + static_cast<ptrdiff_t>(layer.durations.size() / 2);
+    std::nth_element(layer.durations.begin(), middle, layer.durations.end());
+    layer.nanoseconds = std::max<double>(static_cast<double>(*middle), 1);
+    total += layer.nanoseconds;
+    operations += static_cast<double>(layer.row.operations);
+    sorted.push_back(&layer);
+  }
+  std::sort(sorted.begin(), sorted.end(), [&](const Layer* a, const Layer* b) {
+    return by_time && a->nanoseconds != b->nanoseconds ? a->nanoseconds > b->nanoseconds : a->order < b->order;
+  });
+  char head[160];
+  std::snprintf(head, sizeof head, "machine: %.1f GFLOP/s, %.1f GB/s from memory\n%10s %6s %9s %6s %8s %6s %s\n",
+                peak.float_operations / 1e9, peak.memory_bytes / 1e9, "us", "time", "GFLOP/s", "peak", "GB/s", "memory",
+                "kernel and ONNX nodes");
+  std::string text = head;
+  double small = 0;
+  size_t small_count = 0;
+  for (const Layer* layer : sorted) {
+    if (!all && layer->nanoseconds < total * 5e-4) {
+      small += layer->nanoseconds;
+      ++small_count;
+      continue;
+    }
+    text += line(percent(layer->nanoseconds, total).c_str(), layer->nanoseconds, rates(*layer, peak),
+                 str_cat(layer->row.name, layer->row.threads > 1 ? str_cat(" x", layer->row.threads) : "", "  ", layer->row.origin));
+  }
+  if (small_count > 0) text += line(percent(small, total).c_str(), small, std::string(33, ' '), str_cat(small_count, " small commands"));
+  Layer sum;
+  sum.row.operations = static_cast<int64_t>(operations);
+  sum.nanoseconds = std::max(total, 1.0);
+  return text + line("", total, rates(sum, peak), str_cat("all ", layers.size(), " commands"));
+}
+
+}  // namespace aipu::tools
