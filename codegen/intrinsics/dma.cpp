@@ -1,4 +1,4 @@
-// Copies between memories. The interpreter performs asynchronous ones at once, which is one of their legal orders.
+// Copies between memories.
 #include <fmt/format.h>
 
 #include "codegen/intrinsics/families.h"
@@ -80,11 +80,12 @@ Status run_dma_copy(const LaneCall& c) {
   if (c.operands.size() > 6 && !c.machine->event_in_use(c.operands[6].get<int32_t>())) {
     return invalid_argument("The arg \"event\" is a released event, can not be used anymore.");
   }
-  for (int64_t t = 0; t < times; ++t) {
-    AIPU_RETURN_IF_ERROR(copy(*c.machine, c.operands[0].get<Pointer>(), t * dst_stride * element, c.operands[1].get<Pointer>(),
-                              t * src_stride * element, width * element));
-  }
-  return {};
+  const auto copy_all = [machine = c.machine, dst = c.operands[0].get<Pointer>(), src = c.operands[1].get<Pointer>(), times,
+                         width = width * element, dst_stride = dst_stride * element, src_stride = src_stride * element]() -> Status {
+    for (int64_t t = 0; t < times; ++t) AIPU_RETURN_IF_ERROR(copy(*machine, dst, t * dst_stride, src, t * src_stride, width));
+    return {};
+  };
+  return c.operands.size() > 6 ? c.machine->start(c.operands[6].get<int32_t>(), copy_all) : copy_all();
 }
 
 // dma_transpose2d(dst, src, row, col, dst_stride, src_stride)

@@ -52,6 +52,7 @@ Status run_wait_events(const LaneCall& c) {
   if (c.machine == nullptr) return unsupported("events exist only when running");
   for (const LaneRef& event : c.operands) {
     if (!c.machine->event_in_use(event.get<int32_t>())) return invalid_argument("The released event can not be used anymore.");
+    AIPU_RETURN_IF_ERROR(c.machine->wait_event(event.get<int32_t>()));
   }
   return {};
 }

@@ -129,6 +129,8 @@ Status Machine::start(std::span<const InterpreterArgument> arguments) {
 Status Machine::run() {
   const Instruction* next = code();
   while (next != nullptr) next = next->run(next, *this);
+  // The end of a kernel is a barrier, which waits for what has been started.
+  for (int event = 0; event < kEvents && error_.ok(); ++event) error_ = wait_event(event);
   if (error_.ok()) return {};
   std::string where = program_.module.entry().name;
   if (failed_ != nullptr) {
@@ -156,6 +158,7 @@ Status Machine::access_error(Pointer pointer, int64_t byte_offset, int64_t bytes
 }
 
 Status Machine::barrier() {
+  for (int event = 0; event < kEvents; ++event) AIPU_RETURN_IF_ERROR(wait_event(event));
   if (context_.tec_count <= 1) return {};
   if (context_.barrier == nullptr) return unsupported("PySim can't be run in single thread for this DSL program.");
   context_.barrier(&context_);
@@ -182,7 +185,7 @@ Pointer Machine::pointer_at(uint64_t address) {
 }
 
 Result<int> Machine::alloc_event() {
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < kEvents; ++i) {
     if (events_[i]) continue;
     events_[i] = true;
     return i;
@@ -192,7 +195,19 @@ Result<int> Machine::alloc_event() {
 
 Status Machine::free_event(int event) {
   if (!event_in_use(event)) return invalid_argument("The released event can not be used anymore.");
+  AIPU_RETURN_IF_ERROR(wait_event(event));
   events_[event] = false;
+  return {};
+}
+
+Status Machine::start(int event, std::function<Status()> work) {
+  started_[event].push_back(std::move(work));
+  return {};
+}
+
+Status Machine::wait_event(int event) {
+  const std::vector<std::function<Status()>> work = std::exchange(started_[event], {});
+  for (const auto& one : work) AIPU_RETURN_IF_ERROR(one());
   return {};
 }
 

@@ -92,7 +92,10 @@ class Machine final : public MachineState {
   Pointer pointer_at(uint64_t address) override;
   Result<int> alloc_event() override;
   Status free_event(int event) override;
-  bool event_in_use(int event) const override { return event >= 0 && event < 4 && events_[event]; }
+  bool event_in_use(int event) const override { return event >= 0 && event < kEvents && events_[event]; }
+  // As late as the language allows, where native code does it as early: programs that forget to wait give two results.
+  Status start(int event, std::function<Status()> work) override;
+  Status wait_event(int event) override;
 
   template <typename T>
   T* at(uint32_t slot) {
@@ -128,7 +131,9 @@ class Machine final : public MachineState {
   uint64_t steps_ = 0;
   std::vector<std::byte> storage_;
   std::vector<Region> regions_;
-  bool events_[4] = {};
+  static constexpr int kEvents = 4;  // per TEC
+  bool events_[kEvents] = {};
+  std::vector<std::function<Status()>> started_[kEvents];  // and not waited for yet
   Status error_;
   const Instruction* failed_ = nullptr;
 };

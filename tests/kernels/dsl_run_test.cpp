@@ -345,5 +345,87 @@ def f(o: S.ptr("i32", "global")):
   EXPECT_EQ(out, (std::vector<int32_t>{44, 33, 22, 11}));
 }
 
+// The interpreter starts asynchronous copies as late as it may, so each wait below matters.
+TEST(DslRun, AsynchronousCopiesAreDoneWhenTheyMustBe) {
+  std::vector<int32_t> in(32), out(64, -1);
+  std::iota(in.begin(), in.end(), 1);
+  run(R"(
+@S.prim_func
+def f(a: S.ptr("i32", "global"), o: S.ptr("i32", "global")):
+    t = S.alloc((16,), "i32", scope="lsram")
+    u = S.alloc((16,), "i32", scope="lsram")
+    e, g = S.alloc_events(2)
+    for i in range(16):
+        t[i] = 0
+        u[i] = 0
+    S.async_dma_copy(t, a, 8, event=e)
+    S.async_dma_copy(u, a + 8, 8, event=g)
+    o[0] = t[0]
+    S.wait_events(e)
+    o[1] = t[0]
+    o[2] = u[0]
+    S.free_events(g)
+    o[3] = u[0]
+    S.async_dma_copy(t + 8, a, 2, src_stride=4, times=3, dst_stride=2, event=e)
+    S.async_dma_copy(o + 8, t + 8, 6, event=e)
+    S.barrier()
+    o[4] = o[8]
+    S.async_dma_copy(o + 16, t + 8, 6, event=e)
+)",
+      Arguments().array(in).array(out), 1);
+  EXPECT_EQ(std::vector<int32_t>(out.begin(), out.begin() + 5), (std::vector<int32_t>{0, 1, 0, 9, 1}));
+  const std::vector<int32_t> strided = {1, 2, 5, 6, 9, 10};
+  EXPECT_EQ(std::vector<int32_t>(out.begin() + 8, out.begin() + 14), strided);
+  EXPECT_EQ(std::vector<int32_t>(out.begin() + 16, out.begin() + 22), strided);  // the end of the kernel waits
+}
+
+Status run_status(const std::string& source, const Arguments& arguments, int tecs) {
+  const auto module = dsl_test::compile(source);
+  return module.ok() ? tir::interpret_all(*module, tecs, arguments.list()) : module.status();
+}
+
+TEST(DslRun, EventsAreUsedUpAndGivenBack) {
+  std::vector<int32_t> out(8, -1);
+  const std::string head = "@S.prim_func\ndef f(o: S.ptr(\"i32\", \"global\")):\n    t = S.alloc((8,), \"i32\", scope=\"lsram\")\n";
+  EXPECT_NE(run_status(head + "    a, b, c, d = S.alloc_events(4)\n    e = S.alloc_events(1)\n", Arguments().array(out), 1)
+                .message()
+                .find("Only remain 0 events, but allocate 1."),
+            std::string::npos);
+  EXPECT_NE(run_status(head + "    a = S.alloc_events(1)\n    S.free_events(a)\n    S.wait_events(a)\n", Arguments().array(out), 1)
+                .message()
+                .find("The released event can not be used anymore."),
+            std::string::npos);
+  EXPECT_NE(run_status(head + "    a = S.alloc_events(1)\n    S.free_events(a)\n    S.async_dma_copy(t, o, 2, event=a)\n",
+                       Arguments().array(out), 1)
+                .message()
+                .find("The arg \"event\" is a released event, can not be used anymore."),
+            std::string::npos);
+  EXPECT_TRUE(
+      run_status(head + "    for i in range(9):\n        a = S.alloc_events(1)\n        S.free_events(a)\n", Arguments().array(out), 4)
+          .ok());
+}
+
+TEST(DslRun, BarriersDoNotWaitForTecsThatAreDone) {
+  std::vector<int32_t> out(4, -1);
+  run(R"(
+@S.prim_func
+def f(o: S.ptr("i32", "global")):
+    board = S.alloc_buffer((4,), "i32", scope="shared")
+    t = S.get_local_id()
+    board[t] = t
+    if t == 2:
+        return
+    S.barrier()
+    S.perf_tick_begin(0)
+    S.flush_cache()
+    o[t] = board[2] + 10 * t
+    S.flush_cache(invalidate=False)
+    S.perf_tick_end(0)
+    S.barrier()
+)",
+      Arguments().array(out));
+  EXPECT_EQ(out, (std::vector<int32_t>{2, 12, -1, 32}));
+}
+
 }  // namespace
 }  // namespace aipu
