@@ -70,7 +70,8 @@ std::vector<NodeId> epilogue_nodes(const Graph& graph, NodeId anchor) {
       const ValueId value = graph.node(group[i]).outputs[0];
       bool escapes = graph.is_graph_output(value);
       for (const NodeId user : graph.users(value)) {
-        escapes = escapes || std::find(group.begin(), group.begin() + static_cast<ptrdiff_t>(usable), user) == group.begin() + static_cast<ptrdiff_t>(usable);
+        escapes = escapes || std::find(group.begin(), group.begin() + static_cast<ptrdiff_t>(usable), user) ==
+                                 group.begin() + static_cast<ptrdiff_t>(usable);
       }
       escaping += escapes ? 1 : 0;
       if (escapes && i + 1 < usable) escaping = 2;
@@ -115,13 +116,17 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
   std::string entry = source;
   entry.replace(entry.find("def compute("), std::string_view("def compute(").size(), "def epilogue_compute(");
   std::string before;
-  const auto constant = [&](double value) { return fmt::format("S.cast({:.17g}{}, f\"{}x{{VL}}\")", value, is_floating(accumulator) && value == std::floor(value) ? ".0" : "", dtype_name(accumulator)); };
+  const auto constant = [&](double value) {
+    return fmt::format("S.cast({:.17g}{}, f\"{}x{{VL}}\")", value, is_floating(accumulator) && value == std::floor(value) ? ".0" : "",
+                       dtype_name(accumulator));
+  };
   if (arithmetic.scale != 1) before += fmt::format("    v = v * {}\n", constant(arithmetic.scale));
   if (arithmetic.addend.valid()) {
     const size_t index = modes.size();
     add(arithmetic.addend, operand_mode(graph.type(arithmetic.addend).shape, space));
     const DType dtype = compute_dtype(graph.type(arithmetic.addend).dtype);
-    std::string value = dtype == accumulator ? fmt::format("x[{}]", index) : fmt::format("S.cast(x[{}], \"{}\")", index, dtype_name(accumulator));
+    std::string value =
+        dtype == accumulator ? fmt::format("x[{}]", index) : fmt::format("S.cast(x[{}], \"{}\")", index, dtype_name(accumulator));
     if (arithmetic.addend_scale != 1) value = fmt::format("{} * {}", value, constant(arithmetic.addend_scale));
     before += fmt::format("    v = v + {}\n", value);
   }
@@ -135,18 +140,6 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
       .set("out_conversion", std::string(out == DType::kBool ? "mask" : "none"))
       .set_source("epilogue_compute", entry);
   return epilogue;
-}
-
-RegisterTile register_tile(const tir::Target& target, const Dim& rows, const Dim& columns, int lanes) {
-  RegisterTile tile;
-  const bool one_vector = columns.is_constant() && *columns.constant() <= lanes;
-  const bool many_registers = target.vector_registers >= 32;
-  tile.vectors = one_vector ? 1 : 2;
-  tile.rows = many_registers ? 14 : 6;
-  if (rows.is_constant()) tile.rows = static_cast<int>(std::clamp<int64_t>(*rows.constant(), 1, tile.rows));
-  for (int height = tile.rows; height > 1; height = height > 8 ? 8 : height > 4 ? 4 : height > 2 ? 2 : 1) tile.heights.push_back(height);
-  tile.heights.push_back(1);
-  return tile;
 }
 
 }  // namespace aipu::kernels

@@ -9,8 +9,9 @@
 
 namespace aipu::kernels {
 
-// The elementwise nodes after `anchor` that can run in its epilogue: they work in the anchor's output space, and every other operand is a scalar, a vector along the
-// last axis, or a full tensor of that space. Topological order, without the anchor; empty when nothing can be fused.
+// The elementwise nodes after `anchor` that can run in its epilogue: they work in the anchor's output space, and every other operand is a
+// scalar, a vector along the last axis, or a full tensor of that space. Topological order, without the anchor; empty when nothing can be
+// fused.
 std::vector<graph::NodeId> epilogue_nodes(const graph::Graph& graph, graph::NodeId anchor);
 
 // The anchor's epilogue, for templates that import epilogue.py.
@@ -27,7 +28,8 @@ struct AnchorArithmetic {
   double addend_scale = 1;
 };
 
-// How an epilogue can index an operand of a given shape in an output space: "scalar", "column" (by the last axis), "full", or "" when it cannot.
+// How an epilogue can index an operand of a given shape in an output space: "scalar", "column" (by the last axis), "full", or "" when it
+// cannot.
 std::string_view operand_mode(const graph::Shape& operand, const graph::Shape& space);
 
 // Sets extra_types, extra_modes, extra_conversions, N_EXTRA, OUT, out_conversion and epilogue_compute.
@@ -37,13 +39,5 @@ Result<Epilogue> bind_epilogue(SetupContext& context, graph::ValueId anchor_outp
 
 // Accumulators' dtype for operands of a stored dtype: float32 for 16-bit floats, itself otherwise.
 DType accumulator_dtype(DType stored);
-
-// Register tile for a target: rows x vectors such that accumulators + vectors + 1 fit the register file.
-struct RegisterTile {
-  int rows;
-  int vectors;
-  std::vector<int64_t> heights;  // descending, ending in 1: how any number of rows is covered
-};
-RegisterTile register_tile(const tir::Target& target, const graph::Dim& rows, const graph::Dim& columns, int lanes);
 
 }  // namespace aipu::kernels

@@ -1,7 +1,12 @@
-// Conv and ConvTranspose on channels-last activations with packed weights and a fused epilogue; depthwise convolution has a template of its own.
+// Conv and ConvTranspose on channels-last activations with packed weights and a fused epilogue; depthwise convolution has a template of its
+// own.
+#include <algorithm>
+#include <array>
+
 #include <fmt/format.h>
 
 #include "kernels/fusion.h"
+#include "kernels/gemm.h"
 #include "kernels/packing.h"
 #include "kernels/plugins/plugin_list.h"
 #include "kernels/spatial.h"
@@ -36,11 +41,51 @@ std::string read_weights(const Graph& graph, const Node& node, Weights* weights)
   return {};
 }
 
+// How the rows of output pixels are cut into tiles, and what happens at their ends.
+struct RowTiles {
+  std::vector<int64_t> heights;
+  int64_t skip = 0;  // SKIP and SINGLE of conv.py
+  bool single = false;
+};
+
+RowTiles row_tiles(const SpatialAxis& axis, int greatest) {
+  constexpr int64_t kMostSkipped = 3;
+  RowTiles tiles;
+  tiles.heights = tile_heights(row_count({axis.out}), greatest);
+  const auto in = axis.in.constant(), out = axis.out.constant(), begin = axis.pad_begin.constant(), end = axis.pad_end.constant();
+  const auto outside = [&](int64_t positions) { return positions <= 0 ? 0 : (positions + axis.stride - 1) / axis.stride; };
+  if (begin && end && *begin <= 0 && *end <= 0) return tiles;
+  if (in && out && begin) {
+    // All is known: walk over the tiles.
+    const int64_t reach = (axis.kernel - 1) * axis.dilation, count = std::max<int64_t>((*out + greatest - 1) / greatest, 1);
+    int64_t column = 0;
+    for (int64_t t = 0; t < count; ++t) {
+      const int64_t height = *out / count + (t < *out % count ? 1 : 0);
+      const int64_t first = column * axis.stride - *begin, final = first + (height - 1) * axis.stride;
+      const int64_t left = std::min(axis.kernel, (std::max<int64_t>(-first, 0) + axis.dilation - 1) / axis.dilation);
+      const int64_t right = axis.kernel - std::min(axis.kernel, (std::max<int64_t>(*in - final, 0) + axis.dilation - 1) / axis.dilation);
+      tiles.skip = std::max({tiles.skip, outside(-first), outside(final + reach - (*in - 1))});
+      tiles.single = tiles.single || left + right > axis.kernel;
+      column += height;
+    }
+  } else {
+    tiles.skip = begin && end ? std::max(outside(*begin), outside(*end)) : 1;
+    tiles.single = true;  // narrow images
+  }
+  if (tiles.skip > kMostSkipped) {
+    tiles.skip = 0;
+    tiles.single = true;
+  }
+  if (tiles.single && tiles.heights.back() != 1) tiles.heights.push_back(1);
+  return tiles;
+}
+
 class ConvPlugin final : public OpPlugin {
  public:
   std::string_view name() const override { return "conv"; }
 
-  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&, std::string* why_not) const override {
+  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&,
+                                    std::string* why_not) const override {
     const Node& node = graph.node(anchor);
     if (node.op != "Conv") return std::nullopt;
     Weights weights;
@@ -68,30 +113,58 @@ class ConvPlugin final : public OpPlugin {
     const DType accumulator = accumulator_dtype(stored);
     dsl::TemplateParams params;
     params.set("X", stored).set("ACC", accumulator).set("USE_FMA", is_floating(accumulator));
-    params.set("PREFETCH", static_cast<int64_t>(context.target().vector_bits >= 512 ? 64 : 0));
     AnchorArithmetic arithmetic;
     if (node.inputs.size() > 2) arithmetic.addend = node.inputs[2];
     const bool depthwise = weights.group > 1 && weights.group_in == 1 && weights.group_out == 1;
     return depthwise ? setup_depthwise(context, weights, geometry, accumulator, arithmetic, params)
-                     : setup_direct(context, weights, geometry, accumulator, arithmetic, params);
+                     : setup_direct(context, weights, geometry, stored, accumulator, arithmetic);
   }
 
  private:
-  static Status setup_direct(SetupContext& context, const Weights& weights, const SpatialGeometry& geometry, DType accumulator, const AnchorArithmetic& arithmetic,
-                             dsl::TemplateParams& params) {
+  static Status setup_direct(SetupContext& context, const Weights& weights, SpatialGeometry geometry, DType stored, DType accumulator,
+                             const AnchorArithmetic& arithmetic) {
     const Node& node = context.anchor();
     const int lanes = context.lanes(accumulator);
-    const RegisterTile tile = register_tile(context.target(), geometry.axes[2].out, weights.group_out, lanes);
+    const RegisterTile tile = register_tile(context.target(), weights.group_out, lanes);
     const int64_t panel_width = static_cast<int64_t>(tile.vectors) * lanes;
-    params.set("VL", lanes).set("NV", tile.vectors).set("HEIGHTS", tile.heights);
+    dsl::TemplateParams params;
+    set_tile_params(context.target(), tile, lanes, stored, accumulator, &params);
     const int64_t group_in = weights.group_in, taps = weights.taps, group_out = weights.group_out;
-    AIPU_ASSIGN_OR_RETURN(const TensorRef packed,
-                          packed_operand(context, weights.value, accumulator,
-                                         {.batches = weights.group, .depth = taps * group_in, .columns = group_out, .panel_width = panel_width, .inner = group_in,
-                                          .batch_stride = group_out * group_in * taps, .column_stride = group_in * taps, .inner_stride = taps, .outer_stride = 1}));
+    AIPU_ASSIGN_OR_RETURN(const TensorRef packed, packed_operand(context, weights.value, accumulator,
+                                                                 {.batches = weights.group,
+                                                                  .depth = taps * group_in,
+                                                                  .columns = group_out,
+                                                                  .panel_width = panel_width,
+                                                                  .inner = group_in,
+                                                                  .batch_stride = group_out * group_in * taps,
+                                                                  .column_stride = group_in * taps,
+                                                                  .inner_stride = taps,
+                                                                  .outer_stride = 1}));
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, arithmetic, &params));
+    std::array<SpatialAxis, 3>& axes = geometry.axes;
+    if (std::all_of(axes.begin(), axes.end(),
+                    [](const SpatialAxis& a) { return a.kernel == 1 && a.stride == 1 && a.pad_begin == Dim(0) && a.pad_end == Dim(0); })) {
+      // Pixels are independent of each other.
+      const Dim pixels = axes[0].out * axes[1].out * axes[2].out;
+      if (weights.group == 1) {
+        return launch_gemm(context, tile, lanes,
+                           {.left = context.value(node.inputs[0]),
+                            .right = packed,
+                            .row_count = row_count({geometry.batch, axes[0].out, axes[1].out, axes[2].out}),
+                            .rows = geometry.batch * pixels,
+                            .columns = group_out,
+                            .depth = group_in,
+                            .left_row = geometry.channels},
+                           epilogue, std::move(params));
+      }
+      axes[0] = axes[1] = SpatialAxis{};
+      axes[2].in = axes[2].out = pixels;
+    }
+    const RowTiles tiles = row_tiles(axes[2], tile.rows);
+    params.set("HEIGHTS", tiles.heights).set("SKIP", tiles.skip).set("SINGLE", tiles.single);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("conv.py", "conv", params));
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed}, PointerArgument{context.value(epilogue.result)}};
+    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed},
+                                             PointerArgument{context.value(epilogue.result)}};
     arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
     arguments.emplace_back(ScalarArgument{geometry.batch});
     append_extents(geometry, true, &arguments);
@@ -99,29 +172,38 @@ class ConvPlugin final : public OpPlugin {
     append_extents(geometry, false, &arguments);
     for (const int64_t scalar : {weights.group, group_in, group_out}) arguments.emplace_back(ScalarArgument{scalar});
     append_window(geometry, &arguments);
-    const bool merge = weights.group == 1 && geometry.axes[2].dilation == 1;
-    arguments.emplace_back(ScalarArgument{merge ? 1 : geometry.axes[2].kernel});
-    arguments.emplace_back(ScalarArgument{merge ? geometry.axes[2].kernel * group_in : group_in});
+    arguments.emplace_back(ScalarArgument{weights.group == 1 && axes[2].dilation == 1 ? 1 : 0});
+    // The image rows that a block of output rows reads stay in the second-level cache.
+    constexpr int64_t kBlockElements = 96 * 1024;
+    arguments.emplace_back(ScalarArgument{
+        graph::max(graph::floordiv(kBlockElements, graph::max(axes[2].in * geometry.channels * Dim(axes[1].stride), 1)), 1)});
     const Dim panels = (group_out + panel_width - 1) / panel_width * weights.group;
-    context.launch(std::move(kernel), std::move(arguments), geometry.batch * geometry.axes[0].out * geometry.axes[1].out * panels);
+    context.launch(std::move(kernel), std::move(arguments), geometry.batch * axes[0].out * axes[1].out * panels);
     return {};
   }
 
-  static Status setup_depthwise(SetupContext& context, const Weights& weights, const SpatialGeometry& geometry, DType accumulator, const AnchorArithmetic& arithmetic,
-                                dsl::TemplateParams& params) {
+  static Status setup_depthwise(SetupContext& context, const Weights& weights, const SpatialGeometry& geometry, DType accumulator,
+                                const AnchorArithmetic& arithmetic, dsl::TemplateParams& params) {
     const Node& node = context.anchor();
     const int lanes = context.lanes(accumulator);
     const int64_t channels = weights.out_channels, taps = weights.taps;
     params.set("VL", lanes).set("NV", 1);
     // One "panel" as wide as all channels: [taps][channels rounded up to whole vectors].
     const int64_t padded = (channels + lanes - 1) / lanes * lanes;
-    AIPU_ASSIGN_OR_RETURN(const TensorRef packed,
-                          packed_operand(context, weights.value, accumulator,
-                                         {.batches = 1, .depth = taps, .columns = channels, .panel_width = padded, .inner = taps, .batch_stride = 0, .column_stride = taps,
-                                          .inner_stride = 1, .outer_stride = 0}));
+    AIPU_ASSIGN_OR_RETURN(const TensorRef packed, packed_operand(context, weights.value, accumulator,
+                                                                 {.batches = 1,
+                                                                  .depth = taps,
+                                                                  .columns = channels,
+                                                                  .panel_width = padded,
+                                                                  .inner = taps,
+                                                                  .batch_stride = 0,
+                                                                  .column_stride = taps,
+                                                                  .inner_stride = 1,
+                                                                  .outer_stride = 0}));
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, arithmetic, &params));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("depthwise.py", "depthwise", params));
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed}, PointerArgument{context.value(epilogue.result)}};
+    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed},
+                                             PointerArgument{context.value(epilogue.result)}};
     arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
     arguments.emplace_back(ScalarArgument{geometry.batch});
     append_extents(geometry, true, &arguments);
@@ -129,7 +211,8 @@ class ConvPlugin final : public OpPlugin {
     arguments.emplace_back(ScalarArgument{padded});
     append_extents(geometry, false, &arguments);
     append_window(geometry, &arguments);
-    context.launch(std::move(kernel), std::move(arguments), geometry.batch * geometry.axes[0].out * geometry.axes[1].out * Dim((channels + lanes - 1) / lanes));
+    context.launch(std::move(kernel), std::move(arguments),
+                   geometry.batch * geometry.axes[0].out * geometry.axes[1].out * Dim((channels + lanes - 1) / lanes));
     return {};
   }
 };
@@ -139,7 +222,8 @@ class ConvTransposePlugin final : public OpPlugin {
  public:
   std::string_view name() const override { return "conv_transpose"; }
 
-  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&, std::string* why_not) const override {
+  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&,
+                                    std::string* why_not) const override {
     const Node& node = graph.node(anchor);
     if (node.op != "ConvTranspose") return std::nullopt;
     Weights weights;
@@ -168,15 +252,22 @@ class ConvTransposePlugin final : public OpPlugin {
     dsl::TemplateParams params;
     params.set("X", stored).set("ACC", accumulator).set("USE_FMA", is_floating(accumulator)).set("VL", lanes).set("NV", vectors);
     const int64_t group_in = weights.group_in, taps = weights.taps, group_out = weights.group_out;
-    AIPU_ASSIGN_OR_RETURN(const TensorRef packed,
-                          packed_operand(context, weights.value, accumulator,
-                                         {.batches = weights.group, .depth = taps * group_in, .columns = group_out, .panel_width = panel_width, .inner = group_in,
-                                          .batch_stride = group_in * group_out * taps, .column_stride = taps, .inner_stride = group_out * taps, .outer_stride = 1}));
+    AIPU_ASSIGN_OR_RETURN(const TensorRef packed, packed_operand(context, weights.value, accumulator,
+                                                                 {.batches = weights.group,
+                                                                  .depth = taps * group_in,
+                                                                  .columns = group_out,
+                                                                  .panel_width = panel_width,
+                                                                  .inner = group_in,
+                                                                  .batch_stride = group_in * group_out * taps,
+                                                                  .column_stride = taps,
+                                                                  .inner_stride = group_out * taps,
+                                                                  .outer_stride = 1}));
     AnchorArithmetic arithmetic;
     if (node.inputs.size() > 2) arithmetic.addend = node.inputs[2];
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, arithmetic, &params));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("conv_transpose.py", "conv_transpose", params));
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed}, PointerArgument{context.value(epilogue.result)}};
+    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed},
+                                             PointerArgument{context.value(epilogue.result)}};
     arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
     arguments.emplace_back(ScalarArgument{geometry.batch});
     append_extents(geometry, true, &arguments);

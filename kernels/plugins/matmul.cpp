@@ -1,10 +1,12 @@
-// MatMul and Gemm: panels of the right operand (packed at compile time where it is constant, by a kernel where not), register tiles, fused epilogue.
+// MatMul and Gemm: panels of the right operand (packed at compile time where it is constant, by a kernel where not), register tiles, fused
+// epilogue.
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include "kernels/fusion.h"
+#include "kernels/gemm.h"
 #include "kernels/packing.h"
 #include "kernels/plugins/plugin_list.h"
 #include "kernels/strided_map.h"
@@ -26,6 +28,7 @@ struct Problem {
   Dim a_batch_outer = 0, a_batch_inner = 0;
   // The right operand's own batches, and how output batches walk them (in its batches).
   Dim b_batches = 1, b_batch_outer = 0, b_batch_inner = 0;
+  RowCount row_count;
   AnchorArithmetic arithmetic;
 };
 
@@ -65,6 +68,7 @@ Problem matmul_problem(const Graph& graph, const Node& node, std::string* why_no
   if (a.size() == 1) a.insert(a.begin(), Dim(1));
   if (b.size() == 1) b.push_back(Dim(1));
   p.rows = a[a.size() - 2];
+  p.row_count = row_count({p.rows});
   p.depth = a.back();
   p.columns = b.back();
   p.a_row = p.depth;
@@ -76,6 +80,7 @@ Problem matmul_problem(const Graph& graph, const Node& node, std::string* why_no
   p.b_batches = graph::element_count(b_batch);
   if (p.b_batches == Dim(1)) {
     // One right operand: all rows of all batches are one tall matrix.
+    p.row_count = row_count(Shape(a.begin(), a.end() - 1));
     p.rows = graph::element_count(a_batch) * p.rows;
     return p;
   }
@@ -106,6 +111,7 @@ Problem gemm_problem(const Graph& graph, const Node& node, std::string* why_not)
   const Shape& b = graph.type(p.b).shape;
   const bool trans_a = node.attributes.i("transA") != 0, trans_b = node.attributes.i("transB") != 0;
   p.rows = a[trans_a ? 1 : 0];
+  p.row_count = row_count({p.rows});
   p.depth = a[trans_a ? 0 : 1];
   p.columns = b[trans_b ? 0 : 1];
   p.a_row = trans_a ? Dim(1) : p.depth;
@@ -117,10 +123,12 @@ Problem gemm_problem(const Graph& graph, const Node& node, std::string* why_not)
     p.arithmetic.addend = node.inputs[2];
     p.arithmetic.addend_scale = node.attributes.f("beta");
     if (operand_mode(graph.type(node.inputs[2]).shape, graph.type(node.outputs[0]).shape).empty()) {
-      *why_not = fmt::format("operand C of shape {} is neither a scalar, nor a row vector, nor a full matrix", graph::shape_text(graph.type(node.inputs[2]).shape));
+      *why_not = fmt::format("operand C of shape {} is neither a scalar, nor a row vector, nor a full matrix",
+                             graph::shape_text(graph.type(node.inputs[2]).shape));
     }
   }
-  if (!is_floating(graph.type(p.a).dtype) && (p.arithmetic.scale != std::floor(p.arithmetic.scale) || p.arithmetic.addend_scale != std::floor(p.arithmetic.addend_scale))) {
+  if (!is_floating(graph.type(p.a).dtype) &&
+      (p.arithmetic.scale != std::floor(p.arithmetic.scale) || p.arithmetic.addend_scale != std::floor(p.arithmetic.addend_scale))) {
     *why_not = "fractional alpha or beta on an integer matrix";
   }
   return p;
@@ -134,7 +142,8 @@ class MatMulPlugin final : public OpPlugin {
  public:
   std::string_view name() const override { return "matmul"; }
 
-  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&, std::string* why_not) const override {
+  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&,
+                                    std::string* why_not) const override {
     const Node& node = graph.node(anchor);
     if (node.op != "MatMul" && node.op != "Gemm") return std::nullopt;
     std::string reason;
@@ -158,43 +167,49 @@ class MatMulPlugin final : public OpPlugin {
     const DType stored = graph.type(p.a).dtype;
     const DType accumulator = accumulator_dtype(stored);
     const int lanes = context.lanes(accumulator);
-    const RegisterTile tile = register_tile(context.target(), p.rows, p.columns, lanes);
+    const RegisterTile tile = register_tile(context.target(), p.columns, lanes);
     const int64_t panel_width = static_cast<int64_t>(tile.vectors) * lanes;
     const Dim panels = graph::ceildiv(p.columns, panel_width);
 
     dsl::TemplateParams params;
-    params.set("A", stored).set("B", graph.type(p.b).dtype).set("ACC", accumulator).set("VL", lanes).set("NV", tile.vectors).set("HEIGHTS", tile.heights);
-    params.set("A_ZERO", false).set("B_ZERO", false).set("USE_FMA", is_floating(accumulator)).set("UNIT_DEPTH", p.a_step == Dim(1));
-    params.set("UNIT_COLUMNS", p.b_column == Dim(1)).set("PREFETCH", static_cast<int64_t>(context.target().vector_bits >= 512 ? 64 : 0));
+    set_tile_params(context.target(), tile, lanes, stored, accumulator, &params);
 
     TensorRef right;
     const graph::Constant* constant = graph.constant(p.b);
     if (constant != nullptr && p.columns.is_constant() && p.depth.is_constant() && p.b_batches.is_constant()) {
-      const int64_t depth = *p.depth.constant(), columns = *p.columns.constant(), row = *p.b_row.constant(), column = *p.b_column.constant();
-      right = context.add_constant(pack_panels(*constant, accumulator, *p.b_batches.constant(), depth, columns, panel_width,
-                                               [=](int64_t b, int64_t k, int64_t n) { return b * depth * columns + k * row + n * column; }));
+      const int64_t depth = *p.depth.constant(), columns = *p.columns.constant(), row = *p.b_row.constant(),
+                    column = *p.b_column.constant();
+      right =
+          context.add_constant(pack_panels(*constant, accumulator, *p.b_batches.constant(), depth, columns, panel_width,
+                                           [=](int64_t b, int64_t k, int64_t n) { return b * depth * columns + k * row + n * column; }));
     } else {
       right = context.add_workspace(p.b_batches * panels * p.depth * Dim(panel_width * static_cast<int64_t>(dtype_bytes(accumulator))));
+      params.set("B", graph.type(p.b).dtype).set("B_ZERO", false).set("UNIT_COLUMNS", p.b_column == Dim(1));
       AIPU_ASSIGN_OR_RETURN(auto pack, context.kernel("gemm.py", "pack_panels", params));
-      context.launch(std::move(pack), {PointerArgument{context.value(p.b)}, PointerArgument{right}, ScalarArgument{p.b_batches}, ScalarArgument{p.depth},
-                                       ScalarArgument{p.columns}, ScalarArgument{p.depth * p.columns}, ScalarArgument{p.b_row}, ScalarArgument{p.b_column}, ScalarArgument{0}},
+      context.launch(std::move(pack),
+                     {PointerArgument{context.value(p.b)}, PointerArgument{right}, ScalarArgument{p.b_batches}, ScalarArgument{p.depth},
+                      ScalarArgument{p.columns}, ScalarArgument{p.depth * p.columns}, ScalarArgument{p.b_row}, ScalarArgument{p.b_column},
+                      ScalarArgument{0}},
                      p.b_batches * panels);
     }
 
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, p.arithmetic, &params));
-    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gemm.py", "gemm", params));
-    // Blocks of rows keep their part of the left operand in the second-level cache while the panels pass by.
-    constexpr int64_t kRowBlock = 16 * 14;
-    const Dim row_block = graph::min(p.rows, kRowBlock);
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(p.a)}, PointerArgument{right}, PointerArgument{context.value(epilogue.result)}};
-    arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
-    const Dim panel_matrix = panels * p.depth * Dim(panel_width);
-    for (const Dim& scalar : {p.batches, p.rows, p.columns, p.depth, p.a_row, p.a_step, p.columns, p.a_batch_outer, p.a_batch_inner, p.b_batch_outer * panel_matrix,
-                              p.b_batch_inner * panel_matrix, p.inner_batches, graph::max(row_block, 1), Dim(0)}) {
-      arguments.emplace_back(ScalarArgument{scalar});
-    }
-    context.launch(std::move(kernel), std::move(arguments), graph::max(p.batches * panels * graph::ceildiv(p.rows, graph::max(row_block, 1)), 1));
-    return {};
+    return launch_gemm(context, tile, lanes,
+                       {.left = context.value(p.a),
+                        .right = right,
+                        .row_count = p.row_count,
+                        .batches = p.batches,
+                        .inner_batches = p.inner_batches,
+                        .rows = p.rows,
+                        .columns = p.columns,
+                        .depth = p.depth,
+                        .left_row = p.a_row,
+                        .left_step = p.a_step,
+                        .left_batch_outer = p.a_batch_outer,
+                        .left_batch_inner = p.a_batch_inner,
+                        .right_batch_outer = p.b_batch_outer,
+                        .right_batch_inner = p.b_batch_inner},
+                       epilogue, std::move(params));
   }
 };
 

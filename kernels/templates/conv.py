@@ -2,31 +2,64 @@
 
 out[n, od, oh, ow, g * OCg + oc] = epilogue(sum over kd, kh, kw, ic of x[n, od*sd - pd + kd*dd, ..., g * ICg + ic] * weights[...])
 
-Parameters bound by kernels/plugins/conv.cpp: X, ACC, VL, NV, HEIGHTS, USE_FMA, PREFETCH as in gemm.py (X as A), the epilogue's as in epilogue.py.
+Parameters bound by kernels/plugins/conv.cpp: X, ACC, VL, NV, HEIGHTS, USE_FMA, PREFETCH as in gemm.py (X as A), the epilogue's as in epilogue.py, and
+  SKIP             the most pixels of a tile that may lie outside the image for one tap, on either side; each has a loop of its own
+  SINGLE           whether pixels may have to be computed one by one (a tile height 1 is then among HEIGHTS): where padding exceeds SKIP, or the kernel the image
+
 Weights are packed [group][panel][kd][kh][kw][ic][NR], zero padded to whole panels. A row of output pixels is one GEMM: rows = pixels, row stride = sw * C. In channels-last
-layout the taps of one kernel row and their channels are contiguous, so with dilation 1 and one group they merge into one loop (merged = KW * IC, taps = 1).
-Pixels whose taps fall outside the image in the w direction are computed one by one over their valid taps: no padded copies, no zero taps.
+layout the taps of one kernel row and their channels are contiguous, so with dilation 1 and one group they merge into one loop. At the left and right edge of
+the image a tile's taps fall into three runs: those where its first pixels are outside, those that all pixels have, those where its last pixels are outside.
+So there are no padded copies and no zero taps.
 """
 from aipu import script as S
 from epilogue import finish_tile
+from gemm import multiply_add, row_bases, row_value
 
 
-def multiply(height, acc, x, x_base, pixel_stride, w, w_base, count):
-    """acc[i] += x[x_base + i * pixel_stride + t] * w[w_base + t * NR ...] for t < count."""
+def multiply(low, high, acc, x, x_base, pixel_stride, w, w_base, count):
+    """acc[i] += x[x_base + i * pixel_stride + t] * w[w_base + t * NR ...] for low <= i < high, t < count."""
     wv = S.alloc_buffer((NV,), f"{ACC}x{VL}")
+    bases = row_bases(x + (x_base + low * pixel_stride), pixel_stride, high - low)
     for t in range(count):
         for v in S.unroll(NV):
             wv[v] = S.vload(w + (w_base + t * (NV * VL) + v * VL), lanes=VL)
         if PREFETCH > 0:
             for v in S.unroll(NV):
                 S.prefetch(w + (w_base + (t + PREFETCH) * (NV * VL) + v * VL))
-        for i in S.unroll(height):
-            left = S.cast(x[x_base + i * pixel_stride + t], ACC)
+        for i in S.unroll(low, high):
+            left = S.cast(row_value(bases, i - low, pixel_stride, S.i64(t)), ACC)
             for v in S.unroll(NV):
-                if USE_FMA:
-                    acc[i * NV + v] = S.fma(acc[i * NV + v], S.vbcast(left, lanes=VL), wv[v])
-                else:
-                    acc[i * NV + v] = acc[i * NV + v] + S.vbcast(left, lanes=VL) * wv[v]
+                acc[i * NV + v] = multiply_add(acc[i * NV + v], left, wv[v])
+
+
+@S.prim_func(is_inline=False)
+def conv_tile(height: S.meta_var, x: S.ptr(X, "global"), x_at: S.i64, pixel_stride: S.i64, tap_stride: S.i64, line_stride: S.i64, depth_stride: S.i64,
+              w: S.ptr(ACC, "global"), w_tap: S.i32, w_line: S.i32, w_depth: S.i32, depths: S.i32, lines: S.i32,
+              left: S.i32, middle: S.i32, right: S.i32, repeat: S.i32, count: S.i32, position: S.i32, in_w: S.i32, stride_w: S.i32, dilation_w: S.i32,
+              extras: extra_types, out: S.ptr(OUT, "global"), row_offset: S.i32, ldc: S.i32, n: S.i32, columns: S.i32):
+    """`height` output pixels of a row. x_at: the first pixel's first tap; left, middle, right: the runs of taps; the middle one is `repeat` loops of `count` steps."""
+    acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
+    for i in S.unroll(height * NV):
+        acc[i] = S.cast(0, f"{ACC}x{VL}")
+    for kd in range(depths):
+        for kh in range(lines):
+            x_line = x_at + S.i64(kd) * depth_stride + S.i64(kh) * line_stride
+            w_at = kd * w_depth + kh * w_line
+            if SKIP > 0:
+                for tap in range(left):
+                    outside = S.ceildiv(-position - tap * dilation_w, stride_w)
+                    for s in S.unroll(1, min(SKIP, height - 1) + 1):
+                        if outside == s:
+                            multiply(s, height, acc, x, x_line + S.i64(tap) * tap_stride, pixel_stride, w, w_at + tap * w_tap, w_tap // (NV * VL))
+            for tap in range(repeat):
+                multiply(0, height, acc, x, x_line + S.i64(left + tap) * tap_stride, pixel_stride, w, w_at + (left + tap) * w_tap, count)
+            if SKIP > 0:
+                for tap in range(left + middle, left + middle + right):
+                    inside = S.ceildiv(S.max(in_w - position - tap * dilation_w, 0), stride_w)
+                    for s in S.unroll(1, min(SKIP, height - 1) + 1):
+                        if inside == height - s:
+                            multiply(0, height - s, acc, x, x_line + S.i64(tap) * tap_stride, pixel_stride, w, w_at + tap * w_tap, w_tap // (NV * VL))
+    finish_tile(height, acc, extras, out, row_offset, ldc, n, columns)
 
 
 @S.prim_func
@@ -38,72 +71,92 @@ def conv(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OUT, "
          stride_d: S.i32, stride_h: S.i32, stride_w: S.i32,
          pad_d: S.i32, pad_h: S.i32, pad_w: S.i32,
          dilation_d: S.i32, dilation_h: S.i32, dilation_w: S.i32,
-         taps: S.i32, merged: S.i32):
+         merge: S.i32, block_rows: S.i32):
     panels = S.ceildiv(group_out, NV * VL)
+    all_panels = groups * panels
     out_rows = batch * out_d * out_h
-    units = out_rows * groups * panels
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
-    # Output columns [low, high) touch no padding in the w direction.
-    reach = (kernel_w - 1) * dilation_w
-    low = S.min(S.ceildiv(pad_w, stride_w), out_w)
-    high = low
-    if in_w + pad_w - reach - 1 >= 0:
-        high = S.max(S.min((in_w + pad_w - reach - 1) // stride_w + 1, out_w), low)
+    tecs = S.get_local_size()
+    tid = S.get_local_id()
+    # Many rows: each TEC takes some of them, which it has mostly written itself, for all panels. Few rows: a part of the panels (split within one).
+    row_first = 0
+    row_last = out_rows
+    block = out_rows
+    panel_first = 0
+    panel_last = all_panels
+    unit_first = 0
+    unit_last = all_panels * out_rows
+    if out_rows >= 7 * tecs:
+        row_first = tid * (out_rows // tecs) + S.min(tid, out_rows % tecs)
+        row_last = row_first + out_rows // tecs
+        if tid < out_rows % tecs:
+            row_last = row_last + 1
+        block = S.max(S.min(block_rows, out_rows), 1)
+    else:
+        share = S.ceildiv(unit_last, tecs)
+        unit_first = S.min(tid * share, unit_last)
+        unit_last = S.min(unit_first + share, unit_last)
+        panel_first = unit_first // S.max(out_rows, 1)
+        panel_last = S.ceildiv(unit_last, S.max(out_rows, 1))
     ldc = groups * group_out
-    for unit in range(first, last):
-        # Panels vary slowest, so that one panel's weights stay in the nearest cache for all rows of a TEC.
-        row = unit % out_rows
-        group = (unit // out_rows) // panels
-        panel = (unit // out_rows) % panels
-        oh = row % out_h
-        od = (row // out_h) % out_d
-        image = row // (out_h * out_d)
-        # Output channels n ... of all groups; `columns` of them belong to this group.
-        n = group * group_out + panel * (NV * VL)
-        columns = group_out - panel * (NV * VL)
-        top = oh * stride_h - pad_h
-        front = od * stride_d - pad_d
-        w_panel = (group * panels + panel) * (kernel_d * kernel_h * kernel_w * group_in * (NV * VL))
-        out_base = row * out_w * ldc
-        # Edge pixels, left then right.
-        for edge in range(low + out_w - high):
-            ow = edge
-            if edge >= low:
-                ow = edge + high - low
-            acc = S.alloc_buffer((NV,), f"{ACC}x{VL}")
-            for i in S.unroll(NV):
-                acc[i] = S.cast(0, f"{ACC}x{VL}")
-            for kd in range(kernel_d):
-                depth = front + kd * dilation_d
-                if depth >= 0 and depth < in_d:
-                    for kh in range(kernel_h):
-                        line = top + kh * dilation_h
-                        if line >= 0 and line < in_h:
-                            for kw in range(kernel_w):
-                                position = ow * stride_w - pad_w + kw * dilation_w
-                                if position >= 0 and position < in_w:
-                                    multiply(1, acc, x, (((image * in_d + depth) * in_h + line) * in_w + position) * channels + group * group_in, 0,
-                                             weights, w_panel + ((kd * kernel_h + kh) * kernel_w + kw) * (group_in * (NV * VL)), group_in)
-            finish_tile(1, acc, extras, out, out_base + ow * ldc, ldc, n, columns)
-        # Interior pixels in tiles.
-        column = low
-        for h in S.unroll(len(HEIGHTS)):
-            while column + HEIGHTS[h] <= high:
-                acc = S.alloc_buffer((HEIGHTS[h] * NV,), f"{ACC}x{VL}")
-                for i in S.unroll(HEIGHTS[h] * NV):
-                    acc[i] = S.cast(0, f"{ACC}x{VL}")
-                for kd in range(kernel_d):
-                    depth = front + kd * dilation_d
-                    if depth >= 0 and depth < in_d:
-                        for kh in range(kernel_h):
-                            line = top + kh * dilation_h
-                            if line >= 0 and line < in_h:
-                                x_line = (((image * in_d + depth) * in_h + line) * in_w + column * stride_w - pad_w) * channels + group * group_in
-                                w_line = w_panel + (kd * kernel_h + kh) * (kernel_w * group_in * (NV * VL))
-                                for tap in range(taps):
-                                    multiply(HEIGHTS[h], acc, x, x_line + tap * dilation_w * channels, stride_w * channels,
-                                             weights, w_line + tap * (group_in * (NV * VL)), merged)
-                finish_tile(HEIGHTS[h], acc, extras, out, out_base + column * ldc, ldc, n, columns)
-                column = column + HEIGHTS[h]
+    tiles = S.max(S.ceildiv(out_w, HEIGHTS[0]), 1)
+    w_tap = group_in * (NV * VL)
+    for block_first in range(row_first, row_last, block):
+        # One panel's weights stay in the nearest cache for all rows of a block, the block's activations in the next one for all panels.
+        for panel in range(panel_first, panel_last):
+            group = panel // panels
+            n = group * group_out + (panel % panels) * (NV * VL)
+            columns = group_out - (panel % panels) * (NV * VL)
+            w_panel = weights + panel * (kernel_d * kernel_h * kernel_w * w_tap)
+            for row in range(S.max(block_first, unit_first - panel * out_rows), S.min(S.min(block_first + block, row_last), unit_last - panel * out_rows)):
+                oh = row % out_h
+                od = (row // out_h) % out_d
+                image = row // (out_h * out_d)
+                top = oh * stride_h - pad_h
+                front = od * stride_d - pad_d
+                kh = S.ceildiv(S.max(-top, 0), dilation_h)
+                lines = S.max(S.min(kernel_h, S.ceildiv(S.max(in_h - top, 0), dilation_h)) - kh, 0)
+                kd = S.ceildiv(S.max(-front, 0), dilation_d)
+                depths = S.max(S.min(kernel_d, S.ceildiv(S.max(in_d - front, 0), dilation_d)) - kd, 0)
+                x_line = x + (((image * in_d + front + kd * dilation_d) * in_h + top + kh * dilation_h) * in_w * channels + group * group_in)
+                w_line = w_panel + (kd * kernel_h + kh) * (kernel_w * w_tap)
+                column = 0
+                for tile in range(tiles):
+                    end = column + out_w // tiles
+                    if tile < out_w % tiles:
+                        end = end + 1
+                    while column < end:
+                        height = HEIGHTS[len(HEIGHTS) - 1]
+                        for h in S.unroll(len(HEIGHTS) - 1):
+                            if column + HEIGHTS[len(HEIGHTS) - 2 - h] <= end:
+                                height = S.i32(HEIGHTS[len(HEIGHTS) - 2 - h])
+                        position = column * stride_w - pad_w
+                        left = S.min(S.ceildiv(S.max(-position, 0), dilation_w), kernel_w)
+                        final = position + (height - 1) * stride_w
+                        right = kernel_w - S.min(S.ceildiv(S.max(in_w - final, 0), dilation_w), kernel_w)
+                        skipped = 0
+                        if SINGLE:
+                            beyond = final + (kernel_w - 1) * dilation_w - (in_w - 1)
+                            fits = S.ceildiv(S.max(-position, 0), stride_w) <= SKIP and S.ceildiv(S.max(beyond, 0), stride_w) <= SKIP
+                            if left + right > kernel_w or not fits or height == 1:
+                                # One pixel, only the taps that it has.
+                                height = S.i32(1)
+                                right = kernel_w - S.min(S.ceildiv(S.max(in_w - position, 0), dilation_w), kernel_w)
+                                skipped = left
+                                left = 0
+                                right = S.min(right, kernel_w - skipped)
+                        middle = kernel_w - left - right - skipped
+                        if skipped > 0 or SKIP == 0 or (SINGLE and height == 1):
+                            right = 0
+                        repeat = middle
+                        count = group_in
+                        if merge != 0:
+                            repeat = S.min(middle, 1)
+                            count = middle * group_in
+                        for h in S.unroll(len(HEIGHTS)):
+                            if height == HEIGHTS[h]:
+                                conv_tile(HEIGHTS[h], x_line, (position + skipped * dilation_w) * channels, stride_w * channels, dilation_w * channels,
+                                          dilation_h * in_w * channels, dilation_d * in_h * in_w * channels,
+                                          w_line + skipped * w_tap, w_tap, kernel_w * w_tap, kernel_h * kernel_w * w_tap, depths, lines,
+                                          left, middle, right, repeat, count, position, in_w, stride_w, dilation_w,
+                                          extras, out, (row * out_w + column) * ldc, ldc, n, columns)
+                        column = column + height

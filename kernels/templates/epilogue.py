@@ -24,23 +24,41 @@ def extra_value(e, p, row_offset, n, lane_mask):
     return raw
 
 
-def finish(accumulator, extras, out, row_offset, n, lane_mask):
-    """out[row_offset + n ...] = epilogue(accumulator) for the lanes of one vector."""
-    value = epilogue_compute(accumulator, [extra_value(e, extras[e], row_offset, n, lane_mask) for e in range(N_EXTRA)])
+def shared_values(extras, n, lane_mask):
+    """The operands that are the same for all rows, loaded once per vector of columns; 0 in place of the others."""
+    return [extra_value(e, extras[e], 0, n, lane_mask) if extra_modes[e] != "full" else 0 for e in range(N_EXTRA)]
+
+
+def finish_shared(accumulator, shared, extras, out, row_offset, n, lane_mask):
+    value = epilogue_compute(
+        accumulator,
+        [extra_value(e, extras[e], row_offset, n, lane_mask) if extra_modes[e] == "full" else shared[e] for e in range(N_EXTRA)],
+    )
     if out_conversion == "mask":
         value = S.vsel(S.cast(1, f"uint8x{VL}"), S.cast(0, f"uint8x{VL}"), value)
     S.vstore(S.cast(value, OUT), out + (row_offset + n), mask=lane_mask)
 
 
+def finish(accumulator, extras, out, row_offset, n, lane_mask):
+    """out[row_offset + n ...] = epilogue(accumulator) for the lanes of one vector."""
+    finish_shared(accumulator, shared_values(extras, n, lane_mask), extras, out, row_offset, n, lane_mask)
+
+
 def finish_tile(height, acc, extras, out, row_offset, ldc, n, columns):
     """Stores a tile of height x NV vectors at columns n ... of the output rows (all groups of a convolution side by side), of which `columns` exist."""
     if columns >= NV * VL:
-        for i in S.unroll(height):
-            for v in S.unroll(NV):
-                finish(acc[i * NV + v], extras, out, row_offset + i * ldc, n + v * VL, None)
+        for v in S.unroll(NV):
+            shared = shared_values(extras, n + v * VL, None)
+            for i in S.unroll(height):
+                finish_shared(acc[i * NV + v], shared, extras, out, row_offset + i * ldc, n + v * VL, None)
     else:
+        # The last panel takes the way through memory: masked code for every row would be most of the kernel's text.
+        rows = S.alloc_buffer((height * NV * VL,), ACC)
+        for i in S.unroll(height * NV):
+            S.vstore(acc[i], rows.addr_of(i * VL))
         for v in S.unroll(NV):
             if columns > v * VL:
                 lane_mask = S.tail_mask(S.min(columns - v * VL, VL), VL)
-                for i in S.unroll(height):
-                    finish(acc[i * NV + v], extras, out, row_offset + i * ldc, n + v * VL, lane_mask)
+                shared = shared_values(extras, n + v * VL, lane_mask)
+                for row in range(height):
+                    finish_shared(S.vload(rows.addr_of((row * NV + v) * VL), lanes=VL), shared, extras, out, row_offset + row * ldc, n + v * VL, lane_mask)

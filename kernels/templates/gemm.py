@@ -1,26 +1,48 @@
 """Matrix multiplication with fused epilogue: out[b, m, n] = epilogue(sum over k of (a[b, m, k] - a_zero) * panels[b, n // NR, k, n % NR]).
 
-Parameters bound by kernels/plugins/matmul.cpp:
+Parameters bound by kernels/plugins/matmul.cpp and kernels/plugins/conv.cpp (a 1x1 convolution is a matrix multiplication):
   A, ACC, OUT      element types of a, of the accumulators (and of the packed right operand), of out
   VL, NV           vector lanes and vectors per tile row; a panel is NR = NV * VL columns
-  HEIGHTS          tile heights, descending, ending in 1; accumulators + NV + 1 must fit the register file
+  HEIGHTS          tile heights, descending; accumulators + NV + 1 must fit the register file. They end in 1 unless all heights that occur are there
   A_ZERO           whether a zero point is subtracted from a
   extra_types      pointer types of the epilogue's operands; the rest of the epilogue's parameters as in epilogue.py
   USE_FMA, PREFETCH  fused multiply-add (floats); how many k ahead the panel is prefetched, 0 = not
 
 The right operand is packed in panels [N / NR][K][NR], zero padded; the left one is read in place with row stride lda and depth stride a_step
-(in elements; UNIT_DEPTH says that a_step is 1). Loop order (measured in
-kernel-guidance.md): blocks of rows outer, panels inside, row tiles innermost, the whole of K in registers. TECs take contiguous ranges of units.
+(in elements; UNIT_DEPTH says that a_step is 1). Rows are cut into tiles of (almost) equal height rather than full ones and a rest. Loop order
+(measured in kernel-guidance.md): blocks of tiles outer, panels inside, tiles innermost, the whole of K in registers. Who computes an element does
+not change its sum, so results do not depend on the number of TECs.
 """
 from aipu import script as S
 from epilogue import finish_tile
 
 
-def tile(height, a, lda, step, a_zero, b, depth, extras, out, row_offset, ldc, n, columns):
+def multiply_add(acc, value, vector):
+    if USE_FMA:
+        return S.fma(acc, S.vbcast(value, lanes=VL), vector)
+    return acc + S.vbcast(value, lanes=VL) * vector
+
+
+# Row i of a tile starts at base pointer i // ROWS_PER_BASE: then the few multiples of the stride fit the general registers (one base would need them all).
+ROWS_PER_BASE = 4
+
+
+def row_bases(a, stride, height):
+    return [a + S.i64(j * ROWS_PER_BASE) * stride for j in range((height + ROWS_PER_BASE - 1) // ROWS_PER_BASE)]
+
+
+def row_value(bases, i, stride, at):
+    return bases[i // ROWS_PER_BASE][S.i64(i % ROWS_PER_BASE) * stride + at]
+
+
+@S.prim_func(is_inline=False)
+def gemm_tile(height: S.meta_var, a: S.ptr(A, "global"), lda: S.i64, a_step: S.i64, a_zero: S.i32, b: S.ptr(ACC, "global"), depth: S.i32,
+              extras: extra_types, out: S.ptr(OUT, "global"), row_offset: S.i32, ldc: S.i32, n: S.i32, columns: S.i32):
     acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
     bv = S.alloc_buffer((NV,), f"{ACC}x{VL}")
     for i in S.unroll(height * NV):
         acc[i] = S.cast(0, f"{ACC}x{VL}")
+    bases = row_bases(a, lda, height)
     for k in range(depth):
         for v in S.unroll(NV):
             bv[v] = S.vload(b + (k * (NV * VL) + v * VL), lanes=VL)
@@ -28,14 +50,11 @@ def tile(height, a, lda, step, a_zero, b, depth, extras, out, row_offset, ldc, n
             for v in S.unroll(NV):
                 S.prefetch(b + ((k + PREFETCH) * (NV * VL) + v * VL))
         for i in S.unroll(height):
-            left = S.cast(a[i * lda + (k if UNIT_DEPTH else k * step)], ACC)
+            left = S.cast(row_value(bases, i, lda, S.i64(k) if UNIT_DEPTH else S.i64(k) * a_step), ACC)
             if A_ZERO:
-                left = left - a_zero
+                left = left - S.cast(a_zero, ACC)
             for v in S.unroll(NV):
-                if USE_FMA:
-                    acc[i * NV + v] = S.fma(acc[i * NV + v], S.vbcast(left, lanes=VL), bv[v])
-                else:
-                    acc[i * NV + v] = acc[i * NV + v] + S.vbcast(left, lanes=VL) * bv[v]
+                acc[i * NV + v] = multiply_add(acc[i * NV + v], left, bv[v])
     finish_tile(height, acc, extras, out, row_offset, ldc, n, columns)
 
 
@@ -43,27 +62,37 @@ def tile(height, a, lda, step, a_zero, b, depth, extras, out, row_offset, ldc, n
 def gemm(a: S.ptr(A, "global"), b: S.ptr(ACC, "global"), out: S.ptr(OUT, "global"), extras: extra_types,
          batches: S.i32, rows: S.i32, columns: S.i32, depth: S.i32, lda: S.i32, a_step: S.i32, ldc: S.i32,
          a_batch_outer: S.i32, a_batch_inner: S.i32, b_batch_outer: S.i32, b_batch_inner: S.i32, inner_batches: S.i32,
-         row_block: S.i32, a_zero: S.i32):
+         block_tiles: S.i32, a_zero: S.i32):
     panels = S.ceildiv(columns, NV * VL)
-    row_blocks = S.ceildiv(rows, row_block)
-    units = batches * row_blocks * panels
+    tiles = S.ceildiv(rows, HEIGHTS[0])
+    # Blocks of at most block_tiles tiles, more of them where that is what gives every TEC the same amount of work.
+    per_block = S.max(S.ceildiv(8 * S.get_local_size(), S.max(batches * panels, 1)), 1)
+    blocks = S.max(S.ceildiv(tiles, block_tiles), S.min(per_block, tiles))
+    units = batches * blocks * panels
     share = S.ceildiv(units, S.get_local_size())
     first = S.get_local_id() * share
     last = S.min(first + share, units)
     for unit in range(first, last):
         panel = unit % panels
         rest = unit // panels
-        batch = rest // row_blocks
-        begin = (rest % row_blocks) * row_block
-        end = S.min(begin + row_block, rows)
+        batch = rest // blocks
+        block = rest % blocks
+        tile_first = block * (tiles // blocks) + S.min(block, tiles % blocks)
+        tile_last = tile_first + tiles // blocks
+        if block < tiles % blocks:
+            tile_last = tile_last + 1
         n = panel * (NV * VL)
         left = a + ((batch // inner_batches) * a_batch_outer + (batch % inner_batches) * a_batch_inner)
         right = b + ((batch // inner_batches) * b_batch_outer + (batch % inner_batches) * b_batch_inner + panel * (depth * (NV * VL)))
-        m = begin
-        for h in S.unroll(len(HEIGHTS)):
-            while m + HEIGHTS[h] <= end:
-                tile(HEIGHTS[h], left + m * lda, lda, a_step, S.cast(a_zero, ACC), right, depth, extras, out, (batch * rows + m) * ldc, ldc, n, columns - n)
-                m = m + HEIGHTS[h]
+        m = tile_first * (rows // tiles) + S.min(tile_first, rows % tiles)
+        for t in range(tile_first, tile_last):
+            end = m + rows // tiles
+            if t < rows % tiles:
+                end = end + 1
+            for h in S.unroll(len(HEIGHTS)):
+                while m + HEIGHTS[h] <= end:
+                    gemm_tile(HEIGHTS[h], left + m * lda, lda, a_step, a_zero, right, depth, extras, out, (batch * rows + m) * ldc, ldc, n, columns - n)
+                    m = m + HEIGHTS[h]
 
 
 @S.prim_func

@@ -158,6 +158,20 @@ TEST(DslFunctions, SubFunctionsAreCompiledOnceAndConvertTheirArguments) {
             "}\n");
 }
 
+TEST(DslFunctions, MetaParametersMakeOneSubFunctionPerValue) {
+  const std::string text = tir_text(
+      "@S.prim_func(is_inline=False)\ndef times(k: S.meta_var, n: S.i32) -> S.i32:\n    return n * k\n"
+      "@S.prim_func\ndef f(o: S.ptr(\"i32\", \"global\"), n: S.i32):\n"
+      "    for k in S.unroll(2, 4):\n        o[k] = times(k, n)\n    o[0] = times(3, n + 1)\n");
+  EXPECT_THAT(text, testing::HasSubstr("func times_2(n#"));
+  EXPECT_THAT(text, testing::HasSubstr("func times_3(n#"));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("times_4")));
+  EXPECT_THAT(text, testing::HasSubstr("call<int32> times_3((n#1 + 1))"));
+  EXPECT_THAT(tir_text("@S.prim_func\ndef times(k: S.meta_var, n: S.i32) -> S.i32:\n    return n * k\n"
+                       "@S.prim_func\ndef f(o: S.ptr(\"i32\", \"global\"), n: S.i32):\n    o[0] = times(n, n)\n"),
+              testing::HasSubstr("The 1-th arg expect an integer known at compile time (parameter \"k\" of function \"times\")."));
+}
+
 TEST(DslFunctions, HygienicMacroSeesItsFileAndTheOtherItsCaller) {
   EXPECT_EQ(body_text("scale = 3\n"
                       "@S.macro\ndef put_scaled(dst, k, v):\n    dst[k] = v * scale\n"
