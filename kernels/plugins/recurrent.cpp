@@ -1,4 +1,6 @@
 // LSTM, GRU, RNN: one launch per direction.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "kernels/axis_view.h"
@@ -21,9 +23,10 @@ struct Activation {
 };
 
 constexpr Activation kActivations[] = {
-    {"Sigmoid", false, false, 0, 0},      {"Tanh", false, false, 0, 0},       {"Relu", false, false, 0, 0},     {"Affine", true, true, 1, 0},
-    {"LeakyRelu", true, false, 0.01, 0},  {"ThresholdedRelu", true, false, 1, 0}, {"ScaledTanh", true, true, 1, 1}, {"HardSigmoid", true, true, 0.2, 0.5},
-    {"Elu", true, false, 1, 0},           {"Softsign", false, false, 0, 0},   {"Softplus", false, false, 0, 0},
+    {"Sigmoid", false, false, 0, 0},  {"Tanh", false, false, 0, 0},          {"Relu", false, false, 0, 0},
+    {"Affine", true, true, 1, 0},     {"LeakyRelu", true, false, 0.01, 0},   {"ThresholdedRelu", true, false, 1, 0},
+    {"ScaledTanh", true, true, 1, 1}, {"HardSigmoid", true, true, 0.2, 0.5}, {"Elu", true, false, 1, 0},
+    {"Softsign", false, false, 0, 0}, {"Softplus", false, false, 0, 0},
 };
 
 const Activation* find_activation(std::string_view name) {
@@ -34,6 +37,11 @@ const Activation* find_activation(std::string_view name) {
 }
 
 int gate_count(const Node& node) { return node.op == "LSTM" ? 4 : node.op == "GRU" ? 3 : 1; }
+
+// Rows of a register tile of `gates` vectors: accumulators, weights and one broadcast must fit the registers.
+int64_t greatest_rows(const tir::Target& target, int64_t gates) {
+  return std::clamp<int64_t>((target.vector_registers - gates - 1) / gates, 1, 6);
+}
 
 class RecurrentPlugin final : public SingleOpPlugin {
  public:
@@ -64,29 +72,49 @@ class RecurrentPlugin final : public SingleOpPlugin {
     const int64_t directions = direction == "bidirectional" ? 2 : 1;
     const DType accumulator = accumulator_dtype(x.dtype);
     const int lanes = std::max(2, context.lanes(accumulator));
-    const int64_t columns = gates * hidden, width = (columns + lanes - 1) / lanes * lanes;
+    const int64_t blocks = (hidden + lanes - 1) / lanes, width = blocks * lanes;
     const auto bytes = static_cast<int64_t>(dtype_bytes(accumulator));
     const auto has = [&](size_t i) { return i < node.inputs.size() && node.inputs[i].valid(); };
     const auto gives = [&](size_t i) { return i < node.outputs.size() && node.outputs[i].valid(); };
 
-    const PanelLayout weights{.batches = directions, .depth = inputs, .columns = columns, .panel_width = width, .inner = inputs, .batch_stride = columns * inputs, .column_stride = inputs, .inner_stride = 1, .outer_stride = 0};
-    AIPU_ASSIGN_OR_RETURN(const TensorRef w, packed_operand(context, node.inputs[1], accumulator, weights));
-    PanelLayout recurrence = weights;
-    recurrence.depth = recurrence.inner = recurrence.column_stride = hidden;
-    recurrence.batch_stride = columns * hidden;
-    AIPU_ASSIGN_OR_RETURN(const TensorRef r, packed_operand(context, node.inputs[2], accumulator, recurrence));
+    // One set of panels per direction and gate, a vector wide.
+    const auto packed = [&](size_t input, int64_t depth) {
+      return packed_operand(context, node.inputs[input], accumulator,
+                            {.batches = directions * gates,
+                             .depth = depth,
+                             .columns = hidden,
+                             .panel_width = lanes,
+                             .inner = depth,
+                             .batch_stride = hidden * depth,
+                             .column_stride = depth,
+                             .inner_stride = 1,
+                             .outer_stride = 0});
+    };
+    AIPU_ASSIGN_OR_RETURN(const TensorRef w, packed(1, inputs));
+    AIPU_ASSIGN_OR_RETURN(const TensorRef r, packed(2, hidden));
     TensorRef bias;
     if (has(3)) {
       AIPU_ASSIGN_OR_RETURN(bias, packed_operand(context, node.inputs[3], accumulator,
-                                                 {.batches = 2 * directions, .depth = 1, .columns = columns, .panel_width = width, .inner = 1, .batch_stride = columns, .column_stride = 1, .inner_stride = 0, .outer_stride = 0}));
+                                                 {.batches = 2 * directions * gates,
+                                                  .depth = 1,
+                                                  .columns = hidden,
+                                                  .panel_width = lanes,
+                                                  .inner = 1,
+                                                  .batch_stride = hidden,
+                                                  .column_stride = 1,
+                                                  .inner_stride = 0,
+                                                  .outer_stride = 0}));
     } else {
-      const int64_t count = 2 * directions * width;
-      bias = context.add_constant(graph::Constant::create(accumulator, {count}, std::vector<std::byte>(static_cast<size_t>(count * bytes))));
+      const int64_t count = 2 * directions * gates * width;
+      bias =
+          context.add_constant(graph::Constant::create(accumulator, {count}, std::vector<std::byte>(static_cast<size_t>(count * bytes))));
     }
 
     std::vector<std::string> names = std::get<std::vector<std::string>>(*node.attributes.find("activations"));
-    const std::vector<double> given_alpha = node.attributes.has("activation_alpha") ? node.attributes.floats("activation_alpha") : std::vector<double>{};
-    const std::vector<double> given_beta = node.attributes.has("activation_beta") ? node.attributes.floats("activation_beta") : std::vector<double>{};
+    const std::vector<double> given_alpha =
+        node.attributes.has("activation_alpha") ? node.attributes.floats("activation_alpha") : std::vector<double>{};
+    const std::vector<double> given_beta =
+        node.attributes.has("activation_beta") ? node.attributes.floats("activation_beta") : std::vector<double>{};
     size_t alpha_at = 0, beta_at = 0;
     const size_t per_direction = names.size() / static_cast<size_t>(directions);
     for (int64_t d = 0; d < directions; ++d) {
@@ -99,21 +127,38 @@ class RecurrentPlugin final : public SingleOpPlugin {
         betas.push_back({activation.takes_beta && beta_at < given_beta.size() ? given_beta[beta_at++] : activation.beta});
       }
       dsl::TemplateParams params;
-      params.set("KIND", node.op).set("GATES", gates).set("X", x.dtype).set("ACC", accumulator).set("VL", lanes).set("WIDTH", width);
-      params.set("ACTIVATIONS", std::move(own)).set("ALPHAS", dsl::Captured{std::move(alphas)}).set("BETAS", dsl::Captured{std::move(betas)});
+      params.set("KIND", node.op).set("GATES", gates).set("X", x.dtype).set("ACC", accumulator).set("VL", lanes);
+      params.set("MAX_ROWS", greatest_rows(context.target(), gates))
+          .set("PREFETCH", static_cast<int64_t>(context.target().vector_bits >= 512 ? 32 : 0));
+      // TECs write parts of the state that others read.
+      params.set("__no_restrict__", true);
+      params.set("ACTIVATIONS", std::move(own))
+          .set("ALPHAS", dsl::Captured{std::move(alphas)})
+          .set("BETAS", dsl::Captured{std::move(betas)});
       params.set("CLIP", node.attributes.f_or("clip", 0.0)).set("LINEAR_BEFORE_RESET", node.attributes.i_or("linear_before_reset", 0) != 0);
       params.set("REVERSE", direction == "reverse" || d == 1);
-      params.set("HAS_LENGTHS", has(4)).set("HAS_H", has(5)).set("HAS_C", has(6)).set("HAS_P", has(7)).set("HAS_Y", gives(0)).set("HAS_Y_H", gives(1)).set("HAS_Y_C", gives(2));
+      params.set("HAS_LENGTHS", has(4))
+          .set("HAS_H", has(5))
+          .set("HAS_C", has(6))
+          .set("HAS_P", has(7))
+          .set("HAS_Y", gives(0))
+          .set("HAS_Y_H", gives(1))
+          .set("HAS_Y_C", gives(2));
       params.set("length_types", pointer_types(has(4) ? 1 : 0, has(4) ? graph.type(node.inputs[4]).dtype : DType::kI32));
-      params.set("initial_h_types", pointer_types(has(5) ? 1 : 0, x.dtype)).set("initial_c_types", pointer_types(has(6) ? 1 : 0, x.dtype)).set("peephole_types", pointer_types(has(7) ? 1 : 0, x.dtype));
-      params.set("y_types", pointer_types(gives(0) ? 1 : 0, x.dtype)).set("y_h_types", pointer_types(gives(1) ? 1 : 0, x.dtype)).set("y_c_types", pointer_types(gives(2) ? 1 : 0, x.dtype));
+      params.set("initial_h_types", pointer_types(has(5) ? 1 : 0, x.dtype))
+          .set("initial_c_types", pointer_types(has(6) ? 1 : 0, x.dtype))
+          .set("peephole_types", pointer_types(has(7) ? 1 : 0, x.dtype));
+      params.set("y_types", pointer_types(gives(0) ? 1 : 0, x.dtype))
+          .set("y_h_types", pointer_types(gives(1) ? 1 : 0, x.dtype))
+          .set("y_c_types", pointer_types(gives(2) ? 1 : 0, x.dtype));
       AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("recurrent.py", "recurrent", params));
 
       const Dim element = static_cast<int64_t>(dtype_bytes(x.dtype)), dir = d, h = hidden;
       const Dim state_offset = (batch_first ? dir * h : dir * batches * h) * element;
       const Dim y_offset = (batch_first ? dir * h : dir * batches * h) * element;
-      std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{w, dir * Dim(inputs * width * bytes)},
-                                               PointerArgument{r, dir * Dim(hidden * width * bytes)}, PointerArgument{bias, dir * Dim(2 * width * bytes)}};
+      std::vector<KernelArgument> arguments = {
+          PointerArgument{context.value(node.inputs[0])}, PointerArgument{w, dir * Dim(gates * inputs * width * bytes)},
+          PointerArgument{r, dir * Dim(gates * hidden * width * bytes)}, PointerArgument{bias, dir * Dim(2 * gates * width * bytes)}};
       if (has(4)) arguments.emplace_back(PointerArgument{context.value(node.inputs[4])});
       if (has(5)) arguments.emplace_back(PointerArgument{context.value(node.inputs[5]), state_offset});
       if (has(6)) arguments.emplace_back(PointerArgument{context.value(node.inputs[6]), state_offset});
@@ -121,14 +166,17 @@ class RecurrentPlugin final : public SingleOpPlugin {
       if (gives(0)) arguments.emplace_back(PointerArgument{context.value(node.outputs[0]), y_offset});
       if (gives(1)) arguments.emplace_back(PointerArgument{context.value(node.outputs[1]), state_offset});
       if (gives(2)) arguments.emplace_back(PointerArgument{context.value(node.outputs[2]), state_offset});
-      // Whole vectors may be read past a row's end: one spare vector behind the last.
-      arguments.emplace_back(PointerArgument{context.add_workspace((batches * Dim(3 * width) + Dim(lanes)) * Dim(bytes))});
-      arguments.emplace_back(PointerArgument{context.add_workspace((batches * Dim(2 * width) + Dim(lanes)) * Dim(bytes))});
+      arguments.emplace_back(PointerArgument{context.add_workspace(batches * Dim(4 * width * bytes))});
+      arguments.emplace_back(PointerArgument{context.add_workspace(steps * batches * Dim(gates * width * bytes))});
       const Dim all = directions;
-      append_scalars({steps, batches, Dim(inputs), h, batch_first ? Dim(inputs) : batches * Dim(inputs), batch_first ? steps * Dim(inputs) : Dim(inputs),
+      append_scalars({steps, batches, Dim(inputs), h, batch_first ? Dim(1) : batches, batch_first ? steps : Dim(1),
                       batch_first ? all * h : all * batches * h, batch_first ? steps * all * h : h, batch_first ? all * h : h},
                      &arguments);
-      context.launch(std::move(kernel), std::move(arguments), graph::max(batches, 1));
+      // Below about 2 us of work per step, waiting for each other costs more than sharing it out saves.
+      constexpr int64_t kShareFrom = 200'000;
+      const Dim per_step = batches * Dim(gates * hidden * hidden);
+      context.launch(std::move(kernel), std::move(arguments),
+                     graph::select(graph::lt(per_step, kShareFrom), 1, std::max<int64_t>(blocks, 1)));
     }
     return {};
   }

@@ -1,10 +1,15 @@
 """LSTM, GRU and RNN: one direction of one layer over a whole sequence.
 
-For every batch element (TECs share them out) and time step: two products with packed weights, gates_x = x[t] W + b_w and gates_h = h R + b_r, all gates side by side in
-GATES * hidden columns rounded up to WIDTH, then the cell. State lives in `state` (h, then c for LSTM), gates in `gates`, both per batch element.
+Hidden units are shared out to TECs in blocks of VL: a TEC computes all gates of its blocks, so that of the state only h travels between TECs, once
+per step, over a barrier. First come the products of its gates with all inputs at once (`inputs_of`: a matrix product, in `projected`), then step by step
+the products with h, which start from these. The rows of a product are batch elements (in the first phase: of all steps), up to MAX_ROWS in a register tile;
+its columns are GATES vectors of one block. Every other step walks the blocks backwards: what the caches kept of the weights comes first.
 
-Parameters: KIND (LSTM GRU RNN), GATES, X, ACC, VL, WIDTH, ACTIVATIONS, ALPHAS, BETAS (one per gate function), CLIP (0 = none), LINEAR_BEFORE_RESET, HAS_* for optional operands,
-REVERSE. Gate order is ONNX's: LSTM i o f c, GRU z r h.
+Weights are packed per gate in panels of VL columns, [gate][block][depth][VL], zero padded, as is the bias, [W or R][gate][block][VL]. `state` is [h, h of
+the next step, c, reset * h][batch][blocks * VL], `projected` is [block][row of x][gate][VL].
+
+Parameters: KIND (LSTM GRU RNN), GATES, X, ACC, VL, MAX_ROWS, PREFETCH (how many k ahead weights are fetched), ACTIVATIONS, ALPHAS, BETAS (one per gate function),
+CLIP (0 = none), LINEAR_BEFORE_RESET, HAS_* for optional operands, REVERSE. Gate order is ONNX's: LSTM i o f c, GRU z r h. x_time, x_batch: strides in rows of x.
 """
 from aipu import script as S
 
@@ -45,94 +50,207 @@ def activate(k, value):
     return S.max(v, vector(0)) + S.log(vector(1) + S.exp(vector(0) - S.abs(v)))
 
 
-def project(source, depth, weights, first_column, columns, bias, out):
-    """out[c] = bias[c] + sum over k of source[k] * weights[k, c] for the columns given, a multiple of VL."""
-    for c in range(first_column, first_column + columns, VL):
-        acc = S.vload(bias + c, lanes=VL)
-        for k in range(depth):
-            acc = acc + S.vbcast(S.cast(source[k], ACC), lanes=VL) * S.vload(weights + (k * WIDTH + c), lanes=VL)
-        S.vstore(acc, out + c)
+def accumulate(rows, gates, acc, a, lda, weights, gate_stride, depth):
+    """acc[row * len(gates) + i] += a[row] times the block's columns of gate gates[i]."""
+    count = len(gates)
+    columns = S.alloc_buffer((count,), f"{ACC}x{VL}")
+    for k in range(depth):
+        for i in S.unroll(count):
+            columns[i] = S.vload(weights + (gates[i] * gate_stride + k * VL), lanes=VL)
+        if PREFETCH > 0:
+            for i in S.unroll(count):
+                S.prefetch(weights + (gates[i] * gate_stride + (k + PREFETCH) * VL))
+        for row in S.unroll(rows):
+            left = S.vbcast(S.cast(a[row * lda + k], ACC), lanes=VL)
+            for i in S.unroll(count):
+                acc[row * count + i] = S.fma(acc[row * count + i], left, columns[i])
 
 
-def gate(gates, k, hidden, j):
-    return S.vload(gates + (k * hidden + j), lanes=VL)
+def input_rows(rows, x, inputs, weights, gate_stride, biases, bias_stride, projected):
+    """The products of `rows` rows of x with a block's columns, with the biases that may be added before the products with h."""
+    acc = S.alloc_buffer((rows * GATES,), f"{ACC}x{VL}")
+    for g in S.unroll(GATES):
+        start = S.vload(biases + g * bias_stride, lanes=VL)
+        if not (KIND == "GRU" and g == 2 and LINEAR_BEFORE_RESET):
+            start = start + S.vload(biases + (GATES + g) * bias_stride, lanes=VL)
+        for row in S.unroll(rows):
+            acc[row * GATES + g] = start
+    accumulate(rows, [g for g in range(GATES)], acc, x, inputs, weights, gate_stride, inputs)
+    for i in S.unroll(rows * GATES):
+        S.vstore(acc[i], projected + i * VL)
+
+
+def lstm_cell(gates, c, peephole, j, hidden, lane_mask):
+    """New c (stored) and h of one block of one batch element."""
+    old = S.vload(c, lanes=VL)
+    i_sum = gates[0]
+    o_sum = gates[1]
+    f_sum = gates[2]
+    if HAS_P:
+        i_sum = i_sum + S.cast(S.vload(peephole[0] + j, lanes=VL, mask=lane_mask), ACC) * old
+        f_sum = f_sum + S.cast(S.vload(peephole[0] + (2 * hidden + j), lanes=VL, mask=lane_mask), ACC) * old
+    new = activate(0, f_sum) * old + activate(0, i_sum) * activate(1, gates[3])
+    if HAS_P:
+        o_sum = o_sum + S.cast(S.vload(peephole[0] + (hidden + j), lanes=VL, mask=lane_mask), ACC) * new
+    S.vstore(new, c)
+    return activate(0, o_sum) * activate(2, new)
+
+
+def first_row_of(s, b, lengths, steps, x_time, x_batch):
+    """Row of x that batch element b sees in step s; any row once its sequence has ended."""
+    length = steps
+    if HAS_LENGTHS:
+        length = S.max(S.min(S.i32(lengths[0][b]), steps), 0)
+    t = s
+    if REVERSE:
+        t = S.max(length - 1 - s, 0)
+    return t * x_time + b * x_batch
+
+
+def finish_row(s, b, h_new, h_old, h_next, lengths, y, j, steps, y_time, y_batch, lane_mask):
+    """Stores h of the next step and y; a sequence that has ended keeps its state and gives zeros."""
+    length = steps
+    if HAS_LENGTHS:
+        length = S.max(S.min(S.i32(lengths[0][b]), steps), 0)
+    at = s
+    if REVERSE and s < length:
+        at = length - 1 - s
+    if HAS_LENGTHS:
+        if s < length:
+            S.vstore(h_new, h_next)
+        else:
+            S.vstore(h_old, h_next)
+    else:
+        S.vstore(h_new, h_next)
+    if HAS_Y:
+        if HAS_LENGTHS:
+            if s < length:
+                S.vstore(S.cast(h_new, X), y[0] + (at * y_time + b * y_batch + j), mask=lane_mask)
+            else:
+                S.vstore(S.cast(vector(0), X), y[0] + (at * y_time + b * y_batch + j), mask=lane_mask)
+        else:
+            S.vstore(S.cast(h_new, X), y[0] + (at * y_time + b * y_batch + j), mask=lane_mask)
+
+
+def step_rows(rows, phase, s, b, block, lengths, peephole, y, weights, biases, state, projected, steps, batches, hidden, x_time, x_batch, y_time, y_batch,
+              row_count, blocks):
+    """One step of `rows` batch elements from b on, one block. GRU's reset gate before the product takes two phases: z and r, then the candidate."""
+    width = blocks * VL
+    plane = batches * width
+    h = state + ((s % 2) * plane + b * width)
+    h_next = state + ((1 - s % 2) * plane + b * width)
+    c = state + (2 * plane + b * width)
+    reset = state + (3 * plane + b * width)
+    gate_stride = blocks * hidden * VL
+    block_weights = weights + block * (hidden * VL)
+    j = block * VL
+    lane_mask = S.tail_mask(S.min(hidden - j, VL), VL)
+    rows_of_x = [projected + (block * row_count + first_row_of(s, b + row, lengths, steps, x_time, x_batch)) * (GATES * VL) for row in range(rows)]
+    separate = KIND == "GRU" and not LINEAR_BEFORE_RESET
+    gates = [g for g in range(GATES)]
+    if separate:
+        gates = [2] if phase == 1 else [0, 1]
+    count = len(gates)
+    acc = S.alloc_buffer((rows * count,), f"{ACC}x{VL}")
+    for row in S.unroll(rows):
+        for i in S.unroll(count):
+            if KIND == "GRU" and LINEAR_BEFORE_RESET and gates[i] == 2:
+                acc[row * count + i] = S.vload(biases + ((GATES + 2) * width + j), lanes=VL)
+            else:
+                acc[row * count + i] = S.vload(rows_of_x[row] + gates[i] * VL, lanes=VL)
+    accumulate(rows, gates, acc, reset if separate and phase == 1 else h, width, block_weights, gate_stride, hidden)
+    for row in S.unroll(rows):
+        old = S.vload(h + (row * width + j), lanes=VL)
+        if separate and phase == 0:
+            # Both gates wait in `projected` for the candidate.
+            S.vstore(activate(0, acc[row * count]), rows_of_x[row])
+            S.vstore(activate(0, acc[row * count + 1]) * old, reset + (row * width + j))
+        else:
+            if KIND == "LSTM":
+                if HAS_LENGTHS:
+                    kept = S.vload(c + (row * width + j), lanes=VL)
+                h_new = lstm_cell([acc[row * count + g] for g in range(GATES)], c + (row * width + j), peephole, j, hidden, lane_mask)
+                if HAS_LENGTHS:
+                    if s >= S.max(S.min(S.i32(lengths[0][b + row]), steps), 0):
+                        S.vstore(kept, c + (row * width + j))
+            elif KIND == "GRU":
+                if separate:
+                    update = S.vload(rows_of_x[row], lanes=VL)
+                    candidate = activate(1, acc[row * count])
+                else:
+                    update = activate(0, acc[row * count])
+                    forget = activate(0, acc[row * count + 1])
+                    candidate = activate(1, S.vload(rows_of_x[row] + 2 * VL, lanes=VL) + forget * acc[row * count + 2])
+                h_new = (vector(1) - update) * candidate + update * old
+            else:
+                h_new = activate(0, acc[row * count])
+            finish_row(s, b + row, h_new, old, h_next + (row * width + j), lengths, y, j, steps, y_time, y_batch, lane_mask)
+
+
+def equal_share(rows):
+    """Tiles of equal height rather than full ones and a rest."""
+    return S.ceildiv(rows, S.ceildiv(rows, MAX_ROWS))
 
 
 @S.prim_func
 def recurrent(x: S.ptr(X, "global"), w: S.ptr(ACC, "global"), r: S.ptr(ACC, "global"), bias: S.ptr(ACC, "global"),
               lengths: length_types, initial_h: initial_h_types, initial_c: initial_c_types, peephole: peephole_types,
-              y: y_types, y_h: y_h_types, y_c: y_c_types, state: S.ptr(ACC, "global"), gates: S.ptr(ACC, "global"),
+              y: y_types, y_h: y_h_types, y_c: y_c_types, state: S.ptr(ACC, "global"), projected: S.ptr(ACC, "global"),
               steps: S.i32, batches: S.i32, inputs: S.i32, hidden: S.i32, x_time: S.i32, x_batch: S.i32, y_time: S.i32, y_batch: S.i32, state_batch: S.i32):
-    share = S.ceildiv(batches, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, batches)
-    # Rows of state and gates are padded, so that whole vectors may be read and written.
-    for b in range(first, last):
-        h = state + b * 3 * WIDTH
-        c = h + WIDTH
-        reset = c + WIDTH
-        gx = gates + b * 2 * WIDTH
-        gh = gx + WIDTH
-        for j in range(hidden):
-            h[j] = S.cast(0, ACC)
-            c[j] = S.cast(0, ACC)
+    blocks = S.ceildiv(hidden, VL)
+    width = blocks * VL
+    plane = batches * width
+    row_count = steps * batches
+    share = S.ceildiv(blocks, S.get_local_size())
+    first = S.min(S.get_local_id() * share, blocks)
+    last = S.min(first + share, blocks)
+    for block in range(first, last):
+        j = block * VL
+        lane_mask = S.tail_mask(S.min(hidden - j, VL), VL)
+        for b in range(batches):
+            at = b * width + j
             if HAS_H:
-                h[j] = S.cast(initial_h[0][b * state_batch + j], ACC)
+                S.vstore(S.cast(S.vload(initial_h[0] + (b * state_batch + j), lanes=VL, mask=lane_mask), ACC), state + at)
+            else:
+                S.vstore(vector(0), state + at)
             if HAS_C:
-                c[j] = S.cast(initial_c[0][b * state_batch + j], ACC)
-        length = steps
-        if HAS_LENGTHS:
-            length = S.max(S.min(S.i32(lengths[0][b]), steps), 0)
+                S.vstore(S.cast(S.vload(initial_c[0] + (b * state_batch + j), lanes=VL, mask=lane_mask), ACC), state + (2 * plane + at))
+            else:
+                S.vstore(vector(0), state + (2 * plane + at))
+        if row_count > 0:
+            height = equal_share(row_count)
+            m = 0
+            while m < row_count:
+                rows = S.min(height, row_count - m)
+                for n in S.unroll(1, MAX_ROWS + 1):
+                    if rows == n:
+                        input_rows(n, x + m * inputs, inputs, w + block * (inputs * VL), blocks * inputs * VL, bias + j, width,
+                                   projected + (block * row_count + m) * (GATES * VL))
+                m = m + rows
+    S.barrier()
+    if batches > 0:
+        height = equal_share(batches)
         for s in range(steps):
-            t = s
-            if REVERSE:
-                t = length - 1 - s
-            if s < length:
-                project(x + (t * x_time + b * x_batch), inputs, w, 0, WIDTH, bias, gx)
-                project(h, hidden, r, 0, WIDTH, bias + WIDTH, gh)
-                if KIND == "GRU" and not LINEAR_BEFORE_RESET:
-                    for j in range(0, hidden, VL):
-                        forget = activate(0, gate(gx, 1, hidden, j) + gate(gh, 1, hidden, j))
-                        S.vstore(forget * S.vload(h + j, lanes=VL), reset + j, mask=S.tail_mask(S.min(hidden - j, VL), VL))
-                    # Only the candidate's columns of h R change, but they need not start at a whole vector.
-                    for j in range(hidden):
-                        sum = bias[WIDTH + 2 * hidden + j]
-                        for k in range(hidden):
-                            sum = sum + reset[k] * r[k * WIDTH + 2 * hidden + j]
-                        gh[2 * hidden + j] = sum
-                for j in range(0, hidden, VL):
-                    lane_mask = S.tail_mask(S.min(hidden - j, VL), VL)
-                    if KIND == "LSTM":
-                        old = S.vload(c + j, lanes=VL, mask=lane_mask)
-                        i_sum = gate(gx, 0, hidden, j) + gate(gh, 0, hidden, j)
-                        o_sum = gate(gx, 1, hidden, j) + gate(gh, 1, hidden, j)
-                        f_sum = gate(gx, 2, hidden, j) + gate(gh, 2, hidden, j)
-                        if HAS_P:
-                            i_sum = i_sum + S.cast(S.vload(peephole[0] + j, lanes=VL, mask=lane_mask), ACC) * old
-                            f_sum = f_sum + S.cast(S.vload(peephole[0] + (2 * hidden + j), lanes=VL, mask=lane_mask), ACC) * old
-                        new = activate(0, f_sum) * old + activate(0, i_sum) * activate(1, gate(gx, 3, hidden, j) + gate(gh, 3, hidden, j))
-                        if HAS_P:
-                            o_sum = o_sum + S.cast(S.vload(peephole[0] + (hidden + j), lanes=VL, mask=lane_mask), ACC) * new
-                        S.vstore(new, c + j, mask=lane_mask)
-                        S.vstore(activate(0, o_sum) * activate(2, new), h + j, mask=lane_mask)
-                    elif KIND == "GRU":
-                        update = activate(0, gate(gx, 0, hidden, j) + gate(gh, 0, hidden, j))
-                        if LINEAR_BEFORE_RESET:
-                            forget = activate(0, gate(gx, 1, hidden, j) + gate(gh, 1, hidden, j))
-                            candidate = activate(1, gate(gx, 2, hidden, j) + forget * gate(gh, 2, hidden, j))
-                        else:
-                            candidate = activate(1, gate(gx, 2, hidden, j) + gate(gh, 2, hidden, j))
-                        S.vstore((vector(1) - update) * candidate + update * S.vload(h + j, lanes=VL, mask=lane_mask), h + j, mask=lane_mask)
-                    else:
-                        S.vstore(activate(0, gate(gx, 0, hidden, j) + gate(gh, 0, hidden, j)), h + j, mask=lane_mask)
-            if HAS_Y:
-                at = s
-                if REVERSE and s < length:
-                    at = t
-                for j in range(hidden):
-                    y[0][at * y_time + b * y_batch + j] = S.cast(h[j], X) if s < length else S.cast(0, X)
-        for j in range(hidden):
+            for phase in S.unroll(2 if KIND == "GRU" and not LINEAR_BEFORE_RESET else 1):
+                for q in range(first, last):
+                    block = q
+                    if s % 2 == 1:
+                        block = first + last - 1 - q
+                    b = 0
+                    while b < batches:
+                        rows = S.min(height, batches - b)
+                        for n in S.unroll(1, MAX_ROWS + 1):
+                            if rows == n:
+                                step_rows(n, phase, s, b, block, lengths, peephole, y, r, bias, state, projected, steps, batches, hidden, x_time, x_batch,
+                                          y_time, y_batch, row_count, blocks)
+                        b = b + rows
+                S.barrier()
+    for block in range(first, last):
+        j = block * VL
+        lane_mask = S.tail_mask(S.min(hidden - j, VL), VL)
+        for b in range(batches):
+            at = b * width + j
             if HAS_Y_H:
-                y_h[0][b * state_batch + j] = S.cast(h[j], X)
+                S.vstore(S.cast(S.vload(state + ((steps % 2) * plane + at), lanes=VL), X), y_h[0] + (b * state_batch + j), mask=lane_mask)
             if HAS_Y_C:
-                y_c[0][b * state_batch + j] = S.cast(c[j], X)
+                S.vstore(S.cast(S.vload(state + (2 * plane + at), lanes=VL), X), y_c[0] + (b * state_batch + j), mask=lane_mask)
