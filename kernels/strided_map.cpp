@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "kernels/axis_view.h"
+#include "kernels/transposed_copy.h"
 
 namespace aipu::kernels {
 namespace {
@@ -97,6 +98,10 @@ Status launch_strided_map(SetupContext& context, StridedMap map) {
   }
   // Offsets are computed from the operand's own dtype, before merging changes nothing about them.
   merge_dimensions(&map);
+  if (identity) {
+    AIPU_ASSIGN_OR_RETURN(const bool launched, launch_transposed_copy(context, map));
+    if (launched) return {};
+  }
 
   const size_t rank = map.dims.size();
   const size_t operand_count = map.inputs.size() + 1;

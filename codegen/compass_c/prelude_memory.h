@@ -9,10 +9,60 @@ template <class V> __inl void __store(V* p, long i, V value) { __builtin_memcpy(
 
 template <class T> __inl T __zero() { return __bits<T>((__unsigned_of<T>)0); }
 
+// Masked moves in one instruction, where the CPU has them: the compilers have no portable form for memory that must not be touched, and move lane by lane.
+#if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+template <class V> constexpr bool __has_masked_move = sizeof(V) >= 16;
+// One bit per lane of elements of S bytes, each 0 or -1.
+template <int S, class I> __inl ulong __lane_bits(I m) {
+  ulong k;
+  if constexpr (S == 1) asm("vpmovb2m %1, %0" : "=Yk"(k) : "v"(m));
+  if constexpr (S == 2) asm("vpmovw2m %1, %0" : "=Yk"(k) : "v"(m));
+  if constexpr (S == 4) asm("vpmovd2m %1, %0" : "=Yk"(k) : "v"(m));
+  if constexpr (S == 8) asm("vpmovq2m %1, %0" : "=Yk"(k) : "v"(m));
+  return k;
+}
+template <int S, class I> __inl I __masked_load(const I* p, I m) {
+  const ulong k = __lane_bits<S>(m);
+  I out;
+  if constexpr (S == 1) asm("vmovdqu8 %1, %0%{%2%}%{z%}" : "=v"(out) : "m"(*p), "Yk"(k));
+  if constexpr (S == 2) asm("vmovdqu16 %1, %0%{%2%}%{z%}" : "=v"(out) : "m"(*p), "Yk"(k));
+  if constexpr (S == 4) asm("vmovdqu32 %1, %0%{%2%}%{z%}" : "=v"(out) : "m"(*p), "Yk"(k));
+  if constexpr (S == 8) asm("vmovdqu64 %1, %0%{%2%}%{z%}" : "=v"(out) : "m"(*p), "Yk"(k));
+  return out;
+}
+template <int S, class I> __inl void __masked_store(I* p, I value, I m) {
+  const ulong k = __lane_bits<S>(m);
+  if constexpr (S == 1) asm("vmovdqu8 %1, %0%{%2%}" : "+m"(*p) : "v"(value), "Yk"(k));
+  if constexpr (S == 2) asm("vmovdqu16 %1, %0%{%2%}" : "+m"(*p) : "v"(value), "Yk"(k));
+  if constexpr (S == 4) asm("vmovdqu32 %1, %0%{%2%}" : "+m"(*p) : "v"(value), "Yk"(k));
+  if constexpr (S == 8) asm("vmovdqu64 %1, %0%{%2%}" : "+m"(*p) : "v"(value), "Yk"(k));
+}
+#elif defined(__AVX2__)
+template <class V> constexpr bool __has_masked_move = sizeof(V) >= 16 && sizeof(__e<V>) >= 4;
+template <int S, class I> __inl I __masked_load(const I* p, I m) {
+  I out;
+  if constexpr (S == 4) asm("vpmaskmovd %1, %2, %0" : "=x"(out) : "m"(*p), "x"(m));
+  if constexpr (S == 8) asm("vpmaskmovq %1, %2, %0" : "=x"(out) : "m"(*p), "x"(m));
+  return out;
+}
+template <int S, class I> __inl void __masked_store(I* p, I value, I m) {
+  if constexpr (S == 4) asm("vpmaskmovd %1, %2, %0" : "+m"(*p) : "x"(value), "x"(m));
+  if constexpr (S == 8) asm("vpmaskmovq %1, %2, %0" : "+m"(*p) : "x"(value), "x"(m));
+}
+#else
+template <class V> constexpr bool __has_masked_move = false;
+template <int S, class I> I __masked_load(const I* p, I m);
+template <int S, class I> void __masked_store(I* p, I value, I m);
+#endif
+template <class V> using __lane_ints = typename __plain<typename __int_of<(int)sizeof(__e<V>)>::s, __LANES(V)>::type;
+
 // `p` points to a vector only for its type.
 template <class V, class M> __inl V __vload(const V* p, M m) {
   if constexpr (__same<M, __all_true>::value) {
     return __load(p, 0);
+  } else if constexpr (__has_masked_move<V>) {
+    constexpr int S = (int)sizeof(__e<V>);
+    return __bits<V>(__masked_load<S>((const __lane_ints<V>*)p, (__lane_ints<V>)__mask_for<S>(m)));
   } else {
     typedef __e<V> E;
     const E* in = (const E*)p;
@@ -36,6 +86,9 @@ template <class V, class M> __inl V __vload_stride(const V* p, long stride_bytes
 template <class V, class M> __inl void __vstore(V value, V* p, M m) {
   if constexpr (__same<M, __all_true>::value) {
     __store(p, 0, value);
+  } else if constexpr (__has_masked_move<V>) {
+    constexpr int S = (int)sizeof(__e<V>);
+    __masked_store<S>((__lane_ints<V>*)p, __bits<__lane_ints<V>>(value), (__lane_ints<V>)__mask_for<S>(m));
   } else {
     typedef __e<V> E;
     E* out = (E*)p;
