@@ -1,6 +1,20 @@
-// Targets and the compiler.
+// Targets, parsing of decorated functions, and the compiler.
+#include <pybind11/stl.h>
+
+#include "codegen/compass_c/c_printer.h"
+#include "codegen/compass_c/c_text.h"
+#include "codegen/lower/lower.h"
 #include "codegen/targets/target.h"
+#include "codegen/tir/text.h"
+#include "codegen/tir/verifier.h"
 #include "frontend/python/bindings.h"
+#include "frontend/python/environment.h"
+#include "frontend/python/executor.h"
+#include "gbuilder/build.h"
+#include "gbuilder/dsl_call.h"
+#include "kernels/dsl/parse.h"
+#include "kernels/dsl/type_rules.h"
+#include "kernels/parameter_analysis.h"
 
 namespace aipu::python {
 
@@ -21,12 +35,201 @@ py::dict target_row(const tir::Target& target) {
   return row;
 }
 
+// A kernel as typed IR.
+struct KernelModule {
+  tir::Module module;
+};
+
+struct CompiledKernel {
+  std::shared_ptr<const gbuilder::DslKernel> kernel;
+};
+
+// (result, "") or (None, text of the error): Python decides which exception it is.
+template <typename T>
+py::tuple outcome(Result<T> result) {
+  if (!result.ok()) return py::make_tuple(py::none(), result.status().message());
+  return py::make_tuple(std::move(*result), "");
+}
+
+Result<KernelModule> parse_decorated(const py::object& function, const std::string& name, const std::string& target) {
+  PythonCapture capture(target);
+  AIPU_ASSIGN_OR_RETURN(const dsl::CapturedFunction entry, capture.decorated(function));
+  AIPU_ASSIGN_OR_RETURN(tir::Module module, dsl::parse_kernel(entry, name));
+  return KernelModule{std::move(module)};
+}
+
+py::list parameters_of(const kernels::PrimFuncInfo& info) {
+  py::list rows;
+  for (const kernels::ParamInfo& param : info.params) {
+    const tir::Type type = param.type.pointer ? param.type.pointee() : param.type;
+    rows.append(py::make_tuple(param.name, type.is_void() ? "void" : dsl::type_text(type), std::string(param_category_name(param.category)),
+                               param.tensor_index));
+  }
+  return rows;
+}
+
+Result<KernelModule> parse_text(const std::string& text) {
+  AIPU_ASSIGN_OR_RETURN(tir::Module module, tir::parse_module(text));
+  AIPU_RETURN_IF_ERROR(tir::verify(module));
+  return KernelModule{std::move(module)};
+}
+
+Result<std::string> c_text(const KernelModule& kernel, const std::string& target_name, const std::vector<std::string>& disabled) {
+  AIPU_ASSIGN_OR_RETURN(const tir::Target target, tir::find_target(target_name));
+  return tir::compass_c_text(kernel.module, target, disabled);
+}
+
+Result<KernelModule> lower_module(const KernelModule& kernel, const std::string& target_name, const std::vector<std::string>& disabled) {
+  AIPU_ASSIGN_OR_RETURN(const tir::Target target, tir::find_target(target_name));
+  tir::LowerOptions options;
+  const auto known = tir::lowering_passes();
+  for (const std::string& pass : disabled) {
+    if (std::find(known.begin(), known.end(), pass) != known.end()) options.disabled_passes.push_back(pass);
+  }
+  AIPU_ASSIGN_OR_RETURN(tir::Module lowered, tir::lower(kernel.module, target, options));
+  return KernelModule{std::move(lowered)};
+}
+
+Result<CompiledKernel> compile_module(const KernelModule& kernel, const std::string& target_name, const std::vector<std::string>& disabled,
+                                      const std::vector<std::string>& flags) {
+  AIPU_ASSIGN_OR_RETURN(const tir::Target target, tir::find_target(target_name));
+  gbuilder::DslKernelOptions options;
+  options.disabled_passes = disabled;
+  options.compile.extra_flags = flags;
+  options.compile.jobs = 1;
+  const py::gil_scoped_release released;
+  AIPU_ASSIGN_OR_RETURN(gbuilder::DslKernel compiled, gbuilder::compile_dsl_kernel(kernel.module, target, options));
+  return CompiledKernel{std::make_shared<const gbuilder::DslKernel>(std::move(compiled))};
+}
+
+py::dict build_report(const gbuilder::BuildReport& report) {
+  py::dict result;
+  result["target"] = report.target;
+  result["warnings"] = report.warnings;
+  result["nodes"] = report.nodes;
+  result["groups"] = report.groups;
+  result["launches"] = report.launches;
+  result["kernels"] = report.kernels;
+  result["compiled_units"] = report.compiled_units;
+  result["commands"] = report.commands;
+  result["constant_bytes"] = report.constant_bytes;
+  result["file_bytes"] = report.file_bytes;
+  result["arena_bytes"] = report.arena_bytes;
+  py::dict seconds;
+  for (const auto& [stage, time] : report.stage_seconds) seconds[py::str(stage)] = time;
+  result["stage_seconds"] = seconds;
+  return result;
+}
+
+void bind_kernels(py::module_& module) {
+  py::class_<KernelModule>(module, "KernelModule", "A kernel and its sub-functions as typed IR.")
+      .def_property_readonly(
+          "name", [](const KernelModule& k) { return k.module.entry().name; }, "The entry's name.")
+      .def_property_readonly(
+          "functions",
+          [](const KernelModule& k) {
+            std::vector<std::string> names;
+            for (const auto& function : k.module.functions) names.push_back(function->name);
+            return names;
+          },
+          "The names of all functions, the entry first.")
+      .def(
+          "text", [](const KernelModule& k) { return tir::print_module(k.module); }, "The IR as text, which parse_kernel_text() reads.")
+      .def(
+          "parameters",
+          [](const KernelModule& k) {
+            auto info = kernels::analyze_parameters(k.module);
+            if (!info.ok()) return py::make_tuple(py::none(), info.status().message());
+            return py::make_tuple(parameters_of(*info), "");
+          },
+          "((name, dtype, category, tensor index) per parameter, \"\") or (None, error).")
+      .def(
+          "c_text",
+          [](const KernelModule& k, const std::string& target, const std::vector<std::string>& disabled) {
+            return outcome(c_text(k, target, disabled));
+          },
+          py::arg("target"), py::arg("disabled_passes"), "The Compass C of the kernel.")
+      .def(
+          "lower",
+          [](const KernelModule& k, const std::string& target, const std::vector<std::string>& disabled) {
+            return outcome(lower_module(k, target, disabled));
+          },
+          py::arg("target"), py::arg("disabled_passes"), "The kernel after the lowering passes.")
+      .def(
+          "compile",
+          [](const KernelModule& k, const std::string& target, const std::vector<std::string>& disabled,
+             const std::vector<std::string>& flags) { return outcome(compile_module(k, target, disabled, flags)); },
+          py::arg("target"), py::arg("disabled_passes"), py::arg("flags"), "The machine code of the kernel.");
+  py::class_<CompiledKernel>(module, "CompiledKernel", "A compiled kernel.")
+      .def_property_readonly(
+          "object",
+          [](const CompiledKernel& k) {
+            const auto& bytes = k.kernel->compiled.shared_object;
+            return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+          },
+          "The object file.")
+      .def_property_readonly(
+          "compiled_units", [](const CompiledKernel& k) { return k.kernel->compiled.compiled_units; },
+          "How many files the C compiler was run for: 0 when all came from the cache.")
+      .def_property_readonly(
+          "lsram_bytes", [](const CompiledKernel& k) { return k.kernel->row.lsram_bytes; }, "Local memory per TEC.")
+      .def_property_readonly(
+          "shared_bytes", [](const CompiledKernel& k) { return k.kernel->row.shared_bytes; }, "Shared memory.");
+  module.def(
+      "parse_kernel",
+      [](const py::object& function, const std::string& name, const std::string& target) {
+        return outcome(parse_decorated(function, name, target));
+      },
+      py::arg("function"), py::arg("name"), py::arg("target"), "(KernelModule of a decorated function, \"\") or (None, diagnostics).");
+  module.def(
+      "parse_kernel_text", [](const std::string& text) { return outcome(parse_text(text)); }, py::arg("text"),
+      "(KernelModule of its text form, \"\") or (None, error).");
+  py::class_<Executor>(module, "Executor", "Runs a compiled kernel on NumPy arrays.")
+      .def(py::init([](const CompiledKernel& kernel, std::string folder, py::object warn, py::object built) {
+             return std::make_unique<Executor>(kernel.kernel, std::move(folder), std::move(warn), std::move(built));
+           }),
+           py::arg("kernel"), py::arg("folder"), py::arg("warn"), py::arg("built"))
+      .def("__call__", &Executor::run, "Runs the kernel; arrays that it writes are changed in place.")
+      .def("benchmark", &Executor::benchmark, py::arg("repeat"), py::arg("number"), py::arg("min_repeat_ms"),
+           py::arg("limit_zero_time_iterations"), py::arg("cooldown_interval_ms"), py::arg("repeats_to_cooldown"), "Seconds per run.");
+}
+
 }  // namespace
 
 void bind_compile(py::module_& module) {
   module.def(
       "target", [](const std::string& name) { return target_row(value_or_throw(tir::find_target(name))); }, py::arg("name"),
       "The row of a target by name, \"host\" and \"compass -mcpu=NAME\" resolved; ValueError for unknown names.");
+  bind_kernels(module);
+  module.def(
+      "build_model",
+      [](const std::string& model, const std::string& weights, const std::string& output, const std::string& target,
+         const std::vector<std::string>& shapes, const std::vector<std::string>& plugins, const std::string& emit_c,
+         const std::string& emit_ir, const std::string& dump_ir, const std::vector<std::string>& disabled_passes, int jobs,
+         bool use_cache) {
+        gbuilder::BuildOptions options;
+        options.model = model;
+        options.weights = weights;
+        options.output = output;
+        options.target = target;
+        options.shapes = shapes;
+        options.plugins = plugins;
+        options.emit_c = emit_c;
+        options.emit_ir = emit_ir;
+        options.dump_ir = dump_ir;
+        options.disabled_passes = disabled_passes;
+        options.jobs = jobs;
+        options.use_cache = use_cache;
+        options.command_line = "aipu.build";
+        Result<gbuilder::BuildReport> report = [&] {
+          const py::gil_scoped_release released;
+          return gbuilder::build_model(options);
+        }();
+        return build_report(value_or_throw(std::move(report)));
+      },
+      py::arg("model"), py::arg("weights"), py::arg("output"), py::arg("target"), py::arg("shapes"), py::arg("plugins"), py::arg("emit_c"),
+      py::arg("emit_ir"), py::arg("dump_ir"), py::arg("disabled_passes"), py::arg("jobs"), py::arg("use_cache"),
+      "A model file to an aipu.bin, as aipugb does it.");
 }
 
 }  // namespace aipu::python

@@ -292,8 +292,8 @@ py::object type_code(const std::string& text, bool pointer, int scope) {
 py::object mask_bits(const std::string& text) {
   const auto bits = dsl::parse_mask_text(text);
   if (!bits) return py::none();
-  py::array_t<bool> array(static_cast<py::ssize_t>(bits->size()));
-  std::copy(bits->begin(), bits->end(), array.mutable_data());
+  py::array array = empty_lanes(tir::Type::vector(DType::kBool, static_cast<int>(bits->size())));
+  std::transform(bits->begin(), bits->end(), writable_bytes(array), [](bool bit) { return static_cast<std::byte>(bit); });
   return array;
 }
 

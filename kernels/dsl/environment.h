@@ -37,8 +37,8 @@ struct CapturedType {
 };
 // A decorated function: @S.prim_func, @S.macro, or an undecorated helper evaluated at compile time. Refers to a function of a source text.
 struct CapturedFunction {
-  std::shared_ptr<const void> definition;                          // kernels/dsl/ast.h FunctionDef
-  std::shared_ptr<class Environment> globals;                      // where its free names resolve
+  std::shared_ptr<const void> definition;                             // kernels/dsl/ast.h FunctionDef
+  std::shared_ptr<class Environment> globals;                         // where its free names resolve
   std::shared_ptr<const struct EmbeddedFunction> embedded = nullptr;  // what the embedder knows beyond the source text
 };
 // Facts about a function object that its source text need not show (a decorator under another name, options computed elsewhere).

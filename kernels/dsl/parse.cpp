@@ -82,21 +82,30 @@ void load_imports(FileEnvironment& environment, const SourceText& source, const 
   }
 }
 
+Result<tir::Module> compile_function(const CapturedFunction& entry, const std::shared_ptr<Environment>& environment,
+                                     std::string_view kernel_name, Diagnostics& diagnostics) {
+  const auto definition = std::static_pointer_cast<const ast::FunctionDef>(entry.definition);
+  FunctionValue function{definition, entry.globals};
+  function.embedded = entry.embedded;
+  tir::Module module;
+  try {
+    Compiler compiler(environment, diagnostics);
+    module = compiler.compile(function, kernel_name);
+  } catch (const Diagnosed&) {
+    // Recorded.
+  }
+  AIPU_RETURN_IF_ERROR(diagnostics.status());
+  if (module.functions.empty())
+    return internal_error(fmt::format("{}: the kernel \"{}\" failed without a message", *definition->file->name, definition->name));
+  return module;
+}
+
 Result<tir::Module> compile_entry(std::string_view entry, const std::string& file, const std::shared_ptr<Environment>& environment,
                                   std::string_view kernel_name, Diagnostics& diagnostics) {
   const auto found = environment->lookup(entry);
   const auto* function = found ? std::get_if<CapturedFunction>(&found->value) : nullptr;
   if (function == nullptr) return not_found(fmt::format("{} defines no function \"{}\"", file, entry));
-  tir::Module module;
-  try {
-    Compiler compiler(environment, diagnostics);
-    module = compiler.compile({std::static_pointer_cast<const ast::FunctionDef>(function->definition), function->globals}, kernel_name);
-  } catch (const Diagnosed&) {
-    // Recorded.
-  }
-  AIPU_RETURN_IF_ERROR(diagnostics.status());
-  if (module.functions.empty()) return internal_error(fmt::format("{}: the kernel \"{}\" failed without a message", file, entry));
-  return module;
+  return compile_function(*function, environment, kernel_name, diagnostics);
 }
 
 }  // namespace
@@ -152,15 +161,26 @@ Result<Captured> parse_function(const SourceText& source, std::string_view name,
     }
     const ast::Module module = parse_source(file, diagnostics);
     ast::FunctionPtr found;
+    const auto search = [&](const ast::Body& body) {
+      for (const ast::StmtPtr& stmt : body) {
+        const auto* function = stmt->as<ast::Function>();
+        if (function != nullptr && function->function->name == name) found = function->function;
+      }
+    };
+    search(module.body);
     for (const ast::StmtPtr& stmt : module.body) {
-      const auto* function = stmt->as<ast::Function>();
-      if (function != nullptr && function->function->name == name) found = function->function;
+      if (const auto* block = stmt->as<ast::If>(); block != nullptr && found == nullptr) search(block->then_body);
     }
     if (found == nullptr) return not_found(fmt::format("{} defines no function \"{}\"", source.file, name));
     return Captured{CapturedFunction{std::move(found), std::move(globals)}};
   } catch (const Diagnosed&) {
     return diagnostics.status();
   }
+}
+
+Result<tir::Module> parse_kernel(const CapturedFunction& entry, std::string_view kernel_name) {
+  Diagnostics diagnostics;
+  return compile_function(entry, entry.globals, kernel_name, diagnostics);
 }
 
 }  // namespace aipu::dsl

@@ -29,7 +29,11 @@ Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entr
 Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entry, std::shared_ptr<Environment> environment,
                                  std::string_view kernel_name = "");
 
-// An undecorated function of an embedder, for its Environment to answer with. `name`: that of a `def` at the top level of the text, or
+// The same for a function that an embedder has parsed (parse_function); its own environment answers for the compilation.
+Result<tir::Module> parse_kernel(const CapturedFunction& entry, std::string_view kernel_name = "");
+
+// An undecorated function of an embedder, for its Environment to answer with. `name`: that of a `def` at the top level of the text or in an
+// `if` there (an indented function below a line `if True:` keeps its columns), or
 // "<lambda>": the only lambda that starts in line `line` of the file (0: anywhere in the text), whatever is around it: Python's
 // inspect.getsource() gives whole statements and pieces of them. Free names resolve in `globals`.
 // Errors: not_found when there is none of that name, invalid_argument when several lambdas fit or the text is no Python.

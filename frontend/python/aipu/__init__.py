@@ -1,4 +1,13 @@
-"""aipu: kernels in the Compass DSL, and whole models, compiled and run from Python."""
+"""aipu: kernels in the Compass DSL, and whole models, compiled and run from Python.
+
+    from aipu import script as S
+    ex = aipu.tir.BuildManager(target="X2_1204").build(kernel)      # a function decorated with @S.prim_func
+    ex(a, out)                                                      # on the model of the target
+    kernel(a, out)                                                  # the same function as Python
+
+    aipu.build("model.onnx", "model.aipu.bin")
+    outputs = aipu.load("model.aipu.bin").run({"image": image})
+"""
 
 from . import _native
 from ._dtype import (
@@ -10,4 +19,37 @@ from ._dtype import (
     hw_native_vdtype,
     resolve_dtype_alias,
 )
+from ._errors import CompassCodeGenCError, CompassCompileCError, DiagnosticError, TVMError
 from ._info import CompassInfo
+from ._settings import setup_logger as _setup_logger
+
+_setup_logger()
+
+from . import script, testing, tir, utils  # noqa: E402
+from ._rpc import get_rpc_session  # noqa: E402
+from .tir import BuildManager, Executor, IRModule  # noqa: E402
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BuildManager",
+    "CompassCodeGenCError",
+    "CompassCompileCError",
+    "CompassInfo",
+    "DataType",
+    "DiagnosticError",
+    "Executor",
+    "IRModule",
+    "TVMError",
+    "double_elem_width",
+    "get_binary_op_result_type",
+    "get_range",
+    "get_rpc_session",
+    "half_elem_width",
+    "hw_native_vdtype",
+    "resolve_dtype_alias",
+    "script",
+    "testing",
+    "tir",
+    "utils",
+]

@@ -1,0 +1,184 @@
+"""What the compiler asks about Python objects that a kernel refers to: their source, annotations, operators."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import operator
+import types
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+
+import numpy as np
+
+_OPERATORS: Dict[str, Callable[..., Any]] = {
+    "[]": operator.getitem,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "@": operator.matmul,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "is": operator.is_,
+    "in": lambda item, container: item in container,
+}
+
+
+def operate(operation: str, *operands: Any) -> Any:
+    """An operator, or a built-in function by name, on Python values."""
+    function = _OPERATORS.get(operation)
+    return (function or getattr(builtins, operation))(*operands)
+
+
+def make_array(dtype: str, shape: List[int], data: bytes) -> np.ndarray:
+    """An array of its own from bytes."""
+    return np.frombuffer(data, dtype=dtype).reshape(shape).copy()
+
+
+def annotations_of(function: Any) -> Dict[str, Any]:
+    """Annotations by parameter ("return" for the result) as objects; those that are only known as text are left out."""
+    params = getattr(function, "params", None)
+    if params is not None:
+        found = {p.name: p.annotation for p in params if p.annotation is not None}
+        if function.return_annotation is not None:
+            found["return"] = function.return_annotation
+        return found
+    plain = getattr(function, "py_func", function)
+    return {k: v for k, v in getattr(plain, "__annotations__", {}).items() if not isinstance(v, str)}
+
+
+def defaults_of(function: Any) -> Dict[str, Any]:
+    """Default values by parameter."""
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    positional = function.__defaults__ or ()
+    found = dict(zip(names[len(names) - len(positional) :], positional))
+    found.update(function.__kwdefaults__ or {})
+    return found
+
+
+_names: Optional[Dict[int, str]] = None
+
+
+def script_names() -> Dict[int, str]:
+    """The functions of ``aipu.script`` by identity, so that they are recognised under any name."""
+    global _names
+    if _names is None:
+        from . import script
+
+        types_ = (script.TypeObject, script.PointerType)
+        _names = {}
+        for name in script.__all__:
+            value = getattr(script, name)
+            if not isinstance(value, types_):
+                _names.setdefault(id(value), name)
+    return _names
+
+
+def source_of(function: Any) -> Tuple[str, str, int, str]:
+    """(file, text, first line, name) of a function's source, decorators included; columns are those of the file.
+
+    The text of an indented function is put below an ``if True:`` line. OSError when Python does not know the source.
+    """
+    code = function.__code__
+    lines, first = inspect.getsourcelines(function)
+    if code.co_name == "<lambda>":
+        text, line = _lambda_source(function, lines, first)
+        return code.co_filename, text, line, "<lambda>"
+    text = "".join(lines)
+    if text[:1] in " \t":
+        text, first = "if True:\n" + text, first - 1
+    return code.co_filename, text, first, code.co_name
+
+
+def _lambda_source(function: Any, lines: List[str], first: int) -> Tuple[str, int]:
+    """(text, line) of exactly this lambda: of those in its statement the one whose body is where the code says."""
+    code = function.__code__
+    filename = code.co_filename
+    import linecache
+
+    whole = linecache.getlines(filename, function.__globals__) or lines
+    offset = 0 if len(whole) > len(lines) else first - 1
+    tree = _parsed(filename, "".join(whole))
+    found: List[ast.Lambda] = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno + offset == code.co_firstlineno]
+    positions = [p for p in getattr(code, "co_positions", lambda: ())() if p[2] is not None and p[3] != 0]
+    if len(found) > 1 and positions:
+        starts = {(p[0], p[2]) for p in positions if p[0] is not None}
+
+        def covers(node: ast.Lambda) -> bool:
+            low = (node.body.lineno, node.body.col_offset)
+            high = (node.body.end_lineno, node.body.end_col_offset)
+            return all(low <= (line - offset, column) < high for line, column in starts)
+
+        found = [n for n in found if covers(n)] or found
+        found.sort(key=lambda n: len(list(ast.walk(n))))
+    if not found:
+        raise OSError(f'could not find the lambda at {filename}:{code.co_firstlineno}')
+    text = ast.get_source_segment("".join(whole), found[0])
+    assert text is not None
+    return text, found[0].lineno + offset
+
+
+_trees: Dict[Tuple[str, int], ast.AST] = {}
+
+
+def _parsed(filename: str, text: str) -> ast.AST:
+    key = (filename, hash(text))
+    if key not in _trees:
+        _trees[key] = ast.parse(text)
+    return _trees[key]
+
+
+def _referenced(function: Any) -> List[Any]:
+    """The objects that the code of a function refers to by name."""
+    found: List[Any] = []
+    names: Set[str] = set()
+    codes = [function.__code__]
+    while codes:
+        code = codes.pop()
+        names.update(code.co_names)
+        codes.extend(c for c in code.co_consts if isinstance(c, types.CodeType))
+    for name in names:
+        if name in function.__globals__:
+            found.append(function.__globals__[name])
+    for cell in function.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:
+            pass
+    return found
+
+
+def is_host_function(function: Any) -> bool:
+    """Whether a plain function needs nothing of the language, however deep: it can be called when all its arguments are known."""
+    from . import script
+
+    decorated = (script.PyPrimFunc, script.PyMacro, script.TypeObject, script.PointerType)
+    seen: Set[int] = set()
+    pending = [function]
+    while pending:
+        current = pending.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        for value in _referenced(current):
+            if value is script or isinstance(value, decorated) or id(value) in script_names():
+                return False
+            if isinstance(value, (list, tuple)):
+                if any(isinstance(v, decorated) or id(v) in script_names() for v in value):
+                    return False
+            if isinstance(value, types.FunctionType) and value.__module__ == current.__module__:
+                pending.append(value)
+    return True

@@ -1,0 +1,371 @@
+"""From a decorated function to something that runs: :class:`BuildManager` and :class:`Executor`."""
+
+from __future__ import annotations
+
+import os
+import types
+import uuid
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from . import _native, script
+from ._dtype import DataType
+from ._errors import CompassCodeGenCError, CompassCompileCError, DecorationError, DiagnosticError
+from ._info import CompassInfo, building_for, resolve_target
+from ._plugin_text import plugin_text
+from ._report import profile_report
+from ._rpc import rpc_session_key
+from ._settings import LOGGER, setup_logger, switches
+
+
+class ParamInfo(NamedTuple):
+    """What a parameter of an entry is to its caller.
+
+    ``category`` is ``input_tensor``, ``output_tensor``, ``const_tensor``, ``descriptor`` or ``attr``; ``tensor_idx`` the place of a tensor
+    among its like, from 0, None for others.
+    """
+
+    name: str
+    dtype: DataType
+    category: str
+    tensor_idx: Optional[int]
+
+    @property
+    def is_input_tensor(self) -> bool:
+        """A pointer that the kernel reads."""
+        return self.category == "input_tensor"
+
+    @property
+    def is_const_tensor(self) -> bool:
+        """A pointer of scope ``global.1`` that the kernel reads."""
+        return self.category == "const_tensor"
+
+    @property
+    def is_output_tensor(self) -> bool:
+        """A pointer that the kernel may write."""
+        return self.category == "output_tensor"
+
+    @property
+    def is_descriptor(self) -> bool:
+        """A pointer that reaches an AIFF call."""
+        return self.category == "descriptor"
+
+    @property
+    def is_attr(self) -> bool:
+        """A scalar."""
+        return self.category == "attr"
+
+    @property
+    def is_tensor(self) -> bool:
+        """An input, output or constant."""
+        return self.category.endswith("_tensor")
+
+
+class PrimFuncInfo(NamedTuple):
+    """The name of an entry and its parameters, in order."""
+
+    name: str
+    param_infos: Tuple[ParamInfo, ...]
+
+
+class IRModule:
+    """A kernel and its sub-functions as typed IR. ``str()`` of it is its text, which :meth:`from_text` reads."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    @classmethod
+    def from_text(cls, text: str) -> "IRModule":
+        """The module of a text; ValueError if there is an error in it."""
+        module, error = _native.parse_kernel_text(text)
+        if module is None:
+            raise ValueError(error)
+        return cls(module)
+
+    @property
+    def entry(self) -> str:
+        """The name of the entry function."""
+        return self._module.name
+
+    @property
+    def functions(self) -> List[str]:
+        """The names of all functions, the entry first."""
+        return self._module.functions
+
+    def script(self) -> str:
+        """The text of the module."""
+        return self._module.text()
+
+    def __str__(self) -> str:
+        return self._module.text()
+
+
+class BenchmarkResult(NamedTuple):
+    """Seconds per run of each repetition."""
+
+    results: Tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean of the repetitions."""
+        return sum(self.results) / len(self.results) if self.results else 0.0
+
+    @property
+    def median(self) -> float:
+        """The median of the repetitions."""
+        ordered = sorted(self.results)
+        middle = len(ordered) // 2
+        return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+    @property
+    def min(self) -> float:
+        """The shortest repetition."""
+        return min(self.results)
+
+    @property
+    def max(self) -> float:
+        """The longest repetition."""
+        return max(self.results)
+
+    def __str__(self) -> str:
+        return f"mean {self.mean * 1e6:.2f} us, min {self.min * 1e6:.2f} us, max {self.max * 1e6:.2f} us"
+
+
+class Executor:
+    """A compiled kernel. Called with the entry's arguments it runs; arrays that the kernel writes are changed in place.
+
+    A pointer parameter takes a NumPy array (None or 0 for a null pointer), a scalar parameter a number. For each kind of call (shapes, types,
+    scalars) an aipu.bin is made once and kept ready. AssertionError for arguments that do not fit.
+    """
+
+    def __init__(self, compiled: Any, c_code: str, info: PrimFuncInfo, output_dir: str) -> None:
+        self._c_code = c_code
+        self._info = info
+        self._folder = output_dir
+        self._rpc_session: Any = None
+        self.mtriple: Optional[str] = None
+        gbuilder = os.path.join(output_dir, "gbuilder")
+        self._native = _native.Executor(compiled, gbuilder, self._warn_dtype, self._write_call_files)
+        self.run = self._native.__call__  # the shortest way
+
+    def __call__(self, *args: Any) -> None:
+        """Builds the graph for these arguments if there is none yet, and runs it."""
+        self._native(*args)
+
+    def run(self, *args: Any) -> None:  # noqa: F811 (documented here, bound in __init__)
+        """The same as calling the executor."""
+        self._native(*args)
+
+    @property
+    def c_code(self) -> str:
+        """The generated Compass C."""
+        return self._c_code
+
+    @property
+    def rpc_sess(self) -> Any:
+        """The remote session that runs are meant for; None: this machine."""
+        return self._rpc_session
+
+    @rpc_sess.setter
+    def rpc_sess(self, session: Any) -> None:
+        self._rpc_session = session
+        if self.mtriple is None:
+            self.mtriple = "aarch64-linux-gnu"
+
+    def benchmark(
+        self,
+        *args: Any,
+        repeat: int = 2,
+        number: int = 3,
+        min_repeat_ms: float = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+    ) -> BenchmarkResult:
+        """Runs the kernel ``1 + number * repeat`` times, more if a repetition is shorter than ``min_repeat_ms``; transfers excluded."""
+        return BenchmarkResult(
+            tuple(
+                self._native.benchmark(
+                    *args,
+                    repeat=repeat,
+                    number=number,
+                    min_repeat_ms=min_repeat_ms,
+                    limit_zero_time_iterations=limit_zero_time_iterations,
+                    cooldown_interval_ms=cooldown_interval_ms,
+                    repeats_to_cooldown=repeats_to_cooldown,
+                )
+            )
+        )
+
+    def profile(self, *args: Any) -> int:
+        """The cycles that the kernel takes on the target by its timing model, for these arguments, which stay as they are.
+
+        Writes a report to ``<output_dir>/runtime/profile_output.html``.
+        """
+        return profile_report(self._native.profile(*args), self._info.name, self._c_code, os.path.join(self._folder, "runtime"))
+
+    # --- what the native half calls back -----------------------------------------------------------------------------------
+
+    @staticmethod
+    def _warn_dtype(index: int, name: str, expected: str, found: str) -> None:
+        LOGGER.warning('The %d-th arg of function "%s" expect a %s NumPy, but got: "%s".', index, name, expected, found)
+
+    def _write_call_files(
+        self,
+        ir_text: str,
+        weights: bytes,
+        attributes: List[Tuple[str, str]],
+        constants: List[str],
+        input_count: int,
+        output_count: int,
+    ) -> None:
+        """The Compass IR of a call and the plugin that a graph builder would need for it."""
+        folder = os.path.join(self._folder, "gbuilder")
+        _write(os.path.join(folder, "compass_ir.txt"), ir_text)
+        with open(os.path.join(folder, "compass_ir.bin"), "wb") as file:
+            file.write(weights)
+        plugin = plugin_text(self._info, {name for name, _ in attributes}, constants)
+        _write(os.path.join(folder, f"aipubt_gb_{self._info.name}.py"), plugin)
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+Function = Union["script.PyPrimFunc", IRModule]
+
+
+class BuildManager:
+    """Builds kernels for one target.
+
+    ``target``: a name (``"X2_1204"``, ``"host"``), ``"compass -mcpu=X2_1204"`` or an object with such a name; the environment variable
+    ``CPS_TVM_GBUILDER_TARGET`` wins. AssertionError for X1 targets, ValueError for unknown ones.
+    ``output_dir``: where everything is written; by default ``./compass_dsl_<entry>_<32 hexadecimal digits>``, made by the build.
+    ``cc_options``: further options of the C compiler. ``disabled_pass``: names of passes to leave out.
+    """
+
+    def __init__(
+        self,
+        target: Any = "X2_1204",
+        output_dir: Optional[str] = None,
+        cc_options: str = "",
+        disabled_pass: Optional[Sequence[str]] = None,
+    ) -> None:
+        setup_logger()
+        self._switches = switches()
+        key = rpc_session_key(self._switches)
+        if "," in (key or "") and "CPS_TVM_GBUILDER_TARGET" not in os.environ:
+            target = str(key).split(",", 1)[1].strip() or target
+        self.target = resolve_target(target)
+        assert not self.target.startswith("X1"), f'The Compass DSL does not support the target "{self.target}".'
+        self.cps_info = CompassInfo.get(self.target)
+        self.target = self.cps_info.name
+        self.cc_options = cc_options
+        self.disabled_pass: Tuple[str, ...] = tuple(disabled_pass or ())
+        self._output_dir = output_dir
+        self.output_dir: Optional[str] = None if output_dir is None else os.path.abspath(output_dir)
+        self.prim_func_info: Optional[PrimFuncInfo] = None
+
+    # --- stages ------------------------------------------------------------------------------------------------------------
+
+    def lower(self, inp: Function, name: Optional[str] = None) -> IRModule:
+        """The IR of a decorated function or module after the lowering passes. ``name`` renames the entry."""
+        with building_for(self.cps_info):
+            module = self._parse(inp, name)
+            lowered, error = module.lower(self.target, list(self.disabled_pass))
+        if lowered is None:
+            raise CompassCodeGenCError(error)
+        return IRModule(lowered)
+
+    def build(self, inp: Function, name: Optional[str] = None) -> Executor:
+        """Compiles a decorated function (or a module); what comes back runs it. The function can then also be called as Python.
+
+        Diagnostics of the language are printed to stderr and raised as RuntimeError; ValueError for an object that is no kernel.
+        """
+        compiled, c_code, info, output_dir = self._compile(inp, name)
+        if isinstance(inp, script.PyPrimFunc):
+            inp.param_infos = list(info.param_infos)
+            inp.cps_info = self.cps_info
+            inp.output_dir = output_dir
+        return Executor(compiled, c_code, info, output_dir)
+
+    def gen_op_lib(
+        self, inp: Function, name: Optional[str] = None, output_path: Optional[str] = None, verbose: bool = False
+    ) -> str:
+        """Compiles up to the object file, by default ``<output_dir>/gbuilder/op_lib/<entry>.o``; returns its path."""
+        compiled, _, info, output_dir = self._compile(inp, name)
+        path = os.path.join(output_dir, "gbuilder", "op_lib", f"{info.name}.o")
+        if output_path is not None:
+            path = os.path.abspath(output_path)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(compiled.object)
+        if verbose:
+            print(f"The operator library has been generated: {path}")
+        return path
+
+    # --- parts -------------------------------------------------------------------------------------------------------------
+
+    def _parse(self, inp: Function, name: Optional[str]) -> Any:
+        if isinstance(inp, script.PyPrimFunc):
+            module, text = _native.parse_kernel(inp, name or "", self.target)
+            if module is None:
+                error = DiagnosticError(text).emit()
+                if "return a stack pointer" in text.partition("\n")[0]:
+                    raise AssertionError(text.partition("\n")[0]) from error
+                raise error
+            return module
+        if isinstance(inp, IRModule):
+            return inp._module
+        if isinstance(inp, (types.FunctionType, types.MethodType, script.PyMacro)):
+            raise DecorationError(f'The function "{inp.__name__}" must be decorated by "S.prim_func".')
+        raise ValueError(f'Expected input to be an IRModule or PrimFunc, but got: "{type(inp).__name__}".')
+
+    def _compile(self, inp: Function, name: Optional[str]) -> Tuple[Any, str, PrimFuncInfo, str]:
+        with building_for(self.cps_info):
+            module = self._parse(inp, name)
+            params, error = module.parameters()
+            assert params is not None, error
+            info = PrimFuncInfo(
+                module.name,
+                tuple(ParamInfo(n, DataType(d), c, None if index < 0 else index) for n, d, c, index in params),
+            )
+            self.prim_func_info = info
+            c_code, error = module.c_text(self.target, list(self.disabled_pass))
+            if c_code is None:
+                raise CompassCodeGenCError(error)
+            output_dir = self._make_output_dir(info.name)
+            op_lib = os.path.join(output_dir, "gbuilder", "op_lib")
+            _write(os.path.join(op_lib, f"{info.name}.cl"), c_code)
+            flags = self.cc_options.split()
+            if self._switches.debug:
+                flags += ["-O0", "-g"]
+            compiled, error = module.compile(self.target, list(self.disabled_pass), flags)
+            _write(os.path.join(op_lib, f"{info.name}.log"), error)
+            if compiled is None:
+                if "failed with exit code" in error or "C compiler" in error or "linking the kernels" in error:
+                    raise CompassCompileCError(error)
+                raise CompassCodeGenCError(error)
+            with open(os.path.join(op_lib, f"{info.name}.o"), "wb") as file:
+                file.write(compiled.object)
+        return compiled, c_code, info, output_dir
+
+    def _make_output_dir(self, entry: str) -> str:
+        path = os.path.abspath(self._output_dir or f"compass_dsl_{entry}_{uuid.uuid4().hex}")
+        for part in ("gbuilder/op_lib", "runtime"):
+            os.makedirs(os.path.join(path, part), exist_ok=True)
+        self.output_dir = path
+        return path
+
+
+__all__ = [
+    "BenchmarkResult",
+    "BuildManager",
+    "CompassCodeGenCError",
+    "CompassCompileCError",
+    "DiagnosticError",
+    "Executor",
+    "IRModule",
+    "ParamInfo",
+    "PrimFuncInfo",
+]

@@ -1,0 +1,55 @@
+// Calls of a compiled DSL kernel with NumPy arguments: an aipu.bin and a session per kind of call, kept.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "gbuilder/dsl_call.h"
+#include "runtime/session.h"
+
+namespace aipu::python {
+
+class Executor {
+ public:
+  // `folder`: where aipu.bin goes. `warn(index, name, expected, found)` is told of arrays of another type than the parameter's;
+  // `built(text, weights, attributes, constants)` of every new aipu.bin.
+  Executor(std::shared_ptr<const gbuilder::DslKernel> kernel, std::string folder, pybind11::object warn, pybind11::object built);
+
+  // Runs the kernel on the arguments; arrays that it writes are changed in place.
+  void run(const pybind11::args& args);
+  // Seconds per run, `repeat` results of `number` runs each, after one run to warm up. Nothing is converted in between.
+  std::vector<double> benchmark(const pybind11::args& args, int repeat, int number, double min_repeat_ms, int limit_zero_time_iterations,
+                                double cooldown_interval_ms, int repeats_to_cooldown);
+  // What a run with these arguments does, counted by interpreting it on copies of them: see cycle_estimate.h.
+  pybind11::dict profile(const pybind11::args& args);
+
+ private:
+  struct Argument;
+  class Arguments;
+  struct Call {
+    std::string key;
+    std::shared_ptr<const runtime::Model> model;
+    std::unique_ptr<runtime::Session> session;
+    std::vector<size_t> inputs, outputs;
+    std::vector<graph::ConstantPtr> constants;  // by parameter; null for others
+  };
+
+  Call& prepare(const Arguments& arguments);
+  std::unique_ptr<Call> make_call(const Arguments& arguments);
+  Status bind(Call& call, const Arguments& arguments) const;
+
+  static constexpr size_t kKeptCalls = 32;
+
+  std::shared_ptr<const gbuilder::DslKernel> kernel_;
+  std::string folder_;
+  pybind11::object warn_, built_;
+  std::mutex mutex_;                        // taken without the interpreter lock
+  std::list<std::unique_ptr<Call>> calls_;  // most recently used first
+};
+
+}  // namespace aipu::python
