@@ -25,7 +25,8 @@ constexpr size_t kMaxFusedOperands = 8;
 // What a row sees while it writes one node.
 class Writer {
  public:
-  Writer(const Graph& graph, const Node& node, std::vector<std::string> operands) : graph_(graph), node_(node), operands_(std::move(operands)) {}
+  Writer(const Graph& graph, const Node& node, std::vector<std::string> operands)
+      : graph_(graph), node_(node), operands_(std::move(operands)) {}
 
   const Node& node() const { return node_; }
   const std::string& in(size_t i) const { return operands_[i]; }
@@ -68,8 +69,21 @@ class Writer {
     return name;
   }
 
+  // Of QuantizeLinear with a constant zero point: the variable that holds the rounded value, without the zero point, plus kRoundingShift.
+  struct Rounded {
+    std::string shifted;
+    double zero = 0;
+  };
+  std::string shifted_of(ValueId value, std::optional<double> zero) const {
+    if (rounded == nullptr) return {};
+    const auto found = rounded->find(value);
+    return found != rounded->end() && zero == found->second.zero ? found->second.shifted : std::string();
+  }
+
   std::vector<std::string> statements;
   std::string prefix;
+  std::string shifted;                                  // left by QuantizeLinear
+  const std::map<ValueId, Rounded>* rounded = nullptr;  // of the nodes before, in the same expression
 
  private:
   const Graph& graph_;
@@ -147,8 +161,8 @@ std::string power(Writer& w) {
 
 std::string clip(Writer& w) {
   std::string value = w.in(0);
-  if (w.has(1)) value = fmt::format("S.max({}, {})", w.in(1), value);
-  if (w.has(2)) value = fmt::format("S.min({}, {})", w.in(2), value);
+  if (w.has(1)) value = fmt::format("S.max({}, {})", value, w.in(1));
+  if (w.has(2)) value = fmt::format("S.min({}, {})", value, w.in(2));
   return value;
 }
 
@@ -156,20 +170,41 @@ std::string divide(Writer& w) {
   return is_floating(w.type_in()) ? fmt::format("({} / {})", w.in(0), w.in(1)) : fmt::format("S.vdiv({}, {})", w.in(0), w.in(1));
 }
 
+// Adding it to a float32 of less than 2^22 rounds to an integer, ties to even, and leaves that integer in the low bits.
+constexpr double kRoundingShift = 12582912;  // 1.5 * 2^23
+constexpr int64_t kRoundingShiftBits = 0x4B400000;
+
 std::string quantize(Writer& w) {
   const DType to = w.stored_out();
   const double low = is_signed_int(to) ? -std::ldexp(1.0, dtype_bits(to) - 1) : 0;
   const double high = std::ldexp(1.0, dtype_bits(to) - (is_signed_int(to) ? 1 : 0)) - 1;
-  std::string value = fmt::format("S.rint({} / {})", convert(w.in(0), w.type_in(0), DType::kF32), convert(w.in(1), w.type_in(1), DType::kF32));
+  std::string value = convert(w.in(0), w.type_in(0), DType::kF32);
+  if (w.scalar(1) != 1.0) value = fmt::format("({} / {})", value, convert(w.in(1), w.type_in(1), DType::kF32));
+  const auto zero = w.has(2) ? w.scalar(2) : std::optional<double>(0);
+  if (zero && dtype_bits(to) <= 16) {
+    // Clamped before it is rounded: the limits are integers. The constant is the second operand: a NaN becomes a number.
+    value = fmt::format("S.min(S.max({}, {}), {})", value, Writer::constant(low - *zero, DType::kF32),
+                        Writer::constant(high - *zero, DType::kF32));
+    w.shifted = w.let(fmt::format("{} + {}", value, Writer::constant(kRoundingShift, DType::kF32)));
+    const auto offset = static_cast<double>(kRoundingShiftBits - static_cast<int64_t>(*zero));
+    return cast_text(fmt::format("S.reinterpret({}, f\"int32x{{VL}}\") - {}", w.shifted, Writer::constant(offset, DType::kI32)), to);
+  }
+  value = fmt::format("S.rint({})", value);
   if (w.has(2)) value = fmt::format("({} + {})", value, convert(w.in(2), w.type_in(2), DType::kF32));
   value = fmt::format("S.min(S.max({}, {}), {})", value, Writer::constant(low, DType::kF32), Writer::constant(high, DType::kF32));
   return cast_text(cast_text(value, DType::kI32), to);
 }
 
 std::string dequantize(Writer& w) {
+  const std::string scale = convert(w.in(1), w.type_in(1), w.type_out());
+  const auto zero = w.has(2) ? w.scalar(2) : std::optional<double>(0);
+  // What was rounded a moment ago need not become an integer and a float again.
+  if (const std::string shifted = w.shifted_of(w.node().inputs[0], zero); !shifted.empty() && w.type_out() == DType::kF32) {
+    return fmt::format("(({} - {}) * {})", shifted, Writer::constant(kRoundingShift, DType::kF32), scale);
+  }
   std::string value = convert(w.in(0), w.type_in(0), DType::kI32);
-  if (w.has(2)) value = fmt::format("({} - {})", value, convert(w.in(2), w.type_in(2), DType::kI32));
-  return fmt::format("({} * {})", convert(value, DType::kI32, w.type_out()), convert(w.in(1), w.type_in(1), w.type_out()));
+  if (zero != 0.0) value = fmt::format("({} - {})", value, convert(w.in(2), w.type_in(2), DType::kI32));
+  return fmt::format("({} * {})", convert(value, DType::kI32, w.type_out()), scale);
 }
 
 std::string softplus(const std::string& x, Writer& w) {
@@ -190,7 +225,9 @@ std::string sign(Writer& w) {
 }
 
 // x where the condition text holds, else y.
-std::string choose(const std::string& condition, const std::string& x, const std::string& y) { return fmt::format("S.vsel({}, {}, {})", x, y, condition); }
+std::string choose(const std::string& condition, const std::string& x, const std::string& y) {
+  return fmt::format("S.vsel({}, {}, {})", x, y, condition);
+}
 
 Row unary(std::string_view pattern) {
   return [pattern](Writer& w) { return fmt::format(fmt::runtime(pattern), w.in(0)); };
@@ -232,17 +269,21 @@ const std::map<std::string, Row, std::less<>>& rows() {
       {"Sqrt", unary("S.sqrt({})")},
       {"Tan", unary("S.tan({})")},
       {"Tanh", unary("S.tanh({})")},
-      {"Relu", [](Writer& w) { return fmt::format("S.max({}, {})", w.k(0), w.in(0)); }},
+      {"Relu", [](Writer& w) { return fmt::format("S.max({}, {})", w.in(0), w.k(0)); }},
       {"HardSwish",
-       [](Writer& w) { return fmt::format("({0} * S.max({1}, S.min({2}, {0} * {3} + {4})))", w.in(0), w.k(0), w.k(1), w.k(1.0 / 6), w.k(0.5)); }},
+       [](Writer& w) {
+         return fmt::format("({0} * S.max(S.min({0} * {3} + {4}, {2}), {1}))", w.in(0), w.k(0), w.k(1), w.k(1.0 / 6), w.k(0.5));
+       }},
       {"HardSigmoid",
-       [](Writer& w) { return fmt::format("S.max({}, S.min({}, {} * {} + {}))", w.k(0), w.k(1), w.in(0), w.k(w.f("alpha")), w.k(w.f("beta"))); }},
+       [](Writer& w) {
+         return fmt::format("S.max(S.min({} * {} + {}, {}), {})", w.in(0), w.k(w.f("alpha")), w.k(w.f("beta")), w.k(1), w.k(0));
+       }},
       {"Mish", [](Writer& w) { return fmt::format("({} * S.tanh({}))", w.in(0), softplus(w.in(0), w)); }},
       {"Gelu",
        [](Writer& w) {
          if (w.node().attributes.s_or("approximate", "none") == "tanh") {
-           return fmt::format("({0} * {1} * ({2} + S.tanh({3} * ({0} + {4} * {0} * {0} * {0}))))", w.in(0), w.k(0.5), w.k(1), w.k(std::sqrt(2 / M_PI)),
-                              w.k(0.044715));
+           return fmt::format("({0} * {1} * ({2} + S.tanh({3} * ({0} + {4} * {0} * {0} * {0}))))", w.in(0), w.k(0.5), w.k(1),
+                              w.k(std::sqrt(2 / M_PI)), w.k(0.044715));
          }
          return fmt::format("({0} * {1} * ({2} + S.erf({0} * {3})))", w.in(0), w.k(0.5), w.k(1), w.k(M_SQRT1_2));
        }},
@@ -257,10 +298,13 @@ const std::map<std::string, Row, std::less<>>& rows() {
        }},
       {"Elu",
        [](Writer& w) {
-         return choose(fmt::format("{} < {}", w.in(0), w.k(0)), fmt::format("{} * (S.exp({}) - {})", w.k(w.f("alpha")), w.in(0), w.k(1)), w.in(0));
+         return choose(fmt::format("{} < {}", w.in(0), w.k(0)), fmt::format("{} * (S.exp({}) - {})", w.k(w.f("alpha")), w.in(0), w.k(1)),
+                       w.in(0));
        }},
       {"LeakyRelu",
-       [](Writer& w) { return choose(fmt::format("{} < {}", w.in(0), w.k(0)), fmt::format("{} * {}", w.k(w.f("alpha")), w.in(0)), w.in(0)); }},
+       [](Writer& w) {
+         return choose(fmt::format("{} < {}", w.in(0), w.k(0)), fmt::format("{} * {}", w.k(w.f("alpha")), w.in(0)), w.in(0));
+       }},
       {"Selu",
        [](Writer& w) {
          return choose(fmt::format("{} > {}", w.in(0), w.k(0)), fmt::format("{} * {}", w.k(w.f("gamma")), w.in(0)),
@@ -268,11 +312,13 @@ const std::map<std::string, Row, std::less<>>& rows() {
        }},
       {"Shrink",
        [](Writer& w) {
-         const std::string low = choose(fmt::format("{} < {}", w.in(0), w.k(-w.f("lambd"))), fmt::format("{} + {}", w.in(0), w.k(w.f("bias"))), w.k(0));
+         const std::string low =
+             choose(fmt::format("{} < {}", w.in(0), w.k(-w.f("lambd"))), fmt::format("{} + {}", w.in(0), w.k(w.f("bias"))), w.k(0));
          return choose(fmt::format("{} > {}", w.in(0), w.k(w.f("lambd"))), fmt::format("{} - {}", w.in(0), w.k(w.f("bias"))), low);
        }},
       {"ThresholdedRelu", [](Writer& w) { return choose(fmt::format("{} > {}", w.in(0), w.k(w.f("alpha"))), w.in(0), w.k(0)); }},
-      {"PRelu", [](Writer& w) { return choose(fmt::format("{} < {}", w.in(0), w.k(0)), narrow_multiply(w.in(0), w.in(1), w.type_in()), w.in(0)); }},
+      {"PRelu",
+       [](Writer& w) { return choose(fmt::format("{} < {}", w.in(0), w.k(0)), narrow_multiply(w.in(0), w.in(1), w.type_in()), w.in(0)); }},
       {"Clip", clip},
       {"Cast", cast_node},
       {"CastLike", cast_node},
@@ -288,8 +334,12 @@ const std::map<std::string, Row, std::less<>>& rows() {
       {"BitwiseAnd", binary("&")},
       {"BitwiseOr", binary("|")},
       {"BitwiseXor", binary("^")},
-      {"BitShift", [](Writer& w) { return fmt::format("({} {} {})", w.in(0), w.node().attributes.s("direction") == "LEFT" ? "<<" : ">>", w.in(1)); }},
-      {"Equal", [](Writer& w) { return w.type_in() == DType::kBool ? fmt::format("(~({} ^ {}))", w.in(0), w.in(1)) : fmt::format("({} == {})", w.in(0), w.in(1)); }},
+      {"BitShift",
+       [](Writer& w) { return fmt::format("({} {} {})", w.in(0), w.node().attributes.s("direction") == "LEFT" ? "<<" : ">>", w.in(1)); }},
+      {"Equal",
+       [](Writer& w) {
+         return w.type_in() == DType::kBool ? fmt::format("(~({} ^ {}))", w.in(0), w.in(1)) : fmt::format("({} == {})", w.in(0), w.in(1));
+       }},
       {"Greater", binary(">")},
       {"GreaterOrEqual", binary(">=")},
       {"Less", binary("<")},
@@ -333,13 +383,15 @@ bool elementwise_supported(const Graph& graph, const Node& node, std::string* wh
   if ((node.op == "QuantizeLinear" || node.op == "DequantizeLinear") && node.attributes.i_or("block_size", 0) != 0) {
     return refuse("blocked quantisation (block_size) is not supported");
   }
-  if (operand_count(node) > kMaxFusedOperands) return refuse(fmt::format("{} operands; at most {} are supported", node.inputs.size(), kMaxFusedOperands));
+  if (operand_count(node) > kMaxFusedOperands)
+    return refuse(fmt::format("{} operands; at most {} are supported", node.inputs.size(), kMaxFusedOperands));
   return true;
 }
 
 Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed) {
   FusedExpression fused;
   std::map<ValueId, std::string> names;
+  std::map<ValueId, Writer::Rounded> rounded;
   std::string body;
   if (seed.valid()) names[seed] = "v";
   int serial = 0;
@@ -357,7 +409,8 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
         continue;
       }
       const graph::Constant* constant = graph.constant(input);
-      if (constant != nullptr && constant->element_count() == 1 && !(dtype_bits(constant->dtype()) == 64 && is_integer(constant->dtype()))) {
+      if (constant != nullptr && constant->element_count() == 1 &&
+          !(dtype_bits(constant->dtype()) == 64 && is_integer(constant->dtype()))) {
         operands.push_back(Writer::constant(constant->to_doubles()[0], compute_dtype(constant->dtype())));
         continue;
       }
@@ -373,7 +426,9 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
     if (row == rows().end()) return internal_error(fmt::format("no elementwise row for {}", node.op));
     Writer writer(graph, node, std::move(operands));
     writer.prefix = fmt::format("u{}", serial);
+    writer.rounded = &rounded;
     const std::string expression = row->second(writer);
+    if (!writer.shifted.empty()) rounded[node.outputs[0]] = {writer.shifted, writer.has(2) ? writer.scalar(2).value_or(0) : 0};
     for (const std::string& statement : writer.statements) body += "    " + statement + "\n";
     const std::string name = fmt::format("t{}", serial++);
     body += fmt::format("    {} = {}\n", name, expression);
@@ -401,14 +456,30 @@ std::vector<NodeId> grow_elementwise_group(const Graph& graph, NodeId anchor) {
     }
     return false;
   };
+  // What becomes an operand of the expression: numbers are written into it, and what an accumulating anchor reads is its own business.
+  const bool anchor_counts = elementwise_supported(graph, graph.node(anchor), nullptr);
   const auto operand_total = [&] {
     std::set<ValueId> outside;
     for (const NodeId id : group) {
+      if (id == anchor && !anchor_counts) continue;
       for (const ValueId input : graph.node(id).inputs) {
-        if (input.valid() && !inside.contains(input)) outside.insert(input);
+        const bool number = graph.constant(input) != nullptr && graph.constant(input)->element_count() == 1;
+        if (input.valid() && !number && !inside.contains(input)) outside.insert(input);
       }
     }
     return outside.size();
+  };
+  // A DequantizeLinear that only `user` reads: the integers are the cheaper operand. Nothing in the group can come before it, as its input
+  // would be an escaping value.
+  const auto side_input = [&](NodeId user) {
+    for (const ValueId input : graph.node(user).inputs) {
+      if (!input.valid() || inside.contains(input) || graph.is_graph_output(input)) continue;
+      const NodeId producer = graph.value(input).producer;
+      if (!producer.valid() || graph.node(producer).op != "DequantizeLinear" || !joins(producer)) continue;
+      if (graph::element_count(graph.type(graph.node(producer).inputs[1]).shape) != graph::Dim(1)) continue;
+      if (graph.users(input) == std::vector<NodeId>{user}) return producer;
+    }
+    return NodeId();
   };
 
   while (group.size() < kMaxFusedNodes) {
@@ -420,6 +491,10 @@ std::vector<NodeId> grow_elementwise_group(const Graph& graph, NodeId anchor) {
       }
     }
     if (!next.valid()) break;
+    for (NodeId side = side_input(next); side.valid(); side = side_input(next)) {
+      group.push_back(side);
+      inside.insert(graph.node(side).outputs[0]);
+    }
     group.push_back(next);
     inside.insert(graph.node(next).outputs[0]);
     if (operand_total() > kMaxFusedOperands) break;

@@ -101,6 +101,22 @@ Status infer_conv_integer(InferContext& ctx) {
   return infer_conv(ctx, 1, SIZE_MAX, DType::kI32);
 }
 
+// x, w, zero points, scale of the accumulators, bias: what aipu::QuantizedConv and aipu::QuantizedMatMul have alike.
+Status check_integer_product(const InferContext& ctx, const Dim& channels) {
+  AIPU_RETURN_IF_ERROR(check_quantization(ctx, 2, nullptr, "x_zero_point"));
+  AIPU_RETURN_IF_ERROR(check_quantization(ctx, 3, &channels, "w_zero_point"));
+  AIPU_RETURN_IF_ERROR(check_quantization(ctx, 4, &channels, "scale"));
+  for (const size_t k : {size_t{0}, size_t{1}}) {
+    if (dtype_bits(ctx.input(k).dtype) != 8) return invalid_model(str_cat("8-bit operands are needed, found ", ctx.input(k).text()));
+  }
+  return {};
+}
+
+Status infer_quantized_conv(InferContext& ctx) {
+  AIPU_RETURN_IF_ERROR(check_integer_product(ctx, ctx.input(1).shape[0]));
+  return infer_conv(ctx, 1, 5, ctx.has_input(4) ? ctx.input(4).dtype : DType::kI32);
+}
+
 Status infer_qlinear_conv(InferContext& ctx) {
   const Dim& channels = ctx.input(3).shape[0];
   AIPU_RETURN_IF_ERROR(check_quantization(ctx, 1, nullptr, "x_scale"));
@@ -155,6 +171,23 @@ OpDef conv_integer_op() {
   def.traits = kSpatial;
   def.complete = complete_conv(1);
   def.infer = infer_conv_integer;
+  return def;
+}
+
+OpDef quantized_conv_op() {
+  OpDef def;
+  def.name = "aipu::QuantizedConv";
+  def.inputs = {operand("x", "iu"),
+                operand("w", "iu"),
+                optional_operand("x_zero_point", "iu"),
+                optional_operand("w_zero_point", "iu"),
+                optional_operand("scale", "f"),
+                optional_operand("bias", "i")};
+  def.outputs = {operand("y", "if")};
+  def.attributes = window_attributes();
+  def.traits = kSpatial;
+  def.complete = complete_conv(1);
+  def.infer = infer_quantized_conv;
   return def;
 }
 

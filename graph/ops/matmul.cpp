@@ -92,6 +92,32 @@ OpDef qlinear_matmul_op() {
   return def;
 }
 
+OpDef quantized_matmul_op() {
+  OpDef def;
+  def.name = "aipu::QuantizedMatMul";
+  def.inputs = {operand("x", "iu"),
+                operand("w", "iu"),
+                optional_operand("x_zero_point", "iu"),
+                optional_operand("w_zero_point", "iu"),
+                optional_operand("scale", "f"),
+                optional_operand("bias", "i")};
+  def.outputs = {operand("y", "if")};
+  def.infer = [](InferContext& ctx) -> Status {
+    AIPU_RETURN_IF_ERROR(expect_rank(ctx, 1, 2));
+    const Dim& columns = ctx.input(1).shape[1];
+    for (const size_t k : {size_t{2}, size_t{3}, size_t{4}, size_t{5}}) {
+      if (!ctx.has_input(k) || element_count(ctx.input(k).shape).constant() == 1) continue;
+      if (k == 2) return invalid_model(str_cat("x_zero_point must have one element, found ", ctx.input(k).text()));
+      AIPU_RETURN_IF_ERROR(expect_equal(element_count(ctx.input(k).shape), columns, str_cat("the element count of operand ", k)));
+    }
+    for (const size_t k : {size_t{0}, size_t{1}}) {
+      if (dtype_bits(ctx.input(k).dtype) != 8) return invalid_model(str_cat("8-bit operands are needed, found ", ctx.input(k).text()));
+    }
+    return infer_matmul(ctx, 0, 1, ctx.has_input(4) ? ctx.input(4).dtype : DType::kI32);
+  };
+  return def;
+}
+
 OpDef gemm_op() {
   OpDef def;
   def.name = "Gemm";

@@ -75,6 +75,10 @@ OpDef conv_op();
 OpDef conv_transpose_op();
 OpDef conv_integer_op();
 OpDef qlinear_conv_op();
+// What quantised graphs become (passes/integer_arithmetic.cpp): out = scale * (sum of (x - x_zero_point) * (w - w_zero_point) + bias) in
+// the scale's dtype, or without a scale the int32 accumulators. 8-bit operands; zero point of w, scale and bias of one element or one per
+// output channel (per column of the 2-D w).
+OpDef quantized_conv_op();
 
 // pool.cpp
 OpDef average_pool_op();
@@ -92,6 +96,7 @@ OpDef resize_op();
 OpDef matmul_op();
 OpDef matmul_integer_op();
 OpDef qlinear_matmul_op();
+OpDef quantized_matmul_op();
 OpDef gemm_op();
 OpDef det_op();
 

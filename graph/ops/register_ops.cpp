@@ -145,6 +145,7 @@ std::vector<OpDef> builtin_ops() {
   add(matmul_op());
   add(matmul_integer_op());
   add(qlinear_matmul_op());
+  add(quantized_matmul_op());
   add(gemm_op());
   add(einsum_op());
   add(det_op());
@@ -154,6 +155,7 @@ std::vector<OpDef> builtin_ops() {
   add(conv_transpose_op());
   add(conv_integer_op());
   add(qlinear_conv_op());
+  add(quantized_conv_op());
   add(average_pool_op());
   add(max_pool_op());
   add(lp_pool_op());

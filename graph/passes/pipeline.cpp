@@ -9,6 +9,8 @@ std::span<const Pass> graph_pipeline() {
       // First of all: shape arithmetic is most of many exported graphs, and once it is gone the rest is visible to the patterns.
       {"resolve_shape_operands", "turn shape-like operands with known elements into attributes", resolve_shape_operands},
       {"fold_data", "turn integer tensors with known elements into constants", fold_data},
+      // Before constants are folded: DequantizeLinear of weights is part of its patterns.
+      {"integer_arithmetic", "let quantised graphs compute with integers", integer_arithmetic},
       {"fold_constants", "compute nodes whose inputs are all constant", fold_constants},
       {"simplify_algebra", "remove ops that do nothing, merge views and transposes", simplify_algebra},
       // Wants Identity, Cast and Pad between Conv and BatchNormalization gone, and weights behind DequantizeLinear or Transpose folded.

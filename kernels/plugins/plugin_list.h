@@ -22,6 +22,7 @@ std::unique_ptr<OpPlugin> make_conv_transpose_plugin();
 std::unique_ptr<OpPlugin> make_resize_plugin();
 std::unique_ptr<OpPlugin> make_matmul_plugin();
 std::unique_ptr<OpPlugin> make_conv_plugin();
+std::unique_ptr<OpPlugin> make_quantized_plugin();  // quantized.cpp
 std::unique_ptr<OpPlugin> make_pool_plugin();
 
 // reduce.cpp, normalization.cpp

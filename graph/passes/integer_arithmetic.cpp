@@ -1,0 +1,423 @@
+// integer_arithmetic: quantised graphs compute with the integers they store.
+//
+//   x ─ DequantizeLinear(s,z) ─ Conv ─ Relu ─ QuantizeLinear(t,u) ─ y
+//   w ─ DequantizeLinear(r) ────┘
+//                        =>   x ─ aipu::QuantizedConv(w, z, scale = s*r/t) ─ Relu ─ QuantizeLinear(1,u) ─ y
+//
+//   QLinearConv, QLinearMatMul, ConvInteger, MatMulInteger  =>  aipu::QuantizedConv | aipu::QuantizedMatMul, QuantizeLinear
+//   com.microsoft::QLinearAdd                               =>  DequantizeLinear, DequantizeLinear, Add, QuantizeLinear
+//   x ─ DequantizeLinear ─ MaxPool ─ y                      =>  x ─ MaxPool ─ DequantizeLinear ─ y        (also Reshape, Transpose, Concat,
+//   ...) x ─ DequantizeLinear(s,z) ─ QuantizeLinear(s,z) ─ y     =>  x
+//   ... ─ QuantizeLinear(t,u)                               =>  factors 1/t before it ─ QuantizeLinear(1,u), so that no kernel divides
+//
+// What is left, elementwise all of it, is fused into the stores of the integer kernels. Sums are exact; the scale of the accumulators is
+// one float32 number where ONNX's text has a product and a quotient, so a result next to a rounding tie may be the other neighbour, as in
+// every other engine.
+//
+// Runs before constants are folded: DequantizeLinear of weights is what it looks for. Weights, scales and zero points have to be constant;
+// what is not is left to decompose.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rewrite.h"
+
+namespace aipu::graph {
+namespace {
+
+ConstantPtr floats(std::vector<int64_t> shape, const std::vector<float>& elements) {
+  return Constant::of<float>(DType::kF32, std::move(shape), elements);
+}
+
+bool is_8bit(DType dtype) { return dtype == DType::kI8 || dtype == DType::kU8; }
+
+// DequantizeLinear of an 8-bit value by constants.
+struct Dequantized {
+  ValueId x;
+  std::vector<float> scales;
+  int64_t axis = 0;
+  ValueId zero;  // may be absent
+  bool per_tensor() const { return scales.size() == 1; }
+};
+
+class IntegerArithmetic {
+ public:
+  explicit IntegerArithmetic(Graph& graph) : graph_(graph) {}
+
+  Result<int> run() {
+    for (const NodeId id : graph_.topological_order()) {
+      if (node(id).erased) continue;
+      const std::string op = node(id).op;
+      Result<bool> changed = rewrite(op, id);
+      if (!changed.ok()) return std::move(changed).status().context(str_cat("node ", origins_text(node(id).origins)));
+      count_ += *changed ? 1 : 0;
+    }
+    if (count_ != 0) graph_.erase_dead_nodes();
+    return count_;
+  }
+
+ private:
+  const Node& node(NodeId id) const { return std::as_const(graph_).node(id); }
+  ValueId input(NodeId id, size_t k) const { return k < node(id).inputs.size() ? node(id).inputs[k] : ValueId(); }
+
+  Result<bool> rewrite(const std::string& op, NodeId id) {
+    if (op == "QLinearConv" || op == "QLinearMatMul") return qlinear_product(id);
+    if (op == "ConvInteger" || op == "MatMulInteger") return integer_product(id);
+    if (op == "com.microsoft::QLinearAdd") return qlinear_add(id);
+    if (op == "Conv") return product_of_dequantized(id, "aipu::QuantizedConv");
+    if (op == "MatMul" || op == "Gemm") return product_of_dequantized(id, "aipu::QuantizedMatMul");
+    if (op == "QuantizeLinear") return quantize(id);
+    return sink_dequantize(id);
+  }
+
+  // ---- looking
+
+  // The elements of a float32 constant; empty if it is none.
+  std::vector<float> scale_elements(ValueId value) const {
+    const Constant* constant = graph_.constant(value);
+    if (constant == nullptr || constant->dtype() != DType::kF32) return {};
+    const std::vector<double> elements = constant->to_doubles();
+    return {elements.begin(), elements.end()};
+  }
+  bool constant_or_absent(ValueId value) const { return !value.valid() || graph_.constant(value) != nullptr; }
+  bool has_one_element(ValueId value) const { return !value.valid() || element_count(graph_.type(value).shape).constant() == 1; }
+  bool all_zero(ValueId value) const {
+    if (!value.valid()) return true;
+    const auto elements = graph_.constant(value)->to_int64s();
+    return std::all_of(elements.begin(), elements.end(), [](int64_t e) { return e == 0; });
+  }
+  bool same_constant(ValueId a, ValueId b) const {
+    if (!a.valid() || !b.valid()) return all_zero(a) && all_zero(b);
+    return graph_.constant(a)->to_int64s() == graph_.constant(b)->to_int64s();
+  }
+
+  std::optional<Dequantized> dequantized(ValueId value) const {
+    const NodeId id = producer_with_op(graph_, value, "DequantizeLinear");
+    if (!id.valid() || node(id).attributes.i_or("block_size", 0) != 0) return std::nullopt;
+    Dequantized result{input(id, 0), scale_elements(input(id, 1)), node(id).attributes.i_or("axis", 0), input(id, 2)};
+    if (result.scales.empty() || !constant_or_absent(result.zero)) return std::nullopt;
+    return result;
+  }
+  std::optional<Dequantized> dequantized_8bit(ValueId value) const {
+    auto result = dequantized(value);
+    if (!result || !is_8bit(graph_.type(result->x).dtype)) return std::nullopt;
+    return result;
+  }
+
+  // ---- building
+
+  ValueId constant(ConstantPtr value, std::string_view hint) { return graph_.add_constant(std::move(value), std::string(hint)); }
+  std::string hint(NodeId id) const { return graph_.value(node(id).outputs[0]).name; }
+
+  Result<ValueId> emit(std::string op, Attributes attributes, std::vector<ValueId> inputs, NodeId from) {
+    while (!inputs.empty() && !inputs.back().valid()) inputs.pop_back();
+    const OriginSet origins = node(from).origins;
+    const std::string ending = str_cat('.', op.substr(op.rfind(':') + 1));
+    std::string name = hint(from);
+    if (!name.ends_with(ending)) name += ending;
+    return graph_.emit(std::move(op), std::move(attributes), std::move(inputs), origins, name);
+  }
+  // QuantizeLinear to the dtype of `like` by scale 1.
+  Result<ValueId> round_to(ValueId value, ValueId zero, DType dtype, NodeId from) {
+    Attributes attributes;
+    if (!zero.valid()) attributes.set("output_dtype", dtype);
+    return emit("QuantizeLinear", std::move(attributes), {value, constant(Constant::scalar_f32(1), "one"), zero}, from);
+  }
+  Result<ValueId> dequantize(const Dequantized& d, float scale, NodeId from) {
+    return emit("DequantizeLinear", {}, {d.x, constant(Constant::scalar_f32(scale), "scale"), scalar(d.zero)}, from);
+  }
+  // A zero point or scale of one element as a scalar.
+  ValueId scalar(ValueId value) {
+    const ConstantPtr constant_value = value.valid() ? graph_.value(value).constant : nullptr;
+    if (constant_value == nullptr || constant_value->shape().empty()) return value;
+    return constant(reshape_constant(constant_value, {}), "zero_point");
+  }
+  Result<bool> replace(NodeId id, ValueId by) {
+    AIPU_RETURN_IF_ERROR(graph_.replace_uses(node(id).outputs[0], by));
+    graph_.erase_node(id);
+    return true;
+  }
+
+  // ---- rules
+
+  // ONNX's own order of operations in float32: (x_scale * w_scale) / y_scale.
+  static std::vector<float> product_scales(float x, const std::vector<float>& w, float y) {
+    std::vector<float> scales;
+    for (const float scale : w) scales.push_back(x * scale / y);
+    return scales;
+  }
+  ValueId scale_constant(const std::vector<float>& scales) {
+    return constant(scales.size() == 1 ? Constant::scalar_f32(scales[0]) : floats({static_cast<int64_t>(scales.size())}, scales), "scale");
+  }
+
+  Result<bool> qlinear_product(NodeId id) {
+    const bool conv = node(id).op == "QLinearConv";
+    const std::vector<ValueId> in = node(id).inputs;
+    const Attributes attributes = conv ? node(id).attributes : Attributes();
+    for (size_t k = 1; k < in.size(); ++k) {
+      if (!constant_or_absent(in[k])) return false;
+    }
+    const std::vector<float> x = scale_elements(in[1]), w = scale_elements(in[4]), y = scale_elements(in[6]);
+    if (x.size() != 1 || y.size() != 1 || w.empty() || !has_one_element(in[2]) || !has_one_element(in[7])) return false;
+    if (!is_8bit(graph_.type(in[0]).dtype) || !is_8bit(graph_.type(in[3]).dtype)) return false;
+    if (!conv && !is_matrix(in[3])) return false;
+    const ValueId bias = in.size() > 8 ? in[8] : ValueId();
+    const std::string op = conv ? "aipu::QuantizedConv" : "aipu::QuantizedMatMul";
+    AIPU_ASSIGN_OR_RETURN(const ValueId product,
+                          emit(op, attributes, {in[0], in[3], in[2], in[5], scale_constant(product_scales(x[0], w, y[0])), bias}, id));
+    AIPU_ASSIGN_OR_RETURN(const ValueId rounded, round_to(product, scalar(in[7]), graph_.type(in[7]).dtype, id));
+    return replace(id, rounded);
+  }
+
+  bool is_matrix(ValueId value) const { return graph_.type(value).rank() == 2; }
+
+  Result<bool> integer_product(NodeId id) {
+    const bool conv = node(id).op == "ConvInteger";
+    const ValueId x = input(id, 0), w = input(id, 1), x_zero = input(id, 2), w_zero = input(id, 3);
+    const Attributes attributes = conv ? node(id).attributes : Attributes();
+    if (!is_8bit(graph_.type(x).dtype) || !is_8bit(graph_.type(w).dtype)) return false;
+    if (conv) {
+      if (graph_.constant(w) == nullptr || !constant_or_absent(x_zero) || !constant_or_absent(w_zero) || !has_one_element(x_zero))
+        return false;
+      AIPU_ASSIGN_OR_RETURN(const ValueId product, emit("aipu::QuantizedConv", attributes, {x, w, x_zero, w_zero}, id));
+      return replace(id, product);
+    }
+    const bool packable = graph_.constant(w) != nullptr && is_matrix(w) && constant_or_absent(w_zero) && has_one_element(x_zero);
+    if (packable && constant_or_absent(x_zero)) {
+      AIPU_ASSIGN_OR_RETURN(const ValueId product, emit("aipu::QuantizedMatMul", {}, {x, w, x_zero, w_zero}, id));
+      return replace(id, product);
+    }
+    if (packable) {
+      // The zero point of x comes from DynamicQuantizeLinear: times the sums of the columns, it is taken off afterwards.
+      AIPU_ASSIGN_OR_RETURN(const ValueId product, emit("aipu::QuantizedMatMul", {}, {x, w, {}, w_zero}, id));
+      AIPU_ASSIGN_OR_RETURN(const ValueId wide, cast(scalar_view(x_zero, id), id));
+      AIPU_ASSIGN_OR_RETURN(const ValueId excess, emit("Mul", {}, {wide, column_sums(w, w_zero)}, id));
+      AIPU_ASSIGN_OR_RETURN(const ValueId difference, emit("Sub", {}, {product, excess}, id));
+      return replace(id, difference);
+    }
+    // Both operands are computed: in int32, exactly.
+    AIPU_ASSIGN_OR_RETURN(const ValueId left, centred(x, x_zero, true, id));
+    AIPU_ASSIGN_OR_RETURN(const ValueId right, centred(w, w_zero, false, id));
+    AIPU_ASSIGN_OR_RETURN(const ValueId product, emit("MatMul", {}, {left, right}, id));
+    return replace(id, product);
+  }
+
+  Result<ValueId> cast(Result<ValueId> value, NodeId from) {
+    if (!value.ok()) return value;
+    Attributes attributes;
+    attributes.set("to", DType::kI32);
+    return emit("Cast", std::move(attributes), {*value}, from);
+  }
+  Result<ValueId> scalar_view(ValueId value, NodeId from) { return reshaped(graph_, value, {}, node(from).origins); }
+
+  // An operand of MatMulInteger as int32 without its zero point, which has one element, or one per row (of the left) or column (of the
+  // right operand).
+  Result<ValueId> centred(ValueId value, ValueId zero, bool left, NodeId from) {
+    AIPU_ASSIGN_OR_RETURN(const ValueId wide, cast(value, from));
+    if (!zero.valid()) return wide;
+    Shape shape = graph_.type(zero).shape;
+    if (element_count(shape).constant() == 1) shape.clear();
+    if (left && shape.size() == 1) shape.push_back(Dim(1));
+    AIPU_ASSIGN_OR_RETURN(const ValueId aligned, cast(reshaped(graph_, zero, shape, node(from).origins), from));
+    return emit("Sub", {}, {wide, aligned}, from);
+  }
+
+  // Of w without its zero points, per column.
+  ValueId column_sums(ValueId w, ValueId w_zero) {
+    const std::vector<int64_t> elements = graph_.constant(w)->to_int64s();
+    const std::vector<int64_t> zeros = w_zero.valid() ? graph_.constant(w_zero)->to_int64s() : std::vector<int64_t>{0};
+    const int64_t columns = graph_.constant(w)->shape()[1];
+    std::vector<int32_t> sums(static_cast<size_t>(columns));
+    for (size_t k = 0; k < elements.size(); ++k) {
+      const size_t column = k % static_cast<size_t>(columns);
+      sums[column] += static_cast<int32_t>(elements[k] - zeros[zeros.size() == 1 ? 0 : column]);
+    }
+    return constant(Constant::of<int32_t>(DType::kI32, {columns}, sums), "column_sums");
+  }
+
+  Result<bool> qlinear_add(NodeId id) {
+    const std::vector<float> a = scale_elements(input(id, 1)), b = scale_elements(input(id, 4)), c = scale_elements(input(id, 6));
+    const ValueId zeros[] = {input(id, 2), input(id, 5), input(id, 7)};
+    if (a.size() != 1 || b.size() != 1 || c.size() != 1) return false;
+    for (const ValueId zero : zeros) {
+      if (!constant_or_absent(zero) || !has_one_element(zero)) return false;
+    }
+    const DType dtype = graph_.type(input(id, 0)).dtype;
+    AIPU_ASSIGN_OR_RETURN(const ValueId left, dequantize({input(id, 0), {}, 0, zeros[0]}, a[0] / c[0], id));
+    AIPU_ASSIGN_OR_RETURN(const ValueId right, dequantize({input(id, 3), {}, 0, zeros[1]}, b[0] / c[0], id));
+    AIPU_ASSIGN_OR_RETURN(const ValueId sum, emit("Add", {}, {left, right}, id));
+    AIPU_ASSIGN_OR_RETURN(const ValueId rounded, round_to(sum, scalar(zeros[2]), dtype, id));
+    return replace(id, rounded);
+  }
+
+  // Conv, MatMul or Gemm of a dequantised tensor by dequantised constant weights.
+  Result<bool> product_of_dequantized(NodeId id, const std::string& op) {
+    const bool conv = node(id).op == "Conv", gemm = node(id).op == "Gemm";
+    const auto x = dequantized_8bit(input(id, 0)), w = dequantized_8bit(input(id, 1));
+    if (!x || !w || !x->per_tensor() || graph_.constant(w->x) == nullptr) return false;
+    const Attributes attributes = conv ? node(id).attributes : Attributes();
+    bool transposed_weights = false;
+    float factor = 1;
+    if (gemm) {
+      if (node(id).attributes.i("transA") != 0) return false;
+      transposed_weights = node(id).attributes.i("transB") != 0;
+      factor = static_cast<float>(node(id).attributes.f("alpha"));
+    }
+    if (!conv && !is_matrix(w->x)) return false;
+    if (!w->per_tensor() && w->axis != (conv || transposed_weights ? 0 : 1)) return false;
+    const ValueId addend = input(id, 2);
+    const float beta = gemm ? static_cast<float>(node(id).attributes.f("beta")) : 1.0f;
+    std::vector<float> scales = product_scales(x->scales[0], w->scales, 1);
+    for (float& scale : scales) scale *= factor;
+
+    ValueId weights = w->x;
+    if (transposed_weights) weights = constant(transpose_constant(*graph_.constant(w->x), {1, 0}), "weights");
+    const ValueId bias =
+        beta == 1 ? integer_bias(addend, scales, conv ? graph_.type(w->x).shape[0] : graph_.type(weights).shape[1]) : ValueId();
+    AIPU_ASSIGN_OR_RETURN(ValueId product,
+                          emit(op, attributes, {x->x, weights, scalar(x->zero), w->zero, scale_constant(scales), bias}, id));
+    if (addend.valid() && !bias.valid() && beta != 0) {
+      ValueId term = addend;
+      if (conv) {
+        Shape column(graph_.type(node(id).outputs[0]).shape.size() - 1, Dim(1));
+        column[0] = graph_.type(addend).shape[0];
+        AIPU_ASSIGN_OR_RETURN(term, reshaped(graph_, addend, column, node(id).origins));
+      }
+      if (beta != 1) {
+        AIPU_ASSIGN_OR_RETURN(term, emit("Mul", {}, {term, constant(Constant::scalar_f32(beta), "beta")}, id));
+      }
+      AIPU_ASSIGN_OR_RETURN(product, emit("Add", {}, {product, term}, id));
+    }
+    return replace(id, product);
+  }
+
+  // The int32 constant behind a bias that is quantised in units of the product; absent if it is something else.
+  ValueId integer_bias(ValueId addend, const std::vector<float>& scales, const Dim& channels) const {
+    if (!addend.valid()) return {};
+    const auto bias = dequantized(addend);
+    if (!bias || graph_.constant(bias->x) == nullptr || graph_.type(bias->x).dtype != DType::kI32 || !all_zero(bias->zero)) return {};
+    const Shape& shape = graph_.type(bias->x).shape;
+    if (shape.size() != 1 || !(shape[0] == channels)) return {};
+    for (size_t k = 0; k < std::max(scales.size(), bias->scales.size()); ++k) {
+      const float expected = scales[scales.size() == 1 ? 0 : k], found = bias->scales[bias->scales.size() == 1 ? 0 : k];
+      if (!(std::abs(expected - found) <= 1e-5f * std::abs(expected))) return {};
+    }
+    return bias->x;
+  }
+
+  // ---- DequantizeLinear moves down, until it meets a QuantizeLinear
+
+  // How many leading operands of the op carry data that it only moves, or chooses from by size; 0: not such an op.
+  static size_t data_operands(const Node& n) {
+    static const std::set<std::string, std::less<>> moves = {"Reshape", "Flatten",  "Squeeze", "Unsqueeze",    "Transpose",
+                                                             "Slice",   "Identity", "Split",   "DepthToSpace", "SpaceToDepth",
+                                                             "Expand",  "Tile",     "Gather"};
+    if (moves.contains(n.op)) return 1;
+    if (n.op == "Concat") return n.inputs.size();
+    if (n.op == "MaxPool" && (n.outputs.size() < 2 || !n.outputs[1].valid())) return 1;
+    return 0;
+  }
+
+  Result<bool> sink_dequantize(NodeId id) {
+    const size_t count = data_operands(node(id));
+    if (count == 0) return false;
+    const auto first = dequantized_8bit(input(id, 0));
+    if (!first || !first->per_tensor() || graph_.constant(first->x) != nullptr) return false;
+    std::vector<ValueId> inputs = node(id).inputs;
+    for (size_t k = 0; k < count; ++k) {
+      const auto other = dequantized_8bit(inputs[k]);
+      if (!other || other->scales != first->scales || !same_constant(other->zero, first->zero)) return false;
+      if (graph_.type(other->x).dtype != graph_.type(first->x).dtype) return false;
+      inputs[k] = other->x;
+    }
+    const std::vector<ValueId> outputs = node(id).outputs;
+    const Attributes attributes = node(id).attributes;
+    const std::string op = node(id).op;
+    std::vector<std::string> names;
+    for (const ValueId output : outputs) names.push_back(output.valid() ? str_cat(graph_.value(output).name, ".integers") : "");
+    AIPU_ASSIGN_OR_RETURN(const NodeId moved, graph_.add_node(op, attributes, inputs, names, node(id).origins));
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      if (!outputs[k].valid()) continue;
+      AIPU_ASSIGN_OR_RETURN(const ValueId value, dequantize({node(moved).outputs[k], {}, 0, first->zero}, first->scales[0], id));
+      AIPU_RETURN_IF_ERROR(graph_.replace_uses(outputs[k], value));
+    }
+    graph_.erase_node(id);
+    return true;
+  }
+
+  Result<bool> quantize(NodeId id) {
+    const std::vector<float> scale = scale_elements(input(id, 1));
+    const ValueId zero = input(id, 2);
+    if (scale.size() != 1 || !constant_or_absent(zero) || !has_one_element(zero) || node(id).attributes.i_or("block_size", 0) != 0)
+      return false;
+    const DType dtype = graph_.type(node(id).outputs[0]).dtype;
+    const auto x = dequantized_8bit(input(id, 0));
+    if (x && x->per_tensor() && x->scales == scale && same_constant(x->zero, zero) && graph_.type(x->x).dtype == dtype)
+      return replace(id, x->x);
+    if (!(scale[0] > 0) || !is_8bit(dtype)) return false;
+    // A Relu in front of a zero point at the lower limit: negative values end there anyway.
+    ValueId value = input(id, 0);
+    const int64_t lowest = dtype == DType::kI8 ? -128 : 0;
+    const NodeId relu = producer_with_op(graph_, value, "Relu");
+    const bool clamps = relu.valid() && (zero.valid() ? graph_.constant(zero)->to_int64s()[0] : 0) == lowest;
+    if (clamps) {
+      value = input(relu, 0);
+      if (used_once(graph_, input(id, 0))) {
+        AIPU_RETURN_IF_ERROR(replace_node(graph_, relu, value));
+      } else {
+        graph_.set_input(id, 0, value);
+      }
+    }
+    if (scale[0] == 1 || !scalable(value)) return clamps;
+    AIPU_ASSIGN_OR_RETURN(value, scaled(value, scale[0]));
+    AIPU_ASSIGN_OR_RETURN(const ValueId rounded, round_to(value, scalar(zero), dtype, id));
+    return replace(id, rounded);
+  }
+
+  // Whether value / divisor can be had by dividing constants only.
+  bool scalable(ValueId value) const {
+    if (const auto x = dequantized(value)) return x->per_tensor();
+    if (graph_.constant(value) != nullptr) return !scale_elements(value).empty();
+    const NodeId id = graph_.value(value).producer;
+    if (!id.valid() || !used_once(graph_, value)) return false;
+    const Node& n = node(id);
+    if (n.op == "aipu::QuantizedConv" || n.op == "aipu::QuantizedMatMul") return input(id, 4).valid();
+    if (n.op == "Relu" || is_pure_move(n)) return scalable(n.inputs[0]);
+    if (n.op == "Add") return scalable(n.inputs[0]) && scalable(n.inputs[1]);
+    return false;
+  }
+  static bool is_pure_move(const Node& n) { return n.op == "Reshape" || n.op == "Transpose" || n.op == "Flatten"; }
+
+  Result<ValueId> scaled(ValueId value, float divisor) {
+    const NodeId id = graph_.value(value).producer;
+    if (const auto x = dequantized(value)) return dequantize(*x, x->scales[0] / divisor, id);
+    if (const Constant* numbers = graph_.constant(value)) {
+      std::vector<float> elements = scale_elements(value);
+      for (float& element : elements) element /= divisor;
+      return constant(floats(numbers->shape(), elements), "scaled");
+    }
+    const std::string op = node(id).op;
+    std::vector<ValueId> inputs = node(id).inputs;
+    if (op == "aipu::QuantizedConv" || op == "aipu::QuantizedMatMul") {
+      std::vector<float> scales = scale_elements(inputs[4]);
+      for (float& scale : scales) scale /= divisor;
+      inputs[4] = scale_constant(scales);
+    } else {
+      for (size_t k = 0; k < (op == "Add" ? 2 : 1); ++k) {
+        AIPU_ASSIGN_OR_RETURN(inputs[k], scaled(inputs[k], divisor));
+      }
+    }
+    const Attributes attributes = node(id).attributes;
+    return emit(op, attributes, std::move(inputs), id);
+  }
+
+  Graph& graph_;
+  int count_ = 0;
+};
+
+}  // namespace
+
+Result<int> integer_arithmetic(Graph& graph, PassContext&) { return IntegerArithmetic(graph).run(); }
+
+}  // namespace aipu::graph

@@ -1,0 +1,322 @@
+// aipu::QuantizedConv and aipu::QuantizedMatMul: convolutions and matrix products of 8-bit integers with a fused epilogue. A matrix product
+// is a 1x1 convolution over a row of pixels.
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "kernels/axis_view.h"
+#include "kernels/fusion.h"
+#include "kernels/plugins/plugin_list.h"
+#include "kernels/spatial.h"
+
+namespace aipu::kernels {
+namespace {
+
+using graph::Dim;
+using graph::Graph;
+using graph::Node;
+using graph::ValueId;
+
+enum Operand : size_t { kX, kW, kXZero, kWZero, kScale, kBias };
+
+ValueId operand(const Node& node, size_t k) { return k < node.inputs.size() ? node.inputs[k] : ValueId(); }
+
+// The node as a convolution of [N, D, H, W, C] by weights [group][out][taps][in], which lie in the constant with these strides.
+struct Problem {
+  SpatialGeometry geometry;
+  int64_t groups = 1, group_in = 1, group_out = 1, taps = 1;
+  int64_t out_stride = 0, in_stride = 0, tap_stride = 0;  // of w, in elements; the group's stride is group_out * out_stride
+  int64_t x_zero = 0;
+};
+
+std::string read_problem(const Graph& graph, const Node& node, Problem* p) {
+  const graph::Constant* w = graph.constant(operand(node, kW));
+  if (w == nullptr) return "weights that are not constant";
+  for (const size_t k : {kXZero, kWZero, kScale, kBias}) {
+    if (operand(node, k).valid() && graph.constant(operand(node, k)) == nullptr) return "a zero point, scale or bias that is not constant";
+  }
+  const std::vector<int64_t>& shape = w->shape();
+  if (node.op == "aipu::QuantizedMatMul") {
+    const graph::Shape& x = graph.type(node.inputs[kX]).shape;
+    p->group_in = shape[0];
+    p->group_out = shape[1];
+    p->out_stride = 1;
+    p->in_stride = shape[1];
+    p->geometry.batch = 1;
+    p->geometry.channels = p->group_in;
+    p->geometry.out_channels = p->group_out;
+    Dim rows = 1;
+    for (size_t i = 0; i + 1 < x.size(); ++i) rows *= x[i];
+    p->geometry.axes[2].in = p->geometry.axes[2].out = rows;
+  } else {
+    p->groups = node.attributes.i_or("group", 1);
+    p->group_in = shape[1];
+    p->group_out = shape[0] / p->groups;
+    const std::vector<int64_t> kernel(shape.begin() + 2, shape.end());
+    for (const int64_t k : kernel) p->taps *= k;
+    p->tap_stride = 1;
+    p->in_stride = p->taps;
+    p->out_stride = p->taps * p->group_in;
+    if (std::string reason = read_geometry(graph, node, kernel, &p->geometry); !reason.empty()) return reason;
+  }
+  if (const graph::Constant* zero = graph.constant(operand(node, kXZero))) p->x_zero = zero->to_int64s()[0];
+  return {};
+}
+
+// Pixels in one row, without padding or strides: all rows of all images are one.
+void flatten(SpatialGeometry* geometry) {
+  Dim pixels = geometry->batch;
+  for (const SpatialAxis& axis : geometry->axes) {
+    if (axis.kernel != 1 || axis.stride != 1 || axis.pad_begin != Dim(0) || axis.pad_end != Dim(0)) return;
+    pixels *= axis.out;
+  }
+  geometry->batch = 1;
+  geometry->axes = {};
+  geometry->axes[2].in = geometry->axes[2].out = pixels;
+}
+
+int64_t element(const graph::Constant& constant, int64_t index) {
+  const auto byte = constant.bytes()[static_cast<size_t>(index)];
+  return constant.dtype() == DType::kI8 ? static_cast<int8_t>(byte) : static_cast<uint8_t>(byte);
+}
+
+// One element of a constant of one element, or one per output channel.
+template <typename T>
+T of_channel(const std::vector<T>& elements, int64_t channel, T otherwise) {
+  return elements.empty() ? otherwise : elements[elements.size() == 1 ? 0 : static_cast<size_t>(channel)];
+}
+
+// Weights with their zero points taken off.
+struct Weights {
+  std::vector<int16_t> elements;  // [group][out][taps][in]
+  bool fit_int8 = true;
+};
+
+Weights read_weights(const Graph& graph, const Node& node, const Problem& p) {
+  const graph::Constant& w = *graph.constant(node.inputs[kW]);
+  const graph::Constant* zero = graph.constant(operand(node, kWZero));
+  const std::vector<int64_t> zeros = zero != nullptr ? zero->to_int64s() : std::vector<int64_t>();
+  Weights result;
+  result.elements.reserve(static_cast<size_t>(p.groups * p.group_out * p.taps * p.group_in));
+  for (int64_t out = 0; out < p.groups * p.group_out; ++out) {
+    const int64_t z = of_channel<int64_t>(zeros, out, 0);
+    for (int64_t tap = 0; tap < p.taps; ++tap) {
+      for (int64_t in = 0; in < p.group_in; ++in) {
+        const int64_t value = element(w, out * p.out_stride + in * p.in_stride + tap * p.tap_stride) - z;
+        result.fit_int8 = result.fit_int8 && value >= -128 && value <= 127;
+        result.elements.push_back(static_cast<int16_t>(value));
+      }
+    }
+  }
+  return result;
+}
+
+// How a kernel row is walked: `taps` runs of `steps` words.
+struct Runs {
+  int64_t taps, steps;
+  int64_t channels;  // consecutive bytes of one run that have weights
+};
+
+template <typename T>
+graph::ConstantPtr pack(DType dtype, const Weights& weights, const Problem& p, const Runs& runs, int64_t panel_width, bool quad) {
+  const int64_t kernel_w = p.geometry.axes[2].kernel, panels = (p.group_out + panel_width - 1) / panel_width;
+  const int64_t lines = p.taps / kernel_w;
+  std::vector<T> packed(static_cast<size_t>(p.groups * panels * lines * runs.taps * runs.steps * panel_width * 4));
+  size_t at = 0;
+  for (int64_t unit = 0; unit < p.groups * panels; ++unit) {
+    for (int64_t run = 0; run < lines * runs.taps; ++run) {
+      for (int64_t step = 0; step < runs.steps; ++step) {
+        for (int64_t i = 0; i < panel_width * 4; ++i, ++at) {
+          // Four of depth per column; with 16 bits in two halves, even and odd bytes.
+          const int64_t half = i / (panel_width * 2), column = quad ? i / 4 : i % (panel_width * 2) / 2;
+          const int64_t byte = step * 4 + (quad ? i % 4 : i % 2 * 2 + half);
+          const int64_t out = unit % panels * panel_width + column;
+          if (out >= p.group_out || byte >= runs.channels) continue;
+          // A run covers one tap, or all taps of a kernel row with their channels behind one another: both are consecutive in [taps][in].
+          const int64_t row = (unit / panels * p.group_out + out) * p.taps * p.group_in;
+          packed[at] = static_cast<T>(weights.elements[static_cast<size_t>(row + run * runs.channels + byte)]);
+        }
+      }
+    }
+  }
+  return graph::Constant::of<T>(dtype, {static_cast<int64_t>(packed.size())}, packed);
+}
+
+// bias - zero * sum of w per column, padded to whole panels like the packed columns.
+graph::ConstantPtr start_values(const Graph& graph, const Node& node, const Weights& weights, const Problem& p, int64_t zero,
+                                int64_t panel_width) {
+  const graph::Constant* bias = graph.constant(operand(node, kBias));
+  const std::vector<int64_t> biases = bias != nullptr ? bias->to_int64s() : std::vector<int64_t>();
+  const int64_t padded = (p.group_out + panel_width - 1) / panel_width * panel_width, depth = p.taps * p.group_in;
+  std::vector<int32_t> start(static_cast<size_t>(p.groups * padded));
+  for (int64_t out = 0; out < p.groups * p.group_out; ++out) {
+    int64_t value = of_channel<int64_t>(biases, out, 0);
+    for (int64_t k = 0; k < depth; ++k) value -= zero * weights.elements[static_cast<size_t>(out * depth + k)];
+    start[static_cast<size_t>(out / p.group_out * padded + out % p.group_out)] = static_cast<int32_t>(value);
+  }
+  return graph::Constant::of<int32_t>(DType::kI32, {static_cast<int64_t>(start.size())}, start);
+}
+
+graph::ConstantPtr scale_values(const graph::Constant& scale, const Problem& p, int64_t panel_width) {
+  const std::vector<double> scales = scale.to_doubles();
+  const int64_t padded = (p.group_out + panel_width - 1) / panel_width * panel_width;
+  std::vector<float> values(static_cast<size_t>(p.groups * padded), 0.0f);
+  for (int64_t out = 0; out < p.groups * p.group_out; ++out) {
+    values[static_cast<size_t>(out / p.group_out * padded + out % p.group_out)] = static_cast<float>(of_channel<double>(scales, out, 1));
+  }
+  return graph::Constant::of<float>(DType::kF32, {static_cast<int64_t>(values.size())}, values);
+}
+
+// Long rows (matrix products, 1x1 convolutions) are cut for the sake of several TECs and of the cache. A multiple of every tile's height.
+constexpr int64_t kSegment = 14 * 12 * 2;
+
+// Rows of a register tile: accumulators, weights and the broadcast words fit the registers.
+std::vector<int64_t> tile_heights(const tir::Target& target, const Dim& width, bool quad) {
+  const bool many = target.vector_registers >= 32;
+  const int64_t highest = many ? (quad ? 14 : 12) : (quad ? 6 : 4);
+  if (const auto pixels = width.constant(); pixels && *pixels > 0 && (*pixels <= kSegment || *pixels % highest == 0)) {
+    // Equal tiles: at most two heights.
+    const int64_t tiles = (*pixels + highest - 1) / highest;
+    const int64_t high = (*pixels + tiles - 1) / tiles, low = *pixels / tiles;
+    return low == high ? std::vector<int64_t>{high} : std::vector<int64_t>{high, low};
+  }
+  std::vector<int64_t> heights;
+  for (int64_t height = highest; height > 1; height = height > 8 ? 8 : height > 4 ? 4 : height > 2 ? 2 : 1) heights.push_back(height);
+  heights.push_back(1);
+  return heights;
+}
+
+class QuantizedPlugin final : public OpPlugin {
+ public:
+  std::string_view name() const override { return "quantized"; }
+
+  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&,
+                                    std::string* why_not) const override {
+    const Node& node = graph.node(anchor);
+    if (node.op != "aipu::QuantizedConv" && node.op != "aipu::QuantizedMatMul") return std::nullopt;
+    Problem problem;
+    std::string reason = read_problem(graph, node, &problem);
+    if (reason.empty() && operand(node, kScale).valid() && graph.type(operand(node, kScale)).dtype != DType::kF32)
+      reason = "a scale that is not float32";
+    if (!reason.empty()) {
+      if (why_not != nullptr) *why_not = std::move(reason);
+      return std::nullopt;
+    }
+    graph::Claim claim{anchor, {anchor}, 20};
+    for (const graph::NodeId id : epilogue_nodes(graph, anchor)) claim.nodes.push_back(id);
+    return claim;
+  }
+
+  Status setup(SetupContext& context) const override {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    Problem p;
+    if (std::string reason = read_problem(graph, node, &p); !reason.empty()) return unsupported(std::move(reason));
+    const Weights weights = read_weights(graph, node, p);
+    const tir::Target& target = context.target();
+    const DType x_dtype = graph.type(node.inputs[kX]).dtype;
+    const int lanes = context.lanes(DType::kI32);
+    const bool quad = weights.fit_int8 && (target.family == tir::TargetFamily::kCompass || target.dot_product);
+    // The CPU multiplies unsigned by signed bytes only.
+    const bool flip = quad && target.family != tir::TargetFamily::kCompass && x_dtype == DType::kI8;
+    const int vectors = p.group_out <= lanes ? 1 : 2;
+    const int64_t panel_width = static_cast<int64_t>(vectors) * lanes, panels = (p.group_out + panel_width - 1) / panel_width;
+    const int64_t zero = p.x_zero + (flip ? 128 : 0);
+
+    flatten(&p.geometry);
+    PointerArgument x{context.value(node.inputs[kX])};
+    const bool padded = has_padding(p.geometry);
+    const bool contiguous = p.groups == 1 && p.geometry.axes[2].dilation == 1;
+    if (p.group_in % 4 != 0 || (padded && (zero != 0 || !edges_are_simple(p.geometry)))) {
+      AIPU_RETURN_IF_ERROR(copy_image(context, x_dtype, p.x_zero, &p.geometry, &x));
+    }
+    const bool edges = has_padding(p.geometry);
+    const int64_t kernel_w = p.geometry.axes[2].kernel;
+    Runs runs{kernel_w, (p.group_in + 3) / 4, p.group_in};
+    if (contiguous) runs = {1, (kernel_w * p.group_in + 3) / 4, kernel_w * p.group_in};
+
+    dsl::TemplateParams params;
+    const DType packed_type = quad ? DType::kI8 : DType::kI16;
+    params.set("X", x_dtype).set("W", packed_type).set("QUAD", quad).set("FLIP", flip).set("VL", lanes).set("NV", vectors);
+    params.set("HEIGHTS", tile_heights(target, p.geometry.axes[2].out, quad)).set("EDGES", edges);
+    params.set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 64 : 0));
+    const graph::Constant* scale = graph.constant(operand(node, kScale));
+    const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
+    params.set("ACC", accumulator).set("scale_types", pointer_types(scale != nullptr ? 1 : 0, DType::kF32));
+    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, {}, &params));
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("quantized_conv.py", "quantized_conv", params));
+
+    const TensorRef packed = context.add_constant(quad ? pack<int8_t>(packed_type, weights, p, runs, panel_width, true)
+                                                       : pack<int16_t>(packed_type, weights, p, runs, panel_width, false));
+    std::vector<KernelArgument> arguments = {
+        x, PointerArgument{packed}, PointerArgument{context.add_constant(start_values(graph, node, weights, p, zero, panel_width))}};
+    if (scale != nullptr) arguments.emplace_back(PointerArgument{context.add_constant(scale_values(*scale, p, panel_width))});
+    arguments.emplace_back(PointerArgument{context.value(epilogue.result)});
+    arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
+    arguments.emplace_back(ScalarArgument{p.geometry.batch});
+    append_extents(p.geometry, true, &arguments);
+    arguments.emplace_back(ScalarArgument{p.geometry.channels});
+    append_extents(p.geometry, false, &arguments);
+    append_scalars({p.groups, p.group_in, p.group_out}, &arguments);
+    append_window(p.geometry, &arguments);
+    const Dim segment = graph::max(graph::min(p.geometry.axes[2].out, kSegment), 1);
+    append_scalars({runs.taps, runs.steps, p.group_in / 4, segment}, &arguments);
+    const Dim rows = p.geometry.batch * p.geometry.axes[0].out * p.geometry.axes[1].out;
+    context.launch(std::move(kernel), std::move(arguments),
+                   graph::max(rows * graph::ceildiv(p.geometry.axes[2].out, segment) * Dim(p.groups * panels), 1));
+    return {};
+  }
+
+ private:
+  static bool has_padding(const SpatialGeometry& geometry) {
+    return std::any_of(geometry.axes.begin(), geometry.axes.end(),
+                       [](const SpatialAxis& axis) { return axis.pad_begin != Dim(0) || axis.pad_end != Dim(0); });
+  }
+
+  // Every tap of the kernel is outside the image for at most the first or the last of some consecutive pixels, and never for both.
+  static bool edges_are_simple(const SpatialGeometry& geometry) {
+    const SpatialAxis& w = geometry.axes[2];
+    const auto begin = w.pad_begin.constant(), end = w.pad_end.constant();
+    return begin && end && *begin <= w.stride && *end <= w.stride && *begin + *end <= (w.kernel - 1) * w.dilation;
+  }
+
+  // x becomes a copy of the image that includes the padding, in memory that may be read four bytes at a time, even beyond the end.
+  static Status copy_image(SetupContext& context, DType dtype, int64_t zero, SpatialGeometry* geometry, PointerArgument* x) {
+    constexpr int64_t kSlack = 64;
+    dsl::TemplateParams params;
+    // The entry of the file that does not multiply; what the other one needs is bound all the same.
+    params.set("X", dtype)
+        .set("VL", context.lanes(DType::kI32))
+        .set("NV", 1)
+        .set("W", DType::kI8)
+        .set("ACC", DType::kI32)
+        .set("OUT", DType::kI32);
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("quantized_conv.py", "surround", params));
+    Dim bytes = geometry->batch * geometry->channels;
+    std::vector<Dim> extents, pads, copied;
+    for (SpatialAxis& axis : geometry->axes) {
+      extents.push_back(axis.in);
+      pads.push_back(axis.pad_begin);
+      axis.in = axis.in + axis.pad_begin + axis.pad_end;
+      axis.pad_begin = axis.pad_end = 0;
+      copied.push_back(axis.in);
+      bytes *= axis.in;
+    }
+    const TensorRef copy = context.add_workspace(bytes + Dim(kSlack));
+    std::vector<KernelArgument> arguments = {*x, PointerArgument{copy}, ScalarArgument{zero}, ScalarArgument{geometry->batch}};
+    append_scalars(extents, &arguments);
+    arguments.emplace_back(ScalarArgument{geometry->channels});
+    append_scalars(pads, &arguments);
+    append_scalars(copied, &arguments);
+    context.launch(std::move(kernel), std::move(arguments), graph::max(geometry->batch * copied[0] * copied[1], 1));
+    *x = PointerArgument{copy};
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpPlugin> make_quantized_plugin() { return std::make_unique<QuantizedPlugin>(); }
+
+}  // namespace aipu::kernels

@@ -1,0 +1,197 @@
+"""Convolution (1 to 3 spatial dimensions, channels last) and matrix products of 8-bit integers, accumulated exactly in int32.
+
+out[n, od, oh, ow, g * OCg + oc] = epilogue(scale[oc] * (start[oc] + sum over kd, kh, kw, ic of x[n, od*sd - pd + kd*dd, ..., g * ICg + ic] * w[...]))
+
+A matrix product is a 1x1 convolution over one row of pixels. Zero points are the plugin's business: that of w is subtracted when the weights are packed, that of x
+is in `start` (bias - zero * sum of w), so padding either does not exist (the image is copied with a border of zero points, `surround`) or stands for x = 0.
+
+Parameters bound by kernels/plugins/quantized.cpp:
+  X            element type of x, uint8 or int8
+  QUAD         four products per lane and instruction (S.vqdpa) of 8-bit weights; else two (S.vdpa) of 16-bit ones
+  FLIP         x is int8 and QUAD wants uint8: 128 is added on the way (and taken off in `start`)
+  VL, NV, HEIGHTS, PREFETCH  register tile as in gemm.py: VL int32 lanes
+  EDGES        the image has padding in the w direction; every tap is outside for at most the first or the last pixel of a tile
+  scale_types  one pointer type if the accumulators are scaled to float32 (ACC = float32), none if they are stored (ACC = int32)
+The rest is the epilogue's (epilogue.py).
+
+Weights are packed [group][panel][kd][kh][tap][step][NV * VL columns][4 of depth], zero padded; with 16 bits [...][step][depth 0 and 2, 1 and 3][NV * VL][2].
+A step is four bytes of x, read as one word and broadcast. `taps` runs of `steps` steps each are one kernel row: one run when the taps and channels of a row are
+contiguous, or one per tap. A last step beyond the channels multiplies whatever follows by zero weights, so the plugin makes sure that something follows.
+"""
+from aipu import script as S
+from epilogue import finish_tile
+
+STEP = NV * VL * 4
+
+
+def load_weights(w, at):
+    if QUAD:
+        return [S.vload(w + (at + v * (4 * VL)), lanes=4 * VL) for v in range(NV)]
+    return [S.vload(w + (at + v * (2 * VL)), lanes=2 * VL) for v in range(2 * NV)]
+
+
+def split_bytes(words):
+    """The bytes 0, 2 and 1, 3 of every word as pairs of int16."""
+    if X == "uint8":
+        return [S.reinterpret(words & 0x00FF00FF, f"int16x{2 * VL}"), S.reinterpret((words >> 8) & 0x00FF00FF, f"int16x{2 * VL}")]
+    halves = S.reinterpret(words, f"int16x{2 * VL}")
+    return [(halves << 8) >> 8, halves >> 8]
+
+
+def multiply(first, last, acc, x, x_base, pixel_stride, w, w_base, steps):
+    """acc[i] += four bytes of pixel i times their weights, for every step and pixel first <= i < last."""
+    for t in range(steps):
+        wv = load_weights(w, w_base + t * STEP)
+        if PREFETCH > 0:
+            for v in S.unroll(NV):
+                S.prefetch(w + (w_base + (t + PREFETCH) * STEP + v * (4 * VL)))
+        for i in S.unroll(first, last):
+            word = (x + (x_base + i * pixel_stride + t * 4)).as_ptr("i32")
+            words = S.vbcast(word[0], lanes=VL)
+            if QUAD:
+                if FLIP:
+                    left = S.reinterpret(words ^ S.i32(-2139062144), f"uint8x{4 * VL}")
+                else:
+                    left = S.reinterpret(words, f"{X}x{4 * VL}")
+                for v in S.unroll(NV):
+                    acc[i * NV + v] = S.vqdpa(acc[i * NV + v], left, wv[v])
+            else:
+                halves = split_bytes(words)
+                for v in S.unroll(NV):
+                    for half in S.unroll(2):
+                        acc[i * NV + v] = S.vdpa(acc[i * NV + v], halves[half], wv[half * NV + v], wrap=True)
+
+
+def store(height, acc, scale, column, extras, out, row_offset, ldc, n, columns):
+    if len(scale) == 0:
+        finish_tile(height, acc, extras, out, row_offset, ldc, n, columns)
+    else:
+        scaled = S.alloc_buffer((height * NV,), f"float32x{VL}")
+        for v in S.unroll(NV):
+            factor = S.vload(scale[0] + (column + v * VL), lanes=VL)
+            for i in S.unroll(height):
+                scaled[i * NV + v] = S.cast(acc[i * NV + v], "float32") * factor
+        finish_tile(height, scaled, extras, out, row_offset, ldc, n, columns)
+
+
+@S.prim_func
+def quantized_conv(x: S.ptr(X, "global"), weights: S.ptr(W, "global"), start: S.ptr("i32", "global"), scale: scale_types, out: S.ptr(OUT, "global"),
+                   extras: extra_types,
+                   batch: S.i32, in_d: S.i32, in_h: S.i32, in_w: S.i32, channels: S.i32,
+                   out_d: S.i32, out_h: S.i32, out_w: S.i32,
+                   groups: S.i32, group_in: S.i32, group_out: S.i32,
+                   kernel_d: S.i32, kernel_h: S.i32, kernel_w: S.i32,
+                   stride_d: S.i32, stride_h: S.i32, stride_w: S.i32,
+                   pad_d: S.i32, pad_h: S.i32, pad_w: S.i32,
+                   dilation_d: S.i32, dilation_h: S.i32, dilation_w: S.i32,
+                   taps: S.i32, steps: S.i32, edge_steps: S.i32, segment: S.i32):
+    panels = S.ceildiv(group_out, NV * VL)
+    segments = S.ceildiv(out_w, segment)
+    out_rows = batch * out_d * out_h
+    pieces = out_rows * segments
+    units = pieces * groups * panels
+    share = S.ceildiv(units, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, units)
+    pixel_stride = stride_w * channels
+    line_weights = taps * steps * STEP
+    ldc = groups * group_out
+    for unit in range(first, last):
+        # Panels vary slowest, so that one panel's weights stay in the nearest cache for all rows of a TEC.
+        piece = unit % pieces
+        group = (unit // pieces) // panels
+        panel = (unit // pieces) % panels
+        row = piece // segments
+        begin = (piece % segments) * segment
+        end = S.min(begin + segment, out_w)
+        oh = row % out_h
+        od = (row // out_h) % out_d
+        image = row // (out_h * out_d)
+        # Output channels n ... of all groups; `columns` of them belong to this group.
+        n = group * group_out + panel * (NV * VL)
+        columns = group_out - panel * (NV * VL)
+        place = (group * panels + panel) * (NV * VL)
+        top = oh * stride_h - pad_h
+        front = od * stride_d - pad_d
+        w_panel = (group * panels + panel) * (kernel_d * kernel_h * line_weights)
+        column = begin
+        while column < end:
+            # Tiles of equal height rather than full ones and a rest.
+            left = end - column
+            want = S.ceildiv(left, S.ceildiv(left, HEIGHTS[0]))
+            here = column
+            for h in S.unroll(len(HEIGHTS)):
+                if column == here and want >= HEIGHTS[h]:
+                    acc = S.alloc_buffer((HEIGHTS[h] * NV,), f"int32x{VL}")
+                    for v in S.unroll(NV):
+                        bias = S.vload(start + (place + v * VL), lanes=VL)
+                        for i in S.unroll(HEIGHTS[h]):
+                            acc[i * NV + v] = bias
+                    origin = here * stride_w - pad_w
+                    runs = taps
+                    run_steps = steps
+                    run_width = dilation_w
+                    if EDGES:
+                        far = origin + (HEIGHTS[h] - 1) * stride_w
+                        if origin < 0 or far + (kernel_w - 1) * dilation_w >= in_w:
+                            runs = kernel_w
+                            run_steps = edge_steps
+                    for kd in range(kernel_d):
+                        depth = front + kd * dilation_d
+                        if depth >= 0 and depth < in_d:
+                            for kh in range(kernel_h):
+                                line = top + kh * dilation_h
+                                if line >= 0 and line < in_h:
+                                    x_line = (((image * in_d + depth) * in_h + line) * in_w + origin) * channels + group * group_in
+                                    w_line = w_panel + (kd * kernel_h + kh) * line_weights
+                                    for run in range(runs):
+                                        x_run = x_line + run * run_width * channels
+                                        w_run = w_line + run * run_steps * STEP
+                                        if EDGES:
+                                            offset = run * run_width
+                                            # In the middle of the row there is one run, whose tap is inside for all pixels.
+                                            if origin + offset < 0:
+                                                multiply(1, HEIGHTS[h], acc, x, x_run, pixel_stride, weights, w_run, run_steps)
+                                            elif far + offset >= in_w:
+                                                multiply(0, HEIGHTS[h] - 1, acc, x, x_run, pixel_stride, weights, w_run, run_steps)
+                                            else:
+                                                multiply(0, HEIGHTS[h], acc, x, x_run, pixel_stride, weights, w_run, run_steps)
+                                        else:
+                                            multiply(0, HEIGHTS[h], acc, x, x_run, pixel_stride, weights, w_run, run_steps)
+                    store(HEIGHTS[h], acc, scale, place, extras, out, (row * out_w + here) * ldc, ldc, n, columns)
+                    column = here + HEIGHTS[h]
+
+
+@S.prim_func
+def surround(x: S.ptr(X, "global"), out: S.ptr(X, "global"), zero: S.i32,
+             batch: S.i32, in_d: S.i32, in_h: S.i32, in_w: S.i32, channels: S.i32,
+             pad_d: S.i32, pad_h: S.i32, pad_w: S.i32, out_d: S.i32, out_h: S.i32, out_w: S.i32):
+    """The image with a border of `zero`: out[n, d, h, w, c] = x[n, d - pad_d, h - pad_h, w - pad_w, c]. May crop at the end."""
+    rows = batch * out_d * out_h
+    share = S.ceildiv(rows, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, rows)
+    fill = S.vbcast(S.cast(zero, X), lanes=4 * VL)
+    width = out_w * channels
+    before = S.min(pad_w * channels, width)
+    inside = S.max(S.min(in_w * channels, width - before), 0)
+    for row in range(first, last):
+        h = row % out_h - pad_h
+        d = (row // out_h) % out_d - pad_d
+        image = row // (out_h * out_d)
+        target = row * width
+        if d >= 0 and d < in_d and h >= 0 and h < in_h:
+            source = ((image * in_d + d) * in_h + h) * (in_w * channels)
+            for i in range(0, before, 4 * VL):
+                S.vstore(fill, out + (target + i), mask=S.tail_mask(S.min(before - i, 4 * VL), 4 * VL))
+            whole = inside // (4 * VL) * (4 * VL)
+            for i in range(0, whole, 4 * VL):
+                S.vstore(S.vload(x + (source + i), lanes=4 * VL), out + (target + before + i))
+            if whole < inside:
+                rest = S.tail_mask(inside - whole, 4 * VL)
+                S.vstore(S.vload(x + (source + whole), lanes=4 * VL, mask=rest), out + (target + before + whole), mask=rest)
+            for i in range(before + inside, width, 4 * VL):
+                S.vstore(fill, out + (target + i), mask=S.tail_mask(S.min(width - i, 4 * VL), 4 * VL))
+        else:
+            for i in range(0, width, 4 * VL):
+                S.vstore(fill, out + (target + i), mask=S.tail_mask(S.min(width - i, 4 * VL), 4 * VL))
