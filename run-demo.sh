@@ -17,8 +17,9 @@ install_missing() {
   echo "installing: ${missing[*]}"
   local sudo=""
   [ "$(id -u)" -eq 0 ] || sudo=sudo
-  $sudo apt-get update -qq
-  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  # Where packages can't be installed, CMake says which of the missing ones it can't do without.
+  { $sudo apt-get update -qq && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null; } ||
+    echo "could not install: ${missing[*]}"
 }
 
 stage() { # stage "name" command...
