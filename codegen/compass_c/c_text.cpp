@@ -38,6 +38,7 @@ constexpr TextPass kPasses[] = {
     {"ExchangeConstantToRight", c_text::strength_reduce},
     {"FoldConstant", c_text::simplify},
     {"AlignVectorWidth", nullptr, nullptr, c_text::align_vector_width},  // on intrinsics only
+    {"CombineInstructions", c_text::combine_instructions},               // on native vectors
 };
 
 // Passes that are one here and several there.
@@ -73,8 +74,7 @@ std::vector<std::string> names_in_c(const Module& module, bool with_entry) {
 std::vector<std::string_view> compass_c_passes() {
   std::vector<std::string_view> names;
   for (const TextPass& pass : kPasses) names.push_back(pass.name);
-  for (const std::string_view name : {"RenameUtilsFnames", "CombineInstructions", "ReviseParamR", "LowerVirtualIsa", "Revert2Standard"})
-    names.push_back(name);
+  for (const std::string_view name : {"RenameUtilsFnames", "ReviseParamR", "LowerVirtualIsa", "Revert2Standard"}) names.push_back(name);
   return names;
 }
 

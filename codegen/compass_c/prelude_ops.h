@@ -187,17 +187,47 @@ template <class V, class M> __inl V __vfma(V acc, V x, V y, M m) { return __sele
 
 // ---- min, max, clip ----
 
-// One operand NaN: the other one, as the device does; of two equal ones (zeros of different sign) the second.
+// a > b ? a : b and a < b ? a : b of floats: what the instructions do, which the compilers do not recognise in vectors.
+#if defined(__x86_64__)
+template <class V> __inl V __greater(V a, V b) {
+  V out;
+#ifdef __AVX__
+  if constexpr (8 * sizeof(V) > AIPU_VECTOR_BITS || sizeof(V) < 16) out = a > b ? a : b;
+  else if constexpr (sizeof(__e<V>) == 4) asm("vmaxps %2, %1, %0" : "=v"(out) : "v"(a), "v"(b));
+  else asm("vmaxpd %2, %1, %0" : "=v"(out) : "v"(a), "v"(b));
+#else
+  out = a > b ? a : b;
+#endif
+  return out;
+}
+template <class V> __inl V __lesser(V a, V b) {
+  V out;
+#ifdef __AVX__
+  if constexpr (8 * sizeof(V) > AIPU_VECTOR_BITS || sizeof(V) < 16) out = a < b ? a : b;
+  else if constexpr (sizeof(__e<V>) == 4) asm("vminps %2, %1, %0" : "=v"(out) : "v"(a), "v"(b));
+  else asm("vminpd %2, %1, %0" : "=v"(out) : "v"(a), "v"(b));
+#else
+  out = a < b ? a : b;
+#endif
+  return out;
+}
+#else
+template <class V> __inl V __greater(V a, V b) { return a > b ? a : b; }
+template <class V> __inl V __lesser(V a, V b) { return a < b ? a : b; }
+#endif
+
+// One operand NaN: the other one, as the device does; of two equal ones (zeros of different sign) the second. With a constant second operand this
+// is one instruction.
 template <class V> __inl V __max_lanes(V x, V y) {
   typedef __e<V> E;
   if constexpr (__is16f<E>::value) return __narrow<E, __LANES(V)>(__max_lanes(__widen(x), __widen(y)));
-  else if constexpr (__is_float<E>::value) return y != y ? x : (x > y ? x : y);
+  else if constexpr (__is_float<E>::value) return y != y ? x : __greater(x, y);
   else return x > y ? x : y;
 }
 template <class V> __inl V __min_lanes(V x, V y) {
   typedef __e<V> E;
   if constexpr (__is16f<E>::value) return __narrow<E, __LANES(V)>(__min_lanes(__widen(x), __widen(y)));
-  else if constexpr (__is_float<E>::value) return y != y ? x : (x < y ? x : y);
+  else if constexpr (__is_float<E>::value) return y != y ? x : __lesser(x, y);
   else return x < y ? x : y;
 }
 template <class V, class M> __inl V __vmax(V r, V x, V y, M m) { return __select(m, __max_lanes(x, y), r); }
@@ -206,8 +236,12 @@ template <class T> __inl T max(T x, T y) { return y != y ? x : x > y ? x : y; }
 template <class T> __inl T min(T x, T y) { return y != y ? x : x < y ? x : y; }
 template <class V, class M> __inl V __vclip(V x, V lo, V hi, M m) {
   if constexpr (__is_float<__e<V>>::value) {  // NaN lanes stay NaN
-    const V raised = __select(__vqlt(x, lo, ALL_TRUE), lo, x);
-    return __select(m, __select(__vqlt(hi, raised, ALL_TRUE), hi, raised), x);
+    if constexpr (__is16f<__e<V>>::value) {
+      const V raised = __select(__vqlt(x, lo, ALL_TRUE), lo, x);
+      return __select(m, __select(__vqlt(hi, raised, ALL_TRUE), hi, raised), x);
+    } else {
+      return __select(m, __lesser(hi, __greater(lo, x)), x);
+    }
   } else {
     return __select(m, __max_lanes(__min_lanes(x, hi), lo), x);
   }

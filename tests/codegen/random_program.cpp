@@ -50,8 +50,14 @@ class Generator {
     return var;
   }
 
+  DType any_element() {
+    while (true) {
+      const DType element = kElements[pick(std::size(kElements))];
+      if (options_.long_elements || dtype_bits(element) < 64) return element;
+    }
+  }
   Type any_type() {
-    const DType element = chance(10) ? DType::kBool : kElements[pick(std::size(kElements))];
+    const DType element = chance(10) ? DType::kBool : any_element();
     if (!options_.wide_vectors || chance(25)) return Type::scalar(element);
     return Type::vector(element, lanes());
   }
@@ -158,11 +164,11 @@ class Generator {
       case 2: {
         if (!boolean) break;
         const BinaryOp ops[] = {BinaryOp::kEq, BinaryOp::kNe, BinaryOp::kLt, BinaryOp::kLe, BinaryOp::kGt, BinaryOp::kGe};
-        const Type operands = type.with_element(kElements[pick(std::size(kElements))]);
+        const Type operands = type.with_element(any_element());
         return binary(ops[pick(6)], expr(operands, depth - 1), expr(operands, depth - 1));
       }
       case 3:
-        return cast(type, expr(type.with_element(kElements[pick(std::size(kElements))]), depth - 1));
+        return cast(type, expr(type.with_element(any_element()), depth - 1));
       case 4:
         if (is_vector) return broadcast(expr(type.with_lanes(1), depth - 1), type.lanes);
         if (boolean && chance(50)) return make_expr(type, Unary{UnaryOp::kNot, expr(type, depth - 1)});
@@ -299,7 +305,7 @@ class Generator {
                     type);
       }
       case 18: {
-        const DType other = kElements[pick(std::size(kElements))];
+        const DType other = any_element();
         const int bits = n * dtype_bits(type.element);
         if (boolean || bits % dtype_bits(other) != 0 || bits / dtype_bits(other) < 2) return nullptr;
         return made(
@@ -316,7 +322,7 @@ class Generator {
       case 21: {
         if (!boolean) return nullptr;
         const char* names[] = {"vceq", "vcneq", "vcge", "vcgt", "vcle", "vclt"};
-        const Type operands = type.with_element(kElements[pick(std::size(kElements))]);
+        const Type operands = type.with_element(any_element());
         return made(intrinsic_call(names[pick(6)], {of(operands), of(operands)}, {}, m), type);
       }
       case 22: {

@@ -13,6 +13,7 @@ namespace aipu::tir::testing {
 struct RandomProgramOptions {
   bool wide_vectors = true;  // of any number of lanes; otherwise only scalars
   int statements = 12;
+  bool long_elements = true;  // 64-bit integers and float64 as well
 };
 
 // An entry with one global buffer per element type (kRandomBufferBytes each, u8 i8 i16 u16 i32 u32 i64 f16 f32 f64 bf16, in this order) and

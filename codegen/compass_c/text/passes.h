@@ -55,4 +55,7 @@ PrimFunc strength_reduce(const PrimFunc& function);
 // the last one padded. What has no form on parts stays as it is, between S.vconcat and S.vpart.
 Module align_vector_width(const Module& module);
 
+// CombineInstructions, as far as intrinsics say it: a shift before vnsr goes into it, the product of two widened halves is vmull or vmulh.
+PrimFunc combine_instructions(const PrimFunc& function);
+
 }  // namespace aipu::tir::c_text

@@ -197,6 +197,14 @@ std::string TextPrinter::access(const Expr& pointer, const Expr& index) {
   // (p + k)[0] is p[k].
   const auto* moved = pointer->as<Binary>();
   if (moved != nullptr && moved->op == BinaryOp::kAdd && is_zero(index)) return access(moved->lhs, moved->rhs);
+  // A lane of an array of vectors is one of a vector.
+  const auto* cast = pointer->as<Cast>();
+  const auto lane = as_int(index);
+  if (cast != nullptr && lane && *lane >= 0 && pointer->type.lanes == 1 && cast->operand->as<VarRef>() != nullptr) {
+    const Type& array = cast->operand->type;
+    if (array.scope == Scope::kPrivate && array.lanes > 1 && array.element == pointer->type.element)
+      return fmt::format("{}[{}][{}]", expr(cast->operand), *lane / array.lanes, *lane % array.lanes);
+  }
   std::string base = expr(pointer);
   // A cast binds weaker than the subscript.
   if (base.starts_with('(') && pointer->as<Binary>() == nullptr) base = fmt::format("({})", base);

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "codegen/compass_c/text/passes.h"
 #include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/tir/visit.h"
@@ -86,7 +88,57 @@ class StrengthReduce : public Mutator {
   }
 };
 
+const IntrinsicCall* call_of(const Expr& e, std::string_view name) {
+  const auto* n = e->as<IntrinsicCall>();
+  return n != nullptr && n->intrinsic->name == name ? n : nullptr;
+}
+
+class Combine : public Mutator {
+ public:
+  using Mutator::mutate;
+  Expr mutate(const Expr& expr) override {
+    const Expr e = mutate_children(expr);
+    if (const auto* n = call_of(e, "vnsr")) return narrowing_shift(e, *n);
+    const auto* product = e->as<Binary>();
+    if (product != nullptr && product->op == BinaryOp::kMul && e->type.is_vector()) return widening_product(e, product->lhs, product->rhs);
+    if (const auto* n = call_of(e, "vmul"); n != nullptr && !n->mask) return widening_product(e, n->args[0], n->args[1]);
+    return e;
+  }
+
+ private:
+  static bool is_zero(const Expr& e) {
+    const auto* splat = e->as<Broadcast>();
+    return as_int(splat != nullptr ? splat->scalar : e) == 0;
+  }
+
+  static Expr narrowing_shift(const Expr& e, const IntrinsicCall& n) {
+    const auto* shift = call_of(n.args[0], "vsr");
+    if (shift == nullptr || shift->mask || n.mask || !is_zero(n.args[1]) || shift->args[0]->type != n.args[0]->type) return e;
+    auto attributes = n.attributes;
+    if (shift->attribute("with_round") != 0) {
+      attributes.emplace_back("with_round", 1);
+      std::sort(attributes.begin(), attributes.end());
+    }
+    const Result<Expr> joined = intrinsic_call("vnsr", {shift->args[0], shift->args[1]}, attributes, nullptr, nullptr, e->span);
+    return joined.ok() && (*joined)->type == e->type ? *joined : e;
+  }
+
+  static Expr widening_product(const Expr& e, const Expr& lhs, const Expr& rhs) {
+    for (const auto& [half, name] : {std::pair{"vxtl", "vmull"}, std::pair{"vxth", "vmulh"}}) {
+      const auto *a = call_of(lhs, half), *b = call_of(rhs, half);
+      if (a != nullptr && b != nullptr && a->args[0]->type == b->args[0]->type) return call_or(e, name, {a->args[0], b->args[0]});
+    }
+    return e;
+  }
+};
+
 }  // namespace
+
+PrimFunc combine_instructions(const PrimFunc& function) {
+  PrimFunc result = function;
+  result.body = Combine().mutate(function.body);
+  return result;
+}
 
 PrimFunc lower_standard(const PrimFunc& function) {
   PrimFunc result = function;
