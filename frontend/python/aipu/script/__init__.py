@@ -1,7 +1,8 @@
 """The names of the Compass DSL (``from aipu import script as S``): types, decorators and functions.
 
-Kernels are parsed and compiled by ``aipu.tir.BuildManager``. The same functions run eagerly on NumPy data when a decorated kernel is
-called as Python (PySim); every lane is computed by the definitions that the compiler and its interpreter use.
+Kernels are parsed and compiled by ``aipu.tir.BuildManager``. The same functions run eagerly on NumPy data when a
+decorated kernel is called as Python (PySim); every lane is computed by the definitions that the compiler and its
+interpreter use.
 
 Types such as ``S.fp32x20`` and ``S.boolx12`` exist for any number of lanes.
 """

@@ -16,23 +16,39 @@ def _saturate(value: bool) -> tuple:
     return ("saturate", int(bool(value)))
 
 
-def vadd(x: Any, y: Any, mask: Any = None, saturate: bool = False, out_sign: Optional[str] = None, r: Any = None) -> Vector:
-    """``x + y``; integers wrap, or are clamped with ``saturate``. Inactive lanes are ``r``; without ``r`` the mask is ignored."""
+def vadd(
+    x: Any, y: Any, mask: Any = None, saturate: bool = False, out_sign: Optional[str] = None, r: Any = None
+) -> Vector:
+    """``x + y``; integers wrap, or are clamped with ``saturate``.
+
+    Inactive lanes are ``r``; without ``r`` the mask is ignored.
+    """
     return call("vadd", (x, y), mask, r, (_saturate(saturate), out_sign_attribute(out_sign)))
 
 
-def vsub(x: Any, y: Any, mask: Any = None, saturate: bool = False, out_sign: Optional[str] = None, r: Any = None) -> Vector:
-    """``x - y``; integers wrap, or are clamped with ``saturate``. Inactive lanes are ``r``; without ``r`` the mask is ignored."""
+def vsub(
+    x: Any, y: Any, mask: Any = None, saturate: bool = False, out_sign: Optional[str] = None, r: Any = None
+) -> Vector:
+    """``x - y``; integers wrap, or are clamped with ``saturate``.
+
+    Inactive lanes are ``r``; without ``r`` the mask is ignored.
+    """
     return call("vsub", (x, y), mask, r, (_saturate(saturate), out_sign_attribute(out_sign)))
 
 
 def vmul(x: Any, y: Any, mask: Any = None, out_sign: Optional[str] = None, r: Any = None) -> Vector:
-    """``x * y``, the low bits of integers; no 8-bit elements. Inactive lanes are ``r``; without ``r`` the mask is ignored."""
+    """``x * y``, the low bits of integers; no 8-bit elements.
+
+    Inactive lanes are ``r``; without ``r`` the mask is ignored.
+    """
     return call("vmul", (x, y), mask, r, (out_sign_attribute(out_sign),))
 
 
 def vdiv(x: Any, y: Any, mask: Any = None) -> Vector:
-    """``x / y`` of integers (truncated; 0 for a divisor 0, MAX for MIN / -1) or float32. Inactive lanes are undefined."""
+    """``x / y`` of integers (truncated; 0 for a divisor 0, MAX for MIN / -1) or float32.
+
+    Inactive lanes are undefined.
+    """
     return call("vdiv", (x, y), mask, undefined=_MASKED_OFF)
 
 
@@ -67,7 +83,9 @@ def vmull(x: Any, y: Any, mask: Any = None, out_sign: Optional[str] = None, r: A
 
 
 def vmulh(x: Any, y: Any, mask: Any = None, out_sign: Optional[str] = None, r: Any = None) -> Vector:
-    """Exact products of the high half of the lanes, twice as wide; of 32-bit elements as pairs of words, low word first."""
+    """Exact products of the high half of the lanes, twice as wide; of 32-bit elements as pairs of words, low word
+    first.
+    """
     return call("vmulh", (x, y), mask, r, (out_sign_attribute(out_sign),))
 
 
@@ -92,7 +110,9 @@ def vminh(x: Any, y: Any) -> Vector:
 
 
 def vmml(ptr: Any, x: Vector, y: Vector) -> None:
-    """``ptr[0:16] = X * Y`` of 4 x 4 matrices: ``x`` row-major, ``y`` column-major float16 or bfloat16, the result float32."""
+    """``ptr[0:16] = X * Y`` of 4 x 4 matrices: ``x`` row-major, ``y`` column-major float16 or bfloat16, the result
+    float32.
+    """
     call("vmml", (as_pointer(ptr, "1st"), x, y))
 
 
@@ -208,14 +228,20 @@ def _is_number(x: Any) -> bool:
 
 
 def max(x: Any, y: Any, mask: Any = None, r: Any = None) -> Any:  # noqa: A001 (the language's name)
-    """The larger of two; of NaN and a number the number. Inactive lanes are ``r``; without ``r`` the mask is ignored."""
+    """The larger of two; of NaN and a number the number.
+
+    Inactive lanes are ``r``; without ``r`` the mask is ignored.
+    """
     if _is_number(x) and _is_number(y) and mask is None:
         return x if x >= y else y
     return call("max", (x, y), mask, r)
 
 
 def min(x: Any, y: Any, mask: Any = None, r: Any = None) -> Any:  # noqa: A001 (the language's name)
-    """The smaller of two; of NaN and a number the number. Inactive lanes are ``r``; without ``r`` the mask is ignored."""
+    """The smaller of two; of NaN and a number the number.
+
+    Inactive lanes are ``r``; without ``r`` the mask is ignored.
+    """
     if _is_number(x) and _is_number(y) and mask is None:
         return x if x <= y else y
     return call("min", (x, y), mask, r)
@@ -295,4 +321,6 @@ def ceildiv(x: Any, y: Any) -> Any:
     return call("ceildiv", (x, y))
 
 
-__all__ = [name for name in dir() if not name.startswith("_") and getattr(globals()[name], "__module__", "") == __name__]
+__all__ = [
+    name for name in dir() if not name.startswith("_") and getattr(globals()[name], "__module__", "") == __name__
+]

@@ -70,7 +70,10 @@ def _mask_value(mask: Any) -> Any:
 
 
 def vsl(x: Vector, shift: Any, mask: Any = None, saturate: bool = False, r: Any = None) -> Vector:
-    """``x << shift``, with ``saturate`` clamped (signed only). Inactive lanes are ``r``; without ``r`` the mask is ignored."""
+    """``x << shift``, with ``saturate`` clamped (signed only).
+
+    Inactive lanes are ``r``; without ``r`` the mask is ignored.
+    """
     return call("vsl", (x, shift), mask, r, (_flag("saturate", saturate),))
 
 
@@ -93,7 +96,9 @@ def vnsr(
     with_round: bool = False,
     to_h: bool = False,
 ) -> Vector:
-    """A shift right into 8-bit elements (16 with ``to_h``): lane ``i`` goes to the start of its old place, the rest is 0."""
+    """A shift right into 8-bit elements (16 with ``to_h``): lane ``i`` goes to the start of its old place, the rest is
+    0.
+    """
     attributes = (
         _flag("saturate", saturate),
         out_sign_attribute(out_sign),
@@ -243,4 +248,6 @@ def tail_mask(n: Any, lanes: int) -> Vector:
     return call("tail_mask", (n,), attributes=(("lanes", count),))
 
 
-__all__ = [name for name in dir() if not name.startswith("_") and getattr(globals()[name], "__module__", "") == __name__]
+__all__ = [
+    name for name in dir() if not name.startswith("_") and getattr(globals()[name], "__module__", "") == __name__
+]

@@ -31,8 +31,9 @@ def _vector_literal(items: Any, dtype: DataType) -> Any:
 def cast(x: Any, dtype: Any, part: str = "all", saturate: Optional[bool] = None) -> Any:
     """Converts a value, the lanes of a vector literal, or several vectors that are narrowed into one.
 
-    ``dtype`` may be scalar for a vector ``x``: the lanes follow. ``part`` (``low high even odd``, ``ll lh hl hh``) widens a part of a
-    native vector. ``saturate`` clamps integers instead of wrapping. Float to int clamps to int32, truncates and wraps.
+    ``dtype`` may be scalar for a vector ``x``: the lanes follow. ``part`` (``low high even odd``, ``ll lh hl hh``)
+    widens a part of a native vector. ``saturate`` clamps integers instead of wrapping. Float to int clamps to int32,
+    truncates and wraps.
     """
     target = resolve_type(dtype)
     part_attribute(part, 9)
@@ -81,7 +82,9 @@ def _pointer_type(text: str) -> Pointer:
 
 
 def reinterpret(x: Any, dtype: Any) -> Any:
-    """The bits of ``x`` as another type of the same total bits; a pointer as a 32-bit address and back (``"lsram i8 *"``)."""
+    """The bits of ``x`` as another type of the same total bits; a pointer as a 32-bit address and back (``"lsram i8
+    *"``).
+    """
     if isinstance(dtype, str) and dtype.rstrip().endswith("*"):
         null = _pointer_type(dtype.rstrip())
         if isinstance(x, _Memory):

@@ -259,7 +259,7 @@ class Vector(Value):
         self._data[lane : lane + 1] = _native.convert(value, self._code & _ELEMENT_MASK | 1 << _LANES_SHIFT)
 
     def __bool__(self) -> bool:
-        raise TypeError("The condition required to be a scalar expression. Between vectors please use & and | instead of and and or.")
+        raise TypeError("The condition required to be a scalar expression. Between vectors please use & and | instead.")
 
     def __repr__(self) -> str:
         return f"{self.dtype}({_float_lanes(self.dtype, self._data).tolist()})"
@@ -334,7 +334,10 @@ def call(
     attributes: Tuple[Tuple[str, int], ...] = (),
     undefined: int = 0,
 ) -> Any:
-    """Calls a row of the intrinsic table. ``undefined`` (see ``UNDEFINED``) names lanes that the language leaves open."""
+    """Calls a row of the intrinsic table.
+
+    ``undefined`` (see ``UNDEFINED``) names lanes that the language leaves open.
+    """
     result = _native.call_intrinsic(name, operands, mask_operand(mask), r, attributes, undefined)
     return None if result is None else wrap(result)
 

@@ -33,21 +33,24 @@ def _annotations(function: Callable[..., Any]) -> Dict[str, Any]:
         names = dict(function.__globals__)
         closure = inspect.getclosurevars(function).nonlocals if function.__closure__ else {}
         names.update(closure)
-        found = {k: eval(v, names) if isinstance(v, str) else v for k, v in found.items()}  # noqa: S307 (the user's own source)
+        found = {
+            k: eval(v, names) if isinstance(v, str) else v for k, v in found.items()
+        }  # noqa: S307 (the user's own source)
     return found
 
 
 def _check_annotation(annotation: Any, what: str, function: str) -> None:
     if annotation is None or isinstance(annotation, (TypeObject, PointerType)):
         return
-    raise AssertionError(f"The type annotation of {what} of function \"{function}\" is not supported.")
+    raise AssertionError(f'The type annotation of {what} of function "{function}" is not supported.')
 
 
 class PyPrimFunc:
     """A decorated kernel or sub-function.
 
-    Called from ordinary Python it runs as PySim (after ``BuildManager.build``); called inside a kernel it is a sub-function.
-    ``py_func`` is the wrapped function; ``param_infos``, ``cps_info`` and ``output_dir`` are filled in by the build.
+    Called from ordinary Python it runs as PySim (after ``BuildManager.build``); called inside a kernel it is a sub-
+    function. ``py_func`` is the wrapped function; ``param_infos``, ``cps_info`` and ``output_dir`` are filled in by the
+    build.
     """
 
     def __init__(self, py_func: Callable[..., Any], is_entry: bool = False, is_inline: Optional[bool] = None) -> None:
@@ -79,16 +82,16 @@ class PyPrimFunc:
         self._simulate(args, kwargs)
         return None
 
-    # --- the entry ------------------------------------------------------------------------------------------------------
+    # --- the entry ---
 
     def _simulate(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         if kwargs:
             bound = inspect.signature(self.py_func).bind(*args, **kwargs)
             args = tuple(bound.arguments.values())
         required = sum(not parameter.has_default for parameter in self.params)
-        assert required <= len(args) <= len(self.params), (
-            f'The function "{self.__name__}" expect {len(self.params)} args, but got: "{len(args)}".'
-        )
+        assert (
+            required <= len(args) <= len(self.params)
+        ), f'The function "{self.__name__}" expect {len(self.params)} args, but got: "{len(args)}".'
         makers = [self._entry_argument(i, p, a) for i, (p, a) in enumerate(zip(self.params, args))]
         simulate(self.py_func, lambda: tuple(make() for make in makers))
 
@@ -98,19 +101,21 @@ class PyPrimFunc:
         if isinstance(annotation, PointerType):
             memory = self._entry_memory(index, annotation.dtype, value)
             return lambda: Pointer(memory, 0, annotation.dtype, annotation.scope)
-        assert annotation is not None and annotation.dtype.is_scalar, (
-            "A vector variable can't be a argument of the entry function."
-        )
+        assert (
+            annotation is not None and annotation.dtype.is_scalar
+        ), "A vector variable can't be a argument of the entry function."
         number = value.item() if isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0 else value
-        assert isinstance(number, (bool, int, float, Value)), (
-            f'The {index + 1}-th arg of function "{self.__name__}" expect a number, but got: "{type(value).__name__}".'
-        )
+        assert isinstance(
+            number, (bool, int, float, Value)
+        ), f'The {index + 1}-th arg of function "{self.__name__}" expect a number, but got: "{type(value).__name__}".'
         return lambda: _converted(number, annotation.dtype)
 
     def _entry_memory(self, index: int, dtype: DataType, value: Any) -> Optional[np.ndarray]:
         if value is None or (isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value == 0):
             return None
-        assert isinstance(value, np.ndarray), f'The {index + 1}-th arg expect a NumPy, but got: "{type(value).__name__}".'
+        assert isinstance(
+            value, np.ndarray
+        ), f'The {index + 1}-th arg expect a NumPy, but got: "{type(value).__name__}".'
         if not dtype.is_void and str(value.dtype) != dtype.element_of:
             _logger.warning(
                 'The %d-th arg of function "%s" expect a %s NumPy, but got: "%s".',
@@ -125,7 +130,7 @@ class PyPrimFunc:
         )
         return value.reshape(-1).view(np.uint8)
 
-    # --- sub-functions --------------------------------------------------------------------------------------------------
+    # --- sub-functions ---
 
     @functools.cached_property
     def _signature(self) -> inspect.Signature:
@@ -151,9 +156,9 @@ class PyPrimFunc:
             value = constant_buffer(value)
         if isinstance(annotation, PointerType):
             assert isinstance(value, _Memory), f"The {index + 1}-th arg expect a pointer."
-            assert value.scope == annotation.scope, (
-                f'The scope of {index + 1}-th arg expect "{annotation.scope}", but got: "{value.scope}".'
-            )
+            assert (
+                value.scope == annotation.scope
+            ), f'The scope of {index + 1}-th arg expect "{annotation.scope}", but got: "{value.scope}".'
             return Pointer(value._memory, value._offset, annotation.dtype, value.scope)
         assert not isinstance(value, _Memory), f"The {index + 1}-th arg expect a variable, but got: pointer."
         if annotation is None:
@@ -179,7 +184,8 @@ def prim_func(
 ) -> Any:
     """Decorates a kernel or sub-function: ``@S.prim_func`` or ``@S.prim_func(is_inline=True)``.
 
-    ``is_entry`` is for readers only. ``is_inline`` asks the C compiler to inline the function (True), or not to (False).
+    ``is_entry`` is for readers only. ``is_inline`` asks the C compiler to inline the function (True), or not to
+    (False).
     """
     if func is None:
         return lambda decorated: PyPrimFunc(decorated, is_entry, is_inline)

@@ -33,7 +33,10 @@ def _extents(shape: Shape, constant: bool) -> Tuple[int, ...]:
 
 
 def alloc_buffer(shape: Shape, dtype: Any, scope: str = "private") -> Buffer:
-    """A buffer with undefined contents. ``scope``: ``lsram`` and ``private`` belong to the TEC, ``shared`` to all TECs of a core."""
+    """A buffer with undefined contents.
+
+    ``scope``: ``lsram`` and ``private`` belong to the TEC, ``shared`` to all TECs of a core.
+    """
     extents = _extents(shape, constant=True)
     element = resolve_type(dtype)
     if scope not in _LOCAL_SCOPES:
@@ -204,7 +207,9 @@ def dma_upsample(
     dst_c_stride: Any = None,
     dst_w_stride: Any = None,
 ) -> None:
-    """Enlarges a row of ``w`` pixels of ``c`` channels by ``w_scale``, ``h_scale`` times; pitches default to dense ones."""
+    """Enlarges a row of ``w`` pixels of ``c`` channels by ``w_scale``, ``h_scale`` times; pitches default to dense
+    ones.
+    """
     numbers = [int(v) for v in (h_scale, w_scale, c, w)]
     channels, width = numbers[2], numbers[3] * numbers[1]
     pitches = [
@@ -227,4 +232,6 @@ def flush_cache(invalidate: bool = True) -> None:
     """Writes the data cache back (and invalidates it): nothing to do in PySim."""
 
 
-__all__ = [name for name in dir() if not name.startswith("_") and getattr(globals()[name], "__module__", "") == __name__]
+__all__ = [
+    name for name in dir() if not name.startswith("_") and getattr(globals()[name], "__module__", "") == __name__
+]

@@ -114,7 +114,9 @@ class Pointer(_Memory):
     def _moved(self, count: Any, sign: int) -> "Pointer":
         if self._dtype.is_void:
             raise AssertionError("The void pointer can't be moved.")
-        return Pointer(self._memory, self._offset + sign * _index(count) * self._dtype.total_bytes, self._dtype, self._scope)
+        return Pointer(
+            self._memory, self._offset + sign * _index(count) * self._dtype.total_bytes, self._dtype, self._scope
+        )
 
     def __add__(self, count: Any) -> "Pointer":
         return self._moved(count, 1)
@@ -184,7 +186,9 @@ class Buffer(_Memory):
 
     __slots__ = ("_shape",)
 
-    def __init__(self, memory: Optional[np.ndarray], offset: int, dtype: DataType, scope: str, shape: Sequence[int]) -> None:
+    def __init__(
+        self, memory: Optional[np.ndarray], offset: int, dtype: DataType, scope: str, shape: Sequence[int]
+    ) -> None:
         super().__init__(memory, offset, dtype, scope)
         self._shape = tuple(shape)
 

@@ -51,8 +51,9 @@ _NEW, _READY, _WAITING, _DONE = range(4)
 class Run:
     """The TECs of one call: whose turn it is, and what they share.
 
-    One TEC runs at a time, until it waits at a barrier or ends; then the next one does. The calling thread runs TECs as long as none
-    of them waits; one that has to go on beside a waiting one gets a thread. A TEC that has ended counts as arrived at every barrier.
+    One TEC runs at a time, until it waits at a barrier or ends; then the next one does. The calling thread runs TECs as
+    long as none of them waits; one that has to go on beside a waiting one gets a thread. A TEC that has ended counts as
+    arrived at every barrier.
     """
 
     def __init__(self, single_thread: bool, random_pause: bool = False) -> None:
@@ -69,7 +70,7 @@ class Run:
         self._bases: Dict[Tuple[int, int], int] = {}
         self._next = 0x10000000
 
-    # --- turns ------------------------------------------------------------------------------------------------------------
+    # --- turns ---
 
     def execute(self, work: Callable[[], None]) -> None:
         """Runs ``work`` once per TEC; raises what the first failing TEC raised."""
@@ -150,7 +151,7 @@ class Run:
             if self._failure is not None:
                 raise _Aborted
 
-    # --- addresses --------------------------------------------------------------------------------------------------------
+    # --- addresses ---
 
     def integer_of(self, memory: Optional[np.ndarray], offset: int) -> int:
         """A 32-bit address for a pointer."""
@@ -256,8 +257,8 @@ def _switches() -> "list[str]":
 def simulate(function: Callable[..., Any], arguments: Callable[[], Tuple[Any, ...]]) -> None:
     """Runs ``function`` on all TECs, each with arguments of its own, and raises what a failing TEC raised.
 
-    The environment variable ``CPS_TVM_PYSIM_SINGLE_THREAD=TRUE`` runs the TECs one after the other in the calling thread; the switch
-    ``rp`` of ``CPS_DSL`` takes them in random order and pauses before barriers.
+    The environment variable ``CPS_TVM_PYSIM_SINGLE_THREAD=TRUE`` runs the TECs one after the other in the calling
+    thread; the switch ``rp`` of ``CPS_DSL`` takes them in random order and pauses before barriers.
     """
     single_thread = os.environ.get("CPS_TVM_PYSIM_SINGLE_THREAD", "").upper() == "TRUE"
     switches = _switches()

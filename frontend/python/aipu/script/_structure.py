@@ -74,7 +74,7 @@ def tag(node: Any, attr: str) -> Any:
     if attr != "no_zip":
         raise AssertionError('The arg "attr" expect one of ("no_zip",).')
     if not isinstance(node, Vector):
-        raise AssertionError("In attr \"no_zip\", the arg \"node\" expect one of ('vcast',).")
+        raise AssertionError('In attr "no_zip", the arg "node" expect one of (\'vcast\',).')
     return node
 
 
@@ -138,7 +138,10 @@ def perf_tick_end(cid: Any) -> None:
 
 
 def printf(fmt: str, *args: Any) -> int:
-    """Prints like C's printf with the specifiers of the language (``%d %u %x %f %v8hlf ...``). ValueError for others."""
+    """Prints like C's printf with the specifiers of the language (``%d %u %x %f %v8hlf ...``).
+
+    ValueError for others.
+    """
     if not isinstance(fmt, str):
         raise AssertionError("The 1st arg expect a string.")
     sys.stdout.write(_native.print_text(fmt, args))
@@ -177,4 +180,6 @@ def asm(
     raise NotImplementedError("PySim does not support inline assembly.")
 
 
-__all__ = [name for name in dir() if not name.startswith("_") and getattr(globals()[name], "__module__", "") == __name__]
+__all__ = [
+    name for name in dir() if not name.startswith("_") and getattr(globals()[name], "__module__", "") == __name__
+]

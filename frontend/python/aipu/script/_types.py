@@ -1,4 +1,6 @@
-"""Type objects (``S.i32``, ``S.fp16x16``, ``S.size_i32``), pointer annotations, and the names under which they are found."""
+"""Type objects (``S.i32``, ``S.fp16x16``, ``S.size_i32``), pointer annotations, and the names under which they are
+found.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ _STORAGE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "f
 
 
 class TypeObject:
-    """A scalar, vector or mask type: an annotation of parameters and results and, but for bools, a conversion when called.
+    """A scalar, vector or mask type: an annotation of parameters and results and, but for bools, a conversion when
+    called.
 
     ``dtype`` is the type; ``is_size`` says that values are known to be non-negative (``S.size_i32``).
     """
@@ -62,10 +65,13 @@ class PointerType:
 def ptr(dtype: Any, scope: str = "private") -> PointerType:
     """The annotation of a pointer parameter or result.
 
-    ``dtype`` is one of the storage types or ``"void"``, with any number of lanes; ``scope`` one of ``global``, ``global.1`` (constant
-    tensors), ``global.2``, ``global.3``, ``lsram``, ``shared``, ``private``, ``constant``. AssertionError for others.
+    ``dtype`` is one of the storage types or ``"void"``, with any number of lanes; ``scope`` one of ``global``,
+    ``global.1`` (constant tensors), ``global.2``, ``global.3``, ``lsram``, ``shared``, ``private``, ``constant``.
+    AssertionError for others.
     """
-    assert dtype is not None and (not isinstance(dtype, str) or dtype), 'Please use "void" to explicitly represent the void pointer.'
+    assert dtype is not None and (
+        not isinstance(dtype, str) or dtype
+    ), 'Please use "void" to explicitly represent the void pointer.'
     resolved = _resolved(dtype)
     element = resolved.element_of if resolved is not None else None
     if element is None or not (element.is_void or str(element) in _STORAGE):
@@ -122,7 +128,9 @@ def find_type(name: str) -> Optional[TypeObject]:
 
 
 def predefined_names() -> "list[str]":
-    """The names that exist without being asked for: scalars, native vectors and the usual multiple widths, in both spellings."""
+    """The names that exist without being asked for: scalars, native vectors and the usual multiple widths, in both
+    spellings.
+    """
     names = ["bool", "boolx8", "boolx16", "boolx32", "bf16", "bfloat16", "bf16x16", "bfloat16x16"]
     for alias, name in _ELEMENTS.items():
         bits = int(re.sub(r"\D", "", name))

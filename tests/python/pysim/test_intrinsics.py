@@ -1,0 +1,33 @@
+"""Every intrinsic, element type, width and form of mask: PySim and compiled code against the NumPy truth."""
+
+from __future__ import annotations
+
+import functools
+from typing import List, Tuple
+
+import numpy as np
+import pytest
+from agreement import Plan
+from cases import Case, groups
+
+_GROUPS = dict(groups())
+
+
+@functools.lru_cache(maxsize=None)
+def _plan(name: str) -> Plan:
+    return Plan(name, _GROUPS[name])
+
+
+def _report(failures: List[str]) -> str:
+    return "\n".join([f"{len(failures)} cases:", *failures[:40]])
+
+
+@pytest.mark.parametrize("name", sorted(_GROUPS))
+def test_pysim(name: str, tmp_path) -> None:
+    plan = _plan(name)
+    kernel = plan.load(tmp_path)
+    kernel.param_infos = []  # PySim alone: nothing is compiled
+    output = np.full(plan.out_bytes, 0xA5, np.uint8)
+    kernel(plan.input, output)
+    failures = plan.mismatches(output)
+    assert not failures, _report(failures)
