@@ -1,0 +1,340 @@
+"""What a kernel can refer to: captured values of all kinds, functions, macros, defaults."""
+
+import enum
+import functools
+import math
+
+import numpy as np
+import pytest
+
+import aipu
+from aipu import DataType, hw_native_vdtype
+from aipu import script as S
+from aipu import script as renamed
+from aipu.script import vadd as imported_vadd
+
+GLOBAL_OFFSET = 3
+GLOBAL_TABLE = [10, 20, 30]
+GLOBAL_PAIR = (2, 5)
+GLOBAL_SETTINGS = {"scale": 4, "names": ["a", "b"]}
+
+
+class Mode(enum.Enum):
+    DOUBLE = 1
+    TRIPLE = 2
+
+
+class Config:
+    factor = 6
+
+    def __init__(self, bias):
+        self.bias = bias
+
+    def total(self):
+        return self.factor + self.bias
+
+
+def run(func, *args, name=None):
+    aipu.tir.BuildManager().build(func, name=name)(*args)
+
+
+def run1(func, value, dtype="int32"):
+    """The result of a kernel on one element."""
+    out = np.zeros(1, dtype)
+    run(func, np.array([value], dtype), out)
+    return out[0].item()
+
+
+def test_numbers_tuples_and_lists():
+    local, flag, pair = 7, True, (100, 200)
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        if flag:
+            b[0] = a[0] + local + GLOBAL_OFFSET + GLOBAL_TABLE[1] + GLOBAL_PAIR[0] + pair[1]
+        else:
+            b[0] = not_there_at_all  # noqa: F821 (not visited)
+
+    assert run1(func, 1) == 1 + 7 + 3 + 20 + 2 + 200
+
+
+def test_values_are_those_of_the_build():
+    step = 1
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        b[0] = a[0] + step
+
+    assert run1(func, 1) == 2
+    step = 10
+    assert run1(func, 1) == 11
+
+
+def test_floats_and_data_types():
+    scale, dtype = 0.5, DataType("float32")
+    vdtype = hw_native_vdtype(dtype)
+
+    @S.prim_func
+    def func(a: S.ptr(dtype, "global"), b: S.ptr(vdtype, "global")):
+        v = S.vload(a, lanes=vdtype.lanes)
+        b[0] = v * scale if dtype.is_float else v
+
+    a, b = np.arange(8, dtype="float32"), np.zeros(8, "float32")
+    run(func, a, b)
+    np.testing.assert_array_equal(b, a * 0.5)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "float16", "float32"])
+def test_annotations_use_names_that_the_body_does_not(dtype):
+    lanes = 256 // DataType(dtype).bits
+
+    @S.prim_func
+    def func(a: S.ptr(dtype, "global"), b: S.ptr(dtype, "global")):
+        S.vstore(S.vload(a) + S.vload(a), b)
+
+    a, b = np.arange(lanes).astype(dtype), np.zeros(lanes, dtype)
+    run(func, a, b)
+    np.testing.assert_array_equal(b, a + a)
+
+
+def test_numpy_arrays_as_masks_and_constants():
+    mask = np.array([True, False] * 4)
+    table = np.arange(8, dtype="int32") * 11
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        constants = S.alloc_const((8,), "int32", table)
+        S.vstore(S.vload(a) + S.vload(constants.addr_of(0)), b, mask=mask)
+
+    a, b = np.arange(8, dtype="int32"), np.full(8, -1, "int32")
+    run(func, a, b)
+    np.testing.assert_array_equal(b, np.where(mask, a + table, -1))
+
+
+def test_numpy_scalars_are_refused(capfd):
+    value = np.int32(3)
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        b[0] = a[0] + value
+
+    with pytest.raises(RuntimeError):
+        aipu.tir.BuildManager().build(func)
+    assert "The scalar literal only can be represented by instance of Python built-in type" in capfd.readouterr().err
+
+
+def test_the_script_module_under_other_names():
+    add, sub = imported_vadd, getattr(S, "vsub")
+
+    @renamed.prim_func
+    def func(a: renamed.ptr("i32", "global"), b: renamed.ptr("i32", "global")):
+        v = renamed.vload(a)
+        renamed.vstore(sub(add(v, v), renamed.i32x8(1)), b)
+
+    a, b = np.arange(8, dtype="int32"), np.zeros(8, "int32")
+    run(func, a, b)
+    np.testing.assert_array_equal(b, a + a - 1)
+
+
+def test_type_objects_are_values():
+    element, vector = S.fp32, S.fp32x8
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("fp32", "global")):
+        b[0] = element(a[0])
+        S.vstore(vector(2), b + 1)
+
+    b = np.zeros(9, "float32")
+    run(func, np.array([7], "int32"), b)
+    assert b.tolist() == [7.0] + [2.0] * 8
+
+
+def test_modules_and_objects():
+    config = Config(bias=2)
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        b[0] = a[0] + config.bias + Config.factor + config.total() + GLOBAL_SETTINGS["scale"] + math.floor(2.5) + len(GLOBAL_SETTINGS)
+
+    assert run1(func, 0) == 2 + 6 + 8 + 4 + 2 + 2
+
+
+@pytest.mark.parametrize("mode, factor", [(Mode.DOUBLE, 2), (Mode.TRIPLE, 3)])
+def test_enums_choose_a_branch(mode, factor):
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        if mode == Mode.DOUBLE:
+            b[0] = a[0] * 2
+        else:
+            b[0] = a[0] * 3
+
+    assert run1(func, 5) == 5 * factor
+
+
+def test_plain_functions_of_expressions():
+    def scaled(x, k=2):
+        return x * k + GLOBAL_OFFSET
+
+    square = lambda x: x * x  # noqa: E731
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        b[0] = scaled(a[0]) + square(a[0]) + scaled(a[0], k=10)
+
+    assert run1(func, 3) == (6 + 3) + 9 + (30 + 3)
+
+
+OPERATIONS = [("add", lambda x, y: x + y, lambda x, y: x + y), ("mul", lambda x, y: x * y, lambda x, y: x * y)]
+
+
+@pytest.mark.parametrize("name, dsl, truth", OPERATIONS)
+def test_several_lambdas_in_one_line(name, dsl, truth):
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        b[0] = dsl(a[0], 7)
+
+    assert run1(func, 5) == truth(5, 7), name
+
+
+def test_plain_functions_of_known_values_are_python():
+    @functools.lru_cache(maxsize=None)
+    def cached(x):
+        return x + 1
+
+    def host(x):
+        with np.errstate(all="ignore"):
+            try:
+                return int(np.prod([d for d in (x, x)])) + cached(x)
+            finally:
+                pass
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        b[0] = a[0] + host(4)
+
+    assert run1(func, 0) == 16 + 5
+
+
+def test_plain_function_with_script_annotation_is_refused(capfd):
+    def helper(b: S.i32):
+        return b + 1
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        b[0] = helper(a[0])
+
+    with pytest.raises(RuntimeError):
+        aipu.tir.BuildManager().build(func)
+    text = (
+        'The parameter "b" of pure Python function "helper" can\'t be annotated as any type in "S" space, '
+        'forget to decorate it using "S.prim_func"?'
+    )
+    assert text in capfd.readouterr().err
+
+
+def test_sub_functions_with_defaults_and_keywords():
+    bonus = 100
+
+    @S.prim_func
+    def helper(x: S.i32, y: S.i32 = bonus, z: S.i32 = 1000) -> S.i32:
+        return x + y + z
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        b[0] = helper(a[0]) + helper(a[0], z=5) + helper(1, 2, 3)
+
+    assert run1(func, 1) == (1 + 100 + 1000) + (1 + 100 + 5) + 6
+
+
+def test_nested_closures():
+    def make(k):
+        @S.prim_func
+        def inner(x: S.i32) -> S.i32:
+            return x + k
+
+        return inner
+
+    first, second = make(1), make(10)
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        b[0] = first(second(a[0]))
+
+    assert run1(func, 0) == 11
+
+
+def test_macros_hygienic_and_not():
+    scale = 3
+
+    @S.macro
+    def put_scaled(dst, k, v):
+        dst[k] = v * scale
+
+    @S.macro(hygienic=False)
+    def put_at_cursor(dst, v):
+        dst[cursor] = v  # noqa: F821 (of the caller)
+
+    @S.prim_func
+    def fill(o: S.ptr("i32", "global"), n: S.i32):
+        scale = 1000  # noqa: F841 (the macro does not see it)
+        for cursor in range(n):
+            put_at_cursor(o, cursor)
+        put_scaled(o, 0, n)
+
+    out = np.zeros(4, "int32")
+    run(fill, out, 4)
+    assert out.tolist() == [12, 1, 2, 3]
+
+
+def test_function_handed_over_as_argument_of_a_factory():
+    def elementwise(op):
+        @S.prim_func
+        def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+            b[0] = op(a[0], 2)
+
+        return func
+
+    assert run1(elementwise(lambda x, y: x - y), 9) == 7
+    assert run1(elementwise(lambda x, y: x << y), 9) == 36
+
+
+def test_entry_as_sub_function_is_refused(capfd):
+    @S.prim_func
+    def helper(b: S.ptr("i32", "global")):
+        func(b, b)
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        helper(b)
+
+    with pytest.raises(RuntimeError, match="current not support entry function as subroutines"):
+        aipu.tir.BuildManager().build(func)
+
+
+def test_decorator_options_computed_elsewhere():
+    inline = True
+
+    @S.prim_func(is_inline=inline)
+    def helper(x: S.i32) -> S.i32:
+        return x + 1
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        b[0] = helper(a[0])
+
+    ex = aipu.tir.BuildManager().build(func)
+    assert "_CLC_INLINE" in ex.c_code
+    plain = func.py_func
+    assert "__kernel void func" in aipu.tir.BuildManager().build(S.prim_func(plain)).c_code
+
+
+def test_meta_var_and_fstrings():
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        lanes = S.meta_var(8)
+        v = S.cast(S.vload(a, lanes=lanes), f"int32x{lanes}")
+        S.vstore(v, b)
+
+    a, b = np.arange(8, dtype="int32"), np.zeros(8, "int32")
+    run(func, a, b)
+    np.testing.assert_array_equal(a, b)
