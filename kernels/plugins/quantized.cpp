@@ -143,17 +143,41 @@ graph::ConstantPtr pack(DType dtype, const Weights& weights, const Problem& p, c
   return graph::Constant::of<T>(dtype, {static_cast<int64_t>(packed.size())}, packed);
 }
 
-// bias - zero * sum of w per column, padded to whole panels like the packed columns.
-graph::ConstantPtr start_values(const Graph& graph, const Node& node, const Weights& weights, const Problem& p, int64_t zero,
-                                int64_t panel_width) {
+// bias - zero * sum of w, of every output channel.
+std::vector<int64_t> start_of_channels(const Graph& graph, const Node& node, const Weights& weights, const Problem& p, int64_t zero) {
   const graph::Constant* bias = graph.constant(operand(node, kBias));
   const std::vector<int64_t> biases = bias != nullptr ? bias->to_int64s() : std::vector<int64_t>();
-  const int64_t padded = (p.group_out + panel_width - 1) / panel_width * panel_width, depth = p.taps * p.group_in;
-  std::vector<int32_t> start(static_cast<size_t>(p.groups * padded));
+  const int64_t depth = p.taps * p.group_in;
+  std::vector<int64_t> start;
   for (int64_t out = 0; out < p.groups * p.group_out; ++out) {
     int64_t value = of_channel<int64_t>(biases, out, 0);
     for (int64_t k = 0; k < depth; ++k) value -= zero * weights.elements[static_cast<size_t>(out * depth + k)];
-    start[static_cast<size_t>(out / p.group_out * padded + out % p.group_out)] = static_cast<int32_t>(value);
+    start.push_back(value);
+  }
+  return start;
+}
+
+// Whether every sum, partial ones too, is an integer that float32 holds exactly.
+bool sums_fit_float(const Graph& graph, const Node& node, const Weights& weights, const Problem& p) {
+  const std::vector<int64_t> start = start_of_channels(graph, node, weights, p, p.x_zero);
+  const int64_t depth = p.taps * p.group_in;
+  for (size_t out = 0; out < start.size(); ++out) {
+    int64_t largest = std::abs(start[out]);
+    for (int64_t k = 0; k < depth; ++k)
+      largest += 255 * std::abs(weights.elements[out * static_cast<size_t>(depth) + static_cast<size_t>(k)]);
+    if (largest >= int64_t{1} << 24) return false;
+  }
+  return true;
+}
+
+// The same, padded to whole panels like the packed columns.
+graph::ConstantPtr start_values(const Graph& graph, const Node& node, const Weights& weights, const Problem& p, int64_t zero,
+                                int64_t panel_width) {
+  const int64_t padded = (p.group_out + panel_width - 1) / panel_width * panel_width;
+  std::vector<int32_t> start(static_cast<size_t>(p.groups * padded));
+  const std::vector<int64_t> values = start_of_channels(graph, node, weights, p, zero);
+  for (int64_t out = 0; out < p.groups * p.group_out; ++out) {
+    start[static_cast<size_t>(out / p.group_out * padded + out % p.group_out)] = static_cast<int32_t>(values[static_cast<size_t>(out)]);
   }
   return graph::Constant::of<int32_t>(DType::kI32, {static_cast<int64_t>(start.size())}, start);
 }
@@ -214,6 +238,15 @@ class QuantizedPlugin final : public OpPlugin {
     Problem p;
     if (std::string reason = read_problem(graph, node, &p); !reason.empty()) return unsupported(std::move(reason));
     const Weights weights = read_weights(graph, node, p);
+    if (p.group_in == 1 && p.group_out == 1 && p.groups > 1 && sums_fit_float(graph, node, weights, p))
+      return setup_depthwise(context, weights, p);
+    return setup_product(context, weights, p);
+  }
+
+ private:
+  static Status setup_product(SetupContext& context, const Weights& weights, Problem p) {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
     const tir::Target& target = context.target();
     const DType x_dtype = graph.type(node.inputs[kX]).dtype;
     const int lanes = context.lanes(DType::kI32);
@@ -268,7 +301,61 @@ class QuantizedPlugin final : public OpPlugin {
     return {};
   }
 
- private:
+  static Status setup_depthwise(SetupContext& context, const Weights& weights, Problem p) {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    const DType x_dtype = graph.type(node.inputs[kX]).dtype;
+    const int lanes = context.lanes(DType::kF32);
+    const int64_t channels = p.groups, padded = (channels + lanes - 1) / lanes * lanes;
+    PointerArgument x{context.value(node.inputs[kX])};
+    if (has_padding(p.geometry)) AIPU_RETURN_IF_ERROR(copy_image(context, x_dtype, p.x_zero, &p.geometry, &x));
+    const SpatialAxis& w = p.geometry.axes[2];
+
+    dsl::TemplateParams params;
+    constexpr int64_t kWidest = 7;
+    const int64_t width = w.out.constant() ? std::clamp<int64_t>(*w.out.constant(), 1, kWidest) : 1;
+    params.set("X", x_dtype)
+        .set("VL", lanes)
+        .set("NV", 1)
+        .set("WIDTH", width)
+        .set("KW", w.kernel)
+        .set("SW", w.stride)
+        .set("DW", w.dilation);
+    params.set("USE_FMA", context.target().native_fma);
+    const graph::Constant* scale = graph.constant(operand(node, kScale));
+    const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
+    params.set("ACC", accumulator).set("scale_types", pointer_types(scale != nullptr ? 1 : 0, DType::kF32));
+    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, {}, &params));
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("quantized_depthwise.py", "quantized_depthwise", params));
+
+    std::vector<float> packed(static_cast<size_t>(p.taps * padded)), start(static_cast<size_t>(padded)),
+        factors(static_cast<size_t>(padded));
+    const std::vector<int64_t> starts = start_of_channels(graph, node, weights, p, p.x_zero);
+    const std::vector<double> scales = scale != nullptr ? scale->to_doubles() : std::vector<double>();
+    for (int64_t c = 0; c < channels; ++c) {
+      for (int64_t tap = 0; tap < p.taps; ++tap)
+        packed[static_cast<size_t>(tap * padded + c)] = weights.elements[static_cast<size_t>(c * p.taps + tap)];
+      start[static_cast<size_t>(c)] = static_cast<float>(starts[static_cast<size_t>(c)]);
+      factors[static_cast<size_t>(c)] = static_cast<float>(of_channel<double>(scales, c, 1));
+    }
+    const auto constant = [&](const std::vector<float>& elements) {
+      return PointerArgument{
+          context.add_constant(graph::Constant::of<float>(DType::kF32, {static_cast<int64_t>(elements.size())}, elements))};
+    };
+    std::vector<KernelArgument> arguments = {x, constant(packed), constant(start)};
+    if (scale != nullptr) arguments.emplace_back(constant(factors));
+    arguments.emplace_back(PointerArgument{context.value(epilogue.result)});
+    arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
+    arguments.emplace_back(ScalarArgument{p.geometry.batch});
+    append_extents(p.geometry, true, &arguments);
+    append_scalars({channels, padded}, &arguments);
+    append_extents(p.geometry, false, &arguments);
+    const SpatialAxis &d = p.geometry.axes[0], &h = p.geometry.axes[1];
+    append_scalars({d.kernel, h.kernel, d.stride, h.stride, d.dilation, h.dilation}, &arguments);
+    context.launch(std::move(kernel), std::move(arguments), graph::max(p.geometry.batch * d.out * h.out * Dim(padded / lanes), 1));
+    return {};
+  }
+
   static bool has_padding(const SpatialGeometry& geometry) {
     return std::any_of(geometry.axes.begin(), geometry.axes.end(),
                        [](const SpatialAxis& axis) { return axis.pad_begin != Dim(0) || axis.pad_end != Dim(0); });
