@@ -188,6 +188,14 @@ class ConvPlugin final : public OpPlugin {
     const int lanes = context.lanes(accumulator);
     const int64_t channels = weights.out_channels, taps = weights.taps;
     params.set("VL", lanes).set("NV", 1);
+    // Tiles of (almost) equal width: the pixels and one kernel row's weights in registers.
+    const SpatialAxis& width = geometry.axes[2];
+    const int64_t most = context.target().vector_registers >= 32 ? 14 : 7;
+    int64_t tile_width = most / 2;
+    if (const auto out = width.out.constant(); out && *out > 0)
+      tile_width = (*out + (*out + most - 1) / most - 1) / ((*out + most - 1) / most);
+    params.set("WIDTH", tile_width).set("NARROW", !width.out.is_constant()).set("TAIL", channels % lanes != 0);
+    params.set("KW", width.kernel).set("SW", width.stride).set("DW", width.dilation);
     // One "panel" as wide as all channels: [taps][channels rounded up to whole vectors].
     const int64_t padded = (channels + lanes - 1) / lanes * lanes;
     AIPU_ASSIGN_OR_RETURN(const TensorRef packed, packed_operand(context, weights.value, accumulator,
@@ -211,6 +219,10 @@ class ConvPlugin final : public OpPlugin {
     arguments.emplace_back(ScalarArgument{padded});
     append_extents(geometry, false, &arguments);
     append_window(geometry, &arguments);
+    // The image rows that a block of output rows reads stay in the second-level cache.
+    constexpr int64_t kBlockElements = 96 * 1024;
+    arguments.emplace_back(ScalarArgument{
+        graph::max(graph::floordiv(kBlockElements, graph::max(width.in * geometry.channels * Dim(geometry.axes[1].stride), 1)), 1)});
     context.launch(std::move(kernel), std::move(arguments),
                    geometry.batch * geometry.axes[0].out * geometry.axes[1].out * Dim((channels + lanes - 1) / lanes));
     return {};

@@ -1,4 +1,5 @@
-// Every compute kernel against oneDNN or a double-precision reference over random shapes, strides, pads, dilations, groups and odd sizes, on every target this machine can run.
+// Every compute kernel against oneDNN or a double-precision reference over random shapes, strides, pads, dilations, groups and odd sizes,
+// on every target this machine can run.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +21,8 @@ Extents extents_of(const std::vector<int64_t>& shape) { return {shape.begin(), s
 using References = std::map<std::string, Tensor>;
 
 // Runs the saved model on all targets and once in the interpreter, and compares with `expected`.
-void check_road(const std::string& path, const std::map<std::string, Tensor>& inputs, const References& expected, double rtol, double atol, bool interpret) {
+void check_road(const std::string& path, const std::map<std::string, Tensor>& inputs, const References& expected, double rtol, double atol,
+                bool interpret) {
   for (const std::string& target : runnable_targets()) {
     const auto actual = run_road(path, inputs, {.target = target});
     ASSERT_TRUE(actual.ok()) << target << ": " << actual.status().message();
@@ -67,22 +69,82 @@ TEST(Kernels, Convolution) {
       options.dilations.push_back(pick(random, 1, 2));
       shape.push_back((options.kernel.back() - 1) * options.dilations.back() + pick(random, 1, spatial == 1 ? 40 : 13));
     }
-    for (int64_t i = 0; i < 2 * spatial; ++i) options.pads.push_back(pick(random, 0, std::min<int64_t>(2, (options.kernel[static_cast<size_t>(i % spatial)] - 1) * options.dilations[static_cast<size_t>(i % spatial)])));
+    for (int64_t i = 0; i < 2 * spatial; ++i)
+      options.pads.push_back(pick(random, 0,
+                                  std::min<int64_t>(2, (options.kernel[static_cast<size_t>(i % spatial)] - 1) *
+                                                           options.dilations[static_cast<size_t>(i % spatial)])));
     const std::string x = b.input("x", DType::kF32, extents_of(shape));
     b.output(b.conv(x, in, out, options), "y", DType::kF32, Extents(shape.size(), Extents::value_type("")));
     return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
   });
 }
 
+// Rows of every length around the width of a tile, kernels and strides that the networks have and some that they have not.
 TEST(Kernels, DepthwiseConvolution) {
-  check_against_dnnl("depthwise", 6, 1e-4, 1e-4, [](OnnxBuilder& b, std::mt19937& random) {
-    const int64_t channels = pick(random, 2, 41);
-    const std::vector<int64_t> shape = {pick(random, 1, 2), channels, pick(random, 5, 17), pick(random, 5, 17)};
-    const int64_t stride = pick(random, 1, 2), pad = pick(random, 0, 1);
+  check_against_dnnl("depthwise", 14, 1e-4, 1e-4, [](OnnxBuilder& b, std::mt19937& random) {
+    const int64_t channels = pick(random, 2, 41), kernel = pick(random, 0, 2) == 0 ? 5 : pick(random, 2, 4),
+                  dilation = pick(random, 0, 3) == 0 ? 2 : 1;
+    const int64_t reach = (kernel - 1) * dilation;
+    const std::vector<int64_t> shape = {pick(random, 1, 2), channels, reach + pick(random, 1, 9), reach + pick(random, 1, 40)};
+    const int64_t stride = pick(random, 1, 3);
     const std::string x = b.input("x", DType::kF32, extents_of(shape));
-    b.output(b.conv(x, channels, channels, {.kernel = {3, 3}, .strides = {stride, stride}, .pads = {pad, pad, pad, pad}, .groups = channels}), "y", DType::kF32, {"", "", "", ""});
+    b.output(b.conv(x, channels, channels,
+                    {.kernel = {kernel, kernel},
+                     .strides = {stride, stride},
+                     .pads = {pick(random, 0, reach), pick(random, 0, reach), pick(random, 0, reach), pick(random, 0, reach)},
+                     .dilations = {dilation, dilation},
+                     .groups = channels}),
+             "y", DType::kF32, {"", "", "", ""});
     return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
   });
+}
+
+// What the networks have: rows of whole tiles and of several heights, padding on both sides of a tile, stems, channels beyond a panel, and
+// pointwise ones.
+TEST(Kernels, ConvolutionsOfNetworks) {
+  struct Layer {
+    int64_t in, out, kernel, stride, pad, height, width, groups, dilation;
+  };
+  const Layer layers[] = {{17, 40, 3, 1, 1, 7, 7, 1, 1},  {3, 24, 7, 2, 3, 20, 56, 1, 1}, {8, 33, 3, 2, 1, 9, 29, 1, 1},
+                          {16, 65, 1, 1, 0, 9, 11, 1, 1}, {5, 48, 5, 1, 2, 6, 30, 1, 1},  {24, 16, 1, 2, 0, 13, 13, 1, 1},
+                          {4, 8, 3, 1, 1, 5, 2, 1, 1},    {4, 20, 3, 1, 4, 5, 5, 1, 1},   {6, 12, 3, 1, 6, 20, 21, 1, 6},
+                          {4, 10, 9, 1, 4, 10, 17, 1, 1}, {12, 36, 1, 1, 0, 8, 9, 3, 1},  {18, 40, 3, 1, 1, 6, 15, 2, 1}};
+  size_t next = 0;
+  check_against_dnnl("conv_networks", static_cast<int>(std::size(layers)), 1e-4, 1e-4, [&](OnnxBuilder& b, std::mt19937&) {
+    const Layer& l = layers[next++];
+    const std::vector<int64_t> shape = {2, l.in, l.height, l.width};
+    const std::string x = b.input("x", DType::kF32, extents_of(shape));
+    b.output(b.relu(b.conv(x, l.in, l.out,
+                           {.kernel = {l.kernel, l.kernel},
+                            .strides = {l.stride, l.stride},
+                            .pads = {l.pad, l.pad, l.pad, l.pad},
+                            .dilations = {l.dilation, l.dilation},
+                            .groups = l.groups})),
+             "y", DType::kF32, {"", "", "", ""});
+    return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
+  });
+}
+
+// Extents known only at run time: images narrower than a tile, than the kernel, and wide ones, through one converted model per batch and
+// width.
+TEST(Kernels, ConvolutionsOfSymbolicExtents) {
+  for (const int64_t groups : {int64_t{1}, int64_t{6}}) {
+    OnnxBuilder b("symbolic", 3);
+    const std::string x = b.input("x", DType::kF32, {"N", int64_t{6}, "H", "W"});
+    std::string y = b.conv(x, 6, groups == 1 ? 35 : 6, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}, .groups = groups});
+    b.output(b.relu(b.conv(y, groups == 1 ? 35 : 6, 6, {.kernel = {1, 1}})), "y", DType::kF32, {"", "", "", ""});
+    const std::string path = temporary_path("symbolic" + std::to_string(groups) + ".onnx");
+    ASSERT_TRUE(b.save(path).ok());
+    std::mt19937 random(11);
+    for (const int64_t width : {1, 2, 5, 7, 13, 14, 15, 31}) {
+      SCOPED_TRACE("groups " + std::to_string(groups) + " width " + std::to_string(width));
+      const std::map<std::string, Tensor> inputs = {{"x", random_tensor(random, {1 + width % 2, 6, 1 + width % 5, width})}};
+      const auto expected = run_reference(path, inputs);
+      ASSERT_TRUE(expected.ok()) << expected.status().message();
+      check_road(path, inputs, *expected, 1e-4, 1e-4, width == 5);
+      if (HasFatalFailure()) return;
+    }
+  }
 }
 
 TEST(Kernels, ConvolutionWithFusedNeighbours) {
@@ -106,7 +168,9 @@ TEST(Kernels, TransposedConvolution) {
     const std::string x = b.input("x", DType::kF32, extents_of(shape));
     const std::string w = b.weight({in, out, kernel, kernel}, 0.3);
     const std::string y = b.op("ConvTranspose", {x, w},
-                               {{"group", groups}, {"strides", std::vector<int64_t>{stride, stride}}, {"pads", std::vector<int64_t>{pad, pad, pad, pad}},
+                               {{"group", groups},
+                                {"strides", std::vector<int64_t>{stride, stride}},
+                                {"pads", std::vector<int64_t>{pad, pad, pad, pad}},
                                 {"output_padding", std::vector<int64_t>{stride - 1, 0}}});
     b.output(y, "y", DType::kF32, {"", "", "", ""});
     return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
@@ -154,7 +218,8 @@ TEST(Kernels, MatrixMultiplication) {
     } else if (form == 1) {  // both run-time, batched, broadcast
       shapes["a"] = {pick(random, 1, 3), 2, m, k};
       shapes["b"] = {2, k, n};
-      b.output(b.op("MatMul", {b.input("a", DType::kF32, extents_of(shapes["a"])), b.input("b", DType::kF32, extents_of(shapes["b"]))}), "y", DType::kF32, {"", "", "", ""});
+      b.output(b.op("MatMul", {b.input("a", DType::kF32, extents_of(shapes["a"])), b.input("b", DType::kF32, extents_of(shapes["b"]))}),
+               "y", DType::kF32, {"", "", "", ""});
     } else {  // Gemm in all its forms
       const int trans_a = static_cast<int>(pick(random, 0, 1)), trans_b = static_cast<int>(pick(random, 0, 1));
       shapes["a"] = trans_a != 0 ? std::vector<int64_t>{k, m} : std::vector<int64_t>{m, k};
@@ -168,8 +233,9 @@ TEST(Kernels, MatrixMultiplication) {
       }
       const std::vector<std::vector<int64_t>> c_shapes = {{n}, {1, n}, {m, n}, {}, {1}};
       const std::string c = b.weight(c_shapes[static_cast<size_t>(pick(random, 0, 4))], 1);
-      b.output(b.op("Gemm", {b.input("a", DType::kF32, extents_of(shapes["a"])), right, c}, {{"transA", trans_a}, {"transB", trans_b}, {"alpha", 0.5}, {"beta", 1.5}}), "y",
-               DType::kF32, {"", ""});
+      b.output(b.op("Gemm", {b.input("a", DType::kF32, extents_of(shapes["a"])), right, c},
+                    {{"transA", trans_a}, {"transB", trans_b}, {"alpha", 0.5}, {"beta", 1.5}}),
+               "y", DType::kF32, {"", ""});
     }
     return shapes;
   });
@@ -179,7 +245,9 @@ TEST(Kernels, LocalResponseNormalization) {
   check_against_dnnl("lrn", 4, 1e-5, 1e-6, [](OnnxBuilder& b, std::mt19937& random) {
     const std::vector<int64_t> shape = {2, pick(random, 3, 50), pick(random, 1, 5), pick(random, 1, 5)};
     const std::string x = b.input("x", DType::kF32, extents_of(shape));
-    b.output(b.op("LRN", {x}, {{"size", 2 * pick(random, 0, 2) + 1}, {"alpha", 0.01}, {"beta", pick(random, 0, 1) == 1 ? 0.75 : 0.6}, {"bias", 1.5}}), "y", DType::kF32, {"", "", "", ""});
+    b.output(b.op("LRN", {x},
+                  {{"size", 2 * pick(random, 0, 2) + 1}, {"alpha", 0.01}, {"beta", pick(random, 0, 1) == 1 ? 0.75 : 0.6}, {"bias", 1.5}}),
+             "y", DType::kF32, {"", "", "", ""});
     return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
   });
 }
@@ -281,7 +349,8 @@ TEST(Kernels, LayerNormalization) {
     OnnxBuilder b("layer_norm", 1);
     const std::string x = b.input("x", DType::kF32, {rows, width});
     Tensor scale = random_tensor(random, {width}), bias = random_tensor(random, {width});
-    const std::string s = b.initializer(models::TensorData::f32({width}, scale.data)), c = b.initializer(models::TensorData::f32({width}, bias.data));
+    const std::string s = b.initializer(models::TensorData::f32({width}, scale.data)),
+                      c = b.initializer(models::TensorData::f32({width}, bias.data));
     b.output(b.op("LayerNormalization", {x, s, c}, {{"axis", -1}, {"epsilon", 1e-5}}), "y", DType::kF32, {rows, width});
     const std::string path = temporary_path("layer_norm" + std::to_string(seed) + ".onnx");
     ASSERT_TRUE(b.save(path).ok());

@@ -1,0 +1,167 @@
+// The inner loops of the register tiles must not touch the stack: a spilled accumulator or address halves their speed, and nothing else
+// would tell. Models that need every kind of tile are converted for each x86-64 target (compiling needs no such CPU), and objdump shows
+// their loops.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "gbuilder/build.h"
+#include "models/onnx_builder.h"
+#include "tests/numerics/road.h"
+
+namespace aipu::test {
+namespace {
+
+using models::OnnxBuilder;
+
+struct Instruction {
+  uint64_t address = 0;
+  std::string mnemonic, operands;
+};
+struct Function {
+  std::string name;
+  std::vector<Instruction> code;
+};
+
+std::string output_of(const std::string& command) {
+  std::string text;
+  FILE* pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) return text;
+  std::array<char, 4096> buffer;
+  for (size_t n; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) text.append(buffer.data(), n);
+  return ::pclose(pipe) == 0 ? text : "";
+}
+
+// The kernel module of an aipu.bin as a file that objdump reads (what follows the module does not disturb it).
+std::string extract_module(const std::string& aipu_bin) {
+  std::ifstream in(aipu_bin, std::ios::binary);
+  std::stringstream bytes;
+  bytes << in.rdbuf();
+  const std::string content = bytes.str();
+  const size_t at = content.find(std::string("\x7f") + "ELF");
+  if (at == std::string::npos) return "";
+  std::ofstream(aipu_bin + ".so", std::ios::binary) << content.substr(at);
+  return aipu_bin + ".so";
+}
+
+std::vector<Function> disassemble(const std::string& object) {
+  std::vector<Function> functions;
+  std::istringstream lines(output_of("objdump -d --no-show-raw-insn -w '" + object + "' 2>/dev/null"));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && line.back() == ':' && line.find('<') != std::string::npos) {
+      functions.push_back({line.substr(line.find('<') + 1, line.rfind('>') - line.find('<') - 1), {}});
+      continue;
+    }
+    const size_t colon = line.find(":\t");
+    if (colon == std::string::npos || functions.empty()) continue;
+    std::istringstream text(line.substr(colon + 2));
+    Instruction i;
+    i.address = std::strtoull(line.c_str(), nullptr, 16);
+    text >> i.mnemonic;
+    std::getline(text, i.operands);
+    functions.back().code.push_back(std::move(i));
+  }
+  return functions;
+}
+
+bool multiplies(const Instruction& i) { return i.mnemonic.rfind("vfmadd", 0) == 0 || i.mnemonic == "mulps" || i.mnemonic == "vmulps"; }
+
+bool touches_stack(const Instruction& i, bool has_frame_pointer) {
+  return i.operands.find("(%rsp") != std::string::npos || (has_frame_pointer && i.operands.find("(%rbp") != std::string::npos);
+}
+
+struct Loops {
+  size_t count = 0;
+  std::vector<std::string> offenders;
+};
+
+// Innermost loops with at least `least` multiplications.
+Loops tile_loops(const std::vector<Function>& functions, size_t least) {
+  Loops loops;
+  for (const Function& f : functions) {
+    bool has_frame_pointer = false;
+    std::vector<std::pair<size_t, size_t>> ranges;  // first and last instruction
+    for (size_t at = 0; at < f.code.size(); ++at) {
+      const Instruction& i = f.code[at];
+      has_frame_pointer = has_frame_pointer || (i.mnemonic == "mov" && i.operands.find("%rsp,%rbp") != std::string::npos);
+      if (i.mnemonic[0] != 'j') continue;
+      const uint64_t target = std::strtoull(i.operands.c_str(), nullptr, 16);
+      if (target > i.address || target < f.code.front().address) continue;
+      size_t begin = at;
+      while (begin > 0 && f.code[begin].address > target) --begin;
+      ranges.emplace_back(begin, at);
+    }
+    for (const auto& [begin, end] : ranges) {
+      bool innermost = true;
+      for (const auto& [other_begin, other_end] : ranges) {
+        innermost = innermost && !(other_begin >= begin && other_end <= end && (other_begin != begin || other_end != end));
+      }
+      if (!innermost) continue;
+      size_t products = 0, stack = 0;
+      std::string text;
+      for (size_t at = begin; at <= end; ++at) {
+        products += multiplies(f.code[at]) ? 1 : 0;
+        stack += touches_stack(f.code[at], has_frame_pointer) ? 1 : 0;
+        text += "\n  " + f.code[at].mnemonic + f.code[at].operands;
+      }
+      if (products < least) continue;
+      ++loops.count;
+      if (stack > 0)
+        loops.offenders.push_back(f.name + ": " + std::to_string(stack) + " stack accesses in a loop of " + std::to_string(products) +
+                                  " products:" + text);
+    }
+  }
+  return loops;
+}
+
+// A 7x7 stem, 3x3 convolutions in rows of whole tiles and of half ones, pointwise products of known and unknown row counts with and without
+// a residual, a dense layer.
+std::string tile_model() {
+  OnnxBuilder b("tiles", 1);
+  std::string x = b.input("x", DType::kF32, {"N", int64_t{3}, int64_t{56}, int64_t{56}});
+  x = b.relu(b.conv(x, 3, 64, {.kernel = {7, 7}, .strides = {2, 2}, .pads = {3, 3, 3, 3}}));
+  x = b.relu(b.conv(x, 64, 64, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}, .groups = 2}));
+  std::string y = b.relu(b.conv(x, 64, 64, {.kernel = {3, 3}, .strides = {2, 2}, .pads = {1, 1, 1, 1}}));
+  y = b.relu(b.op("Add", {b.conv(y, 64, 64, {.kernel = {1, 1}}), y}));
+  y = b.conv(y, 64, 48, {.kernel = {3, 3}, .strides = {2, 2}, .pads = {1, 1, 1, 1}});
+  y = b.relu(b.conv(y, 48, 48, {.kernel = {1, 1}}));
+  y = b.op("Flatten", {b.op("GlobalAveragePool", {y})});
+  b.output(b.op("Gemm", {y, b.weight({48, 96}, 0.3)}), "y", DType::kF32, {"N", int64_t{96}});
+  const std::string path = temporary_path("tiles.onnx");
+  return b.save(path).ok() ? path : "";
+}
+
+class Disassembly : public testing::TestWithParam<const char*> {};
+
+TEST_P(Disassembly, InnerLoopsOfTilesStayInRegisters) {
+  if (output_of("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "there is no objdump";
+#if !defined(__x86_64__)
+  GTEST_SKIP() << "x86-64 only";
+#endif
+  gbuilder::BuildOptions build;
+  build.model = tile_model();
+  build.target = GetParam();
+  build.output = build.model + "." + build.target + ".aipu.bin";
+  const auto report = gbuilder::build_model(build);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  const std::string module = extract_module(build.output);
+  ASSERT_FALSE(module.empty());
+  const Loops loops = tile_loops(disassemble(module), 8);
+  // Fewer would mean that the test no longer finds them.
+  EXPECT_GE(loops.count, 12u);
+  for (const std::string& offender : loops.offenders) ADD_FAILURE() << GetParam() << ", " << offender;
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Disassembly, testing::Values("host-avx512", "host-avx2", "host-baseline"), [](const auto& p) {
+  std::string name = p.param;
+  for (char& c : name) c = c == '-' ? '_' : c;
+  return name;
+});
+
+}  // namespace
+}  // namespace aipu::test
