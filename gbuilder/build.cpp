@@ -259,8 +259,12 @@ class Builder {
       if (auto c = tir::print_c(*lowered, target_); c.ok()) dumps->emplace_back(folder + "kernel.c", *c);
     }
     if (kernel.lsram_bytes > static_cast<uint32_t>(target_.lsram_bytes) && target_.lsram_bytes > 0) {
-      return unsupported(fmt::format("kernel '{}' of {} needs {} bytes of local memory, {} has {}", kernel.symbol, kernel.source, kernel.lsram_bytes,
-                                     target_.name, target_.lsram_bytes));
+      return unsupported(fmt::format("kernel '{}' of {} needs {} bytes of local memory (lsram) per TEC, {} has {}", kernel.symbol, kernel.source,
+                                     kernel.lsram_bytes, target_.name, target_.lsram_bytes));
+    }
+    if (kernel.shared_bytes > static_cast<uint32_t>(target_.shared_bytes) && target_.shared_bytes > 0) {
+      return unsupported(fmt::format("kernel '{}' of {} needs {} bytes of shared memory, {} has {}", kernel.symbol, kernel.source,
+                                     kernel.shared_bytes, target_.name, target_.shared_bytes));
     }
     sources_[k] = {kernel.symbol, std::move(*lowered)};
     return {};

@@ -3,16 +3,18 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include "kernels/script_op/script_plugin.h"
+
 namespace aipu::gbuilder {
 
 Status load_plugin(const std::string& path, kernels::PluginRegistry& registry) {
-  if (path.ends_with(".py")) {
-    return unsupported(str_cat("plugin '", path, "': operators written as a DSL file are not supported yet; build a shared library that exports "
-                               "aipu_register_plugin_v1 (see docs/adding-an-op.md)"));
-  }
-  // dlopen() searches the library path for names without a slash; a plugin is a file.
+  // dlopen() searches the library path for names without a slash, and built-in kernel templates have such names; a plugin is a file.
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
   if (::access(file.c_str(), R_OK) != 0) return not_found(str_cat("plugin '", path, "': no such file"));
+  if (path.ends_with(".py")) {
+    kernels::PluginLibrary library(registry);
+    return kernels::register_script_operators(file, library);
+  }
   void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return invalid_argument(str_cat("plugin '", path, "': ", ::dlerror()));
   using Register = Status (*)(kernels::PluginLibrary&);

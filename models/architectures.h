@@ -35,6 +35,11 @@ std::unique_ptr<OnnxBuilder> build_bert2(uint64_t seed);
 std::unique_ptr<OnnxBuilder> build_bert12(uint64_t seed);
 std::unique_ptr<OnnxBuilder> build_gpt2_6l(uint64_t seed);
 
+// custom_ops.cpp
+std::unique_ptr<OnnxBuilder> build_soft_cap(uint64_t seed);
+std::unique_ptr<OnnxBuilder> build_hard_shrink(uint64_t seed);
+std::unique_ptr<OnnxBuilder> build_unit_rows(uint64_t seed);
+
 // recurrent.cpp
 std::unique_ptr<OnnxBuilder> build_lstm_acoustic(uint64_t seed);
 

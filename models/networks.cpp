@@ -64,16 +64,6 @@ Builder transformer_block(uint64_t seed) {
   return b;
 }
 
-// A custom-domain op between built-in ones; needs the plugin of models/custom_op.
-Builder soft_cap(uint64_t seed) {
-  auto b = std::make_unique<OnnxBuilder>("soft_cap", seed);
-  b->set_opset(1, "example");
-  auto x = b->input("input", DType::kF32, {"N", 64});
-  x = b->op("SoftCap", {b->gemm(x, 64, 40)}, {{"cap", 1.5}}, "example");
-  b->output(b->relu(x), "output", DType::kF32, {"N", 40});
-  return b;
-}
-
 constexpr Network kNetworks[] = {
     {"sample_cnn", "the demo: conv, batch norm, relu, max pool, residual add, global pool, gemm, softmax on [N,3,32,32]", sample_cnn},
     {"mlp", "784-512-512-10 on [N,784]", mlp},
@@ -96,7 +86,9 @@ constexpr Network kNetworks[] = {
     {"gpt2_6l", "six GPT-2-small decoder blocks; ids [N,seq] -> [N,seq,768]", build_gpt2_6l},
     {"lstm_acoustic", "three LSTM layers of 512; [N,frames,80] -> [N,frames,2000]", build_lstm_acoustic},
     {"transformer_block", "one encoder block of width 64 with 4 heads on [N,seq,64]", transformer_block},
-    {"soft_cap", "gemm, example::SoftCap (models/custom_op), relu on [N,64]", soft_cap},
+    {"soft_cap", "gemm, example::SoftCap (models/custom_op, libaipu_sample_plugin.so), relu on [N,64]", build_soft_cap, true},
+    {"hard_shrink", "gemm, example::HardShrink (models/custom_op/hard_shrink.py), gemm on [N,64]", build_hard_shrink, true},
+    {"unit_rows", "linear, example::UnitRows (models/custom_op/unit_rows.py) on [N,seq,64]", build_unit_rows, true},
 };
 
 }  // namespace

@@ -15,6 +15,7 @@ struct Network {
   std::string_view name;
   std::string_view summary;
   std::unique_ptr<OnnxBuilder> (*build)(uint64_t seed);
+  bool needs_plugin = false;  // has an operator that only a plugin of models/custom_op knows
 };
 
 std::span<const Network> networks();

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view kLoopForms =
     "Expect the for loop to be one of the following: range, S.grid, S.vectorized, S.tec_range, S.unroll.";
+constexpr std::string_view kRunTimeCondition = "The condition depends on an extent that is only known when the model runs.";
 
 }  // namespace
 
@@ -30,6 +31,7 @@ std::variant<bool, tir::Expr> Compiler::condition(const Value& value, Position p
 
 Compiler::Flow Compiler::if_statement(const ast::If& node, Position position) {
   const auto test = condition(eval(node.condition), node.condition->position);
+  if (without_kernel() && !std::holds_alternative<bool>(test)) fail(node.condition->position, kRunTimeCondition);
   if (const bool* known = std::get_if<bool>(&test)) {
     // Only the chosen branch is visited; it is part of the code around it.
     return run_body(*known ? node.then_body : node.else_body);
@@ -48,6 +50,7 @@ Compiler::Flow Compiler::if_statement(const ast::If& node, Position position) {
 
 void Compiler::while_statement(const ast::While& node, Position position) {
   if (!node.else_body.empty()) fail(position, "The else part of a loop is not supported.");
+  if (without_kernel()) fail(position, "A while loop can only be used inside a kernel.");
   // A condition that needs statements becomes the first part of the body: while (true) { statements; if (!condition) break; ... }
   BlockGuard block(*this);
   const auto test = condition(eval(node.condition), node.condition->position);
@@ -93,7 +96,8 @@ Compiler::Flow Compiler::for_statement(const ast::For& node, Position position) 
     fail(node.iterable->position, kLoopForms);
   }
   if (form->kind == "unroll") return unrolled_for(node, iterate(iterable, node.iterable->position), position, false);
-  if (form->kind == "range" && frame_->host) return unrolled_for(node, iterate(iterable, node.iterable->position), position, true);
+  if (form->kind == "range" && (frame_->host || without_kernel()))
+    return unrolled_for(node, iterate(iterable, node.iterable->position), position, true);
 
   std::vector<const ast::Name*> targets;
   if (const auto* name = node.target->as<ast::Name>()) {

@@ -457,7 +457,7 @@ Value Compiler::local_function(const ast::FunctionPtr& definition, Position posi
     for (const auto& [name, binding] : scope) closure.insert_or_assign(name, binding.value);
   }
   step(position, closure.size());
-  return {FunctionValue{definition, frame_->globals, pool_.add(std::move(closure))}};
+  return {FunctionValue{definition, frame_->globals, closure.empty() ? nullptr : pool_.add(std::move(closure))}};
 }
 
 Value Compiler::inline_function(const FunctionValue& value, const CallArguments& arguments, Position position) {
@@ -503,7 +503,7 @@ Value Compiler::inline_function(const FunctionValue& value, const CallArguments&
   for (auto& [name, v] : bound) {
     if (const auto* e = v.as<tir::Expr>()) {
       // An argument that the body assigns to gets a variable of its own, as a Python parameter has.
-      if (assigned.contains(name) || !is_trivial(*e)) {
+      if (!without_kernel() && (assigned.contains(name) || !is_trivial(*e))) {
         tir::VarPtr var = define(name, *e, position);
         Value ref{tir::var_ref(var)};
         frame.scopes.back()[name] = Binding{std::move(ref), std::move(var), frame.block, false};

@@ -292,6 +292,15 @@ Value Compiler::call_builtin(const std::string& name, CallArguments& arguments, 
   }
   if (name == "min" || name == "max") {
     const ValueList items = given.size() == 1 && !run_time(given[0]) ? iterate(given[0], position) : given;
+    if (without_kernel() && !items.empty() && std::any_of(items.begin(), items.end(), run_time)) {
+      // Of extents.
+      Value best = items[0];
+      for (size_t i = 1; i < items.size(); ++i) {
+        const Matched m = match_operands(best, items[i], position);
+        best = {tir::binary(name == "max" ? tir::BinaryOp::kMax : tir::BinaryOp::kMin, m.lhs, m.rhs, span(position))};
+      }
+      return best;
+    }
     if (std::any_of(items.begin(), items.end(), run_time) || items.empty()) {
       fail(position, fmt::format("The built-in \"{0}\" isn't supported, please use \"S.{0}\".", name));
     }

@@ -242,6 +242,12 @@ void Compiler::assign_name(const std::string& name, Value value, Position positi
   if (value.as<std::string>() != nullptr && !plain) {
     fail(position, "Can't define string inside primitive function, please define it outside.");
   }
+  if (without_kernel()) {
+    // Plain Python: a name is a name.
+    if (existing == nullptr) return bind(name, std::move(value));
+    *existing = Binding{std::move(value), nullptr, block, false};
+    return;
+  }
   const bool literal = value.is_number();
   if (value.is_expr() || (literal && !plain)) {
     const tir::Expr e = to_expr(value, position);

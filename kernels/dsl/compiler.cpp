@@ -172,7 +172,7 @@ bool Compiler::reads_memory(const tir::Expr& value) {
 bool Compiler::has_effects(const tir::Expr& value) { return any_node(value, is_impure); }
 
 tir::Expr Compiler::materialize(const tir::Expr& value, const std::string& name, Position position) {
-  if (is_trivial(value) || value->type.is_void()) return value;
+  if (without_kernel() || is_trivial(value) || value->type.is_void()) return value;
   return tir::var_ref(define(name, value, position));
 }
 
@@ -200,7 +200,27 @@ void Compiler::materialize_items(ValueList& items, const std::string& name, Posi
   }
 }
 
-// --- the kernel ---
+// --- the kernel, and what can be done without one ---
+
+Value Compiler::evaluate_at_top_level(const FunctionValue& file, const ast::ExprPtr& expr) {
+  Frame outer;
+  outer.definition = file.definition;
+  outer.file = file.definition->file;
+  outer.globals = file.globals;
+  frame_ = &outer;
+  return evaluate_in_globals(file, expr);
+}
+
+Value Compiler::call_at_top_level(const FunctionValue& function, const CallArguments& arguments) {
+  Frame outer;
+  outer.definition = function.definition;
+  outer.file = function.definition->file;
+  outer.globals = function.globals;
+  frame_ = &outer;
+  const Position here = function.definition->position;
+  if (kind_of(function) != FunctionKind::kPlain) fail(here, "A kernel function can only be called inside a kernel.");
+  return inline_function(function, arguments, here);
+}
 
 tir::Module Compiler::compile(const FunctionValue& entry, std::string_view kernel_name) {
   Frame outer;

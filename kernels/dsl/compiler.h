@@ -34,6 +34,11 @@ class Compiler {
   // The entry and all it calls. Throws Diagnosed, or returns with diagnostics recorded.
   tir::Module compile(const FunctionValue& entry, std::string_view kernel_name);
 
+  // Without a kernel, for host_program.h. Throw Diagnosed; containers of the results live as long as the compiler.
+  ValuePool& pool() { return pool_; }
+  Value evaluate_at_top_level(const FunctionValue& file, const ast::ExprPtr& expr);
+  Value call_at_top_level(const FunctionValue& function, const CallArguments& arguments);
+
  private:
   // --- frames, scopes, names (compiler.cpp) ---
   struct Binding {
@@ -89,6 +94,8 @@ class Compiler {
   }
   // Counts work (`amount`: elements of containers made), so that compile-time evaluation ends and stays within some memory.
   void step(Position position, size_t amount = 1);
+  // No kernel is being compiled: only compile-time values, and expressions that are extents of shapes.
+  bool without_kernel() const { return blocks_.empty(); }
   bool exhausted() const { return steps_ > kMaxSteps; }
   Value make_list(ValueList items) { return pool_.list(std::move(items)); }
   Value make_tuple(ValueList items) { return pool_.tuple(std::move(items)); }

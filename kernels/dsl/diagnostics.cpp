@@ -22,7 +22,10 @@ SourceFilePtr make_source_file(std::string name, std::string text, int first_lin
 
 void Diagnostics::error(const SourceFilePtr& file, Position position, std::string_view text, const std::vector<std::string>& notes) {
   if (full()) return;
-  if (count_++ == 0) first_ = std::string(text);
+  if (count_++ == 0) {
+    first_ = std::string(text);
+    first_line_ = fmt::format("{}:{}:{}: {}", *file->name, position.line, position.column, text);
+  }
   constexpr size_t kMaxShown = 200;  // of a source line
   std::string_view line = file->line(position.line).substr(0, kMaxShown);
   std::string caret;

@@ -38,11 +38,14 @@ class Diagnostics {
   bool full() const { return count_ >= kMaxErrors; }
   // All of them; the message starts with the first one's text.
   Status status() const;
+  // The first one as a line: "file:line:column: text".
+  const std::string& first_line() const { return first_line_; }
 
  private:
   static constexpr int kMaxErrors = 20;
   int count_ = 0;
   std::string first_;
+  std::string first_line_;
   std::string all_;
 };
 

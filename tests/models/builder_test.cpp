@@ -9,7 +9,7 @@ namespace {
 
 TEST(Networks, SameSeedSameBytes) {
   // The others are large, and made of the same layers.
-  for (const std::string_view name : {"sample_cnn", "squeezenet", "resnet18_int8", "shufflenet", "yolo_v5n", "vit_tiny16", "soft_cap"}) {
+  for (const std::string_view name : {"sample_cnn", "squeezenet", "resnet18_int8", "shufflenet", "yolo_v5n", "vit_tiny16", "soft_cap", "unit_rows"}) {
     const Network* network = find_network(name);
     ASSERT_NE(network, nullptr) << name;
     const std::string first = network->build(7)->serialize();
@@ -48,7 +48,7 @@ TEST(Networks, ImportWithSymbolicBatch) {
                                                         {"transformer_block", "float32[N,seq,64]"}};
   for (const auto& network : networks()) {
     const auto it = outputs.find(network.name);
-    if (it == outputs.end()) continue;  // soft_cap: sample_plugin_test; the rest are large and of the same layers
+    if (it == outputs.end()) continue;  // custom operators: *_plugin_test; the rest are large and of the same layers
     const std::string bytes = network.build(1)->serialize();
     const auto graph = frontend::import_onnx_from_memory(std::as_bytes(std::span(bytes)), std::string(network.name));
     ASSERT_TRUE(graph.ok()) << graph.status().message();

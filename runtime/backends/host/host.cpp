@@ -18,26 +18,21 @@ struct HostModule {
   NativeModule native;
   struct KernelNeeds {
     uint32_t lsram_bytes, shared_bytes;
+    bool uses_barrier;
   };
   std::vector<KernelNeeds> kernels;
   uint32_t lsram_bytes = 0, shared_bytes = 0;  // the most that any kernel needs
   uint32_t tec_count = 0;
 };
 
-// All TECs of a launch meet. They usually run on CPUs of their own (WorkerPool), so they spin.
+// All TECs of a launch that have not returned yet meet. They usually run on CPUs of their own (WorkerPool), so they spin.
 class SpinBarrier {
  public:
-  void reset(uint32_t count) {
-    count_ = count;
-    arrived_.store(0, std::memory_order_relaxed);
-  }
+  void reset(uint32_t count) { state_.store(count, std::memory_order_relaxed); }
   void wait() {
     const uint32_t generation = generation_.load(std::memory_order_acquire);
-    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count_) {
-      arrived_.store(0, std::memory_order_relaxed);
-      generation_.store(generation + 1, std::memory_order_release);
-      return;
-    }
+    const uint32_t before = state_.fetch_add(kArrival, std::memory_order_acq_rel);
+    if (open_if_complete(before + kArrival)) return;
     for (int spins = 0; generation_.load(std::memory_order_acquire) == generation; ++spins) {
 #if defined(__x86_64__)
       __builtin_ia32_pause();
@@ -49,10 +44,22 @@ class SpinBarrier {
       }
     }
   }
+  // For a TEC that has returned: the others do not wait for it.
+  void leave() { open_if_complete(state_.fetch_sub(1, std::memory_order_acq_rel) - 1); }
 
  private:
-  uint32_t count_ = 1;
-  alignas(128) std::atomic<uint32_t> arrived_{0};
+  static constexpr uint32_t kArrival = 1 << 16;
+
+  // Once all members have arrived nobody is left who could arrive or leave, so exactly one of them sees it.
+  bool open_if_complete(uint32_t state) {
+    const uint32_t arrived = state / kArrival;
+    if (arrived == 0 || arrived != state % kArrival) return false;
+    state_.fetch_sub(arrived * kArrival, std::memory_order_relaxed);
+    generation_.fetch_add(1, std::memory_order_release);
+    return true;
+  }
+
+  alignas(128) std::atomic<uint32_t> state_{1};  // members, and above them those who have arrived
   alignas(128) std::atomic<uint32_t> generation_{0};
 };
 
@@ -72,6 +79,7 @@ struct HostSession {
   // The launch that is running.
   aipu_kernel_entry entry = nullptr;
   const unsigned long long* words = nullptr;
+  bool uses_barrier = false;
 };
 
 HostSession& session_of(const aipu_tec_context* context) { return *static_cast<HostSession*>(context->backend); }
@@ -87,7 +95,7 @@ int load(const aipu_backend_model* model, void** result, aipu_backend_error* err
   auto module = std::make_unique<HostModule>(std::move(native).value());
   module->tec_count = model->tec_count;
   for (uint32_t i = 0; i < model->kernel_count; ++i) {
-    module->kernels.push_back({model->kernels[i].lsram_bytes, model->kernels[i].shared_bytes});
+    module->kernels.push_back({model->kernels[i].lsram_bytes, model->kernels[i].shared_bytes, model->kernels[i].uses_barrier != 0});
     module->lsram_bytes = std::max(module->lsram_bytes, model->kernels[i].lsram_bytes);
     module->shared_bytes = std::max(module->shared_bytes, model->kernels[i].shared_bytes);
   }
@@ -121,8 +129,9 @@ int open(void* module, const aipu_backend_services* services, void** result, aip
 void close(void* session) { delete static_cast<HostSession*>(session); }
 
 void run_tec(void* argument, uint32_t tec) {
-  const HostSession& session = *static_cast<const HostSession*>(argument);
+  HostSession& session = *static_cast<HostSession*>(argument);
   session.entry(&session.contexts[tec].context, session.words);
+  if (session.uses_barrier) session.barrier.leave();
 }
 
 int launch(void* opaque, const aipu_backend_launch* launch, aipu_backend_error*) {
@@ -131,6 +140,7 @@ int launch(void* opaque, const aipu_backend_launch* launch, aipu_backend_error*)
   const HostModule::KernelNeeds needs = session.module->kernels[launch->kernel];
   session.entry = session.module->native.entry(launch->kernel);
   session.words = launch->words;
+  session.uses_barrier = needs.uses_barrier;
   for (uint32_t t = 0; t < tecs; ++t) {
     aipu_tec_context& context = session.contexts[t].context;
     context.tec_count = static_cast<int>(tecs);

@@ -1,0 +1,75 @@
+// A user's operator as a `.py` file declares it with aipu.op (kernels/ADDING_AN_OP.md): what is read from op.register(...), checked, with
+// every name resolved. What it means for a node of a graph is in binding.h.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "graph/ir/op_def.h"
+#include "kernels/dsl/host_program.h"
+
+namespace aipu::kernels::script_op {
+
+// T = op.dtype("float32", "float16"): an element type that a node chooses.
+struct TypeVariable {
+  std::string name;
+  std::vector<DType> allowed;
+};
+// VL = op.lanes(T): how many elements a register of the target has.
+struct LaneCount {
+  std::string name;
+  std::variant<std::string, DType> type;  // a type variable's name, or the type itself
+};
+
+// One entry of op.tensor(T, "...rows", "cols", 3).
+struct DimPattern {
+  enum class Kind : uint8_t { kNamed, kRest, kConstant };
+  Kind kind = Kind::kNamed;
+  std::string name;   // kNamed: of one extent; kRest: of any number of them, and of their product
+  int64_t value = 0;  // kConstant
+};
+
+struct TensorDeclaration {
+  std::string name;
+  std::variant<std::string, DType> type;        // a type variable's name, or the type itself
+  std::optional<std::vector<DimPattern>> dims;  // none: of an input, any shape; of an output, what the shape function says
+  dsl::Position position;
+};
+
+struct NamedFunction {
+  std::string name;  // of the extent that it computes; empty for the shape and check functions
+  dsl::FunctionValue function;
+};
+
+struct KernelDeclaration {
+  std::string name;
+  dsl::Position position;
+};
+
+struct Declaration {
+  std::string file;  // as the user named it
+  std::shared_ptr<const dsl::HostProgram> program;
+  dsl::Position position;
+  std::string op_type;  // "domain::Name"
+  std::vector<TypeVariable> types;
+  std::vector<LaneCount> lanes;
+  std::vector<TensorDeclaration> inputs, outputs, workspace;
+  std::vector<graph::AttributeDef> attributes;
+  std::vector<NamedFunction> extents;  // in the order of the declaration, each from those before it
+  std::optional<dsl::FunctionValue> shape, check;
+  std::vector<KernelDeclaration> kernels;  // run in this order
+  int64_t grain = 0;                       // elements of the outputs per TEC below which fewer TECs are used; 0: always all
+
+  const TypeVariable* find_type(std::string_view name) const;
+  const TensorDeclaration* find_tensor(std::string_view name) const;  // of any of the three lists
+  const graph::AttributeDef* find_attribute(std::string_view name) const;
+};
+
+// The operators that a file declares, at least one. Errors are one line, "file:line:column: text".
+Result<std::vector<std::shared_ptr<const Declaration>>> read_declarations(const std::string& file, std::string text);
+
+}  // namespace aipu::kernels::script_op

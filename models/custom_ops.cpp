@@ -1,0 +1,34 @@
+// Networks with operators of a custom domain between built-in ones; they need the plugins of models/custom_op.
+#include "models/architectures.h"
+
+namespace aipu::models {
+
+std::unique_ptr<OnnxBuilder> build_soft_cap(uint64_t seed) {
+  auto b = std::make_unique<OnnxBuilder>("soft_cap", seed);
+  b->set_opset(1, "example");
+  auto x = b->input("input", DType::kF32, {"N", 64});
+  x = b->op("SoftCap", {b->gemm(x, 64, 40)}, {{"cap", 1.5}}, "example");
+  b->output(b->relu(x), "output", DType::kF32, {"N", 40});
+  return b;
+}
+
+std::unique_ptr<OnnxBuilder> build_hard_shrink(uint64_t seed) {
+  auto b = std::make_unique<OnnxBuilder>("hard_shrink", seed);
+  b->set_opset(1, "example");
+  auto x = b->input("input", DType::kF32, {"N", 64});
+  x = b->op("HardShrink", {b->gemm(x, 64, 37)}, {{"lambd", 0.25}}, "example");
+  b->output(b->gemm(x, 37, 40), "output", DType::kF32, {"N", 40});
+  return b;
+}
+
+std::unique_ptr<OnnxBuilder> build_unit_rows(uint64_t seed) {
+  auto b = std::make_unique<OnnxBuilder>("unit_rows", seed);
+  b->set_opset(1, "example");
+  auto x = b->input("input", DType::kF32, {"N", "seq", 64});
+  const auto results = b->node("UnitRows", {b->linear(x, 64, 45)}, {}, 2, "example");
+  b->output(results[0], "output", DType::kF32, {"N", "seq", 45});
+  b->output(results[1], "norm", DType::kF32, {"N", "seq", 1});
+  return b;
+}
+
+}  // namespace aipu::models
