@@ -26,8 +26,10 @@ std::string node_name(const onnx::NodeProto& node) {
   return "unnamed";
 }
 
-Importer::Importer(std::shared_ptr<const onnx::ModelProto> model, const ImportOptions& options, const std::string& folder)
-    : model_(std::move(model)), options_(options), reader_(model_, folder) {}
+Importer::Importer(std::shared_ptr<onnx::ModelProto> model, const ImportOptions& options, const std::string& folder)
+    : model_(std::move(model)), options_(options), reader_(model_, folder) {
+  reader_.take_initializers(*model_);
+}
 
 Result<std::unique_ptr<Graph>> Importer::run() {
   for (const auto& import : model_->opset_import()) opsets_[domain_of(import.domain())] = import.version();

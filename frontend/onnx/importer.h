@@ -49,7 +49,7 @@ struct Scope {
 
 class Importer : public SubgraphImporter {
  public:
-  Importer(std::shared_ptr<const onnx::ModelProto> model, const ImportOptions& options, const std::string& folder);
+  Importer(std::shared_ptr<onnx::ModelProto> model, const ImportOptions& options, const std::string& folder);
   Result<std::unique_ptr<Graph>> run();
   Result<ImportedSubgraph> import_subgraph(const onnx::GraphProto& proto, const std::vector<TensorType>& formals) override;
   Result<std::vector<ValueId>> inline_subgraph(const onnx::GraphProto& proto) override;
@@ -97,7 +97,7 @@ class Importer : public SubgraphImporter {
   Status unsupported_error() const;
   const onnx::FunctionProto* find_function(const std::string& domain, const std::string& op) const;
 
-  std::shared_ptr<const onnx::ModelProto> model_;
+  std::shared_ptr<onnx::ModelProto> model_;
   const ImportOptions& options_;
   TensorReader reader_;
   OpsetVersions opsets_;

@@ -14,7 +14,7 @@ namespace aipu::frontend {
 using graph::Constant;
 using graph::ConstantPtr;
 
-Result<std::shared_ptr<const onnx::ModelProto>> parse_model(std::span<const std::byte> bytes) {
+Result<std::shared_ptr<onnx::ModelProto>> parse_model(std::span<const std::byte> bytes) {
   if (bytes.size() > static_cast<size_t>(INT_MAX)) {
     return out_of_range(
         str_cat("the model has ", bytes.size(), " bytes, protobuf files end at 2147483647; store the weights as external data"));
@@ -27,7 +27,7 @@ Result<std::shared_ptr<const onnx::ModelProto>> parse_model(std::span<const std:
   }
   // Any byte string made of unknown fields parses; a model has at least a graph.
   if (!model->has_graph()) return invalid_model("not an ONNX model: there is no graph in it");
-  return std::shared_ptr<const onnx::ModelProto>(std::move(model));
+  return model;
 }
 
 namespace {
@@ -129,6 +129,12 @@ std::optional<int64_t> parse_size(const std::string& text) {
 
 }  // namespace
 
+void TensorReader::take_initializers(onnx::ModelProto& model) {
+  for (onnx::TensorProto& tensor : *model.mutable_graph()->mutable_initializer()) {
+    if (tensor.has_raw_data()) taken_.emplace(&tensor, std::shared_ptr<const std::string>(tensor.release_raw_data()));
+  }
+}
+
 Result<ConstantPtr> TensorReader::read(const onnx::TensorProto& tensor) {
   auto constant = read_unnamed(tensor);
   if (!constant.ok()) return Status(constant.status().code(), str_cat("tensor '", tensor.name(), "' ", constant.status().message()));
@@ -148,12 +154,14 @@ Result<ConstantPtr> TensorReader::read_unnamed(const onnx::TensorProto& tensor) 
   std::vector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
 
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL) return read_external(tensor, *dtype, std::move(shape), *byte_count);
-  if (tensor.has_raw_data()) {
-    const std::string& raw = tensor.raw_data();
+  const auto taken = taken_.find(&tensor);
+  if (taken != taken_.end() || tensor.has_raw_data()) {
+    const std::string& raw = taken != taken_.end() ? *taken->second : tensor.raw_data();
     if (static_cast<int64_t>(raw.size()) != *byte_count) {
       return invalid_model(str_cat("has ", raw.size(), " bytes of data, its shape and type need ", *byte_count));
     }
-    return wrap_bytes(*dtype, std::move(shape), std::as_bytes(std::span(raw)), owner_);
+    return wrap_bytes(*dtype, std::move(shape), std::as_bytes(std::span(raw)),
+                      taken != taken_.end() ? std::shared_ptr<const void>(taken->second) : owner_);
   }
   AIPU_ASSIGN_OR_RETURN(auto bytes, read_typed_fields(tensor, *dtype, count));
   return Constant::create(*dtype, std::move(shape), std::move(bytes));

@@ -21,7 +21,7 @@ namespace aipu::frontend {
 constexpr int kMaxRank = 32;
 constexpr int64_t kMaxDensifiedBytes = int64_t{1} << 28;  // of a sparse tensor, whose dense size the file does not pay for
 
-Result<std::shared_ptr<const onnx::ModelProto>> parse_model(std::span<const std::byte> bytes);
+Result<std::shared_ptr<onnx::ModelProto>> parse_model(std::span<const std::byte> bytes);
 
 // Reads tensors of one model; maps each external data file once.
 class TensorReader {
@@ -29,6 +29,10 @@ class TensorReader {
   // `owner` keeps the protobuf messages alive that Constants borrow from.
   TensorReader(std::shared_ptr<const void> owner, std::string external_data_folder)
       : owner_(std::move(owner)), folder_(std::move(external_data_folder)) {}
+
+  // Takes the raw bytes of the graph's initializers out of the message: each goes away with the last Constant that borrows from it, so that
+  // folded and packed weights do not stand beside those of the file until the end.
+  void take_initializers(onnx::ModelProto& model);
 
   // Without a copy where the bytes are there and aligned. The message names the tensor.
   Result<graph::ConstantPtr> read(const onnx::TensorProto& tensor);
@@ -42,6 +46,7 @@ class TensorReader {
   std::shared_ptr<const void> owner_;
   std::string folder_;
   std::map<std::string, std::shared_ptr<MappedFile>> mapped_;
+  std::map<const onnx::TensorProto*, std::shared_ptr<const std::string>> taken_;
 };
 
 }  // namespace aipu::frontend
