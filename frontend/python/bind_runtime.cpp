@@ -1,8 +1,173 @@
-// Loading and running an aipu.bin.
+// Models and sessions of the runtime.
+#include <pybind11/stl.h>
+
+#include <cstdio>
+#include <mutex>
+
+#include "frontend/python/array.h"
 #include "frontend/python/bindings.h"
+#include "runtime/model.h"
+#include "runtime/session.h"
 
 namespace aipu::python {
 
-void bind_runtime(pybind11::module_&) {}
+namespace py = pybind11;
+
+namespace {
+
+struct NativeModel {
+  std::shared_ptr<const runtime::Model> model;
+};
+
+// (name, dtype, extents: numbers, names of symbols or None).
+py::list specs_of(std::span<const runtime::TensorSpec> specs) {
+  py::list result;
+  for (const runtime::TensorSpec& spec : specs) {
+    py::list shape;
+    for (const runtime::DimSpec& dim : spec.shape) {
+      if (dim.extent >= 0) {
+        shape.append(dim.extent);
+      } else if (dim.symbol.empty() || dim.symbol == "?") {
+        shape.append(py::none());
+      } else {
+        shape.append(dim.symbol);
+      }
+    }
+    result.append(py::make_tuple(spec.name, std::string(dtype_name(spec.dtype)), py::tuple(shape)));
+  }
+  return result;
+}
+
+// A session with the arrays that are bound to it.
+class NativeSession {
+ public:
+  NativeSession(const NativeModel& model, int threads, bool profile) {
+    runtime::SessionOptions options;
+    options.threads = threads;
+    options.profile = profile;
+    session_ = value_or_throw(runtime::Session::create(model.model, options));
+    inputs_ = std::vector<std::unique_ptr<ArrayBuffer>>(model.model->inputs().size());
+    outputs_ = std::vector<std::unique_ptr<ArrayBuffer>>(model.model->outputs().size());
+  }
+
+  // C-contiguous arrays only.
+  void bind_input(size_t index, const py::object& array) {
+    auto buffer = std::make_unique<ArrayBuffer>();
+    const DType dtype = buffer->acquire(array);
+    const Py_buffer& view = buffer->view();
+    if (dtype == DType::kVoid || !buffer->is_contiguous('C')) throw py::value_error("a C-contiguous NumPy array is expected");
+    const std::vector<int64_t> shape(view.shape, view.shape + view.ndim);
+    check(session_->bind_input(index, {dtype, shape, view.buf}));
+    inputs_.at(index) = std::move(buffer);
+  }
+
+  void bind_output(size_t index, const py::object& array) {
+    if (array.is_none()) {
+      check(session_->bind_output(index, nullptr, 0));
+      if (index < outputs_.size()) outputs_[index].reset();
+      return;
+    }
+    auto buffer = std::make_unique<ArrayBuffer>();
+    const DType dtype = buffer->acquire(array);
+    if (dtype == DType::kVoid || !buffer->is_contiguous('C') || buffer->view().readonly != 0)
+      throw py::value_error("a writable C-contiguous NumPy array is expected");
+    if (index < outputs_.size() && dtype != session_->model().outputs()[index].dtype) {
+      throw py::value_error("output '" + session_->model().outputs()[index].name + "': expected " +
+                            std::string(dtype_name(session_->model().outputs()[index].dtype)) + ", found " +
+                            std::string(dtype_name(dtype)));
+    }
+    check(session_->bind_output(index, buffer->view().buf, static_cast<size_t>(buffer->view().len)));
+    outputs_.at(index) = std::move(buffer);
+  }
+
+  void prepare() { check(session_->prepare()); }
+
+  // None where it depends on data and there has been no run.
+  py::object output_shape(size_t index) const {
+    const auto shape = session_->output_shape(index);
+    if (!shape.ok()) return py::none();
+    py::tuple result(shape->size());
+    for (size_t i = 0; i < shape->size(); ++i) result[i] = (*shape)[i];
+    return py::object(std::move(result));
+  }
+
+  void run() {
+    Status status;
+    {
+      const py::gil_scoped_release released;
+      status = session_->run();
+      std::fflush(stdout);
+    }
+    check(status);
+  }
+
+  // A copy of an output of the last run, as bytes.
+  py::bytes output_bytes(size_t index) const {
+    const runtime::TensorView view = value_or_throw(session_->output(index));
+    size_t size = dtype_bytes(view.dtype);
+    for (const int64_t extent : view.shape) size *= static_cast<size_t>(extent);
+    return py::bytes(static_cast<const char*>(view.data), size);
+  }
+
+  // (engine, name, origin, threads, start, duration) per command, in seconds.
+  py::list profile() const {
+    py::list rows;
+    for (const auto& row : session_->profile()) {
+      rows.append(py::make_tuple(std::string(row.engine), std::string(row.name), std::string(row.origin), row.threads,
+                                 static_cast<double>(row.start_ns) * 1e-9, static_cast<double>(row.duration_ns) * 1e-9));
+    }
+    return rows;
+  }
+  void write_profile(const std::string& path) const { check(session_->write_profile(path)); }
+  int threads() const { return session_->threads(); }
+  int64_t arena_bytes() const { return session_->arena_bytes(); }
+
+ private:
+  static void check(const Status& status) {
+    if (!status.ok()) throw_status(status);
+  }
+
+  std::unique_ptr<runtime::Session> session_;
+  std::vector<std::unique_ptr<ArrayBuffer>> inputs_, outputs_;
+};
+
+}  // namespace
+
+void bind_runtime(py::module_& module) {
+  py::class_<NativeModel>(module, "Model", "A loaded aipu.bin.")
+      .def(py::init([](const std::string& path, const std::string& backend, bool verify) {
+             runtime::LoadOptions options;
+             options.backend = backend;
+             options.verify_all = verify;
+             const py::gil_scoped_release released;
+             auto model = runtime::Model::load(path, options);
+             const py::gil_scoped_acquire acquired;
+             return NativeModel{value_or_throw(std::move(model))};
+           }),
+           py::arg("path"), py::arg("backend"), py::arg("verify"))
+      .def_property_readonly(
+          "name", [](const NativeModel& m) { return m.model->name(); }, "What the model is called.")
+      .def_property_readonly(
+          "target", [](const NativeModel& m) { return m.model->target(); }, "What it was compiled for.")
+      .def_property_readonly(
+          "backend", [](const NativeModel& m) { return m.model->backend(); }, "What runs it.")
+      .def_property_readonly(
+          "inputs", [](const NativeModel& m) { return specs_of(m.model->inputs()); }, "(name, dtype, shape) per input.")
+      .def_property_readonly(
+          "outputs", [](const NativeModel& m) { return specs_of(m.model->outputs()); }, "(name, dtype, shape) per output.");
+  py::class_<NativeSession>(module, "Session", "An execution of a model; one thread at a time.")
+      .def(py::init<const NativeModel&, int, bool>(), py::arg("model"), py::arg("threads"), py::arg("profile"))
+      .def("bind_input", &NativeSession::bind_input, py::arg("index"), py::arg("array"), "Reads the array in place in later runs.")
+      .def("bind_output", &NativeSession::bind_output, py::arg("index"), py::arg("array"),
+           "Writes into the array in later runs; None: own memory.")
+      .def("prepare", &NativeSession::prepare, "Checks shapes and plans memory.")
+      .def("output_shape", &NativeSession::output_shape, py::arg("index"), "The shape; None where it is not known yet.")
+      .def("run", &NativeSession::run, "Runs the model.")
+      .def("output_bytes", &NativeSession::output_bytes, py::arg("index"), "The bytes of an output of the last run.")
+      .def("profile", &NativeSession::profile, "(engine, name, origin, threads, start, duration) per command.")
+      .def("write_profile", &NativeSession::write_profile, py::arg("path"), "The profile in Chrome's trace format.")
+      .def_property_readonly("threads", &NativeSession::threads, "Threads that kernels are spread over.")
+      .def_property_readonly("arena_bytes", &NativeSession::arena_bytes, "Bytes of memory held for activations.");
+}
 
 }  // namespace aipu::python

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "frontend/python/array.h"
 #include "kernels/dsl/parse.h"
 #include "kernels/dsl/type_rules.h"
 
@@ -130,11 +131,6 @@ class FunctionEnvironment : public dsl::Environment {
 };
 
 }  // namespace
-
-DType dtype_of_array(py::handle array) {
-  const std::string name = py::str(array.attr("dtype").attr("name"));
-  return parse_dtype(name).value_or(DType::kVoid);
-}
 
 PythonCapture::PythonCapture(std::string target) : target_(std::move(target)) {
   helpers_ = py::module_::import("aipu._capture");

@@ -48,7 +48,4 @@ class PythonCapture {
   std::map<PyObject*, Parsed> functions_;
 };
 
-// The element type of a NumPy array by its dtype's name; kVoid for others.
-DType dtype_of_array(pybind11::handle array);
-
 }  // namespace aipu::python

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <thread>
 
+#include "frontend/python/array.h"
 #include "frontend/python/bindings.h"
 #include "frontend/python/environment.h"
 #include "runtime/base/file.h"
@@ -25,78 +26,6 @@ namespace {
   throw py::error_already_set();
 }
 
-// The element type of a buffer by its format character; kVoid when the protocol cannot say.
-DType dtype_of_format(const char* format, Py_ssize_t item_size) {
-  if (format == nullptr) return item_size == 1 ? DType::kU8 : DType::kVoid;
-  if (*format == '<' || *format == '=' || *format == '@') ++format;
-  if (format[0] == '\0' || format[1] != '\0') return DType::kVoid;
-  const auto integer = [&](bool is_signed) {
-    switch (item_size) {
-      case 1:
-        return is_signed ? DType::kI8 : DType::kU8;
-      case 2:
-        return is_signed ? DType::kI16 : DType::kU16;
-      case 4:
-        return is_signed ? DType::kI32 : DType::kU32;
-      default:
-        return is_signed ? DType::kI64 : DType::kU64;
-    }
-  };
-  switch (format[0]) {
-    case '?':
-      return DType::kBool;
-    case 'b':
-    case 'h':
-    case 'i':
-    case 'l':
-    case 'q':
-      return integer(true);
-    case 'B':
-    case 'H':
-    case 'I':
-    case 'L':
-    case 'Q':
-      return integer(false);
-    case 'e':
-      return DType::kF16;
-    case 'f':
-      return DType::kF32;
-    case 'd':
-      return DType::kF64;
-    default:
-      return DType::kVoid;
-  }
-}
-
-// A view of an array's memory, released when it goes.
-class Buffer {
- public:
-  Buffer() = default;
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() {
-    if (held_) PyBuffer_Release(&view_);
-  }
-  bool acquire(PyObject* object) {
-    held_ = PyObject_GetBuffer(object, &view_, PyBUF_STRIDES | PyBUF_FORMAT) == 0;
-    if (!held_) PyErr_Clear();
-    return held_;
-  }
-  const Py_buffer& view() const { return view_; }
-
- private:
-  Py_buffer view_ = {};
-  bool held_ = false;
-};
-
-// numpy.ndarray, looked up once.
-PyTypeObject* ndarray_type() {
-  static PyObject* type = py::object(py::module_::import("numpy").attr("ndarray")).release().ptr();
-  return reinterpret_cast<PyTypeObject*>(type);
-}
-
-bool is_array(PyObject* object) { return PyObject_TypeCheck(object, ndarray_type()) != 0; }
-
 bool is_null_pointer(PyObject* object) {
   if (object == Py_None) return true;
   if (is_array(object) || PyBool_Check(object) || !PyIndex_Check(object)) return false;
@@ -113,7 +42,7 @@ struct Executor::Argument {
   void* data = nullptr;  // of the tensor
   size_t bytes = 0;
   bool read_only = false;
-  Buffer buffer;
+  ArrayBuffer buffer;
   py::object owner;
 };
 
@@ -171,18 +100,9 @@ class Executor::Arguments {
 
   // Memory, shape and type of an array. A view that is not contiguous is given by its base and an offset.
   void take_array(size_t i, PyObject* object, Argument* item) {
-    py::object array = py::reinterpret_borrow<py::object>(object);
-    DType dtype = DType::kVoid;
-    if (!item->buffer.acquire(object)) {
-      // Types that the buffer protocol does not know, bfloat16 above all: their bytes are what counts.
-      dtype = dtype_of_array(array);
-      if (dtype == DType::kVoid || dtype == DType::kString) unknown_type(i, array);
-      array = array.attr("view")(py::str(fmt::format("uint{}", dtype_bits(dtype))));
-      if (!item->buffer.acquire(array.ptr())) unknown_type(i, array);
-    } else {
-      dtype = dtype_of_format(item->buffer.view().format, item->buffer.view().itemsize);
-      if (dtype == DType::kVoid) unknown_type(i, array);
-    }
+    const py::object array = py::reinterpret_borrow<py::object>(object);
+    const DType dtype = item->buffer.acquire(array);
+    if (dtype == DType::kVoid) unknown_type(i, array);
     const Py_buffer& view = item->buffer.view();
     item->what.dtype = dtype;
     item->owner = array;
@@ -203,11 +123,11 @@ class Executor::Arguments {
       if (below.is_none() || !is_array(below.ptr())) break;
       base = below;
     }
-    Buffer whole;
+    ArrayBuffer whole;
     // The base may have another element type: its bytes are what the view lies in.
     const py::object bytes =
         base.attr("flags").attr("c_contiguous").cast<bool>() ? base.attr("reshape")(-1).attr("view")("uint8") : py::none();
-    if (bytes.is_none() || !whole.acquire(bytes.ptr())) {
+    if (bytes.is_none() || whole.acquire(bytes) == DType::kVoid) {
       raise(PyExc_AssertionError,
             fmt::format("The {}-th arg of function \"{}\" is a NumPy view whose base is not contiguous, please use its copy "
                         "instead.",

@@ -25,8 +25,9 @@ from ._settings import setup_logger as _setup_logger
 
 _setup_logger()
 
-from . import script, testing, tir, utils  # noqa: E402
+from . import model, op, script, testing, tir, utils  # noqa: E402
 from ._rpc import get_rpc_session  # noqa: E402
+from .model import Model, Session, build, load  # noqa: E402
 from .tir import BuildManager, Executor, IRModule  # noqa: E402
 
 __version__ = "0.1.0"
@@ -40,13 +41,19 @@ __all__ = [
     "DiagnosticError",
     "Executor",
     "IRModule",
+    "Model",
+    "Session",
     "TVMError",
+    "build",
     "double_elem_width",
     "get_binary_op_result_type",
     "get_range",
     "get_rpc_session",
     "half_elem_width",
     "hw_native_vdtype",
+    "load",
+    "model",
+    "op",
     "resolve_dtype_alias",
     "script",
     "testing",

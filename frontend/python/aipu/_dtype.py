@@ -17,7 +17,7 @@ INT, UINT, FLOAT, HANDLE, BFLOAT = range(5)
 _CODE_NAMES = {INT: "int", UINT: "uint", FLOAT: "float", HANDLE: "handle", BFLOAT: "bfloat"}
 _PATTERN = re.compile(r"(int|uint|float|bfloat)([1-9][0-9]*)(?:x([1-9][0-9]*))?")
 _BOOL_PATTERN = re.compile(r"bool(?:x([1-9][0-9]*))?")
-_ALIAS_PATTERN = re.compile(r"\b(i|u|fp|bf)(8|16|32|64)(?=x|\b)")
+_ALIAS_PATTERN = re.compile(r"\b(?:(i|u)(8|16|32|64)|(fp)(16|32|64)|(bf)(16))(?=x|\b)")
 _ALIAS_NAMES = {"i": "int", "u": "uint", "fp": "float", "bf": "bfloat"}
 
 DTypeLike = Union[str, type, np.dtype, Any]
@@ -301,7 +301,7 @@ def resolve_dtype_alias(dtype: DTypeLike) -> DataType:
 
 @functools.lru_cache(maxsize=None)
 def _expand(text: str) -> str:
-    return _ALIAS_PATTERN.sub(lambda match: _ALIAS_NAMES[match[1]] + match[2], text)
+    return _ALIAS_PATTERN.sub(lambda match: _ALIAS_NAMES[match[1] or match[3] or match[5]] + (match[2] or match[4] or match[6]), text)
 
 
 def hw_native_vdtype(dtype: DTypeLike) -> DataType:

@@ -1,0 +1,117 @@
+"""Whole models: convert, load, run."""
+
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+
+import aipu
+
+BIN = pathlib.Path(os.environ.get("AIPU_BUILD_DIR", ".")) / "bin"
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    maker = BIN / "aipu-make-model"
+    if not maker.exists():
+        pytest.skip("aipu-make-model is not built (AIPU_BUILD_DIR)")
+    folder = tmp_path_factory.mktemp("model")
+    subprocess.run([maker, "sample_cnn", "-o", folder / "sample.onnx"], check=True, stdout=subprocess.DEVNULL)
+    report = aipu.build(folder / "sample.onnx", folder / "sample.aipu.bin")
+    assert report["kernels"] > 0 and report["output"] == str(folder / "sample.aipu.bin")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(sample):
+    return aipu.load(sample / "sample.aipu.bin")
+
+
+@pytest.fixture(scope="module")
+def image():
+    return np.random.default_rng(1).random((2, 3, 32, 32), dtype=np.float32)
+
+
+def test_description(model):
+    assert [spec.name for spec in model.inputs] == ["image"]
+    assert model.inputs[0].dtype == "float32" and model.inputs[0].shape[1:] == (3, 32, 32)
+    assert isinstance(model.inputs[0].shape[0], str)  # a symbol
+    assert model.outputs[0].name == "probabilities" and model.backend == "host"
+    assert "image float32" in repr(model)
+
+
+def test_run(model, image):
+    result = model.run({"image": image})
+    assert list(result) == ["probabilities"]
+    np.testing.assert_allclose(result["probabilities"].sum(axis=1), 1, rtol=1e-5)
+    one = model.run({"image": image[:1]})["probabilities"]
+    np.testing.assert_allclose(one, result["probabilities"][:1], rtol=1e-5)
+
+
+def test_results_belong_to_the_caller(model, image):
+    first = model.run({"image": image})["probabilities"]
+    kept = first.copy()
+    model.run({"image": image * 0.5})
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_outputs_given(model, image):
+    wanted = model.run({"image": image})["probabilities"]
+    out = np.zeros_like(wanted)
+    result = model.run({"image": image}, {"probabilities": out})
+    assert result["probabilities"] is out
+    np.testing.assert_array_equal(out, wanted)
+    with pytest.raises(ValueError, match="expected shape"):
+        model.run({"image": image}, {"probabilities": np.zeros((1, 1), "float32")})
+    with pytest.raises(ValueError, match="no output 'scores'"):
+        model.run({"image": image}, ["scores"])
+
+
+def test_inputs_that_do_not_fit(model, image):
+    with pytest.raises(ValueError, match="no input 'picture'"):
+        model.run({"picture": image})
+    with pytest.raises(ValueError, match="expected float32, found float64"):
+        model.run({"image": image.astype("float64")})
+    with pytest.raises(ValueError, match="expected rank 4"):
+        model.run({"image": image[0]})
+    with pytest.raises(ValueError, match="axis 1: expected 3"):
+        model.run({"image": image[:, :2].copy()})
+    with pytest.raises(ValueError, match="has no value"):
+        model.session().run({})
+    strided = np.asfortranarray(image)
+    np.testing.assert_array_equal(model.run({"image": strided})["probabilities"], model.run({"image": image})["probabilities"])
+
+
+def test_profile(model, image, tmp_path):
+    session = model.session(threads=1, profile=True)
+    session.run({"image": image})
+    rows = session.profile()
+    assert rows and all(row.duration >= 0 for row in rows) and any("Conv" in row.origin for row in rows)
+    session.write_profile(tmp_path / "trace.json")
+    assert (tmp_path / "trace.json").stat().st_size > 100
+    assert session.threads == 1 and session.arena_bytes > 0
+
+
+@pytest.mark.parametrize("target", ["X2_1204"])
+def test_npu_agrees_with_host(sample, model, image, target):
+    path = sample / f"{target}.aipu.bin"
+    aipu.build(sample / "sample.onnx", path, target=target, shapes={"image": (2, 3, 32, 32)})
+    device = aipu.load(path)
+    assert device.target == target and device.inputs[0].shape == (2, 3, 32, 32)
+    result = device.run({"image": image})["probabilities"]
+    np.testing.assert_allclose(result, model.run({"image": image})["probabilities"], rtol=1e-4, atol=1e-6)
+
+
+def test_errors_of_build_and_load(tmp_path):
+    with pytest.raises(OSError, match="missing.onnx"):
+        aipu.build(tmp_path / "missing.onnx")
+    with pytest.raises(OSError, match="missing.aipu.bin"):
+        aipu.load(tmp_path / "missing.aipu.bin")
+    (tmp_path / "broken.onnx").write_bytes(b"not a model")
+    with pytest.raises((RuntimeError, ValueError), match="broken.onnx"):
+        aipu.build(tmp_path / "broken.onnx")
+    (tmp_path / "broken.aipu.bin").write_bytes(b"not a model" * 100)
+    with pytest.raises((RuntimeError, ValueError), match="broken.aipu.bin"):
+        aipu.load(tmp_path / "broken.aipu.bin")
