@@ -142,6 +142,25 @@ TEST_F(ScriptPlugin, HardShrink) {
   expect_same(example("hard_shrink.py"), {"output"}, " --rtol 1e-5 --atol 1e-6");
 }
 
+// The one of kernels/ADDING_AN_OP.md works as it stands there.
+TEST_F(ScriptPlugin, TheGuidesExample) {
+  const auto text = read_text_file(std::string(AIPU_SOURCE_DIR) + "/kernels/ADDING_AN_OP.md");
+  ASSERT_TRUE(text.ok());
+  const size_t begin = text->find("```python\n") + 10;
+  std::ofstream(file("guide.py")) << text->substr(begin, text->find("```", begin) - begin);
+  OnnxBuilder b("m", 3);
+  b.set_opset(1, "example");
+  b.output(b.op("HardShrink", {b.input("x", DType::kF32, {"N", 5})}, {{"lambd", 1.0}}, "example"), "y", DType::kF32, {"N", 5});
+  ASSERT_EQ(b.save(file("one.onnx")).message(), "");
+  write_f32("x.npy", {2, 5}, {-3, -1, 0.5, 1, 2, 0, 1.5, -0.25, -7, 9});
+  write_f32("y.npy", {2, 5}, {-3, 0, 0, 0, 2, 0, 1.5, 0, -7, 9});
+  for (const std::string target : kTargets) {
+    ASSERT_EQ(convert("one.onnx", "one.aipu.bin", "--target " + target + " --plugin " + file("guide.py")), 0) << log();
+    EXPECT_EQ(run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") + " --expect y=" + file("y.npy")), 0)
+        << log();
+  }
+}
+
 TEST_F(ScriptPlugin, HardShrinkInHalfPrecision) {
   const auto model = [&](const std::string& name, bool custom, double lambd) {
     OnnxBuilder b("m", 3);
