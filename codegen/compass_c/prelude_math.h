@@ -10,11 +10,8 @@
     if constexpr (__is16f<__e<V>>::value) return __narrow<__e<V>, __LANES(V)>(v##name(__widen(x)));        \
     else return __map<V>([](__e<V> a) __attribute__((always_inline)) { return function(a); }, x);          \
   }
-__AIPU_MATH(exp, aipu_math_exp)
 __AIPU_MATH(exp2, aipu_math_exp2)
 __AIPU_MATH(log, aipu_math_log)
-__AIPU_MATH(tanh, aipu_math_tanh)
-__AIPU_MATH(erf, aipu_math_erf)
 __AIPU_MATH(sin, aipu_math_sin)
 __AIPU_MATH(cos, aipu_math_cos)
 __AIPU_MATH(tan, aipu_math_tan)
@@ -46,6 +43,23 @@ __AIPU_MATH(trunc, aipu_math_trunc)
 #endif
 __AIPU_MATH(round, rint)
 #undef __AIPU_MATH
+
+// The busiest ones are written for whole vectors, see prelude_vector_math.h.
+#define __AIPU_VECTOR_MATH(name)                                                                           \
+  __inl float name(float x) { return aipu_math_##name(x); }                                                \
+  __inl double name(double x) { return aipu_math_##name(x); }                                              \
+  __inl half name(half x) { return (half)aipu_math_##name((float)x); }                                     \
+  __inl bf16 name(bf16 x) { return (bf16)aipu_math_##name((float)x); }                                     \
+  template <class V> __inl V v##name(V x) {                                                                \
+    typedef __e<V> E;                                                                                      \
+    if constexpr (__is16f<E>::value) return __narrow<E, __LANES(V)>(v##name(__widen(x)));                  \
+    else if constexpr (sizeof(E) == 4 && sizeof(V) >= 16) return aipu_math_##name##_f(x);                  \
+    else return __map<V>([](E a) __attribute__((always_inline)) { return aipu_math_##name(a); }, x);       \
+  }
+__AIPU_VECTOR_MATH(exp)
+__AIPU_VECTOR_MATH(tanh)
+__AIPU_VECTOR_MATH(erf)
+#undef __AIPU_VECTOR_MATH
 
 __inl float pow(float x, float y) { return aipu_math_pow(x, y); }
 __inl double pow(double x, double y) { return aipu_math_pow(x, y); }

@@ -116,7 +116,8 @@ std::string_view kernel_abi_text() { return prelude_file("kernel_abi.h"); }
 std::string prelude(const Target& target) {
   std::string text = fmt::format("#define AIPU_VECTOR_BITS {}\n", target.vector_bits);
   text += kernel_abi_text();
-  for (const char* name : {"prelude_types.h", "prelude_ops.h", "prelude_convert.h", "prelude_memory.h", "math_functions.h",
+  for (const char* name : {"prelude_types.h", "prelude_ops.h", "prelude_convert.h", "prelude_memory.h", "prelude_vector_math.h",
+                           "math_functions.h",
                            "prelude_math.h", "prelude_print.h"}) {
     // Inlined without exception: a loop over lanes around a call would not vectorise.
     const bool is_math = std::string_view(name) == "math_functions.h";

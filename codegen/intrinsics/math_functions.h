@@ -88,34 +88,62 @@ static inline double aipu_math_rsqrt(double x) {
 
 // ---- exponentials ----
 
-// 2^n * e^r for |r| <= 0.3467 and n in [-152, 130].
-static inline float aipu_math_scaled_exp(float n, float r) {
-  float p = 1.98910171843020305e-4f;
-  p = p * r + 1.39336737329319315e-3f;
-  p = p * r + 8.3333109017259694e-3f;
-  p = p * r + 4.1666464711379079e-2f;
-  p = p * r + 1.6666666681647016e-1f;
-  p = p * r + 5.0000000134872258e-1f;
-  const float y = 1.0f + (r + r * r * p);
-  const int k = (int)n;
+// What the float functions need besides arithmetic and comparisons. They are templates: prelude_vector_math.h has the same for vectors of
+// floats, so that a lane of a vector gives what the scalar function gives.
+static inline float aipu_math_at_least(float x, float low) { return x < low ? low : x; }  // NaN stays
+static inline float aipu_math_at_most(float x, float high) { return x > high ? high : x; }
+static inline float aipu_math_choose(bool condition, float a, float b) { return condition ? a : b; }
+// y * 2^n for an integral n in [-152, 130] and y near 1, rounded once.
+static inline float aipu_math_scale(float y, float n) {
+  const int k = n != n ? 0 : (int)n;
   const int half = k >> 1;
   return (y * aipu_math_power_of_two_f(half)) * aipu_math_power_of_two_f(k - half);
 }
-static inline float aipu_math_exp(float x) {
-  float c = x > -88.0f ? x : -88.0f;  // NaN too, for the conversion to int
-  c = c < 89.0f ? c : 89.0f;
-  const float n = (c * 0x1.715476p+0f + 12582912.0f) - 12582912.0f;
-  const float r = (c - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f;
-  const float y = aipu_math_scaled_exp(n, r);
-  const float high = x >= 88.7228390f ? aipu_math_infinity_f() : y;
-  const float low = x < -87.3365447f ? 0.0f : high;
-  return x != x ? x : low;
+// The same where y, n and the result are normal numbers.
+static inline float aipu_math_scale_normal(float y, float n) {
+  const int k = n != n ? 0 : (int)n;
+  return aipu_math_float((int)((unsigned)aipu_math_bits(y) + ((unsigned)k << 23)));
 }
+
+// e^r for |r| <= 0.3467. Polynomials are evaluated in pairs of terms: the chain of dependent operations, not their number, is what takes
+// time.
+template <class T>
+static inline T aipu_math_exp_near_zero(T r) {
+  const T r2 = r * r;
+  const T low = r * 1.6666666681647016e-1f + 5.0000000134872258e-1f;
+  const T middle = r * 8.3333109017259694e-3f + 4.1666464711379079e-2f;
+  const T high = r * 1.98910171843020305e-4f + 1.39336737329319315e-3f;
+  const T p = (high * r2 + middle) * r2 + low;
+  return (r + r2 * p) + 1.0f;
+}
+// c = n log 2 + r: returns n.
+template <class T>
+static inline T aipu_math_exp_split(T c, T* r) {
+  const T n = (c * 0x1.715476p+0f + 12582912.0f) - 12582912.0f;
+  *r = (c - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f;
+  return n;
+}
+template <class T>
+static inline T aipu_math_exp_f(T x) {
+  const T c = aipu_math_at_most(aipu_math_at_least(x, -88.0f), 89.0f);
+  T r;
+  const T n = aipu_math_exp_split(c, &r);
+  const T y = aipu_math_scale(aipu_math_exp_near_zero(r), n);
+  return aipu_math_choose(x < -87.3365447f, T{}, y);
+}
+// For -87 < x < 88.
+template <class T>
+static inline T aipu_math_exp_bounded(T x) {
+  T r;
+  const T n = aipu_math_exp_split(x, &r);
+  return aipu_math_scale_normal(aipu_math_exp_near_zero(r), n);
+}
+static inline float aipu_math_exp(float x) { return aipu_math_exp_f(x); }
 static inline float aipu_math_exp2(float x) {
   float c = x > -151.0f ? x : -151.0f;
   c = c < 129.0f ? c : 129.0f;
   const float n = (c + 12582912.0f) - 12582912.0f;
-  const float y = aipu_math_scaled_exp(n, (c - n) * 0x1.62e43p-1f);
+  const float y = aipu_math_scale(aipu_math_exp_near_zero((c - n) * 0x1.62e43p-1f), n);
   return x != x ? x : y;
 }
 // 2^n * (1 + tail), n in [-2046, 2046].
@@ -281,19 +309,22 @@ static inline double aipu_math_pow(double x, double y) {
 
 // ---- hyperbolic functions ----
 
-static inline float aipu_math_tanh(float x) {
-  const float magnitude = aipu_math_fabs(x);
-  const float z = x * x;
-  float p = 0.0022925576991026523f;
-  p = p * z + -0.008343780370479862f;
-  p = p * z + 0.021768868214501753f;
-  p = p * z + -0.0539592533789059f;
-  p = p * z + 0.13333303530739316f;
-  p = p * z + -0.3333333317196775f;
-  const float small = aipu_math_with_sign(x + x * (z * p), x);
-  const float large = aipu_math_with_sign(1.0f - 2.0f / (aipu_math_exp(magnitude + magnitude) + 1.0f), x);
-  return x != x ? x : magnitude < 0.625f ? small : large;
+template <class T>
+static inline T aipu_math_tanh_f(T x) {
+  const T magnitude = aipu_math_fabs(x);
+  const T z = x * x;
+  const T z2 = z * z;
+  const T low = z * 0.13333303530739316f + -0.3333333317196775f;
+  const T middle = z * 0.021768868214501753f + -0.0539592533789059f;
+  const T high = z * 0.0022925576991026523f + -0.008343780370479862f;
+  const T p = (high * z2 + middle) * z2 + low;
+  const T small = x + x * (z * p);
+  // From 9.02 on the result is 1.
+  const T bounded = aipu_math_at_most(magnitude, 10.0f);
+  const T large = 1.0f - 2.0f / (aipu_math_exp_bounded(bounded + bounded) + 1.0f);
+  return aipu_math_with_sign(aipu_math_choose(magnitude < 0.625f, small, large), x);
 }
+static inline float aipu_math_tanh(float x) { return aipu_math_tanh_f(x); }
 static inline double aipu_math_tanh(double x) {
   const double magnitude = aipu_math_fabs(x);
   const double t = aipu_math_expm1(magnitude + magnitude);
@@ -331,30 +362,27 @@ static inline double aipu_math_atanh(double x) {
 
 // ---- error function ----
 
-static inline float aipu_math_erf(float x) {
-  const float magnitude = aipu_math_fabs(x);
-  const float z = x * x;
-  float p = 7.875875062685488e-05f;
-  p = p * z + -0.000801686428716587f;
-  p = p * z + 0.005189087423433974f;
-  p = p * z + -0.026854212010626412f;
-  p = p * z + 0.11283594715160218f;
-  p = p * z + -0.37612626666720334f;
-  p = p * z + 0.12837916584835093f;
-  const float small = x + x * p;
-  const float a = magnitude < 4.0f ? magnitude : 4.0f;
-  float q = 1.6371514145936436e-06f;  // the logarithm of 1 - erf(a)
-  q = q * a + -4.605804268918978e-05f;
-  q = q * a + 0.0005968056256607798f;
-  q = q * a + -0.004759596293266265f;
-  q = q * a + 0.026421136005663898f;
-  q = q * a + -0.11008008294882024f;
-  q = q * a + -0.631826051559163f;
-  q = q * a + -1.130233434841994f;
-  q = q * a + 0.00032013804967769883f;
-  const float large = aipu_math_with_sign(1.0f - aipu_math_exp(q), x);
-  return x != x ? x : magnitude < 1.0f ? small : large;
+template <class T>
+static inline T aipu_math_erf_f(T x) {
+  const T magnitude = aipu_math_fabs(x);
+  const T z = x * x;
+  const T z2 = z * z;
+  const T p0 = z * -0.37612626666720334f + 0.12837916584835093f;
+  const T p2 = z * -0.026854212010626412f + 0.11283594715160218f;
+  const T p4 = z * -0.000801686428716587f + 0.005189087423433974f;
+  const T p = ((z2 * 7.875875062685488e-05f + p4) * z2 + p2) * z2 + p0;
+  const T small = x + x * p;
+  const T a = aipu_math_at_most(magnitude, 4.0f);
+  // The logarithm of 1 - erf(a).
+  const T a2 = a * a;
+  const T a4 = a2 * a2;
+  const T q0 = (a * -0.11008008294882024f + -0.631826051559163f) * a2 + (a * -1.130233434841994f + 0.00032013804967769883f);
+  const T q4 = (a * -4.605804268918978e-05f + 0.0005968056256607798f) * a2 + (a * -0.004759596293266265f + 0.026421136005663898f);
+  const T q = (a4 * 1.6371514145936436e-06f + q4) * a4 + q0;
+  const T large = 1.0f - aipu_math_exp_bounded(q);
+  return aipu_math_with_sign(aipu_math_choose(magnitude < 1.0f, small, large), x);
 }
+static inline float aipu_math_erf(float x) { return aipu_math_erf_f(x); }
 static inline double aipu_math_erf(double x) {
   const double magnitude = aipu_math_fabs(x);
   const double z = x * x;
