@@ -228,9 +228,14 @@ void FunctionPrinter::body(const Stmt& s) {
 
 std::string FunctionPrinter::condition(const Expr& e) {
   std::string text = expr(e);
-  // A comparison brings its own parentheses.
-  const auto* n = e->as<Binary>();
-  if (n != nullptr && e->type.is_scalar() && text.starts_with('(') && text.ends_with(')')) return text;
+  // A comparison brings its own parentheses; the first of "(bool)(a | b)" are others.
+  int depth = 0;
+  size_t closed = 0;
+  for (size_t i = 0; i < text.size() && closed == 0; i++) {
+    depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
+    if (depth == 0) closed = i + 1;
+  }
+  if (e->as<Binary>() != nullptr && closed == text.size()) return text;
   return fmt::format("({})", text);
 }
 

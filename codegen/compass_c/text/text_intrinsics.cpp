@@ -31,8 +31,9 @@ struct Call {
     return text;
   }
   int64_t attribute(std::string_view name, int64_t value = 0) const { return call.attribute(name, value); }
-  // The lanes of the operands decide the mask's.
+  // The lanes of the operands decide the mask's; accumulators come first and have fewer.
   int mask_lanes() const {
+    if (!call.mask && (call.intrinsic->name == "vdpa" || call.intrinsic->name == "vqdpa")) return arg_type(1).lanes;
     return call.mask ? call.mask->type.lanes : count() > 0 && !arg_type(0).pointer ? arg_type(0).lanes : type.lanes;
   }
   std::string mask() const { return p.mask_or_all(call.mask, mask_lanes()); }
@@ -40,7 +41,9 @@ struct Call {
   // What inactive lanes of the result are: the operand for it, else what is assigned to, else zero.
   std::string inactive() const {
     if (call.pass_through) return p.expr(call.pass_through);
-    return destination.empty() || !p.spelling().revise_pass_through ? p.splat(type, "0") : destination;
+    if (!destination.empty() && p.spelling().revise_pass_through) return destination;
+    const Expr zero = is_floating(type.element) ? float_imm(0, type.element) : int_imm(0, type.element);
+    return p.expr(broadcast(zero, type.lanes));
   }
   std::string type_text() const { return type_name(type); }
 };

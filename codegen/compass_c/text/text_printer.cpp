@@ -16,6 +16,26 @@ bool is_empty(const Stmt& s) {
   return !s || (n != nullptr && std::all_of(n->body.begin(), n->body.end(), is_empty));
 }
 
+// Whether the first parenthesis is closed by the last one.
+bool is_parenthesised(std::string_view text) {
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"' && (i == 0 || text[i - 1] != '\\')) quoted = !quoted;
+    if (quoted) continue;
+    depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
+    if (depth == 0) return i > 0 && i + 1 == text.size();
+  }
+  return false;
+}
+
+// Without the casts between pointers around it.
+const Expr& uncast(const Expr& pointer) {
+  const Expr* at = &pointer;
+  while ((*at)->as<Cast>() != nullptr && (*at)->as<Cast>()->operand->type.pointer && (*at)->type.pointer) at = &(*at)->as<Cast>()->operand;
+  return *at;
+}
+
 bool is_zero(const Expr& e) { return as_int(e) == 0; }
 
 }  // namespace
@@ -132,10 +152,7 @@ void TextPrinter::stmt(const Stmt& s) {
       },
       [&](const If& n) {
         const std::string condition = expr(n.condition);
-        // An expression that brings its own parentheses needs no second pair.
-        const auto* operation = n.condition->as<Binary>();
-        const bool closed = operation != nullptr && operation->op != BinaryOp::kMin && operation->op != BinaryOp::kMax;
-        line(fmt::format("if {} {{", closed ? condition : fmt::format("({})", condition)));
+        line(fmt::format("if {} {{", is_parenthesised(condition) ? condition : fmt::format("({})", condition)));
         body(n.then_body);
         if (!is_empty(n.else_body)) {
           line("} else {");
@@ -214,7 +231,9 @@ std::string TextPrinter::access(const Expr& pointer, const Expr& index) {
 
 std::string TextPrinter::pointer_as(const Expr& pointer, const Type& pointee) {
   const Type wanted = Type::pointer_to(pointee.element, pointee.lanes, pointer->type.scope);
-  return pointer->type == wanted ? expr(pointer) : fmt::format("({}){}", type_name(wanted), expr(pointer));
+  if (pointer->type == wanted) return expr(pointer);
+  const Expr& operand = uncast(pointer);
+  return operand->type == wanted ? expr(operand) : fmt::format("({}){}", type_name(wanted), expr(operand));
 }
 
 std::string TextPrinter::named_access(const Expr& pointer, const Type& pointee) {
@@ -260,6 +279,7 @@ std::string TextPrinter::expr(const Expr& e, const std::string& destination) {
       [&](const Binary& n) { return binary(n, *e); },
       [&](const Select& n) { return fmt::format("({} ? {} : {})", expr(n.condition), expr(n.if_true), expr(n.if_false)); },
       [&](const Cast& n) {
+        if (e->type.pointer && n.operand->type.pointer) return fmt::format("({}){}", type_name(e->type), expr(uncast(n.operand)));
         const bool plain = e->type.is_scalar() || e->type.pointer || n.operand->type.pointer;
         if (plain) return fmt::format("({}){}", type_name(e->type), expr(n.operand));
         const auto* call = n.operand->as<IntrinsicCall>();
