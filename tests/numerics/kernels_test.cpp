@@ -125,6 +125,71 @@ TEST(Kernels, ConvolutionsOfNetworks) {
   });
 }
 
+// Winograd's kernel (3x3, stride 1, whole vectors of at least 32 input channels) against sums in double precision. Its error is that of the
+// rounding of sums a ninth as long plus that of the transforms; the measured one is below 2e-6 of the outputs' root mean square, as the
+// direct kernel's is.
+TEST(Kernels, WinogradConvolution) {
+  struct Layer {
+    int64_t batch, in, out, height, width, pad_begin, pad_end;
+  };
+  for (const Layer& l : {Layer{1, 64, 64, 14, 14, 1, 1}, Layer{2, 32, 70, 7, 7, 1, 1}, Layer{1, 48, 33, 9, 30, 0, 0},
+                         Layer{3, 32, 32, 6, 5, 1, 0}, Layer{1, 32, 40, 5, 61, 2, 2}}) {
+    SCOPED_TRACE(std::to_string(l.in) + " -> " + std::to_string(l.out) + ", " + std::to_string(l.height) + " x " + std::to_string(l.width));
+    std::mt19937 random(5);
+    const Tensor weights = random_tensor(random, {l.out, l.in, 3, 3}), bias = random_tensor(random, {l.out});
+    OnnxBuilder b("winograd", 1);
+    const std::string x = b.input("x", DType::kF32, {"N", l.in, "H", "W"});
+    const std::string w = b.initializer(models::TensorData::f32(weights.shape, weights.data)),
+                      c = b.initializer(models::TensorData::f32({l.out}, bias.data));
+    b.output(b.op("Conv", {x, w, c}, {{"pads", std::vector<int64_t>{l.pad_begin, l.pad_begin, l.pad_end, l.pad_end}}}), "y", DType::kF32,
+             {"", "", "", ""});
+    const std::string path = temporary_path("winograd.onnx");
+    ASSERT_TRUE(b.save(path).ok());
+    const Tensor image = random_tensor(random, {l.batch, l.in, l.height, l.width});
+    const int64_t out_h = l.height + l.pad_begin + l.pad_end - 2, out_w = l.width + l.pad_begin + l.pad_end - 2;
+    std::vector<double> expected;
+    double squares = 0;
+    for (int64_t n = 0; n < l.batch; ++n) {
+      for (int64_t oc = 0; oc < l.out; ++oc) {
+        for (int64_t oh = 0; oh < out_h; ++oh) {
+          for (int64_t ow = 0; ow < out_w; ++ow) {
+            double sum = bias.data[static_cast<size_t>(oc)];
+            for (int64_t ic = 0; ic < l.in; ++ic) {
+              for (int64_t k = 0; k < 9; ++k) {
+                const int64_t h = oh + k / 3 - l.pad_begin, v = ow + k % 3 - l.pad_begin;
+                if (h < 0 || h >= l.height || v < 0 || v >= l.width) continue;
+                sum += static_cast<double>(image.data[static_cast<size_t>(((n * l.in + ic) * l.height + h) * l.width + v)]) *
+                       static_cast<double>(weights.data[static_cast<size_t>((oc * l.in + ic) * 9 + k)]);
+              }
+            }
+            expected.push_back(sum);
+            squares += sum * sum;
+          }
+        }
+      }
+    }
+    const double rms = std::sqrt(squares / static_cast<double>(expected.size()));
+    for (const std::string& target : runnable_targets()) {
+      std::vector<std::vector<float>> by_threads;
+      for (const int threads : {1, 2}) {
+        const auto actual = run_road(path, {{"x", image}}, {.target = target, .threads = threads});
+        ASSERT_TRUE(actual.ok()) << target << ": " << actual.status().message();
+        const Tensor& y = actual->at("y");
+        ASSERT_EQ(y.data.size(), expected.size());
+        double worst = 0;
+        for (size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::abs(static_cast<double>(y.data[i]) - expected[i]));
+        EXPECT_LT(worst, 5e-6 * rms) << target;
+        by_threads.push_back(y.data);
+      }
+      EXPECT_EQ(by_threads[0], by_threads[1]) << target << ": results depend on the number of threads";
+    }
+    const auto native = run_road(path, {{"x", image}}, {.target = "host-baseline"}),
+               interpreted = run_road(path, {{"x", image}}, {.target = "host-baseline", .backend = "interp"});
+    ASSERT_TRUE(native.ok() && interpreted.ok());
+    expect_close(interpreted->at("y"), native->at("y"), 0, 0, "interpreter");
+  }
+}
+
 // Extents known only at run time: images narrower than a tile, than the kernel, and wide ones, through one converted model per batch and
 // width.
 TEST(Kernels, ConvolutionsOfSymbolicExtents) {
