@@ -56,6 +56,15 @@ Expr VectorSplitter::scalar_intrinsic(const Expr& e, const IntrinsicCall& n) {
     }
     return nothing();
   }
+  if ((name == "vmml" || name == "vmma") && plan_.has_native_registers()) {
+    const auto whole = [&](const Expr& value) {
+      const int lanes = value->type.lanes;
+      return gather_chunk(whole_pieces({value}), value->type, {0, lanes, lanes}, [](int i) { return i; });
+    };
+    const Expr pointer = bind(scalar(n.args[0])), x = whole(n.args[1]), y = whole(n.args[2]);
+    emit(Evaluate{call(name, {pointer, x, y})});
+    return nothing();
+  }
   if (const std::optional<Pieces> pieces = pieces_of(e, n)) {
     // All of the result in one register.
     const Chunk whole{0, e->type.lanes, e->type.lanes};

@@ -186,13 +186,60 @@ std::optional<VectorSplitter::Pieces> VectorSplitter::pieces_of(const Expr& e, c
   }
   const bool dot = name == "vdot" || name == "vqdot", accumulating = name == "vdpa" || name == "vqdpa";
   if (dot || accumulating || name == "vnsr" || name == "vnsrsr") return registerwise(e, n, accumulating);
+  if (n.intrinsic->splitting == Splitting::kNone && type.is_vector()) return nativewise(e, n, operand);
   return std::nullopt;
+}
+
+std::optional<VectorSplitter::Pieces> VectorSplitter::nativewise(const Expr& e, const IntrinsicCall& n, Type operand) {
+  const int blocks = operand.lanes * dtype_bits(operand.element) / kNativeBits;
+  if (!plan_.has_native_registers() || blocks < 1 || operand.lanes % blocks != 0) return std::nullopt;
+  // Operands in order, each once.
+  struct Whole {
+    Pieces pieces;
+    Expr memory;  // where it is spilled, once
+  };
+  std::vector<Whole> wholes;
+  const auto add = [&](const Expr& value) {
+    Whole whole;
+    if (value && value->type.is_vector())
+      whole.pieces = whole_pieces({value});
+    else if (value)
+      whole.memory = bind(scalar(value));
+    wholes.push_back(std::move(whole));
+  };
+  for (const Expr& arg : n.args) add(arg);
+  add(n.mask);
+  add(n.pass_through);
+  Pieces result;
+  result.type = e->type.with_lanes(0);
+  for (int block = 0; block < blocks; ++block) {
+    std::vector<Expr> values;
+    for (Whole& whole : wholes) {
+      if (whole.pieces.values.empty()) {
+        values.push_back(whole.memory);
+        continue;
+      }
+      const int lanes = whole.pieces.type.lanes / blocks;
+      values.push_back(gather_chunk(
+          whole.pieces, whole.pieces.type, {block * lanes, lanes, lanes}, [](int i) { return i; }, &whole.memory));
+    }
+    const Expr pass_through = values.back(), mask = values[values.size() - 2];
+    values.resize(values.size() - 2);
+    add_piece(result, bind_chunk(call(n.intrinsic->name, values, n.attributes, mask, pass_through)));
+  }
+  return result;
 }
 
 std::optional<VectorSplitter::Pieces> VectorSplitter::registerwise(const Expr& e, const IntrinsicCall& n, bool accumulating) {
   const Type type = e->type;
   const size_t first = accumulating ? 1 : 0;
   const Type operand = n.args[first]->type;
+  // Vectors that are cut into less than native ones, for the sake of wider elements elsewhere, are put together for these.
+  if (plan_.is_split(operand)) {
+    for (const Chunk& chunk : cut(operand)) {
+      if (chunk.padded() || chunk.lanes * dtype_bits(operand.element) % kNativeBits != 0) return nativewise(e, n, operand);
+    }
+  }
   const std::vector<Chunk> chunks = plan_.is_split(operand) ? cut(operand) : std::vector<Chunk>{{0, operand.lanes, operand.lanes}};
   const auto values_of = [&](const Expr& value) { return plan_.is_split(value->type) ? split(value) : Chunks{bind_chunk(scalar(value))}; };
   const Chunks x = values_of(n.args[first]), y = values_of(n.args[first + 1]);

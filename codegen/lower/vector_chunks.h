@@ -17,6 +17,8 @@ struct Chunk {
   bool padded() const { return valid < lanes; }
 };
 
+constexpr int kNativeBits = 256;  // of the vectors that the language calls native
+
 // One cut per lane count and module: all vectors of L lanes are cut alike, by the widest element that occurs with L lanes, so that the
 // lanes of values of different element types stay together (a cast or a mask never crosses registers).
 class ChunkPlan {
@@ -27,6 +29,7 @@ class ChunkPlan {
   bool is_split(Type type) const { return type.is_vector() && splits_.contains(type.lanes); }
   bool any_split() const { return !splits_.empty() || any_wide_pointer_; }
   int register_lanes(DType element) const { return vector_bits_ / dtype_bits(element); }
+  bool has_native_registers() const { return vector_bits_ >= kNativeBits; }
   const std::vector<Chunk>& chunks(int lanes) const { return splits_.at(lanes); }
   // Whether C has a vector type for the pointee; pointers to others become pointers to scalars.
   bool is_wide_pointer(Type type) const { return type.pointer && type.lanes > 1 && !fits(type.pointee()); }

@@ -191,6 +191,10 @@ class VectorSplitter {
   // Intrinsics that combine neighbouring lanes, register by register: each gives its part of the result.
   std::optional<Pieces> registerwise(const Expr& e, const IntrinsicCall& n, bool accumulating);
 
+  // The same, and intrinsics that exist on native vectors alone: operands that are cut otherwise are put together to native vectors, 256
+  // bits of `operand` at a time.
+  std::optional<Pieces> nativewise(const Expr& e, const IntrinsicCall& n, Type operand);
+
   // Casts that take a part of the lanes, or several vectors.
   std::optional<Pieces> cast_pieces(const Expr& e, const IntrinsicCall& n);
 

@@ -53,6 +53,17 @@ __kernel void scale_u8(__global uchar* x, __global uchar* y, uchar k, int n) {
 )");
 }
 
+// The first parenthesis of a condition need not belong to the last one.
+TEST(CPrinter, ConditionsOfBools) {
+  const std::string text = host_c(R"(func f(x#0: global uint8*, a#1: bool, b#2: bool, c#3: bool) -> void {
+  if ((a#1 | b#2) | c#3) {
+    store x#0[0] = 1:uint8
+  }
+}
+)");
+  EXPECT_THAT(text, HasSubstr("if ((bool)("));
+}
+
 TEST(CPrinter, HostText) {
   EXPECT_EQ(host_c(kScale), R"(#include <compass/dsl.h>
 

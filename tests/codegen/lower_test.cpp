@@ -238,6 +238,40 @@ TEST(Lower, RefusesNativeIntrinsicsOnNarrowRegisters) {
   EXPECT_NE(status.message().find("wider than a register of this target"), std::string::npos) << status.message();
 }
 
+// 32 lanes are cut to 8 for the int32x32 here, but a native vector of bytes must be whole for these.
+TEST(Lower, NativeIntrinsicsBesideWiderElements) {
+  const Module module = parsed(R"(func f(x#0: global int8*, y#1: global int32*, m#2: global float32*) -> void {
+  let v#3: int8x32 = S.vload<int8x32>(x#0, 1, .lanes=32)
+  eval S.vstore<void>(cast<int32x32>(v#3), y#1, 1)
+  let p#4: int16x16 = S.vmull<int16x16>(v#3, v#3)
+  let q#5: int8x32 = S.vtbl<int8x32>(v#3, v#3, v#3)
+  let c#6: int8x32 = S.vcompt<int8x32>(q#5, S.vcgt<boolx32>(v#3, broadcast<32>(2:int8)))
+  let d#7: int32x8 = S.vqdot<int32x8>(c#6, v#3, mask=S.vcgt<boolx32>(v#3, broadcast<32>(0:int8)))
+  let n#8: int8x32 = S.vnsr<int8x32>(p#4, broadcast<16>(2:int16))
+  let h#9: float16x16 = cast<float16x16>(cast<float32x16>(cast<int32x16>(p#4)))
+  eval S.vmma<void>(m#2, h#9, h#9)
+  eval S.vstore<void>(d#7, (y#1 + 32), 1)
+  eval S.vstore<void>(cast<int32x32>(n#8), (y#1 + 40), 1)
+  eval S.vstore<void>(cast<int32x32>(c#6), (y#1 + 72), 1)
+}
+)");
+  const Result<Module> lowered = lower(module, machine(256));
+  ASSERT_TRUE(lowered.ok()) << lowered.status().message();
+  std::vector<int8_t> x(32);
+  for (int i = 0; i < 32; ++i) x[static_cast<size_t>(i)] = static_cast<int8_t>(i * 7 % 37 - 9);
+  std::vector<int32_t> expected(104), got(104);
+  std::vector<float> expected_matrix(16), matrix(16);
+  const auto memory = [](auto& v) {
+    return InterpreterArgument{.data = reinterpret_cast<std::byte*>(v.data()), .bytes = v.size() * sizeof(v[0]), .is_pointer = true};
+  };
+  const std::vector<InterpreterArgument> before = {memory(x), memory(expected), memory(expected_matrix)};
+  const std::vector<InterpreterArgument> after = {memory(x), memory(got), memory(matrix)};
+  EXPECT_TRUE(interpret_all(module, 1, before).ok());
+  EXPECT_TRUE(interpret_all(*lowered, 1, after).ok());
+  EXPECT_EQ(got, expected);
+  EXPECT_EQ(matrix, expected_matrix);
+}
+
 TEST(Lower, RefusesWhatTheVerifierRefuses) { EXPECT_FALSE(lower(parsed("func f() -> void { eval (1 + 2:int64) }"), machine(256)).ok()); }
 
 TEST(Simplify, Expressions) {

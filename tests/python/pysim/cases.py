@@ -418,6 +418,23 @@ def mathematics(dtype: str) -> List[Case]:
     return b.cases
 
 
+def mixed(dtype: str) -> List[Case]:
+    """Native vectors beside wider ones with as many lanes, which makes the compiler cut all of them differently."""
+    b = Builder()
+    native = native_lanes(dtype)
+    for lanes in (native, native // 2, native // 4, 2 * native):
+        b.add('S.cast({x}, "int32")', {"x": Input("int8", lanes)})
+    seen = set()
+    for make, dtypes in (FAMILIES[family] for family in ("arithmetic", "bits", "widening", "reduce", "permute")):
+        for case in make(dtype) if dtype in dtypes else ():
+            masked = "mask=" in case.expression
+            key = (case.expression.partition("(")[0], masked)
+            if key not in seen and all(spec.lanes in (0, native) for _, spec in case.inputs):
+                seen.add(key)
+                b.cases.append(case)
+    return b.cases
+
+
 FAMILIES = {
     "arithmetic": (arithmetic, (*INTS, *FLOATS)),
     "compare": (compare, (*INTS, *FLOATS)),
@@ -428,6 +445,7 @@ FAMILIES = {
     "permute": (permute, (*INTS, *FLOATS)),
     "convert": (convert, (*INTS, *FLOATS)),
     "mathematics": (mathematics, FLOATS),
+    "mixed": (mixed, (*INTS, *FLOATS)),
 }
 
 

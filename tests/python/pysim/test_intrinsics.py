@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from agreement import Plan
 from cases import Case, groups
+from executors import compiled
 
 _GROUPS = dict(groups())
 
@@ -29,5 +30,15 @@ def test_pysim(name: str, tmp_path) -> None:
     kernel.param_infos = []  # PySim alone: nothing is compiled
     output = np.full(plan.out_bytes, 0xA5, np.uint8)
     kernel(plan.input, output)
+    failures = plan.mismatches(output)
+    assert not failures, _report(failures)
+
+
+@pytest.mark.parametrize("name", sorted(_GROUPS))
+def test_compiled(name: str, tmp_path) -> None:
+    plan = _plan(name)
+    executor = compiled(plan.load(tmp_path), tmp_path)
+    output = np.full(plan.out_bytes, 0xA5, np.uint8)
+    executor(plan.input, output)
     failures = plan.mismatches(output)
     assert not failures, _report(failures)
