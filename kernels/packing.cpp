@@ -1,5 +1,6 @@
 #include "kernels/packing.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/axis_view.h"
@@ -34,58 +35,69 @@ double read_double(DType dtype, const std::byte* at) {
   }
 }
 
-template <typename To>
-void fill(const graph::Constant& source, std::byte* target, int64_t batches, int64_t depth, int64_t columns, int64_t panel_width, const PanelIndex& index,
-          double scale) {
-  const size_t element = dtype_bytes(source.dtype());
-  const std::byte* bytes = source.bytes().data();
-  const int64_t panels = (columns + panel_width - 1) / panel_width;
-  auto* out = reinterpret_cast<To*>(target);
-  for (int64_t b = 0; b < batches; ++b) {
-    for (int64_t p = 0; p < panels; ++p) {
-      for (int64_t k = 0; k < depth; ++k) {
-        for (int64_t c = 0; c < panel_width; ++c, ++out) {
-          const int64_t column = p * panel_width + c;
-          if (column >= columns) {
-            *out = To{0};
-            continue;
-          }
-          const std::byte* at = bytes + static_cast<size_t>(index(b, k, column)) * element;
-          if constexpr (std::is_same_v<To, float>) {
-            if (source.dtype() == DType::kF32 && scale == 1) {
-              std::memcpy(out, at, sizeof(float));
-              continue;
-            }
-          }
-          *out = static_cast<To>(read_double(source.dtype(), at) * scale);
-        }
+// Calls visit(first element of the row, columns that exist) for every row of every panel, in the order of the packed operand.
+template <typename Visit>
+void visit_rows(const PanelLayout& l, const Visit& visit) {
+  for (int64_t b = 0; b < l.batches; ++b) {
+    for (int64_t first = 0; first < l.columns; first += l.panel_width) {
+      const int64_t width = std::min(l.panel_width, l.columns - first);
+      for (int64_t k = 0; k < l.depth; ++k) {
+        visit(b * l.batch_stride + first * l.column_stride + k % l.inner * l.inner_stride + k / l.inner * l.outer_stride, width);
       }
     }
   }
 }
 
+template <typename To>
+void convert_panels(const graph::Constant& source, std::byte* target, const PanelLayout& l) {
+  const size_t element = dtype_bytes(source.dtype());
+  visit_rows(l, [&](int64_t row, int64_t width) {
+    for (int64_t c = 0; c < width; ++c) {
+      const std::byte* at = source.bytes().data() + static_cast<size_t>(row + c * l.column_stride) * element;
+      const To value = static_cast<To>(read_double(source.dtype(), at));
+      std::memcpy(target + static_cast<size_t>(c) * sizeof(To), &value, sizeof(To));
+    }
+    target += static_cast<size_t>(l.panel_width) * sizeof(To);
+  });
+}
+
+// Elements that keep their dtype, of a size known to the compiler.
+template <size_t kBytes>
+void move_panels(const graph::Constant& source, std::byte* target, const PanelLayout& l) {
+  visit_rows(l, [&](int64_t row, int64_t width) {
+    const std::byte* at = source.bytes().data() + static_cast<size_t>(row) * kBytes;
+    if (l.column_stride == 1) {
+      std::memcpy(target, at, static_cast<size_t>(width) * kBytes);
+    } else {
+      for (int64_t c = 0; c < width; ++c) std::memcpy(target + static_cast<size_t>(c) * kBytes, at + c * l.column_stride * static_cast<int64_t>(kBytes), kBytes);
+    }
+    target += static_cast<size_t>(l.panel_width) * kBytes;
+  });
+}
+
 }  // namespace
 
-graph::ConstantPtr pack_panels(const graph::Constant& source, DType to, int64_t batches, int64_t depth, int64_t columns, int64_t panel_width,
-                               const PanelIndex& index, double scale) {
-  const int64_t panels = (columns + panel_width - 1) / panel_width;
-  std::vector<std::byte> bytes(static_cast<size_t>(batches * panels * depth * panel_width) * dtype_bytes(to));
-  switch (to) {
-    case DType::kF32: fill<float>(source, bytes.data(), batches, depth, columns, panel_width, index, scale); break;
-    case DType::kF64: fill<double>(source, bytes.data(), batches, depth, columns, panel_width, index, scale); break;
-    case DType::kI32: fill<int32_t>(source, bytes.data(), batches, depth, columns, panel_width, index, scale); break;
-    case DType::kU32: fill<uint32_t>(source, bytes.data(), batches, depth, columns, panel_width, index, scale); break;
-    case DType::kI64: fill<int64_t>(source, bytes.data(), batches, depth, columns, panel_width, index, scale); break;
-    default: fill<uint64_t>(source, bytes.data(), batches, depth, columns, panel_width, index, scale); break;
+graph::ConstantPtr pack_panels(const graph::Constant& source, DType to, const PanelLayout& l) {
+  const int64_t panels = (l.columns + l.panel_width - 1) / l.panel_width;
+  std::vector<std::byte> bytes(static_cast<size_t>(l.batches * panels * l.depth * l.panel_width) * dtype_bytes(to));  // zero: the padding
+  if (source.dtype() == to) {
+    dtype_bytes(to) == 4 ? move_panels<4>(source, bytes.data(), l) : move_panels<8>(source, bytes.data(), l);
+  } else {
+    switch (to) {
+      case DType::kF32: convert_panels<float>(source, bytes.data(), l); break;
+      case DType::kF64: convert_panels<double>(source, bytes.data(), l); break;
+      case DType::kI32: convert_panels<int32_t>(source, bytes.data(), l); break;
+      case DType::kU32: convert_panels<uint32_t>(source, bytes.data(), l); break;
+      case DType::kI64: convert_panels<int64_t>(source, bytes.data(), l); break;
+      default: convert_panels<uint64_t>(source, bytes.data(), l); break;
+    }
   }
-  return graph::Constant::create(to, {batches, panels, depth, panel_width}, std::move(bytes));
+  return graph::Constant::create(to, {l.batches, panels, l.depth, l.panel_width}, std::move(bytes));
 }
 
 Result<TensorRef> packed_operand(SetupContext& context, graph::ValueId value, DType to, const PanelLayout& l) {
   if (const graph::Constant* constant = context.graph().constant(value)) {
-    return context.add_constant(pack_panels(*constant, to, l.batches, l.depth, l.columns, l.panel_width, [l](int64_t batch, int64_t depth, int64_t column) {
-      return batch * l.batch_stride + column * l.column_stride + depth % l.inner * l.inner_stride + depth / l.inner * l.outer_stride;
-    }));
+    return context.add_constant(pack_panels(*constant, to, l));
   }
   const int64_t panels = (l.columns + l.panel_width - 1) / l.panel_width;
   const TensorRef packed = context.add_workspace(l.batches * panels * l.depth * l.panel_width * static_cast<int64_t>(dtype_bytes(to)));

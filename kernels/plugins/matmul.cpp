@@ -180,8 +180,8 @@ class MatMulPlugin final : public OpPlugin {
       const int64_t depth = *p.depth.constant(), columns = *p.columns.constant(), row = *p.b_row.constant(),
                     column = *p.b_column.constant();
       right =
-          context.add_constant(pack_panels(*constant, accumulator, *p.b_batches.constant(), depth, columns, panel_width,
-                                           [=](int64_t b, int64_t k, int64_t n) { return b * depth * columns + k * row + n * column; }));
+          context.add_constant(pack_panels(*constant, accumulator,
+                                           {*p.b_batches.constant(), depth, columns, panel_width, depth, depth * columns, column, row, 0}));
     } else {
       right = context.add_workspace(p.b_batches * panels * p.depth * Dim(panel_width * static_cast<int64_t>(dtype_bytes(accumulator))));
       params.set("B", graph.type(p.b).dtype).set("B_ZERO", false).set("UNIT_COLUMNS", p.b_column == Dim(1));
