@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <functional>
+#include <map>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "codegen/compass_c/text/passes.h"
@@ -13,7 +15,51 @@ namespace {
 struct Computation {
   Expr expr;
   int count;
-  int complexity;
+};
+
+// Equal for equal arithmetic over equal variables.
+size_t hash(const Expr& e) {
+  size_t result = e->node.index() * 31 + static_cast<size_t>(e->type.element);
+  const auto add = [&](size_t value) { result = result * 1000003 ^ value; };
+  if (const auto* n = e->as<IntImm>()) add(std::hash<int64_t>()(n->value));
+  if (const auto* n = e->as<FloatImm>()) add(std::hash<double>()(n->value));
+  if (const auto* n = e->as<VarRef>()) add(std::hash<const Var*>()(n->var.get()));
+  if (const auto* n = e->as<Binary>()) add(static_cast<size_t>(n->op));
+  for_each_child(e, [&](const Expr& child) { add(hash(child)); });
+  return result;
+}
+
+// What is computed, and how often, the largest first; in order of appearance among equals.
+class Computations {
+ public:
+  using Group = std::vector<Computation>;
+
+  void add(const Expr& e, int count, int complexity) {
+    Group& group = groups_[complexity];
+    auto [known, end] = places_.equal_range(hash(e));
+    for (; known != end; ++known) {
+      Computation& one = groups_[known->second.first][known->second.second];
+      if (!structurally_equal(one.expr, e)) continue;
+      one.count += count;
+      return;
+    }
+    places_.emplace(hash(e), std::pair(complexity, group.size()));
+    group.push_back({e, count});
+  }
+
+  // By size; visiting one may add smaller ones.
+  void for_each(const std::function<void(const Computation&)>& visit) {
+    for (auto group = groups_.begin(); group != groups_.end(); ++group) {
+      for (size_t i = 0; i < group->second.size(); ++i) {
+        const Computation one = group->second[i];
+        visit(one);
+      }
+    }
+  }
+
+ private:
+  std::map<int, Group, std::greater<>> groups_;
+  std::unordered_multimap<size_t, std::pair<int, size_t>> places_;
 };
 
 int complexity(const Expr& e) {
@@ -26,7 +72,7 @@ class Replace : public Mutator {
  public:
   Replace(const Expr& from, const VarPtr& to) : from_(from), to_(to) {}
   using Mutator::mutate;
-  Expr mutate(const Expr& e) override { return structurally_equal(e, from_) ? var_ref(to_) : mutate_children(e); }
+  Expr mutate(const Expr& e) override { return e->type == from_->type && structurally_equal(e, from_) ? var_ref(to_) : mutate_children(e); }
 
  private:
   const Expr& from_;
@@ -55,17 +101,15 @@ class Eliminate {
     std::vector<Stmt> done;
     while (!rest.empty()) {
       introduce(rest);
-      // Up to the next definition, behind which more can be computed.
+      // Up to the next definition of a number, behind which more can be computed.
       size_t i = 0;
       for (bool defined = false; i < rest.size() && !defined; ++i) {
-        const Stmt& s = rest[i];
-        if (const auto* define = s->as<Define>()) {
+        const auto* define = rest[i]->as<Define>();
+        if (define != nullptr && define->var->type.is_scalar()) {
           known_.insert(define->var.get());
           defined = true;
-        } else if (s->as<Alloc>()) {
-          defined = true;
         }
-        done.push_back(inside(s));
+        done.push_back(inside(rest[i]));
       }
       rest.erase(rest.begin(), rest.begin() + static_cast<ptrdiff_t>(i));
     }
@@ -89,14 +133,11 @@ class Eliminate {
 
   // Puts definitions in front of `statements` for what they compute more than once.
   void introduce(std::vector<Stmt>& statements) {
-    std::vector<Computation> computations;
+    Computations computations;
     for (const Stmt& s : statements) {
-      for_each_expression(s, [&](const Expr& e) { collect(e, computations); });
+      for_each_expression(s, [&](const Expr& e) { collect(e, 1, computations); });
     }
-    std::stable_sort(computations.begin(), computations.end(),
-                     [](const Computation& a, const Computation& b) { return a.complexity > b.complexity; });
-    for (size_t i = 0; i < computations.size(); ++i) {
-      const Computation computation = computations[i];
+    computations.for_each([&](const Computation& computation) {
       if (computation.count > 1 && can_be_computed(computation.expr)) {
         auto var = std::make_shared<Var>();
         var->name = fmt::format("cse_var_{}", ++count_);
@@ -105,41 +146,21 @@ class Eliminate {
         Replace replace(computation.expr, result);
         for (Stmt& s : statements) s = replace.mutate(s);
         statements.insert(statements.begin(), make_stmt(Define{result, computation.expr}));
-        continue;
+        return;
       }
-      for_each_child(computation.expr, [&](const Expr& part) {
-        std::vector<Computation> parts;
-        collect(part, parts);
-        for (Computation& p : parts) insert(computations, {p.expr, computation.count * p.count, p.complexity});
-      });
-    }
+      for_each_child(computation.expr, [&](const Expr& part) { collect(part, computation.count, computations); });
+    });
   }
 
   static void for_each_expression(const Stmt& s, const std::function<void(const Expr&)>& visit) {
     for_each_child(s, visit, [&](const Stmt& child) { for_each_expression(child, visit); });
   }
 
-  static void insert(std::vector<Computation>& all, Computation one) {
-    for (Computation& known : all) {
-      if (!structurally_equal(known.expr, one.expr)) continue;
-      known.count += one.count;
-      return;
-    }
-    const auto at = std::find_if(all.begin(), all.end(), [&](const Computation& c) { return c.complexity < one.complexity; });
-    all.insert(at, std::move(one));
-  }
-
-  // The outermost eligible expressions.
-  void collect(const Expr& e, std::vector<Computation>& all) const {
-    if (is_eligible(e)) {
-      const auto known = std::find_if(all.begin(), all.end(), [&](const Computation& c) { return structurally_equal(c.expr, e); });
-      if (known != all.end())
-        ++known->count;
-      else
-        all.push_back({e, 1, complexity(e)});
-      return;
-    }
-    for_each_child(e, [&](const Expr& child) { collect(child, all); });
+  // The outermost eligible expressions. The work is bounded: what is behind the bound stays as it is.
+  void collect(const Expr& e, int count, Computations& all) {
+    if (--budget_ < 0) return;
+    if (is_eligible(e)) return all.add(e, count, complexity(e));
+    for_each_child(e, [&](const Expr& child) { collect(child, count, all); });
   }
 
   // Scalar arithmetic over variables that never change; shifts and bit operations are functions to the text, and stay.
@@ -176,6 +197,7 @@ class Eliminate {
   std::unordered_set<const Var*> changing_;
   std::unordered_set<const Var*> known_;
   int count_ = 0;
+  int64_t budget_ = 2'000'000;  // expressions looked at
 };
 
 }  // namespace

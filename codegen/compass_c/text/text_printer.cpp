@@ -60,7 +60,8 @@ void TextPrinter::use_dma_macro(const std::string& macro) {
 std::string TextPrinter::reserve(std::string_view wanted) {
   const std::string base = valid_identifier(wanted);
   std::string name = base;
-  for (int i = 1; !taken_.insert(name).second; ++i) name = fmt::format("{}_{}", base, i);
+  int& next = next_[base];
+  while (!taken_.insert(name).second) name = fmt::format("{}_{}", base, ++next);
   return name;
 }
 
@@ -77,6 +78,7 @@ std::string TextPrinter::prototype(size_t function) {
   function_ = function;
   const PrimFunc& f = *module_.functions[function];
   names_.clear();
+  next_.clear();
   taken_ = {function_names_.begin(), function_names_.end()};
   std::string text = function == 0 ? "__kernel " : "";
   if (f.inline_hint == InlineHint::kInline) text += "_CLC_INLINE ";

@@ -72,6 +72,7 @@ class TextPrinter {
   int indent_ = 0;
   size_t function_ = 0;
   std::set<std::string> taken_;
+  std::unordered_map<std::string, int> next_;  // the last number behind a name that was taken
   std::unordered_map<const Var*, std::string> names_;
 };
 
