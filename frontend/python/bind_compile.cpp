@@ -1,10 +1,13 @@
 // Targets, parsing of decorated functions, and the compiler.
 #include <pybind11/stl.h>
 
+#include <cstring>
+
 #include "codegen/compass_c/c_printer.h"
 #include "codegen/compass_c/c_text.h"
 #include "codegen/lower/lower.h"
 #include "codegen/targets/target.h"
+#include "codegen/timing/timing_model.h"
 #include "codegen/tir/text.h"
 #include "codegen/tir/verifier.h"
 #include "frontend/python/bindings.h"
@@ -102,6 +105,56 @@ Result<CompiledKernel> compile_module(const KernelModule& kernel, const std::str
   return CompiledKernel{std::make_shared<const gbuilder::DslKernel>(std::move(compiled))};
 }
 
+// A kernel that counts what it does, for the timing model.
+struct TimedKernel {
+  std::shared_ptr<const tir::InstrumentedKernel> instrumented;
+  CompiledKernel compiled;
+};
+
+Result<TimedKernel> time_kernel(const CompiledKernel& kernel) {
+  const gbuilder::DslKernel& original = *kernel.kernel;
+  auto instrumented = tir::instrument(original.lowered);
+  if (!instrumented.ok()) return std::move(instrumented).status();
+  gbuilder::DslKernelOptions options;
+  options.compile.jobs = 1;
+  AIPU_ASSIGN_OR_RETURN(gbuilder::DslKernel compiled, gbuilder::compile_dsl_kernel(instrumented->module, original.target, options));
+  return TimedKernel{std::make_shared<const tir::InstrumentedKernel>(std::move(*instrumented)),
+                     {std::make_shared<const gbuilder::DslKernel>(std::move(compiled))}};
+}
+
+py::dict classes_of(const tir::CycleCounts& counts) {
+  py::dict classes;
+  for (size_t c = 0; c < tir::kCycleClasses; ++c)
+    classes[py::str(std::string(cycle_class_name(static_cast<tir::CycleClass>(c))))] = counts[c];
+  return classes;
+}
+
+py::dict estimate_dict(const tir::InstrumentedKernel& kernel, const py::bytes& counters) {
+  const std::string_view bytes = counters;
+  std::vector<int64_t> values(bytes.size() / sizeof(int64_t));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(int64_t));
+  const tir::CycleEstimate estimate = tir::estimate(kernel, values);
+  py::dict result;
+  result["cycles"] = estimate.cycles;
+  result["bandwidth_bound"] = estimate.bandwidth_bound;
+  py::list tecs, lines, transfers;
+  for (const auto& tec : estimate.tecs) {
+    py::dict row;
+    row["cycles"] = tec.cycles;
+    row["classes"] = classes_of(tec.classes);
+    row["dma_cycles"] = tec.dma_cycles;
+    row["async_cycles"] = tec.async_cycles;
+    row["dma_bytes"] = tec.dma_bytes;
+    tecs.append(row);
+  }
+  for (const auto& line : estimate.lines) lines.append(py::make_tuple(line.file, line.line, line.total(), classes_of(line.classes)));
+  for (const auto& t : estimate.transfers) transfers.append(py::make_tuple(t.name, t.line, t.asynchronous, t.runs, t.bytes, t.cycles));
+  result["tecs"] = tecs;
+  result["lines"] = lines;
+  result["transfers"] = transfers;
+  return result;
+}
+
 py::dict build_report(const gbuilder::BuildReport& report) {
   py::dict result;
   result["target"] = report.target;
@@ -175,6 +228,18 @@ void bind_kernels(py::module_& module) {
           "lsram_bytes", [](const CompiledKernel& k) { return k.kernel->row.lsram_bytes; }, "Local memory per TEC.")
       .def_property_readonly(
           "shared_bytes", [](const CompiledKernel& k) { return k.kernel->row.shared_bytes; }, "Shared memory.");
+  py::class_<TimedKernel>(module, "TimedKernel",
+                          "A compiled kernel that counts what it does, in one more argument: int64 counters per TEC.")
+      .def_property_readonly(
+          "counter_count", [](const TimedKernel& k) { return k.instrumented->counter_count; }, "Counters per TEC.")
+      .def_property_readonly(
+          "compiled", [](const TimedKernel& k) { return k.compiled; }, "The kernel to run.")
+      .def(
+          "estimate", [](const TimedKernel& k, const py::bytes& counters) { return estimate_dict(*k.instrumented, counters); },
+          py::arg("counters"), "The cycles, by TEC, source line and kind of work.");
+  module.def(
+      "time_kernel", [](const CompiledKernel& kernel) { return outcome(time_kernel(kernel)); }, py::arg("kernel"),
+      "(TimedKernel, \"\") or (None, error).");
   module.def(
       "parse_kernel",
       [](const py::object& function, const std::string& name, const std::string& target) {

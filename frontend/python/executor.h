@@ -25,8 +25,6 @@ class Executor {
   // Seconds per run, `repeat` results of `number` runs each, after one run to warm up. Nothing is converted in between.
   std::vector<double> benchmark(const pybind11::args& args, int repeat, int number, double min_repeat_ms, int limit_zero_time_iterations,
                                 double cooldown_interval_ms, int repeats_to_cooldown);
-  // What a run with these arguments does, counted by interpreting it on copies of them: see cycle_estimate.h.
-  pybind11::dict profile(const pybind11::args& args);
 
  private:
   struct Argument;

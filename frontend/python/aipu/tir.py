@@ -7,12 +7,14 @@ import types
 import uuid
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
 
+import numpy as np
+
 from . import _native, script
 from ._dtype import DataType
 from ._errors import CompassCodeGenCError, CompassCompileCError, DecorationError, DiagnosticError
 from ._info import CompassInfo, building_for, resolve_target
 from ._plugin_text import plugin_text
-from ._report import profile_report
+from ._report import write_report
 from ._rpc import rpc_session_key
 from ._settings import LOGGER, setup_logger, switches
 
@@ -137,7 +139,10 @@ class Executor:
     scalars) an aipu.bin is made once and kept ready. AssertionError for arguments that do not fit.
     """
 
-    def __init__(self, compiled: Any, c_code: str, info: PrimFuncInfo, output_dir: str) -> None:
+    def __init__(self, compiled: Any, c_code: str, info: PrimFuncInfo, cps_info: CompassInfo, output_dir: str) -> None:
+        self._compiled = compiled
+        self._cps_info = cps_info
+        self._timed: Any = None  # the kernel with counters, once profile() has been asked for
         self._c_code = c_code
         self._info = info
         self._folder = output_dir
@@ -201,7 +206,24 @@ class Executor:
 
         Writes a report to ``<output_dir>/runtime/profile_output.html``.
         """
-        return profile_report(self._native.profile(*args), self._info.name, self._c_code, os.path.join(self._folder, "runtime"))
+        assert len(args) == len(self._info.param_infos), (
+            f'The function "{self._info.name}" expect {len(self._info.param_infos)} args, but got: "{len(args)}".'
+        )
+        folder = os.path.join(self._folder, "runtime")
+        if self._timed is None:
+            timed, error = _native.time_kernel(self._compiled)
+            if timed is None:
+                raise CompassCodeGenCError(error)
+            self._timed = timed, _native.Executor(timed.compiled, folder, self._warn_dtype, lambda *_: None)
+        timed, executor = self._timed
+        tecs = max(self._cps_info.tec_count, os.cpu_count() or 1) if self._cps_info.is_host else self._cps_info.tec_count
+        counters = np.zeros(tecs * timed.counter_count, "int64")
+        executor(*[a.copy() if isinstance(a, np.ndarray) else a for a in args], counters)
+        with open(os.path.join(folder, "profile_data.bin"), "wb") as file:
+            file.write(counters.tobytes())
+        estimate = timed.estimate(counters.tobytes())
+        write_report(estimate, self._info, args, self._cps_info, self._c_code, os.path.join(folder, "profile_output.html"))
+        return int(round(estimate["cycles"]))
 
     # --- what the native half calls back -----------------------------------------------------------------------------------
 
@@ -287,7 +309,7 @@ class BuildManager:
             inp.param_infos = list(info.param_infos)
             inp.cps_info = self.cps_info
             inp.output_dir = output_dir
-        return Executor(compiled, c_code, info, output_dir)
+        return Executor(compiled, c_code, info, self.cps_info, output_dir)
 
     def gen_op_lib(
         self, inp: Function, name: Optional[str] = None, output_path: Optional[str] = None, verbose: bool = False

@@ -1,0 +1,409 @@
+#include "codegen/timing/timing_model.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "codegen/intrinsics/intrinsic_table.h"
+#include "codegen/tir/verifier.h"
+#include "codegen/tir/visit.h"
+
+namespace aipu::tir {
+namespace {
+
+constexpr double kLaunch = 200, kBarrier = 24, kBranch = 2, kLoopStep = 2, kCall = 8;
+constexpr double kVectorDivide = 12, kScalarDivide = 16, kMath = 16, kReduction = 4, kMatrix = 16, kPrint = 500, kEvent = 4;
+constexpr double kDmaSetup = 40, kDmaLatency = 100, kDmaRow = 4, kDmaBytesPerCycle = 16, kSharedBytesPerCycle = 32;
+
+double& at(CycleCounts& counts, CycleClass c) { return counts[static_cast<size_t>(c)]; }
+double at(const CycleCounts& counts, CycleClass c) { return counts[static_cast<size_t>(c)]; }
+
+bool is_local(Scope scope) { return scope == Scope::kLsram || scope == Scope::kPrivate || scope == Scope::kShared; }
+
+void add_access(Scope scope, double accesses, CycleCounts* counts) {
+  const double each = scope == Scope::kShared ? 2 : is_local(scope) ? 1 : 4;
+  at(*counts, is_local(scope) ? CycleClass::kLocalMemory : CycleClass::kGlobalMemory) += each * accesses;
+}
+
+bool is_dma(std::string_view name) { return name.starts_with("dma_") || name.starts_with("async_dma_"); }
+
+bool is_transcendental(std::string_view name) {
+  static constexpr std::string_view kNames[] = {"exp",  "log",   "sqrt",    "rsqrt", "sin",  "cos",  "tan",       "tanh",
+                                                "erf",  "gelu",  "sigmoid", "pow",   "asin", "acos", "atan",      "sinh",
+                                                "cosh", "asinh", "acosh",   "atanh", "exp2", "log2", "reciprocal"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+void add_intrinsic(const IntrinsicCall& call, const Type& type, CycleCounts* counts) {
+  const std::string_view name = call.intrinsic->name;
+  bool vector = type.is_vector();
+  int lanes = type.is_vector() ? type.lanes : 1;
+  for (const Expr& arg : call.args) {
+    if (arg == nullptr || !arg->type.is_vector()) continue;
+    vector = true;
+    lanes = std::max(lanes, static_cast<int>(arg->type.lanes));
+  }
+  const CycleClass unit = vector ? CycleClass::kVector : CycleClass::kScalar;
+  const auto pointer = std::find_if(call.args.begin(), call.args.end(), [](const Expr& a) { return a != nullptr && a->type.pointer; });
+  if (is_dma(name)) {
+    at(*counts, CycleClass::kDma) += kDmaSetup;
+  } else if (name == "vload" || name == "vstore" || name == "vload_gather" || name == "vstore_scatter") {
+    // The last operand of vload and vstore is the stride.
+    const bool each_lane = name.size() > 6 || as_int(call.args.back()).value_or(0) != 1;
+    add_access(pointer != call.args.end() ? (*pointer)->type.scope : Scope::kGlobal, 1, counts);
+    if (each_lane) at(*counts, CycleClass::kVector) += lanes;
+  } else if (name == "barrier") {
+    at(*counts, CycleClass::kSync) += kBarrier;
+  } else if (name == "alloc_event" || name == "wait_events" || name == "free_events" || name == "flush_cache") {
+    at(*counts, CycleClass::kSync) += kEvent;
+  } else if (name == "printf") {
+    at(*counts, CycleClass::kControl) += kPrint;
+  } else if (is_transcendental(name)) {
+    at(*counts, CycleClass::kMath) += kMath;
+  } else if (name == "vdiv" || name == "vmod" || name == "ceildiv") {
+    at(*counts, unit) += vector ? kVectorDivide : kScalarDivide;
+  } else if (name.starts_with("vrp") || name == "vall" || name == "vany") {
+    at(*counts, CycleClass::kVector) += kReduction;
+  } else if (name == "vmml" || name == "vmma") {
+    at(*counts, CycleClass::kVector) += kMatrix;
+  } else if (name == "perf_tick_begin" || name == "perf_tick_end" || name == "prefetch" || name == "reinterpret" || name == "const_mask") {
+    // Nothing is computed.
+  } else {
+    at(*counts, unit) += 1;
+  }
+}
+
+// The cycles of evaluating an expression once, all operands included.
+void add_expression(const Expr& root, CycleCounts* counts) {
+  if (root == nullptr) return;
+  walk(root, [&](const Expr& e) {
+    const CycleClass unit = e->type.is_vector() ? CycleClass::kVector : CycleClass::kScalar;
+    if (const auto* b = e->as<Binary>()) {
+      const bool divides = b->op == BinaryOp::kDiv || b->op == BinaryOp::kMod;
+      const bool vector = b->lhs->type.is_vector();
+      at(*counts, vector ? CycleClass::kVector : CycleClass::kScalar) += !divides ? 1 : vector ? kVectorDivide : kScalarDivide;
+    } else if (e->as<Unary>() != nullptr || e->as<Broadcast>() != nullptr) {
+      at(*counts, unit) += 1;
+    } else if (e->as<Cast>() != nullptr) {
+      if (!e->type.pointer) at(*counts, unit) += 1;
+    } else if (e->as<Select>() != nullptr) {
+      at(*counts, CycleClass::kControl) += kBranch;
+    } else if (const auto* literal = e->as<VectorLiteral>()) {
+      at(*counts, CycleClass::kVector) += static_cast<double>(literal->lanes.size());
+    } else if (const auto* load = e->as<Load>()) {
+      add_access(load->pointer->type.scope, 1, counts);
+    } else if (e->as<LaneRead>() != nullptr) {
+      at(*counts, CycleClass::kVector) += 2;
+    } else if (e->as<FunctionCall>() != nullptr) {
+      at(*counts, CycleClass::kControl) += kCall;
+    } else if (const auto* call = e->as<IntrinsicCall>()) {
+      add_intrinsic(*call, e->type, counts);
+    }
+  });
+}
+
+// Whether control can leave a statement for a place behind the following one.
+bool may_leave(const Stmt& stmt) {
+  bool leaves = stmt->as<Return>() != nullptr || stmt->as<Break>() != nullptr;
+  for_each_child(
+      stmt, [](const Expr&) {},
+      [&](const Stmt& child) {
+        if (child != nullptr) leaves = leaves || may_leave(child);
+      });
+  return leaves;
+}
+
+class Instrumenter {
+ public:
+  InstrumentedKernel run(const Module& lowered) {
+    for (size_t f = 0; f < lowered.functions.size(); ++f) {
+      const PrimFunc& function = *lowered.functions[f];
+      auto result = std::make_shared<PrimFunc>(function);
+      auto parameter = std::make_shared<Var>();
+      parameter->name = "counters";
+      parameter->type = Type::pointer_to(DType::kI64, 1, Scope::kGlobal);
+      result->params.push_back(parameter);
+      counters_ = parameter;
+      if (f == 0) {
+        // counters + tec * count: the count is known at the end, so its expression is put in place then.
+        auto own = std::make_shared<Var>();
+        own->name = "tec_counters";
+        own->type = parameter->type;
+        counters_ = own;
+        entry_base_ = parameter;
+      }
+      Stmt body = rewrite_body(function.body, 0);
+      result->body = std::move(body);
+      kernel_.module.functions.push_back(std::move(result));
+      if (f == 0) entry_counters_ = counters_;
+    }
+    finish_entry();
+    return std::move(kernel_);
+  }
+
+ private:
+  uint32_t line_of(const SourceSpan& span) {
+    const auto key = std::make_pair(span.file == nullptr ? std::string() : *span.file, span.line);
+    const auto [it, is_new] = line_index_.try_emplace(key, static_cast<uint32_t>(kernel_.lines.size()));
+    if (is_new) kernel_.lines.push_back({span.file, span.line});
+    return it->second;
+  }
+
+  // counters[index] += amount
+  Stmt count(int64_t index, const Expr& amount) const {
+    const Expr base = var_ref(counters_);
+    const Expr position = int_imm(index);
+    return make_stmt(Store{base, position, binary(BinaryOp::kAdd, load(base, position), amount)});
+  }
+
+  size_t open_block() {
+    kernel_.blocks.push_back({kernel_.counter_count, {}});
+    ++kernel_.counter_count;
+    return kernel_.blocks.size() - 1;
+  }
+
+  void charge(size_t block, const SourceSpan& span, const CycleCounts& cycles) {
+    if (std::all_of(cycles.begin(), cycles.end(), [](double c) { return c == 0; })) return;
+    kernel_.blocks[block].pieces.push_back({line_of(span), cycles});
+  }
+
+  static CycleCounts control(double cycles) {
+    CycleCounts counts = {};
+    at(counts, CycleClass::kControl) = cycles;
+    return counts;
+  }
+
+  // A body with a counter of its own. `overhead`: control cycles each time it runs, at `span`.
+  Stmt rewrite_body(const Stmt& body, double overhead, const Expr& condition = nullptr, const SourceSpan& span = {}) {
+    size_t current = open_block();
+    CycleCounts extra = control(overhead);
+    add_expression(condition, &extra);
+    charge(current, span, extra);
+    std::vector<Stmt> statements = {count(kernel_.blocks[current].counter, int_imm(1, DType::kI64))};
+    append(body, &current, &statements);
+    return block(std::move(statements));
+  }
+
+  // Statements in order; blocks that are mere scopes stay scopes.
+  void append(const Stmt& stmt, size_t* current, std::vector<Stmt>* out) {
+    if (const auto* scope = stmt->as<Block>()) {
+      for (size_t i = 0; i < scope->body.size(); ++i) {
+        const Stmt& inner = scope->body[i];
+        if (inner->as<Block>() != nullptr) {
+          std::vector<Stmt> nested;
+          append(inner, current, &nested);
+          out->push_back(block(std::move(nested)));
+        } else {
+          append(inner, current, out);
+        }
+        if (i + 1 < scope->body.size() && may_leave(inner)) {
+          *current = open_block();
+          out->push_back(count(kernel_.blocks[*current].counter, int_imm(1, DType::kI64)));
+        }
+      }
+      return;
+    }
+    CycleCounts cycles = {};
+    if (const auto* loop = stmt->as<For>()) {
+      for (const Expr& bound : {loop->start, loop->stop, loop->step}) add_expression(bound, &cycles);
+      at(cycles, CycleClass::kControl) += kBranch;
+      charge(*current, stmt->span, cycles);
+      For copy = *loop;
+      for (Expr* bound : {&copy.start, &copy.stop, &copy.step}) *bound = rewrite_calls(*bound);
+      copy.body = rewrite_body(loop->body, kLoopStep, nullptr, stmt->span);
+      out->push_back(make_stmt(std::move(copy), stmt->span));
+      return;
+    }
+    if (const auto* loop = stmt->as<While>()) {
+      add_expression(loop->condition, &cycles);
+      at(cycles, CycleClass::kControl) += kBranch;
+      charge(*current, stmt->span, cycles);
+      While copy = *loop;
+      copy.condition = rewrite_calls(loop->condition);
+      copy.body = rewrite_body(loop->body, kBranch, loop->condition, stmt->span);
+      out->push_back(make_stmt(std::move(copy), stmt->span));
+      return;
+    }
+    if (const auto* choice = stmt->as<If>()) {
+      add_expression(choice->condition, &cycles);
+      at(cycles, CycleClass::kControl) += kBranch;
+      charge(*current, stmt->span, cycles);
+      If copy = *choice;
+      copy.condition = rewrite_calls(choice->condition);
+      copy.then_body = rewrite_body(choice->then_body, 0);
+      if (choice->else_body != nullptr) copy.else_body = rewrite_body(choice->else_body, 0);
+      out->push_back(make_stmt(std::move(copy), stmt->span));
+      return;
+    }
+    for_each_child(
+        stmt, [&](const Expr& e) { add_expression(e, &cycles); }, [](const Stmt&) {});
+    if (const auto* store = stmt->as<Store>()) add_access(store->pointer->type.scope, 1, &cycles);
+    if (stmt->as<LaneWrite>() != nullptr) at(cycles, CycleClass::kVector) += 2;
+    charge(*current, stmt->span, cycles);
+    if (const auto* evaluate = stmt->as<Evaluate>()) {
+      if (const auto* call = evaluate->value->as<IntrinsicCall>(); call != nullptr && is_dma(call->intrinsic->name)) {
+        count_transfer(*call, stmt->span, out);
+      }
+    }
+    out->push_back(CallRewriter(*this).mutate(stmt));
+  }
+
+  void count_transfer(const IntrinsicCall& call, const SourceSpan& span, std::vector<Stmt>* out) {
+    const std::string_view name = call.intrinsic->name;
+    const auto argument = [&](std::string_view parameter) -> Expr {
+      size_t operand = 0;
+      for (const IntrinsicParam& p : call.intrinsic->params) {
+        if (p.kind != ParamKind::kOperand) continue;
+        if (p.name == parameter) return operand < call.args.size() ? call.args[operand] : nullptr;
+        ++operand;
+      }
+      return nullptr;
+    };
+    // Elements and rows as products of operands; what is absent counts as 1.
+    const auto product = [&](std::initializer_list<std::string_view> names, int64_t factor) {
+      Expr total = int_imm(factor, DType::kI64);
+      for (const std::string_view parameter : names) {
+        const Expr value = argument(parameter);
+        if (value != nullptr && value->type.is_scalar()) total = binary(BinaryOp::kMul, total, cast(Type::scalar(DType::kI64), value));
+      }
+      return total;
+    };
+    const int64_t element = std::max<int64_t>(1, call.args[0]->type.bytes());
+    kernel_.transfers.push_back({kernel_.counter_count, line_of(span), std::string(name), name.starts_with("async_")});
+    const int64_t first = kernel_.counter_count;
+    kernel_.counter_count += 3;
+    Expr bytes, rows = int_imm(1, DType::kI64);
+    if (name == "dma_transpose2d") {
+      bytes = product({"row", "col"}, element);
+      rows = product({"row"}, 1);
+    } else if (name == "dma_upsample") {
+      bytes = product({"h_scale", "w_scale", "c", "w"}, element);
+      rows = product({"h_scale", "w"}, 1);
+    } else if (name == "dma_memset") {
+      bytes = product({"num"}, element);
+    } else {
+      bytes = product({"width", "times"}, element);
+      rows = product({"times"}, 1);
+    }
+    out->push_back(count(first, int_imm(1, DType::kI64)));
+    out->push_back(count(first + 1, bytes));
+    out->push_back(count(first + 2, rows));
+  }
+
+  // Passes the counters on to sub-functions.
+  class CallRewriter : public Mutator {
+   public:
+    explicit CallRewriter(const Instrumenter& owner) : owner_(owner) {}
+    using Mutator::mutate;
+    Expr mutate(const Expr& expr) override {
+      const Expr inner = mutate_children(expr);
+      const auto* call = inner->as<FunctionCall>();
+      if (call == nullptr) return inner;
+      FunctionCall with = *call;
+      with.args.push_back(var_ref(owner_.counters_));
+      return make_expr(inner->type, std::move(with), inner->span);
+    }
+
+   private:
+    const Instrumenter& owner_;
+  };
+  Expr rewrite_calls(const Expr& expr) { return expr == nullptr ? expr : CallRewriter(*this).mutate(expr); }
+
+  void finish_entry() {
+    auto entry = std::make_shared<PrimFunc>(*kernel_.module.functions.front());
+    auto id = intrinsic_call("get_local_id", {});
+    const Expr offset = binary(BinaryOp::kMul, std::move(id).value(), int_imm(kernel_.counter_count));
+    const Stmt define = make_stmt(Define{entry_counters_, binary(BinaryOp::kAdd, var_ref(entry_base_), offset)});
+    entry->body = block({define, entry->body});
+    kernel_.module.functions.front() = std::move(entry);
+  }
+
+  InstrumentedKernel kernel_;
+  VarPtr counters_, entry_base_, entry_counters_;
+  std::map<std::pair<std::string, int>, uint32_t> line_index_;
+};
+
+double overlapped(const CycleCounts& c) {
+  const double scalar = at(c, CycleClass::kScalar) + at(c, CycleClass::kControl);
+  const double vector = at(c, CycleClass::kVector) + at(c, CycleClass::kMath);
+  return std::max(scalar, vector) + at(c, CycleClass::kLocalMemory) + at(c, CycleClass::kGlobalMemory) + at(c, CycleClass::kDma) +
+         at(c, CycleClass::kSync);
+}
+
+}  // namespace
+
+std::string_view cycle_class_name(CycleClass c) {
+  static constexpr std::string_view kNames[kCycleClasses] = {"scalar",       "vector",        "math", "control",
+                                                             "local memory", "global memory", "DMA",  "sync"};
+  return kNames[static_cast<size_t>(c)];
+}
+
+double CycleEstimate::LineCost::total() const {
+  double sum = 0;
+  for (const double c : classes) sum += c;
+  return sum;
+}
+
+Result<InstrumentedKernel> instrument(const Module& lowered) {
+  if (lowered.functions.empty()) return invalid_argument("there is no kernel to instrument");
+  Instrumenter instrumenter;
+  InstrumentedKernel kernel = instrumenter.run(lowered);
+  AIPU_RETURN_IF_ERROR(verify(kernel.module));
+  return kernel;
+}
+
+CycleEstimate estimate(const InstrumentedKernel& kernel, std::span<const int64_t> counters) {
+  CycleEstimate result;
+  const size_t count = static_cast<size_t>(kernel.counter_count);
+  std::vector<CycleCounts> lines(kernel.lines.size(), CycleCounts{});
+  int64_t all_bytes = 0;
+  for (const InstrumentedKernel::Transfer& t : kernel.transfers)
+    result.transfers.push_back({t.name, kernel.lines[t.line].line, t.asynchronous, 0, 0, 0});
+  for (size_t tec = 0; count > 0 && (tec + 1) * count <= counters.size(); ++tec) {
+    const auto own = counters.subspan(tec * count, count);
+    CycleEstimate::Tec row;
+    double code = 0;
+    for (const InstrumentedKernel::Block& block : kernel.blocks) {
+      const double runs = static_cast<double>(own[static_cast<size_t>(block.counter)]);
+      CycleCounts whole = {};
+      for (const InstrumentedKernel::Piece& piece : block.pieces) {
+        for (size_t c = 0; c < kCycleClasses; ++c) {
+          whole[c] += piece.cycles[c];
+          lines[piece.line][c] += runs * piece.cycles[c];
+        }
+      }
+      for (size_t c = 0; c < kCycleClasses; ++c) row.classes[c] += runs * whole[c];
+      code += runs * overlapped(whole);
+    }
+    for (size_t k = 0; k < kernel.transfers.size(); ++k) {
+      const InstrumentedKernel::Transfer& t = kernel.transfers[k];
+      const int64_t runs = own[static_cast<size_t>(t.first_counter)];
+      const int64_t bytes = own[static_cast<size_t>(t.first_counter) + 1];
+      const int64_t rows = own[static_cast<size_t>(t.first_counter) + 2];
+      const double cycles =
+          static_cast<double>(runs) * kDmaLatency + static_cast<double>(rows) * kDmaRow + static_cast<double>(bytes) / kDmaBytesPerCycle;
+      (t.asynchronous ? row.async_cycles : row.dma_cycles) += cycles;
+      if (!t.asynchronous) at(lines[t.line], CycleClass::kDma) += cycles;
+      row.dma_bytes += bytes;
+      result.transfers[k].runs += runs;
+      result.transfers[k].bytes += bytes;
+      result.transfers[k].cycles += cycles;
+    }
+    row.cycles = kLaunch + std::max(code, row.async_cycles) + row.dma_cycles;
+    all_bytes += row.dma_bytes;
+    result.cycles = std::max(result.cycles, row.cycles);
+    result.tecs.push_back(row);
+  }
+  const double shared = kLaunch + static_cast<double>(all_bytes) / kSharedBytesPerCycle;
+  result.bandwidth_bound = shared > result.cycles;
+  result.cycles = std::max(result.cycles, shared);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    CycleEstimate::LineCost cost{kernel.lines[i].file == nullptr ? "" : *kernel.lines[i].file, kernel.lines[i].line, lines[i]};
+    if (cost.total() > 0) result.lines.push_back(std::move(cost));
+  }
+  std::sort(result.lines.begin(), result.lines.end(),
+            [](const auto& a, const auto& b) { return std::tie(a.file, a.line) < std::tie(b.file, b.line); });
+  return result;
+}
+
+}  // namespace aipu::tir
