@@ -31,6 +31,7 @@ constexpr TextPass kPasses[] = {
     {"Simplify", c_text::simplify},  // loop variables have become constants
     {"RenameForLoopVar", c_text::rename_loop_variables},
     {"InjectDma", c_text::inject_dma},  // before common subexpressions: byte counts are some
+    {"InitializeEventState", c_text::name_events},
     {"EliminateGetLocalID", c_text::eliminate_get_local_id},
     {"CanonicalizeDivMod", c_text::canonicalize_div_mod},  // shifts and masks are no common subexpressions
     {"CommonSubexprElimTIR", c_text::eliminate_common_subexpressions},

@@ -89,6 +89,7 @@ const Row kExpressions[] = {
     {"AccessWithTypeChange", "v = a.as_ptr('i32x8')[n]", "int8 v = ((__global int8*)a)[n];"},
     {"MovesAreJoined", "p = a + n\nq = (a + n) + 3 + m\nb[0] = q[0]",
      "__global int* p = (a + n);\n__global int* q = (a + ((n + m) + 3));\nb[0] = q[0];"},
+    {"UnsignedIndices", "y = S.u32(n)\na[y] = b[u]\np = a + y", "uint y = (uint)n;\na[y] = b[(int)u];\n__global int* p = (a + y);"},
     {"Reinterpret", "y = S.reinterpret(k, 'int32')\nv = S.reinterpret(vx[0], 'int32x8')", "int y = as_int(k);\nint8 v = as_int8(vx[0]);"},
     {"SignChange", "v = S.u(va[0])", "uint8 v = as_uint8(va[0]);"},
     {"Slices", "v = a[0:8]\nb[n:n + 8] = v", "int8 v = ((__global int8*)a)[0];\n((__global int8*)(b + n))[0] = v;"},

@@ -177,7 +177,8 @@ class Eliminate {
       } else if (const auto* unary = child->as<Unary>()) {
         result &= unary->op == UnaryOp::kNot;
       } else {
-        result &= child->as<IntImm>() || child->as<FloatImm>() || child->as<Cast>();
+        // Indices are widened in TIR, not in the text.
+        result &= child->as<IntImm>() || child->as<FloatImm>() || (child->as<Cast>() && child->type.element != DType::kI64);
       }
     });
     return result;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "codegen/compass_c/text/passes.h"
@@ -183,8 +184,53 @@ class InjectDma : public Mutator {
   }
 };
 
+// ---- InitializeEventState ----
+
+bool is_new_event(const Expr& e) {
+  const auto* call = e->as<IntrinsicCall>();
+  return call != nullptr && call->intrinsic->name == "alloc_event";
+}
+
+// Events under the names that the source gives them: what S.alloc_events yields goes through temporaries.
+class NameEvents : public Mutator {
+ public:
+  explicit NameEvents(const Stmt& body) {
+    walk(
+        body,
+        [&](const Expr& e) {
+          if (const auto* ref = e->as<VarRef>()) ++uses_[ref->var.get()];
+        },
+        [](const Stmt&) {});
+  }
+  using Mutator::mutate;
+  Stmt mutate(const Stmt& stmt) override {
+    const Stmt s = mutate_children(stmt);
+    const auto* body = s->as<Block>();
+    if (body == nullptr) return s;
+    std::vector<Stmt> statements;
+    std::unordered_map<const Var*, size_t> events;  // temporaries, and where they are defined
+    for (const Stmt& child : body->body) {
+      const auto* define = child->as<Define>();
+      const auto* ref = define != nullptr ? define->value->as<VarRef>() : nullptr;
+      const auto event = ref != nullptr ? events.find(ref->var.get()) : events.end();
+      if (event != events.end() && uses_[ref->var.get()] == 1) {
+        const auto* temporary = statements[event->second]->as<Define>();
+        statements[event->second] = make_stmt(Define{define->var, temporary->value}, child->span);
+        continue;
+      }
+      if (define != nullptr && is_new_event(define->value)) events[define->var.get()] = statements.size();
+      statements.push_back(child);
+    }
+    return statements.size() == body->body.size() ? s : make_stmt(Block{std::move(statements)}, s->span);
+  }
+
+ private:
+  std::unordered_map<const Var*, int> uses_;
+};
+
 }  // namespace
 
+PrimFunc name_events(const PrimFunc& function) { return with_body(function, NameEvents(function.body).mutate(function.body)); }
 PrimFunc unroll_loops(const PrimFunc& function) { return with_body(function, Unroll().mutate(function.body)); }
 PrimFunc hoist_if_then_else(const PrimFunc& function) { return with_body(function, Hoist().mutate(function.body)); }
 PrimFunc rename_loop_variables(const PrimFunc& function) { return with_body(function, RenameLoops(function).mutate(function.body)); }

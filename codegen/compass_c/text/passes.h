@@ -36,6 +36,9 @@ PrimFunc rename_loop_variables(const PrimFunc& function);
 // InjectDma: counts of DMA calls in bytes, pointers to bytes.
 PrimFunc inject_dma(const PrimFunc& function);
 
+// InitializeEventState: events bear the names that the source gives them. The printer adds the statement that resets them.
+PrimFunc name_events(const PrimFunc& function);
+
 // UnifyThreadBinding: S.tec_range loops become a test of the TEC's id.
 PrimFunc bind_threads(const PrimFunc& function, const Target& target);
 

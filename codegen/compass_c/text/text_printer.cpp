@@ -228,7 +228,14 @@ std::string TextPrinter::access(const Expr& pointer, const Expr& index) {
   // A cast binds weaker than the subscript.
   if (base.starts_with('(') && pointer->as<Binary>() == nullptr) base = fmt::format("({})", base);
   if (pointer->as<AddressOf>() != nullptr) base = fmt::format("({})", base);
-  return fmt::format("{}[{}]", base, expr(index));
+  return fmt::format("{}[{}]", base, index_text(index));
+}
+
+std::string TextPrinter::index_text(const Expr& e) {
+  if (const auto value = as_int(e); value && *value >= INT32_MIN && *value <= INT32_MAX) return number(*value, DType::kI32);
+  const auto* cast = e->as<Cast>();
+  const bool widened = cast != nullptr && dtype_bits(e->type.element) == 64 && is_integer(cast->operand->type.element);
+  return expr(widened ? cast->operand : e);
 }
 
 std::string TextPrinter::pointer_as(const Expr& pointer, const Type& pointee) {
@@ -316,7 +323,8 @@ std::string TextPrinter::expr(const Expr& e, const std::string& destination) {
 }
 
 std::string TextPrinter::binary(const Binary& n, const ExprNode& node) {
-  const std::string lhs = expr(n.lhs), rhs = expr(n.rhs);
+  const bool moves = n.lhs->type.pointer && !is_comparison(n.op);
+  const std::string lhs = expr(n.lhs), rhs = moves ? index_text(n.rhs) : expr(n.rhs);
   const std::string_view symbol = binary_op_symbol(n.op);
   if (n.op == BinaryOp::kAnd) return fmt::format("({} && {})", lhs, rhs);
   if (n.op == BinaryOp::kOr) return fmt::format("({} || {})", lhs, rhs);

@@ -39,6 +39,7 @@ class TextPrinter {
   // `destination`: the C of what the value is assigned to, if that is known.
   std::string expr(const Expr& e, const std::string& destination);
   std::string access(const Expr& pointer, const Expr& index);
+  std::string index_text(const Expr& e);  // NarrowDataType: indices are 32 bits wide
   // The pointer as one to `pointee`.
   std::string pointer_as(const Expr& pointer, const Type& pointee);
   // pointer[0] of type `pointee`; empty when the pointer has no name.
