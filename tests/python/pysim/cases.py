@@ -211,7 +211,9 @@ def bits(dtype: str) -> List[Case]:
             for to_h in (False, True) if bits_of(dtype) == 32 else (False,):
                 spelled = f'"{sign}"' if sign else None
                 tail = f"saturate={saturate}, out_sign={spelled}, with_round={rounding}, to_h={to_h}"
-                b.elementwise(f"S.vnsr({{x}}, {{y}}MASK, {tail})", dtype, shift, None, widths)
+                for lanes in widths:
+                    sized = {k: dataclasses.replace(v, lanes=lanes) for k, v in shift.items()}
+                    b.add_masked(f"S.vnsr({{x}}, {{y}}MASK, {tail})", sized, lanes, False)
         b.elementwise("S.vnsrsr({x}, {y}MASK)", dtype, shift, None, widths)
         b.elementwise('S.vnsrsr({x}, 3MASK, out_sign="u")', dtype, {"x": Input(dtype, -1)}, None, widths)
     return b.cases
@@ -418,6 +420,74 @@ def mathematics(dtype: str) -> List[Case]:
     return b.cases
 
 
+def _unsafe(x: str, y: str) -> bool:
+    """Whether a comparison would read a signed value as unsigned."""
+    if is_float(x) or is_float(y) or is_signed(x) == is_signed(y):
+        return False
+    signed, unsigned = (x, y) if is_signed(x) else (y, x)
+    return bits_of(unsigned) >= bits_of(signed)
+
+
+def operators(dtype: str) -> List[Case]:
+    """Operators on scalars and vectors of every pair of element types."""
+    b = Builder()
+    for other in (*INTS, *FLOATS):
+        both_ints = not is_float(dtype) and not is_float(other)
+        for lanes in ((0, 0), (24, 24), (24, 0)):
+            if any(n == 0 and d == "bfloat16" for n, d in zip(lanes, (dtype, other))):
+                continue  # there is no arithmetic of bfloat16 scalars
+            inputs = {"x": Input(dtype, lanes[0]), "y": Input(other, lanes[1])}
+            nonzero = {**inputs, "y": Input(other, lanes[1], "nonzero")}
+            same_lanes = lanes[0] == lanes[1]
+            if lanes[0] > 0 and not _castable_operands(dtype, other, lanes):
+                continue
+            common = max(bits_of(dtype), bits_of(other))
+            for op in ("+", "-"):
+                b.add(f"{{x}} {op} {{y}}", inputs)
+            if lanes[0] == 0 or common > 8:
+                b.add("{x} * {y}", inputs)
+            if both_ints:
+                for op in ("&", "|", "^") if same_lanes else ():
+                    b.add(f"{{x}} {op} {{y}}", inputs)
+                for op in ("//", "%", "/"):
+                    b.add(f"{{x}} {op} {{y}}", nonzero)
+            elif lanes[0] == 0:
+                b.add("{x} / {y}", inputs)
+            if not _unsafe(dtype, other):
+                for op in ("==", "!=", "<", "<=", ">", ">="):
+                    b.add(f"{{x}} {op} {{y}}", inputs)
+    for lanes in (0, 24):
+        if lanes == 0 and dtype == "bfloat16":
+            continue
+        x = {"x": Input(dtype, lanes)}
+        b.add("{x} + 100", x)
+        b.add("{x} - 1", x)
+        b.add("7 - {x}", x)
+        if _castable_operands(dtype, "float32", (lanes, 0)):
+            b.add("{x} + 1.5", x)
+        if not is_float(dtype):
+            b.add("{x} + 200", x)
+            b.add("{x} % 10", {"x": Input(dtype, lanes, "any")})
+            b.add("~{x}", x)
+            for shift in (1, 5):
+                b.add(f"{{x}} << {shift}", x)
+                b.add(f"{{x}} >> {shift}", x)
+        if bits_of(dtype) > 8 or lanes == 0:
+            b.add("-{x}", x)
+            b.add("{x} * 3", x)
+    return b.cases
+
+
+def _castable_operands(dtype: str, other: str, lanes: Tuple[int, int]) -> bool:
+    """Whether vectors among two operands convert directly to the common type."""
+    from numpy_truth import Lanes, common_dtype
+    import numpy as np
+
+    zero = np.zeros(1, np.int64)
+    common = common_dtype(Lanes(zero, dtype), Lanes(zero, other))
+    return all(n == 0 or d == common or _castable(d, common) for d, n in zip((dtype, other), lanes))
+
+
 def mixed(dtype: str) -> List[Case]:
     """Native vectors beside wider ones with as many lanes, which makes the compiler cut all of them differently."""
     b = Builder()
@@ -445,6 +515,7 @@ FAMILIES = {
     "permute": (permute, (*INTS, *FLOATS)),
     "convert": (convert, (*INTS, *FLOATS)),
     "mathematics": (mathematics, FLOATS),
+    "operators": (operators, (*INTS, *FLOATS)),
     "mixed": (mixed, (*INTS, *FLOATS)),
 }
 

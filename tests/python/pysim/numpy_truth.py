@@ -61,7 +61,7 @@ def bfloat16_values(bits: np.ndarray) -> np.ndarray:
     return (np.asarray(bits, np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class Lanes:
     """The lanes of a value: ints as int64, bools as bool, floats as float32 numbers that the element type holds
     exactly.
@@ -85,6 +85,71 @@ class Lanes:
         if self.dtype == "bfloat16":
             return bfloat16_bits(self.values).view(np.uint8)
         return np.ascontiguousarray(self.values.astype(self.dtype)).view(np.uint8)
+
+    # Operators, language.md 6: the operands are matched, then computed in their common type.
+
+    def __add__(self, other: "Operand") -> "Lanes":
+        return _operator(self, other, lambda p, q: p + q)
+
+    def __radd__(self, other: "Operand") -> "Lanes":
+        return _operator(other, self, lambda p, q: p + q)
+
+    def __sub__(self, other: "Operand") -> "Lanes":
+        return _operator(self, other, lambda p, q: p - q)
+
+    def __rsub__(self, other: "Operand") -> "Lanes":
+        return _operator(other, self, lambda p, q: p - q)
+
+    def __mul__(self, other: "Operand") -> "Lanes":
+        return _operator(self, other, lambda p, q: p * q)
+
+    def __truediv__(self, other: "Operand") -> "Lanes":
+        return _quotient(self, other)
+
+    def __floordiv__(self, other: "Operand") -> "Lanes":
+        return _quotient(self, other)
+
+    def __mod__(self, other: "Operand") -> "Lanes":
+        return _operator(self, other, lambda p, q: 0 if q == 0 else p - _truncated_quotient(p, q) * q)
+
+    def __and__(self, other: "Operand") -> "Lanes":
+        return _operator(self, other, lambda p, q: p & q)
+
+    def __or__(self, other: "Operand") -> "Lanes":
+        return _operator(self, other, lambda p, q: p | q)
+
+    def __xor__(self, other: "Operand") -> "Lanes":
+        return _operator(self, other, lambda p, q: p ^ q)
+
+    def __lshift__(self, other: "Operand") -> "Lanes":
+        return dataclasses.replace(vsl(self, other), scalar=self.scalar)
+
+    def __rshift__(self, other: "Operand") -> "Lanes":
+        return dataclasses.replace(vsr(self, other), scalar=self.scalar)
+
+    def __neg__(self) -> "Lanes":
+        return self * -1
+
+    def __invert__(self) -> "Lanes":
+        return dataclasses.replace(vinv(self), scalar=self.scalar)
+
+    def __eq__(self, other: "Operand") -> "Lanes":  # type: ignore[override]
+        return _comparison(self, other, lambda p, q: p == q)
+
+    def __ne__(self, other: "Operand") -> "Lanes":  # type: ignore[override]
+        return _comparison(self, other, lambda p, q: p != q)
+
+    def __lt__(self, other: "Operand") -> "Lanes":
+        return _comparison(self, other, lambda p, q: p < q)
+
+    def __le__(self, other: "Operand") -> "Lanes":
+        return _comparison(self, other, lambda p, q: p <= q)
+
+    def __gt__(self, other: "Operand") -> "Lanes":
+        return _comparison(self, other, lambda p, q: p > q)
+
+    def __ge__(self, other: "Operand") -> "Lanes":
+        return _comparison(self, other, lambda p, q: p >= q)
 
 
 def from_memory(raw: np.ndarray, dtype: str, scalar: bool = False) -> Lanes:
@@ -218,6 +283,65 @@ def _arithmetic(x: Lanes, y: Lanes, op: Callable[[Any, Any], Any], dtype: str, s
             return rounded(op(x.values.astype(np.float32), y.values.astype(np.float32)), dtype)
         exact = [op(int(a), int(b)) for a, b in zip(x.values, y.values)]
         return clamped(exact, dtype) if saturate else wrapped(exact, dtype)
+
+
+def common_dtype(x: Operand, y: Operand) -> str:
+    """The element type that both operands of an operator are converted to (language.md 6.2, rules 2 to 7)."""
+    if not isinstance(x, Lanes):
+        x, y = y, x
+    assert isinstance(x, Lanes)
+    if isinstance(y, float):
+        y_dtype = "float32"
+    elif isinstance(y, int):
+        if is_float(x.dtype) or int_range(x.dtype)[0] <= y <= int_range(x.dtype)[1]:
+            return x.dtype
+        y_dtype = "int32"
+    else:
+        y_dtype = y.dtype
+    if x.dtype == y_dtype:
+        return y_dtype
+    if is_float(x.dtype) and is_float(y_dtype):
+        if "bfloat16" in (x.dtype, y_dtype):
+            return x.dtype if y_dtype == "bfloat16" else y_dtype
+        return "float32"
+    if is_float(x.dtype) or is_float(y_dtype):
+        return x.dtype if is_float(x.dtype) else y_dtype
+    if bits_of(x.dtype) != bits_of(y_dtype):
+        return x.dtype if bits_of(x.dtype) > bits_of(y_dtype) else y_dtype
+    return with_sign(y_dtype, False)
+
+
+def matched(x: Operand, y: Operand) -> Tuple[Lanes, Lanes]:
+    """Both operands of an operator in their common type, a scalar broadcast."""
+    dtype = common_dtype(x, y)
+    lanes = builtins.max(len(v) for v in (x, y) if isinstance(v, Lanes))
+    both = []
+    for v in (x, y):
+        if isinstance(v, Lanes):
+            values = v.values if v.dtype == dtype else _converted(v.values, v.dtype, dtype, None)
+        else:
+            values = rounded(np.array([v], np.float64), dtype) if is_float(dtype) else np.array([v], np.int64)
+        both.append(Lanes(np.broadcast_to(values, lanes), dtype))
+    return both[0], both[1]
+
+
+def _scalar(x: Operand, y: Operand) -> bool:
+    return all(v.scalar for v in (x, y) if isinstance(v, Lanes))
+
+
+def _operator(x: Operand, y: Operand, op: Callable[[Any, Any], Any]) -> Lanes:
+    a, b = matched(x, y)
+    return Lanes(_arithmetic(a, b, op, a.dtype), a.dtype, scalar=_scalar(x, y))
+
+
+def _quotient(x: Operand, y: Operand) -> Lanes:
+    a, b = matched(x, y)
+    return dataclasses.replace(vdiv(a, b), scalar=_scalar(x, y))
+
+
+def _comparison(x: Operand, y: Operand, op: Callable[[Any, Any], Any]) -> Lanes:
+    a, b = matched(x, y)
+    return Lanes(op(a.values, b.values), "bool", scalar=_scalar(x, y))
 
 
 # --- arithmetic ---
