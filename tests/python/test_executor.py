@@ -1,7 +1,10 @@
 """Calls of a built kernel: arguments, their checks, memory, caching."""
 
 import logging
+import os
 import threading
+import time
+import weakref
 
 import numpy as np
 import pytest
@@ -263,6 +266,21 @@ def test_threads_share_an_executor(built):
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_executors_go_away():
+    ex = aipu.tir.BuildManager().build(fill)
+    before = threading.active_count(), len(os.listdir("/proc/self/task"))
+    for _ in range(3):
+        again = aipu.tir.BuildManager().build(fill)
+        again(np.zeros(4, "int32"), 1, 4)
+        again.profile(np.zeros(4, "int32"), 1, 4)
+    ex(np.zeros(4, "int32"), 1, 4)
+    reference = weakref.ref(again)
+    del again, ex
+    assert reference() is None  # no cycle, so without the collector
+    time.sleep(0.05)
+    assert (threading.active_count(), len(os.listdir("/proc/self/task"))) == before
 
 
 def test_benchmark(built):

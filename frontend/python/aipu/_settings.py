@@ -23,7 +23,6 @@ class _LevelFormatter(logging.Formatter):
 
 def setup_logger() -> None:
     """Gives the logger a level (``CPS_TVM_LOG_LEVEL``) and, once, a handler (stderr, or the file ``CPS_TVM_LOG_FILE``)."""
-    logging.addLevelName(logging.WARNING, "WARN") if logging.getLevelName(logging.WARNING) == "WARNING" else None
     level = os.environ.get("CPS_TVM_LOG_LEVEL", "INFO").strip()
     LOGGER.setLevel(int(level) if level.isdigit() else _LEVELS.get(level.upper(), logging.INFO))
     if not LOGGER.handlers:

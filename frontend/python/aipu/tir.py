@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import types
 import uuid
@@ -149,14 +150,13 @@ class Executor:
         self._rpc_session: Any = None
         self.mtriple: Optional[str] = None
         gbuilder = os.path.join(output_dir, "gbuilder")
-        self._native = _native.Executor(compiled, gbuilder, self._warn_dtype, self._write_call_files)
-        self.run = self._native.__call__  # the shortest way
+        self._native = _native.Executor(compiled, gbuilder, _warn_dtype, functools.partial(_write_call_files, info, gbuilder))
 
     def __call__(self, *args: Any) -> None:
         """Builds the graph for these arguments if there is none yet, and runs it."""
         self._native(*args)
 
-    def run(self, *args: Any) -> None:  # noqa: F811 (documented here, bound in __init__)
+    def run(self, *args: Any) -> None:
         """The same as calling the executor."""
         self._native(*args)
 
@@ -214,7 +214,7 @@ class Executor:
             timed, error = _native.time_kernel(self._compiled)
             if timed is None:
                 raise CompassCodeGenCError(error)
-            self._timed = timed, _native.Executor(timed.compiled, folder, self._warn_dtype, lambda *_: None)
+            self._timed = timed, _native.Executor(timed.compiled, folder, _warn_dtype, lambda *_: None)
         timed, executor = self._timed
         tecs = max(self._cps_info.tec_count, os.cpu_count() or 1) if self._cps_info.is_host else self._cps_info.tec_count
         counters = np.zeros(tecs * timed.counter_count, "int64")
@@ -225,28 +225,29 @@ class Executor:
         write_report(estimate, self._info, args, self._cps_info, self._c_code, os.path.join(folder, "profile_output.html"))
         return int(round(estimate["cycles"]))
 
-    # --- what the native half calls back -----------------------------------------------------------------------------------
 
-    @staticmethod
-    def _warn_dtype(index: int, name: str, expected: str, found: str) -> None:
-        LOGGER.warning('The %d-th arg of function "%s" expect a %s NumPy, but got: "%s".', index, name, expected, found)
+# What the native half calls back. Not methods: an executor that its native half refers to would never go away.
 
-    def _write_call_files(
-        self,
-        ir_text: str,
-        weights: bytes,
-        attributes: List[Tuple[str, str]],
-        constants: List[str],
-        input_count: int,
-        output_count: int,
-    ) -> None:
-        """The Compass IR of a call and the plugin that a graph builder would need for it."""
-        folder = os.path.join(self._folder, "gbuilder")
-        _write(os.path.join(folder, "compass_ir.txt"), ir_text)
-        with open(os.path.join(folder, "compass_ir.bin"), "wb") as file:
-            file.write(weights)
-        plugin = plugin_text(self._info, {name for name, _ in attributes}, constants)
-        _write(os.path.join(folder, f"aipubt_gb_{self._info.name}.py"), plugin)
+
+def _warn_dtype(index: int, name: str, expected: str, found: str) -> None:
+    LOGGER.warning('The %d-th arg of function "%s" expect a %s NumPy, but got: "%s".', index, name, expected, found)
+
+
+def _write_call_files(
+    info: PrimFuncInfo,
+    folder: str,
+    ir_text: str,
+    weights: bytes,
+    attributes: List[Tuple[str, str]],
+    constants: List[str],
+    input_count: int,
+    output_count: int,
+) -> None:
+    """The Compass IR of a call and the plugin that a graph builder would need for it."""
+    _write(os.path.join(folder, "compass_ir.txt"), ir_text)
+    with open(os.path.join(folder, "compass_ir.bin"), "wb") as file:
+        file.write(weights)
+    _write(os.path.join(folder, f"aipubt_gb_{info.name}.py"), plugin_text(info, {name for name, _ in attributes}, constants))
 
 
 def _write(path: str, text: str) -> None:
