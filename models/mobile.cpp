@@ -10,14 +10,14 @@ namespace {
 using Builder = std::unique_ptr<OnnxBuilder>;
 using Activation = std::function<std::string(const std::string&)>;
 
-constexpr double kLinearGain = 1.3;  // convolutions without an activation behind them
+constexpr double kLinearGain = 1.0;  // convolutions without an activation behind them
 constexpr double kBranchGain = 0.4;  // what is added to a shortcut
 
 ConvOptions pointwise(double gain) { return {.kernel = {1, 1}, .gain = gain}; }
 
 ConvOptions depthwise(int64_t channels, int64_t kernel, int64_t stride) {
   const int64_t pad = kernel / 2;
-  return {.kernel = {kernel, kernel}, .strides = {stride, stride}, .pads = {pad, pad, pad, pad}, .groups = channels, .gain = 1.6};
+  return {.kernel = {kernel, kernel}, .strides = {stride, stride}, .pads = {pad, pad, pad, pad}, .groups = channels, .gain = 1.5};
 }
 
 std::string image_stem(OnnxBuilder& b, int64_t channels, const Activation& activation) {
@@ -29,8 +29,9 @@ std::string image_stem(OnnxBuilder& b, int64_t channels, const Activation& activ
 std::string squeeze_excite(OnnxBuilder& b, const std::string& x, int64_t channels, int64_t squeezed, const Activation& inner,
                            const Activation& gate) {
   const auto mean = b.op("GlobalAveragePool", {x});
-  const auto thin = inner(b.conv(mean, channels, squeezed, pointwise(2.0)));
-  return b.op("Mul", {gate(b.conv(thin, squeezed, channels, pointwise(2.0))), x});
+  // Trained gates are far from saturation; strong ones here would make the network amplify rounding errors.
+  const auto thin = inner(b.conv(mean, channels, squeezed, pointwise(0.5)));
+  return b.op("Mul", {gate(b.conv(thin, squeezed, channels, pointwise(0.5))), x});
 }
 
 struct Bottleneck {
@@ -40,12 +41,12 @@ struct Bottleneck {
 // Expand, depthwise, squeeze and excite, project; with a shortcut where the shape allows it.
 std::string inverted_residual(OnnxBuilder& b, const std::string& x, int64_t in, const Bottleneck& block, const Activation& activation,
                               const Activation& squeeze_activation, const Activation& gate) {
-  auto y = block.hidden == in ? x : activation(b.conv_bn(x, in, block.hidden, pointwise(1.6)));
+  auto y = block.hidden == in ? x : activation(b.conv_bn(x, in, block.hidden, pointwise(1.5)));
   y = activation(b.conv_bn(y, block.hidden, block.hidden, depthwise(block.hidden, block.kernel, block.stride)));
   if (block.squeezed > 0) y = squeeze_excite(b, y, block.hidden, block.squeezed, squeeze_activation, gate);
   const bool residual = block.stride == 1 && in == block.out;
   // The gates are about one half.
-  const double gain = block.squeezed > 0 ? 2 * kLinearGain : kLinearGain;
+  const double gain = block.squeezed > 0 ? 1.6 * kLinearGain : kLinearGain;
   y = b.conv_bn(y, block.hidden, block.out, pointwise(gain), residual ? kBranchGain : 1.0);
   return residual ? b.op("Add", {y, x}) : y;
 }
@@ -72,7 +73,7 @@ Builder build_mobilenet_v2(uint64_t seed) {
       channels = stage.width;
     }
   }
-  x = relu6(b->conv_bn(x, channels, 1280, pointwise(1.6)));
+  x = relu6(b->conv_bn(x, channels, 1280, pointwise(1.5)));
   add_classifier(*b, x, 1280);
   return b;
 }
@@ -96,7 +97,7 @@ Builder build_mobilenet_v3_large(uint64_t seed) {
     x = inverted_residual(*b, x, channels, stage.block, stage.swish ? hard_swish : relu, relu, hard_sigmoid);
     channels = stage.block.out;
   }
-  x = hard_swish(b->conv_bn(x, channels, 960, pointwise(1.6)));
+  x = hard_swish(b->conv_bn(x, channels, 960, pointwise(1.5)));
   x = b->op("Flatten", {b->op("GlobalAveragePool", {x})}, {{"axis", 1}});
   x = hard_swish(b->gemm(x, 960, 1280, 2.0));
   b->output(b->gemm(x, 1280, 1000), "output", DType::kF32, {"N", 1000});
@@ -123,7 +124,7 @@ Builder build_efficientnet_b0(uint64_t seed) {
       channels = stage.width;
     }
   }
-  x = silu(b->conv_bn(x, channels, 1280, pointwise(1.6)));
+  x = silu(b->conv_bn(x, channels, 1280, pointwise(1.5)));
   add_classifier(*b, x, 1280);
   return b;
 }

@@ -327,6 +327,7 @@ TEST(Kernels, ElementwiseWithBroadcasting) {
     std::string y = b.op("Mul", {b.op("Sigmoid", {x}), z});
     y = b.op("Add", {b.op("Tanh", {y}), b.op("Erf", {b.op("Sub", {x, z})})});
     y = b.op("HardSwish", {b.op("Div", {y, b.op("Exp", {x})})});
+    y = b.op("Add", {y, b.op("HardSigmoid", {x}, {{"alpha", 1.0 / 6}, {"beta", 0.4}})});
     b.output(y, "y", DType::kF32, Extents(shape.size(), Extents::value_type("")));
     return std::map<std::string, std::vector<int64_t>>{{"x", shape}, {"z", other}};
   });

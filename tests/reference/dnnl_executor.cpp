@@ -306,7 +306,6 @@ class Executor {
         {"Exp", [](double a, double) { return std::exp(a); }},
         {"Neg", [](double a, double) { return -a; }},
         {"HardSwish", [](double a, double) { return a * std::min(std::max(a / 6 + 0.5, 0.0), 1.0); }},
-        {"HardSigmoid", [](double a, double) { return std::min(std::max(a * 0.2 + 0.5, 0.0), 1.0); }},
         {"Add", [](double a, double b) { return a + b; }},
         {"Sum", [](double a, double b) { return a + b; }},
         {"Sub", [](double a, double b) { return a - b; }},
@@ -316,7 +315,8 @@ class Executor {
     };
     const auto operation = kOperations.find(node.op);
     const bool clip = node.op == "Clip";
-    if (!clip && operation == kOperations.end()) return unsupported(fmt::format("op {} is not covered by the oneDNN reference", node.op));
+    const bool hard_sigmoid = node.op == "HardSigmoid";
+    if (!clip && !hard_sigmoid && operation == kOperations.end()) return unsupported(fmt::format("op {} is not covered by the oneDNN reference", node.op));
     Tensor result = in(node, 0);
     const auto shape = *graph::static_shape(graph_.type(node.outputs[0]).shape);
     Tensor y{shape, std::vector<float>(static_cast<size_t>(count(shape)))};
@@ -325,6 +325,8 @@ class Executor {
       if (clip) {
         if (has(node, 1)) v = std::max(v, static_cast<double>(in(node, 1).data[0]));
         if (has(node, 2)) v = std::min(v, static_cast<double>(in(node, 2).data[0]));
+      } else if (hard_sigmoid) {
+        v = std::clamp(v * node.attributes.f_or("alpha", 0.2) + node.attributes.f_or("beta", 0.5), 0.0, 1.0);
       } else if (node.inputs.size() == 1) {
         v = operation->second(v, 0);
       } else {
