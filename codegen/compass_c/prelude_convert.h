@@ -16,6 +16,31 @@ template <class R, class X> __inl R __float_to_int(X x) {  // scalars: float or 
   return (R)(x >= above ? __limits<I>::max : x < least ? __limits<I>::min : truncated);
 }
 
+// Bytes to words and back: gcc 12 goes lane by lane where these go through 16 bits or take the one instruction there is.
+#ifdef __AVX512F__
+constexpr bool __has_narrow_words = true;
+#else
+constexpr bool __has_narrow_words = false;
+#endif
+template <class R, class X> __inl R __widen_bytes(X x) {
+  constexpr int N = __LANES(R);
+  constexpr bool is_signed = __signed_elem<__e<X>>::value;
+#if defined(__AVX512F__) && !defined(__clang__)
+  if constexpr (N == 16) {
+    typedef signed char B __attribute__((vector_size(16)));
+    typedef char C __attribute__((vector_size(16)));
+    typedef __v<int, 16> I;
+    if constexpr (is_signed) return (R)__builtin_ia32_pmovsxbd512_mask((C)__bits<B>(x), I{}, (unsigned short)-1);
+    else return (R)__builtin_ia32_pmovzxbd512_mask((C)__bits<B>(x), I{}, (unsigned short)-1);
+  } else
+#endif
+#ifdef __SSE4_1__
+  return __builtin_convertvector(x, R);
+#else
+  return __builtin_convertvector(__builtin_convertvector(x, __v<typename __if<is_signed, short, ushort>::type, N>), R);
+#endif
+}
+
 template <class R, class X> __inl R __convert(X x) {
   typedef __e<R> T;
   typedef __e<X> E;
@@ -43,7 +68,13 @@ template <class R, class X> __inl R __convert(X x) {
     const X inside = __select(__mask_of((x >= least) & (x < above)), x, X{});
     IV out = __builtin_convertvector(inside, IV);
     out = __select(high, __splat<IV>(__limits<I>::max), __select(low, __splat<IV>(__limits<I>::min), out));
-    return __builtin_convertvector(out, R);
+    return __convert<R>(out);
+  } else if constexpr (__is_float<T>::value && sizeof(E) == 1) {
+    return __builtin_convertvector((__convert<__v<int, N>>(x)), R);
+  } else if constexpr (!__is_float<E>::value && !__is_float<T>::value && sizeof(T) == 4 && sizeof(E) == 1) {
+    return __widen_bytes<R>(x);
+  } else if constexpr (!__is_float<E>::value && !__is_float<T>::value && sizeof(T) == 1 && sizeof(E) == 4 && !__has_narrow_words) {
+    return __builtin_convertvector(__builtin_convertvector(x, __v<short, N>), R);
   } else {
     return __builtin_convertvector(x, R);
   }

@@ -88,7 +88,7 @@ Result<Type> dot_type(InferInput& in, size_t first, int group) {
   if (group == 4 && !is_half(x.element) && !(is_integer(x.element) && bits == 8)) {
     return refused("Only supports 8-bit integer instruction or 16-bit floating instruction.");
   }
-  AIPU_RETURN_IF_ERROR(require_width(x, Widths::kNativeOrMultiple));
+  AIPU_RETURN_IF_ERROR(require_width(attribute(in, "half") != 0 ? x.with_lanes(2 * x.lanes) : x, Widths::kNativeOrMultiple));
   AIPU_RETURN_IF_ERROR(finish_mask(in, x));
   if (is_half(x.element)) return Type::vector(DType::kF32, x.lanes / 2);
   const DType wide = group == 2 ? widened(x.element) : DType::kI32;
@@ -216,20 +216,22 @@ void add_widening_rows(std::vector<Intrinsic>& rows) {
   };
   const std::vector<IntrinsicParam> widening = {value("x"), value("y"), mask(), out_sign(), pass_through()};
   const std::vector<IntrinsicParam> pair = {value("x"), value("y")};
-  const std::vector<IntrinsicParam> masked = {value("x"), value("y"), mask()};
   const std::vector<IntrinsicParam> accumulating = {value("acc"), value("x"), value("y"), mask()};
-  // Ours: without saturation, which costs several instructions where the CPU has no saturating dot product.
-  const std::vector<IntrinsicParam> wrapping = {value("acc"), value("x"), value("y"), mask(), flag("wrap")};
+  // `half` is set by the lowering to registers of 128 bits. `wrap` is ours: without saturation, which costs several instructions where the
+  // CPU has no saturating dot product.
+  const std::vector<IntrinsicParam> dot = {value("x"), value("y"), mask(), flag("half")};
+  const std::vector<IntrinsicParam> accumulating_dot = {value("acc"), value("x"), value("y"), mask(), flag("half")};
+  const std::vector<IntrinsicParam> wrapping_dot = {value("acc"), value("x"), value("y"), mask(), flag("half"), flag("wrap")};
   add("vmull", widening, infer_vmull, run_vmull<false>);
   add("vmulh", widening, infer_vmull, run_vmull<true>);
   add("vaddh", pair, infer_pairwise, run_pairwise<Pair::kAdd>, Splitting::kSpecial);
   add("vsubh", pair, infer_pairwise, run_pairwise<Pair::kSub>, Splitting::kSpecial);
   add("vmaxh", pair, infer_pairwise, run_pairwise<Pair::kMax>, Splitting::kSpecial);
   add("vminh", pair, infer_pairwise, run_pairwise<Pair::kMin>, Splitting::kSpecial);
-  add("vdot", masked, infer_dot<2>, run_dot<2>, Splitting::kSpecial);
-  add("vqdot", masked, infer_dot<4>, run_dot<4>, Splitting::kSpecial);
-  add("vdpa", wrapping, infer_accumulating_dot<2>, run_accumulating_dot<2>, Splitting::kSpecial);
-  add("vqdpa", accumulating, infer_accumulating_dot<4>, run_accumulating_dot<4>, Splitting::kSpecial);
+  add("vdot", dot, infer_dot<2>, run_dot<2>, Splitting::kSpecial);
+  add("vqdot", dot, infer_dot<4>, run_dot<4>, Splitting::kSpecial);
+  add("vdpa", wrapping_dot, infer_accumulating_dot<2>, run_accumulating_dot<2>, Splitting::kSpecial);
+  add("vqdpa", accumulating_dot, infer_accumulating_dot<4>, run_accumulating_dot<4>, Splitting::kSpecial);
   add("vfmae", accumulating, infer_vfma_part, run_vfma_part<0>);
   add("vfmao", accumulating, infer_vfma_part, run_vfma_part<1>);
   rows.push_back({.name = "vmml",

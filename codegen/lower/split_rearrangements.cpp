@@ -230,12 +230,20 @@ std::optional<VectorSplitter::Pieces> VectorSplitter::nativewise(const Expr& e, 
   return result;
 }
 
+namespace {
+
+bool takes_halves(const Intrinsic& intrinsic) {
+  return std::any_of(intrinsic.params.begin(), intrinsic.params.end(), [](const IntrinsicParam& param) { return param.name == "half"; });
+}
+
+}  // namespace
+
 std::optional<VectorSplitter::Pieces> VectorSplitter::registerwise(const Expr& e, const IntrinsicCall& n, bool accumulating) {
   const Type type = e->type;
   const size_t first = accumulating ? 1 : 0;
   const Type operand = n.args[first]->type;
   // Vectors that are cut into less than native ones, for the sake of wider elements elsewhere, are put together for these.
-  if (plan_.is_split(operand)) {
+  if (plan_.is_split(operand) && plan_.has_native_registers()) {
     for (const Chunk& chunk : cut(operand)) {
       if (chunk.padded() || chunk.lanes * dtype_bits(operand.element) % kNativeBits != 0) return nativewise(e, n, operand);
     }
@@ -257,7 +265,13 @@ std::optional<VectorSplitter::Pieces> VectorSplitter::registerwise(const Expr& e
       const int start = result.type.lanes;
       args.insert(args.begin(), gather_chunk(acc, type, {start, out_lanes, out_lanes}, [](int i) { return i; }));
     }
-    auto made = intrinsic_call(n.intrinsic->name, args, n.attributes, masks.empty() ? nullptr : masks[k], nullptr, span_);
+    const Expr mask = masks.empty() ? nullptr : masks[k];
+    std::vector<std::pair<std::string, int64_t>> attributes = n.attributes;
+    if (!plan_.has_native_registers() && takes_halves(*n.intrinsic)) {
+      attributes.emplace_back("half", 1);
+      std::sort(attributes.begin(), attributes.end());
+    }
+    auto made = intrinsic_call(n.intrinsic->name, args, std::move(attributes), mask, nullptr, span_);
     if (!made.ok()) return std::nullopt;
     add_piece(result, bind_chunk(*made));
   }

@@ -17,6 +17,8 @@ bool cpu_has_avx512() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
+bool cpu_has_vnni() { return cpu_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+
 // -mprefer-vector-width: without it clang splits 512-bit vectors into halves and spills them.
 const std::vector<std::string> kAvx512Flags = {"-march=x86-64-v4", "-mprefer-vector-width=512"};
 const std::vector<std::string> kAvx2Flags = {"-march=x86-64-v3"};
@@ -95,7 +97,7 @@ Result<Target> find_target(std::string_view name) {
       wanted = wanted.substr(0, wanted.find(' '));
     }
   }
-  if (wanted == "host") wanted = cpu_has_avx512() ? "host-avx512" : cpu_has_avx2() ? "host-avx2" : "host-baseline";
+  if (wanted == "host") wanted = cpu_has_vnni() ? "host-avx512-vnni" : cpu_has_avx512() ? "host-avx512" : cpu_has_avx2() ? "host-avx2" : "host-baseline";
   for (const Target& target : all_targets()) {
     if (target.name == wanted) return target;
   }

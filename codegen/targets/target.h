@@ -33,8 +33,8 @@ struct Target {
   int lanes(int element_bits) const { return vector_bits / element_bits; }
 };
 
-// Resolves a name: "host" is the widest row that the CPU at hand can run, under the name of that row ("host-avx512", "host-avx2", "host-baseline"),
-// "compass -mcpu=X2_1204" is "X2_1204". X1 and unknown names are errors that list what exists.
+// Resolves a name: "host" is the widest row that the CPU at hand can run, under the name of that row ("host-avx512-vnni", "host-avx512",
+// "host-avx2", "host-baseline"), "compass -mcpu=X2_1204" is "X2_1204". X1 and unknown names are errors that list what exists.
 Result<Target> find_target(std::string_view name);
 std::span<const Target> all_targets();
 

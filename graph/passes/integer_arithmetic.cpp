@@ -178,8 +178,9 @@ class IntegerArithmetic {
     const Attributes attributes = conv ? node(id).attributes : Attributes();
     if (!is_8bit(graph_.type(x).dtype) || !is_8bit(graph_.type(w).dtype)) return false;
     if (conv) {
-      if (graph_.constant(w) == nullptr || !constant_or_absent(x_zero) || !constant_or_absent(w_zero) || !has_one_element(x_zero))
-        return false;
+      const bool constants = graph_.constant(w) != nullptr && constant_or_absent(x_zero) && constant_or_absent(w_zero);
+      if (!has_one_element(x_zero)) return false;
+      if (!constants) return conv_in_doubles(id, x, w, x_zero, w_zero);
       AIPU_ASSIGN_OR_RETURN(const ValueId product, emit("aipu::QuantizedConv", attributes, {x, w, x_zero, w_zero}, id));
       return replace(id, product);
     }
@@ -203,10 +204,32 @@ class IntegerArithmetic {
     return replace(id, product);
   }
 
-  Result<ValueId> cast(Result<ValueId> value, NodeId from) {
+  // ConvInteger of computed weights or zero points: float64 holds every sum exactly.
+  Result<bool> conv_in_doubles(NodeId id, ValueId x, ValueId w, ValueId x_zero, ValueId w_zero) {
+    Shape column(graph_.type(w).shape.size(), Dim(1));
+    if (w_zero.valid()) column[0] = element_count(graph_.type(w_zero).shape);
+    const Attributes attributes = node(id).attributes;
+    AIPU_ASSIGN_OR_RETURN(ValueId left, cast(x, id));
+    AIPU_ASSIGN_OR_RETURN(ValueId right, cast(w, id));
+    if (x_zero.valid()) {
+      AIPU_ASSIGN_OR_RETURN(const ValueId zero, cast(scalar_view(x_zero, id), id));
+      AIPU_ASSIGN_OR_RETURN(left, emit("Sub", {}, {left, zero}, id));
+    }
+    if (w_zero.valid()) {
+      AIPU_ASSIGN_OR_RETURN(const ValueId zero, cast(reshaped(graph_, w_zero, column, node(id).origins), id));
+      AIPU_ASSIGN_OR_RETURN(right, emit("Sub", {}, {right, zero}, id));
+    }
+    AIPU_ASSIGN_OR_RETURN(left, cast(left, id, DType::kF64));
+    AIPU_ASSIGN_OR_RETURN(right, cast(right, id, DType::kF64));
+    AIPU_ASSIGN_OR_RETURN(const ValueId product, emit("Conv", attributes, {left, right}, id));
+    AIPU_ASSIGN_OR_RETURN(const ValueId sums, cast(product, id));
+    return replace(id, sums);
+  }
+
+  Result<ValueId> cast(Result<ValueId> value, NodeId from, DType to = DType::kI32) {
     if (!value.ok()) return value;
     Attributes attributes;
-    attributes.set("to", DType::kI32);
+    attributes.set("to", to);
     return emit("Cast", std::move(attributes), {*value}, from);
   }
   Result<ValueId> scalar_view(ValueId value, NodeId from) { return reshaped(graph_, value, {}, node(from).origins); }

@@ -195,6 +195,9 @@ graph::ConstantPtr scale_values(const graph::Constant& scale, const Problem& p, 
 // Long rows (matrix products, 1x1 convolutions) are cut for the sake of several TECs and of the cache. A multiple of every tile's height.
 constexpr int64_t kSegment = 14 * 12 * 2;
 
+// The language's dot products are defined on multiples of 256 bits; narrower registers take a vector in two halves.
+int dot_lanes(const tir::Target& target) { return std::max(target.lanes(32), 8); }
+
 // Rows of a register tile: accumulators, weights and the broadcast words fit the registers.
 std::vector<int64_t> tile_heights(const tir::Target& target, const Dim& width, bool quad) {
   const bool many = target.vector_registers >= 32;
@@ -249,11 +252,11 @@ class QuantizedPlugin final : public OpPlugin {
     const Node& node = context.anchor();
     const tir::Target& target = context.target();
     const DType x_dtype = graph.type(node.inputs[kX]).dtype;
-    const int lanes = context.lanes(DType::kI32);
+    const int lanes = dot_lanes(target);
     const bool quad = weights.fit_int8 && (target.family == tir::TargetFamily::kCompass || target.dot_product);
     // The CPU multiplies unsigned by signed bytes only.
     const bool flip = quad && target.family != tir::TargetFamily::kCompass && x_dtype == DType::kI8;
-    const int vectors = p.group_out <= lanes ? 1 : 2;
+    const int vectors = p.group_out <= lanes || target.vector_bits < 256 ? 1 : 2;
     const int64_t panel_width = static_cast<int64_t>(vectors) * lanes, panels = (p.group_out + panel_width - 1) / panel_width;
     const int64_t zero = p.x_zero + (flip ? 128 : 0);
 

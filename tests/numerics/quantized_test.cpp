@@ -1,0 +1,449 @@
+// Quantised convolutions and matrix products against integer arithmetic written out, bit by bit, on every target this machine can run and
+// in the interpreter.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "codegen/targets/target.h"
+#include "tests/numerics/road.h"
+
+namespace aipu::test {
+namespace {
+
+using models::Extents;
+using models::NamedAttributes;
+using models::OnnxBuilder;
+using models::TensorData;
+
+int64_t pick(std::mt19937& random, int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); }
+bool flip(std::mt19937& random) { return pick(random, 0, 1) == 1; }
+
+std::vector<std::string> targets_with_dot_products() {
+  std::vector<std::string> targets = runnable_targets();
+  if (__builtin_cpu_supports("avx512vnni") != 0 && __builtin_cpu_supports("avx512bw") != 0) targets.emplace_back("host-avx512-vnni");
+  return targets;
+}
+
+// 8-bit integers with how they stand for real numbers.
+struct Integers {
+  std::vector<int64_t> shape;
+  std::vector<int64_t> elements;
+  DType dtype = DType::kU8;
+  std::vector<int64_t> zeros = {0};  // one, or one per output channel
+  std::vector<float> scales = {1};
+};
+
+int64_t count_of(const std::vector<int64_t>& shape) {
+  int64_t count = 1;
+  for (const int64_t extent : shape) count *= extent;
+  return count;
+}
+int64_t lowest(DType dtype) { return dtype == DType::kI8 ? -128 : 0; }
+
+// Of the whole range; mostly ends of the range when `extreme`, where 16-bit intermediate sums would saturate.
+Integers random_integers(std::mt19937& random, std::vector<int64_t> shape, DType dtype, bool extreme) {
+  Integers result{std::move(shape), {}, dtype, {0}, {1}};
+  for (int64_t k = count_of(result.shape); k > 0; --k) {
+    const int64_t value = extreme && pick(random, 0, 3) != 0 ? (flip(random) ? 255 : 0) : pick(random, 0, 255);
+    result.elements.push_back(value + lowest(dtype));
+  }
+  return result;
+}
+
+int64_t random_zero(std::mt19937& random, DType dtype) { return flip(random) ? lowest(dtype) : pick(random, 0, 255) + lowest(dtype); }
+float random_scale(std::mt19937& random) { return std::uniform_real_distribution<float>(0.002f, 0.05f)(random); }
+
+TensorData data_of(const std::vector<int64_t>& elements, DType dtype, std::vector<int64_t> shape) {
+  TensorData data{dtype, std::move(shape), {}};
+  for (const int64_t element : elements) {
+    for (size_t byte = 0; byte < dtype_bytes(dtype); ++byte)
+      data.bytes.push_back(static_cast<std::byte>(static_cast<uint64_t>(element) >> (8 * byte)));
+  }
+  return data;
+}
+std::vector<int64_t> shape_of_parameters(size_t count) {
+  return count == 1 ? std::vector<int64_t>{} : std::vector<int64_t>{static_cast<int64_t>(count)};
+}
+
+std::string zeros_of(OnnxBuilder& b, const Integers& x) {
+  return b.initializer(data_of(x.zeros, x.dtype, shape_of_parameters(x.zeros.size())));
+}
+std::string scales_of(OnnxBuilder& b, const Integers& x) {
+  return b.initializer(TensorData::f32(shape_of_parameters(x.scales.size()), x.scales));
+}
+std::string constant_of(OnnxBuilder& b, const Integers& x) { return b.initializer(data_of(x.elements, x.dtype, x.shape)); }
+
+// The road of the tests carries float32: integers pass as numbers and are cast inside the model.
+std::string integer_input(OnnxBuilder& b, const std::string& name, const Integers& x) {
+  const std::string value = b.input(name, DType::kF32, Extents(x.shape.begin(), x.shape.end()));
+  return b.op("Cast", {value}, {{"to", x.dtype == DType::kI8 ? 3 : 2}});
+}
+void integer_output(OnnxBuilder& b, const std::string& value, const std::string& name, size_t rank) {
+  b.output(b.op("Cast", {value}, {{"to", 1}}), name, DType::kF32, Extents(rank, Extents::value_type("")));
+}
+Tensor as_tensor(const Integers& x) { return {x.shape, {x.elements.begin(), x.elements.end()}}; }
+
+void check_road(OnnxBuilder& b, const std::string& name, const std::map<std::string, Tensor>& inputs, const Tensor& expected,
+                bool interpret) {
+  const std::string path = temporary_path(name + ".onnx");
+  ASSERT_TRUE(b.save(path).ok());
+  const auto check = [&](const RoadOptions& options) {
+    const auto actual = run_road(path, inputs, options);
+    ASSERT_TRUE(actual.ok()) << options.target << ": " << actual.status().message();
+    expect_close(actual->at("y"), expected, 0, 0, name + " on " + options.target + " " + options.backend);
+  };
+  for (const std::string& target : targets_with_dot_products()) check({.target = target});
+  if (!interpret) return;
+  for (const char* target : {"host-avx512-vnni", "host-avx2"}) check({.target = target, .backend = "interp"});
+}
+
+// ---- convolution
+
+struct Window {
+  std::vector<int64_t> kernel, strides, dilations, pads;
+  int64_t group = 1;
+  NamedAttributes attributes() const {
+    return {{"kernel_shape", kernel}, {"strides", strides}, {"dilations", dilations}, {"pads", pads}, {"group", group}};
+  }
+};
+
+// Exact sums of (x - zero) * (w - zero), [N, OC, spatial...].
+Integers convolve(const Integers& x, const Integers& w, const Window& window) {
+  const size_t spatial = window.kernel.size();
+  Integers y{{x.shape[0], w.shape[0]}, {}, DType::kI32, {0}, {1}};
+  for (size_t i = 0; i < spatial; ++i) {
+    const int64_t reach = (window.kernel[i] - 1) * window.dilations[i] + 1;
+    y.shape.push_back((x.shape[2 + i] + window.pads[i] + window.pads[spatial + i] - reach) / window.strides[i] + 1);
+  }
+  const int64_t pixels = count_of({y.shape.begin() + 2, y.shape.end()}), taps = count_of(window.kernel);
+  const int64_t image = count_of({x.shape.begin() + 2, x.shape.end()}), group_out = w.shape[0] / window.group;
+  for (int64_t n = 0; n < x.shape[0]; ++n) {
+    for (int64_t oc = 0; oc < w.shape[0]; ++oc) {
+      const int64_t w_zero = w.zeros[w.zeros.size() == 1 ? 0 : static_cast<size_t>(oc)];
+      for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+        int64_t sum = 0;
+        for (int64_t tap = 0; tap < taps; ++tap) {
+          int64_t at = 0, p = pixel, t = tap, stride = 1;
+          bool inside = true;
+          for (size_t i = spatial; i-- > 0;) {
+            const int64_t position = p % y.shape[2 + i] * window.strides[i] - window.pads[i] + t % window.kernel[i] * window.dilations[i];
+            inside = inside && position >= 0 && position < x.shape[2 + i];
+            at += position * stride;
+            stride *= x.shape[2 + i];
+            p /= y.shape[2 + i];
+            t /= window.kernel[i];
+          }
+          if (!inside) continue;
+          for (int64_t ic = 0; ic < w.shape[1]; ++ic) {
+            const int64_t channel = oc / group_out * w.shape[1] + ic;
+            sum += (x.elements[static_cast<size_t>((n * x.shape[1] + channel) * image + at)] - x.zeros[0]) *
+                   (w.elements[static_cast<size_t>((oc * w.shape[1] + ic) * taps + tap)] - w_zero);
+          }
+        }
+        y.elements.push_back(sum);
+      }
+    }
+  }
+  return y;
+}
+
+// float32 as the kernels compute: one factor per channel, one multiplication, ties to even. Also held against the real number.
+int64_t requantised(int64_t sum, float factor, double exact, const Integers& y) {
+  const float scaled = static_cast<float>(sum) * factor;
+  const double low = static_cast<double>(lowest(y.dtype)), high = low + 255, zero = static_cast<double>(y.zeros[0]);
+  const double result = std::min(std::max(std::nearbyint(scaled) + zero, low), high);
+  EXPECT_NEAR(result, std::min(std::max(exact + zero, low), high), 0.501);
+  return static_cast<int64_t>(result);
+}
+
+// Of [N, C, ...] by channel.
+Tensor requantised(const Integers& sums, const std::vector<int64_t>& bias, const Integers& x, const Integers& w, const Integers& y) {
+  Tensor result{sums.shape, {}};
+  const int64_t inner = count_of({sums.shape.begin() + 2, sums.shape.end()});
+  for (size_t k = 0; k < sums.elements.size(); ++k) {
+    const auto channel = static_cast<size_t>(static_cast<int64_t>(k) / inner % sums.shape[1]);
+    const float w_scale = w.scales[w.scales.size() == 1 ? 0 : channel];
+    const int64_t sum = sums.elements[k] + (bias.empty() ? 0 : bias[channel]);
+    const double exact = static_cast<double>(sum) * x.scales[0] * w_scale / y.scales[0];
+    result.data.push_back(static_cast<float>(requantised(sum, x.scales[0] * w_scale / y.scales[0], exact, y)));
+  }
+  return result;
+}
+
+struct ConvCase {
+  Integers x, w, y;
+  Window window;
+  std::vector<int64_t> bias;
+};
+
+ConvCase random_conv(std::mt19937& random) {
+  ConvCase c;
+  const int64_t spatial = pick(random, 0, 3) == 0 ? pick(random, 1, 3) : 2;
+  const int64_t form = pick(random, 0, 4);
+  c.window.group = form == 0 ? pick(random, 2, 3) : form == 1 ? pick(random, 5, 40) : 1;
+  const bool depthwise = form == 1;
+  const int64_t in = c.window.group * (depthwise ? 1 : flip(random) ? 4 * pick(random, 1, 4) : pick(random, 1, 9));
+  const int64_t out = c.window.group * (depthwise ? 1 : pick(random, 1, 40));
+  std::vector<int64_t> shape = {pick(random, 1, 2), in};
+  std::vector<int64_t> w_shape = {out, in / c.window.group};
+  for (int64_t i = 0; i < spatial; ++i) {
+    c.window.kernel.push_back(pick(random, 1, 4));
+    c.window.strides.push_back(pick(random, 1, 2));
+    c.window.dilations.push_back(pick(random, 0, 4) == 0 ? 2 : 1);
+    const int64_t reach = (c.window.kernel.back() - 1) * c.window.dilations.back() + 1;
+    shape.push_back(reach + pick(random, 0, spatial == 1 ? 60 : spatial == 2 ? 19 : 6));
+    w_shape.push_back(c.window.kernel.back());
+  }
+  for (int64_t i = 0; i < 2 * spatial; ++i) {
+    const auto axis = static_cast<size_t>(i % spatial);
+    c.window.pads.push_back(pick(random, 0, std::min<int64_t>(2, (c.window.kernel[axis] - 1) * c.window.dilations[axis])));
+  }
+  const bool extreme = flip(random);
+  c.x = random_integers(random, shape, pick(random, 0, 2) == 0 ? DType::kI8 : DType::kU8, extreme);
+  c.w = random_integers(random, w_shape, pick(random, 0, 3) == 0 ? DType::kU8 : DType::kI8, extreme);
+  c.x.zeros = {random_zero(random, c.x.dtype)};
+  c.x.scales = {random_scale(random)};
+  if (flip(random)) {
+    c.w.scales.assign(static_cast<size_t>(out), 0);
+    c.w.zeros.assign(static_cast<size_t>(out), 0);
+    for (float& scale : c.w.scales) scale = random_scale(random);
+  }
+  if (c.w.dtype == DType::kU8 || pick(random, 0, 3) == 0) {
+    for (int64_t& zero : c.w.zeros) zero = pick(random, 0, 3) == 0 ? random_zero(random, c.w.dtype) : lowest(c.w.dtype) + 128;
+  }
+  c.y.dtype = pick(random, 0, 2) == 0 ? DType::kI8 : DType::kU8;
+  c.y.zeros = {random_zero(random, c.y.dtype)};
+  c.y.scales = {c.x.scales[0] * c.w.scales[0] * 40 * std::sqrt(static_cast<float>(count_of(w_shape) / out)) * (c.w.scales[0] == 1 ? 1 : 2)};
+  if (flip(random)) {
+    for (int64_t k = 0; k < out; ++k) c.bias.push_back(pick(random, -5000, 5000));
+  }
+  return c;
+}
+
+TEST(Quantized, QLinearConv) {
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed * 977 + 5);
+    const ConvCase c = random_conv(random);
+    OnnxBuilder b("qlinear_conv", seed);
+    std::vector<std::string> operands = {integer_input(b, "x", c.x), scales_of(b, c.x), zeros_of(b, c.x),  constant_of(b, c.w),
+                                         scales_of(b, c.w),          zeros_of(b, c.w),  scales_of(b, c.y), zeros_of(b, c.y)};
+    if (!c.bias.empty()) operands.push_back(b.initializer(data_of(c.bias, DType::kI32, {static_cast<int64_t>(c.bias.size())})));
+    integer_output(b, b.op("QLinearConv", operands, c.window.attributes()), "y", c.x.shape.size());
+    check_road(b, "qlinear_conv" + std::to_string(seed), {{"x", as_tensor(c.x)}},
+               requantised(convolve(c.x, c.w, c.window), c.bias, c.x, c.w, c.y), seed < 6);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(Quantized, ConvInteger) {
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed * 613 + 11);
+    const ConvCase c = random_conv(random);
+    OnnxBuilder b("conv_integer", seed);
+    const bool computed_zero = seed == 5;  // not constant: another road
+    std::string x_zero = zeros_of(b, c.x);
+    std::map<std::string, Tensor> inputs = {{"x", as_tensor(c.x)}};
+    if (computed_zero) {
+      Integers zero{{}, c.x.zeros, c.x.dtype, {0}, {1}};
+      x_zero = integer_input(b, "zero", zero);
+      inputs["zero"] = as_tensor(zero);
+    }
+    const std::string y =
+        b.op("ConvInteger", {integer_input(b, "x", c.x), constant_of(b, c.w), x_zero, zeros_of(b, c.w)}, c.window.attributes());
+    integer_output(b, y, "y", c.x.shape.size());
+    check_road(b, "conv_integer" + std::to_string(seed), inputs, as_tensor(convolve(c.x, c.w, c.window)), seed < 2);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+// Rows of exactly one tile, of two, with edges on both sides: what ResNet has.
+TEST(Quantized, PaddedThreeByThree) {
+  unsigned seed = 0;
+  for (const int64_t width : {1, 7, 14, 29}) {
+    for (const int64_t stride : {1, 2}) {
+      SCOPED_TRACE("width " + std::to_string(width) + " stride " + std::to_string(stride));
+      std::mt19937 random(++seed);
+      ConvCase c;
+      c.window = {{3, 3}, {stride, stride}, {1, 1}, {1, 1, 1, 1}, 1};
+      c.x = random_integers(random, {2, 8, 5, width}, DType::kU8, true);
+      c.w = random_integers(random, {33, 8, 3, 3}, DType::kI8, true);
+      c.y.scales = {300};
+      OnnxBuilder b("padded", seed);
+      const std::string y = b.op("QLinearConv",
+                                 {integer_input(b, "x", c.x), scales_of(b, c.x), zeros_of(b, c.x), constant_of(b, c.w), scales_of(b, c.w),
+                                  zeros_of(b, c.w), scales_of(b, c.y), zeros_of(b, c.y)},
+                                 c.window.attributes());
+      integer_output(b, y, "y", 4);
+      check_road(b, "padded" + std::to_string(seed), {{"x", as_tensor(c.x)}}, requantised(convolve(c.x, c.w, c.window), {}, c.x, c.w, c.y),
+                 stride == 1 && width == 7);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+// ---- matrix products
+
+Integers multiply(const Integers& a, const Integers& b, int64_t a_zero) {
+  const int64_t rows = count_of(a.shape) / a.shape.back(), depth = a.shape.back(), columns = b.shape[1];
+  Integers y{a.shape, {}, DType::kI32, {0}, {1}};
+  y.shape.back() = columns;
+  for (int64_t m = 0; m < rows; ++m) {
+    for (int64_t n = 0; n < columns; ++n) {
+      int64_t sum = 0;
+      const int64_t b_zero = b.zeros[b.zeros.size() == 1 ? 0 : static_cast<size_t>(n)];
+      for (int64_t k = 0; k < depth; ++k)
+        sum += (a.elements[static_cast<size_t>(m * depth + k)] - a_zero) * (b.elements[static_cast<size_t>(k * columns + n)] - b_zero);
+      y.elements.push_back(sum);
+    }
+  }
+  return y;
+}
+
+TEST(Quantized, QLinearMatMul) {
+  for (unsigned seed = 0; seed < 5; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed * 31 + 3);
+    const int64_t rows = flip(random) ? pick(random, 1, 40) : pick(random, 300, 700), depth = pick(random, 1, 70),
+                  columns = pick(random, 1, 75);
+    Integers a = random_integers(random, {1, rows, depth}, flip(random) ? DType::kU8 : DType::kI8, flip(random));
+    Integers w = random_integers(random, {depth, columns}, flip(random) ? DType::kU8 : DType::kI8, flip(random));
+    a.scales = {random_scale(random)};
+    w.scales = {random_scale(random)};
+    a.zeros = {random_zero(random, a.dtype)};
+    w.zeros = {lowest(w.dtype) + 128};
+    Integers y;
+    y.dtype = a.dtype;
+    y.zeros = {random_zero(random, y.dtype)};
+    y.scales = {a.scales[0] * w.scales[0] * 90 * std::sqrt(static_cast<float>(depth))};
+    OnnxBuilder b("qlinear_matmul", seed);
+    integer_output(b,
+                   b.op("QLinearMatMul", {integer_input(b, "x", a), scales_of(b, a), zeros_of(b, a), constant_of(b, w), scales_of(b, w),
+                                          zeros_of(b, w), scales_of(b, y), zeros_of(b, y)}),
+                   "y", 3);
+    const Integers sums = multiply(a, w, a.zeros[0]);
+    check_road(b, "qlinear_matmul" + std::to_string(seed), {{"x", as_tensor(a)}}, requantised(sums, {}, a, w, y), seed < 2);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(Quantized, MatMulInteger) {
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed * 37 + 9);
+    const int64_t rows = pick(random, 1, 40), depth = pick(random, 1, 70), columns = pick(random, 1, 75);
+    Integers a = random_integers(random, {rows, depth}, DType::kU8, true);
+    Integers w = random_integers(random, {depth, columns}, seed % 2 == 0 ? DType::kI8 : DType::kU8, true);
+    const Integers zero{{}, {pick(random, 0, 255)}, DType::kU8, {0}, {1}};
+    if (seed % 3 == 0) {
+      w.zeros.assign(static_cast<size_t>(columns), 0);
+      for (int64_t& z : w.zeros) z = random_zero(random, w.dtype);
+    }
+    OnnxBuilder b("matmul_integer", seed);
+    std::map<std::string, Tensor> inputs = {{"x", as_tensor(a)}};
+    std::string x_zero = b.initializer(data_of(zero.elements, DType::kU8, {}));
+    if (seed >= 2) {  // computed, as after DynamicQuantizeLinear
+      x_zero = integer_input(b, "zero", zero);
+      inputs["zero"] = as_tensor(zero);
+    }
+    std::string weights = constant_of(b, w);
+    if (seed >= 4) {
+      weights = integer_input(b, "w", w);
+      inputs["w"] = as_tensor(w);
+    }
+    integer_output(b, b.op("MatMulInteger", {integer_input(b, "x", a), weights, x_zero, zeros_of(b, w)}), "y", 2);
+    check_road(b, "matmul_integer" + std::to_string(seed), inputs, as_tensor(multiply(a, w, zero.elements[0])), seed < 2);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+// ---- QuantizeLinear / DequantizeLinear around float ops
+
+std::string quantize_and_back(OnnxBuilder& b, const std::string& x, const Integers& q) {
+  const std::string scale = scales_of(b, q), zero = zeros_of(b, q);
+  return b.op("DequantizeLinear", {b.op("QuantizeLinear", {x, scale, zero}), scale, zero});
+}
+
+// What a residual block computes, in the kernels' order of float32 operations.
+TEST(Quantized, ResidualBlock) {
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed + 71);
+    const int64_t channels = 4 * pick(random, 1, 12);
+    Integers x = random_integers(random, {2, channels, 9, 9}, DType::kU8, false);
+    Integers w = random_integers(random, {channels, channels, 3, 3}, DType::kI8, false);
+    x.scales = {0.02f};
+    w.scales.assign(static_cast<size_t>(channels), 0);
+    w.zeros.assign(static_cast<size_t>(channels), 0);
+    for (float& scale : w.scales) scale = random_scale(random);
+    std::vector<int64_t> bias;
+    std::vector<float> bias_scales;
+    for (int64_t k = 0; k < channels; ++k) {
+      bias.push_back(pick(random, -20000, 20000));
+      bias_scales.push_back(x.scales[0] * w.scales[static_cast<size_t>(k)]);
+    }
+    const Integers branch{{}, {}, DType::kU8, {119}, {0.7f}}, sum{{}, {}, DType::kU8, {0}, {0.31f}};
+
+    OnnxBuilder b("residual", seed);
+    const auto per_channel = [&](const std::string& value, const std::vector<float>& scales, TensorData zeros) {
+      return b.op("DequantizeLinear", {value, b.initializer(TensorData::f32({channels}, scales)), b.initializer(std::move(zeros))},
+                  {{"axis", 0}});
+    };
+    const std::vector<int64_t> none(static_cast<size_t>(channels));
+    const std::string input = b.op("DequantizeLinear", {integer_input(b, "x", x), scales_of(b, x), zeros_of(b, x)});
+    const std::string weights = per_channel(constant_of(b, w), w.scales, data_of(none, DType::kI8, {channels}));
+    const std::string addend =
+        per_channel(b.initializer(data_of(bias, DType::kI32, {channels})), bias_scales, data_of(none, DType::kI32, {channels}));
+    const Window window{{3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 1};
+    const std::string conv = quantize_and_back(b, b.op("Conv", {input, weights, addend}, window.attributes()), branch);
+    const std::string out = b.op("QuantizeLinear", {b.relu(b.op("Add", {conv, input})), scales_of(b, sum), zeros_of(b, sum)});
+    integer_output(b, out, "y", 4);
+
+    const Tensor inner = requantised(convolve(x, w, window), bias, x, w, branch);
+    Tensor expected{inner.shape, {}};
+    for (size_t k = 0; k < inner.data.size(); ++k) {
+      const float left = (inner.data[k] - 119) * (branch.scales[0] / sum.scales[0]);
+      const float right = static_cast<float>(x.elements[k]) * (x.scales[0] / sum.scales[0]);
+      expected.data.push_back(std::min(std::max(std::nearbyint(left + right), 0.0f), 255.0f));
+    }
+    check_road(b, "residual" + std::to_string(seed), {{"x", as_tensor(x)}}, expected, seed < 1);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+// The model's last product, with what follows it left in float32; Gemm's weights transposed.
+TEST(Quantized, GemmToFloat) {
+  std::mt19937 random(5);
+  Integers x = random_integers(random, {3, 20}, DType::kI8, true), w = random_integers(random, {37, 20}, DType::kI8, true);
+  x.scales = {0.03f};
+  x.zeros = {-7};
+  w.scales = {0.01f};
+  OnnxBuilder b("gemm", 1);
+  const std::string left = b.op("DequantizeLinear", {integer_input(b, "x", x), scales_of(b, x), zeros_of(b, x)});
+  const std::string right = b.op("DequantizeLinear", {constant_of(b, w), scales_of(b, w), zeros_of(b, w)});
+  std::vector<float> bias(37);
+  for (float& element : bias) element = random_scale(random);
+  const std::string y = b.op("Gemm", {left, right, b.initializer(TensorData::f32({37}, bias))}, {{"transB", 1}});
+  b.output(b.op("Sigmoid", {y}), "y", DType::kF32, {3, 37});
+  Tensor expected{{3, 37}, {}};
+  for (int64_t m = 0; m < 3; ++m) {
+    for (int64_t n = 0; n < 37; ++n) {
+      int64_t sum = 0;
+      for (int64_t k = 0; k < 20; ++k)
+        sum += (x.elements[static_cast<size_t>(m * 20 + k)] + 7) * w.elements[static_cast<size_t>(n * 20 + k)];
+      const double value = static_cast<double>(sum) * 0.03f * 0.01f + bias[static_cast<size_t>(n)];
+      expected.data.push_back(static_cast<float>(1 / (1 + std::exp(-value))));
+    }
+  }
+  const std::string path = temporary_path("gemm_to_float.onnx");
+  ASSERT_TRUE(b.save(path).ok());
+  for (const std::string& target : targets_with_dot_products()) {
+    const auto actual = run_road(path, {{"x", as_tensor(x)}}, {.target = target});
+    ASSERT_TRUE(actual.ok()) << target << ": " << actual.status().message();
+    expect_close(actual->at("y"), expected, 1e-5, 1e-6, target);
+  }
+}
+
+}  // namespace
+}  // namespace aipu::test
