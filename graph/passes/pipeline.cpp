@@ -23,7 +23,9 @@ std::span<const Pass> graph_pipeline() {
       {"simplify_algebra", "remove ops that do nothing, merge views and transposes", simplify_algebra},
       // The last to change shapes: what follows only tidies its Transposes.
       {"assign_layout", "choose NCHW or NHWC for every op so that the fewest bytes are transposed", assign_layout},
+      {"sink_reshapes", "move Reshapes out from between Transposes, and behind what epilogues can take", sink_reshapes},
       {"sink_transposes", "move the remaining Transposes down until they cancel", sink_transposes},
+      {"sink_reshapes", "move Reshapes out from between Transposes, and behind what epilogues can take", sink_reshapes},
       {"simplify_algebra", "remove ops that do nothing, merge views and transposes", simplify_algebra},
       {"common_subexpressions", "compute equal nodes once", common_subexpressions},
       {"eliminate_dead_nodes", "drop what no output needs, and captured values that sub-graphs do not use", eliminate_dead_nodes},
