@@ -57,6 +57,9 @@ typedef struct aipu_backend_services {
   void (*run)(void* self, uint32_t count, void (*body)(void* argument, uint32_t index), void* argument);
   /* Prints what a kernel prints. */
   void (*print)(void* self, const char* text, size_t size);
+  /* Like run(), for bodies that do not wait for each other: calls may also follow each other on the calling thread, which takes over what a worker has not
+   * begun when it is through with its own part (a worker that sleeps, or has lost its CPU to another process). */
+  void (*run_independent)(void* self, uint32_t count, void (*body)(void* argument, uint32_t index), void* argument);
 } aipu_backend_services;
 
 typedef struct aipu_backend_launch {

@@ -87,7 +87,7 @@ uint32_t run_dma(WorkerPool& pool, const StagePlan& plan, const Step& step) {
   if (copy.parts == 1) {
     copy_part(&copy, 0);
   } else {
-    pool.run(copy.parts, &copy_part, &copy);
+    pool.run_independent(copy.parts, &copy_part, &copy);
   }
   return copy.parts;
 }

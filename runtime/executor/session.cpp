@@ -124,6 +124,9 @@ Status Session::Impl::open() {
   services.run = [](void* self, uint32_t count, void (*body)(void*, uint32_t), void* argument) {
     static_cast<WorkerPool*>(self)->run(count, body, argument);
   };
+  services.run_independent = [](void* self, uint32_t count, void (*body)(void*, uint32_t), void* argument) {
+    static_cast<WorkerPool*>(self)->run_independent(count, body, argument);
+  };
   services.print = [](void*, const char* text, size_t size) { std::fwrite(text, 1, size, stdout); };
   const int code = state.backend->open(state.module, &services, &backend_session, &backend_error);
   if (code != 0) return Status(static_cast<ErrorCode>(code), str_cat("back end '", state.backend_name, "': ", backend_error.message));

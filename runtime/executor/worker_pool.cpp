@@ -94,13 +94,23 @@ uint32_t available_cpus() {
 }
 
 // The caller writes `epoch`, the worker writes `done` and `asleep`: separate lines, so that neither spins on what the other writes
-// needlessly.
+// needlessly. A job belongs to whoever moves `claimed` to its epoch: the worker, or the caller when the worker is late.
 struct WorkerPool::Worker {
   alignas(128) std::atomic<uint32_t> epoch{0};
   alignas(128) std::atomic<uint32_t> done{0};
   std::atomic<uint32_t> asleep{0};
+  alignas(128) std::atomic<uint32_t> claimed{0};
   alignas(128) std::atomic<bool> stop{false};
   std::thread thread;
+
+  // Epochs only go forward: who is late by more than one job must not take an old one.
+  bool claim(uint32_t job) {
+    uint32_t last = claimed.load(std::memory_order_relaxed);
+    while (static_cast<int32_t>(job - last) > 0) {
+      if (claimed.compare_exchange_weak(last, job, std::memory_order_acq_rel, std::memory_order_relaxed)) return true;
+    }
+    return false;
+  }
 };
 
 WorkerPool::WorkerPool(uint32_t threads) {
@@ -139,8 +149,9 @@ void WorkerPool::work(Worker& worker, uint32_t index) {
       worker.asleep.store(0, std::memory_order_seq_cst);
       idle_since = std::chrono::steady_clock::now();
     }
-    ++seen;
+    seen = worker.epoch.load(std::memory_order_acquire);
     if (worker.stop.load(std::memory_order_relaxed)) return;
+    if (!worker.claim(seen)) continue;
     body_(argument_, index);
     worker.done.store(seen, std::memory_order_release);
   }
@@ -155,7 +166,7 @@ void WorkerPool::wake() {
   }
 }
 
-void WorkerPool::run(uint32_t count, Body body, void* argument) {
+void WorkerPool::run(uint32_t count, Body body, void* argument, bool independent) {
   if (count > 1) {
     body_ = body;
     argument_ = argument;
@@ -172,6 +183,10 @@ void WorkerPool::run(uint32_t count, Body body, void* argument) {
   for (uint32_t i = 0; i + 1 < count; ++i) {
     Worker& worker = *workers_[i];
     const uint32_t epoch = worker.epoch.load(std::memory_order_relaxed);
+    if (independent && worker.claim(epoch)) {
+      body(argument, i + 1);
+      continue;
+    }
     for (int spins = 0; worker.done.load(std::memory_order_acquire) != epoch; ++spins) {
       pause();
       // A worker that is this late has lost its CPU to another process: let that one get on.

@@ -35,11 +35,14 @@ class WorkerPool {
   // Both need acquire(). wake() only has an effect when workers sleep: a hint that work is coming.
   void wake();
   // body(argument, 0) on the caller and 1 .. count-1 on workers, concurrently; returns when all are done. 1 <= count <= size().
-  void run(uint32_t count, Body body, void* argument);
+  void run(uint32_t count, Body body, void* argument) { run(count, body, argument, false); }
+  // The same for bodies that do not wait for each other: the caller also does what no worker has begun once it is done with its own part.
+  void run_independent(uint32_t count, Body body, void* argument) { run(count, body, argument, true); }
 
  private:
   struct Worker;
   void work(Worker& worker, uint32_t index);
+  void run(uint32_t count, Body body, void* argument, bool independent);
 
   uint32_t size_ = 1;
   std::mutex mutex_;

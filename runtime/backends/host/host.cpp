@@ -154,7 +154,9 @@ int launch(void* opaque, const aipu_backend_launch* launch, aipu_backend_error*)
     run_tec(&session, 0);
   } else {
     session.barrier.reset(tecs);
-    session.services.run(session.services.self, tecs, &run_tec, &session);
+    // TECs that meet at barriers have to run at the same time.
+    const auto run = needs.uses_barrier ? session.services.run : session.services.run_independent;
+    run(session.services.self, tecs, &run_tec, &session);
   }
   return 0;
 }
