@@ -41,6 +41,7 @@ class SoftmaxPlugin final : public SingleOpPlugin {
     const int lanes = std::max(2, context.lanes(accumulator));
     dsl::TemplateParams params;
     params.set("X", x.dtype).set("ACC", accumulator).set("VL", lanes).set("LOG", node.op == "LogSoftmax").set("INNER_IS_ONE", contiguous);
+    params.set("UNROLL", 4).set("__no_restrict__", true);  // the exponentials are read back, and the output may be the input's memory
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("softmax.py", "softmax", params));
     context.implementation.in_place.emplace_back(node.outputs[0], node.inputs[0]);
     context.launch(std::move(kernel),

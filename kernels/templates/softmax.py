@@ -1,7 +1,8 @@
 """Softmax and log-softmax over one axis of x seen as [outer, extent, inner].
 
-Parameters: X, ACC (float32 or float64), VL, LOG, INNER_IS_ONE. With inner 1 a row is contiguous and walked with vectors; otherwise VL neighbouring columns are computed at once.
-Three passes: maximum, sum of exp(x - maximum) (the exponentials are kept in `out` unless LOG), scaling. Sums are formed in ACC.
+Parameters: X, ACC (float32 or float64), VL, UNROLL (at least 2), LOG, INNER_IS_ONE. With inner 1 a row is contiguous and walked with vectors; otherwise VL neighbouring columns are computed at once.
+Passes: maximum; exponentials, kept in `out` (unless LOG), and their sum; scaling. Sums are formed in ACC. Rows are walked in blocks of UNROLL vectors with an
+accumulator each, so that no addition waits for the one before.
 """
 from aipu import script as S
 
@@ -10,22 +11,60 @@ def vector(value):
     return S.cast(value, f"{ACC}x{VL}")
 
 
-def across_lanes(take_max, acc):
-    lane = S.alloc_buffer((VL,), ACC)
-    S.vstore(acc, lane.addr_of(0))
-    total = lane[0]
-    for i in range(1, VL):
-        total = S.max(total, lane[i]) if take_max else total + lane[i]
-    return total
+def loaded(p, j, lane_mask):
+    return S.cast(S.vload(p + j, lanes=VL, mask=lane_mask), ACC)
 
 
-def row_step(p, q, j, lane_mask, peak, scale):
-    value = S.cast(S.vload(p + j, lanes=VL, mask=lane_mask), ACC)
+def row_maximum(p, extent, full, rest):
+    """Maximum of a row as a scalar, through UNROLL running maxima."""
+    highest = S.alloc_buffer((UNROLL,), f"{ACC}x{VL}")
+    for u in S.unroll(UNROLL):
+        highest[u] = vector("-inf")
+    blocked = extent // (UNROLL * VL) * (UNROLL * VL)
+    for j in range(0, blocked, UNROLL * VL):
+        for u in S.unroll(UNROLL):
+            highest[u] = S.max(highest[u], loaded(p, j + u * VL, None))
+    for j in range(blocked, full, VL):
+        highest[0] = S.max(highest[0], loaded(p, j, None))
+    if full < extent:
+        highest[1] = S.max(highest[1], S.vsel(loaded(p, full, rest), vector("-inf"), rest))
+    total = highest[0]
+    for u in S.unroll(1, UNROLL):
+        total = S.max(total, highest[u])
+    return S.vrpmax(total)[0]
+
+
+def exponential(p, q, j, lane_mask, peak):
+    """exp(x - peak), which also goes to `out` where the next pass wants it."""
+    value = S.exp(loaded(p, j, lane_mask) - peak)
+    if not LOG:
+        S.vstore(S.cast(value, X), q + j, mask=lane_mask)
+    return value
+
+
+def row_sum(p, q, extent, full, rest, peak):
+    sums = S.alloc_buffer((UNROLL,), f"{ACC}x{VL}")
+    for u in S.unroll(UNROLL):
+        sums[u] = vector(0)
+    blocked = extent // (UNROLL * VL) * (UNROLL * VL)
+    for j in range(0, blocked, UNROLL * VL):
+        for u in S.unroll(UNROLL):
+            sums[u] = sums[u] + exponential(p, q, j + u * VL, None, peak)
+    for j in range(blocked, full, VL):
+        sums[0] = sums[0] + exponential(p, q, j, None, peak)
+    if full < extent:
+        sums[1] = sums[1] + S.vsel(exponential(p, q, full, rest, peak), vector(0), rest)
+    total = sums[0]
+    for u in S.unroll(1, UNROLL):
+        total = total + sums[u]
+    return S.vrpadd(total)[0]
+
+
+def finish(p, q, j, lane_mask, peak, scale):
     if LOG:
-        result = value - (peak + scale)
+        S.vstore(S.cast(loaded(p, j, lane_mask) - (peak + scale), X), q + j, mask=lane_mask)
     else:
-        result = S.exp(value - peak) * scale
-    S.vstore(S.cast(result, X), q + j, mask=lane_mask)
+        S.vstore(S.cast(loaded(q, j, lane_mask) * scale, X), q + j, mask=lane_mask)
 
 
 @S.prim_func
@@ -39,26 +78,16 @@ def softmax(x: S.ptr(X, "global"), out: S.ptr(X, "global"), outer: S.i32, extent
         for row in range(first, last):
             p = x + row * extent
             q = out + row * extent
-            highest = vector("-inf")
-            for j in range(0, full, VL):
-                highest = S.max(highest, S.cast(S.vload(p + j, lanes=VL), ACC))
-            if full < extent:
-                highest = S.max(highest, S.vsel(S.cast(S.vload(p + full, lanes=VL, mask=rest), ACC), vector("-inf"), rest))
-            peak = across_lanes(True, highest)
-            sums = vector(0)
-            for j in range(0, full, VL):
-                sums = sums + S.exp(S.cast(S.vload(p + j, lanes=VL), ACC) - S.vbcast(peak, lanes=VL))
-            if full < extent:
-                sums = sums + S.vsel(S.exp(S.cast(S.vload(p + full, lanes=VL, mask=rest), ACC) - S.vbcast(peak, lanes=VL)), vector(0), rest)
-            total = across_lanes(False, sums)
+            peak = S.vbcast(row_maximum(p, extent, full, rest), lanes=VL)
+            total = row_sum(p, q, extent, full, rest, peak)
             if LOG:
-                scale = S.log(total)
+                scale = S.vbcast(S.log(total), lanes=VL)
             else:
-                scale = S.cast(1, ACC) / total
+                scale = S.vbcast(S.cast(1, ACC) / total, lanes=VL)
             for j in range(0, full, VL):
-                row_step(p, q, j, None, S.vbcast(peak, lanes=VL), S.vbcast(scale, lanes=VL))
+                finish(p, q, j, None, peak, scale)
             if full < extent:
-                row_step(p, q, full, rest, S.vbcast(peak, lanes=VL), S.vbcast(scale, lanes=VL))
+                finish(p, q, full, rest, peak, scale)
     else:
         blocks = S.ceildiv(inner, VL)
         units = outer * blocks
@@ -72,13 +101,13 @@ def softmax(x: S.ptr(X, "global"), out: S.ptr(X, "global"), outer: S.i32, extent
             q = out + ((unit // blocks) * extent * inner + c)
             peak = vector("-inf")
             for k in range(extent):
-                peak = S.max(peak, S.cast(S.vload(p + k * inner, lanes=VL, mask=lane_mask), ACC))
+                peak = S.max(peak, loaded(p, k * inner, lane_mask))
             total = vector(0)
             for k in range(extent):
-                total = total + S.exp(S.cast(S.vload(p + k * inner, lanes=VL, mask=lane_mask), ACC) - peak)
+                total = total + exponential(p, q, k * inner, lane_mask, peak)
             if LOG:
                 scale = S.log(total)
             else:
                 scale = vector(1) / total
             for k in range(extent):
-                row_step(p, q, k * inner, lane_mask, peak, scale)
+                finish(p, q, k * inner, lane_mask, peak, scale)
