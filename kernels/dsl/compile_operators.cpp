@@ -188,9 +188,8 @@ Value Compiler::binary(ast::BinaryOp op, const Value& lhs, const Value& rhs, Pos
   if (is_pointer(lhs) || is_pointer(rhs)) return pointer_arithmetic(op, lhs, rhs, position);
   if (op == Op::kShl || op == Op::kShr) return shift(op, lhs, rhs, position);
   if (op == Op::kPow) {
-    CallArguments arguments{{lhs, rhs}, {}};
     if (!is_float_operand(lhs) && !is_float_operand(rhs)) fail(position, "power only applies to floating");
-    return s_pow(arguments, position);
+    return power(lhs, rhs, position);
   }
   Matched m = match_operands(lhs, rhs, position);
   refuse_bf16_scalars(m.lhs, position);

@@ -239,9 +239,16 @@ Value Compiler::s_min(CallArguments& arguments, Position position) {
 Value Compiler::s_pow(CallArguments& arguments, Position position) {
   auto values = take(arguments, "pow", {"x", "exponent"}, 2, position);
   if (!is_float_operand(values[0]) && !is_float_operand(values[1])) fail(position, "Only support floating instruction.");
-  if (values[0].is_number() && values[1].is_number()) return *fold_binary(ast::BinaryOp::kPow, values[0], values[1], position);
-  const Matched m = match_operands(values[0], values[1], position);
-  for (const Value& v : {values[0], values[1], Value{m.lhs}}) {
+  // Next to a vector a scalar takes its type, as in every intrinsic; only the operator ** matches a float literal as float32.
+  if (is_vector(values[0]) || is_vector(values[1]))
+    return call_intrinsic(*required_intrinsic("pow", position), {values[0], values[1]}, {}, position);
+  return power(values[0], values[1], position);
+}
+
+Value Compiler::power(const Value& lhs, const Value& rhs, Position position) {
+  if (lhs.is_number() && rhs.is_number()) return *fold_binary(ast::BinaryOp::kPow, lhs, rhs, position);
+  const Matched m = match_operands(lhs, rhs, position);
+  for (const Value& v : {lhs, rhs, Value{m.lhs}}) {
     if (v.is_expr()) refuse_bf16_scalars(*v.as<tir::Expr>(), position);
   }
   return call_intrinsic(*required_intrinsic("pow", position), {{m.lhs}, {m.rhs}}, {}, position);
@@ -351,6 +358,7 @@ Value Compiler::call_builtin(const std::string& name, CallArguments& arguments, 
   const Value& x = values[0];
   if (name == "len") {
     if (const auto* s = x.as<std::string>()) return {static_cast<int64_t>(s->size())};
+    if (const auto* t = x.as<TypeValue>()) return {static_cast<int64_t>(type_text(t->type).size())};
     return {static_cast<int64_t>(iterate(x, position).size())};
   }
   if (name == "reversed") {

@@ -282,6 +282,7 @@ class Compiler {
   Value s_max(CallArguments&, Position);
   Value s_min(CallArguments&, Position);
   Value s_pow(CallArguments&, Position);
+  Value power(const Value& lhs, const Value& rhs, Position position);  // with the operand matching of operators
   Value s_grid(CallArguments&, Position);
   Value s_vectorized(CallArguments&, Position);
   Value s_tec_range(CallArguments&, Position);

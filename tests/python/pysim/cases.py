@@ -417,6 +417,13 @@ def mathematics(dtype: str) -> List[Case]:
     for lanes in _widths(dtype):
         xy = {"x": Input(dtype, lanes, "positive"), "y": Input(dtype, lanes, "small")}
         b.add("S.pow({x}, {y})", xy, ulps=8, atol=1e-6)
+        b.add("S.pow({x}, 2)", xy, ulps=8, atol=1e-6)
+        b.add("S.pow({x}, 2.5)", xy, ulps=8, atol=1e-6)
+        if dtype != "bfloat16":
+            b.add("S.pow({x}, {s})", {**xy, "s": Input(dtype, 0, "small")}, ulps=8, atol=1e-6)
+            b.add(
+                "S.pow({t}, {s})", {"t": Input(dtype, 0, "positive"), "s": Input(dtype, 0, "small")}, ulps=8, atol=1e-6
+            )
     return b.cases
 
 

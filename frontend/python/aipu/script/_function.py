@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -27,15 +28,18 @@ class Parameter(NamedTuple):
 
 
 def _annotations(function: Callable[..., Any]) -> Dict[str, Any]:
-    """Annotations by parameter name, those that are strings evaluated where the function sees names."""
+    """Annotations by parameter name.
+
+    Those that are text (``from __future__ import annotations``) are evaluated where the function is decorated: a name that only an
+    annotation mentions is not in its closure.
+    """
     found = dict(getattr(function, "__annotations__", {}))
     if any(isinstance(annotation, str) for annotation in found.values()):
-        names = dict(function.__globals__)
-        closure = inspect.getclosurevars(function).nonlocals if function.__closure__ else {}
-        names.update(closure)
-        found = {
-            k: eval(v, names) if isinstance(v, str) else v for k, v in found.items()
-        }  # noqa: S307 (the user's own source)
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_code.co_filename == __file__:
+            frame = frame.f_back
+        names = {**function.__globals__, **frame.f_locals}
+        found = {k: eval(v, names) if isinstance(v, str) else v for k, v in found.items()}  # noqa: S307 (the user's own)
     return found
 
 
