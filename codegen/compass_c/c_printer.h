@@ -1,4 +1,4 @@
-// Prints lowered TIR as Compass C.
+// Prints lowered TIR as C.
 #pragma once
 
 #include <string>
@@ -9,13 +9,14 @@
 
 namespace aipu::tir {
 
-// The text of one kernel: `#include <compass/dsl.h>`, prototypes, definitions (toolchain.md 6). Without the prelude and without the ABI wrapper.
+// The text of one lowered kernel in the form of toolchain.md 6, for reading. What users see of a DSL kernel is compass_c_text() (c_text.h).
 Result<std::string> print_c(const Module& lowered, const Target& target);
 
 // The text of <compass/dsl.h> for a target: types, intrinsics, memory, the math functions.
 std::string prelude(const Target& target);
 
-// Joins the C of several kernels (each made `static`, entry names unique) into one translation unit with ABI wrappers and the module table (kernel_abi.h).
+// Joins the C of several kernels (each made `static`, entry names unique) into one translation unit with ABI wrappers and the module table
+// (kernel_abi.h).
 struct KernelSource {
   std::string symbol;  // unique in the module
   Module lowered;

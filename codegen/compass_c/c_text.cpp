@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "codegen/compass_c/printer_internal.h"
 #include "codegen/compass_c/text/passes.h"
 #include "codegen/compass_c/text/text_printer.h"
 #include "codegen/tir/verifier.h"
@@ -95,16 +96,10 @@ Result<Module> compass_c_module(const Module& parsed, const Target& target, std:
   return module;
 }
 
-Result<std::string> compass_c_text(const Module& parsed, const Target& target, std::span<const std::string> disabled_passes) {
-  AIPU_ASSIGN_OR_RETURN(const Module module, compass_c_module(parsed, target, disabled_passes));
-  const std::vector<std::string> names = names_in_c(module, !is_disabled("RenameUtilsFnames", disabled_passes));
-  Spelling spelling;
-  spelling.combine_instructions = !is_disabled("CombineInstructions", disabled_passes);
-  spelling.revise_pass_through = !is_disabled("ReviseParamR", disabled_passes);
-  spelling.lower_virtual_isa = !is_disabled("LowerVirtualIsa", disabled_passes);
-  spelling.revert_to_standard = !is_disabled("Revert2Standard", disabled_passes);
-  c_text::TextPrinter printer(module, names, spelling);
+namespace {
 
+Result<std::string> print_text(const Module& module, const std::vector<std::string>& names, const Spelling& spelling) {
+  c_text::TextPrinter printer(module, names, spelling);
   std::map<std::string, size_t> order;
   for (size_t i = 0; i < names.size(); ++i) order[names[i]] = i;
   std::string prototypes, definitions;
@@ -118,6 +113,23 @@ Result<std::string> compass_c_text(const Module& parsed, const Target& target, s
     if (!part->empty()) text += *part + "\n";
   }
   return text + prototypes + definitions;
+}
+
+}  // namespace
+
+Result<std::string> compass_c_text(const Module& parsed, const Target& target, std::span<const std::string> disabled_passes) {
+  AIPU_ASSIGN_OR_RETURN(const Module module, compass_c_module(parsed, target, disabled_passes));
+  Spelling spelling;
+  spelling.combine_instructions = !is_disabled("CombineInstructions", disabled_passes);
+  spelling.revise_pass_through = !is_disabled("ReviseParamR", disabled_passes);
+  spelling.lower_virtual_isa = !is_disabled("LowerVirtualIsa", disabled_passes);
+  spelling.revert_to_standard = !is_disabled("Revert2Standard", disabled_passes);
+  return print_text(module, names_in_c(module, !is_disabled("RenameUtilsFnames", disabled_passes)), spelling);
+}
+
+Result<std::string> print_c(const Module& lowered, const Target& target) {
+  AIPU_RETURN_IF_ERROR(memory_needs(lowered, target).status());
+  return print_text(lowered, names_in_c(lowered, true), Spelling());
 }
 
 }  // namespace aipu::tir

@@ -150,9 +150,9 @@ std::string c_identifier(std::string_view name) {
   return text;
 }
 
-FunctionPrinter::FunctionPrinter(const Module& module, const Target& target, Dialect dialect, const MemoryNeeds& needs,
+FunctionPrinter::FunctionPrinter(const Module& module, const Target& target, const MemoryNeeds& needs,
                                  const std::vector<std::string>& function_names)
-    : module_(module), target_(target), dialect_(dialect), needs_(needs), function_names_(function_names) {}
+    : module_(module), target_(target), needs_(needs), function_names_(function_names) {}
 
 std::string FunctionPrinter::fail(std::string message) {
   if (status_.ok()) status_ = internal_error(fmt::format("C printer: function {}: {}", module_.functions[function_]->name, message));
@@ -187,7 +187,7 @@ std::string FunctionPrinter::prototype(size_t function) {
   arrays_.clear();
   scopes_.assign(1, {});
   active_ = {function_names_.begin(), function_names_.end()};
-  std::string text = function == 0 ? "__kernel " : host() ? "static " : "";
+  std::string text = function == 0 ? "__kernel " : "static ";
   if (f.inline_hint == InlineHint::kInline) text += "_CLC_INLINE ";
   if (f.inline_hint == InlineHint::kNoInline) text += "_CLC_NOINLINE ";
   text += fmt::format("{} {}(", c_type(f.return_type), function_names_[function]);
@@ -206,7 +206,6 @@ std::string FunctionPrinter::definition(size_t function) {
   indent_ = 0;
   line(head + " {");
   body(f.body);
-  if (function == 0 && !host()) out_ += "  barrier(CLK_LOCAL_MEM_FENCE);\n";
   line("}");
   return std::move(out_);
 }
@@ -250,13 +249,13 @@ void FunctionPrinter::stmt(const Stmt& s) {
       [&](const Assign& n) { line(fmt::format("{} = {};", name_of(*n.var), expr(n.value))); },
       [&](const LaneWrite& n) {
         const std::string name = name_of(*n.var);
-        if (host() && n.var->type.is_mask())
+        if (n.var->type.is_mask())
           line(fmt::format("__set_mask_lane({}, {}, {});", name, expr(n.index), expr(n.value)));
         else
           line(fmt::format("{}[{}] = {};", name, expr(n.index), expr(n.value)));
       },
       [&](const Store& n) {
-        const bool any_alignment = host() && n.pointer->type.lanes > 1 && !is_array(n.pointer);
+        const bool any_alignment = n.pointer->type.lanes > 1 && !is_array(n.pointer);
         if (any_alignment)
           line(fmt::format("__store({}, {}, {});", expr(n.pointer), wide_index(n.index), expr(n.value)));
         else
@@ -282,7 +281,7 @@ void FunctionPrinter::stmt(const Stmt& s) {
         if (n.value)
           line(fmt::format("return {};", expr(n.value)));
         else
-          line(function_ == 0 && !host() ? "barrier(CLK_LOCAL_MEM_FENCE);return;" : "return;");
+          line("return;");
       },
       [&](const Break&) { line("break;"); },
       [&](const Block&) {
@@ -382,12 +381,11 @@ void FunctionPrinter::alloc(const Alloc& n) {
     std::string array = fmt::format("{}_u8_{}", function_names_[function_], c_identifier(n.buffer->name));
     for (int i = 1; !constant_names_.insert(array).second; i++)
       array = fmt::format("{}_u8_{}_{}", function_names_[function_], c_identifier(n.buffer->name), i);
-    constants_ += fmt::format("{}__constant uchar __attribute__((aligned({}))) {}[{}] = {{", host() ? "static " : "", host() ? 64 : 32,
-                              array, n.data.size());
+    constants_ += fmt::format("static __constant uchar __attribute__((aligned(64))) {}[{}] = {{", array, n.data.size());
     for (size_t i = 0; i < n.data.size(); i++) constants_ += fmt::format("{}{}", i == 0 ? "" : ",", static_cast<unsigned>(n.data[i]));
     constants_ += "};\n";
     line(fmt::format("{0}{1}* {2} = ({0}{1}*){3};", scope_prefix(scope), type, name, array));
-  } else if (host() && (scope == Scope::kLsram || scope == Scope::kShared)) {
+  } else if (scope == Scope::kLsram || scope == Scope::kShared) {
     const auto offset = needs_.offsets.find(n.buffer.get());
     if (offset == needs_.offsets.end()) {
       fail(fmt::format("array {} has no place", n.buffer->name));
@@ -418,7 +416,7 @@ std::string FunctionPrinter::wide_index(const Expr& e) {
   const auto* n = e->as<Binary>();
   const bool arithmetic = n != nullptr && e->type.is_scalar() && e->type.element == DType::kI32 &&
                           (n->op == BinaryOp::kAdd || n->op == BinaryOp::kSub || n->op == BinaryOp::kMul);
-  if (!host() || !arithmetic) return expr(e);
+  if (!arithmetic) return expr(e);
   const auto part = [&](const Expr& side, bool widen) {
     const auto* inner = side->as<Binary>();
     if (inner != nullptr) {
@@ -434,7 +432,7 @@ std::string FunctionPrinter::wide_index(const Expr& e) {
 std::string FunctionPrinter::zero(const Type& type) { return splat(type, "0"); }
 
 std::string FunctionPrinter::splat(const Type& type, const std::string& scalar) {
-  return host() ? fmt::format("__splat<{}>({})", c_type(type), scalar) : fmt::format("({}){}", c_type(type), scalar);
+  return fmt::format("__splat<{}>({})", c_type(type), scalar);
 }
 
 std::string FunctionPrinter::all_true(int lanes) {
@@ -498,15 +496,13 @@ std::string FunctionPrinter::expr(const Expr& e) {
       [&](const Cast& n) { return conversion(n, *e); },
       [&](const Broadcast& n) {
         if (e->type.is_mask()) {
-          if (!host()) return fmt::format("({} ? {} : {})", expr(n.scalar), all_true(e->type.lanes), "0");
           return fmt::format("__splat_mask<{}>({})", e->type.lanes, expr(n.scalar));
         }
         return splat(e->type, expr(n.scalar));
       },
       [&](const VectorLiteral& n) { return literal(n, *e); },
       [&](const Load& n) {
-        if (host() && n.pointer->type.lanes > 1 && !is_array(n.pointer))
-          return fmt::format("__load({}, {})", expr(n.pointer), wide_index(n.index));
+        if (n.pointer->type.lanes > 1 && !is_array(n.pointer)) return fmt::format("__load({}, {})", expr(n.pointer), wide_index(n.index));
         return access(n.pointer, n.index);
       },
       [&](const AddressOf& n) { return "&" + name_of(*n.var); }, [&](const LaneRead& n) { return lane_read(n); },
@@ -525,8 +521,8 @@ std::string FunctionPrinter::expr(const Expr& e) {
 
 std::string FunctionPrinter::lane_read(const LaneRead& n) {
   const Type& type = n.vector->type;
-  if (host() && type.is_mask()) return fmt::format("__get_mask_lane({}, {})", expr(n.vector), expr(n.index));
-  if (host() && (is_16_bit_float(type.element) || n.vector->as<VarRef>() == nullptr))
+  if (type.is_mask()) return fmt::format("__get_mask_lane({}, {})", expr(n.vector), expr(n.index));
+  if (is_16_bit_float(type.element) || n.vector->as<VarRef>() == nullptr)
     return fmt::format("__get_lane({}, {})", expr(n.vector), expr(n.index));
   return fmt::format("{}[{}]", expr(n.vector), expr(n.index));
 }
@@ -546,13 +542,13 @@ std::string FunctionPrinter::binary(const Binary& n, const ExprNode& node) {
   if (n.op == BinaryOp::kMin || n.op == BinaryOp::kMax) return fmt::format("{}({}, {})", symbol, lhs, rhs);
   const DType element = node.type.element;
   std::string right = rhs;
-  if (host() && (n.op == BinaryOp::kShl || n.op == BinaryOp::kShr)) {
+  if (n.op == BinaryOp::kShl || n.op == BinaryOp::kShr) {
     const int bits = dtype_bits(element);
     const auto count = as_int(n.rhs);
     right =
         count ? fmt::format("{}", static_cast<uint64_t>(*count) % static_cast<uint64_t>(bits)) : fmt::format("({} & {})", rhs, bits - 1);
   }
-  if (host() && is_integer(element) && (n.op == BinaryOp::kDiv || n.op == BinaryOp::kMod)) {
+  if (is_integer(element) && (n.op == BinaryOp::kDiv || n.op == BinaryOp::kMod)) {
     const auto divisor = as_int(n.rhs);
     if (!divisor || *divisor == 0 || *divisor == -1) {
       return fmt::format("{}<{}>({}, {})", n.op == BinaryOp::kDiv ? "__div" : "__mod", c_type(node.type), lhs, rhs);
@@ -606,15 +602,13 @@ std::string FunctionPrinter::conversion(const Cast& n, const ExprNode& node) {
   const std::string operand = expr(n.operand);
   if (to.pointer || from.pointer) {
     // A pointer as an integer is its low bits, as on the device.
-    if (host() && from.pointer != to.pointer)
-      return to.pointer ? fmt::format("({})(ulong){}", c_type(to), operand) : fmt::format("({})(ulong){}", c_type(to), operand);
+    if (from.pointer != to.pointer) return fmt::format("({})(ulong){}", c_type(to), operand);
     return fmt::format("({}){}", c_type(to), operand);
   }
   if (to.is_scalar()) {
-    if (host() && is_floating(from.element) && is_integer(to.element)) return fmt::format("__convert<{}>({})", c_type(to), operand);
+    if (is_floating(from.element) && is_integer(to.element)) return fmt::format("__convert<{}>({})", c_type(to), operand);
     return fmt::format("({}){}", c_type(to), operand);
   }
-  if (!host()) return fmt::format("convert_{}({})", c_type(to), operand);
   if (from.is_mask() && to.is_mask()) return operand;
   if (from.is_mask()) return fmt::format("__mask_to<{}>({})", c_type(to), operand);
   if (to.is_mask()) return fmt::format("__to_mask({})", operand);
@@ -634,19 +628,10 @@ std::string FunctionPrinter::literal(const VectorLiteral& n, const ExprNode& nod
         bits |= uint64_t{1} << i;
     }
     const int lanes = type.lanes;
-    if (constant && !host() && (lanes == 8 || lanes == 16 || lanes == 32)) {
-      uint32_t bytes = 0;
-      for (int i = 0; i < lanes; i++) {
-        if ((bits >> i) & 1) bytes |= uint32_t{1} << (i * 32 / lanes);
-      }
-      return fmt::format("__vmov_{}(0x{:08x})", lanes == 8 ? 'w' : lanes == 16 ? 'h' : 'b', bytes);
-    }
     if (constant) return fmt::format("__const_mask<{}>(0x{:x}ul)", lanes, bits);
   }
   std::string lanes;
-  const char* separator = host() ? ", " : ",";
-  for (size_t i = 0; i < n.lanes.size(); i++) lanes += fmt::format("{}{}", i == 0 ? "" : separator, expr(n.lanes[i]));
-  if (!host()) return fmt::format("({})({})", c_type(type), lanes);
+  for (size_t i = 0; i < n.lanes.size(); i++) lanes += fmt::format("{}{}", i == 0 ? "" : ", ", expr(n.lanes[i]));
   if (type.is_mask()) return fmt::format("__mask_lanes<{}>({})", type.lanes, lanes);
   if (is_16_bit_float(type.element)) return fmt::format("__lanes<{}>({})", c_type(type), lanes);
   return fmt::format("{}{{{}}}", c_type(type), lanes);

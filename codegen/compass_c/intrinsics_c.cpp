@@ -1,4 +1,4 @@
-// How each intrinsic is spelled in C (toolchain.md 6.6). One table row per intrinsic; what has a dialect says so in its function.
+// How each intrinsic is spelled in the C that is compiled: functions of the prelude. One table row per intrinsic.
 #include <fmt/format.h>
 
 #include <functional>
@@ -83,25 +83,18 @@ Printer shift(std::function<std::string(const Call&)> name) {
 }
 
 std::string narrowing_shift(const Call& c, bool saturate, bool round) {
-  const bool is_signed = is_signed_int(c.arg_type(0).element);
-  if (c.p.host()) {
-    return fmt::format("__vnsr<{}, {}, {}>({}, {})", c.t(), saturate, round, c.args(), c.mask());
-  }
-  std::string name = fmt::format("__vnsr{}{}{}", is_signed ? 'a' : 'l', saturate ? "s" : "", round ? "r" : "");
-  if (dtype_bits(c.arg_type(0).element) == 32 && dtype_bits(c.type.element) == 16) name += "_h";
-  if (saturate) name += is_signed_int(c.type.element) ? "_s" : "_u";
-  return with_mask(name)(c);
+  return fmt::format("__vnsr<{}, {}, {}>({}, {})", c.t(), saturate, round, c.args(), c.mask());
 }
 
 // ---- memory ----
 
 std::string vector_pointer(const Call& c, size_t arg, const Type& vector) { return c.p.pointer_as(c.call.args[arg], vector); }
 
-// A number of elements in bytes; in 64 bits on the host.
+// A number of elements in bytes, in 64 bits.
 std::string in_bytes(const Call& c, size_t arg, int64_t element_bytes) {
   if (const auto constant = as_int(c.call.args[arg])) return fmt::format("{}", *constant * element_bytes);
   if (element_bytes == 1) return c.p.wide_index(c.call.args[arg]);
-  return fmt::format("({} * {}{})", c.p.wide_index(c.call.args[arg]), element_bytes, c.p.host() ? "L" : "");
+  return fmt::format("({} * {}L)", c.p.wide_index(c.call.args[arg]), element_bytes);
 }
 std::string stride_bytes(const Call& c, size_t arg, const Type& vector) {
   return in_bytes(c, arg, static_cast<int64_t>(dtype_bytes(vector.element)));
@@ -112,7 +105,7 @@ std::string load(const Call& c) {
   const std::string pointer = vector_pointer(c, 0, c.type);
   const std::string mask = c.p.mask_or_all(c.call.mask, c.type.lanes);
   if (has_stride(c, 1)) return fmt::format("__vload_stride({}, {}, {})", pointer, stride_bytes(c, 1, c.type), mask);
-  if (mask == c.p.all_true(c.type.lanes)) return c.p.host() ? fmt::format("__load({}, 0)", pointer) : fmt::format("({})[0]", pointer);
+  if (mask == c.p.all_true(c.type.lanes)) return fmt::format("__load({}, 0)", pointer);
   return fmt::format("__vload({}, {})", pointer, mask);
 }
 std::string store(const Call& c) {
@@ -120,35 +113,24 @@ std::string store(const Call& c) {
   const std::string pointer = vector_pointer(c, 1, value);
   const std::string mask = c.p.mask_or_all(c.call.mask, value.lanes);
   if (has_stride(c, 2)) return fmt::format("__vstore_stride({}, {}, {}, {})", c.arg(0), pointer, stride_bytes(c, 2, value), mask);
-  if (mask == c.p.all_true(value.lanes))
-    return c.p.host() ? fmt::format("__store({}, 0, {})", pointer, c.arg(0)) : fmt::format("({})[0] = {}", pointer, c.arg(0));
+  if (mask == c.p.all_true(value.lanes)) return fmt::format("__store({}, 0, {})", pointer, c.arg(0));
   return fmt::format("__vstore({}, {}, {})", c.arg(0), pointer, mask);
 }
 std::string gather(const Call& c) {
   const std::string pointer = vector_pointer(c, 0, c.type);
   const std::string mask = c.p.mask_or_all(c.call.mask, c.type.lanes);
-  const bool all = mask == c.p.all_true(c.type.lanes);
-  if (!c.p.host() && all) return fmt::format("__vload_gather({}, {})", pointer, c.arg(1));
   return fmt::format("__vload_gather({}, {}, {})", pointer, c.arg(1), mask);
 }
 std::string scatter(const Call& c) {
   const Type& value = c.arg_type(0);
   const std::string pointer = vector_pointer(c, 1, value);
   const std::string mask = c.p.mask_or_all(c.call.mask, value.lanes);
-  const bool all = mask == c.p.all_true(value.lanes);
-  if (!c.p.host() && all) return fmt::format("__vstore_scatter({},{}, {})", c.arg(0), pointer, c.arg(2));
   return fmt::format("__vstore_scatter({}, {}, {}, {})", c.arg(0), pointer, c.arg(2), mask);
 }
 
 // ---- tail masks and constants ----
 
-std::string tail_mask(const Call& c) {
-  const int lanes = c.type.lanes;
-  const int shift = lanes == 8 ? 2 : lanes == 16 ? 1 : lanes == 32 ? 0 : -1;
-  if (c.p.host() || shift < 0) return fmt::format("__tail_mask<{}>({})", lanes, c.arg(0));
-  const std::string n = shift == 0 ? c.arg(0) : fmt::format("({} << {})", c.arg(0), shift);
-  return fmt::format("__vmov_{0}(((({1} >> 5) ^ 1) << {1}) - 1)", lanes == 8 ? 'w' : lanes == 16 ? 'h' : 'b', n);
-}
+std::string tail_mask(const Call& c) { return fmt::format("__tail_mask<{}>({})", c.type.lanes, c.arg(0)); }
 
 // ---- parts ----
 
@@ -168,7 +150,6 @@ std::string suffix(std::string_view part) {
 std::string concat(const Call& c) {
   const std::string_view part = part_of(c);
   const bool mask = c.type.is_mask();
-  if (!c.p.host() && part == "all") return fmt::format("({})({})", c.t(), c.args(","));
   // Pairs of pairs; three or other counts cannot be vectors of a power of two lanes.
   std::vector<std::string> parts;
   for (size_t i = 0; i < c.count(); i++) parts.push_back(c.arg(i));
@@ -195,14 +176,12 @@ Printer mask_operand(std::string name) {
 std::string part_of_lanes(const Call& c) {
   const int64_t lanes = c.attribute("lanes"), first = c.attribute("index") * lanes;
   if (lanes == 1) return c.p.expr(make_expr(c.type, LaneRead{c.call.args[0], int_imm(first)}));
-  if (!c.p.host()) return fmt::format("__vpart_{}({}, {})", c.t(), c.arg(0), first);
   const std::string text = fmt::format("__lanes_from<{}, {}, 1>({})", lanes, first, c.arg(0));
   return c.type.is_mask() ? fmt::format("__mask_of({})", text) : text;
 }
 // The tables come first in the call and last in C's template.
 std::string table_lookup(const Call& c) {
   const size_t tables = c.count() - 1;
-  if (!c.p.host()) return fmt::format("{}({})", tables == 2 ? "__vperm" : "__vtbl", c.args());
   std::string text = fmt::format("__vtbl({}", c.arg(tables));
   for (size_t i = 0; i < tables; i++) text += ", " + c.arg(i);
   return text + ")";
@@ -210,68 +189,34 @@ std::string table_lookup(const Call& c) {
 
 std::string zip(const Call& c) {
   const std::string_view part = part_of(c);
-  if (part == "all") return fmt::format("{}({})", c.type.is_mask() && c.p.host() ? "__mask_zip" : "__vzip", c.args());
+  if (part == "all") return fmt::format("{}({})", c.type.is_mask() ? "__mask_zip" : "__vzip", c.args());
   return fmt::format("__vzip{}({})", suffix(part), c.args());
 }
 
 // ---- DMA ----
 
-std::string place(const Type& pointer) {
-  switch (pointer.scope) {
-    case Scope::kGlobal1:
-      return "kGlobal1";
-    case Scope::kGlobal2:
-      return "kGlobal2";
-    case Scope::kGlobal3:
-      return "kGlobal3";
-    case Scope::kLsram:
-      return "kLsram";
-    case Scope::kShared:
-      return "kShared";
-    default:
-      return "kGlobal";
-  }
-}
-// Operands dst, src, width, src_stride, times, dst_stride, all in elements.
-std::string dma_copy(const Call& c, bool async) {
+// Operands dst, src, width, src_stride, times, dst_stride, all in elements. An asynchronous copy is done when the call returns.
+std::string dma_copy(const Call& c) {
   const int64_t bytes = c.arg_type(0).pointee().bytes();
   const std::string width = in_bytes(c, 2, bytes);
   const std::string src_stride = c.count() > 3 ? in_bytes(c, 3, bytes) : width, dst_stride = c.count() > 5 ? in_bytes(c, 5, bytes) : width;
   const std::string times = c.count() > 4 ? c.arg(4) : "1";
-  if (c.p.host()) return fmt::format("__dma_copy({}, {}, {}, {}, {}, {})", c.arg(0), c.arg(1), width, src_stride, times, dst_stride);
-  return fmt::format("{}DmaDirect_{}_to_{}((int){}, (int){}, {}, {}, ({} * {}), {}{})", async ? "Async" : "", place(c.arg_type(1)),
-                     place(c.arg_type(0)), c.arg(0), c.arg(1), width, src_stride, width, times, dst_stride, async ? ", " + c.arg(6) : "");
+  return fmt::format("__dma_copy({}, {}, {}, {}, {}, {})", c.arg(0), c.arg(1), width, src_stride, times, dst_stride);
 }
 std::string dma_transpose2d(const Call& c) {
   const std::string dst_stride = c.count() > 4 ? c.arg(4) : c.arg(2), src_stride = c.count() > 5 ? c.arg(5) : c.arg(3);
-  if (c.p.host())
-    return fmt::format("__dma_transpose2d({}, {}, {}, {}, {}, {})", c.arg(0), c.arg(1), c.arg(2), c.arg(3), dst_stride, src_stride);
-  return fmt::format("DMA_Transpose2D({}, {}, {}, {}, {}, {}, {})", c.arg(1), c.arg(0), c.arg(3), c.arg(2), src_stride, dst_stride,
-                     c.arg_type(0).pointee().bytes());
+  return fmt::format("__dma_transpose2d({}, {}, {}, {}, {}, {})", c.arg(0), c.arg(1), c.arg(2), c.arg(3), dst_stride, src_stride);
 }
 std::string dma_upsample(const Call& c) {
   // dst, src, h_scale, w_scale, c, w, src_c_stride, dst_c_stride, dst_w_stride
   if (c.count() < 9) return c.p.fail("S.dma_upsample has too few operands");
-  if (c.p.host()) return fmt::format("__dma_upsample({})", c.args());
-  return fmt::format("DmaUpsample_{}_to_{}({})", place(c.arg_type(1)), place(c.arg_type(0)), c.args());
+  return fmt::format("__dma_upsample({})", c.args());
 }
 std::string dma_memset(const Call& c) {
-  if (c.p.host()) {
-    const Type& pointer = c.arg_type(0);
-    const std::string elements =
-        pointer.lanes == 1 ? c.p.wide_index(c.call.args[2]) : fmt::format("({} * {}L)", c.p.wide_index(c.call.args[2]), pointer.lanes);
-    return fmt::format("__dma_memset({}, {}, {})", c.p.pointer_as(c.call.args[0], pointer.pointee().with_lanes(1)), c.arg(1), elements);
-  }
-  const Scope scope = c.arg_type(0).scope;
-  const bool ddr = scope != Scope::kLsram && scope != Scope::kShared;
-  const int64_t bytes = c.arg_type(0).pointee().bytes();
-  return fmt::format("Memset{}({}, ({} * {}), {}, {}, {})", ddr ? "DDR" : "SRAM", c.arg(0), c.arg(2), bytes, c.arg(1),
-                     bytes == 1   ? 0
-                     : bytes == 2 ? 1
-                                  : 2,
-                     ddr                      ? 0
-                     : scope == Scope::kLsram ? 4
-                                              : 8);
+  const Type& pointer = c.arg_type(0);
+  const std::string elements =
+      pointer.lanes == 1 ? c.p.wide_index(c.call.args[2]) : fmt::format("({} * {}L)", c.p.wide_index(c.call.args[2]), pointer.lanes);
+  return fmt::format("__dma_memset({}, {}, {})", c.p.pointer_as(c.call.args[0], pointer.pointee().with_lanes(1)), c.arg(1), elements);
 }
 
 // A bit per event.
@@ -282,10 +227,8 @@ Printer events(std::string name) {
     return fmt::format("{}({})", name, mask);
   };
 }
-std::string fixed_function(const Call& c, bool async) {
-  if (c.p.host())
-    return c.p.fail(fmt::format("S.{} needs the vendor's fixed-function unit; it can be printed, not compiled", c.call.intrinsic->name));
-  return fmt::format("{}({}, 0)", async ? "ASYNC_AIFF" : "AIFF", c.args());
+std::string fixed_function(const Call& c) {
+  return c.p.fail(fmt::format("S.{} needs the vendor's fixed-function unit; it can be printed, not compiled", c.call.intrinsic->name));
 }
 
 std::string cast_parts(const Call& c);
@@ -312,7 +255,7 @@ const std::unordered_map<std::string_view, Printer>& table() {
          return with_mask("__vfma")(c);
        }},
       {"rint", scalar_or("rint", with_r("__vrint"))},
-      {"vmull", [](const Call& c) { return with_r(c.p.host() ? "__vmull" : "__vmul")(c); }},
+      {"vmull", with_r("__vmull")},
       {"vmulh", with_r("__vmulh")},
       {"vaddh", plain("__vaddh")},
       {"vsubh", plain("__vsubh")},
@@ -325,7 +268,7 @@ const std::unordered_map<std::string_view, Printer>& table() {
       // dot products and reductions
       {"vdot", with_r("__vdot")},
       {"vqdot", with_r("__vqdot")},
-      {"vdpa", [](const Call& c) { return with_mask(c.p.host() && c.attribute("wrap") != 0 ? "__vdpa_wrap" : "__vdpa")(c); }},
+      {"vdpa", [](const Call& c) { return with_mask(c.attribute("wrap") != 0 ? "__vdpa_wrap" : "__vdpa")(c); }},
       {"vqdpa", with_mask("__vqdpa")},
       {"vrpadd", with_r("__vrpadd")},
       {"vrpmax", [](const Call& c) { return with_r(c.attribute("return_idx") != 0 ? "__vrpmax_idx" : "__vrpmax")(c); }},
@@ -390,8 +333,8 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"vstore", store},
       {"vload_gather", gather},
       {"vstore_scatter", scatter},
-      {"dma_copy", [](const Call& c) { return dma_copy(c, false); }},
-      {"async_dma_copy", [](const Call& c) { return dma_copy(c, true); }},
+      {"dma_copy", dma_copy},
+      {"async_dma_copy", dma_copy},
       {"dma_transpose2d", dma_transpose2d},
       {"dma_upsample", dma_upsample},
       {"dma_memset", dma_memset},
@@ -405,20 +348,17 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"vzip", zip},
       {"vcompt", mask_operand("__vcompt")},
       {"vcompc", mask_operand("__vcompc")},
-      {"vsel", [](const Call& c) { return mask_operand(c.type.is_mask() && c.p.host() ? "__psel" : "__vsel")(c); }},
+      {"vsel", [](const Call& c) { return mask_operand(c.type.is_mask() ? "__psel" : "__vsel")(c); }},
       {"vrevs", [](const Call& c) { return plain(c.type.is_mask() ? "__vprevs" : "__vrevs")(c); }},
       {"vpart", part_of_lanes},
       {"vshfl",
        [](const Call& c) {
          const auto shift = as_int(c.call.args[1]);
-         if (!c.p.host() || !shift) return plain("__vshfl")(c);
+         if (!shift) return plain("__vshfl")(c);
          return fmt::format("__rotate<{}>({})", *shift, c.arg(0));
        }},
       {"vsldl",
-       [](const Call& c) {
-         if (!c.p.host()) return plain("__vsldl")(c);
-         return fmt::format("__vsldl_const<{}>({}, {})", as_int(c.call.args[2]).value_or(0), c.arg(0), c.arg(1));
-       }},
+       [](const Call& c) { return fmt::format("__vsldl_const<{}>({}, {})", as_int(c.call.args[2]).value_or(0), c.arg(0), c.arg(1)); }},
       {"vreplic", plain("__vreplic")},
       {"vtbl", table_lookup},
       {"vbcast",
@@ -447,8 +387,8 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"perf_tick_begin", plain("__perf_record_tick_begin")},
       {"perf_tick_end", plain("__perf_record_tick_end")},
       {"printf", plain("printf")},
-      {"aiff", [](const Call& c) { return fixed_function(c, false); }},
-      {"async_aiff", [](const Call& c) { return fixed_function(c, true); }},
+      {"aiff", fixed_function},
+      {"async_aiff", fixed_function},
   };
   return rows;
 }
@@ -472,8 +412,6 @@ std::string cast_parts(const Call& c) {
   const bool saturate = c.attribute("saturate") == 2 && is_integer(from.element) && is_integer(c.type.element);
   const bool simple = c.count() == 1 && part == "all" && from.lanes == c.type.lanes && !saturate;
   if (simple) return c.p.expr(cast(c.type, c.call.args[0]));
-  if (!c.p.host())
-    return fmt::format("convert_{}{}{}({})", c.t(), saturate ? "_sat" : "", part == "all" ? "" : fmt::format("_{}", part), c.args());
   std::string operand = c.arg(0);
   int lanes = from.lanes;
   if (c.count() > 1) {
@@ -494,16 +432,14 @@ std::string cast_parts(const Call& c) {
 
 // The low or high half, twice as wide.
 std::string extend(const Call& c, bool high) {
-  if (!c.p.host()) return fmt::format("__v{}xt{}({})", is_signed_int(c.type.element) ? 's' : 'u', high ? 'h' : 'l', c.arg(0));
   return fmt::format("__convert<{}>(__lanes_from<{}, {}, 1>({}))", c.t(), c.type.lanes, high ? c.type.lanes : 0, c.arg(0));
 }
 
 std::string reinterpret(const Call& c) {
   const Type& from = c.arg_type(0);
   if (from.pointer && c.type.pointer) return fmt::format("(({}){})", c.t(), c.arg(0));
-  if (from.pointer || c.type.pointer)
-    return c.p.host() ? fmt::format("(({})(ulong){})", c.t(), c.arg(0)) : fmt::format("(({}){})", c.t(), c.arg(0));
-  return c.p.host() ? fmt::format("__bits<{}>({})", c.t(), c.arg(0)) : fmt::format("as_{}({})", c.t(), c.arg(0));
+  if (from.pointer || c.type.pointer) return fmt::format("(({})(ulong){})", c.t(), c.arg(0));
+  return fmt::format("__bits<{}>({})", c.t(), c.arg(0));
 }
 
 }  // namespace

@@ -12,8 +12,8 @@
 
 namespace aipu::tir {
 
-// Two dialects of one text. kCompass is what toolchain.md shows. kHost is compiled by gcc and clang as C++ with the prelude and differs
-// where the Compass form is no C++ or means something else there:
+// The C that gcc and clang compile, as C++ with the prelude. It reads like the Compass C of toolchain.md 6 (which compass_c/text prints)
+// and differs where that is no C++ or means something else there:
 //   (float8)x                       __splat<float8>(x)
 //   (int8)(1,2,...)                 int8{1, 2, ...}, __lanes<half8>(...), __const_mask<8>(0x7)
 //   convert_float8(x), as_int8(x)   __convert<float8>(x), __bits<int8>(x); also float to integer conversions of scalars
@@ -22,7 +22,6 @@ namespace aipu::tir {
 //   an entry's last barrier         nothing: the engine waits for the launch
 //   a / b of integers               __div(a, b) unless b is a constant: no trap
 //   tail masks, DMA                 __tail_mask<8>(n), __dma_copy(dst, src, ...)
-enum class Dialect : uint8_t { kCompass, kHost };
 
 // Offsets of the arrays in lsram and shared memory, and what a launch needs; the ABI's aipu_kernel_info.
 struct MemoryNeeds {
@@ -43,8 +42,7 @@ std::vector<std::string> function_names(const Module& module, const std::string&
 
 class FunctionPrinter {
  public:
-  FunctionPrinter(const Module& module, const Target& target, Dialect dialect, const MemoryNeeds& needs,
-                  const std::vector<std::string>& function_names);
+  FunctionPrinter(const Module& module, const Target& target, const MemoryNeeds& needs, const std::vector<std::string>& function_names);
 
   std::string prototype(size_t function);   // without ';'
   std::string definition(size_t function);  // without prototype; fills constants()
@@ -53,10 +51,9 @@ class FunctionPrinter {
   const Status& status() const { return status_; }
 
   // Used by the intrinsics (intrinsics_c.cpp).
-  bool host() const { return dialect_ == Dialect::kHost; }
   const Target& target() const { return target_; }
   std::string expr(const Expr& e);
-  std::string wide_index(const Expr& e);  // an element index or count, computed in 64 bits on the host
+  std::string wide_index(const Expr& e);  // an element index or count, computed in 64 bits
   std::string zero(const Type& type);
   std::string splat(const Type& type, const std::string& scalar);
   std::string mask_or_all(const Expr& mask, int lanes);
@@ -88,7 +85,6 @@ class FunctionPrinter {
 
   const Module& module_;
   const Target& target_;
-  Dialect dialect_;
   const MemoryNeeds& needs_;
   const std::vector<std::string>& function_names_;
   Status status_;

@@ -80,10 +80,10 @@ Result<MemoryNeeds> memory_needs(const Module& module, const Target& target) {
 
 namespace {
 
-// Prototypes, constant arrays and definitions, sub-functions in the order of their names.
-Result<std::string> print_functions(const Module& module, const Target& target, Dialect dialect, const MemoryNeeds& needs,
+// Constant arrays, prototypes of the sub-functions and definitions, in the order of their names behind the entry.
+Result<std::string> print_functions(const Module& module, const Target& target, const MemoryNeeds& needs,
                                     const std::vector<std::string>& names) {
-  FunctionPrinter printer(module, target, dialect, needs, names);
+  FunctionPrinter printer(module, target, needs, names);
   std::map<std::string, size_t> sorted;
   for (size_t i = 1; i < names.size(); i++) sorted[names[i]] = i;
   std::vector<size_t> order = {0};
@@ -91,8 +91,8 @@ Result<std::string> print_functions(const Module& module, const Target& target, 
 
   std::string prototypes, definitions;
   for (size_t i : order) {
-    // The host needs no prototype of a function that nothing calls before it.
-    if (dialect == Dialect::kCompass || i != 0) prototypes += printer.prototype(i) + ";\n";
+    // Nothing calls the entry.
+    if (i != 0) prototypes += printer.prototype(i) + ";\n";
     definitions += "\n" + printer.definition(i);
   }
   AIPU_RETURN_IF_ERROR(printer.status());
@@ -103,22 +103,13 @@ Result<std::string> print_functions(const Module& module, const Target& target, 
 
 }  // namespace
 
-Result<std::string> print_c(const Module& lowered, const Target& target) {
-  AIPU_ASSIGN_OR_RETURN(const MemoryNeeds needs, memory_needs(lowered, target));
-  std::set<std::string> taken;
-  const std::vector<std::string> names = function_names(lowered, lowered.entry().name, taken);
-  AIPU_ASSIGN_OR_RETURN(const std::string functions, print_functions(lowered, target, Dialect::kCompass, needs, names));
-  return "#include <compass/dsl.h>\n\n" + functions;
-}
-
 std::string_view kernel_abi_text() { return prelude_file("kernel_abi.h"); }
 
 std::string prelude(const Target& target) {
   std::string text = fmt::format("#define AIPU_VECTOR_BITS {}\n", target.vector_bits);
   text += kernel_abi_text();
   for (const char* name : {"prelude_types.h", "prelude_ops.h", "prelude_convert.h", "prelude_memory.h", "prelude_vector_math.h",
-                           "math_functions.h",
-                           "prelude_math.h", "prelude_print.h"}) {
+                           "math_functions.h", "prelude_math.h", "prelude_print.h"}) {
     // Inlined without exception: a loop over lanes around a call would not vectorise.
     const bool is_math = std::string_view(name) == "math_functions.h";
     if (is_math) text += "#pragma push_macro(\"inline\")\n#define inline inline __attribute__((always_inline))\n";
@@ -133,7 +124,7 @@ Result<KernelText> print_kernel(const KernelSource& kernel, const Target& target
   AIPU_ASSIGN_OR_RETURN(const MemoryNeeds needs, memory_needs(module, target));
   std::set<std::string> taken;
   const std::vector<std::string> names = function_names(module, kernel.symbol, taken);
-  AIPU_ASSIGN_OR_RETURN(const std::string functions, print_functions(module, target, Dialect::kHost, needs, names));
+  AIPU_ASSIGN_OR_RETURN(const std::string functions, print_functions(module, target, needs, names));
 
   const PrimFunc& entry = module.entry();
   KernelText text;
