@@ -269,6 +269,10 @@ dsl::Captured PythonCapture::capture(py::handle object) {
     if (type && *type != DType::kString) return {dsl::CapturedType{tir::Type::scalar(*type), false}};
   }
   if (PyFunction_Check(p)) return plain_function(object);
+  if (PyCFunction_Check(p)) {
+    // operator.add and its like: with run-time arguments they are the operators.
+    if (const py::object source = helpers_.attr("operator_function")(object); !source.is_none()) return plain_function(source);
+  }
   return opaque(object);
 }
 
@@ -300,7 +304,8 @@ py::object PythonCapture::to_python(const dsl::Captured& captured) {
           }
           return py::none();
         } else if constexpr (std::is_same_v<T, dsl::CapturedOpaque>) {
-          return py::reinterpret_borrow<py::object>(kept(v.object));
+          if (v.object != nullptr) return py::reinterpret_borrow<py::object>(kept(v.object));
+          return helpers_.attr("script_object")(v.script);
         } else {
           return py::cast(v);
         }

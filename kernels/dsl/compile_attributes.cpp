@@ -73,7 +73,12 @@ Value Compiler::attribute(const ast::Attribute& node, Position position) {
     }
     fail(position, fmt::format("A value of type \"{}\" has no attribute \"{}\".", type_text(type), name));
   }
-  if (const auto* type = object.as<TypeValue>()) return type_attribute(*type, name, position);
+  if (const auto* type = object.as<TypeValue>()) {
+    // A DataType is a string, too.
+    if (name == "startswith" || name == "endswith" || name == "replace")
+      return {MethodValue{std::make_shared<Value>(Value{type_text(type->type)}), name}};
+    return type_attribute(*type, name, position);
+  }
   if (const auto* text = object.as<std::string>()) {
     if (name == "startswith" || name == "endswith" || name == "replace") return method();
     if (const auto type = parse_type_text(*text)) return type_attribute({*type}, name, position);
@@ -94,6 +99,8 @@ Value Compiler::attribute(const ast::Attribute& node, Position position) {
   }
   if (const auto* opaque = object.as<OpaqueValue>())
     return to_value(check(position, environment_->attribute(opaque->captured, name)), pool_);
+  if (const auto* array = object.as<ArrayValue>(); array != nullptr && array->array->object != nullptr)
+    return to_value(check(position, environment_->attribute(Captured{*array->array}, name)), pool_);
   fail(position, fmt::format("A value of kind \"{}\" has no attribute \"{}\".", kind_text(object), name));
 }
 

@@ -485,14 +485,21 @@ Value Compiler::inline_function(const FunctionValue& value, const CallArguments&
     const std::optional<bool> flag = truth(evaluate_in_globals(value, *hygienic));
     frame.sees_caller = flag && !*flag;
   }
+  if (value.embedded != nullptr && value.embedded->callable != nullptr) {
+    const auto known = [&](const Value& v) {
+      std::set<const void*> seen;
+      return !holds_run_time_value(v, seen);
+    };
+    if (std::all_of(arguments.positional.begin(), arguments.positional.end(), known) &&
+        std::all_of(arguments.keywords.begin(), arguments.keywords.end(), [&](const auto& keyword) { return known(keyword.second); })) {
+      return call_host(CapturedOpaque{value.embedded->callable, def.name}, arguments, position);
+    }
+  }
   auto bound = bind_python_arguments(value, arguments, position);
   frame.host = frame.kind == FunctionKind::kPlain && std::none_of(bound.begin(), bound.end(), [&](const auto& b) {
                  std::set<const void*> seen;
                  return holds_run_time_value(b.second, seen);
                });
-  if (frame.host && value.embedded != nullptr && value.embedded->callable != nullptr) {
-    return call_host(CapturedOpaque{value.embedded->callable, def.name}, arguments, position);
-  }
   if (++call_depth_ > kMaxCallDepth) {
     --call_depth_;
     fail(position, fmt::format("The function \"{}\" is called too deeply; recursion is not supported.", def.name));

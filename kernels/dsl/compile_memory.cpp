@@ -218,6 +218,9 @@ Value Compiler::buffer_offset(const Buffer& buffer, const std::vector<Value>& in
 }
 
 Value Compiler::subscript(const Value& object, const std::vector<Value>& indices, bool tuple_index, Position position) {
+  if (const auto* type = object.as<TypeValue>(); type != nullptr && !tuple_index) {
+    return python_subscript({type_text(type->type)}, indices[0], position);  // a DataType is a string
+  }
   if (object.as<OpaqueValue>() != nullptr) {
     const Value index = tuple_index ? make_tuple({indices.begin(), indices.end()}) : indices[0];
     if (auto item = operate_host("[]", {&object, &index}, position)) return std::move(*item);

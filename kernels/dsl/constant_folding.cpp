@@ -98,7 +98,9 @@ std::optional<bool> Compiler::fold_compare(ast::CompareOp op, const Value& lhs, 
   if (op == Op::kIn || op == Op::kNotIn) {
     if (is_run_time(lhs) || is_run_time(rhs)) return std::nullopt;
     bool found = false;
-    if (const auto* part = lhs.as<std::string>(), *whole = rhs.as<std::string>(); part != nullptr && whole != nullptr) {
+    if (const auto* type = rhs.as<TypeValue>()) {
+      found = lhs.as<std::string>() != nullptr && type_text(type->type).find(*lhs.as<std::string>()) != std::string::npos;
+    } else if (const auto* part = lhs.as<std::string>(), *whole = rhs.as<std::string>(); part != nullptr && whole != nullptr) {
       found = whole->find(*part) != std::string::npos;
     } else {
       for (const Value& v : iterate(rhs, position)) found = found || values_equal(lhs, v);
@@ -133,6 +135,11 @@ std::optional<bool> Compiler::fold_compare(ast::CompareOp op, const Value& lhs, 
 std::optional<Value> Compiler::fold_binary(ast::BinaryOp op, const Value& lhs, const Value& rhs, Position position) {
   using Op = ast::BinaryOp;
   if (auto result = operate_host(binary_symbol(op), {&lhs, &rhs}, position)) return result;
+  // A DataType is a string: dtype + "x8".
+  if (const auto* type = lhs.as<TypeValue>(); type != nullptr && rhs.as<std::string>() != nullptr)
+    return fold_binary(op, {type_text(type->type)}, rhs, position);
+  if (const auto* type = rhs.as<TypeValue>(); type != nullptr && lhs.as<std::string>() != nullptr)
+    return fold_binary(op, lhs, {type_text(type->type)}, position);
   const ValueList *a = lhs.elements(), *b = rhs.elements();
   if (a != nullptr || b != nullptr) {
     if (op == Op::kAdd && a != nullptr && b != nullptr && lhs.v.index() == rhs.v.index()) {

@@ -55,7 +55,8 @@ struct EmbeddedFunction {
 struct CapturedOpaque {
   std::shared_ptr<void> object;
   std::string description;
-  // "S", "S.axis": the script module under whatever name it was imported; "S.vadd": a function of it.
+  // "S", "S.axis": the script module under whatever name it was imported; "S.vadd": a function of it. On the way to the embedder, `object`
+  // is null then.
   std::string script = {};
 };
 

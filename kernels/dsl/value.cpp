@@ -49,6 +49,9 @@ Result<Captured> to_captured(const Value& value, int depth) {
   if (const auto* s = value.as<std::string>()) return Captured{*s};
   if (const auto* t = value.as<TypeValue>()) return Captured{CapturedType{t->type, t->size_var}};
   if (const auto* o = value.as<OpaqueValue>()) return o->captured;
+  if (const auto* m = value.as<ModuleValue>(); m != nullptr && m->path.starts_with("S"))
+    return Captured{CapturedOpaque{nullptr, "module", m->path}};
+  if (const auto* f = value.as<ScriptFunction>()) return Captured{CapturedOpaque{nullptr, "function", "S." + f->name}};
   if (const auto* a = value.as<ArrayValue>()) return Captured{*a->array};
   if (const auto* f = value.as<FunctionValue>()) return Captured{CapturedFunction{f->definition, f->globals, f->embedded}};
   if (const ValueList* items = value.elements()) {

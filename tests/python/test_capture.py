@@ -3,6 +3,7 @@
 import enum
 import functools
 import math
+import operator
 
 import numpy as np
 import pytest
@@ -338,3 +339,81 @@ def test_meta_var_and_fstrings():
     a, b = np.arange(8, dtype="int32"), np.zeros(8, "int32")
     run(func, a, b)
     np.testing.assert_array_equal(a, b)
+
+
+def test_data_types_are_strings():
+    dtype = DataType("int8")
+    vdtype = hw_native_vdtype(dtype)
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global")):
+        if dtype.startswith("int") and dtype.endswith("8") and "int" in dtype and "float" not in dtype:
+            a[0] = 1
+        if dtype in ("int8", "uint8") and dtype[0] == "i" and len(dtype) == 4:
+            a[1] = 1
+        if vdtype == "int8x32" and vdtype == dtype + "x32" and f"{dtype}x32" == vdtype and str(dtype) == "int8":
+            a[2] = 1
+        if dtype.bits < 16 and not dtype.is_float and dtype != "int16":
+            a[3] = 1
+
+    out = np.zeros(4, "int32")
+    run(func, out)
+    assert out.tolist() == [1, 1, 1, 1]
+
+
+def test_attributes_of_arrays():
+    array = np.arange(4).reshape(2, 2)
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global")):
+        a[0] = array.shape[0] + array.size + int(array.max()) + int(np.prod((2, 3))) + array.T.ndim
+
+    out = np.zeros(1, "int32")
+    run(func, out)
+    assert out[0] == 2 + 4 + 3 + 6 + 2
+
+
+@pytest.mark.parametrize("name", ["vadd", "vsub"])
+def test_functions_of_the_language_by_name(name):
+    table = {"vadd": S.vadd, "vsub": S.vsub}
+
+    @S.prim_func
+    def func(a: S.ptr("i32x8", "global"), b: S.ptr("i32x8", "global")):
+        b[0] = table[name](a[0], 1)
+        b[1] = getattr(S, name)(a[0], 2)
+
+    a, b = np.arange(8, dtype="int32"), np.zeros((2, 8), "int32")
+    run(func, a, b)
+    sign = 1 if name == "vadd" else -1
+    np.testing.assert_array_equal(b, np.stack([a + sign, a + 2 * sign]))
+
+
+def test_operator_module():
+    add, less = operator.add, operator.lt
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        if less(a[0], 100):
+            b[0] = add(a[0], 1) + operator.mul(a[0], 2) + add(3, 4)
+
+    assert run1(func, 5) == 6 + 10 + 7
+
+
+def test_annotations_as_text():
+    @S.prim_func
+    def func(a: 'S.ptr("i32", "global")', b: 'S.ptr("i32", "global")'):
+        b[0] = a[0] + 1
+
+    assert run1(func, 5) == 6
+
+
+def test_bfloat16():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+
+    @S.prim_func
+    def func(a: S.ptr("bf16", "global"), b: S.ptr("bf16", "global"), k: S.fp32):
+        b[0] = S.bf16(S.fp32(a[0]) * k)
+
+    a, b = np.array([1.5], ml_dtypes.bfloat16), np.zeros(1, ml_dtypes.bfloat16)
+    run(func, a, b, 2.0)
+    assert float(b[0]) == 3

@@ -66,6 +66,19 @@ def test_scalars_of_all_types(built):
     assert out.tolist() == [-7, 1, 2, 3, 4, 5, 6, 7, 0]
 
 
+def test_arguments_by_name(built):
+    ex = built(add_n)
+    a, b = np.arange(4, dtype="int32"), np.zeros(4, "int32")
+    ex(a, n=4, b=b)
+    np.testing.assert_array_equal(b, a + 4)
+    with pytest.raises(AssertionError, match='unexpect keyword args: "m"'):
+        ex(a, b, m=4)
+    with pytest.raises(AssertionError, match='multiple values for args: "a"'):
+        ex(a, b, a=a)
+    with pytest.raises(AssertionError, match='expect 3 args, but got: "2"'):
+        ex(a, b=b)
+
+
 def test_each_scalar_value_is_seen(built):
     ex = built(add_n)
     a, b = np.arange(8, dtype="int32"), np.zeros(8, "int32")

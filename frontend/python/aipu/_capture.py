@@ -87,6 +87,51 @@ def script_names() -> Dict[int, str]:
     return _names
 
 
+def script_object(path: str) -> Any:
+    """``"S"``, ``"S.axis"`` or ``"S.vadd"`` as the object that it is in Python."""
+    from . import script
+
+    found: Any = script
+    for name in path.split(".")[1:]:
+        found = getattr(found, name)
+    return found
+
+
+# Functions of the module ``operator`` with a source that the compiler can read.
+_OPERATOR_SOURCES: Dict[Any, Callable[..., Any]] = {
+    operator.add: lambda a, b: a + b,
+    operator.sub: lambda a, b: a - b,
+    operator.mul: lambda a, b: a * b,
+    operator.truediv: lambda a, b: a / b,
+    operator.floordiv: lambda a, b: a // b,
+    operator.mod: lambda a, b: a % b,
+    operator.pow: lambda a, b: a**b,
+    operator.lshift: lambda a, b: a << b,
+    operator.rshift: lambda a, b: a >> b,
+    operator.and_: lambda a, b: a & b,
+    operator.or_: lambda a, b: a | b,
+    operator.xor: lambda a, b: a ^ b,
+    operator.eq: lambda a, b: a == b,
+    operator.ne: lambda a, b: a != b,
+    operator.lt: lambda a, b: a < b,
+    operator.le: lambda a, b: a <= b,
+    operator.gt: lambda a, b: a > b,
+    operator.ge: lambda a, b: a >= b,
+    operator.neg: lambda a: -a,
+    operator.inv: lambda a: ~a,
+    operator.not_: lambda a: not a,
+    operator.getitem: lambda a, b: a[b],
+}
+
+
+def operator_function(function: Any) -> Optional[Callable[..., Any]]:
+    """A function with source for one of the module ``operator``; None for others."""
+    try:
+        return _OPERATOR_SOURCES.get(function)
+    except TypeError:
+        return None
+
+
 def source_of(function: Any) -> Tuple[str, str, int, str]:
     """(file, text, first line, name) of a function's source, decorators included; columns are those of the file.
 

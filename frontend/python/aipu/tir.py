@@ -6,7 +6,7 @@ import functools
 import os
 import types
 import uuid
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -152,13 +152,24 @@ class Executor:
         gbuilder = os.path.join(output_dir, "gbuilder")
         self._native = _native.Executor(compiled, gbuilder, _warn_dtype, functools.partial(_write_call_files, info, gbuilder))
 
-    def __call__(self, *args: Any) -> None:
-        """Builds the graph for these arguments if there is none yet, and runs it."""
-        self._native(*args)
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Builds the graph for these arguments if there is none yet, and runs it. Arguments may be given by name."""
+        self._native(*(self._in_order(args, kwargs) if kwargs else args))
 
-    def run(self, *args: Any) -> None:
+    def run(self, *args: Any, **kwargs: Any) -> None:
         """The same as calling the executor."""
-        self._native(*args)
+        self._native(*(self._in_order(args, kwargs) if kwargs else args))
+
+    def _in_order(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Tuple[Any, ...]:
+        names = [param.name for param in self._info.param_infos]
+        given = dict(zip(names, args))
+        for name, value in kwargs.items():
+            assert name in names, f'The function "{self._info.name}" got unexpect keyword args: "{name}".'
+            assert name not in given, f'The function "{self._info.name}" got multiple values for args: "{name}".'
+            given[name] = value
+        count = len(args) + len(kwargs)
+        assert len(given) == len(names) == count, f'The function "{self._info.name}" expect {len(names)} args, but got: "{count}".'
+        return tuple(given[name] for name in names)
 
     @property
     def c_code(self) -> str:
