@@ -20,7 +20,16 @@ using graph::NodeId;
 using graph::ValueId;
 
 constexpr size_t kMaxFusedNodes = 24;
-constexpr size_t kMaxFusedOperands = 8;
+constexpr size_t kMaxFusedOperands = 12;
+
+// Whether the number goes into the expression; otherwise it is an operand. Scales and zero points differ from layer to layer, and a kernel
+// for each would be compiled; those that don't are worth knowing.
+bool is_literal(const Node& node, size_t input, const graph::Constant* constant) {
+  if (constant == nullptr || constant->element_count() != 1) return false;
+  if (node.op != "QuantizeLinear" && node.op != "DequantizeLinear") return true;
+  const double value = constant->to_doubles()[0];
+  return input == 1 ? value == 1 : input == 2 ? value == 0 || std::abs(value) == 128 : true;
+}
 
 // What a row sees while it writes one node.
 class Writer {
@@ -59,7 +68,7 @@ class Writer {
   std::optional<double> scalar(size_t i) const {
     if (!has(i)) return std::nullopt;
     const graph::Constant* c = graph_.constant(node_.inputs[i]);
-    if (c == nullptr || c->element_count() != 1) return std::nullopt;
+    if (!is_literal(node_, i, c)) return std::nullopt;
     return c->to_doubles()[0];
   }
   // Statements before the expression; returns the name of the new variable.
@@ -69,15 +78,16 @@ class Writer {
     return name;
   }
 
-  // Of QuantizeLinear with a constant zero point: the variable that holds the rounded value, without the zero point, plus kRoundingShift.
+  // Of QuantizeLinear: the variable that holds the rounded value, without the zero point, plus kRoundingShift.
   struct Rounded {
     std::string shifted;
-    double zero = 0;
+    std::string zero;  // text of the zero point
   };
-  std::string shifted_of(ValueId value, std::optional<double> zero) const {
+  std::string zero_text() const { return has(2) ? operands_[2] : std::string(); }
+  std::string shifted_of(ValueId value) const {
     if (rounded == nullptr) return {};
     const auto found = rounded->find(value);
-    return found != rounded->end() && zero == found->second.zero ? found->second.shifted : std::string();
+    return found != rounded->end() && zero_text() == found->second.zero ? found->second.shifted : std::string();
   }
 
   std::vector<std::string> statements;
@@ -180,14 +190,21 @@ std::string quantize(Writer& w) {
   const double high = std::ldexp(1.0, dtype_bits(to) - (is_signed_int(to) ? 1 : 0)) - 1;
   std::string value = convert(w.in(0), w.type_in(0), DType::kF32);
   if (w.scalar(1) != 1.0) value = fmt::format("({} / {})", value, convert(w.in(1), w.type_in(1), DType::kF32));
-  const auto zero = w.has(2) ? w.scalar(2) : std::optional<double>(0);
-  if (zero && dtype_bits(to) <= 16) {
-    // Clamped before it is rounded: the limits are integers. The constant is the second operand: a NaN becomes a number.
-    value = fmt::format("S.min(S.max({}, {}), {})", value, Writer::constant(low - *zero, DType::kF32),
-                        Writer::constant(high - *zero, DType::kF32));
+  if (dtype_bits(to) <= 16) {
+    const auto zero = w.has(2) ? w.scalar(2) : std::optional<double>(0);
+    std::string least = Writer::constant(low - zero.value_or(0), DType::kF32),
+                most = Writer::constant(high - zero.value_or(0), DType::kF32);
+    std::string offset = Writer::constant(static_cast<double>(kRoundingShiftBits) - zero.value_or(0), DType::kI32);
+    if (!zero) {
+      const std::string number = w.let(convert(w.in(2), w.type_in(2), DType::kF32));
+      least = fmt::format("({} - {})", least, number);
+      most = fmt::format("({} - {})", most, number);
+      offset = fmt::format("({} - {})", offset, convert(w.in(2), w.type_in(2), DType::kI32));
+    }
+    // Clamped before it is rounded: the limits are integers. They are the second operands: a NaN becomes a number.
+    value = fmt::format("S.min(S.max({}, {}), {})", value, least, most);
     w.shifted = w.let(fmt::format("{} + {}", value, Writer::constant(kRoundingShift, DType::kF32)));
-    const auto offset = static_cast<double>(kRoundingShiftBits - static_cast<int64_t>(*zero));
-    return cast_text(fmt::format("S.reinterpret({}, f\"int32x{{VL}}\") - {}", w.shifted, Writer::constant(offset, DType::kI32)), to);
+    return cast_text(fmt::format("S.reinterpret({}, f\"int32x{{VL}}\") - {}", w.shifted, offset), to);
   }
   value = fmt::format("S.rint({})", value);
   if (w.has(2)) value = fmt::format("({} + {})", value, convert(w.in(2), w.type_in(2), DType::kF32));
@@ -199,7 +216,7 @@ std::string dequantize(Writer& w) {
   const std::string scale = convert(w.in(1), w.type_in(1), w.type_out());
   const auto zero = w.has(2) ? w.scalar(2) : std::optional<double>(0);
   // What was rounded a moment ago need not become an integer and a float again.
-  if (const std::string shifted = w.shifted_of(w.node().inputs[0], zero); !shifted.empty() && w.type_out() == DType::kF32) {
+  if (const std::string shifted = w.shifted_of(w.node().inputs[0]); !shifted.empty() && w.type_out() == DType::kF32) {
     return fmt::format("(({} - {}) * {})", shifted, Writer::constant(kRoundingShift, DType::kF32), scale);
   }
   std::string value = convert(w.in(0), w.type_in(0), DType::kI32);
@@ -409,12 +426,12 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
         continue;
       }
       const graph::Constant* constant = graph.constant(input);
-      if (constant != nullptr && constant->element_count() == 1 &&
-          !(dtype_bits(constant->dtype()) == 64 && is_integer(constant->dtype()))) {
+      const bool literal = is_literal(node, i, constant);
+      if (literal && !(dtype_bits(constant->dtype()) == 64 && is_integer(constant->dtype()))) {
         operands.push_back(Writer::constant(constant->to_doubles()[0], compute_dtype(constant->dtype())));
         continue;
       }
-      if (constant != nullptr && constant->element_count() == 1) {
+      if (literal) {
         operands.push_back(fmt::format("S.cast({}, f\"{}x{{VL}}\")", constant->to_int64s()[0], dtype_name(constant->dtype())));
         continue;
       }
@@ -428,7 +445,7 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
     writer.prefix = fmt::format("u{}", serial);
     writer.rounded = &rounded;
     const std::string expression = row->second(writer);
-    if (!writer.shifted.empty()) rounded[node.outputs[0]] = {writer.shifted, writer.has(2) ? writer.scalar(2).value_or(0) : 0};
+    if (!writer.shifted.empty()) rounded[node.outputs[0]] = {writer.shifted, writer.zero_text()};
     for (const std::string& statement : writer.statements) body += "    " + statement + "\n";
     const std::string name = fmt::format("t{}", serial++);
     body += fmt::format("    {} = {}\n", name, expression);
@@ -463,7 +480,7 @@ std::vector<NodeId> grow_elementwise_group(const Graph& graph, NodeId anchor) {
     for (const NodeId id : group) {
       if (id == anchor && !anchor_counts) continue;
       for (const ValueId input : graph.node(id).inputs) {
-        const bool number = graph.constant(input) != nullptr && graph.constant(input)->element_count() == 1;
+        const bool number = is_literal(graph.node(id), static_cast<size_t>(&input - graph.node(id).inputs.data()), graph.constant(input));
         if (input.valid() && !number && !inside.contains(input)) outside.insert(input);
       }
     }
