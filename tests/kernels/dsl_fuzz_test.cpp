@@ -3,12 +3,37 @@
 
 #include <random>
 
+#include "kernels/script_op/binding.h"
+#include "kernels/script_op/declaration.h"
+#include "runtime/base/file.h"
 #include "tests/kernels/dsl_support.h"
 
 namespace aipu {
 namespace {
 
 const std::string kSeeds[] = {
+    R"(from aipu import script as S
+N = 4
+add = lambda v, by=N: v + by
+def outer(k):
+    def inner(v):
+        return v * k
+    return [inner, lambda v: inner(v) - 1]
+@S.prim_func
+def f(a: S.ptr("i32", "global"), n: S.i32):
+    with S.block("b"):
+        i = S.axis.remap("SR", [n, 1])[0]
+    e, g = S.alloc_events(2)
+    t = S.alloc((8,), "i32", scope="shared")
+    S.async_dma_copy(t, a, 8, event=e)
+    S.wait_events(e)
+    for k in S.tec_range(2):
+        a[k] = outer(3)[0](add(n)) + outer(n)[1](k)
+    q = a if n > 2 else a + 1
+    S.printf("%d %f %v8hlx\n", n, 0.5, S.i32x8(n))
+    a[0], a[1] = a[1], S.i32({"x": 1, "y": N}["y"])
+    S.barrier()
+)",
     R"(from aipu import script as S
 N = 4
 @S.macro
@@ -49,6 +74,42 @@ def f(a: S.ptr("i32", "global"), x: S.fp32, n: S.i32):
 )",
 };
 
+class NoEnvironment : public dsl::Environment {
+ public:
+  std::optional<dsl::Captured> lookup(std::string_view) override { return std::nullopt; }
+};
+
+// One to four small edits.
+void mutate(std::mt19937& random, std::string* text) {
+  static const std::string kPieces[] = {"(",  ")",         "[",    "]",       ":",      ",",     "=",          "\n",    "    ",
+                                        "S.", "a",         "n",    "f(",      "0",      "-1",    "9999999999", "if ",   "for k in ",
+                                        "**", "not ",      "None", "\"",      "range(", "10**9", "in ",        " and ", "@S.macro\n",
+                                        "v",  "S.unroll(", "1.5",  "lambda ", "x[",     "T * ",  "1 << 40",    "\"\"",  "{"};
+  for (unsigned edits = 1 + random() % 4; edits > 0; --edits) {
+    const size_t at = random() % text->size();
+    switch (random() % 5) {
+      case 0:
+        text->erase(at, 1 + random() % 5);
+        break;
+      case 1:
+        text->insert(at, kPieces[random() % std::size(kPieces)]);
+        break;
+      case 2:
+        (*text)[at] = static_cast<char>(random() % 128);
+        break;
+      case 3:
+        text->insert(at, text->substr(random() % text->size(), random() % 30));
+        break;
+      default: {
+        // Swap two lines.
+        const size_t line = text->find('\n', at);
+        if (line != std::string::npos) text->insert(line + 1, text->substr(at, line - at) + "\n");
+      }
+    }
+    if (text->empty()) *text = "f";
+  }
+}
+
 void try_program(const std::string& text) {
   dsl::TemplateParams params;
   params.set("T", int64_t{3});
@@ -73,36 +134,79 @@ TEST(DslFuzz, RandomBytes) {
 
 TEST(DslFuzz, MutatedPrograms) {
   std::mt19937 random(2);
-  const std::string pieces[] = {"(",  ")",         "[",    "]",       ":",      ",",     "=",          "\n",    "    ",
-                                "S.", "a",         "n",    "f(",      "0",      "-1",    "9999999999", "if ",   "for k in ",
-                                "**", "not ",      "None", "\"",      "range(", "10**9", "in ",        " and ", "@S.macro\n",
-                                "v",  "S.unroll(", "1.5",  "lambda ", "x[",     "T * ",  "1 << 40"};
   for (int round = 0; round < 3000; ++round) {
-    std::string text = kSeeds[random() % 2];
-    for (unsigned edits = 1 + random() % 4; edits > 0; --edits) {
-      const size_t at = random() % text.size();
-      switch (random() % 5) {
-        case 0:
-          text.erase(at, 1 + random() % 5);
-          break;
-        case 1:
-          text.insert(at, pieces[random() % std::size(pieces)]);
-          break;
-        case 2:
-          text[at] = static_cast<char>(random() % 128);
-          break;
-        case 3:
-          text.insert(at, text.substr(random() % text.size(), random() % 30));
-          break;
-        default: {
-          // Swap two lines.
-          const size_t line = text.find('\n', at);
-          if (line != std::string::npos) text.insert(line + 1, text.substr(at, line - at) + "\n");
-        }
-      }
-      if (text.empty()) text = "f";
-    }
+    std::string text = kSeeds[random() % std::size(kSeeds)];
+    mutate(random, &text);
     try_program(text);
+  }
+}
+
+// Declarations of operators, and what binding them to a node does: they are evaluated as Python.
+TEST(DslFuzz, MutatedOperators) {
+  std::mt19937 random(3);
+  std::vector<std::string> files;
+  for (const char* name : {"hard_shrink.py", "unit_rows.py"}) {
+    const auto text = read_text_file(std::string(AIPU_SOURCE_DIR) + "/models/custom_op/" + name);
+    ASSERT_TRUE(text.ok());
+    files.push_back(*text);
+  }
+  files.emplace_back(R"(from aipu import op
+from aipu import script as S
+T = op.dtype("int32", "float32")
+def pooled(x, n, size):
+    kept = x[:-1]
+    kept.append(min((n + size - 1) // size, max(n % 3, 2)))
+    return [kept, [1] if len(x) > 2 else [size, 2]]
+@S.prim_func
+def first(x: S.ptr(T, "global"), s: S.ptr(T, "global"), n: S.i32, size: S.i32):
+    s[0] = x[0]
+@S.prim_func
+def second(s: S.ptr(T, "global"), y: S.ptr(T, "global"), z: S.ptr("int8", "global"), m: S.i32):
+    y[0] = s[0]
+op.register("t::Two", inputs={"x": op.tensor(T, "...rows", "n")}, outputs={"y": op.tensor(T), "z": op.tensor("int8")},
+            workspace={"s": op.tensor(T, "m", 3)}, attributes={"size": 2, "mode": "a", "list": [1, 2]},
+            extents={"m": lambda rows, n: (rows + n) // 2 if rows > 1 else n}, shape=pooled,
+            check=lambda mode, list: f"mode {mode}" if mode == "b" else None, kernels=[first, second], grain=64)
+)");
+  const graph::TensorType types[] = {{DType::kF32, {graph::Dim::symbol("N"), 5}}, {DType::kF32, {2, 3}}, {DType::kI32, {}}};
+  int bound = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string text = files[random() % files.size()];
+    if (round >= 3) mutate(random, &text);
+    const auto declarations = kernels::script_op::read_declarations("plugin.py", text);
+    if (!declarations.ok()) {
+      EXPECT_NE(declarations.status().code(), ErrorCode::kInternal);
+      EXPECT_EQ(declarations.status().message().substr(0, 10), "plugin.py:") << declarations.status().message();
+      EXPECT_EQ(declarations.status().message().find('\n'), std::string::npos);
+      continue;
+    }
+    for (const auto& declaration : *declarations) {
+      graph::Attributes attributes;
+      for (const graph::AttributeDef& a : declaration->attributes) {
+        if (a.default_value) attributes.set(a.name, *a.default_value);
+      }
+      for (const graph::TensorType& type : types) {
+        const std::vector<graph::TensorType> inputs(declaration->inputs.size(), type);
+        bound += kernels::script_op::bind(*declaration, inputs, attributes).ok();
+      }
+    }
+  }
+  EXPECT_GT(bound, 500);  // most edits leave a declaration that still says something
+}
+
+TEST(DslFuzz, LambdasInPiecesOfText) {
+  std::mt19937 random(4);
+  const auto environment = std::make_shared<NoEnvironment>();
+  for (int round = 0; round < 3000; ++round) {
+    std::string text =
+        "table = {\"a\": lambda x, y=(1, 2): [x, \"lambda\"][y[0]], 'b': f(lambda: lambda *z: z,\n    key=lambda v: v if v else 0)}  # "
+        "lambda\n";
+    mutate(random, &text);
+    text.resize(random() % (text.size() + 1));
+    for (const int line : {0, 1, 2}) {
+      const auto function = dsl::parse_function({"piece.py", text}, "<lambda>", environment, line);
+      EXPECT_NE(function.status().code(), ErrorCode::kInternal);
+    }
   }
 }
 
