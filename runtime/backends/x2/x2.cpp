@@ -27,7 +27,10 @@ constexpr int kPoison = 0xcd;  // local memory does not survive a launch
 struct X2Module {
   explicit X2Module(NativeModule loaded) : native(std::move(loaded)) {}
   NativeModule native;
-  std::vector<bool> uses_barrier;
+  struct Needs {
+    uint32_t lsram = 0, shared = 0;
+  };
+  std::vector<Needs> needs;  // per kernel, in bytes
 };
 
 // Memory between two pages that fault: a kernel that leaves its memory is caught where it happens.
@@ -84,10 +87,12 @@ class X2Session {
 
   void launch(const aipu_backend_launch& launch) {
     const uint32_t tecs = std::min(launch.max_tecs, kTecs);
-    std::memset(shared_.data(), kPoison, kSharedBytes);
+    // What the kernel may touch, and no more: most use no local memory at all, and a launch is to take microseconds.
+    const X2Module::Needs& needs = module_.needs[launch.kernel];
+    std::memset(shared_.data(), kPoison, needs.shared);
     for (uint32_t t = 0; t < tecs; ++t) {
       contexts_[t].tec_count = static_cast<int>(tecs);
-      std::memset(lsram_[t].data(), kPoison, kLsramBytes);
+      std::memset(lsram_[t].data(), kPoison, needs.lsram);
     }
     barrier_.emplace(static_cast<std::ptrdiff_t>(tecs));
     std::unique_lock lock(mutex_);
@@ -152,7 +157,10 @@ int load(const aipu_backend_model* model, void** result, aipu_backend_error* err
   }
   auto native = NativeModule::load(*model);
   if (!native.ok()) return report(native.status(), error);
-  *result = new X2Module(std::move(native).value());
+  auto* module = new X2Module(std::move(native).value());
+  for (uint32_t i = 0; i < model->kernel_count; ++i)
+    module->needs.push_back({model->kernels[i].lsram_bytes, model->kernels[i].shared_bytes});
+  *result = module;
   return 0;
 }
 
