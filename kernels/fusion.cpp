@@ -142,4 +142,18 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
   return epilogue;
 }
 
+void reuse_operand_memory(SetupContext& context, const Epilogue& epilogue, dsl::TemplateParams* params) {
+  const Graph& graph = context.graph();
+  const graph::TensorType& out = graph.type(epilogue.result);
+  const auto& inputs = context.anchor().inputs;
+  for (const ValueId extra : epilogue.extras) {
+    // What the anchor itself reads, it reads all over the place.
+    if (std::find(inputs.begin(), inputs.end(), extra) != inputs.end()) continue;
+    const graph::TensorType& type = graph.type(extra);
+    if (type.dtype != out.dtype || operand_mode(type.shape, out.shape) != "full") continue;
+    context.implementation.in_place.emplace_back(epilogue.result, extra);
+    params->set("__no_restrict__", true);
+  }
+}
+
 }  // namespace aipu::kernels

@@ -37,6 +37,10 @@ std::string_view operand_mode(const graph::Shape& operand, const graph::Shape& s
 Result<Epilogue> bind_epilogue(SetupContext& context, graph::ValueId anchor_output, DType accumulator, const AnchorArithmetic& arithmetic,
                                dsl::TemplateParams* params);
 
+// Lets the output take over the memory of an operand that the epilogue reads element by element (a residual). For templates that read such
+// an element right before they store it, once. Call after bind_epilogue().
+void reuse_operand_memory(SetupContext& context, const Epilogue& epilogue, dsl::TemplateParams* params);
+
 // Accumulators' dtype for operands of a stored dtype: float32 for 16-bit floats, itself otherwise.
 DType accumulator_dtype(DType stored);
 

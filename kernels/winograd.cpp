@@ -78,6 +78,7 @@ Status launch_winograd(SetupContext& context, const DenseConvolution& c) {
   params.set("HEIGHTS", tile_heights({1, false}, tile.rows)).set("TAIL", c.out_channels % lanes != 0);
   const TensorRef packed = context.add_constant(pack_winograd(*c.weights, panel_width));
   AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], DType::kF32, c.arithmetic, &params));
+  reuse_operand_memory(context, epilogue, &params);
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("winograd.py", "winograd", params));
 
   const auto& height = c.geometry.axes[1];

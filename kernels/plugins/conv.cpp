@@ -168,6 +168,7 @@ class ConvPlugin final : public OpPlugin {
     }
     const RowTiles tiles = row_tiles(axes[2], tile.rows);
     params.set("HEIGHTS", tiles.heights).set("SKIP", tiles.skip).set("SINGLE", tiles.single);
+    reuse_operand_memory(context, epilogue, &params);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("conv.py", "conv", params));
     std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed},
                                              PointerArgument{context.value(epilogue.result)}};

@@ -25,7 +25,8 @@ class PoolPlugin final : public OpPlugin {
  public:
   std::string_view name() const override { return "pool"; }
 
-  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&, std::string* why_not) const override {
+  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&,
+                                    std::string* why_not) const override {
     const Node& node = graph.node(anchor);
     if (node.op != "MaxPool" && node.op != "AveragePool" && node.op != "LpPool") return std::nullopt;
     SpatialGeometry geometry;
@@ -52,16 +53,27 @@ class PoolPlugin final : public OpPlugin {
     const int64_t power = node.attributes.i_or("p", 2);
 
     dsl::TemplateParams params;
-    params.set("X", stored == DType::kBool ? DType::kU8 : stored).set("ACC", accumulator).set("VL", std::max(lanes, 2)).set("NV", 1).set("INDICES", indices).set("POWER", power);
+    params.set("X", stored == DType::kBool ? DType::kU8 : stored)
+        .set("ACC", accumulator)
+        .set("VL", std::max(lanes, 2))
+        .set("NV", 1)
+        .set("INDICES", indices)
+        .set("POWER", power);
     params.set("KIND", node.op == "MaxPool" ? "max" : node.op == "LpPool" ? "lp" : "average");
     params.set("INITIAL", node.op == "MaxPool" ? lowest(accumulator) : dsl::Captured{int64_t{0}});
     dsl::CapturedList index_types;
     if (indices) index_types.assign(2, {dsl::CapturedType{tir::Type::pointer_to(DType::kI64, 1, tir::Scope::kGlobal)}});
     params.set("index_types", dsl::Captured{std::move(index_types)});
+    const auto& [d, h, w] = geometry.axes;
+    constexpr int64_t kMostTaps = 25;  // unrolled
+    const bool small = d.kernel == 1 && d.pad_begin == Dim(0) && d.pad_end == Dim(0) && d.stride == 1 && h.dilation == 1 &&
+                       w.dilation == 1 && h.kernel * w.kernel <= kMostTaps;
+    params.set("WINDOW", small && !indices && node.op != "LpPool" ? std::vector<int64_t>{h.kernel, w.kernel} : std::vector<int64_t>{0, 0});
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, {}, &params));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("pool.py", "pool", params));
 
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(epilogue.result)}};
+    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])},
+                                             PointerArgument{context.value(epilogue.result)}};
     if (indices) {
       std::vector<int64_t> channel(static_cast<size_t>(*geometry.channels.constant()));
       std::iota(channel.begin(), channel.end(), 0);

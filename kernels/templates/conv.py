@@ -12,7 +12,7 @@ the image a tile's taps fall into three runs: those where its first pixels are o
 So there are no padded copies and no zero taps.
 """
 from aipu import script as S
-from epilogue import finish_tile
+from epilogue import finish_tile, prefetch_tile
 from gemm import multiply_add, row_bases, row_value
 
 
@@ -41,6 +41,7 @@ def conv_tile(height: S.meta_var, x: S.ptr(X, "global"), x_at: S.i64, pixel_stri
     acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
     for i in S.unroll(height * NV):
         acc[i] = S.cast(0, f"{ACC}x{VL}")
+    prefetch_tile(height, extras, row_offset, ldc, n)
     for kd in range(depths):
         for kh in range(lines):
             x_line = x_at + S.i64(kd) * depth_stride + S.i64(kh) * line_stride

@@ -29,6 +29,16 @@ def shared_values(extras, n, lane_mask):
     return [extra_value(e, extras[e], 0, n, lane_mask) if extra_modes[e] != "full" else 0 for e in range(N_EXTRA)]
 
 
+def prefetch_tile(height, extras, row_offset, ldc, n):
+    """Asks for the operands that only finish_tile() will read; the products in between hide where they come from."""
+    if PREFETCH > 0:
+        for e in S.unroll(N_EXTRA):
+            if extra_modes[e] == "full":
+                for i in S.unroll(height):
+                    for v in S.unroll(NV):
+                        S.prefetch(extras[e] + (row_offset + i * ldc + n + v * VL))
+
+
 def finish_shared(accumulator, shared, extras, out, row_offset, n, lane_mask):
     value = epilogue_compute(
         accumulator,

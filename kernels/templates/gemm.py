@@ -14,7 +14,7 @@ The right operand is packed in panels [N / NR][K][NR], zero padded; the left one
 not change its sum, so results do not depend on the number of TECs.
 """
 from aipu import script as S
-from epilogue import finish_tile
+from epilogue import finish_tile, prefetch_tile
 
 
 def multiply_add(acc, value, vector):
@@ -42,6 +42,7 @@ def gemm_tile(height: S.meta_var, a: S.ptr(A, "global"), lda: S.i64, a_step: S.i
     bv = S.alloc_buffer((NV,), f"{ACC}x{VL}")
     for i in S.unroll(height * NV):
         acc[i] = S.cast(0, f"{ACC}x{VL}")
+    prefetch_tile(height, extras, row_offset, ldc, n)
     bases = row_bases(a, lda, height)
     for k in range(depth):
         for v in S.unroll(NV):
@@ -72,27 +73,40 @@ def gemm(a: S.ptr(A, "global"), b: S.ptr(ACC, "global"), out: S.ptr(OUT, "global
     share = S.ceildiv(units, S.get_local_size())
     first = S.get_local_id() * share
     last = S.min(first + share, units)
+    panel = first % S.max(panels, 1)
+    block = (first // S.max(panels, 1)) % S.max(blocks, 1)
+    batch = (first // S.max(panels, 1)) // S.max(blocks, 1)
+    tile_share = tiles // S.max(blocks, 1)
+    tile_rest = tiles % S.max(blocks, 1)
+    row_share = rows // S.max(tiles, 1)
+    row_rest = rows % S.max(tiles, 1)
     for unit in range(first, last):
-        panel = unit % panels
-        rest = unit // panels
-        batch = rest // blocks
-        block = rest % blocks
-        tile_first = block * (tiles // blocks) + S.min(block, tiles % blocks)
-        tile_last = tile_first + tiles // blocks
-        if block < tiles % blocks:
+        tile_first = block * tile_share + S.min(block, tile_rest)
+        tile_last = tile_first + tile_share
+        if block < tile_rest:
             tile_last = tile_last + 1
         n = panel * (NV * VL)
-        left = a + ((batch // inner_batches) * a_batch_outer + (batch % inner_batches) * a_batch_inner)
-        right = b + ((batch // inner_batches) * b_batch_outer + (batch % inner_batches) * b_batch_inner + panel * (depth * (NV * VL)))
-        m = tile_first * (rows // tiles) + S.min(tile_first, rows % tiles)
+        left = a
+        right = b + panel * (depth * (NV * VL))
+        if batches > 1:
+            left = left + ((batch // inner_batches) * a_batch_outer + (batch % inner_batches) * a_batch_inner)
+            right = right + ((batch // inner_batches) * b_batch_outer + (batch % inner_batches) * b_batch_inner)
+        m = tile_first * row_share + S.min(tile_first, row_rest)
         for t in range(tile_first, tile_last):
-            end = m + rows // tiles
-            if t < rows % tiles:
+            end = m + row_share
+            if t < row_rest:
                 end = end + 1
             for h in S.unroll(len(HEIGHTS)):
                 while m + HEIGHTS[h] <= end:
                     gemm_tile(HEIGHTS[h], left + m * lda, lda, a_step, a_zero, right, depth, extras, out, (batch * rows + m) * ldc, ldc, n, columns - n)
                     m = m + HEIGHTS[h]
+        panel = panel + 1
+        if panel == panels:
+            panel = S.i32(0)
+            block = block + 1
+            if block == blocks:
+                block = S.i32(0)
+                batch = batch + 1
 
 
 @S.prim_func

@@ -1,12 +1,24 @@
 """Window pooling over channels-last activations, 1 to 3 spatial dimensions.
 
 Parameters: X (element type), ACC, VL, KIND (max, average, lp), POWER (for lp), INDICES (also write the flat input index of each maximum, counted in the NCHW order that
-ONNX demands), and the epilogue's (epilogue.py, NV = 1). A unit is one row of output pixels of one block of channels;
+ONNX demands), and the epilogue's (epilogue.py, NV = 1), WINDOW: (kernel_h, kernel_w) of a small 2-D window without dilation, or (0, 0). A unit is one row of output pixels of one block of channels;
 blocks vary fastest, so that the lines a row reads stay in the nearest caches. Which taps lie inside the image is found out per row and pixel, not per tap.
 `count_padding` 1: average divides by the window's size including padding (clipped to the padded image, end padding given by pad_end_*).
 """
 from aipu import script as S
 from epilogue import finish
+
+
+def combine(acc, value):
+    if KIND == "max":
+        return S.max(acc, value)
+    if KIND == "average":
+        return acc + value
+    if POWER == 1:
+        return acc + S.abs(value)
+    if POWER == 2:
+        return acc + value * value
+    return acc + S.pow(S.abs(value), S.cast(POWER, f"{ACC}x{VL}"))
 
 
 def pool_row(lane_mask, x_row, out, indices, extras, row, image, c, front, top, low_d, high_d, low_h, high_h, counted_dh, in_d, in_h, in_w, channels, out_w,
@@ -19,33 +31,31 @@ def pool_row(lane_mask, x_row, out, indices, extras, row, image, c, front, top, 
         if INDICES:
             best = S.cast(0, f"int64x{VL}")
             taken = 0
-        for kd in range(low_d, high_d):
-            for kh in range(low_h, high_h):
-                at = x_row + (((kd * dilation_d * in_h + kh * dilation_h) * in_w + left) * channels + c)
-                for kw in range(low_w, high_w):
-                    value = S.cast(S.vload(at + kw * dilation_w * channels, mask=lane_mask, lanes=VL), ACC)
-                    if KIND == "max":
-                        if INDICES:
-                            depth = front + kd * dilation_d
-                            line = top + kh * dilation_h
-                            position = left + kw * dilation_w
-                            better = value > acc
-                            if taken == 0:
-                                better = value >= acc
-                            flat = S.i64((depth * in_h + line) * in_w + position)
-                            if column_major != 0:
-                                flat = S.i64((position * in_h + line) * in_d + depth)
-                            best = S.vsel(S.vbcast(flat, lanes=VL), best, better)
-                            taken = 1
-                        acc = S.max(acc, value)
-                    elif KIND == "average":
-                        acc = acc + value
-                    elif POWER == 1:
-                        acc = acc + S.abs(value)
-                    elif POWER == 2:
-                        acc = acc + value * value
-                    else:
-                        acc = acc + S.pow(S.abs(value), S.cast(POWER, f"{ACC}x{VL}"))
+        if WINDOW[0] > 0 and low_h == 0 and high_h == WINDOW[0] and low_w == 0 and high_w == WINDOW[1]:
+            for kh in S.unroll(WINDOW[0]):
+                line_start = x_row + ((kh * in_w + left) * channels + c)
+                for kw in S.unroll(WINDOW[1]):
+                    acc = combine(acc, S.cast(S.vload(line_start + kw * channels, mask=lane_mask, lanes=VL), ACC))
+        else:
+            for kd in range(low_d, high_d):
+                for kh in range(low_h, high_h):
+                    at = x_row + (((kd * dilation_d * in_h + kh * dilation_h) * in_w + left) * channels + c)
+                    for kw in range(low_w, high_w):
+                        value = S.cast(S.vload(at + kw * dilation_w * channels, mask=lane_mask, lanes=VL), ACC)
+                        if KIND == "max":
+                            if INDICES:
+                                depth = front + kd * dilation_d
+                                line = top + kh * dilation_h
+                                position = left + kw * dilation_w
+                                better = value > acc
+                                if taken == 0:
+                                    better = value >= acc
+                                flat = S.i64((depth * in_h + line) * in_w + position)
+                                if column_major != 0:
+                                    flat = S.i64((position * in_h + line) * in_d + depth)
+                                best = S.vsel(S.vbcast(flat, lanes=VL), best, better)
+                                taken = 1
+                        acc = combine(acc, value)
         if KIND == "average":
             divisor = S.max(high_d - low_d, 0) * S.max(high_h - low_h, 0) * S.max(high_w - low_w, 0)
             if count_padding != 0:

@@ -225,6 +225,23 @@ TEST(Kernels, ConvolutionWithFusedNeighbours) {
   });
 }
 
+// Residual blocks: the sum takes over the memory of the shortcut, whichever kernel computes it.
+TEST(Kernels, ResidualSums) {
+  check_against_dnnl("residual", 4, 1e-4, 1e-4, [](OnnxBuilder& b, std::mt19937& random) {
+    const int64_t channels = 32 * pick(random, 1, 2) + pick(random, 0, 1);
+    const std::vector<int64_t> shape = {pick(random, 1, 3), 5, pick(random, 6, 15), pick(random, 6, 15)};
+    const std::string x = b.input("x", DType::kF32, extents_of(shape));
+    std::string y = b.relu(b.conv(x, 5, channels, {.kernel = {1, 1}}));
+    for (const int64_t kernel : {1, 3, 5}) {
+      const int64_t pad = kernel / 2;
+      const std::string inner = b.relu(b.conv(y, channels, channels, {.kernel = {1, 1}}));
+      y = b.relu(b.op("Add", {b.conv(inner, channels, channels, {.kernel = {kernel, kernel}, .pads = {pad, pad, pad, pad}}), y}));
+    }
+    b.output(b.conv(y, channels, 3, {.kernel = {1, 1}}), "y", DType::kF32, {"", "", "", ""});
+    return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
+  });
+}
+
 TEST(Kernels, TransposedConvolution) {
   check_against_dnnl("conv_transpose", 8, 1e-4, 1e-4, [](OnnxBuilder& b, std::mt19937& random) {
     const int64_t groups = pick(random, 1, 2), in = groups * pick(random, 1, 5), out = pick(random, 1, 19);
