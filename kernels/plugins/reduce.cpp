@@ -125,7 +125,7 @@ class ReducePlugin final : public OpPlugin {
     dsl::TemplateParams params;
     const DType root = is_floating(accumulator) ? accumulator : DType::kF64;
     params.set("X", stored).set("ACC", accumulator).set("OUT", out == DType::kBool ? DType::kU8 : out).set("ROOT", root).set("VL", lanes);
-    params.set("KIND", std::string(kind.name)).set("COMBINE", std::string(kind.combine)).set("INNER", inner_reduced ? "reduced" : "kept");
+    params.set("KIND", std::string(kind.name)).set("COMBINE", std::string(kind.combine)).set("INNER", inner_reduced ? "reduced" : "kept").set("COLUMNS", 4);
     params.set("IDENTITY", identity).set("LOWEST", lowest).set("SIGNED", !is_unsigned_int(accumulator));
     params.set("KEPT", static_cast<int64_t>(kept.size())).set("REDUCED", static_cast<int64_t>(gone.size()));
     params.set("kept_types", dsl::Captured{dsl::CapturedList(kept.size(), {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})});

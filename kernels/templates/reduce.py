@@ -3,7 +3,8 @@
 The input is seen as kept dimensions and reduced dimensions with a stride each (kernels/plugins/reduce.cpp merges neighbours).
 Parameters: X, ACC, OUT, VL, KIND (sum mean max min prod l1 l2 log_sum log_sum_exp sum_square), COMBINE (sum max min prod), IDENTITY and LOWEST (of
 COMBINE and of max), SIGNED, ROOT (floating type of roots and logarithms), INNER ("reduced": the innermost input dimension is reduced and is
-walked with vectors, then summed across lanes; "kept": it is kept, a vector is VL neighbouring results), KEPT and REDUCED (numbers of dimensions, >= 1), kept_types, reduced_types.
+walked with vectors, then summed across lanes; "kept": it is kept, a vector is VL neighbouring results), COLUMNS (how many such vectors are computed
+side by side), KEPT and REDUCED (numbers of dimensions, >= 1), kept_types, reduced_types.
 `reduced_total` is the number of reduced elements. TECs take contiguous ranges of results.
 """
 from aipu import script as S
@@ -87,13 +88,21 @@ def along_reduced(kind, x, base, dims, strides, peak, plain):
     return across_lanes(kind, acc)
 
 
-def across_kept(kind, x, base, lane_mask, dims, strides, total, peak, plain):
-    """Combines the reduced elements of VL neighbouring results."""
-    acc = vector(identity_of(kind))
-    for r in range(total):
-        value = S.cast(S.vload(x + (base + kept_offset(r, dims, strides, REDUCED)), lanes=VL, mask=lane_mask), ACC)
-        acc = combine(kind, acc, value if plain else mapped(value, peak))
-    return acc
+def across_kept(kind, count, x, base, lane_mask, dims, strides, peak, plain):
+    """Combines the reduced elements of `count` vectors of neighbouring results."""
+    acc = S.alloc_buffer((count,), f"{ACC}x{VL}")
+    for u in S.unroll(count):
+        acc[u] = vector(identity_of(kind))
+    outer = 1
+    for d in S.unroll(REDUCED - 1):
+        outer = outer * dims[d]
+    for o in range(outer):
+        p = x + (base + kept_offset(o, dims, strides, REDUCED - 1))
+        for r in range(dims[REDUCED - 1]):
+            for u in S.unroll(count):
+                value = S.cast(S.vload(p + (r * strides[REDUCED - 1] + u * VL), lanes=VL, mask=lane_mask), ACC)
+                acc[u] = combine(kind, acc[u], value if plain else mapped(value, peak))
+    return [acc[u] for u in range(count)]
 
 
 @S.prim_func
@@ -117,7 +126,7 @@ def reduce(x: S.ptr(X, "global"), out: S.ptr(OUT, "global"), kept_dims: kept_typ
             out[unit] = S.cast(finished(total, reduced_total, peak), OUT)
     else:
         inner = kept_dims[KEPT - 1]
-        blocks = S.ceildiv(inner, VL)
+        blocks = S.ceildiv(inner, COLUMNS * VL)
         rows = 1
         for d in S.unroll(KEPT - 1):
             rows = rows * kept_dims[d]
@@ -126,13 +135,20 @@ def reduce(x: S.ptr(X, "global"), out: S.ptr(OUT, "global"), kept_dims: kept_typ
         first = S.get_local_id() * share
         last = S.min(first + share, units)
         for unit in range(first, last):
-            j = (unit % blocks) * VL
+            begin = (unit % blocks) * (COLUMNS * VL)
             row = unit // blocks
-            base = kept_offset(row, kept_dims, kept_strides, KEPT - 1) + j
-            lane_mask = S.tail_mask(S.min(inner - j, VL), VL)
-            peak = vector(0)
-            if KIND == "log_sum_exp":
-                peak = across_kept("max", x, base, lane_mask, reduced_dims, reduced_strides, reduced_total, peak, True)
-                peak = S.vsel(peak, vector(0), S.isfinite(peak))
-            total = across_kept(COMBINE, x, base, lane_mask, reduced_dims, reduced_strides, reduced_total, peak, False)
-            S.vstore(S.cast(finished(total, reduced_total, peak), OUT), out + (row * inner + j), mask=lane_mask)
+            base = kept_offset(row, kept_dims, kept_strides, KEPT - 1)
+            end = S.min(begin + COLUMNS * VL, inner)
+            if KIND != "log_sum_exp" and end - begin == COLUMNS * VL:
+                totals = across_kept(COMBINE, COLUMNS, x, base + begin, None, reduced_dims, reduced_strides, None, False)
+                for u in S.unroll(COLUMNS):
+                    S.vstore(S.cast(finished(totals[u], reduced_total, None), OUT), out + (row * inner + begin + u * VL))
+            else:
+                for j in range(begin, end, VL):
+                    lane_mask = S.tail_mask(S.min(inner - j, VL), VL)
+                    peak = vector(0)
+                    if KIND == "log_sum_exp":
+                        peak = across_kept("max", 1, x, base + j, lane_mask, reduced_dims, reduced_strides, peak, True)[0]
+                        peak = S.vsel(peak, vector(0), S.isfinite(peak))
+                    total = across_kept(COMBINE, 1, x, base + j, lane_mask, reduced_dims, reduced_strides, peak, False)[0]
+                    S.vstore(S.cast(finished(total, reduced_total, peak), OUT), out + (row * inner + j), mask=lane_mask)
