@@ -1,4 +1,4 @@
-"""Every intrinsic, element type, width and form of mask: PySim and compiled code against the NumPy truth."""
+"""Every intrinsic, element type, width and form of mask: PySim, compiled code and the interpreter against NumPy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 from agreement import Plan
 from cases import Case, groups
 from executors import compiled
+
+import aipu
 
 _GROUPS = dict(groups())
 
@@ -35,10 +37,14 @@ def test_pysim(name: str, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(_GROUPS))
-def test_compiled(name: str, tmp_path) -> None:
+def test_compiled_and_interpreted(name: str, tmp_path) -> None:
     plan = _plan(name)
     executor = compiled(plan.load(tmp_path), tmp_path)
     output = np.full(plan.out_bytes, 0xA5, np.uint8)
     executor(plan.input, output)
     failures = plan.mismatches(output)
-    assert not failures, _report(failures)
+    assert not failures, "compiled: " + _report(failures)
+    model = aipu.load(tmp_path / "kernel_x2" / "gbuilder" / "aipu.bin", backend="interp")
+    (interpreted,) = model.run({"input0": plan.input}).values()
+    failures = plan.mismatches(interpreted)
+    assert not failures, "interpreted: " + _report(failures)

@@ -1,16 +1,16 @@
-"""Programs of real size give what NumPy says, as Python and compiled."""
+"""Programs of real size give what NumPy says: as Python, compiled, and interpreted."""
 
 from __future__ import annotations
 
 import numpy as np
 import programs
 import pytest
-from executors import EXECUTORS, Executor
+from executors import ALL_EXECUTORS, Executor
 
 RNG = np.random.default_rng(20261120)
 
 
-@pytest.fixture(params=EXECUTORS)
+@pytest.fixture(params=ALL_EXECUTORS)
 def run(request, tmp_path) -> Executor:
     """run(kernel)(*arguments)"""
     return lambda kernel: request.param(kernel, tmp_path)
