@@ -78,7 +78,7 @@ def rint(x: Any, mask: Any = None) -> Any:
 
 
 def vmull(x: Any, y: Any, mask: Any = None, out_sign: Optional[str] = None, r: Any = None) -> Vector:
-    """Exact products of the low half of the lanes, twice as wide; of 32-bit elements as pairs of words, low word first."""
+    """Exact products of the low half of the lanes, twice as wide; of 32-bit elements pairs of words, low word first."""
     return call("vmull", (x, y), mask, r, (out_sign_attribute(out_sign),))
 
 

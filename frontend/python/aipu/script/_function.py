@@ -39,7 +39,9 @@ def _annotations(function: Callable[..., Any]) -> Dict[str, Any]:
         while frame.f_back is not None and frame.f_code.co_filename == __file__:
             frame = frame.f_back
         names = {**function.__globals__, **frame.f_locals}
-        found = {k: eval(v, names) if isinstance(v, str) else v for k, v in found.items()}  # noqa: S307 (the user's own)
+        found = {
+            k: eval(v, names) if isinstance(v, str) else v for k, v in found.items()
+        }  # noqa: S307 (the user's own)
     return found
 
 
