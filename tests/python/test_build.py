@@ -35,8 +35,20 @@ def test_output_directory(tmp_path):
     assert re.fullmatch(r"compass_dsl_add_one_[0-9a-f]{32}", os.path.basename(bm.output_dir))
     assert os.path.dirname(bm.output_dir) == str(tmp_path)
     ex(np.zeros(8, "int32"), np.zeros(8, "int32"))
-    found = sorted(os.path.relpath(p, bm.output_dir) for p in glob.glob(f"{bm.output_dir}/gbuilder/**", recursive=True) if os.path.isfile(p))
-    expected = ["aipu.bin", "aipubt_gb_add_one.py", "compass_ir.bin", "compass_ir.txt", "op_lib/add_one.cl", "op_lib/add_one.log", "op_lib/add_one.o"]
+    found = sorted(
+        os.path.relpath(p, bm.output_dir)
+        for p in glob.glob(f"{bm.output_dir}/gbuilder/**", recursive=True)
+        if os.path.isfile(p)
+    )
+    expected = [
+        "aipu.bin",
+        "aipubt_gb_add_one.py",
+        "compass_ir.bin",
+        "compass_ir.txt",
+        "op_lib/add_one.cl",
+        "op_lib/add_one.log",
+        "op_lib/add_one.o",
+    ]
     assert found == [os.path.join("gbuilder", name) for name in sorted(expected)]
     assert open(f"{bm.output_dir}/gbuilder/op_lib/add_one.cl").read() == ex.c_code
     assert open(f"{bm.output_dir}/gbuilder/op_lib/add_one.o", "rb").read(4) == b"\x7fELF"
@@ -52,7 +64,14 @@ def test_given_output_directory(tmp_path):
 
 def test_compass_ir_of_a_call():
     @S.prim_func
-    def call(x: S.ptr("i8", "global"), w: S.ptr("fp32", "global.1"), y: S.ptr("i8", "global"), n: S.i32, z: S.ptr("i8", "global"), s: S.fp32):
+    def call(
+        x: S.ptr("i8", "global"),
+        w: S.ptr("fp32", "global.1"),
+        y: S.ptr("i8", "global"),
+        n: S.i32,
+        z: S.ptr("i8", "global"),
+        s: S.fp32,
+    ):
         y[0] = x[0] + z[0]
         if S.fp32(n) * s > w[0]:
             y[1] = x[1]
@@ -60,7 +79,9 @@ def test_compass_ir_of_a_call():
     bm = aipu.BuildManager()
     ex = bm.build(call)
     ex(np.zeros((4, 8), "int8"), np.ones(16, "float32"), np.zeros(32, "int8"), 1000, np.zeros(32, "int8"), 0.5)
-    assert open(f"{bm.output_dir}/gbuilder/compass_ir.txt").read() == """model_name=unknown
+    assert (
+        open(f"{bm.output_dir}/gbuilder/compass_ir.txt").read()
+        == """model_name=unknown
 layer_number=3
 data_format=NHWC
 precision=float32
@@ -105,6 +126,7 @@ w_size=64
 n=1000
 s=0.5
 """
+    )
     plugin = open(f"{bm.output_dir}/gbuilder/aipubt_gb_call.py").read()
     compile(plugin, "plugin", "exec")
     params = re.findall(r"params\.append\((.*)\)", plugin)
@@ -218,10 +240,15 @@ def test_stores_through_aliases():
 
     bm = aipu.BuildManager()
     bm.build(func)
-    assert [p.category for p in bm.prim_func_info.param_infos] == ["output_tensor", "output_tensor", "input_tensor", "attr"]
+    assert [p.category for p in bm.prim_func_info.param_infos] == [
+        "output_tensor",
+        "output_tensor",
+        "input_tensor",
+        "attr",
+    ]
 
 
-# --- targets and switches -------------------------------------------------------------------------------------------------------
+# --- targets and switches ---------------------------------------------------------------------------------------------
 
 
 def test_targets(monkeypatch):
@@ -289,7 +316,7 @@ def test_disabled_passes():
     assert b[3] == 6 and b[15] == 30
 
 
-# --- errors -------------------------------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 def test_diagnostics_show_the_place(capfd):

@@ -155,7 +155,15 @@ def test_modules_and_objects():
 
     @S.prim_func
     def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
-        b[0] = a[0] + config.bias + Config.factor + config.total() + GLOBAL_SETTINGS["scale"] + math.floor(2.5) + len(GLOBAL_SETTINGS)
+        b[0] = (
+            a[0]
+            + config.bias
+            + Config.factor
+            + config.total()
+            + GLOBAL_SETTINGS["scale"]
+            + math.floor(2.5)
+            + len(GLOBAL_SETTINGS)
+        )
 
     assert run1(func, 0) == 2 + 6 + 8 + 4 + 2 + 2
 

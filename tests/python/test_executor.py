@@ -44,7 +44,16 @@ def test_targets(built, target):
 def test_scalars_of_all_types(built):
     @S.prim_func
     def scalars(
-        out: S.ptr("fp32", "global"), a: S.i8, b: S.u8, c: S.i16, d: S.u16, e: S.i32, f: S.u32, g: S.fp16, h: S.fp32, i: S.bool
+        out: S.ptr("fp32", "global"),
+        a: S.i8,
+        b: S.u8,
+        c: S.i16,
+        d: S.u16,
+        e: S.i32,
+        f: S.u32,
+        g: S.fp16,
+        h: S.fp32,
+        i: S.bool,
     ):
         out[0] = S.fp32(a)
         out[1] = S.fp32(b)
@@ -62,7 +71,18 @@ def test_scalars_of_all_types(built):
     ex(out, -7, 250, -3000, 60000, -70000, 4000000000, 1.5, 0.25, True)
     assert out.tolist() == [-7, 250, -3000, 60000, -70000, 4e9, 1.5, 0.25, 1]
     out[:] = 0
-    ex(out, np.int8(-7), np.uint8(1), np.int16(2), np.uint16(3), np.int32(4), np.uint32(5), np.float16(6), np.float32(7), np.bool_(False))
+    ex(
+        out,
+        np.int8(-7),
+        np.uint8(1),
+        np.int16(2),
+        np.uint16(3),
+        np.int32(4),
+        np.uint32(5),
+        np.float16(6),
+        np.float32(7),
+        np.bool_(False),
+    )
     assert out.tolist() == [-7, 1, 2, 3, 4, 5, 6, 7, 0]
 
 
@@ -201,7 +221,7 @@ def test_printf_of_all_tecs(built, capfd):
     assert sorted(capfd.readouterr().out.split("\n")[:-1]) == [f"tec {i} says 5" for i in range(4)]
 
 
-# --- checks ---------------------------------------------------------------------------------------------------------------------
+# --- checks -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 4])
@@ -232,7 +252,9 @@ def test_dtype_warning_reaches_stderr(built, capfd):
     built(add_n)(np.zeros(1, "int32"), np.zeros(1, "float32"), 1)
     import re
 
-    assert re.search(r'WARN.* The 2-th arg of function "add_n" expect a int32 NumPy, but got: "float32".', capfd.readouterr().err)
+    assert re.search(
+        r'WARN.* The 2-th arg of function "add_n" expect a int32 NumPy, but got: "float32".', capfd.readouterr().err
+    )
 
 
 def test_read_only_output(built):

@@ -37,8 +37,24 @@ def test_data_type_kinds():
         "uint16x16": {"is_uint", "is_integer", "is_uint16", "is_vector", "is_integer_vector"},
         "bool": {"is_uint", "is_integer", "is_bool", "is_scalar", "is_integer_scalar"},
         "boolx8": {"is_uint", "is_integer", "is_bool", "is_vector", "is_integer_vector", "is_bool_vector"},
-        "float16x16": {"is_float", "is_floating", "is_floating16", "is_float16", "is_vector", "is_float_vector", "is_floating16_vector"},
-        "bfloat16": {"is_bfloat", "is_floating", "is_floating16", "is_bfloat16", "is_scalar", "is_floating_scalar", "is_bfloat16_scalar"},
+        "float16x16": {
+            "is_float",
+            "is_floating",
+            "is_floating16",
+            "is_float16",
+            "is_vector",
+            "is_float_vector",
+            "is_floating16_vector",
+        },
+        "bfloat16": {
+            "is_bfloat",
+            "is_floating",
+            "is_floating16",
+            "is_bfloat16",
+            "is_scalar",
+            "is_floating_scalar",
+            "is_bfloat16_scalar",
+        },
         "void": {"is_void", "is_scalar"},
     }
     names = {name for row in expected.values() for name in row}
@@ -50,7 +66,12 @@ def test_data_type_kinds():
 
 def test_derived_types():
     t = DataType("int8x32")
-    assert t.element_of == "int8" and t.with_lanes(8) == "int8x8" and t.with_bits(16) == "int16x32" and t.with_uint() == "uint8x32"
+    assert (
+        t.element_of == "int8"
+        and t.with_lanes(8) == "int8x8"
+        and t.with_bits(16) == "int16x32"
+        and t.with_uint() == "uint8x32"
+    )
     assert DataType("uint16").with_int() == "int16" and DataType("int32x8").with_type_code(2) == "float32x8"
     assert t.with_lanes(1).is_scalar
 
@@ -69,7 +90,14 @@ def test_get_range_of_others():
 
 
 def test_aliases():
-    pairs = {"i8": "int8", "u16x16": "uint16x16", "fp32x8": "float32x8", "bf16": "bfloat16", "int32": "int32", "float16x64": "float16x64"}
+    pairs = {
+        "i8": "int8",
+        "u16x16": "uint16x16",
+        "fp32x8": "float32x8",
+        "bf16": "bfloat16",
+        "int32": "int32",
+        "float16x64": "float16x64",
+    }
     for alias, name in pairs.items():
         assert resolve_dtype_alias(alias) == name and isinstance(resolve_dtype_alias(alias), DataType)
     with pytest.raises(ValueError):
@@ -84,7 +112,11 @@ def test_native_vectors():
 
 
 def test_element_widths():
-    assert double_elem_width("int8x32") == "int16x16" and double_elem_width("u8") == "uint16" and double_elem_width("int8x8") == "int16x8"
+    assert (
+        double_elem_width("int8x32") == "int16x16"
+        and double_elem_width("u8") == "uint16"
+        and double_elem_width("int8x8") == "int16x8"
+    )
     assert double_elem_width("int32x8") == "int32x8" and double_elem_width("int32x8", allow_64bit=True) == "int64x4"
     assert half_elem_width("int16x16") == "int8x32" and half_elem_width("float32x8", double_lanes=False) == "float16x8"
 
@@ -118,7 +150,10 @@ def test_compass_info():
     info = CompassInfo.get("X2_1204")
     assert (info.name, info.version, info.core_count, info.tec_count, info.vector_width) == ("X2_1204", "X2", 1, 4, 256)
     assert info.lsram_size() == 32768 and info.gsram_size() == 262144
-    assert CompassInfo.get("compass -mcpu=X3P_1304MP4").core_count == 4 and CompassInfo.get("X3S_1304").gsram_size(0) == 131072
+    assert (
+        CompassInfo.get("compass -mcpu=X3P_1304MP4").core_count == 4
+        and CompassInfo.get("X3S_1304").gsram_size(0) == 131072
+    )
     old = CompassInfo.get("X1_1204")
     assert old.version == "X1" and old.lsram_size(1) == 28 * 1024 and old.gsram_size(1) == 512 * 1024
     assert CompassInfo.current().name == "X2_1204"

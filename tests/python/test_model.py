@@ -81,7 +81,9 @@ def test_inputs_that_do_not_fit(model, image):
     with pytest.raises(ValueError, match="has no value"):
         model.session().run({})
     strided = np.asfortranarray(image)
-    np.testing.assert_array_equal(model.run({"image": strided})["probabilities"], model.run({"image": image})["probabilities"])
+    np.testing.assert_array_equal(
+        model.run({"image": strided})["probabilities"], model.run({"image": image})["probabilities"]
+    )
 
 
 def test_profile(model, image, tmp_path):

@@ -1,9 +1,13 @@
 """aipu: kernels in the Compass DSL, and whole models, compiled and run from Python.
 
+Kernels::
+
     from aipu import script as S
-    ex = aipu.tir.BuildManager(target="X2_1204").build(kernel)      # a function decorated with @S.prim_func
-    ex(a, out)                                                      # on the model of the target
-    kernel(a, out)                                                  # the same function as Python
+    ex = aipu.tir.BuildManager(target="X2_1204").build(kernel)  # a function decorated with @S.prim_func
+    ex(a, out)  # on the model of the target
+    kernel(a, out)  # the same function as Python
+
+Models::
 
     aipu.build("model.onnx", "model.aipu.bin")
     outputs = aipu.load("model.aipu.bin").run({"image": image})

@@ -157,7 +157,9 @@ def _lambda_source(function: Any, lines: List[str], first: int) -> Tuple[str, in
     whole = linecache.getlines(filename, function.__globals__) or lines
     offset = 0 if len(whole) > len(lines) else first - 1
     tree = _parsed(filename, "".join(whole))
-    found: List[ast.Lambda] = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno + offset == code.co_firstlineno]
+    found: List[ast.Lambda] = [
+        n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno + offset == code.co_firstlineno
+    ]
     positions = [p for p in getattr(code, "co_positions", lambda: ())() if p[2] is not None and p[3] != 0]
     if len(found) > 1 and positions:
         starts = {(p[0], p[2]) for p in positions if p[0] is not None}
@@ -170,7 +172,7 @@ def _lambda_source(function: Any, lines: List[str], first: int) -> Tuple[str, in
         found = [n for n in found if covers(n)] or found
         found.sort(key=lambda n: len(list(ast.walk(n))))
     if not found:
-        raise OSError(f'could not find the lambda at {filename}:{code.co_firstlineno}')
+        raise OSError(f"could not find the lambda at {filename}:{code.co_firstlineno}")
     text = ast.get_source_segment("".join(whole), found[0])
     assert text is not None
     return text, found[0].lineno + offset
@@ -207,7 +209,9 @@ def _referenced(function: Any) -> List[Any]:
 
 
 def is_host_function(function: Any) -> bool:
-    """Whether a plain function needs nothing of the language, however deep: it can be called when all its arguments are known."""
+    """Whether a plain function needs nothing of the language, however deep: it can be called when all its arguments
+    are known.
+    """
     from . import script
 
     decorated = (script.PyPrimFunc, script.PyMacro, script.TypeObject, script.PointerType)

@@ -66,9 +66,10 @@ def _text_of(dtype: DTypeLike) -> str:
 class DataType(str):
     """The name of an element, vector or mask type, which is also a ``str``: ``DataType("int8x32") == "int8x32"``.
 
-    Accepts names (``"float16x16"``), NumPy dtypes, and objects with an attribute ``dtype``. ``bits`` and ``bytes`` are those of
-    one element; ``total_bits`` and ``total_bytes`` of all lanes. A bool has 1 bit and 1 byte. ValueError for anything that names no
-    type. It may be given to NumPy as a dtype (bfloat16 with the package ``ml_dtypes`` installed).
+    Accepts names (``"float16x16"``), NumPy dtypes, and objects with an attribute ``dtype``. ``bits`` and ``bytes`` are
+    those of one element; ``total_bits`` and ``total_bytes`` of all lanes. A bool has 1 bit and 1 byte. ValueError for
+    anything that names no type. It may be given to NumPy as a dtype (bfloat16 with the package ``ml_dtypes``
+    installed).
     """
 
     type_code: int
@@ -83,7 +84,7 @@ class DataType(str):
     def __reduce__(self) -> Tuple[Any, ...]:
         return DataType, (str(self),)
 
-    # --- sizes -------------------------------------------------------------------------------------------------------------
+    # --- sizes --------------------------------------------------------------------------------------------------------
 
     @property
     def bytes(self) -> int:
@@ -105,9 +106,11 @@ class DataType(str):
         """Bytes of all lanes."""
         return self.bytes * self.lanes
 
-    # --- derived types -----------------------------------------------------------------------------------------------------
+    # --- derived types ------------------------------------------------------------------------------------------------
 
-    def _derive(self, code: Optional[int] = None, bits: Optional[int] = None, lanes: Optional[int] = None) -> "DataType":
+    def _derive(
+        self, code: Optional[int] = None, bits: Optional[int] = None, lanes: Optional[int] = None
+    ) -> "DataType":
         return _make(
             _name(
                 self.type_code if code is None else code,
@@ -141,7 +144,7 @@ class DataType(str):
         """The type of another kind (see ``type_code``) with the same bits and lanes."""
         return self._derive(code=int(type_code))
 
-    # --- kinds -------------------------------------------------------------------------------------------------------------
+    # --- kinds --------------------------------------------------------------------------------------------------------
 
     @property
     def is_int(self) -> bool:
@@ -293,7 +296,9 @@ def _make(text: str) -> DataType:
 
 
 def resolve_dtype_alias(dtype: DTypeLike) -> DataType:
-    """The ``DataType`` of a name in which ``i8 u16 fp32 bf16 ...`` may stand for the element (``"fp16x64"``, ``"i32"``)."""
+    """The ``DataType`` of a name in which ``i8 u16 fp32 bf16 ...`` may stand for the element (``"fp16x64"``,
+    ``"i32"``).
+    """
     if type(dtype) is DataType:
         return dtype
     return _make(_expand(_text_of(dtype)))
@@ -301,11 +306,15 @@ def resolve_dtype_alias(dtype: DTypeLike) -> DataType:
 
 @functools.lru_cache(maxsize=None)
 def _expand(text: str) -> str:
-    return _ALIAS_PATTERN.sub(lambda match: _ALIAS_NAMES[match[1] or match[3] or match[5]] + (match[2] or match[4] or match[6]), text)
+    return _ALIAS_PATTERN.sub(
+        lambda match: _ALIAS_NAMES[match[1] or match[3] or match[5]] + (match[2] or match[4] or match[6]), text
+    )
 
 
 def hw_native_vdtype(dtype: DTypeLike) -> DataType:
-    """The 256-bit vector type of the element of ``dtype`` (name, alias, DataType; scalar or vector). Bool is refused."""
+    """The 256-bit vector type of the element of ``dtype`` (name, alias, DataType; scalar or vector). Bool is
+    refused.
+    """
     element = resolve_dtype_alias(dtype).element_of
     if element.is_bool:
         raise ValueError("Does not support boolean data type.")
@@ -337,7 +346,9 @@ def get_range(dtype: DTypeLike) -> Tuple[Union[int, float], Union[int, float]]:
 
 
 def double_elem_width(vdtype: DTypeLike, allow_64bit: bool = False) -> DataType:
-    """Elements of twice the bits; half the lanes if the result would exceed 256 bits. 32-bit types stay unless ``allow_64bit``."""
+    """Elements of twice the bits; half the lanes if the result would exceed 256 bits. 32-bit types stay unless
+    ``allow_64bit``.
+    """
     dtype = resolve_dtype_alias(vdtype)
     if dtype.bits >= 32 and not allow_64bit:
         return dtype
@@ -370,8 +381,9 @@ def _operand_type(value: Any) -> Tuple[DataType, bool]:
 def get_binary_op_result_type(ltype: Any, rtype: Any) -> DataType:
     """The element type that both operands of a binary operator (not a shift) are converted to.
 
-    Operands are types, type names or Python numbers. An integer literal takes the other side's type if it fits its range (else
-    int32), a float literal is float32; of one kind the wider wins, floating types win over integers, of the same width unsigned wins.
+    Operands are types, type names or Python numbers. An integer literal takes the other side's type if it fits its
+    range (else int32), a float literal is float32; of one kind the wider wins, floating types win over integers, of
+    the same width unsigned wins.
     """
     left, left_literal = _operand_type(ltype)
     right, right_literal = _operand_type(rtype)

@@ -6,11 +6,15 @@ import sys
 
 
 class TVMError(RuntimeError):
-    """Base of the errors of parsing and of the intermediate representation (under the name users of the language know)."""
+    """Base of the errors of parsing and of the intermediate representation (under the name users of the language
+    know).
+    """
 
 
 class DiagnosticError(TVMError):
-    """A kernel does not obey the language. The diagnostics have been printed to stderr; ``diagnostics`` is their text."""
+    """A kernel does not obey the language. The diagnostics have been printed to stderr; ``diagnostics`` is their
+    text.
+    """
 
     def __init__(self, text: str) -> None:
         first, _, rest = text.partition("\n")
@@ -25,7 +29,9 @@ class DiagnosticError(TVMError):
 
 
 class CompassCodeGenCError(RuntimeError):
-    """A kernel is fine but cannot be brought to the target: an operation that it lacks, memory that it does not have."""
+    """A kernel is fine but cannot be brought to the target: an operation that it lacks, memory that it does not
+    have.
+    """
 
 
 class CompassCompileCError(RuntimeError):

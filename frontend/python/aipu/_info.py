@@ -12,13 +12,24 @@ from . import _native
 _KIB = 1024
 _DEFAULT_TARGET = "X2_1204"
 # Known so that it can be described; the DSL cannot be used on it.
-_X1_ROW = {"name": "X1_1204", "family": "compass", "version": "X1", "core_count": 1, "tec_count": 4, "vector_width": 256}
+_X1_ROW = {
+    "name": "X1_1204",
+    "family": "compass",
+    "version": "X1",
+    "core_count": 1,
+    "tec_count": 4,
+    "vector_width": 256,
+}
 _current: "contextvars.ContextVar[Optional[CompassInfo]]" = contextvars.ContextVar("aipu_target", default=None)
 
 
 def _target_name(target: Any) -> str:
     """The name in ``"X2_1204"``, ``"compass -mcpu=X2_1204"``, or of a target object (``.mcpu``, ``.name``)."""
-    text = target if isinstance(target, str) else getattr(target, "mcpu", None) or getattr(target, "name", None) or str(target)
+    text = (
+        target
+        if isinstance(target, str)
+        else getattr(target, "mcpu", None) or getattr(target, "name", None) or str(target)
+    )
     _, option, rest = str(text).partition("-mcpu=")
     return rest.split()[0] if option and rest.split() else str(text).strip()
 
@@ -61,7 +72,9 @@ class CompassInfo:
 
     @classmethod
     def current(cls) -> "CompassInfo":
-        """The info of the target being built for; outside of a build that of the environment's or the default target."""
+        """The info of the target being built for; outside of a build that of the environment's or the default
+        target.
+        """
         return _current.get() or cls.get(resolve_target())
 
     def lsram_size(self, piece: int = 0) -> int:
@@ -74,7 +87,9 @@ class CompassInfo:
 
     def _piece(self, pieces: Tuple[int, ...], piece: int, what: str) -> int:
         if not 0 <= piece < len(pieces):
-            raise IndexError(f'The target "{self.name}" has {len(pieces)} piece(s) of {what}, there is no piece "{piece}".')
+            raise IndexError(
+                f'The target "{self.name}" has {len(pieces)} piece(s) of {what}, there is no piece "{piece}".'
+            )
         return pieces[piece]
 
     def __repr__(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, List, Set
 
-_HEAD = '''# Generated: the graph-builder plugin of the DSL function "{entry}".
+_HEAD = """# Generated: the graph-builder plugin of the DSL function "{entry}".
 import numpy as np
 from AIPUBuilder.core import BuilderOpPlugin, BuilderParams, DataLayout, register_optype
 from AIPUBuilder.plugin_loader import PluginType, register_plugin
@@ -42,7 +42,7 @@ class {class_name}Plugin(BuilderOpPlugin):
 
     def generate_params(self, sgnode, nodes):
         params = BuilderParams()
-'''
+"""
 
 
 def plugin_text(info: Any, attributes: Set[str], constants: List[str]) -> str:

@@ -1,4 +1,6 @@
-"""The profile of a kernel as a page of HTML that needs nothing else: totals, TECs, transfers, and the source with the cycles of each line."""
+"""The profile of a kernel as a page of HTML that needs nothing else: totals, TECs, transfers, and the source with the
+cycles of each line.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,33 @@ _COLORS = {
 _STYLE = """
 :root { color-scheme: light dark; }
 body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
-h1 { font-size: 1.4rem; margin-bottom: 0; } h2 { font-size: 1.05rem; margin: 1.8rem 0 .4rem; }
-.sub { opacity: .7; } .big { font-size: 2rem; font-weight: 600; font-variant-numeric: tabular-nums; }
-table { border-collapse: collapse; } td, th { padding: .15rem .6rem; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-th { font-weight: 600; border-bottom: 1px solid #8886; } td.name, th.name { text-align: left; }
-.bar { display: flex; height: 1rem; width: 28rem; background: #8882; } .bar span { display: block; height: 100%; }
-.legend span { margin-right: 1rem; } .legend i { display: inline-block; width: .8rem; height: .8rem; margin-right: .3rem; vertical-align: -1px; }
-pre, table.code { font: 12.5px/1.45 ui-monospace, monospace; } table.code td { padding: 0 .6rem; }
-table.code td.text { text-align: left; white-space: pre; } pre { overflow-x: auto; padding: .6rem; background: #8881; }
-details { margin-top: 1rem; } summary { cursor: pointer; font-weight: 600; }
+h1 { font-size: 1.4rem; margin-bottom: 0; }
+h2 { font-size: 1.05rem; margin: 1.8rem 0 .4rem; }
+.sub { opacity: .7; }
+.big { font-size: 2rem; font-weight: 600; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; }
+td, th { padding: .15rem .6rem; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+th { font-weight: 600; border-bottom: 1px solid #8886; }
+td.name, th.name { text-align: left; }
+.bar { display: flex; height: 1rem; width: 28rem; background: #8882; }
+.bar span { display: block; height: 100%; }
+.legend span { margin-right: 1rem; }
+.legend i { display: inline-block; width: .8rem; height: .8rem; margin-right: .3rem; vertical-align: -1px; }
+pre, table.code { font: 12.5px/1.45 ui-monospace, monospace; }
+pre { overflow-x: auto; padding: .6rem; background: #8881; }
+table.code td { padding: 0 .6rem; }
+table.code td.text { text-align: left; white-space: pre; }
+details { margin-top: 1rem; }
+summary { cursor: pointer; font-weight: 600; }
 """
+
+_MODEL = (
+    "A TEC issues a scalar and a vector instruction per cycle; an instruction on a native vector takes one cycle, "
+    "divisions 12, transcendental functions 16. Caches always hit: lsram 1, shared 2, global 4 cycles per access. "
+    "DMA: 140 cycles to start and 16 bytes per cycle and TEC, 32 for all; asynchronous copies run beside the code. "
+    "Work is counted by running the kernel on these arguments, so loops and branches are real; the constants are in "
+    "codegen/timing/timing_model.cpp."
+)
 
 
 def _number(value: float) -> str:
@@ -43,13 +62,15 @@ def _bar(classes: Dict[str, float], scale: float) -> str:
     for name, cycles in classes.items():
         if cycles > 0 and scale > 0:
             width = 100 * cycles / scale
-            parts.append(f'<span style="width:{width:.2f}%;background:{_COLORS[name]}" title="{name}: {_number(cycles)}"></span>')
+            parts.append(
+                f'<span style="width:{width:.2f}%;background:{_COLORS[name]}" title="{name}: {_number(cycles)}"></span>'
+            )
     return f'<div class="bar">{"".join(parts)}</div>'
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> str:
     def cells(row: Sequence[str], tag: str) -> str:
-        return "".join(f'<{tag}{" class=name" if i < names else ""}>{cell}</{tag}>' for i, cell in enumerate(row))
+        return "".join(f"<{tag}{' class=name' if i < names else ''}>{cell}</{tag}>" for i, cell in enumerate(row))
 
     body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
     return f"<table><tr>{cells(head, 'th')}</tr>{body}</table>"
@@ -89,45 +110,68 @@ def report_text(estimate: Dict[str, Any], info: Any, args: Sequence[Any], cps_in
     balance = 100 * sum(busy) / (len(busy) * max(busy)) if busy else 100.0
     moved = sum(tec["dma_bytes"] for tec in tecs)
     arguments = [
-        (html.escape(p.name), p.category.replace("_", " "), html.escape(_argument_text(a))) for p, a in zip(info.param_infos, args)
+        (html.escape(p.name), p.category.replace("_", " "), html.escape(_argument_text(a)))
+        for p, a in zip(info.param_infos, args)
     ]
     scale = max((sum(tec["classes"].values()) + tec["dma_cycles"] for tec in tecs), default=1.0)
     tec_rows = []
     for i, tec in enumerate(tecs):
         classes = dict(tec["classes"])
         classes["DMA"] += tec["dma_cycles"]
-        tec_rows.append((f"TEC {i}", _number(tec["cycles"]), _bar(classes, scale), _number(tec["dma_bytes"]), _number(tec["async_cycles"])))
+        tec_rows.append(
+            (
+                f"TEC {i}",
+                _number(tec["cycles"]),
+                _bar(classes, scale),
+                _number(tec["dma_bytes"]),
+                _number(tec["async_cycles"]),
+            )
+        )
     legend = "".join(f'<span><i style="background:{color}"></i>{name}</span>' for name, color in _COLORS.items())
     limit = "the DMA bandwidth that all TECs share" if estimate["bandwidth_bound"] else "the slowest TEC"
     transfers = [
-        (name, str(line), "asynchronous" if is_async else "synchronous", _number(runs), _number(moved_bytes), _number(cycles))
+        (
+            name,
+            str(line),
+            "asynchronous" if is_async else "synchronous",
+            _number(runs),
+            _number(moved_bytes),
+            _number(cycles),
+        )
         for name, line, is_async, runs, moved_bytes, cycles in estimate["transfers"]
     ]
+    cycles = _number(estimate["cycles"])
     sections = [
-        f"<h1>{html.escape(info.name)}</h1><div class=sub>{html.escape(cps_info.name)}, estimate of the timing model</div>",
-        f'<p><span class="big">{_number(estimate["cycles"])}</span> cycles, bounded by {limit}. '
-        f"The slowest TEC takes {_number(slowest)}; the TECs are busy {balance:.0f} % of that on average. DMA moves {_number(moved)} bytes.</p>",
+        f"<h1>{html.escape(info.name)}</h1>"
+        f"<div class=sub>{html.escape(cps_info.name)}, estimate of the timing model</div>",
+        f'<p><span class="big">{cycles}</span> cycles, bounded by {limit}. '
+        f"The slowest TEC takes {_number(slowest)}; the TECs are busy {balance:.0f} % of that on average. "
+        f"DMA moves {_number(moved)} bytes.</p>",
         "<h2>Arguments</h2>" + _table(("parameter", "is", "given"), arguments, names=3),
-        "<h2>TECs</h2>" + _table(("", "cycles", "work", "DMA bytes", "asynchronous DMA cycles"), tec_rows) + f'<p class="legend">{legend}</p>',
+        "<h2>TECs</h2>"
+        + _table(("", "cycles", "work", "DMA bytes", "asynchronous DMA cycles"), tec_rows)
+        + f'<p class="legend">{legend}</p>',
     ]
     if transfers:
-        sections.append("<h2>DMA</h2>" + _table(("call", "line", "kind", "runs", "bytes", "cycles"), transfers, names=3))
-    sections.append("<h2>Source</h2><p class=sub>Cycles of all TECs together; point at a line for what they are.</p>" + _source(estimate["lines"]))
+        sections.append(
+            "<h2>DMA</h2>" + _table(("call", "line", "kind", "runs", "bytes", "cycles"), transfers, names=3)
+        )
     sections.append(
-        "<details><summary>The model</summary><p>A TEC issues a scalar and a vector instruction per cycle; an instruction on a native vector "
-        "takes one cycle, divisions 12, transcendental functions 16. Caches always hit: lsram 1, shared 2, global 4 cycles per access. DMA: "
-        "140 cycles to start and 16 bytes per cycle and TEC, 32 for all; asynchronous copies run beside the code. Work is counted by running "
-        "the kernel on these arguments, so loops and branches are real; the constants are in codegen/timing/timing_model.cpp.</p></details>"
+        "<h2>Source</h2><p class=sub>Cycles of all TECs together; point at a line for what they are.</p>"
+        + _source(estimate["lines"])
     )
+    sections.append(f"<details><summary>The model</summary><p>{_MODEL}</p></details>")
     sections.append(f"<details><summary>Generated C</summary><pre>{html.escape(c_code)}</pre></details>")
-    title = f"{html.escape(info.name)}: {_number(estimate['cycles'])} cycles"
+    title = f"{html.escape(info.name)}: {cycles} cycles"
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-        f'<body>{"".join(sections)}</body></html>\n'
+        f"<body>{''.join(sections)}</body></html>\n"
     )
 
 
-def write_report(estimate: Dict[str, Any], info: Any, args: Sequence[Any], cps_info: Any, c_code: str, path: str) -> None:
+def write_report(
+    estimate: Dict[str, Any], info: Any, args: Sequence[Any], cps_info: Any, c_code: str, path: str
+) -> None:
     """Writes :func:`report_text` to a file."""
     with open(path, "w", encoding="utf-8") as file:
         file.write(report_text(estimate, info, args, cps_info, c_code))

@@ -25,7 +25,8 @@ def get_rpc_session(
 ) -> Any:
     """A session on a remote board, through a tracker.
 
-    A key given here wins over the environment; of the other settings the environment (``CPS_TVM_RPC_TRACKER_IP``, ``_PORT``,
+    A key given here wins over the environment; of the other settings the environment (``CPS_TVM_RPC_TRACKER_IP``,
+    ``_PORT``,
     ``CPS_TVM_RPC_PRIORITY``) wins. This package has no remote runs: RuntimeError that names what was asked for.
     """
     key = rpc_key or rpc_session_key() or os.environ.get("CPS_TVM_RPC_KEY")

@@ -8,7 +8,13 @@ import random
 from typing import NamedTuple, Optional
 
 LOGGER = logging.getLogger("Compass")
-_LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "WARNING": logging.WARNING, "ERROR": logging.ERROR}
+_LEVELS = {
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "WARNING": logging.WARNING,
+    "ERROR": logging.ERROR,
+}
 
 
 class _LevelFormatter(logging.Formatter):
@@ -22,7 +28,9 @@ class _LevelFormatter(logging.Formatter):
 
 
 def setup_logger() -> None:
-    """Gives the logger a level (``CPS_TVM_LOG_LEVEL``) and, once, a handler (stderr, or the file ``CPS_TVM_LOG_FILE``)."""
+    """Gives the logger a level (``CPS_TVM_LOG_LEVEL``) and, once, a handler (stderr, or the file
+    ``CPS_TVM_LOG_FILE``).
+    """
     level = os.environ.get("CPS_TVM_LOG_LEVEL", "INFO").strip()
     LOGGER.setLevel(int(level) if level.isdigit() else _LEVELS.get(level.upper(), logging.INFO))
     if not LOGGER.handlers:

@@ -13,7 +13,9 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 
 class TensorSpec(NamedTuple):
-    """An input or output of a model. An extent is a number, the name of a symbol (``"N"``), or None if it is neither."""
+    """An input or output of a model. An extent is a number, the name of a symbol (``"N"``), or None if it is
+    neither.
+    """
 
     name: str
     dtype: str
@@ -48,12 +50,15 @@ def build(
 ) -> Dict[str, Any]:
     """Converts an ONNX model (or Compass IR text with its ``weights``) to an aipu.bin, as the program ``aipugb`` does.
 
-    ``output``: by default the model's path with ``.aipu.bin`` instead of its extension. ``target``: ``"host"`` or a Compass target such as
-    ``"X2_1204"``. ``shapes``: fixed shapes of inputs by name; -1 keeps an extent. ``plugins``: files with operators of your own.
-    ``emit_c``, ``dump_ir``: folders for the generated C, and for everything in between; ``emit_ir``: prefix for Compass IR.
+    ``output``: by default the model's path with ``.aipu.bin`` instead of its extension. ``target``: ``"host"`` or a
+    Compass target such as
+    ``"X2_1204"``. ``shapes``: fixed shapes of inputs by name; -1 keeps an extent. ``plugins``: files with operators of
+    your own.
+    ``emit_c``, ``dump_ir``: folders for the generated C, and for everything in between; ``emit_ir``: prefix for
+    Compass IR.
 
-    Returns a report (nodes, kernels, bytes, seconds per stage, warnings, ``"output"``). RuntimeError, ValueError or OSError with one line
-    that names the node and what is wrong with it.
+    Returns a report (nodes, kernels, bytes, seconds per stage, warnings, ``"output"``). RuntimeError, ValueError or
+    OSError with one line that names the node and what is wrong with it.
     """
     source = os.fspath(model)
     path = os.fspath(output) if output is not None else os.path.splitext(source)[0] + ".aipu.bin"
@@ -78,8 +83,10 @@ def build(
 def load(path: PathLike, *, backend: Optional[str] = None, verify: bool = False) -> "Model":
     """Loads an aipu.bin.
 
-    ``backend``: ``"native"``, ``"sim"``, ``"interp"`` or the name of a back end library; by default what the model was compiled for.
-    ``verify``: check the hashes of large constants too. RuntimeError or OSError if the file is damaged or cannot run here.
+    ``backend``: ``"native"``, ``"sim"``, ``"interp"`` or the name of a back end library; by default what the model was
+    compiled for.
+    ``verify``: check the hashes of large constants too. RuntimeError or OSError if the file is damaged or cannot run
+    here.
     """
     return Model(_native.Model(os.fspath(path), backend or "", verify))
 
@@ -111,8 +118,9 @@ class Session:
     ) -> Dict[str, np.ndarray]:
         """Runs the model on named arrays; returns the outputs by name.
 
-        C-contiguous inputs are read in place. ``outputs``: the names wanted (all by default), or arrays to write into. Outputs whose shapes
-        follow from those of the inputs are written where they are returned. ValueError for names, dtypes or shapes that do not fit.
+        C-contiguous inputs are read in place. ``outputs``: the names wanted (all by default), or arrays to write into.
+        Outputs whose shapes follow from those of the inputs are written where they are returned. ValueError for names,
+        dtypes or shapes that do not fit.
         """
         for name, array in inputs.items():
             index = self._input_index.get(name)
@@ -204,6 +212,8 @@ class Model:
 
     def __repr__(self) -> str:
         def text(specs: Sequence[TensorSpec]) -> str:
-            return ", ".join(f"{s.name} {s.dtype}[{','.join('?' if e is None else str(e) for e in s.shape)}]" for s in specs)
+            return ", ".join(
+                f"{s.name} {s.dtype}[{','.join('?' if e is None else str(e) for e in s.shape)}]" for s in specs
+            )
 
         return f"Model({self.name!r} for {self.target}: {text(self.inputs)} -> {text(self.outputs)})"

@@ -39,9 +39,10 @@ def rand(
 ) -> Any:
     """Random values in ``[low, high)``, by default of the whole range of ``dtype``.
 
-    Integers are uniform; floats normal around the middle with a deviation of a sixth of the range (at most 700 for float16, 1e6 otherwise),
-    clipped; bools a fair coin. The corner values low, 0 (if inside) and high - 1 are planted at random places if there are more elements
-    than corners. ``shape == 1`` gives a scalar. ``return_python_type`` gives Python numbers (nested lists for arrays).
+    Integers are uniform; floats normal around the middle with a deviation of a sixth of the range (at most 700 for
+    float16, 1e6 otherwise), clipped; bools a fair coin. The corner values low, 0 (if inside) and high - 1 are planted
+    at random places if there are more elements than corners. ``shape == 1`` gives a scalar. ``return_python_type``
+    gives Python numbers (nested lists for arrays).
     """
     element = resolve_dtype_alias(dtype).element_of
     extents = _shape_of(shape)
@@ -86,10 +87,12 @@ def _ordered(values: np.ndarray) -> np.ndarray:
 
 
 def assert_allclose(actual: Any, desired: Any, rtol: Optional[float] = None, atol: Optional[float] = None) -> None:
-    """Checks that two arrays have the same dtype, shape and, within tolerances, values. AssertionError with an excerpt if not.
+    """Checks that two arrays have the same dtype, shape and, within tolerances, values. AssertionError with an excerpt
+    if not.
 
-    Integers have to be equal unless tolerances are given. Floats: ``rtol`` 0 and ``atol`` 1e-6 by default, and any finite pair that is within
-    two units in the last place is equal, unless both tolerances are given as 0. NaN equals NaN. bfloat16 is compared as float32.
+    Integers have to be equal unless tolerances are given. Floats: ``rtol`` 0 and ``atol`` 1e-6 by default, and any
+    finite pair that is within two units in the last place is equal, unless both tolerances are given as 0. NaN equals
+    NaN. bfloat16 is compared as float32.
     """
     actual, desired = np.asarray(actual), np.asarray(desired)
     assert actual.dtype == desired.dtype, f'Argument type mismatch: 0-th: "{actual.dtype}" vs. 1-th: "{desired.dtype}".'

@@ -23,8 +23,8 @@ from ._settings import LOGGER, setup_logger, switches
 class ParamInfo(NamedTuple):
     """What a parameter of an entry is to its caller.
 
-    ``category`` is ``input_tensor``, ``output_tensor``, ``const_tensor``, ``descriptor`` or ``attr``; ``tensor_idx`` the place of a tensor
-    among its like, from 0, None for others.
+    ``category`` is ``input_tensor``, ``output_tensor``, ``const_tensor``, ``descriptor`` or ``attr``; ``tensor_idx``
+    the place of a tensor among its like, from 0, None for others.
     """
 
     name: str
@@ -136,8 +136,9 @@ class BenchmarkResult(NamedTuple):
 class Executor:
     """A compiled kernel. Called with the entry's arguments it runs; arrays that the kernel writes are changed in place.
 
-    A pointer parameter takes a NumPy array (None or 0 for a null pointer), a scalar parameter a number. For each kind of call (shapes, types,
-    scalars) an aipu.bin is made once and kept ready. AssertionError for arguments that do not fit.
+    A pointer parameter takes a NumPy array (None or 0 for a null pointer), a scalar parameter a number. For each kind
+    of call (shapes, types, scalars) an aipu.bin is made once and kept ready. AssertionError for arguments that do not
+    fit.
     """
 
     def __init__(self, compiled: Any, c_code: str, info: PrimFuncInfo, cps_info: CompassInfo, output_dir: str) -> None:
@@ -150,7 +151,9 @@ class Executor:
         self._rpc_session: Any = None
         self.mtriple: Optional[str] = None
         gbuilder = os.path.join(output_dir, "gbuilder")
-        self._native = _native.Executor(compiled, gbuilder, _warn_dtype, functools.partial(_write_call_files, info, gbuilder))
+        self._native = _native.Executor(
+            compiled, gbuilder, _warn_dtype, functools.partial(_write_call_files, info, gbuilder)
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Builds the graph for these arguments if there is none yet, and runs it. Arguments may be given by name."""
@@ -168,7 +171,9 @@ class Executor:
             assert name not in given, f'The function "{self._info.name}" got multiple values for args: "{name}".'
             given[name] = value
         count = len(args) + len(kwargs)
-        assert len(given) == len(names) == count, f'The function "{self._info.name}" expect {len(names)} args, but got: "{count}".'
+        assert len(given) == len(names) == count, (
+            f'The function "{self._info.name}" expect {len(names)} args, but got: "{count}".'
+        )
         return tuple(given[name] for name in names)
 
     @property
@@ -197,7 +202,9 @@ class Executor:
         cooldown_interval_ms: float = 0,
         repeats_to_cooldown: int = 1,
     ) -> BenchmarkResult:
-        """Runs the kernel ``1 + number * repeat`` times, more if a repetition is shorter than ``min_repeat_ms``; transfers excluded."""
+        """Runs the kernel ``1 + number * repeat`` times, more if a repetition is shorter than ``min_repeat_ms``;
+        transfers excluded.
+        """
         return BenchmarkResult(
             tuple(
                 self._native.benchmark(
@@ -213,7 +220,8 @@ class Executor:
         )
 
     def profile(self, *args: Any) -> int:
-        """The cycles that the kernel takes on the target by its timing model, for these arguments, which stay as they are.
+        """The cycles that the kernel takes on the target by its timing model, for these arguments, which stay as they
+        are.
 
         Writes a report to ``<output_dir>/runtime/profile_output.html``.
         """
@@ -227,13 +235,17 @@ class Executor:
                 raise CompassCodeGenCError(error)
             self._timed = timed, _native.Executor(timed.compiled, folder, _warn_dtype, lambda *_: None)
         timed, executor = self._timed
-        tecs = max(self._cps_info.tec_count, os.cpu_count() or 1) if self._cps_info.is_host else self._cps_info.tec_count
+        tecs = (
+            max(self._cps_info.tec_count, os.cpu_count() or 1) if self._cps_info.is_host else self._cps_info.tec_count
+        )
         counters = np.zeros(tecs * timed.counter_count, "int64")
         executor(*[a.copy() if isinstance(a, np.ndarray) else a for a in args], counters)
         with open(os.path.join(folder, "profile_data.bin"), "wb") as file:
             file.write(counters.tobytes())
         estimate = timed.estimate(counters.tobytes())
-        write_report(estimate, self._info, args, self._cps_info, self._c_code, os.path.join(folder, "profile_output.html"))
+        write_report(
+            estimate, self._info, args, self._cps_info, self._c_code, os.path.join(folder, "profile_output.html")
+        )
         return int(round(estimate["cycles"]))
 
 
@@ -258,7 +270,10 @@ def _write_call_files(
     _write(os.path.join(folder, "compass_ir.txt"), ir_text)
     with open(os.path.join(folder, "compass_ir.bin"), "wb") as file:
         file.write(weights)
-    _write(os.path.join(folder, f"aipubt_gb_{info.name}.py"), plugin_text(info, {name for name, _ in attributes}, constants))
+    _write(
+        os.path.join(folder, f"aipubt_gb_{info.name}.py"),
+        plugin_text(info, {name for name, _ in attributes}, constants),
+    )
 
 
 def _write(path: str, text: str) -> None:
@@ -272,9 +287,11 @@ Function = Union["script.PyPrimFunc", IRModule]
 class BuildManager:
     """Builds kernels for one target.
 
-    ``target``: a name (``"X2_1204"``, ``"host"``), ``"compass -mcpu=X2_1204"`` or an object with such a name; the environment variable
+    ``target``: a name (``"X2_1204"``, ``"host"``), ``"compass -mcpu=X2_1204"`` or an object with such a name; the
+    environment variable
     ``CPS_TVM_GBUILDER_TARGET`` wins. AssertionError for X1 targets, ValueError for unknown ones.
-    ``output_dir``: where everything is written; by default ``./compass_dsl_<entry>_<32 hexadecimal digits>``, made by the build.
+    ``output_dir``: where everything is written; by default ``./compass_dsl_<entry>_<32 hexadecimal digits>``, made by
+    the build.
     ``cc_options``: further options of the C compiler. ``disabled_pass``: names of passes to leave out.
     """
 
@@ -300,7 +317,7 @@ class BuildManager:
         self.output_dir: Optional[str] = None if output_dir is None else os.path.abspath(output_dir)
         self.prim_func_info: Optional[PrimFuncInfo] = None
 
-    # --- stages ------------------------------------------------------------------------------------------------------------
+    # --- stages -------------------------------------------------------------------------------------------------------
 
     def lower(self, inp: Function, name: Optional[str] = None) -> IRModule:
         """The IR of a decorated function or module after the lowering passes. ``name`` renames the entry."""
@@ -312,9 +329,11 @@ class BuildManager:
         return IRModule(lowered)
 
     def build(self, inp: Function, name: Optional[str] = None) -> Executor:
-        """Compiles a decorated function (or a module); what comes back runs it. The function can then also be called as Python.
+        """Compiles a decorated function (or a module); what comes back runs it. The function can then also be called
+        as Python.
 
-        Diagnostics of the language are printed to stderr and raised as RuntimeError; ValueError for an object that is no kernel.
+        Diagnostics of the language are printed to stderr and raised as RuntimeError; ValueError for an object that is
+        no kernel.
         """
         compiled, c_code, info, output_dir = self._compile(inp, name)
         if isinstance(inp, script.PyPrimFunc):
@@ -338,7 +357,7 @@ class BuildManager:
             print(f"The operator library has been generated: {path}")
         return path
 
-    # --- parts -------------------------------------------------------------------------------------------------------------
+    # --- parts --------------------------------------------------------------------------------------------------------
 
     def _parse(self, inp: Function, name: Optional[str]) -> Any:
         if isinstance(inp, script.PyPrimFunc):

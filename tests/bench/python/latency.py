@@ -2,7 +2,8 @@
 
     PYTHONPATH=build/release/python python3 tests/bench/python/latency.py [--json FILE]
 
-Cold: with an empty compiler cache, so the C compiler runs. Warm: the cache has the kernel, the process is new to it. Calls are with 1 KiB arrays.
+Cold: with an empty compiler cache, so the C compiler runs. Warm: the cache has the kernel, the process is new to it.
+Calls are with 1 KiB arrays.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def build_seconds(target: str, repeat: int) -> Dict[str, float]:
             environment = {**os.environ, "AIPU_CACHE_DIR": os.path.join(folder, f"cache{i}")}
             for kind in ("cold", "warm"):
                 command = [sys.executable, script, target, os.path.join(folder, f"{kind}{i}")]
-                seconds[kind].append(float(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout))
+                seconds[kind].append(
+                    float(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
+                )
     return {kind: statistics.median(values) for kind, values in seconds.items()}
 
 
