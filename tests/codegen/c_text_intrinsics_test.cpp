@@ -178,6 +178,10 @@ const Row kConversions[] = {
      "int8 v = __vsxtl(vs[0]);\nint8 w = __vsxth(vs[0]);"},
     {"WidenedAll", "v = S.cast(vs[0], 'i32')\nva[0] = v[0] + y",
      "short16 t = vs[0];\nint8 v[2];\nv[0] = __vsxtl(t);\nv[1] = __vsxth(t);\nva[0] = ((int8)v[0][0] + y);"},
+    {"WidenedSaturating", "v = S.cast(vs[0], 'u32', saturate=True)",
+     "short16 t = vs[0];\nuint8 v[2];\n"
+     "v[0] = as_uint8(__vsxtl(__vmax((short16)(short)0, t, (short16)(short)0, ALL_TRUE_h)));\n"
+     "v[1] = as_uint8(__vsxth(__vmax((short16)(short)0, t, (short16)(short)0, ALL_TRUE_h)));"},
     {"NarrowedShift", "v = S.cast((y >> 4, z >> 4), 'i16')",
      "short16 v = __vexte(__vnsra_h(y, (int8)4, " ALL "), __vnsra_h(z, (int8)4, " ALL "));"},
     {"NarrowedSaturating", "v = S.cast((y, z), 'i16', saturate=True)",

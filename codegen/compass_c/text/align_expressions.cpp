@@ -580,7 +580,11 @@ VectorAligner::Parts VectorAligner::cast_parts(Type to, const Parts& operand, Ty
       const size_t source = i / static_cast<size_t>(ratio);
       const int part = static_cast<int>(i) % ratio;
       if (source >= operand.size() || ratio > 4) return {};
-      if (part == 0) value = bind(operand[source]);
+      if (part == 0) {
+        value = bind(operand[source]);
+        // What is below zero saturates; nothing else does.
+        if (ints && saturate && is_signed_int(from.element) && !is_signed_int(to.element)) value = call("max", {value, zero(value->type)});
+      }
       if (ints && to_bits < 64) {
         result.push_back(extended(value, to.element, ratio, part));
       } else {
