@@ -109,6 +109,9 @@ class Builder {
     AIPU_ASSIGN_OR_RETURN(target_, tir::find_target(options_.target));
     report_.target = target_.name;
     for (const std::string& plugin : options_.plugins) AIPU_RETURN_IF_ERROR(load_plugin(plugin, registry_));
+    for (const std::string& name : options_.disabled_plugins) {
+      if (!registry_.remove(name)) return invalid_argument(fmt::format("--disable-plugin: there is no operator plugin '{}'", name));
+    }
     compile_options_.use_cache = options_.use_cache;
     compile_options_.jobs = options_.jobs;
     return {};

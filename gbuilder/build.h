@@ -19,18 +19,19 @@ struct BuildOptions {
   std::string weights;  // of Compass IR text; "" = beside it, with the extension .bin
   std::string output;   // "" = nothing is written
   std::string target = "host";
-  std::vector<std::string> shapes;   // NAME=1x3x224x224
+  std::vector<std::string> shapes;  // NAME=1x3x224x224
   // Graph inputs of an ONNX model that become constants (frontend::ImportOptions::constant_inputs).
   std::map<std::string, graph::ConstantPtr> constant_inputs;
-  std::vector<std::string> plugins;  // files
-  std::string emit_c;     // folder for the generated C
-  std::string emit_ir;    // prefix for compass_ir text and weights: PREFIX.txt, PREFIX.bin
-  std::string dump_ir;    // folder for everything in between
-  std::vector<std::string> disabled_passes;  // graph or lowering passes
+  std::vector<std::string> plugins;           // files
+  std::string emit_c;                         // folder for the generated C
+  std::string emit_ir;                        // prefix for compass_ir text and weights: PREFIX.txt, PREFIX.bin
+  std::string dump_ir;                        // folder for everything in between
+  std::vector<std::string> disabled_passes;   // graph or lowering passes
+  std::vector<std::string> disabled_plugins;  // by name; others claim what they would have claimed
   std::string stop_after;
   int jobs = 0;  // 0: as many as there are CPUs
   bool use_cache = true;
-  bool verify = true;  // check the command buffers while recording
+  bool verify = true;        // check the command buffers while recording
   std::string command_line;  // for the reproducer
 };
 
@@ -46,7 +47,8 @@ struct BuildReport {
   int64_t arena_bytes = 0, arena_lower_bound_bytes = 0;
 };
 
-// Errors are one line and start with the model's name. An internal error leaves <output>.repro/ behind: the last good graph and the command line.
+// Errors are one line and start with the model's name. An internal error leaves <output>.repro/ behind: the last good graph and the command
+// line.
 Result<BuildReport> build_model(const BuildOptions& options);
 
 // The graph passes and the stages, for --print-pipeline.

@@ -61,6 +61,10 @@ PluginRegistry PluginRegistry::with_builtins() {
   return registry;
 }
 
+bool PluginRegistry::remove(std::string_view name) {
+  return std::erase_if(plugins_, [&](const std::unique_ptr<OpPlugin>& plugin) { return plugin->name() == name; }) > 0;
+}
+
 std::vector<const graph::Claimer*> PluginRegistry::claimers() const {
   std::vector<const graph::Claimer*> result;
   result.reserve(plugins_.size());

@@ -147,6 +147,8 @@ class PluginRegistry {
   static PluginRegistry with_builtins();
   void add(std::unique_ptr<OpPlugin> plugin) { plugins_.push_back(std::move(plugin)); }
   std::vector<const graph::Claimer*> claimers() const;
+  // Leaves out the plugins of that name; false if there are none.
+  bool remove(std::string_view name);
   static const OpPlugin& plugin_of(const graph::Group& group) { return static_cast<const OpPlugin&>(*group.owner); }
   TemplateLibrary& templates() { return *templates_; }
 

@@ -52,6 +52,7 @@ int main(int argc, char** argv) {
   app.add_option("--emit-c", options.emit_c, "folder for the generated C");
   app.add_option("--emit-ir", options.emit_ir, "prefix for Compass IR: PREFIX.txt and PREFIX.bin");
   app.add_option("--dump-ir", options.dump_ir, "folder for the graph after each pass, TIR, C, plan and command buffers");
+  app.add_option("--disable-plugin", options.disabled_plugins, "an operator plugin to leave out, such as winograd")->take_all();
   app.add_option("--disable-pass", options.disabled_passes, "a graph or lowering pass to leave out")->take_all();
   app.add_option("--stop-after", options.stop_after, "a stage or graph pass; prints the graph there");
   app.add_option("--jobs", options.jobs, "threads and C compilers at a time (default: one per CPU)")->check(CLI::Range(1, 1024));
@@ -61,7 +62,7 @@ int main(int argc, char** argv) {
   app.add_flag("--print-pipeline", pipeline, "print the passes and stages and exit");
   app.add_flag("-q,--quiet", quiet, "print errors only");
   app.add_flag("-v,--verbose", verbose, "print more");
-  for (const char* name : {"--shape", "--plugin", "--disable-pass"}) app.get_option(name)->allow_extra_args(false);
+  for (const char* name : {"--shape", "--plugin", "--disable-pass", "--disable-plugin"}) app.get_option(name)->allow_extra_args(false);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {

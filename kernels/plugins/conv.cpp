@@ -10,7 +10,6 @@
 #include "kernels/packing.h"
 #include "kernels/plugins/plugin_list.h"
 #include "kernels/spatial.h"
-#include "kernels/winograd.h"
 
 namespace aipu::kernels {
 namespace {
@@ -117,11 +116,6 @@ class ConvPlugin final : public OpPlugin {
     AnchorArithmetic arithmetic;
     if (node.inputs.size() > 2) arithmetic.addend = node.inputs[2];
     const bool depthwise = weights.group > 1 && weights.group_in == 1 && weights.group_out == 1;
-    if (!depthwise) {
-      const DenseConvolution dense{
-          graph.constant(weights.value), weights.group_in, weights.out_channels, weights.group, geometry, stored, arithmetic};
-      if (winograd_pays(context.target(), dense)) return launch_winograd(context, dense);
-    }
     return depthwise ? setup_depthwise(context, weights, geometry, accumulator, arithmetic, params)
                      : setup_direct(context, weights, geometry, stored, accumulator, arithmetic);
   }

@@ -5,7 +5,7 @@
                                                  0 -1  1  0         0.5 -0.5  0.5
                                                  0  1  0 -1         0    0    1
 Parameters bound by kernels/plugins/winograd.cpp: X, ACC, VL, NV, HEIGHTS, USE_FMA, PREFETCH as in gemm.py (X and ACC are the same type), the epilogue's as in
-epilogue.py, TAIL: whether the output channels may end within a vector. The input channels are whole vectors.
+epilogue.py, TAIL and IN_TAIL: whether the output and the input channels may end within a vector.
 Weights are transformed at compile time and packed [panel][16][ic][NR].
 
 A tile is a 2x2 patch of output pixels. Each TEC takes a range of tiles (or, of few tiles, of panels) in blocks of at most block_tiles: it transforms the
@@ -60,21 +60,36 @@ def transform_patch(d, v, plane):
 def transform_input(x: S.ptr(X, "global"), line: S.i64, channels: S.i32, y: S.i32, column: S.i32, in_h: S.i32, in_w: S.i32, v: S.ptr(ACC, "global"), plane: S.i64):
     """The patch at (y, column) of the image x; pixels outside are zero."""
     origin = x + (S.i64(y) * line + S.i64(column) * channels)
+    whole = channels // VL * VL if IN_TAIL else channels
     d = S.alloc_buffer((16,), f"{ACC}x{VL}")
     if y >= 0 and column >= 0 and y + 4 <= in_h and column + 4 <= in_w:
-        for c in range(0, channels, VL):
+        for c in range(0, whole, VL):
             for r in S.unroll(4):
                 for s in S.unroll(4):
                     d[4 * r + s] = S.vload(origin + (S.i64(r) * line + S.i64(s) * channels + c), lanes=VL)
             transform_patch(d, v + c, plane)
     else:
-        for c in range(0, channels, VL):
+        for c in range(0, whole, VL):
             for r in S.unroll(4):
                 for s in S.unroll(4):
                     d[4 * r + s] = S.cast(0, f"{ACC}x{VL}")
                     if y + r >= 0 and y + r < in_h and column + s >= 0 and column + s < in_w:
                         d[4 * r + s] = S.vload(origin + (S.i64(r) * line + S.i64(s) * channels + c), lanes=VL)
             transform_patch(d, v + c, plane)
+
+
+@S.prim_func(is_inline=False)
+def transform_tail(x: S.ptr(X, "global"), line: S.i64, channels: S.i32, y: S.i32, column: S.i32, in_h: S.i32, in_w: S.i32, v: S.ptr(ACC, "global"), plane: S.i64):
+    """transform_input() for the channels after the last whole vector; up to a vector of zeros is written behind them."""
+    c = channels // VL * VL
+    origin = x + (S.i64(y) * line + S.i64(column) * channels + c)
+    d = S.alloc_buffer((16,), f"{ACC}x{VL}")
+    for r in S.unroll(4):
+        for s in S.unroll(4):
+            d[4 * r + s] = S.cast(0, f"{ACC}x{VL}")
+            if y + r >= 0 and y + r < in_h and column + s >= 0 and column + s < in_w:
+                d[4 * r + s] = S.vload(origin + (S.i64(r) * line + S.i64(s) * channels), mask=S.tail_mask(channels - c, VL), lanes=VL)
+    transform_patch(d, v + c, plane)
 
 
 def transform_vector(m, plane, lane_mask, extras, out, row_offset, line, ldc, rows, columns, n):
@@ -134,7 +149,7 @@ def winograd(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OU
     # Blocks of equal size.
     blocks = S.max(S.ceildiv(tile_last - tile_first, block_tiles), 1)
     size = S.max(S.ceildiv(tile_last - tile_first, blocks), 1)
-    lda = channels + VL
+    lda = S.ceildiv(channels, VL) * VL + VL
     v_plane = S.i64(size * lda + VL)
     m_plane = S.i64(size * (NV * VL) + VL)
     v = scratch + tid * scratch_size
@@ -146,6 +161,8 @@ def winograd(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OU
             tile = begin + t
             image = tile // (tiles_h * tiles_w)
             transform_input(x + image * in_h * in_w * channels, line, channels, (tile // tiles_w) % tiles_h * 2 - pad_h, tile % tiles_w * 2 - pad_w, in_h, in_w, v + t * lda, v_plane)
+            if IN_TAIL:
+                transform_tail(x + image * in_h * in_w * channels, line, channels, (tile // tiles_w) % tiles_h * 2 - pad_h, tile % tiles_w * 2 - pad_w, in_h, in_w, v + t * lda, v_plane)
         cuts = S.ceildiv(count, HEIGHTS[0])
         for panel in range(panel_first, panel_last):
             n = panel * (NV * VL)

@@ -125,7 +125,7 @@ TEST(Kernels, ConvolutionsOfNetworks) {
   });
 }
 
-// Winograd's kernel (3x3, stride 1, whole vectors of at least 32 input channels) against sums in double precision. Its error is that of the
+// Winograd's kernel (3x3, stride 1, at least 32 channels) against sums in double precision. Its error is that of the
 // rounding of sums a ninth as long plus that of the transforms; the measured one is below 2e-6 of the outputs' root mean square, as the
 // direct kernel's is.
 TEST(Kernels, WinogradConvolution) {
@@ -133,7 +133,7 @@ TEST(Kernels, WinogradConvolution) {
     int64_t batch, in, out, height, width, pad_begin, pad_end;
   };
   for (const Layer& l : {Layer{1, 64, 64, 14, 14, 1, 1}, Layer{2, 32, 70, 7, 7, 1, 1}, Layer{1, 48, 33, 9, 30, 0, 0},
-                         Layer{3, 32, 32, 6, 5, 1, 0}, Layer{1, 32, 40, 5, 61, 2, 2}}) {
+                         Layer{3, 37, 32, 6, 5, 1, 0}, Layer{1, 32, 40, 5, 61, 2, 2}}) {
     SCOPED_TRACE(std::to_string(l.in) + " -> " + std::to_string(l.out) + ", " + std::to_string(l.height) + " x " + std::to_string(l.width));
     std::mt19937 random(5);
     const Tensor weights = random_tensor(random, {l.out, l.in, 3, 3}), bias = random_tensor(random, {l.out});
