@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "kernels/dsl/compiler.h"
 #include "kernels/dsl/type_rules.h"
@@ -388,6 +389,14 @@ Value Compiler::call_builtin(const std::string& name, CallArguments& arguments, 
     if (const auto* t = x.as<TypeValue>()) return {type_text(t->type)};
     if (x.integer() && x.as<bool>() == nullptr) return {std::to_string(*x.integer())};
     fail(position, fmt::format("str() of a value of kind \"{}\" is not supported.", kind_text(x)));
+  }
+  if (const auto* digits = x.as<std::string>(); digits != nullptr && (name == "int" || name == "float")) {
+    const char *begin = digits->data(), *end = begin + digits->size();
+    int64_t i = 0;
+    double d = 0;
+    const auto [stop, error] = name == "int" ? std::from_chars(begin, end, i) : std::from_chars(begin, end, d);
+    if (stop != end || error != std::errc()) fail(position, fmt::format("could not convert string to {}: '{}'", name, *digits));
+    return name == "int" ? Value{i} : Value{d};
   }
   if (name == "abs" || name == "int" || name == "float") {
     if (const auto* d = x.as<double>()) {

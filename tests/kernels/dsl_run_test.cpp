@@ -311,9 +311,10 @@ def f(o: S.ptr("i32", "global"), n: S.i32):
     o[4] = largest([n, 3, n * 2])
     o[5] = shifted(n)
     S.vstore(twice(S.i32x8(n)), o, mask="6F2T")
+    o[7] = o[7] + int("int32"[3:]) + int(float("1.5") * 2)
 )",
       Arguments().array(out).integer(5), 1);
-  EXPECT_EQ(out, (std::vector<int32_t>{10, 25, 24, 15, 10, 5 * 10 + 6 + 5, 10, 10}));
+  EXPECT_EQ(out, (std::vector<int32_t>{10, 25, 24, 15, 10, 5 * 10 + 6 + 5, 10, 10 + 32 + 3}));
 }
 
 TEST(DslRun, ConstantsAndTables) {
