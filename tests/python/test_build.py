@@ -4,6 +4,7 @@ import glob
 import logging
 import os
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -43,6 +44,7 @@ def test_output_directory(tmp_path):
     expected = [
         "aipu.bin",
         "aipubt_gb_add_one.py",
+        "aipugb.log",
         "compass_ir.bin",
         "compass_ir.txt",
         "op_lib/add_one.cl",
@@ -283,6 +285,20 @@ def test_switches(monkeypatch):
     assert aipu.BuildManager().target == "X3P_1304"
     with pytest.raises(RuntimeError, match="board"):
         aipu.get_rpc_session()
+
+
+def test_debug_switches_write_files(monkeypatch):
+    monkeypatch.setenv("CPS_DSL", "dbg;asm;prf")
+    bm = aipu.BuildManager()
+    a, b = np.arange(8, dtype="int32"), np.zeros(8, "int32")
+    bm.build(add_one)(a, b)
+    np.testing.assert_array_equal(b, a + 1)
+    folder = f"{bm.output_dir}/gbuilder"
+    np.testing.assert_array_equal(np.fromfile(f"{folder}/input0.bin", "int32"), a)
+    np.testing.assert_array_equal(np.fromfile(f"{folder}/npu_output.bin", "int32"), b)
+    assert os.path.exists(f"{bm.output_dir}/runtime/profile_output.html")
+    if shutil.which("objdump"):
+        assert "add_one" in open(f"{folder}/op_lib/add_one.s").read()
 
 
 def test_cc_options_and_compiler_errors(monkeypatch, tmp_path):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
+import subprocess
 import types
 import uuid
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from ._info import CompassInfo, building_for, resolve_target
 from ._plugin_text import plugin_text
 from ._report import write_report
 from ._rpc import rpc_session_key
-from ._settings import LOGGER, setup_logger, switches
+from ._settings import LOGGER, Switches, setup_logger, switches
 
 
 class ParamInfo(NamedTuple):
@@ -141,8 +142,17 @@ class Executor:
     fit.
     """
 
-    def __init__(self, compiled: Any, c_code: str, info: PrimFuncInfo, cps_info: CompassInfo, output_dir: str) -> None:
+    def __init__(
+        self,
+        compiled: Any,
+        c_code: str,
+        info: PrimFuncInfo,
+        cps_info: CompassInfo,
+        output_dir: str,
+        active: Switches = Switches(),
+    ) -> None:
         self._compiled = compiled
+        self._switches = active
         self._cps_info = cps_info
         self._timed: Any = None  # the kernel with counters, once profile() has been asked for
         self._c_code = c_code
@@ -157,11 +167,34 @@ class Executor:
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Builds the graph for these arguments if there is none yet, and runs it. Arguments may be given by name."""
-        self._native(*(self._in_order(args, kwargs) if kwargs else args))
+        self.run(*args, **kwargs)
 
     def run(self, *args: Any, **kwargs: Any) -> None:
         """The same as calling the executor."""
-        self._native(*(self._in_order(args, kwargs) if kwargs else args))
+        if kwargs:
+            args = self._in_order(args, kwargs)
+        if self._switches.profile:
+            self.profile(*args)
+        if self._switches.debug or self._switches.emulator:
+            self._run_dumping(args)
+        else:
+            self._native(*args)
+
+    def _run_dumping(self, args: Tuple[Any, ...]) -> None:
+        """Runs with the tensors written to files beside the aipu.bin: what the kernel reads before, the rest after."""
+        folder = os.path.join(self._folder, "gbuilder")
+
+        def dump(category: str, name: Callable[[int, int], str]) -> None:
+            tensors = [a for p, a in zip(self._info.param_infos, args) if p.category == category]
+            tensors = [a for a in tensors if isinstance(a, np.ndarray)]
+            for i, tensor in enumerate(tensors):
+                with open(os.path.join(folder, name(i, len(tensors))), "wb") as file:
+                    file.write(tensor.tobytes())
+
+        dump("input_tensor", lambda i, _: f"input{i}.bin")
+        dump("const_tensor", lambda i, _: f"weight{i}.bin")
+        self._native(*args)
+        dump("output_tensor", lambda i, count: "npu_output.bin" if count == 1 else f"npu_output.bin{i}")
 
     def _in_order(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Tuple[Any, ...]:
         names = [param.name for param in self._info.param_infos]
@@ -270,10 +303,23 @@ def _write_call_files(
     _write(os.path.join(folder, "compass_ir.txt"), ir_text)
     with open(os.path.join(folder, "compass_ir.bin"), "wb") as file:
         file.write(weights)
+    counts = f"{input_count} inputs, {output_count} outputs, {len(constants)} constants, {len(attributes)} attributes"
+    _write(os.path.join(folder, "aipugb.log"), f"DSL_{info.name}: {counts}\n")
     _write(
         os.path.join(folder, f"aipubt_gb_{info.name}.py"),
         plugin_text(info, {name for name, _ in attributes}, constants),
     )
+
+
+def _write_assembly(object_path: str) -> None:
+    """The disassembly of an object file beside it."""
+    try:
+        command = ["objdump", "-d", "--no-show-raw-insn", object_path]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        LOGGER.warning("The assembly is not written: %s", error)
+        return
+    _write(os.path.splitext(object_path)[0] + ".s", text)
 
 
 def _write(path: str, text: str) -> None:
@@ -340,7 +386,7 @@ class BuildManager:
             inp.param_infos = list(info.param_infos)
             inp.cps_info = self.cps_info
             inp.output_dir = output_dir
-        return Executor(compiled, c_code, info, self.cps_info, output_dir)
+        return Executor(compiled, c_code, info, self.cps_info, output_dir, self._switches)
 
     def gen_op_lib(
         self, inp: Function, name: Optional[str] = None, output_path: Optional[str] = None, verbose: bool = False
@@ -399,8 +445,11 @@ class BuildManager:
                 if "failed with exit code" in error or "C compiler" in error or "linking the kernels" in error:
                     raise CompassCompileCError(error)
                 raise CompassCodeGenCError(error)
-            with open(os.path.join(op_lib, f"{info.name}.o"), "wb") as file:
+            object_path = os.path.join(op_lib, f"{info.name}.o")
+            with open(object_path, "wb") as file:
                 file.write(compiled.object)
+            if self._switches.assembly:
+                _write_assembly(object_path)
         return compiled, c_code, info, output_dir
 
     def _make_output_dir(self, entry: str) -> str:
