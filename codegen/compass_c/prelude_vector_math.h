@@ -3,6 +3,14 @@
 template <class V> using __lanes_of_float = typename __if<__is_float<__e<V>>::value && sizeof(__e<V>) == 4, V, void>::type;
 template <class V> using __int_lanes = __v<int, __LANES(V)>;
 
+#define AIPU_MATH_HAS_FMA
+__inl float aipu_math_fma(float x, float y, float z) { return fma(x, y, z); }
+template <class V> __inl auto aipu_math_fma(V x, V y, V z) -> decltype(x[0], __lanes_of_float<V>()) { return __fused(x, y, z); }
+template <class V> __inl auto aipu_math_fma(V x, float y, V z) -> decltype(x[0], __lanes_of_float<V>()) { return __fused(x, __splat<V>(y), z); }
+template <class V> __inl auto aipu_math_fma(V x, float y, float z) -> decltype(x[0], __lanes_of_float<V>()) {
+  return __fused(x, __splat<V>(y), __splat<V>(z));
+}
+
 template <class V> __inl auto aipu_math_at_least(V x, float low) -> decltype(x[0], __lanes_of_float<V>()) { return __greater(__splat<V>(low), x); }
 template <class V> __inl auto aipu_math_at_most(V x, float high) -> decltype(x[0], __lanes_of_float<V>()) { return __lesser(__splat<V>(high), x); }
 template <class C, class V> __inl auto aipu_math_choose(C condition, V a, V b) -> decltype(condition[0], V()) { return condition ? a : b; }

@@ -1,8 +1,9 @@
 // The one implementation of the mathematical functions, compiled into the interpreter and, as text, into every kernel: so that both agree
 // bit for bit.
 //
-// Plain C++ without headers, without fused multiply-add, without library calls: every operation is an IEEE operation on float or double,
-// which every compiler rounds alike under -ffp-contract=off. Where possible a function is one straight line of selects, so that a loop over
+// Plain C++ without headers: every operation is an IEEE operation on float or double, which every compiler rounds alike under
+// -ffp-contract=off; fused multiply-adds are asked for by name (kernels bring aipu_math_fma with them and define AIPU_MATH_HAS_FMA; targets
+// without the instruction compute the same value in double). Where possible a function is one straight line of selects, so that a loop over
 // lanes vectorises. Floats: exp, exp2, log, tanh and erf compute in float (at most 2 ulp); the others compute in double and round once (at
 // most 1 ulp). Doubles: a few ulp. Polynomials are Chebyshev fits made for the intervals used here.
 
@@ -90,6 +91,9 @@ static inline double aipu_math_rsqrt(double x) {
 
 // What the float functions need besides arithmetic and comparisons. They are templates: prelude_vector_math.h has the same for vectors of
 // floats, so that a lane of a vector gives what the scalar function gives.
+#ifndef AIPU_MATH_HAS_FMA
+static inline float aipu_math_fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }  // x * y + z
+#endif
 static inline float aipu_math_at_least(float x, float low) { return x < low ? low : x; }  // NaN stays
 static inline float aipu_math_at_most(float x, float high) { return x > high ? high : x; }
 static inline float aipu_math_choose(bool condition, float a, float b) { return condition ? a : b; }
@@ -110,17 +114,17 @@ static inline float aipu_math_scale_normal(float y, float n) {
 template <class T>
 static inline T aipu_math_exp_near_zero(T r) {
   const T r2 = r * r;
-  const T low = r * 1.6666666681647016e-1f + 5.0000000134872258e-1f;
-  const T middle = r * 8.3333109017259694e-3f + 4.1666464711379079e-2f;
-  const T high = r * 1.98910171843020305e-4f + 1.39336737329319315e-3f;
-  const T p = (high * r2 + middle) * r2 + low;
-  return (r + r2 * p) + 1.0f;
+  const T low = aipu_math_fma(r, 1.6666666681647016e-1f, 5.0000000134872258e-1f);
+  const T middle = aipu_math_fma(r, 8.3333109017259694e-3f, 4.1666464711379079e-2f);
+  const T high = aipu_math_fma(r, 1.98910171843020305e-4f, 1.39336737329319315e-3f);
+  const T p = aipu_math_fma(aipu_math_fma(high, r2, middle), r2, low);
+  return aipu_math_fma(r2, p, r) + 1.0f;
 }
 // c = n log 2 + r: returns n.
 template <class T>
 static inline T aipu_math_exp_split(T c, T* r) {
-  const T n = (c * 0x1.715476p+0f + 12582912.0f) - 12582912.0f;
-  *r = (c - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f;
+  const T n = aipu_math_fma(c, 0x1.715476p+0f, 12582912.0f) - 12582912.0f;
+  *r = aipu_math_fma(n, -0x1.0bfbe8p-15f, aipu_math_fma(n, -0x1.62ep-1f, c));
   return n;
 }
 template <class T>
@@ -314,11 +318,11 @@ static inline T aipu_math_tanh_f(T x) {
   const T magnitude = aipu_math_fabs(x);
   const T z = x * x;
   const T z2 = z * z;
-  const T low = z * 0.13333303530739316f + -0.3333333317196775f;
-  const T middle = z * 0.021768868214501753f + -0.0539592533789059f;
-  const T high = z * 0.0022925576991026523f + -0.008343780370479862f;
-  const T p = (high * z2 + middle) * z2 + low;
-  const T small = x + x * (z * p);
+  const T low = aipu_math_fma(z, 0.13333303530739316f, -0.3333333317196775f);
+  const T middle = aipu_math_fma(z, 0.021768868214501753f, -0.0539592533789059f);
+  const T high = aipu_math_fma(z, 0.0022925576991026523f, -0.008343780370479862f);
+  const T p = aipu_math_fma(aipu_math_fma(high, z2, middle), z2, low);
+  const T small = aipu_math_fma(x, z * p, x);
   // From 9.02 on the result is 1.
   const T bounded = aipu_math_at_most(magnitude, 10.0f);
   const T large = 1.0f - 2.0f / (aipu_math_exp_bounded(bounded + bounded) + 1.0f);
@@ -367,18 +371,21 @@ static inline T aipu_math_erf_f(T x) {
   const T magnitude = aipu_math_fabs(x);
   const T z = x * x;
   const T z2 = z * z;
-  const T p0 = z * -0.37612626666720334f + 0.12837916584835093f;
-  const T p2 = z * -0.026854212010626412f + 0.11283594715160218f;
-  const T p4 = z * -0.000801686428716587f + 0.005189087423433974f;
-  const T p = ((z2 * 7.875875062685488e-05f + p4) * z2 + p2) * z2 + p0;
-  const T small = x + x * p;
+  const T p0 = aipu_math_fma(z, -0.37612626666720334f, 0.12837916584835093f);
+  const T p2 = aipu_math_fma(z, -0.026854212010626412f, 0.11283594715160218f);
+  const T p4 = aipu_math_fma(z, -0.000801686428716587f, 0.005189087423433974f);
+  const T p = aipu_math_fma(aipu_math_fma(aipu_math_fma(z2, 7.875875062685488e-05f, p4), z2, p2), z2, p0);
+  const T small = aipu_math_fma(x, p, x);
   const T a = aipu_math_at_most(magnitude, 4.0f);
   // The logarithm of 1 - erf(a).
   const T a2 = a * a;
   const T a4 = a2 * a2;
-  const T q0 = (a * -0.11008008294882024f + -0.631826051559163f) * a2 + (a * -1.130233434841994f + 0.00032013804967769883f);
-  const T q4 = (a * -4.605804268918978e-05f + 0.0005968056256607798f) * a2 + (a * -0.004759596293266265f + 0.026421136005663898f);
-  const T q = (a4 * 1.6371514145936436e-06f + q4) * a4 + q0;
+  const T q0 = aipu_math_fma(a, -1.130233434841994f, 0.00032013804967769883f);
+  const T q2 = aipu_math_fma(a, -0.11008008294882024f, -0.631826051559163f);
+  const T q4 = aipu_math_fma(a, -0.004759596293266265f, 0.026421136005663898f);
+  const T q6 = aipu_math_fma(a, -4.605804268918978e-05f, 0.0005968056256607798f);
+  const T high = aipu_math_fma(a4, 1.6371514145936436e-06f, aipu_math_fma(q6, a2, q4));
+  const T q = aipu_math_fma(high, a4, aipu_math_fma(q2, a2, q0));
   const T large = 1.0f - aipu_math_exp_bounded(q);
   return aipu_math_with_sign(aipu_math_choose(magnitude < 1.0f, small, large), x);
 }
