@@ -4,10 +4,10 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 status=0
 
-# Command-line tools may include anything. Arguments: folder, then the folders that its sources may include
+# Command-line tools and the Python package, which are programs in this sense, may include anything. Arguments: folder, then the folders that its sources may include
 check() {
   local folder=$1 allowed=$2 bad
-  bad=$(grep -rnE '^#include "(frontend|graph|kernels|codegen|gbuilder|runtime|models|tests)/' "$folder" --include='*.cpp' --include='*.h' | grep -v /tools/ |
+  bad=$(grep -rnE '^#include "(frontend|graph|kernels|codegen|gbuilder|runtime|models|tests)/' "$folder" --include='*.cpp' --include='*.h' | grep -vE '/tools/|^frontend/python/' |
     grep -vE "#include \"($allowed)" || true)
   if [ -n "$bad" ]; then
     echo "$folder may include only: $allowed"
@@ -31,6 +31,12 @@ check runtime/backends/interp 'runtime/|codegen/'
 bad=$(grep -rnE '#include <(google/protobuf|onnx/)' --include='*.h' frontend graph kernels codegen gbuilder runtime models | grep -v 'frontend/onnx/onnx_pb.h' || true)
 if [ -n "$bad" ]; then
   echo "protobuf in a header:"
+  echo "$bad"
+  status=1
+fi
+bad=$(grep -rnE '#include <pybind11/' --include='*.cpp' --include='*.h' frontend graph kernels codegen gbuilder runtime models tests | grep -v '^frontend/python/' || true)
+if [ -n "$bad" ]; then
+  echo "pybind11 outside frontend/python:"
   echo "$bad"
   status=1
 fi
