@@ -438,6 +438,8 @@ std::string extend(const Call& c, bool high) {
 std::string reinterpret(const Call& c) {
   const Type& from = c.arg_type(0);
   if (from.pointer && c.type.pointer) return fmt::format("(({}){})", c.t(), c.arg(0));
+  if (from.pointer && dtype_bits(c.type.element) == 32) return fmt::format("(({})__address32({}))", c.t(), c.arg(0));
+  if (c.type.pointer && dtype_bits(from.element) == 32) return fmt::format("__address64<{}>((uint){})", c.t(), c.arg(0));
   if (from.pointer || c.type.pointer) return fmt::format("(({})(ulong){})", c.t(), c.arg(0));
   return fmt::format("__bits<{}>({})", c.t(), c.arg(0));
 }

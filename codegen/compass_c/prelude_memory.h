@@ -169,6 +169,31 @@ template <class T> __inl T* __lsram_array(uint offset) { return (T*)__builtin_as
 template <class T> __inl T* __shared_array(uint offset) { return (T*)__builtin_assume_aligned(__tec->shared + offset, 64); }
 
 // The scalar parameter in an ABI word.
+// Addresses as 32-bit integers, which is what the language has (S.reinterpret): those that were turned into integers are kept, and give an
+// integer near one of them its upper half back, the latest first.
+static struct {
+  ulong taken[64];
+  uint count;
+} __addresses;
+template <class T> __attribute__((noinline)) static uint __address32(T* p) {
+  const uint at = __atomic_fetch_add(&__addresses.count, 1, __ATOMIC_RELAXED);
+  __atomic_store_n(&__addresses.taken[at % 64], (ulong)p, __ATOMIC_RELAXED);
+  return (uint)(ulong)p;
+}
+template <class T> __attribute__((noinline)) static T __address64(uint low) {
+  ulong nearest = ~0ul, found = low;
+  const uint count = __atomic_load_n(&__addresses.count, __ATOMIC_RELAXED);
+  for (uint i = 1; i <= 64 && low != 0; i++) {
+    const ulong taken = __atomic_load_n(&__addresses.taken[(count - i) % 64], __ATOMIC_RELAXED);
+    const long offset = (int)(low - (uint)taken);
+    const ulong distance = (ulong)(offset < 0 ? -offset : offset);
+    if (taken == 0 || distance >= nearest) continue;
+    nearest = distance;
+    found = taken + (ulong)offset;
+  }
+  return (T)found;
+}
+
 template <class T> __inl T __argument(unsigned long long word) {
   T value;
   __builtin_memcpy(&value, &word, sizeof(T));

@@ -163,3 +163,33 @@ def test_printed_text_is_the_same(run, capfd) -> None:
     expected = "-5|4294967291|0xfffffffb|0xFF|010|-2.666666|A|text|%\n"
     expected += "0x1,0x2,0x3,0xffffffff,0x5,0x6,0x7,0xff " + ",".join(["-1.750000"] * 8) + "\n"
     assert capfd.readouterr().out == expected
+
+
+def test_addresses_as_integers(run) -> None:
+    from aipu import script as S
+
+    @S.prim_func
+    def sub(p: S.ptr("i32", "global"), out: S.ptr("i32", "global"), step: S.u32):
+        address = S.reinterpret(p, "uint32")
+        for k in range(4):
+            q = S.reinterpret(address + step * S.cast(k, "u32"), "i32 *")
+            out[k] = q[0]
+
+    @S.prim_func
+    def addresses(x: S.ptr("i32", "global"), out: S.ptr("i32", "global")):
+        stage = S.alloc(8, "i32", scope="lsram")
+        S.dma_copy(stage, x, 8)
+        u = S.reinterpret(stage, "uint32")
+        if S.get_local_id() == 0:
+            sub(x + 8, out, 8)
+            sub(x + 7, out + 4, S.u32(-4))
+            v = S.reinterpret(u + 12, "lsram i32 *")
+            out[8] = v[0]
+            out[9] = S.cast(S.reinterpret(x + 3, "uint32") - S.reinterpret(x, "uint32"), "i32")
+            null = S.reinterpret(S.u32(0), "i32 *")
+            if null.is_nullptr:
+                out[10] = 1
+
+    x, out = _data("int32", 32), np.zeros(11, np.int32)
+    run(addresses)(x, out)
+    assert out.tolist() == [*x[[8, 10, 12, 14]], *x[[7, 6, 5, 4]], x[3], 12, 1]

@@ -229,7 +229,7 @@ def _constant_lanes(lanes: Any) -> int:
 
 
 def const_mask(x: Union[str, Sequence[bool], np.ndarray]) -> Vector:
-    """A constant mask from bools or a mask string; a string that expands to fewer lanes than its characters is padded."""
+    """A constant mask from bools or a mask string; strings that expand to fewer lanes than characters are padded."""
     if isinstance(x, Value) or not hasattr(x, "__len__"):
         raise AssertionError("The 1st arg expect a mask that is known at compile time.")
     if len(x) <= 1:

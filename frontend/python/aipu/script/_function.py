@@ -30,8 +30,8 @@ class Parameter(NamedTuple):
 def _annotations(function: Callable[..., Any]) -> Dict[str, Any]:
     """Annotations by parameter name.
 
-    Those that are text (``from __future__ import annotations``) are evaluated where the function is decorated: a name that only an
-    annotation mentions is not in its closure.
+    Those that are text (``from __future__ import annotations``) are evaluated where the function is decorated: a name
+    that only an annotation mentions is not in its closure.
     """
     found = dict(getattr(function, "__annotations__", {}))
     if any(isinstance(annotation, str) for annotation in found.values()):

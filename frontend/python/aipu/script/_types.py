@@ -28,7 +28,7 @@ class TypeObject:
         self.is_size = is_size
 
     def __call__(self, v: Any) -> Any:
-        """``S.cast(v, dtype)``: a number, expression, vector, ``"inf"``/``"-inf"``/``"nan"``, or the lanes of a vector."""
+        """``S.cast(v, dtype)``: a number, expression, vector, ``"inf"``, ``"-inf"``, ``"nan"``, or a vector's lanes."""
         if self.dtype.is_bool:
             raise AssertionError("The function only can be used in type annotation.")
         return cast(v, self.dtype)
