@@ -216,6 +216,13 @@ dsl::Captured PythonCapture::capture(py::handle object) {
     }
     return {std::move(text)};
   }
+  constexpr int kMaxDepth = 32;  // a list may hold itself
+  struct Depth {
+    int& value;
+    explicit Depth(int& depth) : value(++depth) {}
+    ~Depth() { --value; }
+  } const level(depth_);
+  if (depth_ > kMaxDepth) return opaque(object);
   if (PyList_Check(p)) {
     dsl::CapturedList list;
     for (const py::handle item : object) list.push_back(capture(item));

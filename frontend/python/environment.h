@@ -36,6 +36,7 @@ class PythonCapture {
   dsl::Captured plain_function(pybind11::handle function);
 
   std::string target_;
+  int depth_ = 0;  // of the containers being captured
   pybind11::object helpers_;
   pybind11::object script_;
   pybind11::object prim_func_, macro_, type_object_, pointer_type_, data_type_;

@@ -227,6 +227,7 @@ def test_parameter_analysis():
         "recast": ("output_tensor", 5),
     }
     info = bm.prim_func_info.param_infos[2]
+    assert aipu.analysis.extract_prim_func_info(aipu.BuildManager().lower(func)) == bm.prim_func_info
     assert info.is_output_tensor and info.is_tensor and not info.is_attr and info.dtype == "int32"
     assert func.param_infos == list(bm.prim_func_info.param_infos)
 

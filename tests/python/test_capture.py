@@ -425,3 +425,14 @@ def test_bfloat16():
     a, b = np.array([1.5], ml_dtypes.bfloat16), np.zeros(1, ml_dtypes.bfloat16)
     run(func, a, b, 2.0)
     assert float(b[0]) == 3
+
+
+def test_a_list_that_holds_itself():
+    knot = [7]
+    knot.append(knot)
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        b[0] = a[0] + knot[0]
+
+    assert run1(func, 1) == 8

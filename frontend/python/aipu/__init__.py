@@ -29,7 +29,7 @@ from ._settings import setup_logger as _setup_logger
 
 _setup_logger()
 
-from . import model, op, script, testing, tir, utils  # noqa: E402
+from . import analysis, model, op, script, testing, tir, utils  # noqa: E402
 from ._rpc import get_rpc_session  # noqa: E402
 from .model import Model, Session, build, load  # noqa: E402
 from .tir import BuildManager, Executor, IRModule  # noqa: E402
@@ -48,6 +48,7 @@ __all__ = [
     "Model",
     "Session",
     "TVMError",
+    "analysis",
     "build",
     "double_elem_width",
     "get_binary_op_result_type",

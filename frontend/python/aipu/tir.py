@@ -103,6 +103,16 @@ class IRModule:
         return self._module.text()
 
 
+def prim_func_info(module: IRModule) -> PrimFuncInfo:
+    """The categories of the parameters of a module's entry; AssertionError for a descriptor of a wrong type."""
+    params, error = module._module.parameters()
+    assert params is not None, error
+    return PrimFuncInfo(
+        module.entry,
+        tuple(ParamInfo(n, DataType(d), c, None if index < 0 else index) for n, d, c, index in params),
+    )
+
+
 class BenchmarkResult(NamedTuple):
     """Seconds per run of each repetition."""
 
@@ -423,12 +433,7 @@ class BuildManager:
     def _compile(self, inp: Function, name: Optional[str]) -> Tuple[Any, str, PrimFuncInfo, str]:
         with building_for(self.cps_info):
             module = self._parse(inp, name)
-            params, error = module.parameters()
-            assert params is not None, error
-            info = PrimFuncInfo(
-                module.name,
-                tuple(ParamInfo(n, DataType(d), c, None if index < 0 else index) for n, d, c, index in params),
-            )
+            info = prim_func_info(IRModule(module))
             self.prim_func_info = info
             c_code, error = module.c_text(self.target, list(self.disabled_pass))
             if c_code is None:
