@@ -217,6 +217,21 @@ const Row kWide[] = {
      "int8 v[2];\nv[0] = y;\nv[1] = z;\nint8 q = v[0];\nint8 r = v[1];\nint8 w[2];\nw[0] = __vzipl(q, r);\nw[1] = __vziph(q, r);"},
     {"AssignedFromItself", "v = S.vconcat((y, z))\nv = v + v",
      "int8 v[2];\nv[0] = y;\nv[1] = z;\nv[0] = (v[0] + v[0]);\nv[1] = (v[1] + v[1]);"},
+    {"GatherOfBytes", "i = S.vconcat((vs[0], vs[1]))\nv = S.vload_gather(vb.as_ptr('i8'), i)",
+     "short16 i[2];\ni[0] = vs[0];\ni[1] = vs[1];\nchar32 v = __vload_gather(vb, i[0], i[1]);"},
+    {"GatherOfWords", "i = S.cast(y, 'i16')\nv = S.vload_gather(a, i)\nS.vstore_scatter(v, b, i)",
+     "short16 i[1];\ni[0] = __vexte(__vnsra_h(y, (int8)0, " ALL "), __vnsra_h(y, (int8)0, " ALL "));\n"
+     "int8 v = __vload_gather((__global int8*)a, i[0]);\n__vstore_scatter(v,(__global int8*)b, i[0]);"},
+    {"Reduction", "v = S.vconcat((y, z))\na[0] = S.vrpadd(v)[0]",
+     "int8 v[2];\nv[0] = y;\nv[1] = z;\na[0] = __vrpadd((int8)0, (v[0] + v[1]), " ALL ")[0];"},
+    {"Rearrangements",
+     "v = S.vconcat((y, z))\nw = S.vrevs(v)\nw = S.vsldl(v, v, 11)\nw = S.vreplic(v, 9)\nq = S.vaddh(v, v)\nr = S.vconcat((v, v), 'even')",
+     "int8 v[2];\nv[0] = y;\nv[1] = z;\n"
+     "int8 w[2];\nw[0] = __vrevs(v[1]);\nw[1] = __vrevs(v[0]);\n"
+     "w[0] = __vsldl(v[1], v[0], 3);\nw[1] = __vsldl(v[0], v[1], 3);\n"
+     "w[0] = __vreplic(v[1], 1);\nw[1] = __vreplic(v[1], 1);\n"
+     "int8 q[2];\nq[0] = __vaddh(v[0], v[1]);\nq[1] = __vaddh(v[0], v[1]);\n"
+     "int8 r[2];\nr[0] = __vexte(v[0], v[1]);\nr[1] = __vexte(v[0], v[1]);"},
     {"OverlappingMemory", "b[0:16] = b[4:20]",
      "int8 t[2];\nt[0] = ((__global int8*)(b + 4))[0];\nt[1] = ((__global int8*)(b + 12))[0];\n"
      "((__global int8*)b)[0] = t[0];\n((__global int8*)(b + 8))[0] = t[1];"},

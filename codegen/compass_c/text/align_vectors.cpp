@@ -384,6 +384,8 @@ void VectorAligner::statement(const Stmt& stmt) {
         if (store != nullptr && store->intrinsic->name == "vstore" && is_wide(store->args[0]->type)) {
           const Expr stride = store->args.size() > 2 && as_int(store->args[2]) != 1 ? whole(store->args[2]) : nullptr;
           store_to_memory(store->args[0], store->args[1], stride, store->mask);
+        } else if (store != nullptr && store->intrinsic->name == "vstore_scatter") {
+          scatter_parts(*store);
         } else if (in_parts(n.value)) {
           for (const Expr& part : parts(n.value)) emit(Evaluate{part});
         } else {

@@ -193,18 +193,29 @@ std::string store(const Call& c) {
   }
   return fmt::format("__vstore({}, {}, {})", c.arg(0), c.p.pointer_as(c.arg_expr(1), value), mask);
 }
+// Offset vectors are registers: two of them for 8-bit data, the lower lanes of one for 32-bit data.
+std::string offsets(const Call& c, size_t arg) {
+  const auto* call = c.arg_expr(arg)->as<IntrinsicCall>();
+  if (call != nullptr && call->intrinsic->name == "vpart" && call->attribute("index") == 0) return c.p.expr(call->args[0]);
+  if (call != nullptr && call->intrinsic->name == "vconcat" && call->attribute("part") == 0) {
+    std::string text;
+    for (const Expr& part : call->args) text += fmt::format("{}{}", text.empty() ? "" : ", ", c.p.expr(part));
+    return text;
+  }
+  return c.arg(arg);
+}
 std::string gather(const Call& c) {
   const std::string pointer = c.p.pointer_as(c.arg_expr(0), c.type);
   const std::string mask = c.p.mask_or_all(c.call.mask, c.type.lanes);
-  if (mask == TextPrinter::all_true(c.type.lanes)) return fmt::format("__vload_gather({}, {})", pointer, c.arg(1));
-  return fmt::format("__vload_gather({}, {}, {})", pointer, c.arg(1), mask);
+  if (mask == TextPrinter::all_true(c.type.lanes)) return fmt::format("__vload_gather({}, {})", pointer, offsets(c, 1));
+  return fmt::format("__vload_gather({}, {}, {})", pointer, offsets(c, 1), mask);
 }
 std::string scatter(const Call& c) {
   const Type& value = c.arg_type(0);
   const std::string pointer = c.p.pointer_as(c.arg_expr(1), value);
   const std::string mask = c.p.mask_or_all(c.call.mask, value.lanes);
-  if (mask == TextPrinter::all_true(value.lanes)) return fmt::format("__vstore_scatter({},{}, {})", c.arg(0), pointer, c.arg(2));
-  return fmt::format("__vstore_scatter({},{}, {}, {})", c.arg(0), pointer, c.arg(2), mask);
+  if (mask == TextPrinter::all_true(value.lanes)) return fmt::format("__vstore_scatter({},{}, {})", c.arg(0), pointer, offsets(c, 2));
+  return fmt::format("__vstore_scatter({},{}, {}, {})", c.arg(0), pointer, offsets(c, 2), mask);
 }
 
 // The first n lanes: with c = n << k the bits below c, which is right for all of 0 <= n <= lanes.

@@ -99,7 +99,14 @@ class VectorAligner {
   Parts natural_parts(const Expr& e, int lanes);
   Parts intrinsic_parts(const Expr& e, const IntrinsicCall& n, int lanes);
   Parts registerwise_parts(const Expr& e, const IntrinsicCall& n, int lanes);
+  // Empty: not one of these, or not in this form.
+  Parts rearranged_parts(const Expr& e, const IntrinsicCall& n, int lanes);
+  Parts reduced_parts(const Expr& e, const IntrinsicCall& n, int lanes);
+  Parts gather_parts(const Expr& e, const IntrinsicCall& n, int lanes);
+  void scatter_parts(const IntrinsicCall& n);
+  Expr index_part(const Parts& indices, size_t i, int lanes);
   Parts load_parts(const Expr& pointer, const Expr& stride, const Expr& mask, Type type);
+  static bool has_conversion(DType from, DType to);
   Parts cast_parts(Type to, const Parts& operand, Type from, bool saturate);
   Parts array_parts(const Array& array);
   Parts regroup(const Parts& masks, int total, int lanes);
