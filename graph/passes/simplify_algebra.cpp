@@ -6,6 +6,7 @@
 //   x: [N,1,H] ─ Transpose(1,0,2) ─ y           =>  x ─ Reshape ─ y
 //   x ─ Mul(1), Add(0), Sub(0), Div(1), Pow(1)  =>  x
 //   x ─ Not ─ Not ─ y                           =>  x = y
+//   Concat(a,b,c) beside Concat(a,b)            =>  Concat(Concat(a,b),c)
 //   x ─ Pad(0 on spatial axes) ─ Conv{pads} ─ y =>  x ─ Conv{pads + Pad's} ─ y
 //
 //   x: [N,C*b*b,H,W] ─ Reshape([N,C,b,b,H,W]) ─ Transpose(0,1,4,2,5,3) ─ Reshape([N,C,H*b,W*b]) ─ y
@@ -234,9 +235,34 @@ class Simplifier {
       if (!(type(input).shape[axis] == Dim(0))) kept.push_back(input);
     }
     if (kept.size() == 1 && type(kept[0]) == output_type(id)) return replace(id, kept[0]);
+    const NodeId prefix = longest_prefix(id, axis, kept);
+    if (prefix.valid()) {
+      const size_t count = node(prefix).inputs.size();
+      std::vector<ValueId> rest{node(prefix).outputs[0]};
+      rest.insert(rest.end(), kept.begin() + static_cast<ptrdiff_t>(count), kept.end());
+      graph_.node(id).inputs = std::move(rest);
+      return true;
+    }
     if (kept.size() == inputs.size() || kept.empty()) return false;
     graph_.node(id).inputs = kept;
     return true;
+  }
+
+  // Another Concat on the axis that begins with at least two, but not all of the same inputs; the longest. Wide pieces are copied faster
+  // than many thin ones, and the last operand is left with a single user.
+  NodeId longest_prefix(NodeId id, size_t axis, const std::vector<ValueId>& inputs) const {
+    NodeId best;
+    if (inputs.size() < 3) return best;
+    size_t length = 1;
+    for (const NodeId user : graph_.users(inputs[0])) {
+      const Node& other = node(user);
+      if (user == id || other.erased || other.op != "Concat" || static_cast<size_t>(other.attributes.i("axis")) != axis) continue;
+      if (other.inputs.size() <= length || other.inputs.size() >= inputs.size() || graph_.user_count(other.outputs[0]) == 0) continue;
+      if (!std::equal(other.inputs.begin(), other.inputs.end(), inputs.begin())) continue;
+      length = other.inputs.size();
+      best = user;
+    }
+    return best;
   }
 
   Result<bool> split(NodeId id) { return node(id).outputs.size() == 1 ? pass_through(id) : Result<bool>(false); }
