@@ -155,6 +155,23 @@ std::optional<VectorSplitter::Pieces> VectorSplitter::pieces_of(const Expr& e, c
   }
   if (name == "reinterpret" && !operand.pointer && !type.pointer) {
     // The same bytes, as other lanes.
+    if (plan_.is_split(operand) && plan_.is_split(type) && !operand.is_mask() && !type.is_mask()) {
+      const std::vector<Chunk>&from = cut(operand), &to = cut(type);
+      const bool alike = std::equal(from.begin(), from.end(), to.begin(), to.end(), [&](const Chunk& a, const Chunk& b) {
+        return !a.padded() && !b.padded() && a.lanes * dtype_bits(operand.element) == b.lanes * dtype_bits(type.element);
+      });
+      if (alike) {
+        const Chunks values = split(n.args[0]);
+        Pieces result;
+        result.type = type;
+        result.chunks = to;
+        for (size_t k = 0; k < to.size(); ++k) {
+          result.values.push_back(
+              bind_chunk(call("reinterpret", {values[k]}, {{"dtype", attribute_of_type(Type::vector(type.element, to[k].lanes))}})));
+        }
+        return result;
+      }
+    }
     const Pieces all = whole_pieces({n.args[0]});
     const Expr memory = cast(Type::pointer_to(type.element, 1, Scope::kPrivate), spill(all, lanes + 16));
     const Expr pointer = bind(memory);

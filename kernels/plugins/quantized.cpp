@@ -115,27 +115,26 @@ Weights read_weights(const Graph& graph, const Node& node, const Problem& p) {
 // How a kernel row is walked: `taps` runs of `steps` words.
 struct Runs {
   int64_t taps, steps;
-  int64_t channels;  // consecutive bytes of one run that have weights
+  int64_t channels;  // consecutive elements of one run that have weights
 };
 
+// T is int8_t or int16_t: four bytes of depth per step and column.
 template <typename T>
-graph::ConstantPtr pack(DType dtype, const Weights& weights, const Problem& p, const Runs& runs, int64_t panel_width, bool quad) {
+graph::ConstantPtr pack(DType dtype, const Weights& weights, const Problem& p, const Runs& runs, int64_t panel_width) {
+  constexpr auto kDepth = static_cast<int64_t>(4 / sizeof(T));
   const int64_t kernel_w = p.geometry.axes[2].kernel, panels = (p.group_out + panel_width - 1) / panel_width;
   const int64_t lines = p.taps / kernel_w;
-  std::vector<T> packed(static_cast<size_t>(p.groups * panels * lines * runs.taps * runs.steps * panel_width * 4));
+  std::vector<T> packed(static_cast<size_t>(p.groups * panels * lines * runs.taps * runs.steps * panel_width * kDepth));
   size_t at = 0;
   for (int64_t unit = 0; unit < p.groups * panels; ++unit) {
     for (int64_t run = 0; run < lines * runs.taps; ++run) {
       for (int64_t step = 0; step < runs.steps; ++step) {
-        for (int64_t i = 0; i < panel_width * 4; ++i, ++at) {
-          // Four of depth per column; with 16 bits in two halves, even and odd bytes.
-          const int64_t half = i / (panel_width * 2), column = quad ? i / 4 : i % (panel_width * 2) / 2;
-          const int64_t byte = step * 4 + (quad ? i % 4 : i % 2 * 2 + half);
-          const int64_t out = unit % panels * panel_width + column;
-          if (out >= p.group_out || byte >= runs.channels) continue;
+        for (int64_t i = 0; i < panel_width * kDepth; ++i, ++at) {
+          const int64_t out = unit % panels * panel_width + i / kDepth, channel = step * kDepth + i % kDepth;
+          if (out >= p.group_out || channel >= runs.channels) continue;
           // A run covers one tap, or all taps of a kernel row with their channels behind one another: both are consecutive in [taps][in].
           const int64_t row = (unit / panels * p.group_out + out) * p.taps * p.group_in;
-          packed[at] = static_cast<T>(weights.elements[static_cast<size_t>(row + run * runs.channels + byte)]);
+          packed[at] = static_cast<T>(weights.elements[static_cast<size_t>(row + run * runs.channels + channel)]);
         }
       }
     }
@@ -199,9 +198,8 @@ constexpr int64_t kSegment = 14 * 12 * 2;
 int dot_lanes(const tir::Target& target) { return std::max(target.lanes(32), 8); }
 
 // Rows of a register tile: accumulators, weights and the broadcast words fit the registers.
-std::vector<int64_t> tile_heights(const tir::Target& target, const Dim& width, bool quad) {
-  const bool many = target.vector_registers >= 32;
-  const int64_t highest = many ? (quad ? 14 : 12) : (quad ? 6 : 4);
+std::vector<int64_t> tile_heights(const tir::Target& target, const Dim& width) {
+  const int64_t highest = target.vector_registers >= 32 ? 14 : target.vector_bits < 256 ? 4 : 6;
   if (const auto pixels = width.constant(); pixels && *pixels > 0 && (*pixels <= kSegment || *pixels % highest == 0)) {
     // Equal tiles: at most two heights.
     const int64_t tiles = (*pixels + highest - 1) / highest;
@@ -255,27 +253,29 @@ class QuantizedPlugin final : public OpPlugin {
     const int lanes = dot_lanes(target);
     const bool quad = weights.fit_int8 && (target.family == tir::TargetFamily::kCompass || target.dot_product);
     // The CPU multiplies unsigned by signed bytes only.
-    const bool flip = quad && target.family != tir::TargetFamily::kCompass && x_dtype == DType::kI8;
+    const bool flip = quad && x_dtype == DType::kI8 && target.family != tir::TargetFamily::kCompass;
     const int vectors = p.group_out <= lanes || target.vector_bits < 256 ? 1 : 2;
     const int64_t panel_width = static_cast<int64_t>(vectors) * lanes, panels = (p.group_out + panel_width - 1) / panel_width;
-    const int64_t zero = p.x_zero + (flip ? 128 : 0);
+    const int64_t depth = quad ? 4 : 2;
 
     flatten(&p.geometry);
     PointerArgument x{context.value(node.inputs[kX])};
-    const bool padded = has_padding(p.geometry);
-    const bool contiguous = p.groups == 1 && p.geometry.axes[2].dilation == 1;
-    if (p.group_in % 4 != 0 || (padded && (zero != 0 || !edges_are_simple(p.geometry)))) {
-      AIPU_RETURN_IF_ERROR(copy_image(context, x_dtype, p.x_zero, &p.geometry, &x));
+    // 16-bit products read a widened copy, from which the zero point has been subtracted.
+    int64_t zero = quad ? p.x_zero + (flip ? 128 : 0) : 0;
+    const bool pads_in_copy = has_padding(p.geometry) && (zero != 0 || !edges_are_simple(p.geometry));
+    if (!quad || p.group_in % depth != 0 || pads_in_copy) {
+      AIPU_RETURN_IF_ERROR(
+          copy_image(context, x_dtype, quad ? x_dtype : DType::kI16, p.x_zero, pads_in_copy || p.group_in % depth != 0, &p.geometry, &x));
     }
     const bool edges = has_padding(p.geometry);
     const int64_t kernel_w = p.geometry.axes[2].kernel;
-    Runs runs{kernel_w, (p.group_in + 3) / 4, p.group_in};
-    if (contiguous) runs = {1, (kernel_w * p.group_in + 3) / 4, kernel_w * p.group_in};
+    Runs runs{kernel_w, (p.group_in + depth - 1) / depth, p.group_in};
+    if (p.groups == 1 && p.geometry.axes[2].dilation == 1) runs = {1, (kernel_w * p.group_in + depth - 1) / depth, kernel_w * p.group_in};
 
     dsl::TemplateParams params;
     const DType packed_type = quad ? DType::kI8 : DType::kI16;
-    params.set("X", x_dtype).set("W", packed_type).set("QUAD", quad).set("FLIP", flip).set("VL", lanes).set("NV", vectors);
-    params.set("HEIGHTS", tile_heights(target, p.geometry.axes[2].out, quad)).set("EDGES", edges);
+    params.set("X", quad ? x_dtype : DType::kI16).set("W", packed_type).set("FLIP", flip).set("VL", lanes).set("NV", vectors);
+    params.set("HEIGHTS", tile_heights(target, p.geometry.axes[2].out)).set("EDGES", edges);
     params.set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 64 : 0));
     const graph::Constant* scale = graph.constant(operand(node, kScale));
     const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
@@ -283,8 +283,8 @@ class QuantizedPlugin final : public OpPlugin {
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, {}, &params));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("quantized_conv.py", "quantized_conv", params));
 
-    const TensorRef packed = context.add_constant(quad ? pack<int8_t>(packed_type, weights, p, runs, panel_width, true)
-                                                       : pack<int16_t>(packed_type, weights, p, runs, panel_width, false));
+    const TensorRef packed = context.add_constant(quad ? pack<int8_t>(packed_type, weights, p, runs, panel_width)
+                                                       : pack<int16_t>(packed_type, weights, p, runs, panel_width));
     std::vector<KernelArgument> arguments = {
         x, PointerArgument{packed}, PointerArgument{context.add_constant(start_values(graph, node, weights, p, zero, panel_width))}};
     if (scale != nullptr) arguments.emplace_back(PointerArgument{context.add_constant(scale_values(*scale, p, panel_width))});
@@ -297,7 +297,7 @@ class QuantizedPlugin final : public OpPlugin {
     append_scalars({p.groups, p.group_in, p.group_out}, &arguments);
     append_window(p.geometry, &arguments);
     const Dim segment = graph::max(graph::min(p.geometry.axes[2].out, kSegment), 1);
-    append_scalars({runs.taps, runs.steps, p.group_in / 4, segment}, &arguments);
+    append_scalars({runs.taps, runs.steps, p.group_in / depth, segment}, &arguments);
     const Dim rows = p.geometry.batch * p.geometry.axes[0].out * p.geometry.axes[1].out;
     context.launch(std::move(kernel), std::move(arguments),
                    graph::max(rows * graph::ceildiv(p.geometry.axes[2].out, segment) * Dim(p.groups * panels), 1));
@@ -311,7 +311,7 @@ class QuantizedPlugin final : public OpPlugin {
     const int lanes = context.lanes(DType::kF32);
     const int64_t channels = p.groups, padded = (channels + lanes - 1) / lanes * lanes;
     PointerArgument x{context.value(node.inputs[kX])};
-    if (has_padding(p.geometry)) AIPU_RETURN_IF_ERROR(copy_image(context, x_dtype, p.x_zero, &p.geometry, &x));
+    if (has_padding(p.geometry)) AIPU_RETURN_IF_ERROR(copy_image(context, x_dtype, x_dtype, p.x_zero, true, &p.geometry, &x));
     const SpatialAxis& w = p.geometry.axes[2];
 
     dsl::TemplateParams params;
@@ -371,35 +371,47 @@ class QuantizedPlugin final : public OpPlugin {
     return begin && end && *begin <= w.stride && *end <= w.stride && *begin + *end <= (w.kernel - 1) * w.dilation;
   }
 
-  // x becomes a copy of the image that includes the padding, in memory that may be read four bytes at a time, even beyond the end.
-  static Status copy_image(SetupContext& context, DType dtype, int64_t zero, SpatialGeometry* geometry, PointerArgument* x) {
+  // x becomes a copy of the image, with the padding if wanted, as `to` (int16: minus the zero point), in memory that may be read four bytes
+  // at a time, even beyond the end.
+  static Status copy_image(SetupContext& context, DType from, DType to, int64_t zero, bool with_padding, SpatialGeometry* geometry,
+                           PointerArgument* x) {
     constexpr int64_t kSlack = 64;
     dsl::TemplateParams params;
     // The entry of the file that does not multiply; what the other one needs is bound all the same.
-    params.set("X", dtype)
-        .set("VL", context.lanes(DType::kI32))
+    params.set("X", from)
+        .set("Y", to)
+        .set("VL", dot_lanes(context.target()))
         .set("NV", 1)
         .set("W", DType::kI8)
         .set("ACC", DType::kI32)
         .set("OUT", DType::kI32);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("quantized_conv.py", "surround", params));
-    Dim bytes = geometry->batch * geometry->channels;
+    Dim bytes = geometry->batch * geometry->channels * Dim(static_cast<int64_t>(dtype_bytes(to)));
     std::vector<Dim> extents, pads, copied;
     for (SpatialAxis& axis : geometry->axes) {
       extents.push_back(axis.in);
-      pads.push_back(axis.pad_begin);
-      axis.in = axis.in + axis.pad_begin + axis.pad_end;
-      axis.pad_begin = axis.pad_end = 0;
+      pads.push_back(with_padding ? axis.pad_begin : Dim(0));
+      if (with_padding) {
+        axis.in = axis.in + axis.pad_begin + axis.pad_end;
+        axis.pad_begin = axis.pad_end = 0;
+      }
       copied.push_back(axis.in);
       bytes *= axis.in;
     }
+    // A long row is cut: without padding in between it does not matter where.
+    const bool one_row = copied[0] == Dim(1) && copied[1] == Dim(1) && !with_padding;
     const TensorRef copy = context.add_workspace(bytes + Dim(kSlack));
-    std::vector<KernelArgument> arguments = {*x, PointerArgument{copy}, ScalarArgument{zero}, ScalarArgument{geometry->batch}};
-    append_scalars(extents, &arguments);
-    arguments.emplace_back(ScalarArgument{geometry->channels});
-    append_scalars(pads, &arguments);
-    append_scalars(copied, &arguments);
-    context.launch(std::move(kernel), std::move(arguments), graph::max(geometry->batch * copied[0] * copied[1], 1));
+    std::vector<KernelArgument> arguments = {*x, PointerArgument{copy}, ScalarArgument{zero}};
+    if (one_row) {
+      const Dim pixels = geometry->batch * extents[2];
+      append_scalars({1, 1, pixels, 1, geometry->channels, 0, 0, 0, 1, pixels, 1}, &arguments);
+    } else {
+      append_scalars({geometry->batch, extents[0], extents[1], extents[2], geometry->channels}, &arguments);
+      append_scalars(pads, &arguments);
+      append_scalars(copied, &arguments);
+    }
+    context.launch(std::move(kernel), std::move(arguments),
+                   graph::max(one_row ? geometry->batch * extents[2] : geometry->batch * copied[0] * copied[1], 1));
     *x = PointerArgument{copy};
     return {};
   }

@@ -3,63 +3,46 @@
 out[n, od, oh, ow, g * OCg + oc] = epilogue(scale[oc] * (start[oc] + sum over kd, kh, kw, ic of x[n, od*sd - pd + kd*dd, ..., g * ICg + ic] * w[...]))
 
 A matrix product is a 1x1 convolution over one row of pixels. Zero points are the plugin's business: that of w is subtracted when the weights are packed, that of x
-is in `start` (bias - zero * sum of w), so padding either does not exist (the image is copied with a border of zero points, `surround`) or stands for x = 0.
+is in `start` (bias - zero * sum of w) or was subtracted by `surround`, so padding either does not exist (`surround` added it) or stands for x = 0.
 
 Parameters bound by kernels/plugins/quantized.cpp:
-  X            element type of x, uint8 or int8
-  QUAD         four products per lane and instruction (S.vqdpa) of 8-bit weights; else two (S.vdpa) of 16-bit ones
-  FLIP         x is int8 and QUAD wants uint8: 128 is added on the way (and taken off in `start`)
+  X, W         element types of x and w: 8 bits, of which four products are summed per lane and instruction (S.vqdpa), or int16, two (S.vdpa)
+  FLIP         x is int8 and taken as uint8: 128 is added on the way (and taken off in `start`)
   VL, NV, HEIGHTS, PREFETCH  register tile as in gemm.py: VL int32 lanes
   EDGES        the image has padding in the w direction; every tap is outside for at most the first or the last pixel of a tile
   scale_types  one pointer type if the accumulators are scaled to float32 (ACC = float32), none if they are stored (ACC = int32)
 The rest is the epilogue's (epilogue.py).
 
-Weights are packed [group][panel][kd][kh][tap][step][NV * VL columns][4 of depth], zero padded; with 16 bits [...][step][depth 0 and 2, 1 and 3][NV * VL][2].
-A step is four bytes of x, read as one word and broadcast. `taps` runs of `steps` steps each are one kernel row: one run when the taps and channels of a row are
-contiguous, or one per tap. A last step beyond the channels multiplies whatever follows by zero weights, so the plugin makes sure that something follows.
+Weights are packed [group][panel][kd][kh][tap][step][NV * VL columns][depth in four bytes], zero padded. A step is four bytes of x, read as one word and broadcast.
+`taps` runs of `steps` steps each are one kernel row: one run when the taps and channels of a row are contiguous, or one per tap. A last step beyond the channels
+multiplies whatever follows by zero weights, so the plugin makes sure that something follows.
 """
 from aipu import script as S
 from epilogue import finish_tile
 
-STEP = NV * VL * 4
-
-
-def load_weights(w, at):
-    if QUAD:
-        return [S.vload(w + (at + v * (4 * VL)), lanes=4 * VL) for v in range(NV)]
-    return [S.vload(w + (at + v * (2 * VL)), lanes=2 * VL) for v in range(2 * NV)]
-
-
-def split_bytes(words):
-    """The bytes 0, 2 and 1, 3 of every word as pairs of int16."""
-    if X == "uint8":
-        return [S.reinterpret(words & 0x00FF00FF, f"int16x{2 * VL}"), S.reinterpret((words >> 8) & 0x00FF00FF, f"int16x{2 * VL}")]
-    halves = S.reinterpret(words, f"int16x{2 * VL}")
-    return [(halves << 8) >> 8, halves >> 8]
+DEPTH = 2 if W == "int16" else 4
+STEP = NV * VL * DEPTH
 
 
 def multiply(first, last, acc, x, x_base, pixel_stride, w, w_base, steps):
     """acc[i] += four bytes of pixel i times their weights, for every step and pixel first <= i < last."""
     for t in range(steps):
-        wv = load_weights(w, w_base + t * STEP)
+        wv = [S.vload(w + (w_base + t * STEP + v * (DEPTH * VL)), lanes=DEPTH * VL) for v in range(NV)]
         if PREFETCH > 0:
             for v in S.unroll(NV):
-                S.prefetch(w + (w_base + (t + PREFETCH) * STEP + v * (4 * VL)))
+                S.prefetch(w + (w_base + (t + PREFETCH) * STEP + v * (DEPTH * VL)))
         for i in S.unroll(first, last):
-            word = (x + (x_base + i * pixel_stride + t * 4)).as_ptr("i32")
+            word = (x + (x_base + i * pixel_stride + t * DEPTH)).as_ptr("i32")
             words = S.vbcast(word[0], lanes=VL)
-            if QUAD:
-                if FLIP:
-                    left = S.reinterpret(words ^ S.i32(-2139062144), f"uint8x{4 * VL}")
-                else:
-                    left = S.reinterpret(words, f"{X}x{4 * VL}")
-                for v in S.unroll(NV):
-                    acc[i * NV + v] = S.vqdpa(acc[i * NV + v], left, wv[v])
+            if FLIP:
+                left = S.reinterpret(words ^ S.i32(-2139062144), f"uint8x{4 * VL}")
             else:
-                halves = split_bytes(words)
-                for v in S.unroll(NV):
-                    for half in S.unroll(2):
-                        acc[i * NV + v] = S.vdpa(acc[i * NV + v], halves[half], wv[half * NV + v], wrap=True)
+                left = S.reinterpret(words, f"{X}x{DEPTH * VL}")
+            for v in S.unroll(NV):
+                if DEPTH == 4:
+                    acc[i * NV + v] = S.vqdpa(acc[i * NV + v], left, wv[v])
+                else:
+                    acc[i * NV + v] = S.vdpa(acc[i * NV + v], left, wv[v], wrap=True)
 
 
 def store(height, acc, scale, column, extras, out, row_offset, ldc, n, columns):
@@ -163,15 +146,17 @@ def quantized_conv(x: S.ptr(X, "global"), weights: S.ptr(W, "global"), start: S.
 
 
 @S.prim_func
-def surround(x: S.ptr(X, "global"), out: S.ptr(X, "global"), zero: S.i32,
+def surround(x: S.ptr(X, "global"), out: S.ptr(Y, "global"), zero: S.i32,
              batch: S.i32, in_d: S.i32, in_h: S.i32, in_w: S.i32, channels: S.i32,
              pad_d: S.i32, pad_h: S.i32, pad_w: S.i32, out_d: S.i32, out_h: S.i32, out_w: S.i32):
-    """The image with a border of `zero`: out[n, d, h, w, c] = x[n, d - pad_d, h - pad_h, w - pad_w, c]. May crop at the end."""
+    """The image with a border of `zero`: out[n, d, h, w, c] = x[n, d - pad_d, h - pad_h, w - pad_w, c]; with Y = int16 minus zero. May crop at the end."""
+    lanes = S.meta_var(4 * VL if X == Y else 2 * VL)
     rows = batch * out_d * out_h
     share = S.ceildiv(rows, S.get_local_size())
     first = S.get_local_id() * share
     last = S.min(first + share, rows)
-    fill = S.vbcast(S.cast(zero, X), lanes=4 * VL)
+    fill = S.vbcast(S.cast(zero if X == Y else 0, Y), lanes=lanes)
+    offset = S.vbcast(S.cast(zero, Y), lanes=lanes)
     width = out_w * channels
     before = S.min(pad_w * channels, width)
     inside = S.max(S.min(in_w * channels, width - before), 0)
@@ -182,16 +167,22 @@ def surround(x: S.ptr(X, "global"), out: S.ptr(X, "global"), zero: S.i32,
         target = row * width
         if d >= 0 and d < in_d and h >= 0 and h < in_h:
             source = ((image * in_d + d) * in_h + h) * (in_w * channels)
-            for i in range(0, before, 4 * VL):
-                S.vstore(fill, out + (target + i), mask=S.tail_mask(S.min(before - i, 4 * VL), 4 * VL))
-            whole = inside // (4 * VL) * (4 * VL)
-            for i in range(0, whole, 4 * VL):
-                S.vstore(S.vload(x + (source + i), lanes=4 * VL), out + (target + before + i))
+            for i in range(0, before, lanes):
+                S.vstore(fill, out + (target + i), mask=S.tail_mask(S.min(before - i, lanes), lanes))
+            whole = inside // lanes * lanes
+            for i in range(0, whole, lanes):
+                S.vstore(moved(S.vload(x + (source + i), lanes=lanes), offset), out + (target + before + i))
             if whole < inside:
-                rest = S.tail_mask(inside - whole, 4 * VL)
-                S.vstore(S.vload(x + (source + whole), lanes=4 * VL, mask=rest), out + (target + before + whole), mask=rest)
-            for i in range(before + inside, width, 4 * VL):
-                S.vstore(fill, out + (target + i), mask=S.tail_mask(S.min(width - i, 4 * VL), 4 * VL))
+                rest = S.tail_mask(inside - whole, lanes)
+                S.vstore(moved(S.vload(x + (source + whole), lanes=lanes, mask=rest), offset), out + (target + before + whole), mask=rest)
+            for i in range(before + inside, width, lanes):
+                S.vstore(fill, out + (target + i), mask=S.tail_mask(S.min(width - i, lanes), lanes))
         else:
-            for i in range(0, width, 4 * VL):
-                S.vstore(fill, out + (target + i), mask=S.tail_mask(S.min(width - i, 4 * VL), 4 * VL))
+            for i in range(0, width, lanes):
+                S.vstore(fill, out + (target + i), mask=S.tail_mask(S.min(width - i, lanes), lanes))
+
+
+def moved(value, offset):
+    if X == Y:
+        return value
+    return S.cast(value, Y) - offset
