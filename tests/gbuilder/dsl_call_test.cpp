@@ -100,7 +100,9 @@ TEST_P(DslCallRun, AFileOfOneCallRuns) {
     std::vector<float> y(5, -1);
     const std::vector<int64_t> shape = {5}, one = {1};
     ASSERT_TRUE((*session)->bind_input(0, {DType::kF32, shape, x.data()}).ok());
-    if (with_bias) ASSERT_TRUE((*session)->bind_input(1, {DType::kF32, one, bias.data()}).ok());
+    if (with_bias) {
+      ASSERT_TRUE((*session)->bind_input(1, {DType::kF32, one, bias.data()}).ok());
+    }
     ASSERT_TRUE((*session)->bind_output(0, y.data(), y.size() * sizeof(float)).ok());
     const Status status = (*session)->run();
     ASSERT_TRUE(status.ok()) << status.message();
