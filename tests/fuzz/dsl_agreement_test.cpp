@@ -149,7 +149,7 @@ class DslAgreement : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(DslAgreement, LoweringKeepsResults) {
-  for (int i = 0; i < seeds() * 5; ++i) {
+  for (int i = 0; i < seeds() * 2; ++i) {
     Program program;
     const uint64_t seed = first_seed() + static_cast<uint64_t>(i);
     ASSERT_EQ(prepare(seed, target_, &program), "") << "AIPU_FUZZ_FIRST=" << seed << "\n" << shown(program);
