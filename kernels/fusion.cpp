@@ -132,6 +132,11 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
   }
   entry.insert(entry.find('\n') + 1, before);
   const DType out = graph.type(epilogue.result).dtype;
+  constexpr std::string_view kLong[] = {"S.exp(", "S.erf(", "S.tanh(", "S.log(", "S.pow(", "S.sin",
+                                        "S.cos",  "S.tan(", "S.asin",  "S.acos", "S.atan"};
+  const bool is_long =
+      std::any_of(std::begin(kLong), std::end(kLong), [&](std::string_view f) { return entry.find(f) != std::string::npos; });
+  params->set("EPILOGUE_LOOP", is_long);
   params->set("extra_types", dsl::Captured{std::move(types)})
       .set("extra_modes", std::move(modes))
       .set("extra_conversions", std::move(conversions))

@@ -32,7 +32,7 @@ struct AnchorArithmetic {
 // cannot.
 std::string_view operand_mode(const graph::Shape& operand, const graph::Shape& space);
 
-// Sets extra_types, extra_modes, extra_conversions, N_EXTRA, OUT, out_conversion and epilogue_compute.
+// Sets extra_types, extra_modes, extra_conversions, N_EXTRA, OUT, out_conversion, EPILOGUE_LOOP and epilogue_compute.
 // `accumulator` is the dtype of the anchor's accumulators. The group's nodes other than the anchor are the epilogue.
 Result<Epilogue> bind_epilogue(SetupContext& context, graph::ValueId anchor_output, DType accumulator, const AnchorArithmetic& arithmetic,
                                dsl::TemplateParams* params);

@@ -39,7 +39,9 @@ Status launch_gemm(SetupContext& context, const RegisterTile& tile, int lanes, c
   // Of a block of rows, the left operand, the output and what is added to it stay in the second-level cache while the panels pass by. A
   // right operand that fits there itself passes by for every other tile, so that the rows are read and written from one end to the other.
   constexpr int64_t kCacheElements = 96 * 1024;
-  const Dim row_elements = p.depth + p.columns * Dim(2);
+  // Of deep products the right operand is what takes the time to fetch: as many rows as possible for each of its panels.
+  constexpr int64_t kDeep = 768;
+  const Dim row_elements = p.depth + graph::select(graph::lt(p.depth, Dim(kDeep)), p.columns * Dim(2), Dim(0));
   const Dim fitting = graph::max(graph::floordiv(kCacheElements, graph::max(row_elements * Dim(tile.rows), 1)), 2);
   const Dim block_tiles = graph::select(graph::lt(p.depth * panels * Dim(panel_width), Dim(kCacheElements)), Dim(2), fitting);
   for (const Dim& scalar :

@@ -45,7 +45,13 @@ def depthwise_tile(checked, masked, x, depth_stride, line_stride, channels, weig
                     else:
                         feed(column, acc, wv, at, lane_mask)
     shared = shared_values(extras, c, lane_mask)
-    for i in S.unroll(WIDTH):
+    if EPILOGUE_LOOP:
+        vectors = S.alloc_buffer((WIDTH * VL,), ACC)
+        for i in S.unroll(WIDTH):
+            S.vstore(acc[i], vectors.addr_of(i * VL))
+        for pixel in range(S.min(pixels, WIDTH)):
+            finish_shared(S.vload(vectors.addr_of(pixel * VL), lanes=VL), shared, extras, out, row_offset + pixel * channels, c, lane_mask)
+    for i in S.unroll(0 if EPILOGUE_LOOP else WIDTH):
         if NARROW and checked:
             if i < pixels:
                 finish_shared(acc[i], shared, extras, out, row_offset + i * channels, c, lane_mask)

@@ -6,6 +6,7 @@ Parameters bound by kernels/fusion.cpp:
   extra_modes[e]              how operand e of the epilogue is indexed: full (like the output), column (by output column), scalar
   extra_conversions[e]        as `conversions` in elementwise.py
   epilogue_compute(v, x)      the fused expression; v is the accumulator, x[e] operand e
+  EPILOGUE_LOOP               whether it is long (exp, erf and the like): tiles then go through memory in a loop, for a tenth of the text
 """
 from aipu import script as S
 
@@ -56,7 +57,7 @@ def finish(accumulator, extras, out, row_offset, n, lane_mask):
 
 def finish_tile(height, acc, extras, out, row_offset, ldc, n, columns):
     """Stores a tile of height x NV vectors at columns n ... of the output rows (all groups of a convolution side by side), of which `columns` exist."""
-    if columns >= NV * VL:
+    if columns >= NV * VL and not EPILOGUE_LOOP:
         for v in S.unroll(NV):
             shared = shared_values(extras, n + v * VL, None)
             for i in S.unroll(height):
@@ -67,7 +68,11 @@ def finish_tile(height, acc, extras, out, row_offset, ldc, n, columns):
         for i in S.unroll(height * NV):
             S.vstore(acc[i], rows.addr_of(i * VL))
         for v in S.unroll(NV):
-            if columns > v * VL:
+            if EPILOGUE_LOOP and columns >= (v + 1) * VL:
+                shared = shared_values(extras, n + v * VL, None)
+                for row in range(height):
+                    finish_shared(S.vload(rows.addr_of((row * NV + v) * VL), lanes=VL), shared, extras, out, row_offset + row * ldc, n + v * VL, None)
+            elif columns > v * VL:
                 lane_mask = S.tail_mask(S.min(columns - v * VL, VL), VL)
                 shared = shared_values(extras, n + v * VL, lane_mask)
                 for row in range(height):

@@ -9,8 +9,8 @@ Parameters bound by kernels/plugins/matmul.cpp and kernels/plugins/conv.cpp (a 1
   USE_FMA, PREFETCH  fused multiply-add (floats); how many k ahead the panel is prefetched, 0 = not
 
 The right operand is packed in panels [N / NR][K][NR], zero padded; the left one is read in place with row stride lda and depth stride a_step
-(in elements; UNIT_DEPTH says that a_step is 1). Rows are cut into tiles of (almost) equal height rather than full ones and a rest. Loop order
-(measured in kernel-guidance.md): blocks of tiles outer, panels inside, tiles innermost, the whole of K in registers. Who computes an element does
+(in elements; UNIT_DEPTH says that a_step is 1). Rows are cut into tiles of (almost) equal height rather than full ones and a rest. Loop order:
+blocks of tiles outer, panels inside (or the other way round), tiles innermost, the whole of K in registers. Who computes an element does
 not change its sum, so results do not depend on the number of TECs.
 """
 from aipu import script as S
@@ -73,9 +73,14 @@ def gemm(a: S.ptr(A, "global"), b: S.ptr(ACC, "global"), out: S.ptr(OUT, "global
     share = S.ceildiv(units, S.get_local_size())
     first = S.get_local_id() * share
     last = S.min(first + share, units)
+    # A wide right operand passes by once, and each TEC reads a part of it; otherwise the rows are walked in order.
+    by_panel = columns > rows and batches == 1
     panel = first % S.max(panels, 1)
     block = (first // S.max(panels, 1)) % S.max(blocks, 1)
-    batch = (first // S.max(panels, 1)) // S.max(blocks, 1)
+    if by_panel:
+        panel = first // S.max(blocks, 1)
+        block = first % S.max(blocks, 1)
+    batch = first // S.max(panels * blocks, 1)
     tile_share = tiles // S.max(blocks, 1)
     tile_rest = tiles % S.max(blocks, 1)
     row_share = rows // S.max(tiles, 1)
@@ -100,13 +105,19 @@ def gemm(a: S.ptr(A, "global"), b: S.ptr(ACC, "global"), out: S.ptr(OUT, "global
                 while m + HEIGHTS[h] <= end:
                     gemm_tile(HEIGHTS[h], left + m * lda, lda, a_step, a_zero, right, depth, extras, out, (batch * rows + m) * ldc, ldc, n, columns - n)
                     m = m + HEIGHTS[h]
-        panel = panel + 1
-        if panel == panels:
-            panel = S.i32(0)
+        if by_panel:
             block = block + 1
             if block == blocks:
                 block = S.i32(0)
-                batch = batch + 1
+                panel = panel + 1
+        else:
+            panel = panel + 1
+            if panel == panels:
+                panel = S.i32(0)
+                block = block + 1
+                if block == blocks:
+                    block = S.i32(0)
+                    batch = batch + 1
 
 
 @S.prim_func

@@ -1,0 +1,180 @@
+// Speed of the product kernels as shipped, beside the machine's peak measured in the same run: whole models of one layer are converted and
+// run, and the time of their kernels is read off the profile. `kernel_bench [--target T] [--filter TEXT] [--keep-winograd]`.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gbuilder/build.h"
+#include "models/architectures.h"
+#include "models/onnx_builder.h"
+#include "runtime/session.h"
+#include "runtime/tools/machine_peak.h"
+
+namespace aipu::bench {
+namespace {
+
+using models::ConvOptions;
+using models::OnnxBuilder;
+
+struct Case {
+  std::string name;
+  std::function<std::unique_ptr<OnnxBuilder>()> make;
+};
+
+std::unique_ptr<OnnxBuilder> matmul(int64_t m, int64_t k, int64_t n, bool constant, int64_t batches = 1) {
+  auto b = std::make_unique<OnnxBuilder>("matmul", 1);
+  const std::string x = b->input("x", DType::kF32, {batches, m, k});
+  const std::string w = constant ? b->weight({k, n}, 0.1) : b->input("w", DType::kF32, {batches, k, n});
+  b->output(b->op("MatMul", {x, w}), "y", DType::kF32, {batches, m, n});
+  return b;
+}
+
+std::unique_ptr<OnnxBuilder> convolution(int64_t extent, int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t groups = 1) {
+  auto b = std::make_unique<OnnxBuilder>("conv", 1);
+  const std::string x = b->input("x", DType::kF32, {int64_t{1}, in, extent, extent});
+  const int64_t pad = kernel / 2;
+  b->output(b->relu(b->conv(x, in, out,
+                            {.kernel = {kernel, kernel}, .strides = {stride, stride}, .pads = {pad, pad, pad, pad}, .groups = groups})),
+            "y", DType::kF32, {"", "", "", ""});
+  return b;
+}
+
+std::vector<Case> cases() {
+  return {
+      {"gemm 1024x1024x1024", [] { return matmul(1024, 1024, 1024, true); }},
+      {"gemm 512x512x512", [] { return matmul(512, 512, 512, true); }},
+      {"gemm 128x768x3072", [] { return matmul(128, 768, 3072, true); }},
+      {"gemm 128x3072x768", [] { return matmul(128, 3072, 768, true); }},
+      {"gemm 8x768x768", [] { return matmul(8, 768, 768, true); }},
+      {"gemv 1x4096x4096", [] { return matmul(1, 4096, 4096, true); }},
+      {"gemv 1x512x512", [] { return matmul(1, 512, 512, true); }},
+      {"matmul 12 of 128x64x128, both run-time", [] { return matmul(128, 64, 128, false, 12); }},
+      {"matmul 512x512x512, both run-time", [] { return matmul(512, 512, 512, false); }},
+      {"conv 7x7/2 3->64 at 224", [] { return convolution(224, 3, 64, 7, 2); }},
+      {"conv 3x3/2 3->32 at 224", [] { return convolution(224, 3, 32, 3, 2); }},
+      {"conv 3x3 64->64 at 56", [] { return convolution(56, 64, 64, 3, 1); }},
+      {"conv 3x3 512->512 at 7", [] { return convolution(7, 512, 512, 3, 1); }},
+      {"conv 3x3/2 128->128 at 56", [] { return convolution(56, 128, 128, 3, 2); }},
+      {"conv 1x1 64->256 at 56", [] { return convolution(56, 64, 256, 1, 1); }},
+      {"conv 1x1 24->144 at 56", [] { return convolution(56, 24, 144, 1, 1); }},
+      {"conv 1x1 3 groups 240->240 at 28", [] { return convolution(28, 240, 240, 1, 1, 3); }},
+      {"depthwise 3x3 144 at 56", [] { return convolution(56, 144, 144, 3, 1, 144); }},
+      {"depthwise 3x3/2 96 at 112", [] { return convolution(112, 96, 96, 3, 2, 96); }},
+      {"depthwise 5x5 240 at 28", [] { return convolution(28, 240, 240, 5, 1, 240); }},
+      {"all convolutions of ResNet-50", [] { return models::build_resnet50(1); }},
+  };
+}
+
+bool is_product(std::string_view kernel) {
+  for (const std::string_view part :
+       {"_conv_", "_gemm_", "_depthwise_", "_winograd_", "_pack_panels_", "_conv", "_gemm", "_depthwise", "_winograd", "_pack_panels"}) {
+    if (kernel.find(part) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+struct Measurement {
+  double seconds = 0, operations = 0, bytes = 0;
+};
+
+// The fastest of several runs; the sum over the kernels that multiply.
+Result<Measurement> measure(const std::string& binary, int threads) {
+  AIPU_ASSIGN_OR_RETURN(auto model, runtime::Model::load(binary));
+  runtime::SessionOptions options;
+  options.threads = threads;
+  options.profile = true;
+  AIPU_ASSIGN_OR_RETURN(auto session, runtime::Session::create(model, options));
+  std::vector<std::vector<float>> data;
+  std::vector<std::vector<int64_t>> shapes;
+  for (size_t i = 0; i < model->inputs().size(); ++i) {
+    std::vector<int64_t> shape;
+    size_t count = 1;
+    for (const auto& extent : model->inputs()[i].shape) {
+      shape.push_back(extent.extent >= 0 ? extent.extent : 1);
+      count *= static_cast<size_t>(shape.back());
+    }
+    data.emplace_back(count, 0.25f);
+    shapes.push_back(std::move(shape));
+  }
+  for (size_t i = 0; i < data.size(); ++i) AIPU_RETURN_IF_ERROR(session->bind_input(i, {DType::kF32, shapes[i], data[i].data()}));
+  Measurement best;
+  double spent = 0;
+  for (int run = 0; run < 2000 && (run < 5 || spent < 0.4); ++run) {
+    session->clear_profile();
+    AIPU_RETURN_IF_ERROR(session->run());
+    Measurement now;
+    for (const auto& row : session->profile()) {
+      if (row.engine != "tec" || !is_product(row.name)) continue;
+      now.seconds += 1e-9 * static_cast<double>(row.duration_ns);
+      now.operations += static_cast<double>(row.operations);
+      now.bytes += static_cast<double>(row.bytes);
+    }
+    spent += now.seconds;
+    if (run > 1 && (best.seconds == 0 || now.seconds < best.seconds)) best = now;
+  }
+  return best;
+}
+
+int run(int argc, char** argv) {
+  gbuilder::BuildOptions build;
+  build.disabled_plugins = {"winograd"};
+  std::string filter;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--keep-winograd") == 0) {
+      build.disabled_plugins.clear();
+    } else if (std::strcmp(argv[i], "--target") == 0 && i + 1 < argc) {
+      build.target = argv[++i];
+    } else if (std::strcmp(argv[i], "--filter") == 0 && i + 1 < argc) {
+      filter = argv[++i];
+    } else {
+      std::fprintf(stderr, "usage: kernel_bench [--target T] [--filter TEXT] [--keep-winograd]\n");
+      return 2;
+    }
+  }
+  const std::string folder = std::filesystem::temp_directory_path() / ("aipu-kernel-bench-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  int failures = 0;
+  std::printf("%-40s %7s %10s %10s %8s %8s\n", "kernel", "threads", "us", "GFLOP/s", "% peak", "GB/s");
+  for (const Case& c : cases()) {
+    if (c.name.find(filter) == std::string::npos) continue;
+    build.model = folder + "/model.onnx";
+    build.output = folder + "/model.aipu.bin";
+    const Status saved = c.make()->save(build.model);
+    const auto report = saved.ok() ? gbuilder::build_model(build) : Result<gbuilder::BuildReport>(saved);
+    if (!report.ok()) {
+      std::fprintf(stderr, "%s: %s\n", c.name.c_str(), report.status().message().c_str());
+      ++failures;
+      continue;
+    }
+    for (const int threads : {1, 2}) {
+      // The clock may change between one layer and the next.
+      const double before = tools::measure_machine_peak(threads).float_operations;
+      const auto measured = measure(build.output, threads);
+      const double peak = std::max(before, tools::measure_machine_peak(threads).float_operations);
+      if (!measured.ok()) {
+        std::fprintf(stderr, "%s: %s\n", c.name.c_str(), measured.status().message().c_str());
+        ++failures;
+        break;
+      }
+      const double rate = measured->operations / measured->seconds;
+      std::printf("%-40s %7d %10.1f %10.1f %8.1f %8.1f\n", c.name.c_str(), threads, 1e6 * measured->seconds, 1e-9 * rate, 100 * rate / peak,
+                  1e-9 * measured->bytes / measured->seconds);
+      std::fflush(stdout);
+    }
+  }
+  std::filesystem::remove_all(folder);
+  return failures == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace aipu::bench
+
+int main(int argc, char** argv) { return aipu::bench::run(argc, argv); }
