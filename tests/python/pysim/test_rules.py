@@ -105,6 +105,18 @@ def test_scalars_are_converted_and_wrap() -> None:
     assert out.tolist() == [-56.0, 0.0, float(np.float16(np.float16(0.1) + 1)), 1.0, 300.0]
 
 
+def test_defaults_and_keywords_of_an_entry() -> None:
+    @S.prim_func
+    def with_default(out: S.ptr("i32", "global"), n: S.i8 = 127):
+        out[0] = n + 1
+
+    out = ints(0)
+    simulate(with_default, out)
+    assert out[0] == -128
+    with_default(n=3, out=out)
+    assert out[0] == 4
+
+
 def test_macros_are_refused() -> None:
     @S.macro
     def put(dst, v):
@@ -627,7 +639,7 @@ def test_scalars_behave_like_the_language() -> None:
     assert (S.i8(1) * S.fp16(1.5)).dtype == "float16"
     assert S.i32(-7) // 2 == -3 and S.i32(-7) % 2 == -1 and S.i32(-7) / 2 == -3
     assert (S.i32(-1) >> 1) == -1 and (S.u32(4294967295) >> 1) == 2147483647
-    assert list(range(S.i32(3))) == [0, 1, 2]
+    assert list(range(S.i32(3))) == [0, 1, 2] and {0: "a", 1: "b"}[S.i32(1)] == "b"
     assert (S.i32(3) > 2) is True
     assert S.fp32(2) ** 3 == 8
     assert S.cast(300.7, "int8") == 44 and S.cast(-1.5, "u8") == 255 and S.cast(S.fp32("nan"), "i32") == 0

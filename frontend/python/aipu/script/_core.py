@@ -219,6 +219,9 @@ class Scalar(Value):
             raise TypeError("All indices should be integer type, please convert it explicitly.")
         return self._data.item()
 
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(self.item())
+
     def __repr__(self) -> str:
         return f"{self.dtype}({self.item()})"
 

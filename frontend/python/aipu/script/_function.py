@@ -92,12 +92,14 @@ class PyPrimFunc:
 
     def _simulate(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         if kwargs:
-            bound = inspect.signature(self.py_func).bind(*args, **kwargs)
+            bound = self._signature.bind_partial(*args, **kwargs)
+            bound.apply_defaults()
             args = tuple(bound.arguments.values())
         required = sum(not parameter.has_default for parameter in self.params)
         assert (
             required <= len(args) <= len(self.params)
         ), f'The function "{self.__name__}" expect {len(self.params)} args, but got: "{len(args)}".'
+        args += tuple(self._signature.parameters[p.name].default for p in self.params[len(args) :])
         makers = [self._entry_argument(i, p, a) for i, (p, a) in enumerate(zip(self.params, args))]
         simulate(self.py_func, lambda: tuple(make() for make in makers))
 
