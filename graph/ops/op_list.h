@@ -107,7 +107,12 @@ OpDef einsum_op();
 OpDef quantize_linear_op();
 OpDef dequantize_linear_op();
 OpDef dynamic_quantize_linear_op();
-OpDef qlinear_add_op();
+// ONNX Runtime's, domain com.microsoft: rewritten by passes/quantized_operators.cpp and integer_arithmetic.
+OpDef qlinear_binary_op(std::string name);
+OpDef qlinear_unary_op(std::string name, std::vector<AttributeDef> attributes = {});
+OpDef qlinear_global_average_pool_op();
+OpDef qlinear_concat_op();
+OpDef qgemm_op();
 
 // normalize.cpp
 OpDef batch_normalization_op();

@@ -1,4 +1,7 @@
-// Linear quantisation: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, com.microsoft::QLinearAdd.
+// Linear quantisation: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, and ONNX Runtime's quantised operators of the domain
+// com.microsoft.
+#include <algorithm>
+
 #include "graph/ops/op_list.h"
 
 namespace aipu::graph {
@@ -95,9 +98,9 @@ OpDef dynamic_quantize_linear_op() {
   return def;
 }
 
-OpDef qlinear_add_op() {
+OpDef qlinear_binary_op(std::string name) {
   OpDef def;
-  def.name = "com.microsoft::QLinearAdd";
+  def.name = std::move(name);
   def.inputs = {operand("A", "iu"),
                 operand("A_scale", "f"),
                 optional_operand("A_zero_point", "iu"),
@@ -111,6 +114,78 @@ OpDef qlinear_add_op() {
     AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 2, 3, 5, 7}));
     AIPU_ASSIGN_OR_RETURN(Shape shape, broadcast_inputs(ctx, {0, 3}));
     set_output(ctx, 0, ctx.input(0).dtype, std::move(shape));
+    return {};
+  };
+  return def;
+}
+
+OpDef qlinear_unary_op(std::string name, std::vector<AttributeDef> attributes) {
+  OpDef def;
+  def.name = std::move(name);
+  def.inputs = {operand("X", "iu"), operand("X_scale", "f"), optional_operand("X_zero_point", "iu"), operand("Y_scale", "f"),
+                optional_operand("Y_zero_point", "iu")};
+  def.outputs = {operand("Y", "iu")};
+  def.attributes = std::move(attributes);
+  def.infer = [](InferContext& ctx) -> Status {
+    AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 2, 4}));
+    return infer_same_as_input(ctx);
+  };
+  return def;
+}
+
+OpDef qlinear_global_average_pool_op() {
+  OpDef def = qlinear_unary_op("com.microsoft::QLinearGlobalAveragePool", {attr::i("channels_last", 0)});
+  def.infer = [](InferContext& ctx) -> Status {
+    AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 2, 4}));
+    AIPU_RETURN_IF_ERROR(expect_rank_at_least(ctx, 0, 2));
+    Shape shape = ctx.input(0).shape;
+    const size_t first = ctx.attributes().i("channels_last") != 0 ? 1 : 2;
+    std::fill_n(shape.begin() + static_cast<std::ptrdiff_t>(first), shape.size() - 2, Dim(1));
+    set_output(ctx, 0, ctx.input(0).dtype, std::move(shape));
+    return {};
+  };
+  return def;
+}
+
+OpDef qlinear_concat_op() {
+  OpDef def;
+  def.name = "com.microsoft::QLinearConcat";
+  // The variadic operands are triples of a tensor, its scale and its zero point.
+  def.inputs = {operand("Y_scale", "f"), operand("Y_zero_point", "iu"), variadic_operand("inputs", "iuf")};
+  def.outputs = {operand("Y", "iu")};
+  def.attributes = {attr::required("axis", AttributeKind::kInt)};
+  def.complete = complete_axis("axis", 2);
+  def.infer = [](InferContext& ctx) -> Status {
+    const size_t count = ctx.node().inputs.size();
+    if (count < 5 || count % 3 != 2) return invalid_model("the inputs must be triples of a tensor, a scale and a zero point");
+    Shape shape = ctx.input(2).shape;
+    const auto axis = static_cast<size_t>(ctx.attributes().i("axis"));
+    for (size_t k = 5; k < count; k += 3) {
+      AIPU_RETURN_IF_ERROR(expect_rank(ctx, k, static_cast<int>(shape.size())));
+      shape[axis] = shape[axis] + ctx.input(k).shape[axis];
+    }
+    set_output(ctx, 0, ctx.input(1).dtype, std::move(shape));
+    return {};
+  };
+  return def;
+}
+
+OpDef qgemm_op() {
+  OpDef def;
+  def.name = "com.microsoft::QGemm";
+  def.inputs = {operand("A", "iu"),         operand("a_scale", "f"),          operand("a_zero_point", "iu"),
+                operand("B", "iu"),         operand("b_scale", "f"),          operand("b_zero_point", "iu"),
+                optional_operand("C", "i"), optional_operand("y_scale", "f"), optional_operand("y_zero_point", "iu")};
+  def.outputs = {operand("Y", "iuf")};
+  def.attributes = {attr::f("alpha", 1.0), attr::i("transA", 0), attr::i("transB", 0)};
+  def.infer = [](InferContext& ctx) -> Status {
+    AIPU_RETURN_IF_ERROR(expect_rank(ctx, 0, 2));
+    AIPU_RETURN_IF_ERROR(expect_rank(ctx, 3, 2));
+    const bool a_transposed = ctx.attributes().i("transA") != 0, b_transposed = ctx.attributes().i("transB") != 0;
+    const Shape &a = ctx.input(0).shape, &b = ctx.input(3).shape;
+    AIPU_RETURN_IF_ERROR(expect_equal(b[b_transposed ? 1 : 0], a[a_transposed ? 0 : 1], "the inner extent of B"));
+    const DType dtype = ctx.has_input(8) ? ctx.input(8).dtype : ctx.has_input(7) ? ctx.input(0).dtype : ctx.input(1).dtype;
+    set_output(ctx, 0, dtype, {a[a_transposed ? 1 : 0], b[b_transposed ? 0 : 1]});
     return {};
   };
   return def;

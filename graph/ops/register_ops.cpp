@@ -182,7 +182,13 @@ std::vector<OpDef> builtin_ops() {
   add(quantize_linear_op());
   add(dequantize_linear_op());
   add(dynamic_quantize_linear_op());
-  add(qlinear_add_op());
+  add(qlinear_binary_op("com.microsoft::QLinearAdd"));
+  add(qlinear_binary_op("com.microsoft::QLinearMul"));
+  add(qlinear_unary_op("com.microsoft::QLinearSigmoid"));
+  add(qlinear_unary_op("com.microsoft::QLinearLeakyRelu", {attr::f("alpha", 0.01)}));
+  add(qlinear_global_average_pool_op());
+  add(qlinear_concat_op());
+  add(qgemm_op());
 
   // Sequences and signals
   add(recurrent_op("LSTM", 4, {"Sigmoid", "Tanh", "Tanh"}));

@@ -5,6 +5,7 @@
 //                        =>   x ─ aipu::QuantizedConv(w, z, scale = s*r/t) ─ Relu ─ QuantizeLinear(1,u) ─ y
 //
 //   QLinearConv, QLinearMatMul, ConvInteger, MatMulInteger  =>  aipu::QuantizedConv | aipu::QuantizedMatMul, QuantizeLinear
+//   com.microsoft::QLinearMul, QLinearSigmoid, QGemm, ...   =>  DequantizeLinear, Mul | Sigmoid | Gemm | ..., QuantizeLinear
 //   com.microsoft::QLinearAdd                               =>  DequantizeLinear, DequantizeLinear, Add, QuantizeLinear
 //   x ─ DequantizeLinear ─ MaxPool ─ y                      =>  x ─ MaxPool ─ DequantizeLinear ─ y        (also Reshape, Transpose, Concat,
 //   ...) x ─ DequantizeLinear(s,z) ─ QuantizeLinear(s,z) ─ y     =>  x
@@ -21,6 +22,7 @@
 #include <set>
 
 #include "graph/passes/passes.h"
+#include "graph/passes/quantized_operators.h"
 #include "graph/passes/rewrite.h"
 
 namespace aipu::graph {
@@ -441,6 +443,10 @@ class IntegerArithmetic {
 
 }  // namespace
 
-Result<int> integer_arithmetic(Graph& graph, PassContext&) { return IntegerArithmetic(graph).run(); }
+Result<int> integer_arithmetic(Graph& graph, PassContext&) {
+  AIPU_ASSIGN_OR_RETURN(const int expanded, expand_quantized_operators(graph));
+  AIPU_ASSIGN_OR_RETURN(const int rewritten, IntegerArithmetic(graph).run());
+  return expanded + rewritten;
+}
 
 }  // namespace aipu::graph
