@@ -72,12 +72,12 @@ const Row kBits[] = {
     {"OrXorInv", "v = y | z\nw = y ^ z\nq = ~y",
      "int8 v = __vor(v, y, z, " ALL ");\nint8 w = __vxor(w, y, z, " ALL ");\nint8 q = __vinv(q, y, " ALL ");"},
     {"MasksHaveNoR", "q = y > 0\nr = p & q\nr = p | q\nr = p ^ q\nr = ~p",
-     "bool8 q = __vclt((int8)0, y, " ALL ");\nbool8 r = __vand(p, q, " ALL ");\nr = __vor(p, q, " ALL ");\nr = __vxor(p, q, " ALL
+     "bool8 q = __vcgt(y, (int8)0, " ALL ");\nbool8 r = __vand(p, q, " ALL ");\nr = __vor(p, q, " ALL ");\nr = __vxor(p, q, " ALL
      ");\nr = __vinv(p, " ALL ");"},
     {"Clear", "v = y & ~z\nw = ~y & z", "int8 v = __vbclr(v, y, z, " ALL ");\nint8 w = __vbclr(w, z, y, " ALL ");"},
     {"Set", "v = y | ~z", "int8 v = __vbset(v, y, z, " ALL ");"},
     {"NandNor", "q = y > 0\nr = ~(p & q)\nr = ~(p | q)",
-     "bool8 q = __vclt((int8)0, y, " ALL ");\nbool8 r = __vnand(p, q, " ALL ");\nr = __vnor(p, q, " ALL ");"},
+     "bool8 q = __vcgt(y, (int8)0, " ALL ");\nbool8 r = __vnand(p, q, " ALL ");\nr = __vnor(p, q, " ALL ");"},
     {"AllAny", "if S.vall(p):\n    a[0] = 1\nif S.vany(p):\n    a[0] = 2",
      "if (__vandr(p)) {\n  a[0] = 1;\n}\nif (__vorr(p)) {\n  a[0] = 2;\n}"},
     {"ShiftLeft", "v = y << 3\nw = S.vsl(y, z, saturate=True)", "int8 v = __vlsl(y, (int8)3);\nint8 w = __vsasl(y, z);"},
@@ -105,6 +105,8 @@ const Row kCompare[] = {
     {"Floats", "v = vx[0]\nq = S.vceq(v, v)\nq = S.vcneq(v, v)\nq = S.vcge(v, v)\nq = S.vcgt(v, v)\nq = S.vcle(v, v)\nq = S.vclt(v, v)",
      "float8 v = vx[0];\nbool8 q = __vqeq(v, v, " ALL ");\nq = __vqne(v, v, " ALL ");\nq = __vqge(v, v, " ALL ");\nq = __vqgt(v, v, " ALL
      ");\nq = __vqle(v, v, " ALL ");\nq = __vqlt(v, v, " ALL ");"},
+    {"ConstantsToTheRight", "q = 3 < y\nq = y >= 3\nq = S.vcle(3, y, mask=p)",
+     "bool8 q = __vcgt(y, (int8)3, " ALL ");\nq = __vcge(y, (int8)3, " ALL ");\nq = __vcge(y, (int8)3, p);"},
     {"Operators", "q = y == z\nq = y != z\nq = y >= z",
      "bool8 q = __vceq(y, z, " ALL ");\nq = __vcneq(y, z, " ALL ");\nq = __vcle(z, y, " ALL ");"},
     {"Classes", "a[0] = S.i32(S.isinf(k))\na[1] = S.i32(S.isfinite(k))",
@@ -205,7 +207,7 @@ const Row kWide[] = {
      "__vmov_w(0x00001111));"},
     {"Masks", "v = a[0:16]\nq = v > 3\nS.vstore(v, b, mask=q)",
      "int8 v[2];\nv[0] = ((__global int8*)a)[0];\nv[1] = ((__global int8*)(a + 8))[0];\n"
-     "bool8 q[2];\nq[0] = __vclt((int8)3, v[0], " ALL ");\nq[1] = __vclt((int8)3, v[1], " ALL ");\n"
+     "bool8 q[2];\nq[0] = __vcgt(v[0], (int8)3, " ALL ");\nq[1] = __vcgt(v[1], (int8)3, " ALL ");\n"
      "__vstore(v[0], (__global int8*)b, q[0]);\n__vstore(v[1], (__global int8*)(b + 8), q[1]);"},
     {"TailMasks", "q = S.tail_mask(n, 16)\nv = S.vload(a, mask=q, lanes=16)",
      "bool8 q[2];\nq[0] = __vmov_w(((((min(n, 8) << 2) >> 5) ^ 1) << (min(n, 8) << 2)) - 1);\n"

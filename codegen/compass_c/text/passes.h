@@ -51,7 +51,8 @@ PrimFunc eliminate_common_subexpressions(const PrimFunc& function);
 // LowerStandard: operators over vectors and masks become intrinsics, but for + - * of numbers, which C has.
 PrimFunc lower_standard(const PrimFunc& function);
 
-// The vector part of ExchangeConstantToRight: multiplying by a power of two is shifting left.
+// The vector part of ExchangeConstantToRight: comparisons with constants have them on the right; multiplying by a power of two is shifting
+// left.
 PrimFunc strength_reduce(const PrimFunc& function);
 
 // AlignVectorWidthBySplit, AlignVectorWidthByPad, HandleSubFuncReturnFWV: values of any number of lanes become arrays of native vectors,

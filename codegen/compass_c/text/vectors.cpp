@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "codegen/compass_c/text/passes.h"
 #include "codegen/intrinsics/intrinsic_table.h"
@@ -70,6 +71,7 @@ class StrengthReduce : public Mutator {
   using Mutator::mutate;
   Expr mutate(const Expr& expr) override {
     const Expr e = mutate_children(expr);
+    if (e->type.is_mask()) return mirrored_comparison(e);
     if (!e->type.is_vector() || !is_integer(e->type.element)) return e;
     Expr lhs, rhs;
     if (const auto* n = e->as<Binary>(); n != nullptr && n->op == BinaryOp::kMul) {
@@ -85,6 +87,25 @@ class StrengthReduce : public Mutator {
     if (*factor == 1) return lhs;
     const Expr shift = broadcast(int_imm(__builtin_ctzll(static_cast<uint64_t>(*factor)), e->type.element), e->type.lanes);
     return call_or(e, "vsl", {lhs, shift});
+  }
+
+ private:
+  // 3 < x is x > 3.
+  static Expr mirrored_comparison(const Expr& e) {
+    constexpr std::pair<std::string_view, std::string_view> kMirrors[] = {{"vclt", "vcgt"}, {"vcgt", "vclt"}, {"vcle", "vcge"},
+                                                                          {"vcge", "vcle"}, {"vceq", "vceq"}, {"vcneq", "vcneq"}};
+    const auto is_constant = [](const Expr& operand) {
+      const auto* splat = operand->as<Broadcast>();
+      return splat != nullptr && (splat->scalar->as<IntImm>() != nullptr || splat->scalar->as<FloatImm>() != nullptr);
+    };
+    const auto* n = e->as<IntrinsicCall>();
+    if (n == nullptr || n->args.size() != 2 || !is_constant(n->args[0]) || is_constant(n->args[1])) return e;
+    for (const auto& [name, mirror] : kMirrors) {
+      if (n->intrinsic->name != name) continue;
+      const Result<Expr> call = intrinsic_call(mirror, {n->args[1], n->args[0]}, n->attributes, n->mask, nullptr, e->span);
+      return call.ok() && (*call)->type == e->type ? *call : e;
+    }
+    return e;
   }
 };
 
