@@ -32,8 +32,8 @@ class ScriptPlugin : public testing::Test {
   }
 
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
-  static std::string tool(const std::string& name) { return std::string(AIPU_BUILD_DIR) + "/bin/" + name; }
-  static std::string example(const std::string& name) { return std::string(AIPU_SOURCE_DIR) + "/models/custom_op/" + name; }
+  static std::string tool(const std::string& name) { return AIPU_BUILD_DIR "/bin/" + name; }
+  static std::string example(const std::string& name) { return AIPU_SOURCE_DIR "/models/custom_op/" + name; }
 
   // The exit code; what it printed is in log().
   int run(const std::string& command) {
@@ -144,7 +144,7 @@ TEST_F(ScriptPlugin, HardShrink) {
 
 // The one of kernels/ADDING_AN_OP.md works as it stands there.
 TEST_F(ScriptPlugin, TheGuidesExample) {
-  const auto text = read_text_file(std::string(AIPU_SOURCE_DIR) + "/kernels/ADDING_AN_OP.md");
+  const auto text = read_text_file(AIPU_SOURCE_DIR "/kernels/ADDING_AN_OP.md");
   ASSERT_TRUE(text.ok());
   const size_t begin = text->find("```python\n") + 10;
   std::ofstream(file("guide.py")) << text->substr(begin, text->find("```", begin) - begin);
@@ -263,6 +263,66 @@ op.register("test::Grouped",
                   " --expect y=" + file("y.npy")),
               0)
         << log();
+  }
+}
+
+// A weight among the operands, lanes of a type variable, an attribute that unrolls a loop, a domain with dots; between other operators.
+TEST_F(ScriptPlugin, WeightsAndUnrolledTaps) {
+  write_plugin(R"(
+T = op.dtype("float32", "float16", "int32")
+VL = op.lanes(T)
+taps = 1
+
+
+def tap(x, w, row, column, cols, k):
+    return S.vload(x + row * cols + column + k, lanes=VL) * S.vbcast(w[k], lanes=VL)
+
+
+@op.register("com.example.filters::Fir", inputs={"x": op.tensor(T, "...rows", "cols"), "w": op.tensor(T, "length")},
+             outputs={"y": op.tensor(T, "...rows", "out")}, attributes={"taps": int},
+             extents={"out": lambda cols, taps: cols - taps + 1},
+             check=lambda length, taps: None if length == taps else f"w has {length} elements, expected {taps}")
+@S.prim_func
+def fir(x: S.ptr(T, "global"), w: S.ptr(T, "global.1"), y: S.ptr(T, "global"), rows: S.i32, cols: S.i32, out: S.i32):
+    full = out // VL * VL
+    for row in range(S.get_local_id(), rows, S.get_local_size()):
+        for column in range(0, full, VL):
+            total = tap(x, w, row, column, cols, 0)
+            for k in range(1, taps):
+                total = total + tap(x, w, row, column, cols, k)
+            S.vstore(total, y + row * out + column)
+        for column in range(full, out):
+            sum = x[row * cols + column] * w[0]
+            for k in range(1, taps):
+                sum = sum + x[row * cols + column + k] * w[k]
+            y[row * out + column] = sum
+)");
+  for (const bool bad : {false, true}) {
+    OnnxBuilder b("m", 1);
+    b.set_opset(1, "com.example.filters");
+    const auto x = b.op("Neg", {b.input("x", DType::kF32, {"N", 2, 40})});
+    const auto w = b.initializer(TensorData::f32({3}, {1, -2, 0.5}));
+    b.output(b.op("Neg", {b.op("Fir", {x, w}, {{"taps", bad ? 4 : 3}}, "com.example.filters")}), "y", DType::kF32, {"N", 2, 38});
+    ASSERT_EQ(b.save(file("one.onnx")).message(), "");
+    std::vector<float> in = waves(3 * 2 * 40), out;
+    for (float& v : in) v = std::round(v * 8);
+    for (size_t row = 0; row < 6; ++row) {
+      for (size_t c = 0; c < 38; ++c) {
+        const float* p = in.data() + row * 40 + c;
+        out.push_back(p[0] - 2 * p[1] + 0.5F * p[2]);
+      }
+    }
+    write_f32("x.npy", {3, 2, 40}, in);
+    write_f32("y.npy", {3, 2, 38}, out);
+    for (const std::string target : kTargets) {
+      ASSERT_EQ(convert("one.onnx", "one.aipu.bin", "--target " + target + " --plugin " + file("plugin.py")), bad ? 1 : 0) << log();
+      if (bad) {
+        EXPECT_THAT(log(), HasSubstr("w has 3 elements, expected 4"));
+        continue;
+      }
+      EXPECT_EQ(run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") + " --expect y=" + file("y.npy")), 0)
+          << log();
+    }
   }
 }
 
