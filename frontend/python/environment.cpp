@@ -142,6 +142,7 @@ PythonCapture::PythonCapture(std::string target) : target_(std::move(target)) {
   data_type_ = py::module_::import("aipu._dtype").attr("DataType");
   const py::module_ numpy = py::module_::import("numpy");
   ndarray_ = numpy.attr("ndarray");
+  partial_ = py::module_::import("functools").attr("partial");
   generic_ = numpy.attr("generic");
   numpy_dtype_ = numpy.attr("dtype");
   script_names_ = helpers_.attr("script_names")();
@@ -197,6 +198,19 @@ dsl::Captured PythonCapture::plain_function(py::handle function) {
   return opaque(function);  // without source, or beyond the language: compile-time calls only
 }
 
+dsl::Captured PythonCapture::with_bound(dsl::Captured function, const py::tuple& args, const py::dict& keywords, py::handle object) {
+  auto* known = std::get_if<dsl::CapturedFunction>(&function.value);
+  if (known == nullptr || known->embedded == nullptr) return opaque(object);
+  auto embedded = std::make_shared<dsl::EmbeddedFunction>(*known->embedded);
+  dsl::CapturedList bound;
+  for (const py::handle arg : args) bound.push_back(capture(arg));
+  bound.insert(bound.end(), embedded->bound.begin(), embedded->bound.end());
+  embedded->bound = std::move(bound);
+  for (const auto& [name, value] : keywords) embedded->bound_keywords.emplace_back(py::cast<std::string>(name), capture(value));
+  known->embedded = std::move(embedded);
+  return function;
+}
+
 dsl::Captured PythonCapture::capture(py::handle object) {
   PyObject* p = object.ptr();
   if (object.is_none()) return {};
@@ -228,10 +242,21 @@ dsl::Captured PythonCapture::capture(py::handle object) {
     for (const py::handle item : object) list.push_back(capture(item));
     return {std::move(list)};
   }
-  if (PyTuple_Check(p)) {
+  if (PyTuple_Check(p) && !py::hasattr(object, "_fields")) {
     dsl::CapturedTuple tuple;
     for (const py::handle item : object) tuple.items.push_back(capture(item));
     return {std::move(tuple)};
+  }
+  if (PyDict_CheckExact(p)) {
+    dsl::CapturedDict dict;
+    bool plain = true;
+    for (const auto& [key, value] : py::reinterpret_borrow<py::dict>(object)) {
+      plain = plain && (PyUnicode_CheckExact(key.ptr()) || PyLong_CheckExact(key.ptr()));
+      if (!plain) break;
+      dict.keys.push_back(capture(key));
+      dict.values.push_back(capture(value));
+    }
+    if (plain) return {std::move(dict)};
   }
   if (py::isinstance(object, prim_func_) || py::isinstance(object, macro_)) {
     auto parsed = parse(object.attr("py_func"), object);
@@ -276,6 +301,12 @@ dsl::Captured PythonCapture::capture(py::handle object) {
     if (type && *type != DType::kString) return {dsl::CapturedType{tir::Type::scalar(*type), false}};
   }
   if (PyFunction_Check(p)) return plain_function(object);
+  if (PyMethod_Check(p) && PyFunction_Check(PyMethod_GET_FUNCTION(p))) {
+    return with_bound(plain_function(PyMethod_GET_FUNCTION(p)), py::make_tuple(py::handle(PyMethod_GET_SELF(p))), py::dict(), object);
+  }
+  if (py::isinstance(object, partial_)) {
+    return with_bound(capture(object.attr("func")), object.attr("args"), object.attr("keywords"), object);
+  }
   if (PyCFunction_Check(p)) {
     // operator.add and its like: with run-time arguments they are the operators.
     if (const py::object source = helpers_.attr("operator_function")(object); !source.is_none()) return plain_function(source);
@@ -297,6 +328,10 @@ py::object PythonCapture::to_python(const dsl::Captured& captured) {
           py::tuple tuple(v.items.size());
           for (size_t i = 0; i < v.items.size(); ++i) tuple[i] = to_python(v.items[i]);
           return tuple;
+        } else if constexpr (std::is_same_v<T, dsl::CapturedDict>) {
+          py::dict dict;
+          for (size_t i = 0; i < v.keys.size(); ++i) dict[to_python(v.keys[i])] = to_python(v.values[i]);
+          return dict;
         } else if constexpr (std::is_same_v<T, dsl::CapturedArray>) {
           if (v.object != nullptr) return py::reinterpret_borrow<py::object>(kept(v.object));
           return helpers_.attr("make_array")(std::string(dtype_name(v.dtype)), v.shape,

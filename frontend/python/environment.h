@@ -33,6 +33,8 @@ class PythonCapture {
  private:
   Result<dsl::CapturedFunction> parse(pybind11::handle function, pybind11::handle wrapper);
   dsl::Captured opaque(pybind11::handle object, std::string script = {});
+  // `function` with arguments given in advance; `object` as it is if that is no function with source.
+  dsl::Captured with_bound(dsl::Captured function, const pybind11::tuple& args, const pybind11::dict& keywords, pybind11::handle object);
   dsl::Captured plain_function(pybind11::handle function);
 
   std::string target_;
@@ -40,7 +42,7 @@ class PythonCapture {
   pybind11::object helpers_;
   pybind11::object script_;
   pybind11::object prim_func_, macro_, type_object_, pointer_type_, data_type_;
-  pybind11::object ndarray_, generic_, numpy_dtype_;
+  pybind11::object ndarray_, generic_, numpy_dtype_, partial_;
   pybind11::dict script_names_;  // id of a function of the script module -> its name
   struct Parsed {
     dsl::CapturedFunction function;

@@ -426,6 +426,16 @@ CallArguments Compiler::eval_arguments(const ast::Call& node, Value* callee) {
 Value Compiler::call(const Value& callee, CallArguments arguments, Position position) {
   step(position);
   if (const auto* f = callee.as<FunctionValue>()) {
+    if (f->embedded != nullptr && (!f->embedded->bound.empty() || !f->embedded->bound_keywords.empty())) {
+      ValueList positional;
+      for (const Captured& c : f->embedded->bound) positional.push_back(to_value(c, pool_));
+      arguments.positional.insert(arguments.positional.begin(), positional.begin(), positional.end());
+      for (const auto& [name, c] : f->embedded->bound_keywords) {
+        const auto given =
+            std::find_if(arguments.keywords.begin(), arguments.keywords.end(), [&](const auto& k) { return k.first == name; });
+        if (given == arguments.keywords.end()) arguments.keywords.emplace_back(name, to_value(c, pool_));
+      }
+    }
     if (kind_of(*f) == FunctionKind::kPrimFunc) {
       if (frame_->host && blocks_.empty()) fail(position, "A kernel function can only be called inside a kernel.");
       return call_prim_func(*f, arguments, position);

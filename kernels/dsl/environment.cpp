@@ -33,6 +33,15 @@ void append_text(const Captured& captured, std::string* out) {
             *out += ',';
           }
           *out += ')';
+        } else if constexpr (std::is_same_v<T, CapturedDict>) {
+          *out += '{';
+          for (size_t i = 0; i < v.keys.size(); ++i) {
+            append_text(v.keys[i], out);
+            *out += ':';
+            append_text(v.values[i], out);
+            *out += ',';
+          }
+          *out += '}';
         } else if constexpr (std::is_same_v<T, CapturedArray>) {
           *out += fmt::format("array({}", dtype_name(v.dtype));
           for (const int64_t d : v.shape) *out += fmt::format(",{}", d);

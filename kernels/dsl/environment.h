@@ -22,6 +22,10 @@ using CapturedList = std::vector<Captured>;
 struct CapturedTuple {
   CapturedList items;
 };
+// Keys are numbers and strings; as many values as keys.
+struct CapturedDict {
+  CapturedList keys, values;
+};
 
 // A numeric array captured by value (alloc_const data, masks, vector literals): C order.
 struct CapturedArray {
@@ -35,21 +39,12 @@ struct CapturedType {
   tir::Type type;
   bool size_var = false;  // S.size_i32
 };
+struct EmbeddedFunction;
 // A decorated function: @S.prim_func, @S.macro, or an undecorated helper evaluated at compile time. Refers to a function of a source text.
 struct CapturedFunction {
-  std::shared_ptr<const void> definition;                             // kernels/dsl/ast.h FunctionDef
-  std::shared_ptr<class Environment> globals;                         // where its free names resolve
-  std::shared_ptr<const struct EmbeddedFunction> embedded = nullptr;  // what the embedder knows beyond the source text
-};
-// Facts about a function object that its source text need not show (a decorator under another name, options computed elsewhere).
-struct EmbeddedFunction {
-  enum class Role : uint8_t { kPrimFunc, kMacro, kPlain };
-  Role role = Role::kPlain;
-  std::optional<bool> is_inline;  // of a prim_func
-  bool hygienic = true;           // of a macro
-  // A plain function that needs nothing of the language: with compile-time arguments it is called through Environment::call(). Null: it is
-  // evaluated from its source.
-  std::shared_ptr<void> callable;
+  std::shared_ptr<const void> definition;                      // kernels/dsl/ast.h FunctionDef
+  std::shared_ptr<class Environment> globals;                  // where its free names resolve
+  std::shared_ptr<const EmbeddedFunction> embedded = nullptr;  // what the embedder knows beyond the source text
 };
 // An object only the embedder understands (a Python object): reached through the Environment's hooks.
 struct CapturedOpaque {
@@ -61,11 +56,24 @@ struct CapturedOpaque {
 };
 
 struct Captured {
-  std::variant<std::monostate /* None */, bool, int64_t, double, std::string, CapturedList, CapturedTuple, CapturedArray, CapturedType,
-               CapturedFunction, CapturedOpaque>
+  std::variant<std::monostate /* None */, bool, int64_t, double, std::string, CapturedList, CapturedTuple, CapturedDict, CapturedArray,
+               CapturedType, CapturedFunction, CapturedOpaque>
       value;
 };
 
+// Facts about a function object that its source text need not show (a decorator under another name, options computed elsewhere).
+struct EmbeddedFunction {
+  enum class Role : uint8_t { kPrimFunc, kMacro, kPlain };
+  Role role = Role::kPlain;
+  std::optional<bool> is_inline;  // of a prim_func
+  bool hygienic = true;           // of a macro
+  // A plain function that needs nothing of the language: with compile-time arguments it is called through Environment::call(). Null: it is
+  // evaluated from its source.
+  std::shared_ptr<void> callable;
+  // Arguments given in advance, before those of a call: functools.partial, the object of a bound method.
+  CapturedList bound;
+  std::vector<std::pair<std::string, Captured>> bound_keywords;
+};
 class Environment {
  public:
   virtual ~Environment() = default;

@@ -20,6 +20,10 @@ Value to_value(const Captured& captured, ValuePool& pool) {
           ValueList items;
           for (const Captured& c : v.items) items.push_back(to_value(c, pool));
           return pool.tuple(std::move(items));
+        } else if constexpr (std::is_same_v<T, CapturedDict>) {
+          ValueMap items;
+          for (size_t i = 0; i < v.keys.size(); ++i) items.emplace_back(to_value(v.keys[i], pool), to_value(v.values[i], pool));
+          return {DictValue{pool.add(std::move(items))}};
         } else if constexpr (std::is_same_v<T, CapturedArray>) {
           return {ArrayValue{std::make_shared<const CapturedArray>(v)}};
         } else if constexpr (std::is_same_v<T, CapturedType>) {
@@ -54,6 +58,16 @@ Result<Captured> to_captured(const Value& value, int depth) {
   if (const auto* f = value.as<ScriptFunction>()) return Captured{CapturedOpaque{nullptr, "function", "S." + f->name}};
   if (const auto* a = value.as<ArrayValue>()) return Captured{*a->array};
   if (const auto* f = value.as<FunctionValue>()) return Captured{CapturedFunction{f->definition, f->globals, f->embedded}};
+  if (const auto* dict = value.as<DictValue>()) {
+    CapturedDict captured;
+    for (const auto& [key, item] : *dict->items) {
+      AIPU_ASSIGN_OR_RETURN(Captured k, to_captured(key, depth + 1));
+      AIPU_ASSIGN_OR_RETURN(Captured v, to_captured(item, depth + 1));
+      captured.keys.push_back(std::move(k));
+      captured.values.push_back(std::move(v));
+    }
+    return Captured{std::move(captured)};
+  }
   if (const ValueList* items = value.elements()) {
     CapturedList list;
     for (const Value& v : *items) {

@@ -1,5 +1,6 @@
 """What a kernel can refer to: captured values of all kinds, functions, macros, defaults."""
 
+import collections
 import enum
 import functools
 import math
@@ -436,3 +437,90 @@ def test_a_list_that_holds_itself():
         b[0] = a[0] + knot[0]
 
     assert run1(func, 1) == 8
+
+
+def test_partials_and_bound_methods():
+    def combine(a, b, c):
+        return a * 100 + b * 10 + c
+
+    @S.prim_func
+    def sub(x: S.i32, y: S.i32) -> S.i32:
+        return x - y
+
+    class Scale:
+        factor = 3
+
+        def __call__(self, v):
+            return v * self.factor
+
+        def times(self, v):
+            return v * self.factor
+
+    first, from_ten, times = functools.partial(combine, 5, c=2), functools.partial(sub, 10), Scale().times
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        b[0] = first(a[0]) + from_ten(a[0]) * 1000 + times(a[0]) * 10000
+
+    assert run1(func, 4) == 542 + 6000 + 120000
+
+
+def test_dictionaries():
+    options = {"mask": "4T4F", "r": 3}
+    table = {"first": [1, 2], 5: "five"}
+
+    @S.prim_func
+    def func(a: S.ptr("i32x8", "global"), b: S.ptr("i32x8", "global")):
+        b[0] = S.vadd(a[0], table["first"][1], **options)
+        if 5 in table and table[5] == "five" and len(table) == 2:
+            b[1] = a[0]
+
+    a, b = np.arange(8, dtype="int32"), np.zeros((2, 8), "int32")
+    run(func, a, b)
+    np.testing.assert_array_equal(b[0], [2, 3, 4, 5, 3, 3, 3, 3])
+    np.testing.assert_array_equal(b[1], a)
+
+
+def test_named_tuples_and_large_integers():
+    point, large = collections.namedtuple("Point", "x y")(3, 4), 2**70
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        b[0] = a[0] + point.x * 10 + point[1] + (large >> 68)
+
+    assert run1(func, 0) == 34 + 4
+
+
+def test_lambda_over_several_lines():
+    # fmt: off
+    fn = (lambda a,
+                 b: a
+          * b)
+    # fmt: on
+
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        b[0] = fn(a[0], 3)
+
+    assert run1(func, 5) == 15
+
+
+def test_odd_indentation():
+    @S.prim_func
+    def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        """A docstring
+  that is indented oddly.
+"""
+# and a comment
+        b[0] = a[0] + 1
+
+    assert run1(func, 5) == 6
+
+
+def test_kernels_in_classes():
+    class Kernels:
+        @S.prim_func
+        def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+            b[0] = a[0] + 1
+
+    assert run1(Kernels.func, 5) == 6

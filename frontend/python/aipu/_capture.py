@@ -174,7 +174,8 @@ def _lambda_source(function: Any, lines: List[str], first: int) -> Tuple[str, in
     if not found:
         raise OSError(f"could not find the lambda at {filename}:{code.co_firstlineno}")
     text = ast.get_source_segment("".join(whole), found[0])
-    assert text is not None
+    if text is None or "\n" in text:
+        text = ast.unparse(found[0])  # in one line, as it must be without the brackets around it
     return text, found[0].lineno + offset
 
 
