@@ -157,8 +157,11 @@ class ConvPlugin final : public OpPlugin {
                             .left_row = geometry.channels},
                            epilogue, std::move(params));
       }
-      axes[0] = axes[1] = SpatialAxis{};
-      axes[2].in = axes[2].out = pixels;
+      // Lines much shorter than a tile are joined; of others, TECs can share out the lines.
+      if (axes[2].out.constant_or(tile.rows) * 2 < tile.rows) {
+        axes[0] = axes[1] = SpatialAxis{};
+        axes[2].in = axes[2].out = pixels;
+      }
     }
     const RowTiles tiles = row_tiles(axes[2], tile.rows);
     params.set("HEIGHTS", tiles.heights).set("SKIP", tiles.skip).set("SINGLE", tiles.single);
