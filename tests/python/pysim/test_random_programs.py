@@ -1,4 +1,4 @@
-"""Random programs give the same bytes as Python and compiled. ``AIPU_FUZZ_SEEDS`` says how many (default 12)."""
+"""Random programs give the same bytes as Python and compiled. ``AIPU_FUZZ_SEEDS`` of them (12) from ``AIPU_FUZZ_FIRST``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from executors import compiled, pysim
 from random_kernels import Generator
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("AIPU_FUZZ_SEEDS", "12"))))
+_FIRST = int(os.environ.get("AIPU_FUZZ_FIRST", "0"))
+
+
+@pytest.mark.parametrize("seed", range(_FIRST, _FIRST + int(os.environ.get("AIPU_FUZZ_SEEDS", "12"))))
 def test_pysim_and_compiled_agree(seed: int, tmp_path) -> None:
     made = Generator(seed).make()
     path = tmp_path / f"random_{seed}.py"
