@@ -1,4 +1,4 @@
-"""Random programs give the same bytes as Python and compiled. ``AIPU_FUZZ_SEEDS`` of them (12) from ``AIPU_FUZZ_FIRST``."""
+"""Random programs give the same bytes as Python and compiled: ``AIPU_FUZZ_SEEDS`` (12) from ``AIPU_FUZZ_FIRST`` on."""
 
 from __future__ import annotations
 
