@@ -110,6 +110,7 @@ struct Program {
   dsl_test::GeneratedProgram generated;
   tir::Module lowered;
   Memory result;  // of the interpreter
+  bool refused = false;
 };
 
 // Parses, interprets, lowers and interprets again; an empty name of the failure when all is well.
@@ -126,6 +127,9 @@ std::string prepare(uint64_t seed, const tir::Target& target, Program* program) 
   if (const Status status = tir::interpret_all(*module, kTecs, interpreter_arguments(program->result)); !status.ok())
     return "interpreter: " + status.message();
   auto lowered = tir::lower(*module, target);
+  // Some native intrinsics have no form for registers that are narrower than 256 bits.
+  program->refused = !lowered.ok() && lowered.status().code() == ErrorCode::kUnsupported && target.vector_bits < 256;
+  if (program->refused) return "";
   if (!lowered.ok()) return "lowering: " + lowered.status().message();
   Memory after = initial_memory(seed);
   if (const Status status = tir::interpret_all(*lowered, kTecs, interpreter_arguments(after)); !status.ok())
@@ -163,13 +167,15 @@ TEST_P(DslAgreement, InterpreterAndCompiledCode) {
   for (size_t i = 0; i < programs.size(); ++i) {
     Program& program = programs[i];
     ASSERT_EQ(prepare(first_seed() + i, target_, &program), "") << "AIPU_FUZZ_FIRST=" << program.seed << "\n" << shown(program);
-    kernels.push_back({"program_" + std::to_string(program.seed), program.lowered});
+    if (!program.refused) kernels.push_back({"program_" + std::to_string(program.seed), program.lowered});
   }
+  EXPECT_GE(kernels.size(), programs.size() / 10);
   const auto compiled = tir::compile_kernels(kernels, target_);
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
   const tir::testing::LoadedModule loaded(compiled->shared_object);
   ASSERT_EQ(loaded.error(), "");
   for (const Program& program : programs) {
+    if (program.refused) continue;
     const aipu_kernel_info* kernel = loaded.find("program_" + std::to_string(program.seed));
     ASSERT_NE(kernel, nullptr);
     Memory memory = initial_memory(program.seed);
@@ -181,7 +187,7 @@ TEST_P(DslAgreement, InterpreterAndCompiledCode) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, DslAgreement, testing::Values("X2_1204", "host-avx512", "host-avx2"), [](const auto& p) {
+INSTANTIATE_TEST_SUITE_P(Targets, DslAgreement, testing::Values("X2_1204", "host-avx512", "host-avx2", "host-baseline"), [](const auto& p) {
   std::string name = p.param;
   for (char& c : name) c = c == '-' ? '_' : c;
   return name;
