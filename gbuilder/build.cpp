@@ -21,6 +21,7 @@
 #include "gbuilder/evaluator.h"
 #include "gbuilder/kernel_table.h"
 #include "gbuilder/memory_plan.h"
+#include "gbuilder/place_concats.h"
 #include "gbuilder/plan.h"
 #include "gbuilder/plugin_loader.h"
 #include "gbuilder/storers/command_storer.h"
@@ -211,6 +212,11 @@ class Builder {
         return in_model(std::move(status).context(fmt::format("node {}: plugin '{}'", graph::origins_text(origins), planned.group.owner->name())));
       }
       planned.implementation = std::move(context.implementation);
+    }
+    place_concats(*graph_, &groups_);
+    for (const PlannedGroup& planned : groups_) {
+      graph::OriginSet origins;
+      for (const graph::NodeId node : planned.group.nodes) graph::merge_origins(&origins, graph_->node(node).origins);
       std::vector<uint32_t>& rows = kernel_of_.emplace_back();
       for (const kernels::Launch& launch : planned.implementation.launches) {
         const auto* kernel = std::get_if<kernels::KernelLaunch>(&launch);

@@ -389,7 +389,8 @@ Status Planner::record_group(size_t g) {
   for (const ValueId output : planned.group.outputs) {
     if (views_.contains(output)) continue;
     AIPU_ASSIGN_OR_RETURN(const uint32_t tensor, tensor_of(output));
-    if (!written.contains(root_tensor(plan_, tensor))) {
+    const auto& elsewhere = implementation.written_elsewhere;
+    if (!written.contains(root_tensor(plan_, tensor)) && std::find(elsewhere.begin(), elsewhere.end(), output) == elsewhere.end()) {
       return internal_error(str_cat(describe(g), ": nothing writes its output '", graph_.value(output).name, "'"));
     }
   }

@@ -70,6 +70,14 @@ struct ShapeCheck {
   std::string message;
 };
 
+// A launch that writes a value in rows (of its last axis) which need not follow each other: its pointer may be sent elsewhere and its row
+// stride made larger, so that the value becomes a part of a wider one.
+struct StridedOutput {
+  graph::ValueId value;
+  size_t launch = 0;
+  size_t pointer = 0, row_stride = 0;  // arguments; the stride in elements
+};
+
 struct Implementation {
   std::vector<Launch> launches;  // in order
   std::vector<View> views;
@@ -77,6 +85,8 @@ struct Implementation {
   std::vector<graph::ConstantPtr> constants;
   std::vector<graph::Dim> workspace_bytes;
   std::vector<ShapeCheck> checks;
+  std::vector<StridedOutput> strided_outputs;
+  std::vector<graph::ValueId> written_elsewhere;  // outputs that launches of other groups write, see gbuilder/place_concats.h
 };
 
 // Instantiates templates, once per distinct (file, entry, parameters). Owned by gbuilder, shared by all plugins.

@@ -10,6 +10,7 @@
 #include "kernels/packing.h"
 #include "kernels/plugins/plugin_list.h"
 #include "kernels/spatial.h"
+#include "kernels/strided_output.h"
 
 namespace aipu::kernels {
 namespace {
@@ -147,7 +148,7 @@ class ConvPlugin final : public OpPlugin {
       // Pixels are independent of each other.
       const Dim pixels = axes[0].out * axes[1].out * axes[2].out;
       if (weights.group == 1) {
-        return launch_gemm(context, tile, lanes,
+        AIPU_RETURN_IF_ERROR(launch_gemm(context, tile, lanes,
                            {.left = context.value(node.inputs[0]),
                             .right = packed,
                             .row_count = row_count({geometry.batch, axes[0].out, axes[1].out, axes[2].out}),
@@ -155,7 +156,10 @@ class ConvPlugin final : public OpPlugin {
                             .columns = group_out,
                             .depth = group_in,
                             .left_row = geometry.channels},
-                           epilogue, std::move(params));
+                           epilogue, std::move(params)));
+        constexpr size_t kGemmRowStride = 6;  // among the scalars of gemm.py
+        declare_strided_output(context, epilogue, 2, 3 + epilogue.extra_arguments.size() + kGemmRowStride);
+        return {};
       }
       // Lines much shorter than a tile are joined; of others, TECs can share out the lines.
       if (axes[2].out.constant_or(tile.rows) * 2 < tile.rows) {
@@ -181,8 +185,11 @@ class ConvPlugin final : public OpPlugin {
     constexpr int64_t kBlockElements = 96 * 1024;
     arguments.emplace_back(ScalarArgument{
         graph::max(graph::floordiv(kBlockElements, graph::max(axes[2].in * geometry.channels * Dim(axes[1].stride), 1)), 1)});
+    const size_t row_stride = arguments.size();
+    arguments.emplace_back(ScalarArgument{weights.out_channels});
     const Dim panels = (group_out + panel_width - 1) / panel_width * weights.group;
     context.launch(std::move(kernel), std::move(arguments), geometry.batch * axes[0].out * axes[1].out * panels);
+    declare_strided_output(context, epilogue, 2, row_stride);
     return {};
   }
 

@@ -7,6 +7,7 @@
 #include "kernels/gemm.h"
 #include "kernels/plugins/plugin_list.h"
 #include "kernels/spatial.h"
+#include "kernels/strided_output.h"
 
 namespace aipu::kernels {
 namespace {
@@ -89,7 +90,10 @@ class WinogradPlugin final : public OpPlugin {
                               height.pad_begin, width.pad_begin, Dim(block), Dim(scratch)}) {
       arguments.emplace_back(ScalarArgument{scalar});
     }
+    const size_t row_stride = arguments.size();
+    arguments.emplace_back(ScalarArgument{graph.type(epilogue.result).shape.back()});
     context.launch(std::move(kernel), std::move(arguments), tecs);
+    declare_strided_output(context, epilogue, 2, row_stride);
     return {};
   }
 };

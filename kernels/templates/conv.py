@@ -72,7 +72,7 @@ def conv(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OUT, "
          stride_d: S.i32, stride_h: S.i32, stride_w: S.i32,
          pad_d: S.i32, pad_h: S.i32, pad_w: S.i32,
          dilation_d: S.i32, dilation_h: S.i32, dilation_w: S.i32,
-         merge: S.i32, block_rows: S.i32):
+         merge: S.i32, block_rows: S.i32, ldc: S.i32):
     panels = S.ceildiv(group_out, NV * VL)
     all_panels = groups * panels
     out_rows = batch * out_d * out_h
@@ -98,7 +98,6 @@ def conv(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OUT, "
         unit_last = S.min(unit_first + share, unit_last)
         panel_first = unit_first // S.max(out_rows, 1)
         panel_last = S.ceildiv(unit_last, S.max(out_rows, 1))
-    ldc = groups * group_out
     tiles = S.max(S.ceildiv(out_w, HEIGHTS[0]), 1)
     w_tap = group_in * (NV * VL)
     for block_first in range(row_first, row_last, block):

@@ -124,7 +124,7 @@ def transform_output(m: S.ptr(ACC, "global"), plane: S.i64, extras: extra_types,
 @S.prim_func
 def winograd(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OUT, "global"), scratch: S.ptr(ACC, "global"), extras: extra_types,
              batch: S.i32, in_h: S.i32, in_w: S.i32, channels: S.i32, out_h: S.i32, out_w: S.i32, out_channels: S.i32, pad_h: S.i32, pad_w: S.i32,
-             block_tiles: S.i32, scratch_size: S.i32):
+             block_tiles: S.i32, scratch_size: S.i32, ldc: S.i32):
     tiles_h = S.ceildiv(out_h, 2)
     tiles_w = S.ceildiv(out_w, 2)
     tiles = batch * tiles_h * tiles_w
@@ -184,5 +184,5 @@ def winograd(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OU
                 image = tile // (tiles_h * tiles_w)
                 oh = (tile // tiles_w) % tiles_h * 2
                 ow = tile % tiles_w * 2
-                transform_output(m + t * (NV * VL), m_plane, extras, out, ((image * out_h + oh) * out_w + ow) * out_channels, out_w * out_channels, out_channels,
+                transform_output(m + t * (NV * VL), m_plane, extras, out, ((image * out_h + oh) * out_w + ow) * ldc, out_w * ldc, ldc,
                                  S.min(out_h - oh, 2), S.min(out_w - ow, 2), n, out_channels - n)

@@ -1,0 +1,70 @@
+// Concats whose operands are written in place by convolutions: every kind of convolution, odd channel counts, neighbours that stay copies
+// (a shortcut's sum, an operand with two users, an operand given twice), on every target this machine can run, with one thread and two.
+#include <gtest/gtest.h>
+
+#include "tests/numerics/road.h"
+
+namespace aipu::test {
+namespace {
+
+using models::ConvOptions;
+using models::OnnxBuilder;
+
+void check(OnnxBuilder& b, const std::string& name, const std::map<std::string, Tensor>& inputs) {
+  const std::string path = temporary_path(name + ".onnx");
+  ASSERT_TRUE(b.save(path).ok());
+  const auto expected = run_reference(path, inputs);
+  ASSERT_TRUE(expected.ok()) << expected.status().message();
+  for (const std::string& target : runnable_targets()) {
+    for (const int threads : {1, 2}) {
+      const auto actual = run_road(path, inputs, {.target = target, .threads = threads});
+      ASSERT_TRUE(actual.ok()) << target << ": " << actual.status().message();
+      for (const auto& [output, tensor] : *expected) expect_close(actual->at(output), tensor, 1e-4, 1e-4, target + ", " + output);
+    }
+  }
+}
+
+TEST(Concat, OfConvolutionsInPlace) {
+  std::mt19937 random(5);
+  OnnxBuilder b("inception", 3);
+  const auto x = b.input("x", DType::kF32, {2, 20, 14, 13});
+  const auto one = b.relu(b.conv(x, 20, 17, {.kernel = {1, 1}}));
+  const auto three = b.relu(b.conv(x, 20, 33, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}}));
+  const auto five = b.conv(x, 20, 8, {.kernel = {5, 5}, .pads = {2, 2, 2, 2}});
+  const auto grouped = b.relu(b.conv(x, 20, 12, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}, .groups = 4}));
+  const auto pooled = b.relu(b.conv(b.max_pool(x, 3, 1, 1), 20, 16, {.kernel = {1, 1}}));
+  const auto joined = b.op("Concat", {one, three, five, grouped, pooled}, {{"axis", 1}});
+  b.output(b.relu(b.conv(joined, 86, 10, {.kernel = {1, 1}})), "y", DType::kF32, {2, 10, 14, 13});
+  check(b, "concat_in_place", {{"x", random_tensor(random, {2, 20, 14, 13})}});
+}
+
+TEST(Concat, OfOperandsThatStayWhereTheyAre) {
+  std::mt19937 random(6);
+  OnnxBuilder b("shortcuts", 4);
+  const auto x = b.input("x", DType::kF32, {1, 16, 9, 9});
+  const auto sum = b.op("Add", {b.conv(x, 16, 16, {.kernel = {1, 1}}), x});
+  const auto shared = b.relu(b.conv(x, 16, 24, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}}));
+  const auto twice = b.relu(b.conv(x, 16, 8, {.kernel = {1, 1}}));
+  const auto first = b.op("Concat", {sum, shared, twice, twice, x}, {{"axis", 1}});
+  const auto second = b.op("Concat", {shared, b.conv(first, 72, 5, {.kernel = {1, 1}})}, {{"axis", 1}});
+  b.output(first, "first", DType::kF32, {1, 72, 9, 9});
+  b.output(second, "second", DType::kF32, {1, 29, 9, 9});
+  check(b, "concat_copied", {{"x", random_tensor(random, {1, 16, 9, 9})}});
+}
+
+// A block as in DenseNet: every layer's input continues the one before.
+TEST(Concat, DenseBlock) {
+  std::mt19937 random(7);
+  OnnxBuilder b("dense", 5);
+  auto x = b.input("x", DType::kF32, {1, 16, 8, 8});
+  std::vector<std::string> features{x};
+  for (int layer = 0; layer < 3; ++layer) {
+    const auto all = features.size() == 1 ? x : b.op("Concat", features, {{"axis", 1}});
+    features.push_back(b.conv(b.relu(all), 16 + 12 * layer, 12, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}, .gain = 1.0}));
+  }
+  b.output(b.op("Concat", features, {{"axis", 1}}), "y", DType::kF32, {1, 52, 8, 8});
+  check(b, "dense_block", {{"x", random_tensor(random, {1, 16, 8, 8})}});
+}
+
+}  // namespace
+}  // namespace aipu::test
