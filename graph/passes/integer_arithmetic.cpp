@@ -19,6 +19,7 @@
 // what is not is left to decompose.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <set>
 
 #include "graph/passes/passes.h"
@@ -371,7 +372,37 @@ class IntegerArithmetic {
     return true;
   }
 
+  // Weights that the model keeps in float32 and quantises (training aware of quantisation): ONNX's definition, an integer of the float32
+  // quotient.
+  Result<bool> quantize_constant(NodeId id) {
+    const Constant& x = *graph_.constant(input(id, 0));
+    const std::vector<float> scales = scale_elements(input(id, 1));
+    const ValueId zero = input(id, 2);
+    const DType dtype = graph_.type(node(id).outputs[0]).dtype;
+    if (x.dtype() != DType::kF32 || !is_8bit(dtype) || scales.empty() || !constant_or_absent(zero) ||
+        node(id).attributes.i_or("block_size", 0) != 0)
+      return false;
+    const std::vector<int64_t> zeros = zero.valid() ? graph_.constant(zero)->to_int64s() : std::vector<int64_t>{0};
+    // Elements that share a scale: everything behind the axis.
+    const auto axis = static_cast<size_t>(node(id).attributes.i_or("axis", 0));
+    int64_t inner = 1;
+    for (size_t k = axis + 1; k < x.shape().size(); ++k) inner *= x.shape()[k];
+    const double low = dtype == DType::kI8 ? -128 : 0;
+    std::vector<std::byte> bytes;
+    for (size_t k = 0; k < static_cast<size_t>(x.element_count()); ++k) {
+      const size_t channel = scales.size() == 1 ? 0 : k / static_cast<size_t>(inner) % scales.size();
+      float quotient;
+      std::memcpy(&quotient, x.bytes().data() + k * sizeof(float), sizeof(float));
+      quotient /= scales[channel];
+      const double rounded =
+          std::isnan(quotient) ? 0 : std::nearbyint(quotient) + static_cast<double>(zeros[zeros.size() == 1 ? 0 : channel]);
+      bytes.push_back(static_cast<std::byte>(static_cast<int64_t>(std::clamp(rounded, low, low + 255))));
+    }
+    return replace(id, constant(Constant::create(dtype, x.shape(), std::move(bytes)), "quantized"));
+  }
+
   Result<bool> quantize(NodeId id) {
+    if (graph_.constant(input(id, 0)) != nullptr) return quantize_constant(id);
     const std::vector<float> scale = scale_elements(input(id, 1));
     const ValueId zero = input(id, 2);
     if (scale.size() != 1 || !constant_or_absent(zero) || !has_one_element(zero) || node(id).attributes.i_or("block_size", 0) != 0)
@@ -410,6 +441,12 @@ class IntegerArithmetic {
     if (n.op == "aipu::QuantizedConv" || n.op == "aipu::QuantizedMatMul") return input(id, 4).valid();
     if (n.op == "Relu" || is_pure_move(n)) return scalable(n.inputs[0]);
     if (n.op == "Add") return scalable(n.inputs[0]) && scalable(n.inputs[1]);
+    if (n.op == "Clip") {
+      for (const size_t limit : {1, 2}) {
+        if (input(id, limit).valid() && scale_elements(input(id, limit)).empty()) return false;
+      }
+      return scalable(n.inputs[0]);
+    }
     return false;
   }
   static bool is_pure_move(const Node& n) { return n.op == "Reshape" || n.op == "Transpose" || n.op == "Flatten"; }
@@ -429,7 +466,9 @@ class IntegerArithmetic {
       for (float& scale : scales) scale /= divisor;
       inputs[4] = scale_constant(scales);
     } else {
-      for (size_t k = 0; k < (op == "Add" ? 2 : 1); ++k) {
+      const size_t count = op == "Clip" ? inputs.size() : op == "Add" ? 2 : 1;
+      for (size_t k = 0; k < count; ++k) {
+        if (!inputs[k].valid()) continue;
         AIPU_ASSIGN_OR_RETURN(inputs[k], scaled(inputs[k], divisor));
       }
     }
