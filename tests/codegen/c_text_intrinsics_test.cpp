@@ -269,6 +269,22 @@ def f(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
   EXPECT_THAT(text, ::testing::ContainsRegex("  f_twice\\([a-z0-9_]+, v\\);\n"));
 }
 
+TEST(CTextFunctions, MasksOfAnyLanesArePassedAsArrays) {
+  const std::string text = c_text(R"(@S.prim_func
+def inverted(m: S.boolx12) -> S.boolx12:
+    return ~m
+
+@S.prim_func
+def f(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+    v = a[0:12]
+    m = inverted(v > 3)
+    S.vstore(v, b, mask=m)
+)");
+  EXPECT_THAT(text, ::testing::HasSubstr("void f_inverted(bool16* m, bool16* ret);\n"));
+  EXPECT_THAT(text, ::testing::HasSubstr("  ret[0] = __vinv(m[0], ALL_TRUE_h);\n"));
+  EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("int12")));
+}
+
 TEST(CTextPointers, ToVectorsThatAreNoRegisters) {
   EXPECT_EQ(c_text(R"(@S.prim_func
 def f(a: S.ptr("fp32x12", "global"), b: S.ptr("fp32x12", "global"), n: S.i32):

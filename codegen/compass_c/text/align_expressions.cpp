@@ -376,7 +376,7 @@ VectorAligner::Parts VectorAligner::natural_parts(const Expr& e, int lanes) {
       },
       [&](const IntrinsicCall& n) { return intrinsic_parts(e, n, lanes); },
       [&](const FunctionCall& n) {
-        if (type.is_mask()) return Parts{make_expr(type, FunctionCall{n.function, arguments(n)}, e->span)};
+        if (!is_passed_in_parts(type)) return Parts{make_expr(type, FunctionCall{n.function, arguments(n)}, e->span)};
         const Array array = allocate("result", type, lanes);
         call_into(n, array);
         return array_parts(array);

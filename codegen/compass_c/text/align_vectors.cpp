@@ -200,8 +200,9 @@ PrimFuncPtr VectorAligner::run(const PrimFunc& function) {
     }
     result->params.push_back(same);
   }
-  if (is_wide(function.return_type)) {
-    result_ = new_var("ret", Type::pointer_to(function.return_type.element, native_lanes(function.return_type.element), Scope::kPrivate));
+  if (is_passed_in_parts(function.return_type)) {
+    const Type type = function.return_type;
+    result_ = new_var("ret", Type::pointer_to(type.element, passed_lanes(type), Scope::kPrivate));
     result->params.push_back(result_);
     result->return_type = Type::void_type();
   } else {
@@ -321,7 +322,8 @@ void VectorAligner::statement(const Stmt& stmt) {
           return;
         }
         const int lanes = n.var->type.is_mask() ? groups_.at(n.var.get()) : native_lanes(n.var->type.element);
-        if (const auto* function = n.value->as<FunctionCall>(); function != nullptr && is_wide(n.var->type)) {
+        if (const auto* function = n.value->as<FunctionCall>();
+            function != nullptr && is_passed_in_parts(n.var->type) && lanes == passed_lanes(n.var->type)) {
           const Array array_var = allocate(n.var->name, n.var->type, lanes);
           call_into(*function, array_var);
           arrays_[n.var.get()] = array_var;
@@ -393,8 +395,9 @@ void VectorAligner::statement(const Stmt& stmt) {
         }
       },
       [&](const Return& n) {
-        if (n.value && result_ && is_wide(n.value->type)) {
-          store_parts({result_, native_lanes(n.value->type.element), 0}, parts(n.value), false);
+        if (n.value && result_) {
+          const int lanes = passed_lanes(n.value->type);
+          store_parts({result_, lanes, 0}, parts(n.value, lanes), false);
           emit(Return{nullptr});
         } else {
           emit(Return{n.value ? whole(n.value) : nullptr});
@@ -426,16 +429,12 @@ void VectorAligner::lane_write(const LaneWrite& n) {
 std::vector<Expr> VectorAligner::arguments(const FunctionCall& n) {
   std::vector<Expr> args;
   for (const Expr& arg : n.args) {
-    if (arg->type.is_mask() && mask_register_lanes(arg->type.lanes) == arg->type.lanes) {
-      const Parts one = parts(arg, arg->type.lanes);
-      args.push_back(one.empty() ? give_up() : one[0]);
+    if (!is_passed_in_parts(arg->type)) {
+      const Parts one = arg->type.is_mask() ? parts(arg, arg->type.lanes) : Parts{whole(arg)};
+      args.push_back(one.size() == 1 ? one[0] : give_up());
       continue;
     }
-    if (!is_wide(arg->type) && !arg->type.is_mask()) {
-      args.push_back(whole(arg));
-      continue;
-    }
-    const int lanes = arg->type.is_mask() ? mask_register_lanes(arg->type.lanes) : native_lanes(arg->type.element);
+    const int lanes = passed_lanes(arg->type);
     const auto* ref = arg->as<VarRef>();
     const Array* array = ref != nullptr ? array_of(ref->var) : nullptr;
     if (array != nullptr && array->lanes == lanes) {

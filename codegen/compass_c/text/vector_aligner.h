@@ -27,6 +27,10 @@ inline int mask_register_lanes(int lanes) { return lanes <= 8 ? 8 : lanes <= 16 
 // Data of another number of lanes than a register has. Masks are judged by their use.
 inline bool is_wide(const Type& type) { return type.is_vector() && !type.is_mask() && type.lanes != native_lanes(type.element); }
 
+// How functions pass values: registers as they are, everything else as an array of them that the caller has.
+inline int passed_lanes(const Type& type) { return type.is_mask() ? mask_register_lanes(type.lanes) : native_lanes(type.element); }
+inline bool is_passed_in_parts(const Type& type) { return type.is_vector() && passed_lanes(type) != type.lanes; }
+
 class VectorAligner {
  public:
   explicit VectorAligner(const Module& module) : module_(module) {}
