@@ -3,6 +3,7 @@
 import os
 import pathlib
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -104,6 +105,25 @@ def test_npu_agrees_with_host(sample, model, image, target):
     assert device.target == target and device.inputs[0].shape == (2, 3, 32, 32)
     result = device.run({"image": image})["probabilities"]
     np.testing.assert_allclose(result, model.run({"image": image})["probabilities"], rtol=1e-4, atol=1e-6)
+
+
+def test_plugin_in_cpp(tmp_path):
+    """In a process of its own: the plugin's operators are registered for good."""
+    plugin = BIN.parent / "lib" / "libaipu_sample_plugin.so"
+    maker = BIN / "aipu-make-model"
+    if not (plugin.exists() and maker.exists()):
+        pytest.skip("the sample plugin is not built")
+    subprocess.run([maker, "soft_cap", "-o", tmp_path / "m.onnx"], check=True, stdout=subprocess.DEVNULL)
+    code = (
+        "import sys, numpy as np, aipu; folder, plugin = sys.argv[1:]\n"
+        "report = aipu.build(folder + '/m.onnx', plugins=[plugin])\n"
+        "model = aipu.load(report['output'])\n"
+        "x = np.ones((2, 64), 'float32')\n"
+        "print(sorted(a.shape for a in model.run({model.inputs[0].name: x}).values()))\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path), str(plugin)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and "(2, " in done.stdout, done.stderr
 
 
 def test_errors_of_build_and_load(tmp_path):

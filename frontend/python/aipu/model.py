@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -60,6 +61,9 @@ def build(
     Returns a report (nodes, kernels, bytes, seconds per stage, warnings, ``"output"``). RuntimeError, ValueError or
     OSError with one line that names the node and what is wrong with it.
     """
+    if any(os.fspath(plugin).endswith(".so") for plugin in plugins):
+        # A C++ plugin resolves the compiler's symbols in the extension module: it has to see them.
+        ctypes.CDLL(_native.__file__, mode=ctypes.RTLD_GLOBAL)
     source = os.fspath(model)
     path = os.fspath(output) if output is not None else os.path.splitext(source)[0] + ".aipu.bin"
     report = _native.build_model(
