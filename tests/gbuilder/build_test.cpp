@@ -160,7 +160,7 @@ TEST_F(Build, ErrorsAreOneLine) {
   };
   EXPECT_THAT(message([&](BuildOptions& o) { o.model = path("none.onnx"); }), HasSubstr("none.onnx"));
   EXPECT_THAT(message([](BuildOptions& o) { o.target = "toaster"; }), HasSubstr("toaster"));
-  EXPECT_THAT(message([](BuildOptions& o) { o.plugins = {"op.py"}; }), HasSubstr("plugin 'op.py': operators written as a DSL file are not supported yet"));
+  EXPECT_THAT(message([](BuildOptions& o) { o.plugins = {"op.py"}; }), HasSubstr("plugin 'op.py': no such file"));
   EXPECT_THAT(message([](BuildOptions& o) { o.plugins = {"/nowhere/op.so"}; }), HasSubstr("no such file"));
   EXPECT_THAT(message([](BuildOptions& o) { o.shapes = {"x"}; }), HasSubstr("x"));
   EXPECT_THAT(message([](BuildOptions& o) { o.disabled_passes = {"nonsense"}; }), HasSubstr("nonsense"));
