@@ -54,7 +54,7 @@ void expect_same_results(const RandomProgramOptions& options, uint64_t offset, c
     const Result<std::string> text = compass_c_text(module, *target);
     ASSERT_TRUE(text.ok()) << text.status().message() << "\n" << print_module(module);
   }
-  EXPECT_GE(aligned, wide * 9 / 10) << "of " << wide;
+  EXPECT_EQ(aligned, wide);
 }
 
 // Random numbers overflow and are negative, which the text's index arithmetic is not made for.

@@ -162,7 +162,7 @@ void VectorAligner::scatter_parts(const IntrinsicCall& n) {
   }
 }
 
-// Lane 0 is what is left of all registers; the others are open.
+// Lane 0 is what is left of all registers; the others are open, and 0 as within a register.
 VectorAligner::Parts VectorAligner::reduced_parts(const Expr& e, const IntrinsicCall& n, int lanes) {
   const Type type = n.args[0]->type;
   if (type != e->type || type.lanes % lanes != 0 || n.attribute("return_idx") != 0 || n.mask) return {};
@@ -173,7 +173,10 @@ VectorAligner::Parts VectorAligner::reduced_parts(const Expr& e, const Intrinsic
   for (size_t half = rest.size() / 2; half > 0; half /= 2) {
     for (size_t i = 0; i < half; ++i) rest[i] = call(step, {rest[i], rest[i + half]});
   }
-  return Parts(static_cast<size_t>(type.lanes / lanes), call(name, {rest[0]}));
+  const Expr zero = is_floating(type.element) ? float_imm(0, type.element) : int_imm(0, type.element);
+  Parts result(static_cast<size_t>(type.lanes / lanes), broadcast(zero, lanes));
+  result[0] = call(name, {rest[0]});
+  return result;
 }
 
 }  // namespace aipu::tir::c_text

@@ -414,16 +414,22 @@ void VectorAligner::lane_write(const LaneWrite& n) {
   // Lanes of data lie one after the other; those of a mask have no address.
   if (!n.var->type.is_mask())
     return emit(Store{cast(Type::pointer_to(n.var->type.element, 1, Scope::kPrivate), var_ref(array->buffer)), index, value});
-  const auto lane = as_int(index);
-  if (!lane) {
-    give_up();
-    return;
+  const auto write = [&](int part, const Expr& at) {
+    const VarPtr var = new_var("t", n.var->type.with_lanes(array->lanes));
+    emit(Define{var, load(var_ref(array->buffer), int_imm(part))});
+    emit(LaneWrite{var, at, value});
+    emit(Store{var_ref(array->buffer), int_imm(part), var_ref(var)});
+  };
+  if (const auto lane = as_int(index)) return write(static_cast<int>(*lane / array->lanes), int_imm(*lane % array->lanes));
+  const Expr at = named(index);
+  for (int part = 0; part < array->count; ++part) {
+    const auto bound_of = [&](int k) { return int_imm(int64_t{k} * array->lanes, at->type.element); };
+    std::vector<Stmt> body;
+    aside(body, [&] { return write(part, tir::binary(BinaryOp::kSub, at, bound_of(part))), true; });
+    const Expr inside =
+        tir::binary(BinaryOp::kAnd, tir::binary(BinaryOp::kLe, bound_of(part), at), tir::binary(BinaryOp::kLt, at, bound_of(part + 1)));
+    emit(If{inside, block(std::move(body)), nullptr});
   }
-  const Expr part = load(var_ref(array->buffer), int_imm(*lane / array->lanes));
-  const VarPtr var = new_var("t", part->type);
-  emit(Define{var, part});
-  emit(LaneWrite{var, int_imm(*lane % array->lanes), value});
-  emit(Store{var_ref(array->buffer), int_imm(*lane / array->lanes), var_ref(var)});
 }
 
 std::vector<Expr> VectorAligner::arguments(const FunctionCall& n) {
