@@ -9,6 +9,7 @@
 //   com.microsoft::QLinearAdd                               =>  DequantizeLinear, DequantizeLinear, Add, QuantizeLinear
 //   x ─ DequantizeLinear ─ MaxPool ─ y                      =>  x ─ MaxPool ─ DequantizeLinear ─ y        (also Reshape, Transpose, Concat,
 //   ...) x ─ DequantizeLinear(s,z) ─ QuantizeLinear(s,z) ─ y     =>  x
+//   x ─ Concat | MaxPool | ... ─ QuantizeLinear             =>  x ─ QuantizeLinear ─ Concat | MaxPool | ...
 //   ... ─ QuantizeLinear(t,u)                               =>  factors 1/t before it ─ QuantizeLinear(1,u), so that no kernel divides
 //
 // What is left, elementwise all of it, is fused into the stores of the integer kernels. Sums are exact; the scale of the accumulators is
@@ -412,6 +413,8 @@ class IntegerArithmetic {
     if (x && x->per_tensor() && x->scales == scale && same_constant(x->zero, zero) && graph_.type(x->x).dtype == dtype)
       return replace(id, x->x);
     if (!(scale[0] > 0) || !is_8bit(dtype)) return false;
+    AIPU_ASSIGN_OR_RETURN(const bool raised, raise_quantize(id));
+    if (raised) return true;
     // A Relu in front of a zero point at the lower limit: negative values end there anyway.
     ValueId value = input(id, 0);
     const int64_t lowest = dtype == DType::kI8 ? -128 : 0;
@@ -429,6 +432,32 @@ class IntegerArithmetic {
     AIPU_ASSIGN_OR_RETURN(value, scaled(value, scale[0]));
     AIPU_ASSIGN_OR_RETURN(const ValueId rounded, round_to(value, scalar(zero), dtype, id));
     return replace(id, rounded);
+  }
+
+  // QuantizeLinear goes in front of what only moves elements or takes their maximum, into the stores of whatever computes them.
+  Result<bool> raise_quantize(NodeId id) {
+    const ValueId x = input(id, 0);
+    const NodeId mover = graph_.value(x).producer;
+    if (!mover.valid() || !used_once(graph_, x)) return false;
+    static const std::set<std::string, std::less<>> movers = {"Concat",    "Reshape",   "Flatten", "Squeeze",
+                                                              "Unsqueeze", "Transpose", "MaxPool"};
+    const size_t count = data_operands(node(mover));
+    if (count == 0 || !movers.contains(node(mover).op)) return false;
+    const std::string op = node(mover).op;
+    const Attributes attributes = node(mover).attributes;
+    std::vector<ValueId> inputs = node(mover).inputs;
+    std::vector<NodeId> raised;
+    for (size_t k = 0; k < count; ++k) {
+      AIPU_ASSIGN_OR_RETURN(inputs[k], emit("QuantizeLinear", node(id).attributes, {inputs[k], input(id, 1), input(id, 2)}, id));
+      raised.push_back(graph_.value(inputs[k]).producer);
+    }
+    AIPU_ASSIGN_OR_RETURN(const ValueId moved, emit(op, attributes, std::move(inputs), mover));
+    AIPU_RETURN_IF_ERROR(replace(id, moved).status());
+    graph_.erase_node(mover);
+    for (const NodeId next : raised) {
+      AIPU_RETURN_IF_ERROR(quantize(next).status());
+    }
+    return true;
   }
 
   // Whether value / divisor can be had by dividing constants only.
