@@ -18,6 +18,9 @@ class Placer {
       const auto& outputs = groups_[g].implementation.strided_outputs;
       for (size_t i = 0; i < outputs.size(); ++i) writers_[outputs[i].value] = {g, i};
       for (const ValueId input : groups_[g].group.inputs) ++users_[input];
+      const std::string& op = graph_.node(groups_[g].group.anchor).op;
+      if (groups_[g].group.nodes.size() != 1 || (op != "Split" && op != "Slice")) continue;
+      for (const ValueId output : groups_[g].group.outputs) producers_[output] = g;
     }
   }
 
@@ -27,8 +30,9 @@ class Placer {
       if (planned.group.nodes.size() != 1 || graph_.node(planned.group.anchor).op != "Concat") continue;
       auto& launches = planned.implementation.launches;
       std::vector<kernels::Launch> kept;
-      for (const kernels::Launch& launch : launches) {
-        const auto* copy = std::get_if<kernels::CopyLaunch>(&launch);
+      for (kernels::Launch& launch : launches) {
+        auto* copy = std::get_if<kernels::CopyLaunch>(&launch);
+        if (copy != nullptr && forward(planned, copy)) ++dropped;
         if (copy != nullptr && place(planned, *copy)) {
           ++dropped;
         } else {
@@ -52,10 +56,7 @@ class Placer {
     const ValueId source = from.tensor.value;
     const ValueId result = to.tensor.value;
     const auto writer = writers_.find(source);
-    const auto& operands = graph_.node(concat.group.anchor).inputs;
-    if (writer == writers_.end() || users_[source] != 1 || graph_.is_graph_output(source) ||
-        std::count(operands.begin(), operands.end(), source) != 1)
-      return false;
+    if (writer == writers_.end() || !read_once_by(concat, source)) return false;
     // The copy moves the source row by row.
     const graph::TensorType& type = graph_.type(source);
     const auto element = static_cast<int64_t>(dtype_bytes(type.dtype));
@@ -79,8 +80,43 @@ class Placer {
     return true;
   }
 
+  // Whether nothing but this Concat reads the value, once.
+  bool read_once_by(const PlannedGroup& concat, ValueId value) {
+    const auto& operands = graph_.node(concat.group.anchor).inputs;
+    return users_[value] == 1 && !graph_.is_graph_output(value) && std::count(operands.begin(), operands.end(), value) == 1;
+  }
+
+  // Makes the copy read what its source is a copy of.
+  bool forward(const PlannedGroup& concat, kernels::CopyLaunch* copy) {
+    if (copy->source.tensor.kind != Kind::kValue || copy->source.byte_offset != Dim(0)) return false;
+    const ValueId source = copy->source.tensor.value;
+    const auto producer = producers_.find(source);
+    if (producer == producers_.end() || !read_once_by(concat, source) || !(copy->source_stride_bytes == copy->width_bytes)) return false;
+    kernels::Implementation& before = groups_[producer->second].implementation;
+    for (auto launch = before.launches.begin(); launch != before.launches.end(); ++launch) {
+      const auto* first = std::get_if<kernels::CopyLaunch>(&*launch);
+      if (first == nullptr || first->destination.tensor.kind != Kind::kValue || first->destination.tensor.value != source) continue;
+      const bool same_rows = first->width_bytes == copy->width_bytes && first->times == copy->times &&
+                             first->destination_stride_bytes == first->width_bytes && copy->width_bytes * copy->times == bytes_of(source);
+      if (!same_rows || first->source.tensor.kind != Kind::kValue || first->destination.byte_offset != Dim(0)) return false;
+      const kernels::CopyLaunch skipped = *first;
+      copy->source = skipped.source;
+      copy->source_stride_bytes = skipped.source_stride_bytes;
+      before.views.push_back({source, skipped.source.tensor.value, skipped.source.byte_offset});
+      before.launches.erase(launch);
+      return true;
+    }
+    return false;
+  }
+
+  Dim bytes_of(ValueId value) const {
+    const graph::TensorType& type = graph_.type(value);
+    return graph::element_count(type.shape) * Dim(static_cast<int64_t>(dtype_bytes(type.dtype)));
+  }
+
   const Graph& graph_;
   std::vector<PlannedGroup>& groups_;
+  std::map<ValueId, size_t> producers_;                   // of values that a Split or Slice copies
   std::map<ValueId, std::pair<size_t, size_t>> writers_;  // value -> group, index into its strided outputs
   std::map<ValueId, int> users_;                          // groups that read the value
 };

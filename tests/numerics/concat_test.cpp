@@ -2,6 +2,8 @@
 // (a shortcut's sum, an operand with two users, an operand given twice), on every target this machine can run, with one thread and two.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/numerics/road.h"
 
 namespace aipu::test {
@@ -50,6 +52,31 @@ TEST(Concat, OfOperandsThatStayWhereTheyAre) {
   b.output(first, "first", DType::kF32, {1, 72, 9, 9});
   b.output(second, "second", DType::kF32, {1, 29, 9, 9});
   check(b, "concat_copied", {{"x", random_tensor(random, {1, 16, 9, 9})}});
+}
+
+// Parts of a Split that go into a Concat, between parts that are computed on; checked against the definition.
+TEST(Concat, OfPartsOfASplit) {
+  std::mt19937 random(8);
+  OnnxBuilder b("decode", 6);
+  const auto x = b.input("x", DType::kF32, {3, 5, 11});
+  const auto parts = b.node("Split", {b.relu(x), b.ints({2, 2, 7})}, {{"axis", 2}}, 3);
+  const auto doubled = b.op("Mul", {parts[0], b.scalar(2.0f)});
+  b.output(b.op("Concat", {parts[2], doubled, parts[1]}, {{"axis", 2}}), "y", DType::kF32, {3, 5, 11});
+  const std::string path = temporary_path("split_concat.onnx");
+  ASSERT_TRUE(b.save(path).ok());
+  const Tensor input = random_tensor(random, {3, 5, 11});
+  Tensor expected{{3, 5, 11}, {}};
+  for (size_t row = 0; row < 15; ++row) {
+    const auto at = [&](size_t k) { return std::max(input.data[row * 11 + k], 0.0f); };
+    for (size_t k = 4; k < 11; ++k) expected.data.push_back(at(k));
+    for (size_t k = 0; k < 2; ++k) expected.data.push_back(2 * at(k));
+    for (size_t k = 2; k < 4; ++k) expected.data.push_back(at(k));
+  }
+  for (const std::string& target : runnable_targets()) {
+    const auto actual = run_road(path, {{"x", input}}, {.target = target});
+    ASSERT_TRUE(actual.ok()) << target << ": " << actual.status().message();
+    expect_close(actual->at("y"), expected, 0, 0, target);
+  }
 }
 
 // A block as in DenseNet: every layer's input continues the one before.
