@@ -234,6 +234,9 @@ const Row kWide[] = {
      "w[0] = __vreplic(v[1], 1);\nw[1] = __vreplic(v[1], 1);\n"
      "int8 q[2];\nq[0] = __vaddh(v[0], v[1]);\nq[1] = __vaddh(v[0], v[1]);\n"
      "int8 r[2];\nr[0] = __vexte(v[0], v[1]);\nr[1] = __vexte(v[0], v[1]);"},
+    {"PlacesAreReadOnce", "b[b[0]:b[0] + 16] = a[0:16]",
+     "__global int* t = (b + b[0]);\n((__global int8*)t)[0] = ((__global int8*)a)[0];\n"
+     "((__global int8*)(t + 8))[0] = ((__global int8*)(a + 8))[0];"},
     {"OverlappingMemory", "b[0:16] = b[4:20]",
      "int8 t[2];\nt[0] = ((__global int8*)(b + 4))[0];\nt[1] = ((__global int8*)(b + 12))[0];\n"
      "((__global int8*)b)[0] = t[0];\n((__global int8*)(b + 8))[0] = t[1];"},

@@ -148,17 +148,21 @@ VectorAligner::Parts VectorAligner::gather_parts(const Expr& e, const IntrinsicC
 void VectorAligner::scatter_parts(const IntrinsicCall& n) {
   const Type type = n.args[0]->type;
   const int lanes = native_lanes(type.element);
-  const Parts values = parts(n.args[0]);
-  const Expr pointer = element_pointer(n.args[1], type.element, int_imm(0));
-  const Parts indices = parts(n.args[2]), masks = n.mask ? parts(n.mask, lanes) : Parts();
+  Parts values = parts(n.args[0]);
+  Expr pointer = element_pointer(n.args[1], type.element, int_imm(0));
+  Parts indices = parts(n.args[2]), masks = n.mask ? parts(n.mask, lanes) : Parts();
   if (failed_ || indices.empty()) return;
-  Parts bound = values;
-  if (values.size() > 1 && may_overlap(values, n.args[1])) {
-    for (Expr& value : bound) value = named(value);
+  if (values.size() > 1) {
+    // All is read before anything is written.
+    pointer = bind(pointer);
+    for (Parts* some : {&values, &indices, &masks}) {
+      if (!may_overlap(*some, n.args[1])) continue;
+      for (Expr& part : *some) part = named(part);
+    }
   }
   for (size_t i = 0; i < values.size() && !failed_; ++i) {
     const Expr inside = valid_mask(lanes, std::min(lanes, type.lanes - static_cast<int>(i) * lanes), i < masks.size() ? masks[i] : nullptr);
-    emit(Evaluate{call("vstore_scatter", {bound[i], pointer, index_part(indices, i, lanes)}, {}, inside)});
+    emit(Evaluate{call("vstore_scatter", {values[i], pointer, index_part(indices, i, lanes)}, {}, inside)});
   }
 }
 

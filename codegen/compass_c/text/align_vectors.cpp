@@ -292,13 +292,22 @@ void VectorAligner::store_to_memory(const Expr& value, const Expr& pointer, cons
     store_parts(array, std::move(values), false);
     values = array_parts(array);
   }
-  const Parts masks = mask ? parts(mask, lanes) : Parts();
+  Parts masks = mask ? parts(mask, lanes) : Parts();
+  Expr base = pointer, step = stride;
+  if (values.size() > 1) {
+    // So are the places.
+    if (may_overlap(masks, pointer)) {
+      for (Expr& part : masks) part = named(part);
+    }
+    if (reads_memory(pointer)) base = named(element_pointer(pointer, type.element, int_imm(0)));
+    if (step) step = bind(step);
+  }
   for (size_t i = 0; i < values.size(); ++i) {
     const int offset = static_cast<int>(i) * lanes;
     const Expr inside = valid_mask(lanes, std::min(lanes, type.lanes - offset), masks.empty() ? nullptr : masks[i]);
-    const Expr moved = stride ? simplify(tir::binary(BinaryOp::kMul, stride, int_imm(offset, stride->type.element))) : int_imm(offset);
-    std::vector<Expr> operands = {values[i], element_pointer(pointer, type.element, moved)};
-    if (stride) operands.push_back(stride);
+    const Expr moved = step ? simplify(tir::binary(BinaryOp::kMul, step, int_imm(offset, step->type.element))) : int_imm(offset);
+    std::vector<Expr> operands = {values[i], element_pointer(base, type.element, moved)};
+    if (step) operands.push_back(step);
     emit(Evaluate{call("vstore", std::move(operands), {}, inside)});
   }
 }
