@@ -30,7 +30,7 @@ def pool_row(lane_mask, x_row, out, indices, extras, row, image, c, front, top, 
         acc = S.cast(INITIAL, f"{ACC}x{VL}")
         if INDICES:
             best = S.cast(0, f"int64x{VL}")
-            taken = 0
+            taken = S.i32(0)
         if WINDOW[0] > 0 and low_h == 0 and high_h == WINDOW[0] and low_w == 0 and high_w == WINDOW[1]:
             for kh in S.unroll(WINDOW[0]):
                 line_start = x_row + ((kh * in_w + left) * channels + c)
@@ -54,7 +54,7 @@ def pool_row(lane_mask, x_row, out, indices, extras, row, image, c, front, top, 
                                 if column_major != 0:
                                     flat = S.i64((position * in_h + line) * in_d + depth)
                                 best = S.vsel(S.vbcast(flat, lanes=VL), best, better)
-                                taken = 1
+                                taken = S.i32(1)
                         acc = combine(acc, value)
         if KIND == "average":
             divisor = S.max(high_d - low_d, 0) * S.max(high_h - low_h, 0) * S.max(high_w - low_w, 0)

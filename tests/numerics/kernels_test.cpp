@@ -278,6 +278,44 @@ TEST(Kernels, Pooling) {
   });
 }
 
+// The second output of MaxPool, gathered back: the maxima again. (The road compares float32 outputs, so the indices are used rather than
+// looked at.)
+TEST(Kernels, PoolingWithIndices) {
+  for (const int64_t column_major : {0, 1}) {
+    SCOPED_TRACE("storage order " + std::to_string(column_major));
+    OnnxBuilder b("pool_indices", 1);
+    const std::vector<int64_t> shape = {2, 5, 7, 9};
+    const std::string x = b.input("x", DType::kF32, extents_of(shape));
+    b.node_to("MaxPool", {x}, {"pooled", "indices"},
+              {{"kernel_shape", std::vector<int64_t>{3, 2}},
+               {"strides", std::vector<int64_t>{2, 2}},
+               {"pads", std::vector<int64_t>{1, 0, 1, 1}},
+               {"storage_order", column_major}});
+    const std::string ordered = column_major == 1 ? b.op("Transpose", {x}, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}}) : x;
+    b.output(b.op("Gather", {b.op("Reshape", {ordered, b.ints({-1})}), "indices"}), "again", DType::kF32, {"", "", "", ""});
+    b.output("pooled", "y", DType::kF32, {"", "", "", ""});
+    const std::string path = temporary_path("pool_indices" + std::to_string(column_major) + ".onnx");
+    ASSERT_TRUE(b.save(path).ok());
+    std::mt19937 random(3);
+    const Tensor image = random_tensor(random, shape);
+    Tensor expected{{2, 5, 4, 5}, {}};
+    for (int64_t plane = 0; plane < 10; ++plane) {
+      for (int64_t oh = 0; oh < 4; ++oh) {
+        for (int64_t ow = 0; ow < 5; ++ow) {
+          float most = -INFINITY;
+          for (int64_t h = std::max<int64_t>(2 * oh - 1, 0); h < std::min<int64_t>(2 * oh + 2, 7); ++h) {
+            for (int64_t w = 2 * ow; w < std::min<int64_t>(2 * ow + 2, 9); ++w)
+              most = std::max(most, image.data[static_cast<size_t>((plane * 7 + h) * 9 + w)]);
+          }
+          expected.data.push_back(most);
+        }
+      }
+    }
+    check_road(path, {{"x", image}}, {{"y", expected}, {"again", expected}}, 0, 0, true);
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST(Kernels, GlobalPoolingAndSoftmax) {
   check_against_dnnl("global_pool", 6, 1e-4, 1e-5, [](OnnxBuilder& b, std::mt19937& random) {
     const std::vector<int64_t> shape = {pick(random, 1, 3), pick(random, 1, 70), pick(random, 1, 9), pick(random, 1, 9)};
