@@ -190,7 +190,7 @@ void bind_kernels(py::module_& module) {
           "text", [](const KernelModule& k) { return tir::print_module(k.module); }, "The IR as text, which parse_kernel_text() reads.")
       .def(
           "parameters",
-          [](const KernelModule& k) {
+          [](const KernelModule& k) -> py::tuple {
             auto info = kernels::analyze_parameters(k.module);
             if (!info.ok()) return py::make_tuple(py::none(), info.status().message());
             return py::make_tuple(parameters_of(*info), "");
@@ -250,10 +250,10 @@ void bind_kernels(py::module_& module) {
       "parse_kernel_text", [](const std::string& text) { return outcome(parse_text(text)); }, py::arg("text"),
       "(KernelModule of its text form, \"\") or (None, error).");
   py::class_<Executor>(module, "Executor", "Runs a compiled kernel on NumPy arrays.")
-      .def(py::init([](const CompiledKernel& kernel, std::string folder, py::object warn, py::object built) {
-             return std::make_unique<Executor>(kernel.kernel, std::move(folder), std::move(warn), std::move(built));
+      .def(py::init([](const CompiledKernel& kernel, std::string folder, py::object warn, py::object built, std::string backend) {
+             return std::make_unique<Executor>(kernel.kernel, std::move(folder), std::move(backend), std::move(warn), std::move(built));
            }),
-           py::arg("kernel"), py::arg("folder"), py::arg("warn"), py::arg("built"))
+           py::arg("kernel"), py::arg("folder"), py::arg("warn"), py::arg("built"), py::arg("backend") = "")
       .def("__call__", &Executor::run, "Runs the kernel; arrays that it writes are changed in place.")
       .def("benchmark", &Executor::benchmark, py::arg("repeat"), py::arg("number"), py::arg("min_repeat_ms"),
            py::arg("limit_zero_time_iterations"), py::arg("cooldown_interval_ms"), py::arg("repeats_to_cooldown"), "Seconds per run.");

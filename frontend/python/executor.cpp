@@ -182,8 +182,13 @@ class Executor::Arguments {
   std::string key_;
 };
 
-Executor::Executor(std::shared_ptr<const gbuilder::DslKernel> kernel, std::string folder, py::object warn, py::object built)
-    : kernel_(std::move(kernel)), folder_(std::move(folder)), warn_(std::move(warn)), built_(std::move(built)) {}
+Executor::Executor(std::shared_ptr<const gbuilder::DslKernel> kernel, std::string folder, std::string backend, py::object warn,
+                   py::object built)
+    : kernel_(std::move(kernel)),
+      folder_(std::move(folder)),
+      backend_(std::move(backend)),
+      warn_(std::move(warn)),
+      built_(std::move(built)) {}
 
 std::unique_ptr<Executor::Call> Executor::make_call(const Arguments& arguments) {
   const auto& params = kernel_->info.params;
@@ -214,7 +219,9 @@ std::unique_ptr<Executor::Call> Executor::make_call(const Arguments& arguments) 
   for (const auto& [name, constant] : file->call.constants) constants.append(name);
   built_(file->ir.text, py::bytes(reinterpret_cast<const char*>(file->ir.weights.data()), file->ir.weights.size()), attributes, constants,
          static_cast<int>(file->has_fake_input ? 0 : file->inputs.size()), static_cast<int>(file->outputs.size()));
-  call->model = value_or_throw(runtime::Model::load(path));
+  runtime::LoadOptions load_options;
+  load_options.backend = backend_;
+  call->model = value_or_throw(runtime::Model::load(path, load_options));
   runtime::SessionOptions options;
   options.threads = kernel_->target.family == tir::TargetFamily::kHost ? 0 : 1;  // the model of an NPU has threads of its own
   call->session = value_or_throw(runtime::Session::create(call->model, options));
@@ -279,7 +286,7 @@ void Executor::run(const py::args& args) {
     status = call.session->run();
     std::fflush(stdout);  // what the kernel printed, in order with what Python prints
   }
-  if (!status.ok()) throw_status(status);
+  if (!status.ok()) raise(PyExc_RuntimeError, status.message());
 }
 
 std::vector<double> Executor::benchmark(const py::args& args, int repeat, int number, double min_repeat_ms, int limit_zero_time_iterations,

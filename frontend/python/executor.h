@@ -16,9 +16,10 @@ namespace aipu::python {
 
 class Executor {
  public:
-  // `folder`: where aipu.bin goes. `warn(index, name, expected, found)` is told of arrays of another type than the parameter's;
-  // `built(text, weights, attributes, constants)` of every new aipu.bin.
-  Executor(std::shared_ptr<const gbuilder::DslKernel> kernel, std::string folder, pybind11::object warn, pybind11::object built);
+  // `folder`: where aipu.bin goes. `backend`: what runs it; empty: the target's own. `warn(index, name, expected, found)` is told of arrays
+  // of another type than the parameter's; `built(text, weights, attributes, constants)` of every new aipu.bin.
+  Executor(std::shared_ptr<const gbuilder::DslKernel> kernel, std::string folder, std::string backend, pybind11::object warn,
+           pybind11::object built);
 
   // Runs the kernel on the arguments; arrays that it writes are changed in place.
   void run(const pybind11::args& args);
@@ -44,7 +45,7 @@ class Executor {
   static constexpr size_t kKeptCalls = 32;
 
   std::shared_ptr<const gbuilder::DslKernel> kernel_;
-  std::string folder_;
+  std::string folder_, backend_;
   pybind11::object warn_, built_;
   std::mutex mutex_;                        // taken without the interpreter lock
   std::list<std::unique_ptr<Call>> calls_;  // most recently used first

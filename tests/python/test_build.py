@@ -302,6 +302,17 @@ def test_debug_switches_write_files(monkeypatch):
         assert "add_one" in open(f"{folder}/op_lib/add_one.s").read()
 
 
+def test_debug_mode_checks_accesses(monkeypatch):
+    @S.prim_func
+    def beyond(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        b[0] = a[1000000]
+
+    monkeypatch.setenv("CPS_DSL", "dbg")
+    ex = aipu.BuildManager().build(beyond)
+    with pytest.raises(RuntimeError, match="beyond"):
+        ex(np.zeros(4, "int32"), np.zeros(4, "int32"))
+
+
 def test_cc_options_and_compiler_errors(monkeypatch, tmp_path):
     monkeypatch.setenv("AIPU_CACHE_DIR", str(tmp_path / "cache"))
     aipu.BuildManager(cc_options="-DSOMETHING=1").build(add_one)

@@ -50,6 +50,7 @@ class Executor:
         folder: str,
         warn: Callable[[int, str, str, str], None],
         built: Callable[[str, bytes, List[Tuple[str, str]], List[str], int, int], None],
+        backend: str = "",
     ) -> None: ...
     def __call__(self, *args: Any) -> None: ...
     def benchmark(

@@ -171,8 +171,10 @@ class Executor:
         self._rpc_session: Any = None
         self.mtriple: Optional[str] = None
         gbuilder = os.path.join(output_dir, "gbuilder")
+        # In debug mode the kernel is interpreted: an access outside of an array is an error, not a crash.
+        backend = "interp" if active.debug else ""
         self._native = _native.Executor(
-            compiled, gbuilder, _warn_dtype, functools.partial(_write_call_files, info, gbuilder)
+            compiled, gbuilder, _warn_dtype, functools.partial(_write_call_files, info, gbuilder), backend
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
