@@ -22,7 +22,7 @@ def compiled(kernel: Any, folder: Any) -> Callable[..., None]:
 
 
 def interpreted(kernel: Any, folder: Any) -> Callable[..., None]:
-    """The interpreter of the typed IR, on the aipu.bin that a compiled call leaves. Outputs must be written completely."""
+    """The interpreter of the typed IR, on the aipu.bin of a compiled call. Outputs must be written completely."""
     executor = compiled(kernel, folder)
 
     def run(*args: Any) -> None:
