@@ -9,7 +9,8 @@ namespace {
 
 TEST(Networks, SameSeedSameBytes) {
   // The others are large, and made of the same layers.
-  for (const std::string_view name : {"sample_cnn", "squeezenet", "resnet18_int8", "shufflenet", "yolo_v5n", "vit_tiny16", "soft_cap", "unit_rows"}) {
+  for (const std::string_view name :
+       {"sample_cnn", "squeezenet", "resnet18_int8", "shufflenet", "yolo_v5n", "vit_tiny16", "soft_cap", "unit_rows"}) {
     const Network* network = find_network(name);
     ASSERT_NE(network, nullptr) << name;
     const std::string first = network->build(7)->serialize();

@@ -1,126 +1,11 @@
-// Operators of `.py` files on the whole road: models with the examples of models/custom_op and with declarations made here, converted with
-// --plugin for both targets and run natively and interpreted, against the same model with the operator written out or numbers by hand.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
-#include "models/onnx_builder.h"
-#include "runtime/base/file.h"
+// Operators of `.py` files: models with the examples of models/custom_op and with declarations made here, converted with --plugin for both
+// targets and run natively and interpreted, against the same model with the operator written out or numbers by hand.
+#include "tests/models/script_plugin_fixture.h"
 
 namespace aipu::models {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::HasSubstr;
-
-constexpr const char* kTargets[] = {"host", "X2_1204"};
-
-class ScriptPlugin : public testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / (std::string("aipu_script_") + testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override {
-    if (!HasFailure()) fs::remove_all(folder_);
-  }
-
-  std::string file(const std::string& name) const { return (folder_ / name).string(); }
-  static std::string tool(const std::string& name) { return AIPU_BUILD_DIR "/bin/" + name; }
-  static std::string example(const std::string& name) { return AIPU_SOURCE_DIR "/models/custom_op/" + name; }
-
-  // The exit code; what it printed is in log().
-  int run(const std::string& command) {
-    const int status = std::system((command + " > " + file("log.txt") + " 2>&1").c_str());
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  std::string log() const {
-    const auto text = read_text_file(file("log.txt"));
-    return text.ok() ? *text : text.status().message();
-  }
-  int64_t lines() const {
-    const std::string text = log();
-    return std::count(text.begin(), text.end(), '\n');
-  }
-  int convert(const std::string& model, const std::string& output, const std::string& options) {
-    return run(tool("aipugb") + " " + file(model) + " -o " + file(output) + " -q " + options);
-  }
-
-  template <typename T>
-  void write_npy(const std::string& name, const std::string& descr, const std::vector<int64_t>& shape, const std::vector<T>& values) {
-    std::string dims;
-    for (const int64_t d : shape) dims += std::to_string(d) + ",";
-    std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (" + dims + "), }";
-    header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 11, ' ');
-    header += '\n';
-    std::ofstream out(file(name), std::ios::binary);
-    const auto length = static_cast<uint16_t>(header.size());
-    out << "\x93NUMPY" << '\1' << '\0' << static_cast<char>(length & 255) << static_cast<char>(length >> 8) << header;
-    out.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(values.size() * sizeof(T)));
-  }
-  void write_f32(const std::string& name, const std::vector<int64_t>& shape, const std::vector<float>& values) {
-    write_npy(name, "<f4", shape, values);
-  }
-  void write_i32(const std::string& name, const std::vector<int64_t>& shape, const std::vector<int32_t>& values) {
-    write_npy(name, "<i4", shape, values);
-  }
-  static std::vector<float> waves(int64_t count) {
-    std::vector<float> values(static_cast<size_t>(count));
-    for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i) * 0.37f) * 2.0f;
-    return values;
-  }
-
-  // The custom model computes what the plain one does, on each target and back end, and differs from it with other attributes.
-  void expect_same(const std::string& plugin, const std::vector<std::string>& outputs, const std::string& tolerance) {
-    ASSERT_EQ(convert("plain.onnx", "plain.aipu.bin", ""), 0) << log();
-    ASSERT_EQ(
-        run(tool("aipurun") + " " + file("plain.aipu.bin") + " --input input=" + file("input.npy") + " --output-dir " + file("plain")), 0)
-        << log();
-    std::string expected;
-    for (const std::string& name : outputs) expected += " --expect " + name + "=" + file("plain/" + name + ".npy");
-    for (const std::string target : kTargets) {
-      ASSERT_EQ(convert("custom.onnx", "custom.aipu.bin", "--target " + target + " --plugin " + plugin), 0) << log();
-      for (const std::string backend : {"", " --backend interp"}) {
-        EXPECT_EQ(
-            run(tool("aipurun") + " " + file("custom.aipu.bin") + " --input input=" + file("input.npy") + expected + tolerance + backend),
-            0)
-            << target << backend << "\n"
-            << log();
-      }
-      ASSERT_EQ(convert("other.onnx", "other.aipu.bin", "--target " + target + " --plugin " + plugin), 0) << log();
-      EXPECT_EQ(run(tool("aipurun") + " " + file("other.aipu.bin") + " --input input=" + file("input.npy") + expected + tolerance), 1)
-          << log();
-    }
-  }
-
-  // A model that is one node of the operator, between inputs and outputs of the given types.
-  struct Operand {
-    std::string name;
-    DType dtype;
-    Extents extents;
-  };
-  void one_node(const std::string& op, const std::vector<Operand>& inputs, const std::vector<Operand>& outputs,
-                const NamedAttributes& attributes = {}) {
-    OnnxBuilder b("one", 1);
-    b.set_opset(1, "test");
-    std::vector<std::string> names;
-    for (const Operand& o : inputs) names.push_back(b.input(o.name, o.dtype, o.extents));
-    const auto results = b.node(op, names, attributes, outputs.size(), "test");
-    for (size_t i = 0; i < outputs.size(); ++i) b.output(results[i], outputs[i].name, outputs[i].dtype, outputs[i].extents);
-    ASSERT_EQ(b.save(file("one.onnx")).message(), "");
-  }
-  void write_plugin(const std::string& text, const std::string& name = "plugin.py") {
-    std::ofstream(file(name)) << "from aipu import op\nfrom aipu import script as S\n" << text;
-  }
-
-  fs::path folder_;
-};
 
 TEST_F(ScriptPlugin, HardShrink) {
   const auto model = [&](const std::string& name, bool custom, double lambd) {
@@ -154,7 +39,7 @@ TEST_F(ScriptPlugin, TheGuidesExample) {
   ASSERT_EQ(b.save(file("one.onnx")).message(), "");
   write_f32("x.npy", {2, 5}, {-3, -1, 0.5, 1, 2, 0, 1.5, -0.25, -7, 9});
   write_f32("y.npy", {2, 5}, {-3, 0, 0, 0, 2, 0, 1.5, 0, -7, 9});
-  for (const std::string target : kTargets) {
+  for (const std::string target : kPluginTargets) {
     ASSERT_EQ(convert("one.onnx", "one.aipu.bin", "--target " + target + " --plugin " + file("guide.py")), 0) << log();
     EXPECT_EQ(run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") + " --expect y=" + file("y.npy")), 0)
         << log();
@@ -248,7 +133,7 @@ op.register("test::Grouped",
   write_i32("y.npy", {3}, {3 + 2 + 3, 12 + 5 + 6, 21});
   write_i32("doubled.npy", {3}, {2 * 8 + 100, 2 * 23 + 100, 2 * 21 + 100});
   write_i32("count.npy", {1}, {3});
-  for (const std::string target : kTargets) {
+  for (const std::string target : kPluginTargets) {
     one_node("Grouped", {{"x", DType::kI32, {"len"}}, {"bias", DType::kI32, {1}}},
              {{"y", DType::kI32, {"groups"}}, {"count", DType::kI32, {1}}}, {{"size", 3}, {"MODE", "double"}});
     ASSERT_EQ(convert("one.onnx", "one.aipu.bin", "--target " + target + " --plugin " + file("plugin.py")), 0) << log();
@@ -314,7 +199,7 @@ def fir(x: S.ptr(T, "global"), w: S.ptr(T, "global.1"), y: S.ptr(T, "global"), r
     }
     write_f32("x.npy", {3, 2, 40}, in);
     write_f32("y.npy", {3, 2, 38}, out);
-    for (const std::string target : kTargets) {
+    for (const std::string target : kPluginTargets) {
       ASSERT_EQ(convert("one.onnx", "one.aipu.bin", "--target " + target + " --plugin " + file("plugin.py")), bad ? 1 : 0) << log();
       if (bad) {
         EXPECT_THAT(log(), HasSubstr("w has 3 elements, expected 4"));
@@ -346,7 +231,7 @@ def pool(x: S.ptr("float32", "global"), y: S.ptr("float32", "global"), rows: S.i
             y[row * groups + g] = best
 )");
   one_node("Pool", {{"x", DType::kF32, {"N", 2, "cols"}}}, {{"y", DType::kF32, {"N", 2, "groups"}}}, {{"size", 3}});
-  for (const std::string target : kTargets) {
+  for (const std::string target : kPluginTargets) {
     ASSERT_EQ(convert("one.onnx", "one.aipu.bin", "--target " + target + " --plugin " + file("plugin.py")), 0) << log();
     write_f32("x.npy", {1, 2, 5}, {1, 2, 3, 4, 5, 9, 8, 7, 6, 5});
     write_f32("y.npy", {1, 2, 2}, {3, 5, 9, 6});
@@ -377,167 +262,6 @@ def plus(a: S.ptr("int32", "global"), b: S.ptr("int32", "global"), y: S.ptr("int
   EXPECT_EQ(run(command + file("a.npy") + " --expect y=" + file("y.npy")), 0) << log();
   EXPECT_NE(run(command + file("b.npy")), 0);
   EXPECT_THAT(log(), HasSubstr("test::Plus: extents that must agree differ"));
-}
-
-// Four TECs with memories of their own, barriers, shared memory and asynchronous copies: the maximum of everything.
-TEST_F(ScriptPlugin, TecsShareTheirWork) {
-  write_plugin(R"(
-@op.register("test::Maximum", inputs={"x": op.tensor("float32", "...n")}, outputs={"y": op.tensor("float32", 1)})
-@S.prim_func
-def maximum(x: S.ptr("float32", "global"), y: S.ptr("float32", "global"), n: S.i32):
-    tid, tecs = S.get_local_id(), S.get_local_size()
-    board = S.alloc_buffer((64,), "float32", scope="shared")
-    first = S.alloc((512,), "float32", scope="lsram")
-    second = S.alloc((512,), "float32", scope="lsram")
-    a, b = S.alloc_events(2)
-    chunks = S.ceildiv(n, 512)
-    best = S.fp32("-inf")
-    if tid < chunks:
-        S.async_dma_copy(first, x + tid * 512, S.min(512, n - tid * 512), event=a)
-    use_first = True == (tid >= 0)
-    for chunk in range(tid, chunks, tecs):
-        following = chunk + tecs
-        if use_first:
-            if following < chunks:
-                S.async_dma_copy(second, x + following * 512, S.min(512, n - following * 512), event=b)
-            S.wait_events(a)
-            for i in range(S.min(512, n - chunk * 512)):
-                best = S.max(best, first[i])
-        else:
-            if following < chunks:
-                S.async_dma_copy(first, x + following * 512, S.min(512, n - following * 512), event=a)
-            S.wait_events(b)
-            for i in range(S.min(512, n - chunk * 512)):
-                best = S.max(best, second[i])
-        use_first = not use_first
-    board[tid] = best
-    S.free_events(a, b)
-    S.barrier()
-    if tid == 0:
-        for t in range(1, tecs):
-            best = S.max(best, board[t])
-        y[0] = best
-)");
-  one_node("Maximum", {{"x", DType::kF32, {"N", 100}}}, {{"y", DType::kF32, {1}}});
-  for (const std::string target : kTargets) {
-    ASSERT_EQ(convert("one.onnx", "one.aipu.bin", "--target " + target + " --plugin " + file("plugin.py")), 0) << log();
-    for (const int64_t rows : {1, 10, 77}) {
-      for (const int64_t where : {int64_t{0}, rows * 61, rows * 100 - 1}) {
-        std::vector<float> x = waves(rows * 100);
-        x[static_cast<size_t>(where)] = 50;
-        write_f32("x.npy", {rows, 100}, x);
-        write_f32("y.npy", {1}, {50});
-        for (const std::string backend : {"", " --backend interp"}) {
-          EXPECT_EQ(
-              run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") + " --expect y=" + file("y.npy") + backend),
-              0)
-              << target << backend << "\n"
-              << log();
-        }
-      }
-    }
-  }
-}
-
-// The four TECs of X2_1204 run at the same time and each prints; one that returns early is not waited for.
-TEST_F(ScriptPlugin, FourTecsRunAtTheSameTime) {
-  write_plugin(R"(
-@op.register("test::Meet", inputs={"x": op.tensor("int32", 1)}, outputs={"y": op.tensor("int32", 4)})
-@S.prim_func
-def meet(x: S.ptr("int32", "global"), y: S.ptr("int32", "global")):
-    tid = S.get_local_id()
-    board = S.alloc_buffer((4,), "int32", scope="shared")
-    mine = S.alloc_buffer((4096,), "int32", scope="lsram")
-    S.perf_tick_begin(0)
-    S.printf("tec %d of %d, %f, %s\n", tid, S.get_local_size(), 0.125, "here")
-    for i in range(4096):
-        mine[i] = tid + x[0]
-    board[tid] = mine[tid * 1000]
-    S.flush_cache()
-    S.barrier()
-    # Each takes what its neighbour has put down, then what that one has made of it.
-    value = board[(tid + 1) % 4]
-    S.barrier()
-    board[tid] = value * 10
-    S.barrier()
-    y[tid] = board[(tid + 1) % 4] + mine[4095]
-    S.perf_tick_end(0)
-    if tid == 1:
-        return
-    S.barrier()
-    S.barrier()
-)");
-  one_node("Meet", {{"x", DType::kI32, {1}}}, {{"y", DType::kI32, {4}}});
-  write_i32("x.npy", {1}, {7});
-  write_i32("y.npy", {4}, {90 + 7, 100 + 8, 70 + 9, 80 + 10});
-  ASSERT_EQ(convert("one.onnx", "one.aipu.bin", "--target X2_1204 --plugin " + file("plugin.py")), 0) << log();
-  for (const std::string backend : {"", " --backend interp"}) {
-    for (int round = 0; round < 3; ++round) {
-      EXPECT_EQ(run("timeout 60 " + tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") +
-                    " --expect y=" + file("y.npy") + backend),
-                0)
-          << backend << "\n"
-          << log();
-      for (int t = 0; t < 4; ++t) EXPECT_THAT(log(), HasSubstr("tec " + std::to_string(t) + " of 4, 0.125000, here\n")) << backend;
-    }
-  }
-}
-
-// The host has as many TECs as threads; those that return early are not waited for either.
-TEST_F(ScriptPlugin, TecsThatReturnEarlyAreNotWaitedForOnTheHost) {
-  write_plugin(R"(
-@op.register("test::Early", inputs={"x": op.tensor("int32", 1)}, outputs={"y": op.tensor("int32", 16)})
-@S.prim_func
-def early(x: S.ptr("int32", "global"), y: S.ptr("int32", "global")):
-    tid = S.get_local_id()
-    board = S.alloc_buffer((16,), "int32", scope="shared")
-    board[tid] = x[0] + tid
-    S.barrier()
-    if tid == 0:
-        for i in range(16):
-            other = i % S.get_local_size()
-            y[i] = board[other] - other
-    if tid % 2 == 1:
-        return
-    for i in range(100):
-        S.barrier()
-)");
-  one_node("Early", {{"x", DType::kI32, {1}}}, {{"y", DType::kI32, {16}}});
-  write_i32("x.npy", {1}, {7});
-  ASSERT_EQ(convert("one.onnx", "one.aipu.bin", "--target host --plugin " + file("plugin.py")), 0) << log();
-  for (const int threads : {1, 2, 4}) {
-    write_i32("y.npy", {16}, std::vector<int32_t>(16, 7));
-    EXPECT_EQ(run("timeout 60 " + tool("aipurun") + " " + file("one.aipu.bin") + " --threads " + std::to_string(threads) +
-                  " --input x=" + file("x.npy") + " --expect y=" + file("y.npy")),
-              0)
-        << log();
-  }
-}
-
-// Local and shared memory are bounded; the error has the numbers.
-TEST_F(ScriptPlugin, MemoriesAreBounded) {
-  const auto plugin = [&](int64_t lsram, int64_t shared) {
-    write_plugin(
-        "@op.register(\"test::Fill\", inputs={\"x\": op.tensor(\"int32\", 1)}, outputs={\"y\": op.tensor(\"int32\", 1)})\n@S.prim_func\n"
-        "def fill(x: S.ptr(\"int32\", \"global\"), y: S.ptr(\"int32\", \"global\")):\n    a = S.alloc_buffer((" +
-        std::to_string(lsram) + ",), \"int8\", scope=\"lsram\")\n    b = S.alloc_buffer((" + std::to_string(shared) +
-        ",), \"int8\", scope=\"shared\")\n    a[" + std::to_string(lsram - 1) + "] = 3\n    b[" + std::to_string(shared - 1) +
-        "] = 4\n    S.barrier()\n    y[0] = x[0] + a[" + std::to_string(lsram - 1) + "] + b[" + std::to_string(shared - 1) + "]\n");
-  };
-  one_node("Fill", {{"x", DType::kI32, {1}}}, {{"y", DType::kI32, {1}}});
-  write_i32("x.npy", {1}, {10});
-  write_i32("y.npy", {1}, {17});
-  const std::string options = "--target X2_1204 --plugin " + file("plugin.py");
-  plugin(32 << 10, 256 << 10);
-  ASSERT_EQ(convert("one.onnx", "one.aipu.bin", options), 0) << log();
-  EXPECT_EQ(run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") + " --expect y=" + file("y.npy")), 0) << log();
-  plugin((32 << 10) + 1, 16);
-  EXPECT_EQ(convert("one.onnx", "two.aipu.bin", options), 1);
-  EXPECT_THAT(log(), HasSubstr("needs 32769 bytes of local memory (lsram) per TEC, X2_1204 has 32768"));
-  plugin(16, (256 << 10) + 1);
-  EXPECT_EQ(convert("one.onnx", "two.aipu.bin", options), 1);
-  EXPECT_THAT(log(), HasSubstr("needs 262145 bytes of shared memory, X2_1204 has 262144"));
-  EXPECT_FALSE(fs::exists(file("two.aipu.bin")));
 }
 
 // What a node gets wrong is reported at the node.
