@@ -8,19 +8,37 @@ from pathlib import Path
 import numpy as np
 
 _DTYPES = {
-    "bool": 1, "int8": 2, "uint8": 3, "int16": 4, "uint16": 5, "int32": 6, "uint32": 7, "int64": 8, "uint64": 9, "float16": 10,
-    "float32": 12, "float64": 13,
+    "bool": 1,
+    "int8": 2,
+    "uint8": 3,
+    "int16": 4,
+    "uint16": 5,
+    "int32": 6,
+    "uint32": 7,
+    "int64": 8,
+    "uint64": 9,
+    "float16": 10,
+    "float32": 12,
+    "float64": 13,
 }
 _NAMES = {number: name for name, number in _DTYPES.items()}
 
 
 class _Info(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("dtype", ctypes.c_int), ("rank", ctypes.c_uint32), ("shape", ctypes.POINTER(ctypes.c_int64))]
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("dtype", ctypes.c_int),
+        ("rank", ctypes.c_uint32),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+    ]
 
 
 class _Tensor(ctypes.Structure):
     _fields_ = [
-        ("dtype", ctypes.c_int), ("rank", ctypes.c_uint32), ("shape", ctypes.POINTER(ctypes.c_int64)), ("data", ctypes.c_void_p),
+        ("dtype", ctypes.c_int),
+        ("rank", ctypes.c_uint32),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("data", ctypes.c_void_p),
         ("size_bytes", ctypes.c_size_t),
     ]
 
@@ -62,7 +80,9 @@ class Session:
         info = _Info()
         names = []
         for index in range(self._library.c.aipu_model_input_count(self._model)):
-            self._library.check(self._library.c.aipu_model_input(self._model, ctypes.c_uint32(index), ctypes.byref(info)))
+            self._library.check(
+                self._library.c.aipu_model_input(self._model, ctypes.c_uint32(index), ctypes.byref(info))
+            )
             names.append(info.name.decode())
         return names
 
@@ -74,8 +94,14 @@ class Session:
             shape = (ctypes.c_int64 * array.ndim)(*array.shape)
             self._library.check(
                 self._library.c.aipu_session_bind_input(
-                    self._session, ctypes.c_uint32(index), ctypes.c_int(_DTYPES[array.dtype.name]), shape, ctypes.c_uint32(array.ndim),
-                    ctypes.c_void_p(array.ctypes.data)))
+                    self._session,
+                    ctypes.c_uint32(index),
+                    ctypes.c_int(_DTYPES[array.dtype.name]),
+                    shape,
+                    ctypes.c_uint32(array.ndim),
+                    ctypes.c_void_p(array.ctypes.data),
+                )
+            )
 
     def run(self) -> None:
         """One inference on what is bound."""
@@ -88,7 +114,9 @@ class Session:
         arrays = []
         tensor = _Tensor()
         for index in range(self._library.c.aipu_model_output_count(self._model)):
-            self._library.check(self._library.c.aipu_session_output(self._session, ctypes.c_uint32(index), ctypes.byref(tensor)))
+            self._library.check(
+                self._library.c.aipu_session_output(self._session, ctypes.c_uint32(index), ctypes.byref(tensor))
+            )
             dtype = np.dtype(_NAMES[tensor.dtype])
             shape = [tensor.shape[axis] for axis in range(tensor.rank)]
             data = ctypes.string_at(tensor.data, tensor.size_bytes)

@@ -1,4 +1,4 @@
-"""aipu beside ONNX Runtime on the models of models/: same inputs, same thread count, blocks of runs in turn (A B A B), outputs checked.
+"""aipu beside ONNX Runtime on the models of models/: same inputs and thread count, runs in turn (A B A B), outputs checked.
 
 Run through compare.sh, which makes the virtual environment. See README.md for what the columns mean.
 """
@@ -24,8 +24,25 @@ import aipu_runtime
 import sides
 
 MODELS = [
-    "mlp", "alexnet", "vgg19", "inception_v1", "densenet121", "squeezenet", "resnet18", "resnet50", "resnet18_int8", "shufflenet", "mobilenet_v2",
-    "mobilenet_v3_large", "efficientnet_b0", "yolo_v5n", "vit_tiny16", "bert2", "bert12", "gpt2_6l", "lstm_acoustic",
+    "mlp",
+    "alexnet",
+    "vgg19",
+    "inception_v1",
+    "densenet121",
+    "squeezenet",
+    "resnet18",
+    "resnet50",
+    "resnet18_int8",
+    "shufflenet",
+    "mobilenet_v2",
+    "mobilenet_v3_large",
+    "efficientnet_b0",
+    "yolo_v5n",
+    "vit_tiny16",
+    "bert2",
+    "bert12",
+    "gpt2_6l",
+    "lstm_acoustic",
 ]
 # Workers of either side that spin after a run have gone to sleep when the other's turn begins.
 IDLE_SECONDS = 0.03
@@ -33,7 +50,7 @@ IDLE_SECONDS = 0.03
 
 @dataclass
 class Row:
-    """One model at one batch size and thread count. Times are milliseconds per run; ratios above one mean that aipu is faster."""
+    """One model at one batch size and thread count. Times are milliseconds per run; above one, aipu is faster."""
 
     model: str
     batch: int
@@ -62,7 +79,7 @@ class Costs:
 
 
 def relative_error(ours: list[np.ndarray], theirs: list[np.ndarray]) -> float:
-    """The largest difference over the largest magnitude of each output; infinite if shapes differ or a NaN is on one side only."""
+    """The largest difference over the largest magnitude of an output; infinite for other shapes or NaNs on one side."""
     worst = 0.0
     for a, b in zip(ours, theirs, strict=True):
         if a.shape != b.shape or not np.array_equal(np.isnan(a), np.isnan(b)):
@@ -150,8 +167,13 @@ def measure_costs(costs: Costs, binary: Path, model: Path, options: argparse.Nam
         for kind, path, result in (("aipu", binary, costs.aipu), ("ort", model, costs.ort)):
             runs = []
             for _ in range(3):
-                done = subprocess.run([sys.executable, script, kind, library, str(path), inputs, "2"], capture_output=True, text=True, timeout=600,
-                                      check=True)
+                done = subprocess.run(
+                    [sys.executable, script, kind, library, str(path), inputs, "2"],
+                    capture_output=True,
+                    text=True,
+                    timeout=600,
+                    check=True,
+                )
                 runs.append(json.loads(done.stdout))
             for key in runs[0]:
                 result[key] = statistics.median(run[key] for run in runs)
@@ -159,31 +181,50 @@ def measure_costs(costs: Costs, binary: Path, model: Path, options: argparse.Nam
 
 def print_rows(rows: list[Row]) -> None:
     """The table of ratios and, per batch and thread count, their geometric mean."""
-    print(f"{'model':20} {'batch':>5} {'thr':>3} {'aipu ms':>9} {'ORT ms':>9} {'ratio':>6} {'quartiles':>13} {'best/best':>9} {'error':>8}")
+    print(
+        f"{'model':20} {'batch':>5} {'thr':>3} {'aipu ms':>9} {'ORT ms':>9} {'ratio':>6} "
+        f"{'quartiles':>13} {'best/best':>9} {'error':>8}"
+    )
     for row in rows:
         if row.ratio == 0:
             print(f"{row.model:20} {row.batch:5} {row.threads:3} {row.failure}")
             continue
         spread = f"{row.ratio_low:.2f}..{row.ratio_high:.2f}"
-        print(f"{row.model:20} {row.batch:5} {row.threads:3} {row.aipu_ms:9.3f} {row.ort_ms:9.3f} {row.ratio:6.2f} {spread:>13} {row.best_ratio:9.2f} "
-              f"{row.error:8.1e} {row.failure}")
+        print(
+            f"{row.model:20} {row.batch:5} {row.threads:3} {row.aipu_ms:9.3f} {row.ort_ms:9.3f} {row.ratio:6.2f} "
+            f"{spread:>13} {row.best_ratio:9.2f} "
+            f"{row.error:8.1e} {row.failure}"
+        )
     for batch, threads in sorted({(row.batch, row.threads) for row in rows}):
         ratios = [row.ratio for row in rows if (row.batch, row.threads) == (batch, threads) and row.ratio > 0]
-        floats = [row.ratio for row in rows if (row.batch, row.threads) == (batch, threads) and row.ratio > 0 and "int8" not in row.model]
+        floats = [
+            row.ratio
+            for row in rows
+            if (row.batch, row.threads) == (batch, threads) and row.ratio > 0 and "int8" not in row.model
+        ]
         if len(ratios) > 1:
-            print(f"geometric mean, batch {batch}, {threads} thread(s): fp32 {statistics.geometric_mean(floats):.2f} over {len(floats)} models, "
-                  f"below 1: {sum(ratio < 1 for ratio in ratios)} of {len(ratios)}")
+            print(
+                f"geometric mean, batch {batch}, {threads} thread(s): "
+                f"fp32 {statistics.geometric_mean(floats):.2f} over {len(floats)} models, "
+                f"below 1: {sum(ratio < 1 for ratio in ratios)} of {len(ratios)}"
+            )
 
 
 def print_costs(all_costs: list[Costs]) -> None:
     """The table of conversion, loading and memory."""
-    print(f"{'model':20} {'convert s':>9} {'cached s':>8} | {'load ms':>8} {'ORT':>8} | {'first run':>9} {'ORT':>8} | {'peak MB':>8} {'ORT':>8}")
+    print(
+        f"{'model':20} {'convert s':>9} {'cached s':>8} | {'load ms':>8} {'ORT':>8} | "
+        f"{'first run':>9} {'ORT':>8} | {'peak MB':>8} {'ORT':>8}"
+    )
     for costs in all_costs:
         if not costs.aipu:
             continue
         a, o = costs.aipu, costs.ort
-        print(f"{costs.model:20} {costs.convert_cold_s:9.2f} {costs.convert_warm_s:8.2f} | {a['load_ms']:8.2f} {o['load_ms']:8.1f} | "
-              f"{a['first_run_ms']:9.2f} {o['first_run_ms']:8.1f} | {a['peak_mb']:8.1f} {o['peak_mb']:8.1f}")
+        print(
+            f"{costs.model:20} {costs.convert_cold_s:9.2f} {costs.convert_warm_s:8.2f} | "
+            f"{a['load_ms']:8.2f} {o['load_ms']:8.1f} | "
+            f"{a['first_run_ms']:9.2f} {o['first_run_ms']:8.1f} | {a['peak_mb']:8.1f} {o['peak_mb']:8.1f}"
+        )
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -191,12 +232,16 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=Path, required=True, help="build folder with bin/ and lib/")
     parser.add_argument("--work", type=Path, required=True, help="where models and conversions are kept between calls")
-    parser.add_argument("--models", default=",".join(MODELS), help="names of models/, or paths of .onnx files, comma separated")
+    parser.add_argument(
+        "--models", default=",".join(MODELS), help="names of models/, or paths of .onnx files, comma separated"
+    )
     parser.add_argument("--batches", default="1,8")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=7, help="turns of each side")
     parser.add_argument("--seconds", type=float, default=0.4, help="length of a turn")
-    parser.add_argument("--tolerance", type=float, default=2e-4, help="largest error allowed, over the largest magnitude of an output")
+    parser.add_argument(
+        "--tolerance", type=float, default=2e-4, help="largest error allowed, over the largest magnitude of an output"
+    )
     parser.add_argument("--int8-tolerance", type=float, default=0.05, help="the same for quantised models")
     parser.add_argument("--aipugb-flags", default="", help="more flags for the conversion, e.g. --fast-math")
     parser.add_argument("--costs", action="store_true", help="also conversion time, load time and memory")
@@ -227,7 +272,16 @@ def main() -> int:
             if not model.exists():
                 run_checked([str(options.build / "bin" / "aipu-make-model"), name, "-o", str(model)])
             if not (options.keep and binary.exists()):
-                seconds = run_checked([str(options.build / "bin" / "aipugb"), str(model), "-o", str(binary), "-q", *options.aipugb_flags.split()])
+                seconds = run_checked(
+                    [
+                        str(options.build / "bin" / "aipugb"),
+                        str(model),
+                        "-o",
+                        str(binary),
+                        "-q",
+                        *options.aipugb_flags.split(),
+                    ]
+                )
                 print(f"{stem}: converted in {seconds:.2f} s", flush=True)
             if options.costs:
                 all_costs.append(Costs(stem))
@@ -250,7 +304,11 @@ def main() -> int:
     print()
     print_costs(all_costs)
     if options.json:
-        options.json.write_text(json.dumps({"rows": [asdict(row) for row in rows], "costs": [asdict(costs) for costs in all_costs]}, indent=1))
+        options.json.write_text(
+            json.dumps(
+                {"rows": [asdict(row) for row in rows], "costs": [asdict(costs) for costs in all_costs]}, indent=1
+            )
+        )
     return 1 if any(row.failure for row in rows) else 0
 
 

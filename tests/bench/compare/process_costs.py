@@ -34,7 +34,11 @@ def main() -> None:
         import onnxruntime  # noqa: F401  (its own memory is not the model's)
     before = status_kib("VmRSS")
     start = time.perf_counter()
-    side: sides.Side = aipu_runtime.Session(loaded, Path(model), threads) if kind == "aipu" else sides.OnnxRuntimeSide(Path(model), threads)
+    side: sides.Side = (
+        aipu_runtime.Session(loaded, Path(model), threads)
+        if kind == "aipu"
+        else sides.OnnxRuntimeSide(Path(model), threads)
+    )
     ready = time.perf_counter()
     side.bind(inputs)
     side.run()

@@ -27,7 +27,7 @@ class Side(Protocol):
 
 
 class OnnxRuntimeSide:
-    """ONNX Runtime with its defaults: all graph optimisations, sequential execution, arena, spinning workers; input and output bound once."""
+    """ONNX Runtime with its defaults: all optimisations, arena, spinning workers; inputs and outputs bound once."""
 
     def __init__(self, model: Path, threads: int) -> None:
         import onnxruntime
@@ -44,7 +44,13 @@ class OnnxRuntimeSide:
 
     def signature(self) -> list[tuple[str, list[object], str]]:
         """Names, extents (numbers or symbols) and NumPy dtype names of the inputs."""
-        kinds = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(uint8)": "uint8", "tensor(int32)": "int32", "tensor(bool)": "bool"}
+        kinds = {
+            "tensor(float)": "float32",
+            "tensor(int64)": "int64",
+            "tensor(uint8)": "uint8",
+            "tensor(int32)": "int32",
+            "tensor(bool)": "bool",
+        }
         return [(node.name, list(node.shape), kinds[node.type]) for node in self._session.get_inputs()]
 
     def bind(self, inputs: dict[str, np.ndarray]) -> None:
