@@ -1,4 +1,4 @@
-"""aipu beside ONNX Runtime on the models of models/: same inputs and thread count, runs in turn (A B A B), outputs checked.
+"""aipu beside ONNX Runtime on the models of models/: same inputs and threads, runs in turn (A B A B), outputs checked.
 
 Run through compare.sh, which makes the virtual environment. See README.md for what the columns mean.
 """
