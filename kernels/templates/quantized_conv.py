@@ -19,6 +19,7 @@ multiplies whatever follows by zero weights, so the plugin makes sure that somet
 """
 from aipu import script as S
 from epilogue import finish_tile
+from gemm import ROWS_PER_BASE, row_bases
 
 DEPTH = 2 if W == "int16" else 4
 STEP = NV * VL * DEPTH
@@ -26,13 +27,15 @@ STEP = NV * VL * DEPTH
 
 def multiply(first, last, acc, x, x_base, pixel_stride, w, w_base, steps):
     """acc[i] += four bytes of pixel i times their weights, for every step and pixel first <= i < last."""
+    stride = S.i64(pixel_stride)
+    bases = row_bases(x + (x_base + first * pixel_stride), stride, last - first)
     for t in range(steps):
         wv = [S.vload(w + (w_base + t * STEP + v * (DEPTH * VL)), lanes=DEPTH * VL) for v in range(NV)]
         if PREFETCH > 0:
             for v in S.unroll(NV):
                 S.prefetch(w + (w_base + (t + PREFETCH) * STEP + v * (DEPTH * VL)))
         for i in S.unroll(first, last):
-            word = (x + (x_base + i * pixel_stride + t * DEPTH)).as_ptr("i32")
+            word = (bases[(i - first) // ROWS_PER_BASE] + (S.i64((i - first) % ROWS_PER_BASE) * stride + t * DEPTH)).as_ptr("i32")
             words = S.vbcast(word[0], lanes=VL)
             if FLIP:
                 left = S.reinterpret(words ^ S.i32(-2139062144), f"uint8x{4 * VL}")
