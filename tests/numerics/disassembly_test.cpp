@@ -70,6 +70,8 @@ std::vector<Function> disassemble(const std::string& object) {
 }
 
 bool multiplies(const Instruction& i) { return i.mnemonic.rfind("vfmadd", 0) == 0 || i.mnemonic == "mulps" || i.mnemonic == "vmulps"; }
+// Not the scaling of the sums, which is in the store.
+bool multiplies_integers(const Instruction& i) { return i.mnemonic.rfind("vpdpbusd", 0) == 0 || i.mnemonic == "vpmaddwd"; }
 
 bool touches_stack(const Instruction& i, bool has_frame_pointer) {
   return i.operands.find("(%rsp") != std::string::npos || (has_frame_pointer && i.operands.find("(%rbp") != std::string::npos);
@@ -81,7 +83,7 @@ struct Loops {
 };
 
 // Innermost loops with at least `least` multiplications.
-Loops tile_loops(const std::vector<Function>& functions, size_t least) {
+Loops tile_loops(const std::vector<Function>& functions, size_t least, bool (*is_product)(const Instruction&) = multiplies) {
   Loops loops;
   for (const Function& f : functions) {
     bool has_frame_pointer = false;
@@ -105,7 +107,7 @@ Loops tile_loops(const std::vector<Function>& functions, size_t least) {
       size_t products = 0, stack = 0;
       std::string text;
       for (size_t at = begin; at <= end; ++at) {
-        products += multiplies(f.code[at]) ? 1 : 0;
+        products += is_product(f.code[at]) ? 1 : 0;
         stack += touches_stack(f.code[at], has_frame_pointer) ? 1 : 0;
         text += "\n  " + f.code[at].mnemonic + f.code[at].operands;
       }
@@ -156,6 +158,55 @@ TEST_P(Disassembly, InnerLoopsOfTilesStayInRegisters) {
   EXPECT_GE(loops.count, 12u);
   for (const std::string& offender : loops.offenders) ADD_FAILURE() << GetParam() << ", " << offender;
 }
+
+// Integer convolutions: padded and not, a residual, a dense layer.
+std::string quantized_model() {
+  OnnxBuilder b("integer_tiles", 1);
+  const auto convolution = [&](const std::string& x, int64_t in, int64_t out, int64_t kernel, int64_t stride) {
+    const std::string weights = b.op("QuantizeLinear", {b.weight({out, in, kernel, kernel}, 0.1), b.scalar(0.01f),
+                                                        b.initializer(models::TensorData::of<int8_t>(DType::kI8, {}, {0}))});
+    const std::string w = b.op("DequantizeLinear", {weights, b.scalar(0.01f)});
+    const int64_t pad = kernel / 2;
+    return b.op("Conv", {x, w}, {{"strides", std::vector<int64_t>{stride, stride}}, {"pads", std::vector<int64_t>{pad, pad, pad, pad}}});
+  };
+  const auto rounded = [&](const std::string& x) {
+    const std::string zero = b.initializer(models::TensorData::of<uint8_t>(DType::kU8, {}, {0}));
+    return b.op("DequantizeLinear", {b.op("QuantizeLinear", {x, b.scalar(0.05f), zero}), b.scalar(0.05f), zero});
+  };
+  std::string x = rounded(b.input("x", DType::kF32, {"N", int64_t{3}, int64_t{56}, int64_t{56}}));
+  x = rounded(b.relu(convolution(x, 3, 64, 7, 2)));
+  x = rounded(b.relu(b.op("Add", {rounded(convolution(x, 64, 64, 3, 1)), x})));
+  x = rounded(b.relu(convolution(x, 64, 96, 3, 2)));
+  b.output(rounded(convolution(x, 96, 64, 1, 1)), "y", DType::kF32, {"N", int64_t{64}, int64_t{14}, int64_t{14}});
+  const std::string path = temporary_path("integer_tiles.onnx");
+  return b.save(path).ok() ? path : "";
+}
+
+class IntegerDisassembly : public testing::TestWithParam<const char*> {};
+
+TEST_P(IntegerDisassembly, InnerLoopsOfTilesStayInRegisters) {
+  if (output_of("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "there is no objdump";
+#if !defined(__x86_64__)
+  GTEST_SKIP() << "x86-64 only";
+#endif
+  gbuilder::BuildOptions build;
+  build.model = quantized_model();
+  build.target = GetParam();
+  build.output = build.model + "." + build.target + ".aipu.bin";
+  const auto report = gbuilder::build_model(build);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  const std::string module = extract_module(build.output);
+  ASSERT_FALSE(module.empty());
+  const Loops loops = tile_loops(disassemble(module), 8, multiplies_integers);
+  EXPECT_GE(loops.count, 8u);
+  for (const std::string& offender : loops.offenders) ADD_FAILURE() << GetParam() << ", " << offender;
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, IntegerDisassembly, testing::Values("host-avx512-vnni", "host-avx512", "host-avx2"), [](const auto& p) {
+  std::string name = p.param;
+  for (char& c : name) c = c == '-' ? '_' : c;
+  return name;
+});
 
 INSTANTIATE_TEST_SUITE_P(Targets, Disassembly, testing::Values("host-avx512", "host-avx2", "host-baseline"), [](const auto& p) {
   std::string name = p.param;
