@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "codegen/compass_c/c_names.h"
 #include "codegen/compass_c/printer_internal.h"
 #include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/tir/visit.h"
@@ -36,61 +37,6 @@ const std::set<std::string, std::less<>>& reserved_names() {
     return all;
   }();
   return names;
-}
-
-std::string_view c_element(DType element) {
-  switch (element) {
-    case DType::kVoid:
-      return "void";
-    case DType::kBool:
-      return "bool";
-    case DType::kI8:
-      return "char";
-    case DType::kU8:
-      return "uchar";
-    case DType::kI16:
-      return "short";
-    case DType::kU16:
-      return "ushort";
-    case DType::kI32:
-      return "int";
-    case DType::kU32:
-      return "uint";
-    case DType::kI64:
-      return "long";
-    case DType::kU64:
-      return "ulong";
-    case DType::kF16:
-      return "half";
-    case DType::kBF16:
-      return "bf16";
-    case DType::kF32:
-      return "float";
-    case DType::kF64:
-      return "double";
-    case DType::kString:
-      return "char";
-  }
-  return "void";
-}
-
-std::string_view scope_prefix(Scope scope) {
-  switch (scope) {
-    case Scope::kGlobal:
-    case Scope::kGlobal1:
-    case Scope::kGlobal2:
-    case Scope::kGlobal3:
-      return "__global ";
-    case Scope::kLsram:
-      return "__lsram ";
-    case Scope::kShared:
-      return "__local ";
-    case Scope::kPrivate:
-      return "";
-    case Scope::kConstant:
-      return "__constant ";
-  }
-  return "";
 }
 
 std::string int_constant(int64_t value, DType dtype) {
@@ -134,7 +80,7 @@ std::string_view compare_name(BinaryOp op) {
 }  // namespace
 
 std::string c_type(const Type& type) {
-  std::string text(type.pointer ? scope_prefix(type.scope) : "");
+  std::string text(type.pointer ? scope_qualifier(type.scope) : "");
   text += c_element(type.element);
   if (type.lanes > 1) text += std::to_string(type.lanes);
   if (type.pointer) text += "*";
@@ -384,17 +330,17 @@ void FunctionPrinter::alloc(const Alloc& n) {
     constants_ += fmt::format("static __constant uchar __attribute__((aligned(64))) {}[{}] = {{", array, n.data.size());
     for (size_t i = 0; i < n.data.size(); i++) constants_ += fmt::format("{}{}", i == 0 ? "" : ",", static_cast<unsigned>(n.data[i]));
     constants_ += "};\n";
-    line(fmt::format("{0}{1}* {2} = ({0}{1}*){3};", scope_prefix(scope), type, name, array));
+    line(fmt::format("{0}{1}* {2} = ({0}{1}*){3};", scope_qualifier(scope), type, name, array));
   } else if (scope == Scope::kLsram || scope == Scope::kShared) {
     const auto offset = needs_.offsets.find(n.buffer.get());
     if (offset == needs_.offsets.end()) {
       fail(fmt::format("array {} has no place", n.buffer->name));
       return;
     }
-    line(fmt::format("{0}{1}* {2} = {3}<{1}>({4});", scope_prefix(scope), type, name,
+    line(fmt::format("{0}{1}* {2} = {3}<{1}>({4});", scope_qualifier(scope), type, name,
                      scope == Scope::kLsram ? "__lsram_array" : "__shared_array", offset->second));
   } else {
-    line(fmt::format("{}{} {}[{}];", scope_prefix(scope), type, name, std::max<int64_t>(n.count, 1)));
+    line(fmt::format("{}{} {}[{}];", scope_qualifier(scope), type, name, std::max<int64_t>(n.count, 1)));
   }
 }
 

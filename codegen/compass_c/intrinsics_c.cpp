@@ -4,6 +4,7 @@
 #include <functional>
 #include <unordered_map>
 
+#include "codegen/compass_c/call_spellings.h"
 #include "codegen/compass_c/printer_internal.h"
 #include "codegen/intrinsics/intrinsic_table.h"
 
@@ -37,51 +38,22 @@ struct Call {
   std::string t() const { return c_type(type); }
 };
 
-using Printer = std::function<std::string(const Call&)>;
+using Spellings = CallSpellings<Call>;
+using Printer = Spellings::Printer;
+constexpr auto with_r = Spellings::with_r;
+constexpr auto with_mask = Spellings::with_mask;
+constexpr auto plain = Spellings::plain;
+constexpr auto scalar_or = Spellings::scalar_or;
+constexpr auto math = Spellings::math;
+constexpr auto add_like = Spellings::add_like;
+constexpr auto compare = Spellings::compare;
+constexpr auto shift = Spellings::shift;
+constexpr auto mask_operand = Spellings::mask_operand;
+constexpr auto part_of = Spellings::part_of;
 
-// name(r, operands, m)
-Printer with_r(std::string name) {
-  return [name](const Call& c) { return fmt::format("{}({}, {}, {})", name, c.inactive(), c.args(), c.mask()); };
-}
-// name(operands, m): inactive lanes are fixed by the first operand or by the intrinsic.
-Printer with_mask(std::string name) {
-  return [name](const Call& c) { return fmt::format("{}({}, {})", name, c.args(), c.mask()); };
-}
-// name(operands)
-Printer plain(std::string name) {
-  return [name](const Call& c) { return fmt::format("{}({})", name, c.args()); };
-}
-// A function of C on scalars, the vector form on vectors.
-Printer scalar_or(std::string scalar, Printer vector) {
-  return [scalar, vector](const Call& c) { return c.type.is_scalar() ? fmt::format("{}({})", scalar, c.args()) : vector(c); };
-}
-// exp(x) on scalars, vexp(x) on vectors.
-Printer math(std::string name) {
-  return [name](const Call& c) { return fmt::format("{}{}({})", c.type.is_scalar() ? "" : "v", name, c.args()); };
-}
-
-// The operator where it says it all, else the function.
-Printer add_like(std::string symbol, std::string name) {
-  return [symbol, name](const Call& c) {
-    const bool same = c.arg_type(0) == c.type && c.arg_type(1) == c.type;
-    if (c.all_lanes() && same && c.attribute("saturate") == 0) return fmt::format("({} {} {})", c.arg(0), symbol, c.arg(1));
-    return with_r(c.attribute("saturate") != 0 ? name + "s" : name)(c);
-  };
-}
 Printer bitwise(std::string name) {
   return [name](const Call& c) { return c.type.is_mask() ? with_mask(name)(c) : with_r(name)(c); };
 }
-Printer compare(std::string condition) {
-  return [condition](const Call& c) {
-    const bool is_float = is_floating(c.arg_type(0).element);
-    const std::string name = is_float && condition == "neq" ? "ne" : condition;
-    return with_mask(fmt::format("__v{}{}", is_float ? 'q' : 'c', name))(c);
-  };
-}
-Printer shift(std::function<std::string(const Call&)> name) {
-  return [name](const Call& c) { return c.all_lanes() ? plain(name(c))(c) : with_r(name(c))(c); };
-}
-
 std::string narrowing_shift(const Call& c, bool saturate, bool round) {
   return fmt::format("__vnsr<{}, {}, {}>({}, {})", c.t(), saturate, round, c.args(), c.mask());
 }
@@ -134,15 +106,6 @@ std::string tail_mask(const Call& c) { return fmt::format("__tail_mask<{}>({})",
 
 // ---- parts ----
 
-// The choice names come from the row itself, so that the order is the table's business.
-std::string_view part_of(const Call& c) {
-  for (const IntrinsicParam& param : c.call.intrinsic->params) {
-    if (param.name != "part") continue;
-    const int64_t index = c.attribute("part", param.default_value);
-    if (index >= 0 && index < static_cast<int64_t>(param.choices.size())) return param.choices[static_cast<size_t>(index)];
-  }
-  return "all";
-}
 std::string suffix(std::string_view part) {
   return std::string(1, part == "low" ? 'l' : part == "high" ? 'h' : part == "even" ? 'e' : 'o');
 }
@@ -164,14 +127,6 @@ std::string concat(const Call& c) {
     parts.resize(parts.size() / 2);
   }
   return parts[0];
-}
-// name(vectors, m): the mask is the last operand of the call.
-Printer mask_operand(std::string name) {
-  return [name](const Call& c) {
-    std::string text = name + "(";
-    for (size_t i = 0; i + 1 < c.count(); i++) text += c.arg(i) + ", ";
-    return text + c.p.mask_or_all(c.call.args.back(), c.arg_type(0).lanes) + ")";
-  };
 }
 std::string part_of_lanes(const Call& c) {
   const int64_t lanes = c.attribute("lanes"), first = c.attribute("index") * lanes;

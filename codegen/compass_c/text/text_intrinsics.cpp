@@ -5,6 +5,7 @@
 #include <functional>
 #include <unordered_map>
 
+#include "codegen/compass_c/call_spellings.h"
 #include "codegen/compass_c/text/passes.h"
 #include "codegen/compass_c/text/text_printer.h"
 #include "codegen/intrinsics/intrinsic_table.h"
@@ -48,37 +49,18 @@ struct Call {
   std::string type_text() const { return type_name(type); }
 };
 
-using Printer = std::function<std::string(const Call&)>;
-
-// name(r, operands, m)
-Printer with_r(std::string name) {
-  return [name](const Call& c) { return fmt::format("{}({}, {}, {})", name, c.inactive(), c.args(), c.mask()); };
-}
-// name(operands, m): inactive lanes are fixed by the first operand or by the intrinsic.
-Printer with_mask(std::string name) {
-  return [name](const Call& c) { return fmt::format("{}({}, {})", name, c.args(), c.mask()); };
-}
-// name(operands)
-Printer plain(std::string name) {
-  return [name](const Call& c) { return fmt::format("{}({})", name, c.args()); };
-}
-// A function of C on scalars, the vector form on vectors.
-Printer scalar_or(std::string scalar, Printer vector) {
-  return [scalar, vector](const Call& c) { return c.type.is_scalar() ? fmt::format("{}({})", scalar, c.args()) : vector(c); };
-}
-// exp(x) on scalars, vexp(x) on vectors.
-Printer math(std::string name) {
-  return [name](const Call& c) { return fmt::format("{}{}({})", c.type.is_scalar() ? "" : "v", name, c.args()); };
-}
-
-// The operator where it says it all, else the function.
-Printer add_like(std::string symbol, std::string name) {
-  return [symbol, name](const Call& c) {
-    const bool same = c.arg_type(0) == c.type && c.arg_type(1) == c.type;
-    if (c.all_lanes() && same && c.attribute("saturate") == 0) return fmt::format("({} {} {})", c.arg(0), symbol, c.arg(1));
-    return with_r(c.attribute("saturate") != 0 ? name + "s" : name)(c);
-  };
-}
+using Spellings = CallSpellings<Call>;
+using Printer = Spellings::Printer;
+constexpr auto with_r = Spellings::with_r;
+constexpr auto with_mask = Spellings::with_mask;
+constexpr auto plain = Spellings::plain;
+constexpr auto scalar_or = Spellings::scalar_or;
+constexpr auto math = Spellings::math;
+constexpr auto add_like = Spellings::add_like;
+constexpr auto compare = Spellings::compare;
+constexpr auto shift = Spellings::shift;
+constexpr auto mask_operand = Spellings::mask_operand;
+constexpr auto part_of = Spellings::part_of;
 
 std::string multiply(const Call& c) {
   const bool same = c.arg_type(0) == c.type && c.arg_type(1) == c.type;
@@ -122,16 +104,6 @@ std::string invert(const Call& c) {
                      c.p.expr(inner->args[1]), c.mask());
 }
 
-Printer compare(std::string condition) {
-  return [condition](const Call& c) {
-    const bool is_float = is_floating(c.arg_type(0).element);
-    return with_mask(fmt::format("__v{}{}", is_float ? 'q' : 'c', condition))(c);
-  };
-}
-Printer not_equal() {
-  return [](const Call& c) { return compare(is_floating(c.arg_type(0).element) ? "ne" : "neq")(c); };
-}
-
 // Bits of the classes of a float, as __class counts them.
 Printer classify(int classes) {
   return [classes](const Call& c) {
@@ -145,10 +117,6 @@ Printer classify(int classes) {
 }
 
 // ---- shifts ----
-
-Printer shift(std::function<std::string(const Call&)> name) {
-  return [name](const Call& c) { return c.all_lanes() ? plain(name(c))(c) : with_r(name(c))(c); };
-}
 
 std::string narrowing_shift(const Call& c, bool saturate, bool round) {
   std::string name = fmt::format("__vnsr{}{}{}", is_signed_int(c.arg_type(0).element) ? 'a' : 'l', saturate ? "s" : "", round ? "r" : "");
@@ -229,16 +197,6 @@ std::string tail_mask(const Call& c) {
 
 // ---- parts ----
 
-// The choice names come from the row itself, so that the order is the table's business.
-std::string_view part_of(const Call& c) {
-  for (const IntrinsicParam& param : c.call.intrinsic->params) {
-    if (param.name != "part") continue;
-    const int64_t index = c.attribute("part", param.default_value);
-    if (index >= 0 && index < static_cast<int64_t>(param.choices.size())) return param.choices[static_cast<size_t>(index)];
-  }
-  return "all";
-}
-
 std::string concat(const Call& c) {
   const std::string_view part = part_of(c);
   if (part == "all") return fmt::format("({})({})", c.type_text(), c.args(","));
@@ -247,14 +205,6 @@ std::string concat(const Call& c) {
 std::string zip(const Call& c) {
   const std::string_view part = part_of(c);
   return part == "all" ? fmt::format("__vzip({})", c.args()) : fmt::format("__vzip{}({})", part.substr(0, 1), c.args());
-}
-// name(vectors, m): the mask is the last operand of the call.
-Printer mask_operand(std::string name) {
-  return [name](const Call& c) {
-    std::string text = name + "(";
-    for (size_t i = 0; i + 1 < c.count(); ++i) text += c.arg(i) + ", ";
-    return text + c.p.mask_or_all(c.call.args.back(), c.arg_type(0).lanes) + ")";
-  };
 }
 std::string part_of_lanes(const Call& c) {
   const int64_t lanes = c.attribute("lanes"), first = c.attribute("index") * lanes;
@@ -442,7 +392,7 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"vpcnt", with_r("__vpcnt")},
       // compare
       {"vceq", compare("eq")},
-      {"vcneq", not_equal()},
+      {"vcneq", compare("neq")},
       {"vcge", compare("ge")},
       {"vcgt", compare("gt")},
       {"vcle", compare("le")},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "codegen/compass_c/c_names.h"
 #include "codegen/compass_c/text/passes.h"
 #include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/tir/visit.h"
@@ -193,7 +194,7 @@ void TextPrinter::for_loop(const For& n) {
 
 void TextPrinter::alloc(const Alloc& n) {
   const Type element = n.buffer->type.pointee();
-  const std::string qualifier = scope_qualifier(n.buffer->type.scope);
+  const std::string_view qualifier = scope_qualifier(n.buffer->type.scope);
   if (n.data.empty()) {
     const std::string name = declare(n.buffer);
     line(fmt::format("{}{} {}[{}];", qualifier, type_name(element), name, std::max<int64_t>(n.count, 1)));

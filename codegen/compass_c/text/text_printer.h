@@ -82,7 +82,6 @@ std::string spell_intrinsic(TextPrinter& printer, const IntrinsicCall& call, con
 
 // Pieces of names and numbers (text_types.cpp).
 std::string type_name(const Type& type);   // "float8"; of a pointer "__global float8*"
-std::string scope_qualifier(Scope scope);  // "__lsram "
 std::string number(int64_t value, DType dtype);
 std::string number(double value, DType dtype);
 std::string quoted(const std::string& text);

@@ -2,45 +2,11 @@
 
 #include <cmath>
 
+#include "codegen/compass_c/c_names.h"
 #include "codegen/compass_c/text/text_printer.h"
 
 namespace aipu::tir::c_text {
 namespace {
-
-std::string_view element_name(DType element) {
-  switch (element) {
-    case DType::kVoid:
-      return "void";
-    case DType::kBool:
-      return "bool";
-    case DType::kI8:
-    case DType::kString:
-      return "char";
-    case DType::kU8:
-      return "uchar";
-    case DType::kI16:
-      return "short";
-    case DType::kU16:
-      return "ushort";
-    case DType::kI32:
-      return "int";
-    case DType::kU32:
-      return "uint";
-    case DType::kI64:
-      return "long";
-    case DType::kU64:
-      return "ulong";
-    case DType::kF16:
-      return "half";
-    case DType::kBF16:
-      return "bf16";
-    case DType::kF32:
-      return "float";
-    case DType::kF64:
-      return "double";
-  }
-  return "void";
-}
 
 const std::set<std::string, std::less<>>& keywords() {
   static const std::set<std::string, std::less<>> names = [] {
@@ -61,28 +27,9 @@ const std::set<std::string, std::less<>>& keywords() {
 
 }  // namespace
 
-std::string scope_qualifier(Scope scope) {
-  switch (scope) {
-    case Scope::kGlobal:
-    case Scope::kGlobal1:
-    case Scope::kGlobal2:
-    case Scope::kGlobal3:
-      return "__global ";
-    case Scope::kLsram:
-      return "__lsram ";
-    case Scope::kShared:
-      return "__local ";
-    case Scope::kPrivate:
-      return "";
-    case Scope::kConstant:
-      return "__constant ";
-  }
-  return "";
-}
-
 std::string type_name(const Type& type) {
-  std::string text = type.pointer ? scope_qualifier(type.scope) : "";
-  text += element_name(type.element);
+  std::string text(type.pointer ? scope_qualifier(type.scope) : "");
+  text += c_element(type.element);
   if (type.lanes > 1) text += std::to_string(type.lanes);
   if (type.pointer) text += "*";
   return text;
@@ -92,7 +39,7 @@ std::string number(int64_t value, DType dtype) {
   if (dtype == DType::kBool) return value != 0 ? "true" : "false";
   if (dtype == DType::kI32) return value == INT32_MIN ? "(int)-2147483648" : std::to_string(value);
   if (dtype == DType::kU64) return fmt::format("(ulong){}", static_cast<uint64_t>(value));
-  return fmt::format("({}){}", element_name(dtype), value);
+  return fmt::format("({}){}", c_element(dtype), value);
 }
 
 std::string number(double value, DType dtype) {
@@ -103,7 +50,7 @@ std::string number(double value, DType dtype) {
     text = value < 0 ? "-INFINITY" : "INFINITY";
   else
     text = fmt::format("{:a}{}/*{:e}*/", value, dtype == DType::kF64 ? "" : "f", value);
-  return dtype == DType::kF32 || dtype == DType::kF64 ? text : fmt::format("({}){}", element_name(dtype), text);
+  return dtype == DType::kF32 || dtype == DType::kF64 ? text : fmt::format("({}){}", c_element(dtype), text);
 }
 
 std::string quoted(const std::string& value) {
