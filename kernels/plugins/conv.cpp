@@ -42,11 +42,15 @@ std::string read_weights(const Graph& graph, const Node& node, Weights* weights)
   return {};
 }
 
+// The greatest height of a tile of one vector of columns, where there are 32 registers.
+constexpr int kTallTile = 28;
+
 // How the rows of output pixels are cut into tiles, and what happens at their ends.
 struct RowTiles {
   std::vector<int64_t> heights;
   int64_t skip = 0;  // SKIP and SINGLE of conv.py
   bool single = false;
+  std::vector<int64_t> taps;  // ROW_TAPS
 };
 
 RowTiles row_tiles(const SpatialAxis& axis, int greatest) {
@@ -79,6 +83,22 @@ RowTiles row_tiles(const SpatialAxis& axis, int greatest) {
   }
   if (tiles.single && tiles.heights.back() != 1) tiles.heights.push_back(1);
   return tiles;
+}
+
+// A row of output pixels that is one tile and has few channels: what each tap of a kernel row has inside the image is known.
+void unroll_taps(const SpatialAxis& axis, int64_t channels, RowTiles* tiles) {
+  constexpr int64_t kMostSteps = 48;
+  const auto in = axis.in.constant(), out = axis.out.constant(), begin = axis.pad_begin.constant();
+  if (!in || !out || !begin || tiles->heights != std::vector<int64_t>{*out} || axis.kernel * channels > kMostSteps) return;
+  const auto before = [&](int64_t position) {  // how many output pixels have a tap in front of `position`
+    return std::clamp<int64_t>((position + axis.stride - 1) / axis.stride, 0, *out);
+  };
+  for (int64_t tap = 0; tap < axis.kernel; ++tap) {
+    const int64_t offset = tap * axis.dilation - *begin;
+    tiles->taps.push_back(before(std::max<int64_t>(-offset, 0)));
+    tiles->taps.push_back(std::max(before(std::max<int64_t>(*in - offset, 0)), tiles->taps.back()));
+  }
+  tiles->skip = 0;
 }
 
 class ConvPlugin final : public OpPlugin {
@@ -125,12 +145,25 @@ class ConvPlugin final : public OpPlugin {
   static Status setup_direct(SetupContext& context, const Weights& weights, SpatialGeometry geometry, DType stored, DType accumulator,
                              const AnchorArithmetic& arithmetic) {
     const Node& node = context.anchor();
-    const int lanes = context.lanes(accumulator);
-    const RegisterTile tile = register_tile(context.target(), weights.group_out, lanes);
+    const int64_t group_in = weights.group_in, taps = weights.taps, group_out = weights.group_out;
+    int lanes = context.lanes(accumulator);
+    std::array<SpatialAxis, 3>& axes = geometry.axes;
+    // Pixels are independent of each other: a matrix product.
+    const bool pointwise = std::all_of(axes.begin(), axes.end(), [](const SpatialAxis& a) {
+      return a.kernel == 1 && a.stride == 1 && a.pad_begin == Dim(0) && a.pad_end == Dim(0);
+    });
+    // Few columns: half a vector is multiplied as fast as a whole one, and needs no mask to be stored.
+    if (lanes == 16 && group_out <= 8 && !pointwise) lanes = 8;
+    RegisterTile tile = register_tile(context.target(), group_out, lanes);
     const int64_t panel_width = static_cast<int64_t>(tile.vectors) * lanes;
     dsl::TemplateParams params;
     set_tile_params(context.target(), tile, lanes, stored, accumulator, &params);
-    const int64_t group_in = weights.group_in, taps = weights.taps, group_out = weights.group_out;
+    // One vector per pixel: a product needs a broadcast of its own, so every other load counts.
+    constexpr int64_t kNearElements = 4096;
+    if (tile.vectors == 1 && !pointwise) {
+      if (taps * group_in * panel_width <= kNearElements) params.set("PREFETCH", 0);
+      if (context.target().vector_registers >= 32 && axes[2].out.is_constant()) tile.rows = kTallTile;
+    }
     AIPU_ASSIGN_OR_RETURN(const TensorRef packed, packed_operand(context, weights.value, accumulator,
                                                                  {.batches = weights.group,
                                                                   .depth = taps * group_in,
@@ -142,21 +175,18 @@ class ConvPlugin final : public OpPlugin {
                                                                   .inner_stride = taps,
                                                                   .outer_stride = 1}));
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, arithmetic, &params));
-    std::array<SpatialAxis, 3>& axes = geometry.axes;
-    if (std::all_of(axes.begin(), axes.end(),
-                    [](const SpatialAxis& a) { return a.kernel == 1 && a.stride == 1 && a.pad_begin == Dim(0) && a.pad_end == Dim(0); })) {
-      // Pixels are independent of each other.
+    if (pointwise) {
       const Dim pixels = axes[0].out * axes[1].out * axes[2].out;
       if (weights.group == 1) {
         AIPU_RETURN_IF_ERROR(launch_gemm(context, tile, lanes,
-                           {.left = context.value(node.inputs[0]),
-                            .right = packed,
-                            .row_count = row_count({geometry.batch, axes[0].out, axes[1].out, axes[2].out}),
-                            .rows = geometry.batch * pixels,
-                            .columns = group_out,
-                            .depth = group_in,
-                            .left_row = geometry.channels},
-                           epilogue, std::move(params)));
+                                         {.left = context.value(node.inputs[0]),
+                                          .right = packed,
+                                          .row_count = row_count({geometry.batch, axes[0].out, axes[1].out, axes[2].out}),
+                                          .rows = geometry.batch * pixels,
+                                          .columns = group_out,
+                                          .depth = group_in,
+                                          .left_row = geometry.channels},
+                                         epilogue, std::move(params)));
         constexpr size_t kGemmRowStride = 6;  // among the scalars of gemm.py
         declare_strided_output(context, epilogue, 2, 3 + epilogue.extra_arguments.size() + kGemmRowStride);
         return {};
@@ -167,8 +197,10 @@ class ConvPlugin final : public OpPlugin {
         axes[2].in = axes[2].out = pixels;
       }
     }
-    const RowTiles tiles = row_tiles(axes[2], tile.rows);
-    params.set("HEIGHTS", tiles.heights).set("SKIP", tiles.skip).set("SINGLE", tiles.single);
+    RowTiles tiles = row_tiles(axes[2], tile.rows);
+    if (weights.group == 1 && !tiles.single) unroll_taps(axes[2], group_in, &tiles);
+    params.set("HEIGHTS", tiles.heights).set("SKIP", tiles.skip).set("SINGLE", tiles.single).set("ROW_TAPS", tiles.taps);
+    params.set("ROW_STRIDES", tiles.taps.empty() ? std::vector<int64_t>{} : std::vector<int64_t>{axes[2].stride * group_in, group_in});
     reuse_operand_memory(context, epilogue, &params);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("conv.py", "conv", params));
     std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed},

@@ -49,7 +49,8 @@ class PoolPlugin final : public OpPlugin {
     const DType stored = graph.type(node.inputs[0]).dtype;
     const DType accumulator = accumulator_dtype(stored);
     const bool indices = wants_indices(node);
-    const int lanes = indices ? context.lanes(DType::kI64) : context.lanes(accumulator);
+    int lanes = indices ? context.lanes(DType::kI64) : context.lanes(accumulator);
+    if (lanes == 16 && geometry.channels.constant_or(lanes) <= 8) lanes = 8;  // no masks
     const int64_t power = node.attributes.i_or("p", 2);
 
     dsl::TemplateParams params;

@@ -4,6 +4,9 @@ out[n, od, oh, ow, g * OCg + oc] = epilogue(sum over kd, kh, kw, ic of x[n, od*s
 
 Parameters bound by kernels/plugins/conv.cpp: X, ACC, VL, NV, HEIGHTS, USE_FMA, PREFETCH as in gemm.py (X as A), the epilogue's as in epilogue.py, and
   SKIP             the most pixels of a tile that may lie outside the image for one tap, on either side; each has a loop of its own
+  ROW_TAPS         empty, or, where a tile is a whole row of an image of few channels, the pixels [first, last) that each
+                   tap of a kernel row has inside the image, flat: the taps are then unrolled with their pixels
+  ROW_STRIDES      with ROW_TAPS: pixel stride and channels
   SINGLE           whether pixels may have to be computed one by one (a tile height 1 is then among HEIGHTS): where padding exceeds SKIP, or the kernel the image
 
 Weights are packed [group][panel][kd][kh][kw][ic][NR], zero padded to whole panels. A row of output pixels is one GEMM: rows = pixels, row stride = sw * C. In channels-last
@@ -14,6 +17,14 @@ So there are no padded copies and no zero taps.
 from aipu import script as S
 from epilogue import finish_tile, prefetch_tile
 from gemm import multiply_add, row_bases, row_value
+
+
+def intervals(distance, step):
+    """ceil(distance / step) for distance >= 0; nearly every dilation is 1, and a division takes as long as a dozen products."""
+    count = distance
+    if step != 1:
+        count = S.ceildiv(distance, step)
+    return count
 
 
 def multiply(low, high, acc, x, x_base, pixel_stride, w, w_base, count):
@@ -46,20 +57,27 @@ def conv_tile(height: S.meta_var, x: S.ptr(X, "global"), x_at: S.i64, pixel_stri
         for kh in range(lines):
             x_line = x_at + S.i64(kd) * depth_stride + S.i64(kh) * line_stride
             w_at = kd * w_depth + kh * w_line
-            if SKIP > 0:
-                for tap in range(left):
-                    outside = S.ceildiv(-position - tap * dilation_w, stride_w)
-                    for s in S.unroll(1, min(SKIP, height - 1) + 1):
-                        if outside == s:
-                            multiply(s, height, acc, x, x_line + S.i64(tap) * tap_stride, pixel_stride, w, w_at + tap * w_tap, w_tap // (NV * VL))
-            for tap in range(repeat):
-                multiply(0, height, acc, x, x_line + S.i64(left + tap) * tap_stride, pixel_stride, w, w_at + (left + tap) * w_tap, count)
-            if SKIP > 0:
-                for tap in range(left + middle, left + middle + right):
-                    inside = S.ceildiv(S.max(in_w - position - tap * dilation_w, 0), stride_w)
-                    for s in S.unroll(1, min(SKIP, height - 1) + 1):
-                        if inside == height - s:
-                            multiply(0, height - s, acc, x, x_line + S.i64(tap) * tap_stride, pixel_stride, w, w_at + tap * w_tap, w_tap // (NV * VL))
+            if len(ROW_TAPS) > 0:
+                # The tap stride is a variable on purpose: otherwise the C compiler finds the pixels that taps share, and
+                # keeps them in registers that it has not got.
+                for tap in S.unroll(len(ROW_TAPS) // 2):
+                    multiply(ROW_TAPS[2 * tap], ROW_TAPS[2 * tap + 1], acc, x, x_line + tap * tap_stride, S.i64(ROW_STRIDES[0]), w,
+                             w_at + tap * ROW_STRIDES[1] * (NV * VL), ROW_STRIDES[1])
+            else:
+                if SKIP > 0:
+                    for tap in range(left):
+                        outside = -position - tap * dilation_w
+                        for s in S.unroll(1, min(SKIP, height - 1) + 1):
+                            if outside > (s - 1) * stride_w and outside <= s * stride_w:
+                                multiply(s, height, acc, x, x_line + S.i64(tap) * tap_stride, pixel_stride, w, w_at + tap * w_tap, w_tap // (NV * VL))
+                for tap in range(repeat):
+                    multiply(0, height, acc, x, x_line + S.i64(left + tap) * tap_stride, pixel_stride, w, w_at + (left + tap) * w_tap, count)
+                if SKIP > 0:
+                    for tap in range(left + middle, left + middle + right):
+                        inside = in_w - position - tap * dilation_w
+                        for s in S.unroll(1, min(SKIP, height - 1) + 1):
+                            if inside > (height - s - 1) * stride_w and inside <= (height - s) * stride_w:
+                                multiply(0, height - s, acc, x, x_line + S.i64(tap) * tap_stride, pixel_stride, w, w_at + tap * w_tap, w_tap // (NV * VL))
     finish_tile(height, acc, extras, out, row_offset, ldc, n, columns)
 
 
@@ -113,10 +131,10 @@ def conv(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OUT, "
                 image = row // (out_h * out_d)
                 top = oh * stride_h - pad_h
                 front = od * stride_d - pad_d
-                kh = S.ceildiv(S.max(-top, 0), dilation_h)
-                lines = S.max(S.min(kernel_h, S.ceildiv(S.max(in_h - top, 0), dilation_h)) - kh, 0)
-                kd = S.ceildiv(S.max(-front, 0), dilation_d)
-                depths = S.max(S.min(kernel_d, S.ceildiv(S.max(in_d - front, 0), dilation_d)) - kd, 0)
+                kh = intervals(S.max(-top, 0), dilation_h)
+                lines = S.max(S.min(kernel_h, intervals(S.max(in_h - top, 0), dilation_h)) - kh, 0)
+                kd = intervals(S.max(-front, 0), dilation_d)
+                depths = S.max(S.min(kernel_d, intervals(S.max(in_d - front, 0), dilation_d)) - kd, 0)
                 x_line = x + (((image * in_d + front + kd * dilation_d) * in_h + top + kh * dilation_h) * in_w * channels + group * group_in)
                 w_line = w_panel + (kd * kernel_h + kh) * (kernel_w * w_tap)
                 column = 0
@@ -130,9 +148,9 @@ def conv(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OUT, "
                             if column + HEIGHTS[len(HEIGHTS) - 2 - h] <= end:
                                 height = S.i32(HEIGHTS[len(HEIGHTS) - 2 - h])
                         position = column * stride_w - pad_w
-                        left = S.min(S.ceildiv(S.max(-position, 0), dilation_w), kernel_w)
+                        left = S.min(intervals(S.max(-position, 0), dilation_w), kernel_w)
                         final = position + (height - 1) * stride_w
-                        right = kernel_w - S.min(S.ceildiv(S.max(in_w - final, 0), dilation_w), kernel_w)
+                        right = kernel_w - S.min(intervals(S.max(in_w - final, 0), dilation_w), kernel_w)
                         skipped = 0
                         if SINGLE:
                             beyond = final + (kernel_w - 1) * dilation_w - (in_w - 1)
@@ -140,7 +158,7 @@ def conv(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OUT, "
                             if left + right > kernel_w or not fits or height == 1:
                                 # One pixel, only the taps that it has.
                                 height = S.i32(1)
-                                right = kernel_w - S.min(S.ceildiv(S.max(in_w - position, 0), dilation_w), kernel_w)
+                                right = kernel_w - S.min(intervals(S.max(in_w - position, 0), dilation_w), kernel_w)
                                 skipped = left
                                 left = 0
                                 right = S.min(right, kernel_w - skipped)

@@ -25,8 +25,12 @@ def pool_row(lane_mask, x_row, out, indices, extras, row, image, c, front, top, 
              kernel_w, stride_w, pad_w, pad_end_w, dilation_d, dilation_h, dilation_w, count_padding, column_major):
     for ow in range(out_w):
         left = ow * stride_w - pad_w
-        low_w = S.ceildiv(S.max(-left, 0), dilation_w)
-        high_w = S.min(kernel_w, S.ceildiv(S.max(in_w - left, 0), dilation_w))
+        low_w = S.max(-left, 0)
+        high_w = S.max(in_w - left, 0)
+        if WINDOW[0] == 0:
+            low_w = S.ceildiv(low_w, dilation_w)
+            high_w = S.ceildiv(high_w, dilation_w)
+        high_w = S.min(kernel_w, high_w)
         acc = S.cast(INITIAL, f"{ACC}x{VL}")
         if INDICES:
             best = S.cast(0, f"int64x{VL}")

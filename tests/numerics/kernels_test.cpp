@@ -99,8 +99,8 @@ TEST(Kernels, DepthwiseConvolution) {
   });
 }
 
-// What the networks have: rows of whole tiles and of several heights, padding on both sides of a tile, stems, channels beyond a panel, and
-// pointwise ones.
+// What the networks have: rows of whole tiles and of several heights, padding on both sides of a tile, stems, channels beyond a panel,
+// pointwise ones, rows of few channels whose taps are unrolled, tall tiles of few columns.
 TEST(Kernels, ConvolutionsOfNetworks) {
   struct Layer {
     int64_t in, out, kernel, stride, pad, height, width, groups, dilation;
@@ -108,7 +108,10 @@ TEST(Kernels, ConvolutionsOfNetworks) {
   const Layer layers[] = {{17, 40, 3, 1, 1, 7, 7, 1, 1},  {3, 24, 7, 2, 3, 20, 56, 1, 1}, {8, 33, 3, 2, 1, 9, 29, 1, 1},
                           {16, 65, 1, 1, 0, 9, 11, 1, 1}, {5, 48, 5, 1, 2, 6, 30, 1, 1},  {24, 16, 1, 2, 0, 13, 13, 1, 1},
                           {4, 8, 3, 1, 1, 5, 2, 1, 1},    {4, 20, 3, 1, 4, 5, 5, 1, 1},   {6, 12, 3, 1, 6, 20, 21, 1, 6},
-                          {4, 10, 9, 1, 4, 10, 17, 1, 1}, {12, 36, 1, 1, 0, 8, 9, 3, 1},  {18, 40, 3, 1, 1, 6, 15, 2, 1}};
+                          {4, 10, 9, 1, 4, 10, 17, 1, 1}, {12, 36, 1, 1, 0, 8, 9, 3, 1},  {18, 40, 3, 1, 1, 6, 15, 2, 1},
+                          {1, 8, 5, 1, 2, 28, 28, 1, 1},  {8, 16, 5, 1, 2, 14, 14, 1, 1}, {3, 7, 3, 2, 2, 9, 27, 1, 2},
+                          {1, 16, 3, 1, 1, 5, 56, 1, 1},  {20, 6, 3, 2, 1, 9, 56, 1, 1},  {12, 12, 3, 1, 1, 6, 28, 3, 1},
+                          {1, 5, 11, 4, 2, 30, 43, 1, 1}, {2, 8, 5, 1, 2, 4, 3, 1, 1},    {6, 3, 3, 3, 1, 6, 70, 1, 1}};
   size_t next = 0;
   check_against_dnnl("conv_networks", static_cast<int>(std::size(layers)), 1e-4, 1e-4, [&](OnnxBuilder& b, std::mt19937&) {
     const Layer& l = layers[next++];

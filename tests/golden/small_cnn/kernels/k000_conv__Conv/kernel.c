@@ -44,10 +44,30 @@ __kernel void k000_conv__Conv(__global float* restrict x, __global float* restri
         int image = (row / (out_h * out_d));
         int top = ((oh * stride_h) - pad_h);
         int front = ((od * stride_d) - pad_d);
-        int kh = (((max((top * -1), 0) + dilation_h) - 1) / dilation_h);
-        int lines = max((min(kernel_h, (((max((in_h - top), 0) + dilation_h) - 1) / dilation_h)) - kh), 0);
-        int kd = (((max((front * -1), 0) + dilation_d) - 1) / dilation_d);
-        int depths = max((min(kernel_d, (((max((in_d - front), 0) + dilation_d) - 1) / dilation_d)) - kd), 0);
+        int distance = max((top * -1), 0);
+        int count = distance;
+        if (dilation_h != 1) {
+          count = (((distance + dilation_h) - 1) / dilation_h);
+        }
+        int kh = count;
+        int distance_1 = max((in_h - top), 0);
+        int count_1 = distance_1;
+        if (dilation_h != 1) {
+          count_1 = (((distance_1 + dilation_h) - 1) / dilation_h);
+        }
+        int lines = max((min(kernel_h, count_1) - kh), 0);
+        int distance_2 = max((front * -1), 0);
+        int count_2 = distance_2;
+        if (dilation_d != 1) {
+          count_2 = (((distance_2 + dilation_d) - 1) / dilation_d);
+        }
+        int kd = count_2;
+        int distance_3 = max((in_d - front), 0);
+        int count_3 = distance_3;
+        if (dilation_d != 1) {
+          count_3 = (((distance_3 + dilation_d) - 1) / dilation_d);
+        }
+        int depths = max((min(kernel_d, count_3) - kd), 0);
         __global float* x_line = (x + (((((((((image * in_d) + front) + (kd * dilation_d)) * in_h) + top) + (kh * dilation_h)) * in_w) * channels) + (group * group_in)));
         __global float* w_line = (w_panel + (((kd * kernel_h) + kh) * (kernel_w * w_tap)));
         int column = 0;
@@ -58,17 +78,27 @@ __kernel void k000_conv__Conv(__global float* restrict x, __global float* restri
           }
           while ((column < end)){
             int position = ((column * stride_w) - pad_w);
-            int left = min((((max((position * -1), 0) + dilation_w) - 1) / dilation_w), kernel_w);
+            int distance_4 = max((position * -1), 0);
+            int count_4 = distance_4;
+            if (dilation_w != 1) {
+              count_4 = (((distance_4 + dilation_w) - 1) / dilation_w);
+            }
+            int left = min(count_4, kernel_w);
             int final = (position + (stride_w * 5));
-            int right = (kernel_w - min((((max((in_w - final), 0) + dilation_w) - 1) / dilation_w), kernel_w));
+            int distance_5 = max((in_w - final), 0);
+            int count_5 = distance_5;
+            if (dilation_w != 1) {
+              count_5 = (((distance_5 + dilation_w) - 1) / dilation_w);
+            }
+            int right = (kernel_w - min(count_5, kernel_w));
             int middle = ((kernel_w - left) - right);
             int repeat = middle;
-            int count = group_in;
+            int count_6 = group_in;
             if (merge != 0) {
               repeat = min(middle, 1);
-              count = (middle * group_in);
+              count_6 = (middle * group_in);
             }
-            k000_conv__Conv_conv_tile_6(x_line, (long)(position * channels), (long)(stride_w * channels), (long)(dilation_w * channels), (long)((dilation_h * in_w) * channels), (long)(((dilation_d * in_h) * in_w) * channels), w_line, w_tap, (kernel_w * w_tap), ((kernel_h * kernel_w) * w_tap), depths, lines, left, middle, right, repeat, count, position, in_w, stride_w, dilation_w, extras_0, out, (((row * out_w) + column) * ldc), ldc, n, columns);
+            k000_conv__Conv_conv_tile_6(x_line, (long)(position * channels), (long)(stride_w * channels), (long)(dilation_w * channels), (long)((dilation_h * in_w) * channels), (long)(((dilation_d * in_h) * in_w) * channels), w_line, w_tap, (kernel_w * w_tap), ((kernel_h * kernel_w) * w_tap), depths, lines, left, middle, right, repeat, count_6, position, in_w, stride_w, dilation_w, extras_0, out, (((row * out_w) + column) * ldc), ldc, n, columns);
             column = (column + 6);
           }
         }
@@ -108,8 +138,8 @@ _CLC_NOINLINE void k000_conv__Conv_conv_tile_6(__global float* x, long x_at, lon
       long x_line = (long)((long)(x_at + (long)((long)kd * depth_stride)) + (long)((long)kh * line_stride));
       int w_at = ((kd * w_depth) + (kh * w_line));
       for (int tap = 0; tap < left; tap += 1) {
-        int outside = (((((position * -1) - (tap * dilation_w)) + stride_w) - 1) / stride_w);
-        if (outside == 1) {
+        int outside = ((position * -1) - (tap * dilation_w));
+        if ((outside > 0) && (outside <= stride_w)) {
           long x_base = (long)(x_line + (long)((long)tap * tap_stride));
           int w_base = (w_at + (tap * w_tap));
           int count_1 = (w_tap / 8);
@@ -224,8 +254,8 @@ _CLC_NOINLINE void k000_conv__Conv_conv_tile_6(__global float* x, long x_at, lon
         }
       }
       for (int tap_2 = (left + middle); tap_2 < (left + middle)+right; tap_2 += 1) {
-        int inside = (((max(((in_w - position) - (tap_2 * dilation_w)), 0) + stride_w) - 1) / stride_w);
-        if (inside == 5) {
+        int inside = ((in_w - position) - (tap_2 * dilation_w));
+        if ((inside > (stride_w * 4)) && (inside <= (stride_w * 5))) {
           long x_base_2 = (long)(x_line + (long)((long)tap_2 * tap_stride));
           int w_base_2 = (w_at + (tap_2 * w_tap));
           int count_2 = (w_tap / 8);

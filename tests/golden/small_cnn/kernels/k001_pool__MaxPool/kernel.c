@@ -27,10 +27,11 @@ __kernel void k001_pool__MaxPool(__global float* restrict x, __global float* res
     if ((c + 4) <= channels) {
       for (int ow = 0; ow < out_w; ow += 1) {
         int left = ((ow * stride_w) - pad_w);
-        int low_w = (((max((left * -1), 0) + dilation_w) - 1) / dilation_w);
-        int high_w = min(kernel_w, (((max((in_w - left), 0) + dilation_w) - 1) / dilation_w));
+        int low_w = max((left * -1), 0);
+        int high_w = max((in_w - left), 0);
+        int high_w_1 = min(kernel_w, high_w);
         float4 acc = (float4)-INFINITY;
-        if ((((low_h == 0) && (high_h == 2)) && (low_w == 0)) && (high_w == 2)) {
+        if ((((low_h == 0) && (high_h == 2)) && (low_w == 0)) && (high_w_1 == 2)) {
           __global float* line_start = (x_row + ((left * channels) + c));
           float4 value = ((__global float4*)line_start)[0];
           acc = __vmax(acc, acc, value, ALL_TRUE);
@@ -45,7 +46,7 @@ __kernel void k001_pool__MaxPool(__global float* restrict x, __global float* res
           for (int kd = low_d; kd < low_d+(high_d - low_d); kd += 1) {
             for (int kh = low_h; kh < low_h+(high_h - low_h); kh += 1) {
               __global float* at = (x_row + (((((((kd * dilation_d) * in_h) + (kh * dilation_h)) * in_w) + left) * channels) + c));
-              for (int kw = low_w; kw < low_w+(high_w - low_w); kw += 1) {
+              for (int kw = low_w; kw < low_w+(high_w_1 - low_w); kw += 1) {
                 float4 value_4 = ((__global float4*)(at + ((kw * dilation_w) * channels)))[0];
                 acc = __vmax(acc, acc, value_4, ALL_TRUE);
               }
@@ -60,10 +61,11 @@ __kernel void k001_pool__MaxPool(__global float* restrict x, __global float* res
       bool4 lane_mask = __tail_mask_4(min((channels - c), 4));
       for (int ow_1 = 0; ow_1 < out_w; ow_1 += 1) {
         int left_1 = ((ow_1 * stride_w) - pad_w);
-        int low_w_1 = (((max((left_1 * -1), 0) + dilation_w) - 1) / dilation_w);
-        int high_w_1 = min(kernel_w, (((max((in_w - left_1), 0) + dilation_w) - 1) / dilation_w));
+        int low_w_1 = max((left_1 * -1), 0);
+        int high_w_2 = max((in_w - left_1), 0);
+        int high_w_3 = min(kernel_w, high_w_2);
         float4 acc_1 = (float4)-INFINITY;
-        if ((((low_h == 0) && (high_h == 2)) && (low_w_1 == 0)) && (high_w_1 == 2)) {
+        if ((((low_h == 0) && (high_h == 2)) && (low_w_1 == 0)) && (high_w_3 == 2)) {
           __global float* line_start_2 = (x_row + ((left_1 * channels) + c));
           float4 value_6 = __vload((__global float4*)line_start_2, lane_mask);
           acc_1 = __vmax(acc_1, acc_1, value_6, ALL_TRUE);
@@ -78,7 +80,7 @@ __kernel void k001_pool__MaxPool(__global float* restrict x, __global float* res
           for (int kd_1 = low_d; kd_1 < low_d+(high_d - low_d); kd_1 += 1) {
             for (int kh_1 = low_h; kh_1 < low_h+(high_h - low_h); kh_1 += 1) {
               __global float* at_1 = (x_row + (((((((kd_1 * dilation_d) * in_h) + (kh_1 * dilation_h)) * in_w) + left_1) * channels) + c));
-              for (int kw_1 = low_w_1; kw_1 < low_w_1+(high_w_1 - low_w_1); kw_1 += 1) {
+              for (int kw_1 = low_w_1; kw_1 < low_w_1+(high_w_3 - low_w_1); kw_1 += 1) {
                 float4 value_10 = __vload((__global float4*)(at_1 + ((kw_1 * dilation_w) * channels)), lane_mask);
                 acc_1 = __vmax(acc_1, acc_1, value_10, ALL_TRUE);
               }
