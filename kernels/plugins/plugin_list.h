@@ -25,6 +25,7 @@ std::unique_ptr<OpPlugin> make_matmul_plugin();
 std::unique_ptr<OpPlugin> make_conv_plugin();
 std::unique_ptr<OpPlugin> make_quantized_plugin();  // quantized.cpp
 std::unique_ptr<OpPlugin> make_pool_plugin();
+std::unique_ptr<OpPlugin> make_attention_plugin();  // attention.cpp
 
 // reduce.cpp, normalization.cpp
 std::unique_ptr<OpPlugin> make_reduce_plugin();

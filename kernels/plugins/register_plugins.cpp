@@ -9,6 +9,7 @@ void register_builtin_plugins(PluginRegistry& registry) {
   registry.add(make_concat_plugin());
   registry.add(make_split_plugin());
   registry.add(make_pad_plugin());
+  registry.add(make_attention_plugin());
   registry.add(make_matmul_plugin());
   registry.add(make_conv_plugin());
   registry.add(make_winograd_plugin());

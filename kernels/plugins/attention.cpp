@@ -1,0 +1,326 @@
+// Attention: MatMul, scale, mask, Softmax and MatMul as one kernel (templates/attention.py) that keeps the scores in the cache, with the
+// Transposes around them read and written as strides.
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "kernels/plugins/plugin_list.h"
+#include "kernels/register_tile.h"
+#include "kernels/strided_map.h"
+
+namespace aipu::kernels {
+namespace {
+
+using graph::Dim;
+using graph::Graph;
+using graph::Node;
+using graph::NodeId;
+using graph::Shape;
+using graph::ValueId;
+
+// TECs beyond these get no work: each has scratch memory of its own.
+constexpr int64_t kMostTecs = 16;
+// Keys at a time: their scores, for two vectors of queries, are a third of a first-level cache.
+constexpr int64_t kBlockKeys = 128;
+// With fewer queries most lanes would be empty.
+constexpr int64_t kLeastQueries = 16;
+
+// A tensor of [batch, head, row, column]: where the elements are, in elements.
+struct Operand {
+  ValueId value;
+  std::array<Dim, 4> strides = {0, 0, 0, 0};
+};
+
+struct Attention {
+  std::vector<NodeId> nodes;
+  Operand query, key, value, mask, out;  // key as [batch, head, channel, key]; mask.value may be invalid
+  Dim batches = 1, heads = 1, queries, keys, depth, channels;
+  double scale = 1, fill = 0;
+  std::string mask_mode = "none";
+  std::vector<ShapeCheck> checks;
+};
+
+// The strides of the last four dimensions, 0 for those that are not there.
+std::array<Dim, 4> last_four(const std::vector<Dim>& strides) {
+  std::array<Dim, 4> result = {0, 0, 0, 0};
+  for (size_t i = 0; i < strides.size(); ++i) result[4 - strides.size() + i] = strides[i];
+  return result;
+}
+
+bool is_float(const Graph& graph, ValueId value) { return value.valid() && graph.type(value).dtype == DType::kF32; }
+
+// The only user of a value that nobody else sees.
+NodeId only_user(const Graph& graph, ValueId value) {
+  const auto users = graph.users(value);
+  return users.size() == 1 && !graph.is_graph_output(value) ? users[0] : NodeId();
+}
+
+// Whether `node` reads `value` exactly once.
+bool reads_once(const Node& node, ValueId value) { return std::count(node.inputs.begin(), node.inputs.end(), value) == 1; }
+
+class Matcher {
+ public:
+  explicit Matcher(const Graph& graph) : graph_(graph) {}
+
+  // The attention that a node belongs to.
+  std::optional<Attention> match(NodeId id) {
+    const NodeId softmax = softmax_of(id);
+    if (!softmax.valid() || !match_softmax(softmax)) return std::nullopt;
+    if (std::find(found_.nodes.begin(), found_.nodes.end(), id) == found_.nodes.end()) return std::nullopt;
+    return std::move(found_);
+  }
+
+ private:
+  NodeId producer(ValueId value) const { return value.valid() ? graph_.value(value).producer : NodeId(); }
+  const std::string& op(NodeId id) const {
+    static const std::string kNone;
+    return id.valid() ? graph_.node(id).op : kNone;
+  }
+
+  NodeId softmax_of(NodeId id) const {
+    if (op(id) == "Transpose") id = only_user(graph_, graph_.node(id).outputs[0]);
+    if (op(id) != "MatMul") return {};
+    if (const NodeId before = producer(graph_.node(id).inputs[0]); op(before) == "Softmax") return before;
+    // The scores: at most a scale and a mask further on.
+    for (int i = 0; i < 3 && id.valid(); ++i) {
+      id = only_user(graph_, graph_.node(id).outputs[0]);
+      if (op(id) == "Softmax") return id;
+    }
+    return {};
+  }
+
+  bool match_softmax(NodeId softmax) {
+    const Node& node = graph_.node(softmax);
+    const ValueId weights = node.outputs[0];
+    if (!is_float(graph_, weights)) return false;
+    space_ = graph_.type(weights).shape;
+    const auto rank = static_cast<int64_t>(space_.size());
+    const int64_t axis = node.attributes.i_or("axis", -1);
+    if (rank < 2 || rank > 4 || (axis != -1 && axis != rank - 1)) return false;
+    const NodeId second = only_user(graph_, weights);
+    if (op(second) != "MatMul" || graph_.node(second).inputs[0] != weights || !reads_once(graph_.node(second), weights)) return false;
+
+    // Backwards from the softmax: mask, scale, scores.
+    ValueId scores = node.inputs[0];
+    std::vector<NodeId> between;
+    if (const NodeId id = producer(scores); match_mask(id, &scores)) between.push_back(id);
+    if (const NodeId id = producer(scores); match_scale(id, &scores)) between.push_back(id);
+    const NodeId first = producer(scores);
+    if (op(first) != "MatMul" || graph_.type(scores).shape != space_) return false;
+    // What is computed on the way belongs to nobody else.
+    if (only_user(graph_, scores) != (between.empty() ? softmax : between.back())) return false;
+    for (const NodeId id : between) {
+      const NodeId user = only_user(graph_, graph_.node(id).outputs[0]);
+      if (user != softmax && std::find(between.begin(), between.end(), user) == between.end()) return false;
+    }
+    return match_products(first, second, softmax, between);
+  }
+
+  bool match_products(NodeId first, NodeId second, NodeId softmax, const std::vector<NodeId>& between) {
+    const ValueId q = graph_.node(first).inputs[0], k = graph_.node(first).inputs[1], v = graph_.node(second).inputs[1];
+    const ValueId product = graph_.node(second).outputs[0];
+    const size_t rank = space_.size();
+    for (const ValueId operand : {q, k, v, product}) {
+      if (!is_float(graph_, operand) || graph_.type(operand).shape.size() < 2 || graph_.type(operand).shape.size() > rank) return false;
+    }
+    if (q == k || v == k || v == q || graph_.type(product).shape.size() != rank) return false;
+    if (rank > 2) found_.heads = space_[rank - 3];
+    if (rank > 3) found_.batches = space_[rank - 4];
+    found_.queries = space_[rank - 2];
+    found_.keys = space_[rank - 1];
+    found_.depth = graph_.type(q).shape.back();
+    found_.channels = graph_.type(v).shape.back();
+    // Results of [batch, head, queries, channels]: a `value` with more batches would be another computation.
+    Shape results = space_;
+    results.back() = found_.channels;
+    if (graph_.type(product).shape != results) return false;
+    // Lanes are queries. One query against many keys (a decoder's step) is better off with separate products.
+    if (!(found_.queries == found_.keys) && found_.queries.constant_or(0) < kLeastQueries) return false;
+    if (found_.queries.constant_or(kLeastQueries) < kLeastQueries) return false;
+
+    found_.nodes.push_back(first);
+    for (auto it = between.rbegin(); it != between.rend(); ++it) found_.nodes.push_back(*it);
+    found_.nodes.push_back(softmax);
+    found_.nodes.push_back(second);
+    found_.query = operand(q, {found_.queries, found_.depth}, false);
+    found_.key = operand(k, {found_.depth, found_.keys}, true);
+    found_.value = operand(v, {found_.keys, found_.channels}, false);
+    found_.out = {product, last_four(contiguous_strides(results))};
+    if (const NodeId id = only_user(graph_, product); op(id) == "Transpose") {
+      const auto& perm = graph_.node(id).attributes.ints("perm");
+      if (perm.back() == static_cast<int64_t>(rank) - 1) {
+        const std::vector<Dim> strides = contiguous_strides(graph_.type(graph_.node(id).outputs[0]).shape);
+        std::vector<Dim> own(rank);
+        for (size_t i = 0; i < rank; ++i) own[static_cast<size_t>(perm[i])] = strides[i];
+        found_.out = {graph_.node(id).outputs[0], last_four(own)};
+        found_.nodes.push_back(id);
+      }
+    }
+    return true;
+  }
+
+  // How a product's operand of [..., rows, columns] is read. A Transpose that feeds nothing else is read through if the columns (or, where
+  // `rows_will_do`, the rows) are contiguous in front of it.
+  Operand operand(ValueId value, const Shape& matrix, bool rows_will_do) {
+    Shape to(space_.begin(), space_.end() - 2);
+    to.insert(to.end(), matrix.begin(), matrix.end());
+    const Shape& shape = graph_.type(value).shape;
+    const NodeId id = producer(value);
+    if (op(id) == "Transpose" && only_user(graph_, value).valid()) {
+      const Node& node = graph_.node(id);
+      const auto& perm = node.attributes.ints("perm");
+      const std::vector<Dim> own = contiguous_strides(graph_.type(node.inputs[0]).shape);
+      std::vector<Dim> strides(to.size(), Dim(0));
+      for (size_t i = 0; i < shape.size(); ++i) {
+        const size_t target = to.size() - shape.size() + i;
+        const Dim& stride = own[static_cast<size_t>(perm[i])];
+        const bool in_matrix = i + 2 >= shape.size();
+        strides[target] = in_matrix || shape[i] == to[target] ? stride : graph::select(graph::eq(shape[i], 1), 0, stride);
+      }
+      if (strides.back() == Dim(1) || (rows_will_do && strides[strides.size() - 2] == Dim(1))) {
+        found_.nodes.push_back(id);
+        return {node.inputs[0], last_four(strides)};
+      }
+    }
+    Operand result{value, last_four(broadcast_strides(shape, to))};
+    result.strides[2] = shape.back();
+    result.strides[3] = 1;
+    return result;
+  }
+
+  bool match_scale(NodeId id, ValueId* scores) {
+    if (op(id) != "Mul" && op(id) != "Div") return false;
+    const Node& node = graph_.node(id);
+    const bool swapped = node.op == "Mul" && graph_.constant(node.inputs[0]) != nullptr;
+    const graph::Constant* factor = graph_.constant(node.inputs[swapped ? 0 : 1]);
+    if (factor == nullptr || factor->element_count() != 1 || factor->dtype() != DType::kF32) return false;
+    if (graph_.type(node.outputs[0]).shape != space_) return false;
+    const double number = factor->to_doubles()[0];
+    found_.scale = node.op == "Mul" ? number : 1 / number;
+    *scores = node.inputs[swapped ? 1 : 0];
+    return true;
+  }
+
+  // Whether a value, a scale further back at most, is the result of a matrix product.
+  bool is_product(ValueId value) const {
+    NodeId id = producer(value);
+    if (op(id) == "Mul" || op(id) == "Div") {
+      const Node& node = graph_.node(id);
+      const bool swapped = graph_.constant(node.inputs[0]) != nullptr;
+      id = producer(node.inputs[swapped ? 1 : 0]);
+    }
+    return op(id) == "MatMul";
+  }
+
+  bool match_mask(NodeId id, ValueId* scores) {
+    if (op(id) != "Add" && op(id) != "Where") return false;
+    const Node& node = graph_.node(id);
+    if (graph_.type(node.outputs[0]).shape != space_) return false;
+    ValueId x, mask;
+    std::string mode = "add";
+    if (node.op == "Add") {
+      const auto is_scores = [&](size_t i) { return graph_.type(node.inputs[i]).shape == space_ && is_product(node.inputs[i]); };
+      const size_t place = is_scores(0) ? 0 : 1;
+      x = node.inputs[place];
+      mask = node.inputs[1 - place];
+      if (!is_scores(place) || !is_float(graph_, mask)) return false;
+    } else {
+      const bool keep = graph_.constant(node.inputs[2]) != nullptr;
+      const graph::Constant* fill = graph_.constant(node.inputs[keep ? 2 : 1]);
+      if (fill == nullptr || fill->element_count() != 1 || fill->dtype() != DType::kF32) return false;
+      x = node.inputs[keep ? 1 : 2];
+      mask = node.inputs[0];
+      found_.fill = fill->to_doubles()[0];
+      mode = keep ? "keep" : "drop";
+    }
+    const Shape& shape = graph_.type(mask).shape;
+    if (x == mask || shape.size() > space_.size()) return false;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      const Dim& target = space_[space_.size() - shape.size() + i];
+      if (shape[i] == Dim(1) || shape[i] == target) continue;
+      found_.checks.push_back({graph::max(graph::eq(shape[i], 1), graph::eq(shape[i], target)),
+                               fmt::format("{}: the mask of shape {} cannot be broadcast to {}", graph::origins_text(node.origins),
+                                           graph::shape_text(shape), graph::shape_text(space_))});
+    }
+    found_.mask = {mask, last_four(broadcast_strides(shape, space_))};
+    found_.mask_mode = std::move(mode);
+    *scores = x;
+    return true;
+  }
+
+  const Graph& graph_;
+  Shape space_;  // of the scores
+  Attention found_;
+};
+
+class AttentionPlugin final : public OpPlugin {
+ public:
+  std::string_view name() const override { return "attention"; }
+
+  // Anchored at whichever node of the pattern comes first, so that the Transposes in front can be taken along.
+  std::optional<graph::Claim> claim(const Graph& graph, NodeId anchor, const graph::ClaimTarget&, std::string*) const override {
+    const Node& node = graph.node(anchor);
+    if (node.op != "Transpose" && node.op != "MatMul") return std::nullopt;
+    const auto found = Matcher(graph).match(anchor);
+    if (!found) return std::nullopt;
+    // All or nothing: a claim loses nodes from its end, down to the anchor.
+    graph::Claim claim{anchor, {}, 40};
+    for (const NodeId id : found->nodes) {
+      if (id != anchor) claim.nodes.push_back(id);
+    }
+    claim.nodes.push_back(anchor);
+    return claim;
+  }
+
+  Status setup(SetupContext& context) const override {
+    const Graph& graph = context.graph();
+    if (context.group().nodes.size() == 1) {
+      // Somebody else had a part of the pattern before.
+      return context.anchor().op == "Transpose" ? make_strided_copy_plugin()->setup(context) : make_matmul_plugin()->setup(context);
+    }
+    auto found = Matcher(graph).match(context.group().anchor);
+    if (!found) return internal_error("not an attention");
+    const Attention& a = *found;
+    const int lanes = context.lanes(DType::kF32);
+    const RegisterTile tile = register_tile(context.target(), a.queries, lanes);
+    const bool masked = a.mask_mode != "none";
+    const bool by_query = masked && !(a.mask.strides[2] == Dim(0));
+    const bool key_unit = a.key.strides[2] == Dim(1);
+    dsl::TemplateParams params;
+    params.set("VL", lanes).set("LANES", lanes).set("NV", tile.vectors).set("USE_FMA", true).set("ACC", DType::kF32).set("PREFETCH", 0);
+    params.set("KEY_HEIGHTS", tile_heights({1, false}, tile.rows)).set("CHANNEL_HEIGHTS", tile_heights(row_count({a.channels}), tile.rows));
+    params.set("KEY_UNIT", key_unit).set("MASK", a.mask_mode).set("MASK_BY_QUERY", by_query).set("SCALE", a.scale);
+    params.set("MASK_TYPE", a.mask_mode == "keep" || a.mask_mode == "drop" ? DType::kU8 : DType::kF32);
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("attention.py", "attention", params));
+
+    const Dim width = static_cast<int64_t>(tile.vectors) * lanes;
+    const auto padded = [&](const Dim& extent) { return graph::ceildiv(extent, lanes) * Dim(lanes); };
+    const Dim block = graph::max(graph::min(a.keys, kBlockKeys), 1);
+    // State, queries, results, scores, mask; see the template.
+    const Dim scratch = width * (Dim(3) + padded(a.depth) + padded(a.channels) + block + (by_query ? padded(block) : Dim(0)));
+    const Dim units = a.batches * a.heads * graph::ceildiv(a.queries, width);
+    const Dim tecs = graph::max(graph::min(units, kMostTecs), 1);
+    const TensorRef workspace = context.add_workspace(tecs * scratch * Dim(static_cast<int64_t>(sizeof(float))));
+    std::vector<KernelArgument> arguments;
+    for (const ValueId value : {a.query.value, a.key.value, a.value.value, masked ? a.mask.value : a.query.value, a.out.value}) {
+      arguments.emplace_back(PointerArgument{context.value(value)});
+    }
+    arguments.emplace_back(PointerArgument{workspace});
+    const auto& [q, k, v, m, o] = std::tie(a.query.strides, a.key.strides, a.value.strides, a.mask.strides, a.out.strides);
+    for (const Dim& scalar : {a.batches, a.heads, a.queries, a.keys, a.depth, a.channels, q[0], q[1], q[2], k[0], k[1],  k[3],   k[2],
+                              v[0],      v[1],    v[2],      m[0],   m[1],    m[2],       m[3], o[0], o[1], o[2], block, scratch}) {
+      arguments.emplace_back(ScalarArgument{scalar});
+    }
+    arguments.emplace_back(FloatArgument{a.fill});
+    context.launch(std::move(kernel), std::move(arguments), tecs);
+    for (const ShapeCheck& check : a.checks) context.implementation.checks.push_back(check);
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpPlugin> make_attention_plugin() { return std::make_unique<AttentionPlugin>(); }
+
+}  // namespace aipu::kernels

@@ -1,0 +1,236 @@
+"""Attention by blocks of keys: out[b, h, q, :] = softmax over keys k of (scale * query[b, h, q, :] . key[b, h, k, :] + mask[b, h, q, k]) times value[b, h, k, :].
+
+Parameters bound by kernels/plugins/attention.cpp:
+  VL, LANES        vector lanes (both the same number)
+  NV               vectors of queries that are worked on at once: NR = NV * VL queries
+  KEY_HEIGHTS      tile heights for keys, descending, down to 1
+  CHANNEL_HEIGHTS  tile heights for the channels of `value`; they end in 1 unless all heights that occur are there
+  PREFETCH         always 0: what is read stays in the nearest caches
+  USE_FMA, ACC     as in gemm.py; True, float32
+  KEY_UNIT         whether a key's channels follow each other; otherwise the keys do
+  MASK             none; add: mask is added; keep, drop: scores are replaced by `fill` where mask is 0, is not 0
+  MASK_TYPE        element type of mask: float32, or uint8 for keep and drop
+  MASK_BY_QUERY    whether mask depends on the query
+  SCALE            the factor of the scores
+
+Everything is computed with queries in the lanes, so that maxima, exponentials and sums need no operation across lanes and nothing but the queries (once) and the
+results (once) has to be turned over; keys and values are read in place, an element at a time for NR queries. For a block of at most `block` keys: scores
+[keys][NR] by register tiles, running maximum, exponentials and their sum, and their product with the values, added to the results [channels][NR] of the blocks
+before, scaled to the new maximum. The scores of a block stay in the first-level cache. A unit of work is NR queries of one head.
+"""
+from aipu import script as S
+from gemm import multiply_add, row_bases, row_value
+from transpose import turned_over
+
+NR = NV * VL
+
+
+def vector(value):
+    return S.cast(value, f"float32x{VL}")
+
+
+@S.prim_func(is_inline=False)
+def score_tile(height: S.meta_var, key: S.ptr("fp32", "global"), stride: S.i64, query: S.ptr("fp32", "global"), depth: S.i32, out: S.ptr("fp32", "global")):
+    """out[i, :] = sum over d of key[i, d] * query[d, :] for `height` keys; `stride` is the one between keys (KEY_UNIT) or between channels."""
+    acc = S.alloc_buffer((height * NV,), f"float32x{VL}")
+    lanes = S.alloc_buffer((NV,), f"float32x{VL}")
+    for i in S.unroll(height * NV):
+        acc[i] = vector(0)
+    bases = row_bases(key, stride, height)
+    for d in range(depth):
+        for v in S.unroll(NV):
+            lanes[v] = S.vload(query + (d * NR + v * VL), lanes=VL)
+        for i in S.unroll(height):
+            element = row_value(bases, i, stride, S.i64(d)) if KEY_UNIT else key[S.i64(d) * stride + i]
+            for v in S.unroll(NV):
+                acc[i * NV + v] = multiply_add(acc[i * NV + v], element, lanes[v])
+    for i in S.unroll(height * NV):
+        S.vstore(acc[i], out + i * VL)
+
+
+@S.prim_func(is_inline=False)
+def value_tile(height: S.meta_var, value: S.ptr("fp32", "global"), stride: S.i64, weight: S.ptr("fp32", "global"), keys: S.i32, correction: S.ptr("fp32", "global"),
+               out: S.ptr("fp32", "global")):
+    """out[i, :] = out[i, :] * correction + sum over k of value[k, i] * weight[k, :] for `height` channels."""
+    acc = S.alloc_buffer((height * NV,), f"float32x{VL}")
+    lanes = S.alloc_buffer((NV,), f"float32x{VL}")
+    for v in S.unroll(NV):
+        lanes[v] = S.vload(correction + v * VL, lanes=VL)
+    for i in S.unroll(height):
+        for v in S.unroll(NV):
+            acc[i * NV + v] = S.vload(out + (i * NR + v * VL), lanes=VL) * lanes[v]
+    for k in range(keys):
+        for v in S.unroll(NV):
+            lanes[v] = S.vload(weight + (k * NR + v * VL), lanes=VL)
+        for i in S.unroll(height):
+            element = value[S.i64(k) * stride + i]
+            for v in S.unroll(NV):
+                acc[i * NV + v] = multiply_add(acc[i * NV + v], element, lanes[v])
+    for i in S.unroll(height * NV):
+        S.vstore(acc[i], out + i * VL)
+
+
+@S.prim_func(is_inline=False)
+def turn_queries(query: S.ptr("fp32", "global"), stride: S.i64, queries: S.i32, channels: S.i32, out: S.ptr("fp32", "global")):
+    """out[d, q] = query[q, d] * SCALE for NR queries, of which `queries` exist: the last one stands for those that do not."""
+    for v in range(NV):
+        for d in range(0, channels, VL):
+            lane_mask = S.tail_mask(S.min(channels - d, VL), VL)
+            columns = turned_over([S.vload(query + (S.i64(S.min(v * VL + r, queries - 1)) * stride + d), mask=lane_mask, lanes=VL) for r in range(VL)], VL)
+            for c in S.unroll(VL):
+                S.vstore(columns[c] * vector(SCALE), out + ((d + c) * NR + v * VL))
+
+
+def mask_value(raw):
+    """Of a mask's element type, as float32: the addend, or 1 and 0."""
+    if MASK == "add":
+        return raw
+    return S.vsel(vector(1), vector(0), raw != 0)
+
+
+@S.macro
+def turn_mask_vector(mask, stride, step, queries, v, k, lane_mask, out):
+    if step == 1:
+        columns = turned_over([mask_value(S.vload(mask + (S.i64(S.min(v * VL + r, queries - 1)) * stride + k), mask=lane_mask, lanes=VL)) for r in range(VL)], VL)
+        for c in S.unroll(VL):
+            S.vstore(columns[c], out + ((k + c) * NR + v * VL))
+    else:
+        # One element for all keys.
+        for r in range(VL):
+            element = S.cast(mask[S.i64(S.min(v * VL + r, queries - 1)) * stride], "float32")
+            for c in range(VL):
+                out[(k + c) * NR + v * VL + r] = element
+
+
+@S.prim_func(is_inline=False)
+def turn_mask(mask: S.ptr(MASK_TYPE, "global"), stride: S.i64, step: S.i32, queries: S.i32, keys: S.i32, out: S.ptr("fp32", "global")):
+    """out[k, q] = mask[q, k], up to VL - 1 rows more; `step` is 1, or 0 where all keys have the same."""
+    for v in range(NV):
+        for k in range(0, keys, VL):
+            lane_mask = S.tail_mask(S.min(keys - k, VL), VL)
+            turn_mask_vector(mask, stride, step, queries, v, k, lane_mask, out)
+
+
+def masked(score, element, fill):
+    if MASK == "add":
+        return score + element
+    if MASK == "keep":
+        return S.vsel(score, fill, element != 0)
+    return S.vsel(fill, score, element != 0)
+
+
+@S.prim_func(is_inline=False)
+def exponentials(score: S.ptr("fp32", "global"), keys: S.i32, mask: S.ptr(MASK_TYPE, "global"), step: S.i32, turned: S.ptr("fp32", "global"), fill: S.fp32,
+                 state: S.ptr("fp32", "global")):
+    """score = exp(masked score - new maximum) in place; `state` is [maximum, sum, correction][NR]: correction = exp(old maximum - new one)."""
+    for v in S.unroll(NV):
+        place = score + v * VL
+        old = S.vload(state + v * VL, lanes=VL)
+        highest = old
+        fills = S.vbcast(fill, lanes=VL)
+        for k in range(keys):
+            x = S.vload(place + k * NR, lanes=VL)
+            if MASK != "none":
+                if MASK_BY_QUERY:
+                    x = masked(x, S.vload(turned + (k * NR + v * VL), lanes=VL), fills)
+                else:
+                    x = masked(x, S.vbcast(S.cast(mask[k * step], "float32"), lanes=VL), fills)
+                S.vstore(x, place + k * NR)
+            highest = S.max(highest, x)
+        S.vstore(highest, state + v * VL)
+        # With nothing but -inf so far all exponentials are 0, not exp(-inf + inf).
+        peak = S.vsel(vector(0), highest, highest == vector("-inf"))
+        correction = S.exp(old - peak)
+        S.vstore(correction, state + (2 * NR + v * VL))
+        sums = S.alloc_buffer((2,), f"float32x{VL}")
+        sums[0] = S.vload(state + (NR + v * VL), lanes=VL) * correction
+        sums[1] = vector(0)
+        for k in range(0, keys // 2 * 2, 2):
+            for u in S.unroll(2):
+                x = S.exp(S.vload(place + (k + u) * NR, lanes=VL) - peak)
+                sums[u] = sums[u] + x
+                S.vstore(x, place + (k + u) * NR)
+        if keys % 2 != 0:
+            last = S.exp(S.vload(place + (keys - 1) * NR, lanes=VL) - peak)
+            sums[0] = sums[0] + last
+            S.vstore(last, place + (keys - 1) * NR)
+        S.vstore(sums[0] + sums[1], state + (NR + v * VL))
+
+
+@S.prim_func(is_inline=False)
+def store_results(result: S.ptr("fp32", "global"), sums: S.ptr("fp32", "global"), queries: S.i32, channels: S.i32, out: S.ptr("fp32", "global"), stride: S.i64):
+    """out[q, d] = result[d, q] / sums[q] for the queries that exist."""
+    for v in range(NV):
+        factor = vector(1) / S.vload(sums + v * VL, lanes=VL)
+        for d in range(0, channels, VL):
+            lane_mask = S.tail_mask(S.min(channels - d, VL), VL)
+            rows = turned_over([S.vload(result + ((d + c) * NR + v * VL), lanes=VL) * factor for c in range(VL)], VL)
+            for r in S.unroll(VL):
+                if v * VL + r < queries:
+                    S.vstore(rows[r], out + (S.i64(v * VL + r) * stride + d), mask=lane_mask)
+
+
+@S.prim_func
+def attention(query: S.ptr("fp32", "global"), key: S.ptr("fp32", "global"), value: S.ptr("fp32", "global"), mask: S.ptr(MASK_TYPE, "global"), out: S.ptr("fp32", "global"),
+              scratch: S.ptr("fp32", "global"), batches: S.i32, heads: S.i32, queries: S.i32, keys: S.i32, depth: S.i32, channels: S.i32,
+              query_batch: S.i32, query_head: S.i32, query_row: S.i32, key_batch: S.i32, key_head: S.i32, key_row: S.i32, key_step: S.i32,
+              value_batch: S.i32, value_head: S.i32, value_row: S.i32, mask_batch: S.i32, mask_head: S.i32, mask_row: S.i32, mask_step: S.i32,
+              out_batch: S.i32, out_head: S.i32, out_row: S.i32, block: S.i32, scratch_size: S.i32, fill: S.fp32):
+    own = scratch + S.i64(S.get_local_id()) * scratch_size
+    state = own
+    turned = own + 3 * NR
+    result = turned + S.ceildiv(depth, VL) * (VL * NR)
+    score = result + S.ceildiv(channels, VL) * (VL * NR)
+    turned_mask = score + block * NR
+    groups = S.ceildiv(queries, NR)
+    units = batches * heads * groups
+    share = S.ceildiv(units, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, units)
+    # Blocks of (almost) equal size.
+    blocks = S.max(S.ceildiv(keys, block), 1)
+    for unit in range(first, last):
+        q = unit % groups * NR
+        head = unit // groups % heads
+        batch = unit // groups // heads
+        here = S.min(queries - q, NR)
+        turn_queries(query + (S.i64(batch) * query_batch + S.i64(head) * query_head + S.i64(q) * query_row), query_row, here, depth, turned)
+        for v in S.unroll(NV):
+            S.vstore(vector("-inf"), state + v * VL)
+            S.vstore(vector(0), state + (NR + v * VL))
+        for d in range(S.ceildiv(channels, VL) * VL):
+            for v in S.unroll(NV):
+                S.vstore(vector(0), result + (d * NR + v * VL))
+        keys_of_head = key + (S.i64(batch) * key_batch + S.i64(head) * key_head)
+        values_of_head = value + (S.i64(batch) * value_batch + S.i64(head) * value_head)
+        mask_of_rows = mask + (S.i64(batch) * mask_batch + S.i64(head) * mask_head + S.i64(q) * mask_row)
+        k = S.i32(0)
+        for b in range(blocks):
+            count = keys // blocks
+            if b < keys % blocks:
+                count = count + 1
+            if MASK != "none" and MASK_BY_QUERY:
+                turn_mask(mask_of_rows + k * mask_step, mask_row, mask_step, here, count, turned_mask)
+            tiles = S.max(S.ceildiv(count, KEY_HEIGHTS[0]), 1)
+            m = S.i32(0)
+            for t in range(tiles):
+                end = m + count // tiles
+                if t < count % tiles:
+                    end = end + 1
+                for h in S.unroll(len(KEY_HEIGHTS)):
+                    while m + KEY_HEIGHTS[h] <= end:
+                        score_tile(KEY_HEIGHTS[h], keys_of_head + S.i64(k + m) * key_row, key_row if KEY_UNIT else key_step, turned, depth, score + m * NR)
+                        m = m + KEY_HEIGHTS[h]
+            exponentials(score, count, mask_of_rows + k * mask_step, mask_step, turned_mask, fill, state)
+            tiles = S.max(S.ceildiv(channels, CHANNEL_HEIGHTS[0]), 1)
+            m = S.i32(0)
+            for t in range(tiles):
+                end = m + channels // tiles
+                if t < channels % tiles:
+                    end = end + 1
+                for h in S.unroll(len(CHANNEL_HEIGHTS)):
+                    while m + CHANNEL_HEIGHTS[h] <= end:
+                        value_tile(CHANNEL_HEIGHTS[h], values_of_head + (S.i64(k) * value_row + m), value_row, score, count, state + 2 * NR, result + m * NR)
+                        m = m + CHANNEL_HEIGHTS[h]
+            k = k + count
+        store_results(result, state + NR, here, channels, out + (S.i64(batch) * out_batch + S.i64(head) * out_head + S.i64(q) * out_row), out_row)

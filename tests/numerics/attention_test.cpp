@@ -1,0 +1,301 @@
+// Attention (templates/attention.py) against a reference in double precision written from its definition: odd extents, head sizes that are
+// no multiple of a vector, masks and scales of all kinds, transposed and plain operands, on every target this machine can run, with one
+// thread and two, and under the interpreter. And what must not become one kernel.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "gbuilder/build.h"
+#include "tests/numerics/road.h"
+
+namespace aipu::test {
+namespace {
+
+using models::Extents;
+using models::OnnxBuilder;
+using models::TensorData;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+struct Case {
+  int64_t batch, heads, queries, keys, depth, channels;
+  std::string mask = "none";          // none, add, keep, drop
+  std::vector<int64_t> mask_shape{};  // broadcast to [batch, heads, queries, keys]
+  double scale = 0;                   // 0: no node
+  bool divide = false;                // the scale is a Div
+  bool transposed = true;             // operands and result are [batch, extent, heads, channels] behind and in front of Transposes
+  bool symbolic = false;              // batch and sequence
+  bool blocked = false;               // the mask forbids some rows everything, others all but the last keys
+  float range = 1;                    // of queries
+};
+
+std::string text(const Case& c) {
+  std::ostringstream out;
+  out << "batch " << c.batch << " heads " << c.heads << " queries " << c.queries << " keys " << c.keys << " depth " << c.depth
+      << " channels " << c.channels << " mask " << c.mask << " scale " << c.scale << (c.transposed ? " transposed" : "")
+      << (c.symbolic ? " symbolic" : "");
+  return out.str();
+}
+
+// [batch, heads, extent, channels] <-> [batch, extent, heads, channels]
+Tensor swapped(const Tensor& x) {
+  Tensor y{{x.shape[0], x.shape[2], x.shape[1], x.shape[3]}, std::vector<float>(x.data.size())};
+  for (int64_t b = 0; b < x.shape[0]; ++b) {
+    for (int64_t i = 0; i < x.shape[1]; ++i) {
+      for (int64_t j = 0; j < x.shape[2]; ++j) {
+        for (int64_t k = 0; k < x.shape[3]; ++k) {
+          y.data[static_cast<size_t>(((b * x.shape[2] + j) * x.shape[1] + i) * x.shape[3] + k)] =
+              x.data[static_cast<size_t>(((b * x.shape[1] + i) * x.shape[2] + j) * x.shape[3] + k)];
+        }
+      }
+    }
+  }
+  return y;
+}
+
+struct Operands {
+  Tensor q, k, v, mask;  // [batch, heads, extent, channels]; the mask's elements are 0 and 1 where it selects
+};
+
+constexpr float kFill = -1e4f;
+
+Tensor reference(const Case& c, const Operands& o) {
+  Tensor out{{c.batch, c.heads, c.queries, c.channels}, {}};
+  const auto at = [](const Tensor& x, std::vector<int64_t> index) {
+    int64_t place = 0;
+    for (size_t i = 0; i < x.shape.size(); ++i) {
+      const int64_t n = index[index.size() - x.shape.size() + i];
+      place = place * x.shape[i] + (x.shape[i] == 1 ? 0 : n);
+    }
+    return static_cast<double>(x.data[static_cast<size_t>(place)]);
+  };
+  for (int64_t b = 0; b < c.batch; ++b) {
+    for (int64_t h = 0; h < c.heads; ++h) {
+      for (int64_t q = 0; q < c.queries; ++q) {
+        std::vector<double> scores;
+        for (int64_t k = 0; k < c.keys; ++k) {
+          double sum = 0;
+          for (int64_t d = 0; d < c.depth; ++d) sum += at(o.q, {b, h, q, d}) * at(o.k, {b, h, k, d});
+          if (c.scale != 0) sum = c.divide ? sum / static_cast<float>(c.scale) : sum * static_cast<float>(c.scale);
+          if (c.mask == "add") sum += at(o.mask, {b, h, q, k});
+          if (c.mask == "keep" && at(o.mask, {b, h, q, k}) == 0) sum = kFill;
+          if (c.mask == "drop" && at(o.mask, {b, h, q, k}) != 0) sum = kFill;
+          scores.push_back(sum);
+        }
+        const double peak = *std::max_element(scores.begin(), scores.end());
+        double total = 0;
+        for (double& score : scores) total += score = std::exp(score - peak);
+        for (int64_t d = 0; d < c.channels; ++d) {
+          double sum = 0;
+          for (int64_t k = 0; k < c.keys; ++k) sum += scores[static_cast<size_t>(k)] * at(o.v, {b, h, k, d});
+          out.data.push_back(static_cast<float>(sum / total));
+        }
+      }
+    }
+  }
+  return out;
+}
+
+Operands random_operands(const Case& c, std::mt19937& random) {
+  Operands o;
+  o.q = random_tensor(random, {c.batch, c.heads, c.queries, c.depth}, -c.range, c.range);
+  o.k = random_tensor(random, {c.batch, c.heads, c.keys, c.depth});
+  o.v = random_tensor(random, {c.batch, c.heads, c.keys, c.channels});
+  if (c.mask == "none") return o;
+  o.mask = random_tensor(random, c.mask_shape, -4, 4);
+  if (c.mask != "add") {
+    for (float& element : o.mask.data) element = element > 0 ? 1.0f : 0.0f;
+  }
+  if (c.blocked) {
+    const auto rows = static_cast<int64_t>(o.mask.data.size()) / c.keys;
+    for (int64_t row = 0; row < rows; ++row) {
+      const int64_t allowed = row % 5 == 0 ? 0 : row % 5 == 1 ? 1 : c.keys;
+      for (int64_t k = 0; k < c.keys - allowed; ++k) o.mask.data[static_cast<size_t>(row * c.keys + k)] = -kInfinity;
+    }
+  }
+  return o;
+}
+
+// The model, and its inputs as it wants them.
+std::map<std::string, Tensor> save_model(const Case& c, const Operands& o, const std::string& path, bool scores_escape = false) {
+  OnnxBuilder b("attention", 3);
+  const auto extents = [&](const Tensor& x, const char* length) {
+    if (!c.symbolic) return Extents{x.shape[0], x.shape[1], x.shape[2], x.shape[3]};
+    return c.transposed ? Extents{"N", length, x.shape[2], x.shape[3]} : Extents{"N", x.shape[1], length, x.shape[3]};
+  };
+  std::map<std::string, Tensor> inputs;
+  inputs["q"] = c.transposed ? swapped(o.q) : o.q;
+  inputs["k"] = c.transposed ? swapped(o.k) : o.k;
+  inputs["v"] = c.transposed ? swapped(o.v) : o.v;
+  for (auto& [name, tensor] : inputs) b.input(name, DType::kF32, extents(tensor, "S"));
+  const std::string q = c.transposed ? b.transpose("q", {0, 2, 1, 3}) : "q";
+  const std::string k = b.transpose("k", c.transposed ? std::vector<int64_t>{0, 2, 3, 1} : std::vector<int64_t>{0, 1, 3, 2});
+  const std::string v = c.transposed ? b.transpose("v", {0, 2, 1, 3}) : "v";
+  const std::string product = b.op("MatMul", {q, k});
+  std::string scores = product;
+  if (c.scale != 0) scores = b.op(c.divide ? "Div" : "Mul", {scores, b.scalar(static_cast<float>(c.scale))});
+  if (c.mask != "none") {
+    inputs["mask"] = o.mask;
+    b.input("mask", DType::kF32, Extents(o.mask.shape.begin(), o.mask.shape.end()));
+    if (c.mask == "add") {
+      scores = b.op("Add", {scores, "mask"});
+    } else {
+      const std::string flags = b.op("Greater", {"mask", b.scalar(0.5f)});
+      scores = c.mask == "keep" ? b.op("Where", {flags, scores, b.scalar(kFill)}) : b.op("Where", {flags, b.scalar(kFill), scores});
+    }
+  }
+  std::string out = b.op("MatMul", {b.op("Softmax", {scores}, {{"axis", -1}}), v});
+  if (c.transposed) out = b.transpose(out, {0, 2, 1, 3});
+  b.node_to("Identity", {out}, {"y"});
+  b.output("y");
+  if (scores_escape) {
+    b.node_to("Identity", {product}, {"scores"});
+    b.output("scores");
+  }
+  EXPECT_TRUE(b.save(path).ok());
+  return inputs;
+}
+
+// How many groups of the converted model a plugin has.
+int groups_of(const std::string& path, const std::string& plugin) {
+  gbuilder::BuildOptions build;
+  build.model = path;
+  build.output = path + ".groups.aipu.bin";
+  build.dump_ir = path + ".dump";
+  build.jobs = 1;
+  const auto built = gbuilder::build_model(build);
+  EXPECT_TRUE(built.ok()) << built.status().message();
+  std::ifstream file(build.dump_ir + "/groups.txt");
+  EXPECT_TRUE(file.is_open());
+  int count = 0;
+  for (std::string line; std::getline(file, line);) count += line.find(" by " + plugin + ":") != std::string::npos ? 1 : 0;
+  return count;
+}
+
+void check(const Case& c, unsigned seed) {
+  SCOPED_TRACE(text(c));
+  std::mt19937 random(seed);
+  const Operands o = random_operands(c, random);
+  const std::string path = temporary_path("attention" + std::to_string(seed) + ".onnx");
+  const auto inputs = save_model(c, o, path);
+  const Tensor expected = c.transposed ? swapped(reference(c, o)) : reference(c, o);
+  ASSERT_EQ(groups_of(path, "attention"), 1);
+  for (const std::string& target : runnable_targets()) {
+    const auto two = run_road(path, inputs, {.target = target, .threads = 2});
+    ASSERT_TRUE(two.ok()) << target << ": " << two.status().message();
+    expect_close(two->at("y"), expected, 2e-5, 2e-5, target);
+    const auto one = run_road(path, inputs, {.target = target, .threads = 1});
+    ASSERT_TRUE(one.ok()) << target << ": " << one.status().message();
+    expect_close(one->at("y"), two->at("y"), 0, 0, target + ", one thread");
+  }
+}
+
+TEST(Attention, EveryFormOfMaskAndScale) {
+  unsigned seed = 1;
+  check({2, 3, 33, 33, 20, 20, "none", {}, 0.25}, seed++);
+  check({2, 2, 37, 37, 16, 16, "add", {2, 1, 1, 37}, 4, true}, seed++);
+  check({1, 2, 40, 40, 24, 9, "add", {40, 40}, 0}, seed++);
+  check({2, 2, 19, 19, 8, 8, "add", {2, 2, 19, 19}, 0.3}, seed++);
+  check({1, 2, 21, 21, 8, 8, "add", {21, 1}, 0.3}, seed++);
+  check({2, 1, 45, 45, 12, 12, "keep", {1, 1, 45, 45}, 3, true}, seed++);
+  check({1, 3, 18, 18, 12, 12, "drop", {1, 1, 1, 18}, 0}, seed++);
+}
+
+TEST(Attention, MoreKeysThanABlockAndMaximaThatGrow) {
+  check({1, 1, 17, 300, 7, 33, "none", {}, 0, false, true, false, false, 30}, 21);
+  check({1, 2, 131, 131, 5, 3, "add", {131, 131}, 0.5, false, true, false, true}, 22);
+  check({1, 1, 260, 260, 32, 32, "add", {1, 1, 260, 260}, 0.5, false, false, false, true, 20}, 23);
+}
+
+TEST(Attention, PlainOperandsAndSymbolicExtents) {
+  check({2, 2, 35, 35, 18, 18, "none", {}, 0.5, false, false}, 31);
+  check({3, 2, 23, 23, 18, 18, "none", {}, 0.5, false, true, true}, 32);
+  check({1, 1, 3, 3, 64, 64, "none", {}, 0.125, false, false, true}, 33);
+  check({2, 4, 1, 1, 16, 16, "none", {}, 0.125, false, true, true}, 34);
+}
+
+TEST(Attention, RandomShapes) {
+  std::mt19937 random(77);
+  const auto number = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
+  for (unsigned i = 0; i < 5; ++i) {
+    Case c{number(1, 2), number(1, 3), number(16, 70), number(1, 180), number(1, 40), number(1, 40)};
+    const std::string kMasks[] = {"none", "add", "keep", "drop"};
+    c.mask = kMasks[number(0, 3)];
+    for (const int64_t extent : {c.batch, c.heads, c.queries, c.keys}) c.mask_shape.push_back(number(0, 1) == 0 ? extent : 1);
+    c.scale = number(0, 1) == 0 ? 0 : 0.37;
+    c.divide = number(0, 1) == 0;
+    c.transposed = number(0, 1) == 0;
+    check(c, 100 + i);
+  }
+}
+
+TEST(Attention, TheInterpreterAgrees) {
+  const Case c{1, 2, 20, 20, 9, 7, "add", {20, 20}, 0.3};
+  std::mt19937 random(5);
+  const Operands o = random_operands(c, random);
+  const std::string path = temporary_path("attention_interp.onnx");
+  const auto inputs = save_model(c, o, path);
+  for (const std::string target : {"host-baseline", "X2_1204"}) {
+    const auto compiled = run_road(path, inputs, {.target = target});
+    const auto interpreted = run_road(path, inputs, {.target = target, .backend = "interp"});
+    ASSERT_TRUE(compiled.ok() && interpreted.ok()) << compiled.status().message() << interpreted.status().message();
+    expect_close(interpreted->at("y"), compiled->at("y"), 1e-5, 1e-6, target);
+    expect_close(interpreted->at("y"), swapped(reference(c, o)), 2e-5, 2e-5, target);
+  }
+}
+
+TEST(Attention, ScoresThatAreUsedElsewhereAreNotTaken) {
+  const Case c{1, 2, 20, 20, 9, 7, "none", {}, 0.3};
+  std::mt19937 random(6);
+  const Operands o = random_operands(c, random);
+  const std::string path = temporary_path("attention_scores.onnx");
+  const auto inputs = save_model(c, o, path, true);
+  EXPECT_EQ(groups_of(path, "attention"), 0);
+  const auto results = run_road(path, inputs, {.target = "host-baseline"});
+  ASSERT_TRUE(results.ok()) << results.status().message();
+  expect_close(results->at("y"), swapped(reference(c, o)), 2e-5, 2e-5, "y");
+  EXPECT_EQ(results->at("scores").shape, (std::vector<int64_t>{1, 2, 20, 20}));
+}
+
+TEST(Attention, OneQueryAgainstManyKeysIsNotTaken) {
+  const Case c{1, 2, 1, 50, 8, 8, "none", {}, 0.3};
+  std::mt19937 random(7);
+  const Operands o = random_operands(c, random);
+  const std::string path = temporary_path("attention_step.onnx");
+  const auto inputs = save_model(c, o, path);
+  EXPECT_EQ(groups_of(path, "attention"), 0);
+  const auto results = run_road(path, inputs, {.target = "host-baseline"});
+  ASSERT_TRUE(results.ok()) << results.status().message();
+  expect_close(results->at("y"), swapped(reference(c, o)), 2e-5, 2e-5, "y");
+}
+
+TEST(Attention, AMaskThatIsComputedAtOnceWithTheAdditionStaysRight) {
+  // The chain in front of the Add has the scores' shape and may take the Add along: then nothing of the pattern is one kernel.
+  const Case c{1, 2, 20, 20, 9, 7, "add", {1, 2, 20, 20}, 0, false, false};
+  std::mt19937 random(8);
+  Operands o = random_operands(c, random);
+  OnnxBuilder b("attention", 3);
+  std::map<std::string, Tensor> inputs{{"mask", o.mask}, {"q", o.q}, {"k", o.k}, {"v", o.v}};
+  const auto declare = [&](const std::string& name) {
+    b.input(name, DType::kF32, Extents(inputs[name].shape.begin(), inputs[name].shape.end()));
+  };
+  for (const auto& [name, tensor] : inputs) declare(name);
+  const std::string mask = b.op("Mul", {b.op("Abs", {"mask"}), b.scalar(-2)});
+  for (float& element : o.mask.data) element = std::abs(element) * -2;
+  const std::string scores = b.op("Add", {b.op("MatMul", {"q", b.transpose("k", {0, 1, 3, 2})}), mask});
+  b.node_to("MatMul", {b.op("Softmax", {scores}, {{"axis", -1}}), "v"}, {"y"});
+  b.output("y");
+  const std::string path = temporary_path("attention_mask.onnx");
+  ASSERT_TRUE(b.save(path).ok());
+  const auto results = run_road(path, inputs, {.target = "host-baseline"});
+  ASSERT_TRUE(results.ok()) << results.status().message();
+  expect_close(results->at("y"), reference(c, o), 2e-5, 2e-5, "y");
+}
+
+}  // namespace
+}  // namespace aipu::test
