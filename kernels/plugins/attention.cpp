@@ -288,7 +288,7 @@ class AttentionPlugin final : public OpPlugin {
     const bool by_query = masked && !(a.mask.strides[2] == Dim(0));
     const bool key_unit = a.key.strides[2] == Dim(1);
     dsl::TemplateParams params;
-    params.set("VL", lanes).set("LANES", lanes).set("NV", tile.vectors).set("USE_FMA", true).set("ACC", DType::kF32).set("PREFETCH", 0);
+    params.set("VL", lanes).set("LANES", lanes).set("NV", tile.vectors).set("USE_FMA", true).set("ACC", DType::kF32);
     params.set("KEY_HEIGHTS", tile_heights({1, false}, tile.rows)).set("CHANNEL_HEIGHTS", tile_heights(row_count({a.channels}), tile.rows));
     params.set("KEY_UNIT", key_unit).set("MASK", a.mask_mode).set("MASK_BY_QUERY", by_query).set("SCALE", a.scale);
     params.set("MASK_TYPE", a.mask_mode == "keep" || a.mask_mode == "drop" ? DType::kU8 : DType::kF32);

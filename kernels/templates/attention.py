@@ -1,11 +1,12 @@
-"""Attention by blocks of keys: out[b, h, q, :] = softmax over keys k of (scale * query[b, h, q, :] . key[b, h, k, :] + mask[b, h, q, k]) times value[b, h, k, :].
+"""Attention by blocks of keys:
+out[b, h, q, :] = sum over keys k of weight[b, h, q, k] * value[b, h, k, :], where
+weight[b, h, q, :] = softmax over keys k of (scale * query[b, h, q, :] . key[b, h, k, :] + mask[b, h, q, k]).
 
 Parameters bound by kernels/plugins/attention.cpp:
   VL, LANES        vector lanes (both the same number)
   NV               vectors of queries that are worked on at once: NR = NV * VL queries
   KEY_HEIGHTS      tile heights for keys, descending, down to 1
   CHANNEL_HEIGHTS  tile heights for the channels of `value`; they end in 1 unless all heights that occur are there
-  PREFETCH         always 0: what is read stays in the nearest caches
   USE_FMA, ACC     as in gemm.py; True, float32
   KEY_UNIT         whether a key's channels follow each other; otherwise the keys do
   MASK             none; add: mask is added; keep, drop: scores are replaced by `fill` where mask is 0, is not 0
@@ -13,10 +14,12 @@ Parameters bound by kernels/plugins/attention.cpp:
   MASK_BY_QUERY    whether mask depends on the query
   SCALE            the factor of the scores
 
-Everything is computed with queries in the lanes, so that maxima, exponentials and sums need no operation across lanes and nothing but the queries (once) and the
-results (once) has to be turned over; keys and values are read in place, an element at a time for NR queries. For a block of at most `block` keys: scores
-[keys][NR] by register tiles, running maximum, exponentials and their sum, and their product with the values, added to the results [channels][NR] of the blocks
-before, scaled to the new maximum. The scores of a block stay in the first-level cache. A unit of work is NR queries of one head.
+Everything is computed with queries in the lanes, so that maxima, exponentials and sums need no operation across lanes
+and nothing but the queries, the results and masks by query is turned over; keys and values are read in place, an
+element at a time for NR queries. For a block of at most `block` keys: scores [keys][NR] by register tiles, running
+maximum, exponentials and their sum, and their product with the values, added to the results [channels][NR] of the
+blocks before, scaled to the new maximum. The scores of a block stay in the first-level cache. A unit of work is NR
+queries of one head.
 """
 from aipu import script as S
 from gemm import multiply_add, row_bases, row_value
@@ -30,8 +33,12 @@ def vector(value):
 
 
 @S.prim_func(is_inline=False)
-def score_tile(height: S.meta_var, key: S.ptr("fp32", "global"), stride: S.i64, query: S.ptr("fp32", "global"), depth: S.i32, out: S.ptr("fp32", "global")):
-    """out[i, :] = sum over d of key[i, d] * query[d, :] for `height` keys; `stride` is the one between keys (KEY_UNIT) or between channels."""
+def score_tile(height: S.meta_var, key: S.ptr("fp32", "global"), stride: S.i64, query: S.ptr("fp32", "global"),
+               depth: S.i32, out: S.ptr("fp32", "global")):
+    """out[i, :] = sum over d of key[i, d] * query[d, :] for `height` keys.
+
+    `stride` is the one between keys (KEY_UNIT) or between channels.
+    """
     acc = S.alloc_buffer((height * NV,), f"float32x{VL}")
     lanes = S.alloc_buffer((NV,), f"float32x{VL}")
     for i in S.unroll(height * NV):
@@ -49,8 +56,8 @@ def score_tile(height: S.meta_var, key: S.ptr("fp32", "global"), stride: S.i64, 
 
 
 @S.prim_func(is_inline=False)
-def value_tile(height: S.meta_var, value: S.ptr("fp32", "global"), stride: S.i64, weight: S.ptr("fp32", "global"), keys: S.i32, correction: S.ptr("fp32", "global"),
-               out: S.ptr("fp32", "global")):
+def value_tile(height: S.meta_var, value: S.ptr("fp32", "global"), stride: S.i64, weight: S.ptr("fp32", "global"),
+               keys: S.i32, correction: S.ptr("fp32", "global"), out: S.ptr("fp32", "global")):
     """out[i, :] = out[i, :] * correction + sum over k of value[k, i] * weight[k, :] for `height` channels."""
     acc = S.alloc_buffer((height * NV,), f"float32x{VL}")
     lanes = S.alloc_buffer((NV,), f"float32x{VL}")
@@ -71,12 +78,18 @@ def value_tile(height: S.meta_var, value: S.ptr("fp32", "global"), stride: S.i64
 
 
 @S.prim_func(is_inline=False)
-def turn_queries(query: S.ptr("fp32", "global"), stride: S.i64, queries: S.i32, channels: S.i32, out: S.ptr("fp32", "global")):
-    """out[d, q] = query[q, d] * SCALE for NR queries, of which `queries` exist: the last one stands for those that do not."""
+def turn_queries(query: S.ptr("fp32", "global"), stride: S.i64, queries: S.i32, channels: S.i32,
+                 out: S.ptr("fp32", "global")):
+    """out[d, q] = query[q, d] * SCALE for NR queries, of which `queries` exist.
+
+    The last one stands for those that do not.
+    """
     for v in range(NV):
         for d in range(0, channels, VL):
             lane_mask = S.tail_mask(S.min(channels - d, VL), VL)
-            columns = turned_over([S.vload(query + (S.i64(S.min(v * VL + r, queries - 1)) * stride + d), mask=lane_mask, lanes=VL) for r in range(VL)], VL)
+            rows = [S.vload(query + (S.i64(S.min(v * VL + r, queries - 1)) * stride + d), mask=lane_mask, lanes=VL)
+                    for r in range(VL)]
+            columns = turned_over(rows, VL)
             for c in S.unroll(VL):
                 S.vstore(columns[c] * vector(SCALE), out + ((d + c) * NR + v * VL))
 
@@ -91,7 +104,9 @@ def mask_value(raw):
 @S.macro
 def turn_mask_vector(mask, stride, step, queries, v, k, lane_mask, out):
     if step == 1:
-        columns = turned_over([mask_value(S.vload(mask + (S.i64(S.min(v * VL + r, queries - 1)) * stride + k), mask=lane_mask, lanes=VL)) for r in range(VL)], VL)
+        rows = [S.vload(mask + (S.i64(S.min(v * VL + r, queries - 1)) * stride + k), mask=lane_mask, lanes=VL)
+                for r in range(VL)]
+        columns = turned_over([mask_value(row) for row in rows], VL)
         for c in S.unroll(VL):
             S.vstore(columns[c], out + ((k + c) * NR + v * VL))
     else:
@@ -103,7 +118,8 @@ def turn_mask_vector(mask, stride, step, queries, v, k, lane_mask, out):
 
 
 @S.prim_func(is_inline=False)
-def turn_mask(mask: S.ptr(MASK_TYPE, "global"), stride: S.i64, step: S.i32, queries: S.i32, keys: S.i32, out: S.ptr("fp32", "global")):
+def turn_mask(mask: S.ptr(MASK_TYPE, "global"), stride: S.i64, step: S.i32, queries: S.i32, keys: S.i32,
+              out: S.ptr("fp32", "global")):
     """out[k, q] = mask[q, k], up to VL - 1 rows more; `step` is 1, or 0 where all keys have the same."""
     for v in range(NV):
         for k in range(0, keys, VL):
@@ -120,9 +136,12 @@ def masked(score, element, fill):
 
 
 @S.prim_func(is_inline=False)
-def exponentials(score: S.ptr("fp32", "global"), keys: S.i32, mask: S.ptr(MASK_TYPE, "global"), step: S.i32, turned: S.ptr("fp32", "global"), fill: S.fp32,
-                 state: S.ptr("fp32", "global")):
-    """score = exp(masked score - new maximum) in place; `state` is [maximum, sum, correction][NR]: correction = exp(old maximum - new one)."""
+def exponentials(score: S.ptr("fp32", "global"), keys: S.i32, mask: S.ptr(MASK_TYPE, "global"), step: S.i32,
+                 turned: S.ptr("fp32", "global"), fill: S.fp32, state: S.ptr("fp32", "global")):
+    """score = exp(masked score - new maximum) in place.
+
+    `state` is [maximum, sum, correction][NR], where correction = exp(old maximum - new one).
+    """
     for v in S.unroll(NV):
         place = score + v * VL
         old = S.vload(state + v * VL, lanes=VL)
@@ -158,24 +177,30 @@ def exponentials(score: S.ptr("fp32", "global"), keys: S.i32, mask: S.ptr(MASK_T
 
 
 @S.prim_func(is_inline=False)
-def store_results(result: S.ptr("fp32", "global"), sums: S.ptr("fp32", "global"), queries: S.i32, channels: S.i32, out: S.ptr("fp32", "global"), stride: S.i64):
+def store_results(result: S.ptr("fp32", "global"), sums: S.ptr("fp32", "global"), queries: S.i32, channels: S.i32,
+                  out: S.ptr("fp32", "global"), stride: S.i64):
     """out[q, d] = result[d, q] / sums[q] for the queries that exist."""
     for v in range(NV):
         factor = vector(1) / S.vload(sums + v * VL, lanes=VL)
         for d in range(0, channels, VL):
             lane_mask = S.tail_mask(S.min(channels - d, VL), VL)
-            rows = turned_over([S.vload(result + ((d + c) * NR + v * VL), lanes=VL) * factor for c in range(VL)], VL)
+            columns = [S.vload(result + ((d + c) * NR + v * VL), lanes=VL) * factor for c in range(VL)]
+            rows = turned_over(columns, VL)
             for r in S.unroll(VL):
                 if v * VL + r < queries:
                     S.vstore(rows[r], out + (S.i64(v * VL + r) * stride + d), mask=lane_mask)
 
 
 @S.prim_func
-def attention(query: S.ptr("fp32", "global"), key: S.ptr("fp32", "global"), value: S.ptr("fp32", "global"), mask: S.ptr(MASK_TYPE, "global"), out: S.ptr("fp32", "global"),
-              scratch: S.ptr("fp32", "global"), batches: S.i32, heads: S.i32, queries: S.i32, keys: S.i32, depth: S.i32, channels: S.i32,
-              query_batch: S.i32, query_head: S.i32, query_row: S.i32, key_batch: S.i32, key_head: S.i32, key_row: S.i32, key_step: S.i32,
-              value_batch: S.i32, value_head: S.i32, value_row: S.i32, mask_batch: S.i32, mask_head: S.i32, mask_row: S.i32, mask_step: S.i32,
+def attention(query: S.ptr("fp32", "global"), key: S.ptr("fp32", "global"), value: S.ptr("fp32", "global"),
+              mask: S.ptr(MASK_TYPE, "global"), out: S.ptr("fp32", "global"), scratch: S.ptr("fp32", "global"),
+              batches: S.i32, heads: S.i32, queries: S.i32, keys: S.i32, depth: S.i32, channels: S.i32,
+              query_batch: S.i32, query_head: S.i32, query_row: S.i32,
+              key_batch: S.i32, key_head: S.i32, key_row: S.i32, key_step: S.i32,
+              value_batch: S.i32, value_head: S.i32, value_row: S.i32,
+              mask_batch: S.i32, mask_head: S.i32, mask_row: S.i32, mask_step: S.i32,
               out_batch: S.i32, out_head: S.i32, out_row: S.i32, block: S.i32, scratch_size: S.i32, fill: S.fp32):
+    """Strides in elements; each TEC has `scratch_size` elements of `scratch`."""
     own = scratch + S.i64(S.get_local_id()) * scratch_size
     state = own
     turned = own + 3 * NR
@@ -194,7 +219,8 @@ def attention(query: S.ptr("fp32", "global"), key: S.ptr("fp32", "global"), valu
         head = unit // groups % heads
         batch = unit // groups // heads
         here = S.min(queries - q, NR)
-        turn_queries(query + (S.i64(batch) * query_batch + S.i64(head) * query_head + S.i64(q) * query_row), query_row, here, depth, turned)
+        rows = query + (S.i64(batch) * query_batch + S.i64(head) * query_head + S.i64(q) * query_row)
+        turn_queries(rows, query_row, here, depth, turned)
         for v in S.unroll(NV):
             S.vstore(vector("-inf"), state + v * VL)
             S.vstore(vector(0), state + (NR + v * VL))
@@ -219,7 +245,8 @@ def attention(query: S.ptr("fp32", "global"), key: S.ptr("fp32", "global"), valu
                     end = end + 1
                 for h in S.unroll(len(KEY_HEIGHTS)):
                     while m + KEY_HEIGHTS[h] <= end:
-                        score_tile(KEY_HEIGHTS[h], keys_of_head + S.i64(k + m) * key_row, key_row if KEY_UNIT else key_step, turned, depth, score + m * NR)
+                        score_tile(KEY_HEIGHTS[h], keys_of_head + S.i64(k + m) * key_row,
+                                   key_row if KEY_UNIT else key_step, turned, depth, score + m * NR)
                         m = m + KEY_HEIGHTS[h]
             exponentials(score, count, mask_of_rows + k * mask_step, mask_step, turned_mask, fill, state)
             tiles = S.max(S.ceildiv(channels, CHANNEL_HEIGHTS[0]), 1)
@@ -230,7 +257,9 @@ def attention(query: S.ptr("fp32", "global"), key: S.ptr("fp32", "global"), valu
                     end = end + 1
                 for h in S.unroll(len(CHANNEL_HEIGHTS)):
                     while m + CHANNEL_HEIGHTS[h] <= end:
-                        value_tile(CHANNEL_HEIGHTS[h], values_of_head + (S.i64(k) * value_row + m), value_row, score, count, state + 2 * NR, result + m * NR)
+                        value_tile(CHANNEL_HEIGHTS[h], values_of_head + (S.i64(k) * value_row + m), value_row, score,
+                                   count, state + 2 * NR, result + m * NR)
                         m = m + CHANNEL_HEIGHTS[h]
             k = k + count
-        store_results(result, state + NR, here, channels, out + (S.i64(batch) * out_batch + S.i64(head) * out_head + S.i64(q) * out_row), out_row)
+        target = out + (S.i64(batch) * out_batch + S.i64(head) * out_head + S.i64(q) * out_row)
+        store_results(result, state + NR, here, channels, target, out_row)

@@ -274,6 +274,36 @@ TEST(Attention, OneQueryAgainstManyKeysIsNotTaken) {
   expect_close(results->at("y"), swapped(reference(c, o)), 2e-5, 2e-5, "y");
 }
 
+// One head of keys and values for all heads of queries, with keys that are given as [channel, key].
+TEST(Attention, KeysAndValuesAreBroadcastOverHeads) {
+  const Case c{2, 3, 26, 26, 10, 10, "none", {}, 0, false, false};
+  std::mt19937 random(9);
+  Operands o = random_operands(c, random);
+  const Tensor k = random_tensor(random, {2, 1, 10, 26});
+  o.k = Tensor{{2, 1, 26, 10}, std::vector<float>(k.data.size())};
+  for (int64_t b = 0; b < 2; ++b) {
+    for (int64_t i = 0; i < 26; ++i) {
+      for (int64_t d = 0; d < 10; ++d)
+        o.k.data[static_cast<size_t>((b * 26 + i) * 10 + d)] = k.data[static_cast<size_t>((b * 10 + d) * 26 + i)];
+    }
+  }
+  o.v = random_tensor(random, {2, 1, 26, 10});
+  const std::map<std::string, Tensor> inputs{{"q", o.q}, {"k", k}, {"v", swapped(o.v)}};
+  OnnxBuilder b("attention", 3);
+  for (const auto& [name, tensor] : inputs) b.input(name, DType::kF32, Extents(tensor.shape.begin(), tensor.shape.end()));
+  const std::string weights = b.op("Softmax", {b.op("MatMul", {"q", "k"})}, {{"axis", -1}});
+  b.node_to("MatMul", {weights, b.transpose("v", {0, 2, 1, 3})}, {"y"});
+  b.output("y");
+  const std::string path = temporary_path("attention_broadcast.onnx");
+  ASSERT_TRUE(b.save(path).ok());
+  ASSERT_EQ(groups_of(path, "attention"), 1);
+  for (const std::string& target : runnable_targets()) {
+    const auto results = run_road(path, inputs, {.target = target});
+    ASSERT_TRUE(results.ok()) << target << ": " << results.status().message();
+    expect_close(results->at("y"), reference(c, o), 2e-5, 2e-5, target);
+  }
+}
+
 TEST(Attention, AMaskThatIsComputedAtOnceWithTheAdditionStaysRight) {
   // The chain in front of the Add has the scores' shape and may take the Add along: then nothing of the pattern is one kernel.
   const Case c{1, 2, 20, 20, 9, 7, "add", {1, 2, 20, 20}, 0, false, false};
