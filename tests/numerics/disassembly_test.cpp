@@ -138,7 +138,8 @@ std::string tile_model() {
   return b.save(path).ok() ? path : "";
 }
 
-void expect_registers(const std::string& model, const char* target, size_t least_loops) {
+// `part_of_name`: only functions with that in their names; what surrounds the tiles of some kernels multiplies as well.
+void expect_registers(const std::string& model, const char* target, size_t least_loops, const std::string& part_of_name = "") {
   gbuilder::BuildOptions build;
   build.model = model;
   build.target = target;
@@ -147,7 +148,9 @@ void expect_registers(const std::string& model, const char* target, size_t least
   ASSERT_TRUE(report.ok()) << report.status().message();
   const std::string module = extract_module(build.output);
   ASSERT_FALSE(module.empty());
-  const Loops loops = tile_loops(disassemble(module), 8);
+  std::vector<Function> functions = disassemble(module);
+  std::erase_if(functions, [&](const Function& f) { return f.name.find(part_of_name) == std::string::npos; });
+  const Loops loops = tile_loops(functions, 8);
   // Fewer would mean that the test no longer finds them.
   EXPECT_GE(loops.count, least_loops);
   for (const std::string& offender : loops.offenders) ADD_FAILURE() << target << ", " << offender;
@@ -182,6 +185,25 @@ TEST_P(Disassembly, InnerLoopsOfNarrowTilesStayInRegisters) {
   GTEST_SKIP() << "x86-64 only";
 #endif
   expect_registers(narrow_model(), GetParam(), 4);
+}
+
+// The two products of an attention, with keys and values read through Transposes.
+std::string attention_model() {
+  OnnxBuilder b("attention_tiles", 1);
+  for (const char* name : {"q", "k", "v"}) b.input(name, DType::kF32, {"N", "S", int64_t{4}, int64_t{64}});
+  const std::string scores = b.op("MatMul", {b.transpose("q", {0, 2, 1, 3}), b.transpose("k", {0, 2, 3, 1})});
+  b.node_to("MatMul", {b.op("Softmax", {scores}, {{"axis", -1}}), b.transpose("v", {0, 2, 1, 3})}, {"y"});
+  b.output("y");
+  const std::string path = temporary_path("attention_tiles.onnx");
+  return b.save(path).ok() ? path : "";
+}
+
+TEST_P(Disassembly, InnerLoopsOfAttentionStayInRegisters) {
+  if (output_of("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "there is no objdump";
+#if !defined(__x86_64__)
+  GTEST_SKIP() << "x86-64 only";
+#endif
+  expect_registers(attention_model(), GetParam(), 5, "_tile");
 }
 
 // Integer convolutions: padded and not, a residual, a dense layer.
