@@ -13,6 +13,7 @@ constexpr std::string_view kRandom = "random results are not supported";
 constexpr std::string_view kSequence = "sequences are not supported";
 constexpr std::string_view kOptional = "optionals are not supported";
 constexpr std::string_view kString = "strings are not supported";
+constexpr std::string_view kImageFile = "encoded images are not supported";
 constexpr std::string_view kGradient = "gradients are not supported";
 constexpr std::string_view kTraining = "ai.onnx.preview.training";
 
@@ -106,16 +107,17 @@ constexpr ConverterRow kRows[] = {
     {"", "Xor", 7, pass},
 
     // ---- linear algebra
-    {"", "Attention", 23, pass},
+    {"", "Attention", 23, attention},
     {"", "Det", 11, pass},
     {"", "Einsum", 12, pass},
     {"", "Gemm", 1, gemm},
     {"", "MatMul", 1, pass},
     {"", "MatMulInteger", 10, pass},
     {"", "QLinearMatMul", 10, pass},
+    {"", "RotaryEmbedding", 23, rotary_embedding},
 
     // ---- convolution, pooling, sampling
-    {"", "AffineGrid", 20, pass},
+    {"", "AffineGrid", 20, affine_grid},
     {"", "AveragePool", 1, pass},
     {"", "Col2Im", 18, pass},
     {"", "Conv", 1, pass},
@@ -184,7 +186,7 @@ constexpr ConverterRow kRows[] = {
     {"", "TopK", 10, pass},
 
     // ---- shapes and moving data
-    {"", "CenterCropPad", 18, pass},
+    {"", "CenterCropPad", 18, center_crop_pad},
     {"", "Compress", 9, counted},
     {"", "Concat", 1, pass_axis_1_by_default},
     {"", "Concat", 4, pass},
@@ -218,6 +220,7 @@ constexpr ConverterRow kRows[] = {
     {"", "Split", 13, pass},
     {"", "Squeeze", 1, squeeze_before_13},
     {"", "Squeeze", 13, pass},
+    {"", "TensorScatter", 24, tensor_scatter},
     {"", "Tile", 1, tile_before_6},
     {"", "Tile", 6, pass},
     {"", "Transpose", 1, pass},
@@ -244,7 +247,8 @@ constexpr ConverterRow kRows[] = {
 
     // ---- losses, signals
     {"", "BlackmanWindow", 17, window},
-    {"", "DFT", 17, pass},
+    {"", "DFT", 17, dft_before_20},
+    {"", "DFT", 20, pass},
     {"", "HammingWindow", 17, window},
     {"", "HannWindow", 17, window},
     {"", "MelWeightMatrix", 17, pass},
@@ -261,6 +265,7 @@ constexpr ConverterRow kRows[] = {
     // ---- refused
     {"", "Bernoulli", 15, nullptr, kRandom},
     {"", "ConcatFromSequence", 11, nullptr, kSequence},
+    {"", "ImageDecoder", 20, nullptr, kImageFile},
     {"", "Multinomial", 7, nullptr, kRandom},
     {"", "Optional", 15, nullptr, kOptional},
     {"", "OptionalGetElement", 15, nullptr, kOptional},

@@ -86,8 +86,16 @@ OpDef max_pool_op();
 OpDef lp_pool_op();
 OpDef global_pool_op(std::string name, std::vector<AttributeDef> attributes = {});
 OpDef max_unpool_op();
+
+// sampling.cpp
 OpDef roi_align_op();
+OpDef max_roi_pool_op();
 OpDef grid_sample_op();
+OpDef deform_conv_op();
+// The first half of a DeformConv: for each channel the values at its window's taps, as channels (tap innermost) of an image of the output's
+// extents, [N, C * taps, ...]. What remains is a convolution of 1x1 (passes/decompose_image.cpp).
+OpDef deform_columns_op();
+OpDef col2im_op();
 
 // resize.cpp
 OpDef resize_op();

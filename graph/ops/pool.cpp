@@ -1,4 +1,4 @@
-// Pooling over windows and over whole images, MaxUnpool, RoiAlign, GridSample.
+// Pooling over windows and over whole images, MaxUnpool.
 #include "graph/ops/op_list.h"
 #include "graph/ops/shape_operands.h"
 #include "graph/ops/spatial.h"
@@ -92,33 +92,6 @@ Status infer_max_unpool(InferContext& ctx) {
   return {};
 }
 
-// ---- RoiAlign, GridSample
-
-Status infer_roi_align(InferContext& ctx) {
-  AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1}));
-  AIPU_RETURN_IF_ERROR(expect_rank(ctx, 0, 4));
-  AIPU_RETURN_IF_ERROR(expect_rank(ctx, 1, 2));
-  AIPU_RETURN_IF_ERROR(expect_rank(ctx, 2, 1));
-  AIPU_RETURN_IF_ERROR(expect_equal(ctx.input(1).shape[1], 4, "the second extent of rois"));
-  AIPU_RETURN_IF_ERROR(expect_equal(ctx.input(2).shape[0], ctx.input(1).shape[0], "the extent of batch_indices"));
-  set_output(ctx, 0, ctx.input(0).dtype,
-             {ctx.input(1).shape[0], ctx.input(0).shape[1], ctx.attributes().i("output_height"), ctx.attributes().i("output_width")});
-  return {};
-}
-
-Status infer_grid_sample(InferContext& ctx) {
-  const TensorType& input = ctx.input(0);
-  const TensorType& grid = ctx.input(1);
-  AIPU_RETURN_IF_ERROR(expect_rank_at_least(ctx, 0, 3));
-  AIPU_RETURN_IF_ERROR(expect_rank(ctx, 1, input.rank()));
-  AIPU_RETURN_IF_ERROR(expect_equal(grid.shape[0], input.shape[0], "the grid's batch extent"));
-  AIPU_RETURN_IF_ERROR(expect_equal(grid.shape.back(), input.rank() - 2, "the grid's last extent"));
-  Shape shape = {input.shape[0], input.shape[1]};
-  shape.insert(shape.end(), grid.shape.begin() + 1, grid.shape.end() - 1);
-  set_output(ctx, 0, input.dtype, std::move(shape));
-  return {};
-}
-
 }  // namespace
 
 OpDef average_pool_op() { return pool_op("AveragePool", "f", {attr::i("count_include_pad", 0)}); }
@@ -157,39 +130,6 @@ OpDef max_unpool_op() {
     attributes->set("output_shape", std::move(shape));
     return true;
   });
-  return def;
-}
-
-OpDef roi_align_op() {
-  OpDef def;
-  def.name = "RoiAlign";
-  def.inputs = {operand("X", "f"), operand("rois", "f"), operand("batch_indices", kIndex)};
-  def.outputs = {operand("Y", "f")};
-  def.attributes = {attr::s("coordinate_transformation_mode", "half_pixel"),
-                    attr::s("mode", "avg"),
-                    attr::i("output_height", 1),
-                    attr::i("output_width", 1),
-                    attr::i("sampling_ratio", 0),
-                    attr::f("spatial_scale", 1.0)};
-  def.infer = infer_roi_align;
-  def.verify = [](const Graph&, const Node& node) -> Status {
-    AIPU_RETURN_IF_ERROR(expect_choice(node, "mode", {"avg", "max"}));
-    return expect_choice(node, "coordinate_transformation_mode", {"half_pixel", "output_half_pixel"});
-  };
-  return def;
-}
-
-OpDef grid_sample_op() {
-  OpDef def;
-  def.name = "GridSample";
-  def.inputs = {operand("X", kNumeric), operand("grid", "f")};
-  def.outputs = {operand("Y", kNumeric)};
-  def.attributes = {attr::i("align_corners", 0), attr::s("mode", "linear"), attr::s("padding_mode", "zeros")};
-  def.infer = infer_grid_sample;
-  def.verify = [](const Graph&, const Node& node) -> Status {
-    AIPU_RETURN_IF_ERROR(expect_choice(node, "mode", {"linear", "nearest", "cubic"}));
-    return expect_choice(node, "padding_mode", {"zeros", "border", "reflection"});
-  };
   return def;
 }
 

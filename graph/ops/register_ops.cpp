@@ -164,7 +164,11 @@ std::vector<OpDef> builtin_ops() {
   add(global_pool_op("GlobalLpPool", {attr::i("p", 2)}));
   add(max_unpool_op());
   add(roi_align_op());
+  add(max_roi_pool_op());
   add(grid_sample_op());
+  add(deform_conv_op());
+  add(deform_columns_op());
+  add(col2im_op());
   add(resize_op());
 
   // Normalisation

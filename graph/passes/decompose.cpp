@@ -11,68 +11,18 @@
 //   DynamicQuantizeLinear      =>  ReduceMin, ReduceMax, arithmetic, QuantizeLinear
 //   QLinearConv, QLinearMatMul, com.microsoft::QLinearAdd
 //                              =>  DequantizeLinear, the op on float32, QuantizeLinear
+//   Einsum                     =>  decompose_einsum.cpp
+//   DFT, STFT                  =>  decompose_signal.cpp
+//   MaxUnpool, DeformConv      =>  decompose_image.cpp
 //
 // Runs before layouts are assigned: all spatial ops are NCHW here.
 #include <map>
 
+#include "graph/passes/decompose_rules.h"
 #include "graph/passes/passes.h"
-#include "graph/passes/rewrite.h"
 
 namespace aipu::graph {
 namespace {
-
-// Emits nodes with one origin; remembers the first error so that expressions stay readable.
-class Builder {
- public:
-  Builder(Graph& graph, OriginSet origins, std::string hint) : graph_(graph), origins_(std::move(origins)), hint_(std::move(hint)) {}
-
-  ValueId op(std::string name, std::vector<ValueId> inputs, Attributes attributes = {}) {
-    if (!status_.ok()) return {};
-    auto result = graph_.emit(name, std::move(attributes), std::move(inputs), origins_, str_cat(hint_, '.', name));
-    return keep(std::move(result));
-  }
-  ValueId reshape(ValueId value, const Shape& shape) {
-    if (!status_.ok()) return {};
-    return keep(reshaped(graph_, value, shape, origins_));
-  }
-  ValueId reduce(std::string name, ValueId value, std::vector<int64_t> axes, bool keepdims = true) {
-    Attributes attributes;
-    attributes.set("axes", std::move(axes));
-    attributes.set("keepdims", static_cast<int64_t>(keepdims));
-    return op(std::move(name), {value}, std::move(attributes));
-  }
-  ValueId cast(ValueId value, DType to) {
-    Attributes attributes;
-    attributes.set("to", to);
-    return op("Cast", {value}, std::move(attributes));
-  }
-  ValueId number(DType dtype, double value) { return graph_.add_constant(float_constant(dtype, {}, {value}), "number"); }
-  const Shape& shape(ValueId value) const { return graph_.type(value).shape; }
-  const Status& status() const { return status_; }
-  bool ok() const { return status_.ok(); }
-  Graph& graph() { return graph_; }
-
- private:
-  ValueId keep(Result<ValueId> result) {
-    if (result.ok()) return *result;
-    status_ = std::move(result).status();
-    return {};
-  }
-  Graph& graph_;
-  OriginSet origins_;
-  std::string hint_;
-  Status status_;
-};
-
-struct Site {
-  const Attributes& attributes;
-  const std::vector<ValueId>& inputs;
-  size_t output_count;
-  bool has(size_t k) const { return k < inputs.size() && inputs[k].valid(); }
-  ValueId input(size_t k) const { return has(k) ? inputs[k] : ValueId(); }
-};
-// The values that replace the node's outputs; empty: leave it.
-using Rule = std::vector<ValueId> (*)(Builder& b, const Site& site);
 
 Shape per_channel_shape(const Shape& x) {
   Shape shape(x.size() - 1, Dim(1));
@@ -80,7 +30,7 @@ Shape per_channel_shape(const Shape& x) {
   return shape;
 }
 
-std::vector<ValueId> batch_normalization(Builder& b, const Site& s) {
+std::vector<ValueId> batch_normalization(DecomposeBuilder& b, const DecomposeSite& s) {
   const Shape shape = per_channel_shape(b.shape(s.inputs[0]));
   const DType wide = b.graph().type(s.inputs[0]).dtype;
   std::vector<ValueId> v;
@@ -96,7 +46,7 @@ std::vector<ValueId> batch_normalization(Builder& b, const Site& s) {
   return {b.op("Add", {b.op("Mul", {centred, factor}), v[1]})};
 }
 
-std::vector<ValueId> group_normalization(Builder& b, const Site& s) {
+std::vector<ValueId> group_normalization(DecomposeBuilder& b, const DecomposeSite& s) {
   const ValueId x = s.inputs[0];
   const Shape full = b.shape(x);
   const Dim groups = s.attributes.i("num_groups");
@@ -112,7 +62,7 @@ std::vector<ValueId> group_normalization(Builder& b, const Site& s) {
   return {b.op("Add", {b.op("Mul", {normal, b.reshape(s.inputs[1], channel)}), b.reshape(s.inputs[2], channel)})};
 }
 
-std::vector<ValueId> mean_variance_normalization(Builder& b, const Site& s) {
+std::vector<ValueId> mean_variance_normalization(DecomposeBuilder& b, const DecomposeSite& s) {
   const ValueId x = s.inputs[0];
   const DType dtype = b.graph().type(x).dtype;
   const std::vector<int64_t> axes = s.attributes.ints("axes");
@@ -122,12 +72,12 @@ std::vector<ValueId> mean_variance_normalization(Builder& b, const Site& s) {
   return {b.op("Div", {b.op("Sub", {x, mean}), b.op("Add", {deviation, b.number(dtype, 1e-9)})})};
 }
 
-std::vector<ValueId> lp_normalization(Builder& b, const Site& s) {
+std::vector<ValueId> lp_normalization(DecomposeBuilder& b, const DecomposeSite& s) {
   const char* norm = s.attributes.i("p") == 1 ? "ReduceL1" : "ReduceL2";
   return {b.op("Div", {s.inputs[0], b.reduce(norm, s.inputs[0], {s.attributes.i("axis")})})};
 }
 
-std::vector<ValueId> global_lp_pool(Builder& b, const Site& s) {
+std::vector<ValueId> global_lp_pool(DecomposeBuilder& b, const DecomposeSite& s) {
   std::vector<int64_t> axes;
   for (size_t k = 2; k < b.shape(s.inputs[0]).size(); ++k) axes.push_back(static_cast<int64_t>(k));
   const int64_t p = s.attributes.i("p");
@@ -137,7 +87,7 @@ std::vector<ValueId> global_lp_pool(Builder& b, const Site& s) {
   return {b.op("Pow", {b.reduce("ReduceSum", power, axes), b.number(dtype, 1.0 / static_cast<double>(p))})};
 }
 
-std::vector<ValueId> hardmax(Builder& b, const Site& s) {
+std::vector<ValueId> hardmax(DecomposeBuilder& b, const DecomposeSite& s) {
   const Shape shape = b.shape(s.inputs[0]);
   const auto axis = static_cast<size_t>(s.attributes.i("axis"));
   const auto extent = shape[axis].constant();
@@ -153,7 +103,7 @@ std::vector<ValueId> hardmax(Builder& b, const Site& s) {
   return {b.cast(b.op("Equal", {best, positions}), b.graph().type(s.inputs[0]).dtype)};
 }
 
-std::vector<ValueId> dropout(Builder& b, const Site& s) {
+std::vector<ValueId> dropout(DecomposeBuilder& b, const DecomposeSite& s) {
   if (s.output_count < 2) return {};
   const uint8_t yes = 1;
   Attributes attributes;
@@ -162,7 +112,7 @@ std::vector<ValueId> dropout(Builder& b, const Site& s) {
   return {s.inputs[0], b.op("ConstantOfShape", {}, std::move(attributes))};
 }
 
-std::vector<ValueId> dynamic_quantize(Builder& b, const Site& s) {
+std::vector<ValueId> dynamic_quantize(DecomposeBuilder& b, const DecomposeSite& s) {
   const ValueId x = s.inputs[0];
   const DType dtype = b.graph().type(x).dtype;
   std::vector<int64_t> axes;
@@ -177,7 +127,7 @@ std::vector<ValueId> dynamic_quantize(Builder& b, const Site& s) {
   return {b.op("QuantizeLinear", {x, scale, zero_point}), scale, zero_point};
 }
 
-ValueId dequantized(Builder& b, ValueId x, ValueId scale, ValueId zero_point, int64_t axis) {
+ValueId dequantized(DecomposeBuilder& b, ValueId x, ValueId scale, ValueId zero_point, int64_t axis) {
   Attributes attributes;
   attributes.set("axis", axis);
   std::vector<ValueId> inputs = {x, scale};
@@ -185,13 +135,13 @@ ValueId dequantized(Builder& b, ValueId x, ValueId scale, ValueId zero_point, in
   return b.op("DequantizeLinear", std::move(inputs), std::move(attributes));
 }
 
-ValueId quantized(Builder& b, ValueId x, ValueId scale, ValueId zero_point) {
+ValueId quantized(DecomposeBuilder& b, ValueId x, ValueId scale, ValueId zero_point) {
   std::vector<ValueId> inputs = {x, scale};
   if (zero_point.valid()) inputs.push_back(zero_point);
   return b.op("QuantizeLinear", std::move(inputs));
 }
 
-std::vector<ValueId> qlinear_conv(Builder& b, const Site& s) {
+std::vector<ValueId> qlinear_conv(DecomposeBuilder& b, const DecomposeSite& s) {
   const ValueId x = dequantized(b, s.inputs[0], s.inputs[1], s.inputs[2], 1);
   const ValueId w = dequantized(b, s.inputs[3], s.inputs[4], s.inputs[5], 0);
   std::vector<ValueId> inputs = {x, w};
@@ -203,7 +153,7 @@ std::vector<ValueId> qlinear_conv(Builder& b, const Site& s) {
   return {quantized(b, b.op("Conv", std::move(inputs), s.attributes), s.inputs[6], s.inputs[7])};
 }
 
-std::vector<ValueId> qlinear_matmul(Builder& b, const Site& s) {
+std::vector<ValueId> qlinear_matmul(DecomposeBuilder& b, const DecomposeSite& s) {
   // One scale per row or column would have to be broadcast along another axis than DequantizeLinear's.
   for (const size_t k : {1, 2, 4, 5}) {
     if (element_count(b.shape(s.inputs[k])).constant() != 1) return {};
@@ -214,7 +164,7 @@ std::vector<ValueId> qlinear_matmul(Builder& b, const Site& s) {
   return {quantized(b, b.op("MatMul", {left, right}), scalar(6), scalar(7))};
 }
 
-std::vector<ValueId> qlinear_add(Builder& b, const Site& s) {
+std::vector<ValueId> qlinear_add(DecomposeBuilder& b, const DecomposeSite& s) {
   const ValueId left = dequantized(b, s.input(0), s.input(1), s.input(2), 0);
   const ValueId right = dequantized(b, s.input(3), s.input(4), s.input(5), 0);
   return {quantized(b, b.op("Add", {left, right}), s.input(6), s.input(7))};
@@ -223,17 +173,22 @@ std::vector<ValueId> qlinear_add(Builder& b, const Site& s) {
 }  // namespace
 
 Result<int> decompose(Graph& graph, PassContext&) {
-  static const std::map<std::string_view, Rule> rules = {{"BatchNormalization", batch_normalization},
-                                                         {"GroupNormalization", group_normalization},
-                                                         {"MeanVarianceNormalization", mean_variance_normalization},
-                                                         {"LpNormalization", lp_normalization},
-                                                         {"GlobalLpPool", global_lp_pool},
-                                                         {"Hardmax", hardmax},
-                                                         {"Dropout", dropout},
-                                                         {"DynamicQuantizeLinear", dynamic_quantize},
-                                                         {"QLinearConv", qlinear_conv},
-                                                         {"QLinearMatMul", qlinear_matmul},
-                                                         {"com.microsoft::QLinearAdd", qlinear_add}};
+  static const std::map<std::string_view, DecomposeRule> rules = {{"BatchNormalization", batch_normalization},
+                                                                  {"GroupNormalization", group_normalization},
+                                                                  {"MeanVarianceNormalization", mean_variance_normalization},
+                                                                  {"LpNormalization", lp_normalization},
+                                                                  {"GlobalLpPool", global_lp_pool},
+                                                                  {"Hardmax", hardmax},
+                                                                  {"Dropout", dropout},
+                                                                  {"DynamicQuantizeLinear", dynamic_quantize},
+                                                                  {"QLinearConv", qlinear_conv},
+                                                                  {"QLinearMatMul", qlinear_matmul},
+                                                                  {"com.microsoft::QLinearAdd", qlinear_add},
+                                                                  {"Einsum", decompose_einsum},
+                                                                  {"DFT", decompose_dft},
+                                                                  {"STFT", decompose_stft},
+                                                                  {"MaxUnpool", decompose_max_unpool},
+                                                                  {"DeformConv", decompose_deform_conv}};
   int count = 0;
   for (const NodeId id : graph.topological_order()) {
     const Node& node = std::as_const(graph).node(id);
@@ -247,8 +202,8 @@ Result<int> decompose(Graph& graph, PassContext&) {
     ValueId named;
     for (const ValueId output : outputs) named = named.valid() ? named : output;
     if (!named.valid()) continue;
-    Builder builder(graph, origins, graph.value(named).name);
-    const std::vector<ValueId> results = rule->second(builder, Site{attributes, inputs, outputs.size()});
+    DecomposeBuilder builder(graph, origins, graph.value(named).name);
+    const std::vector<ValueId> results = rule->second(builder, DecomposeSite{attributes, inputs, outputs.size()});
     if (!builder.ok()) return Status(builder.status()).context(str_cat("node ", origins_text(origins)));
     if (results.empty()) continue;
     for (size_t k = 0; k < outputs.size() && k < results.size(); ++k) {

@@ -1,4 +1,5 @@
-// Tensors made from scalars and positions: Shape, Size, Range, ConstantOfShape, EyeLike, Trilu, CumSum, ReverseSequence.
+// Tensors made from scalars and positions: Shape, Size, Range, ConstantOfShape, EyeLike, Trilu, CumSum, ReverseSequence,
+// MelWeightMatrix.
 #include <fmt/format.h>
 
 #include "kernels/axis_view.h"
@@ -18,7 +19,7 @@ class GeneratePlugin final : public SingleOpPlugin {
  public:
   std::string_view name() const override { return "generate"; }
   std::span<const std::string_view> ops() const override {
-    static constexpr std::string_view kOps[] = {"Shape", "Size", "Range", "ConstantOfShape", "EyeLike", "Trilu", "CumSum", "ReverseSequence"};
+    static constexpr std::string_view kOps[] = {"Shape", "Size", "Range", "ConstantOfShape", "EyeLike", "Trilu", "CumSum", "ReverseSequence", "MelWeightMatrix"};
     return kOps;
   }
   std::string check(const Graph& graph, const Node& node) const override {
@@ -34,6 +35,7 @@ class GeneratePlugin final : public SingleOpPlugin {
     if (node.op == "EyeLike") return eye(context);
     if (node.op == "Trilu") return triangle(context);
     if (node.op == "CumSum") return running_sum(context);
+    if (node.op == "MelWeightMatrix") return mel_weights(context);
     return reverse(context);
   }
 
@@ -135,6 +137,25 @@ class GeneratePlugin final : public SingleOpPlugin {
     std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.outputs[0])};
     append_scalars({view.outer, view.extent, view.inner}, &arguments);
     context.launch(std::move(kernel), std::move(arguments), graph::max(view.outer * view.inner, 1));
+    return {};
+  }
+
+  static Status mel_weights(SetupContext& context) {
+    const Graph& graph = context.graph();
+    const Node& node = context.anchor();
+    const graph::TensorType& out = graph.type(node.outputs[0]);
+    dsl::TemplateParams params;
+    params.set("OUT", out.dtype);
+    constexpr const char* kTypes[] = {"MEL_BINS", "DFT_LENGTH", "RATE", "LOWER", "UPPER"};
+    std::vector<KernelArgument> arguments;
+    for (size_t k = 0; k < std::size(kTypes); ++k) {
+      params.set(kTypes[k], graph.type(node.inputs[k]).dtype);
+      arguments.emplace_back(pointer(context, node.inputs[k]));
+    }
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", "mel_weights", params));
+    arguments.emplace_back(pointer(context, node.outputs[0]));
+    append_scalars({out.shape[0], out.shape[1]}, &arguments);
+    context.launch(std::move(kernel), std::move(arguments), graph::max(graph::ceildiv(graph::element_count(out.shape), 4096), 1));
     return {};
   }
 

@@ -1,4 +1,4 @@
-// ArgMax, ArgMin, TopK, OneHot, and the counting halves of NonZero.
+// ArgMax, ArgMin, TopK, OneHot, NonZero and what counts for it and for Compress.
 #include <fmt/format.h>
 
 #include "kernels/axis_view.h"
@@ -16,7 +16,7 @@ class SelectPlugin final : public SingleOpPlugin {
  public:
   std::string_view name() const override { return "select"; }
   std::span<const std::string_view> ops() const override {
-    static constexpr std::string_view kOps[] = {"ArgMax", "ArgMin", "TopK", "OneHot", "aipu::CountNonZero", "aipu::NonZero"};
+    static constexpr std::string_view kOps[] = {"ArgMax", "ArgMin", "TopK", "OneHot", "aipu::CountNonZero", "NonZero"};
     return kOps;
   }
   std::string check(const Graph& graph, const Node& node) const override {

@@ -87,3 +87,37 @@ def reverse_sequence(x: S.ptr(T, "global"), lengths: S.ptr(INDEX, "global"), out
             source = length - 1 - t
         for i in range(inner):
             out[t * time_stride + b * batch_stride + i] = x[source * time_stride + b * batch_stride + i]
+
+
+def hertz(mel):
+    return S.fp64(700) * (S.exp(mel * S.fp64(0.0008873155387573594)) - S.fp64(1))  # ln(10) / 2595
+
+
+def mel(frequency):
+    return S.fp64(1126.9943491765578) * S.log(S.fp64(1) + frequency / S.fp64(700))  # 2595 / ln(10)
+
+
+@S.prim_func
+def mel_weights(mel_bins: S.ptr(MEL_BINS, "global"), dft_length: S.ptr(DFT_LENGTH, "global"),
+                rate: S.ptr(RATE, "global"), lower: S.ptr(LOWER, "global"), upper: S.ptr(UPPER, "global"),
+                out: S.ptr(OUT, "global"), rows: S.i32, columns: S.i32):
+    """MelWeightMatrix: column i is the triangle over the spectrogram's bins from edge i by edge i + 1 to edge i + 2."""
+    low = mel(S.cast(lower[0], "fp64"))
+    step = (mel(S.cast(upper[0], "fp64")) - low) / S.fp64(columns + 2)
+    scale = S.fp64(S.i64(dft_length[0]) + S.i64(1)) / S.fp64(S.i64(rate[0]))
+    edges = S.alloc_buffer((3,), "i32")
+    share = S.ceildiv(columns, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, columns)
+    for i in range(first, last):
+        for k in S.unroll(3):
+            edges[k] = S.i32(S.floor(S.max(S.min(scale * hertz(low + S.fp64(i + k) * step), S.fp64(rows)), S.fp64(0))))
+        for j in range(rows):
+            value = S.fp32(0)
+            if j >= edges[0] and j <= edges[1] and edges[1] > edges[0]:
+                value = S.fp32(j - edges[0]) / S.fp32(edges[1] - edges[0])
+            if j == edges[1]:
+                value = S.fp32(1)
+            if j > edges[1] and j < edges[2]:
+                value = S.fp32(edges[2] - j) / S.fp32(edges[2] - edges[1])
+            out[j * columns + i] = S.cast(value, OUT)

@@ -76,6 +76,16 @@ void softmax_cross_entropy_loss(OpContext& c);
 
 // signal.cpp
 void window(OpContext& c);
+void dft_before_20(OpContext& c);
+
+// attention.cpp
+void attention(OpContext& c);
+void rotary_embedding(OpContext& c);
+void tensor_scatter(OpContext& c);
+
+// image.cpp
+void affine_grid(OpContext& c);
+void center_crop_pad(OpContext& c);
 
 // training.cpp
 void adagrad(OpContext& c);

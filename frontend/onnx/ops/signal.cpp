@@ -1,4 +1,4 @@
-// Window functions: a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), N = size (periodic) or size - 1.
+// DFT; window functions: a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), N = size (periodic) or size - 1.
 #include "frontend/onnx/ops/converters.h"
 
 namespace aipu::frontend {
@@ -28,6 +28,14 @@ void window(OpContext& c) {
   ValueId y = c.emit("Sub", {}, {c.scalar(DType::kF32, a0), weighted(a1, 1)});
   if (a2 != 0) y = c.emit("Add", {}, {y, weighted(a2, 2)});
   c.set_output(0, c.cast(y, *dtype));
+}
+
+// The axis was an attribute.
+void dft_before_20(OpContext& c) {
+  c.expect_inputs(1, 2);
+  const int64_t axis = c.take_int("axis", 1);
+  auto attributes = c.pass_attributes("DFT");
+  c.emit_outputs("DFT", std::move(attributes), {c.input(0), c.input(1), c.int64_scalar(axis)});
 }
 
 }  // namespace aipu::frontend

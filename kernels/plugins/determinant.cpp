@@ -1,0 +1,41 @@
+// Det.
+#include "kernels/axis_view.h"
+#include "kernels/fusion.h"
+#include "kernels/plugins/plugin_list.h"
+
+namespace aipu::kernels {
+namespace {
+
+using graph::Dim;
+
+class DeterminantPlugin final : public SingleOpPlugin {
+ public:
+  std::string_view name() const override { return "determinant"; }
+  std::span<const std::string_view> ops() const override {
+    static constexpr std::string_view kOps[] = {"Det"};
+    return kOps;
+  }
+  Status setup(SetupContext& context) const override {
+    const graph::Graph& graph = context.graph();
+    const graph::Node& node = context.anchor();
+    const graph::TensorType& x = graph.type(node.inputs[0]);
+    const DType accumulator = accumulator_dtype(x.dtype);
+    dsl::TemplateParams params;
+    params.set("X", x.dtype).set("ACC", accumulator);
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("determinant.py", "determinant", params));
+    const Dim matrices = graph::element_count(graph.type(node.outputs[0]).shape);
+    const Dim bytes = graph::element_count(x.shape) * Dim(static_cast<int64_t>(dtype_bytes(accumulator)));
+    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])},
+                                             PointerArgument{context.value(node.outputs[0])},
+                                             PointerArgument{context.add_workspace(graph::max(bytes, 1))}};
+    append_scalars({matrices, x.shape.back()}, &arguments);
+    context.launch(std::move(kernel), std::move(arguments), graph::max(matrices, 1));
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpPlugin> make_determinant_plugin() { return std::make_unique<DeterminantPlugin>(); }
+
+}  // namespace aipu::kernels

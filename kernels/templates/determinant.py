@@ -1,0 +1,34 @@
+"""Determinants of square matrices by elimination with partial pivoting. One matrix is one TEC's work."""
+from aipu import script as S
+
+
+@S.prim_func
+def determinant(x: S.ptr(X, "global"), out: S.ptr(X, "global"), copies: S.ptr(ACC, "global"),
+                matrices: S.i32, n: S.i32):
+    """copies: workspace for the matrices, which elimination overwrites."""
+    share = S.ceildiv(matrices, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, matrices)
+    for m in range(first, last):
+        a = copies + m * n * n
+        for i in range(n * n):
+            a[i] = S.cast(x[m * n * n + i], ACC)
+        product = S.cast(1, ACC)
+        for k in range(n):
+            pivot = k
+            for i in range(k + 1, n):
+                if S.abs(a[i * n + k]) > S.abs(a[pivot * n + k]):
+                    pivot = i
+            if pivot != k:
+                for j in range(k, n):
+                    held = a[k * n + j]
+                    a[k * n + j] = a[pivot * n + j]
+                    a[pivot * n + j] = held
+                product = S.cast(0, ACC) - product
+            product = product * a[k * n + k]
+            if a[k * n + k] != S.cast(0, ACC):
+                for i in range(k + 1, n):
+                    factor = a[i * n + k] / a[k * n + k]
+                    for j in range(k + 1, n):
+                        a[i * n + j] = a[i * n + j] - factor * a[k * n + j]
+        out[m] = S.cast(product, X)

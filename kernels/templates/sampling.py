@@ -1,0 +1,295 @@
+"""Images sampled at positions that data gives: GridSample, RoiAlign, MaxRoiPool, the columns of DeformConv; and Col2Im.
+
+Images are channels last ([batch, extents..., channels]); a unit of work is one output position with all its channels,
+so that positions and weights are computed once per unit, and lanes are channels. Positions are computed in POS
+(float32, or float64 for such operands), as ONNX Runtime does; values are summed in ACC. No position, whatever its value, makes a
+kernel read outside of its image: indices are clamped before they are used.
+"""
+from aipu import script as S
+
+
+def real(value):
+    return S.cast(value, POS)
+
+
+def limited(p, low, high):
+    """p within [low, high]; NaN becomes low."""
+    p = p if p > low else low
+    return p if p < high else high
+
+
+def clamped(index, extent):
+    return S.max(S.min(index, extent - 1), 0)
+
+
+def reflected(p, low, high):
+    """p mirrored at low and at high until it lies between them."""
+    span = high - low
+    span = span if span > real(0) else real(1)
+    beyond = S.abs(p - low)
+    turns = S.floor(beyond / span)
+    rest = beyond - turns * span
+    return low + rest if S.i32(turns) % 2 == 0 else high - rest
+
+
+def cubic_weight(distance):
+    """The Keys kernel with a = -0.75."""
+    d = S.abs(distance)
+    near = (real(1.25) * d - real(2.25)) * d * d + real(1)
+    far = ((real(-0.75) * d + real(3.75)) * d - real(6)) * d + real(3)
+    return near if d <= real(1) else (far if d < real(2) else real(0))
+
+
+@S.prim_func
+def grid_sample(x: S.ptr(X, "global"), grid: S.ptr(GRID, "global"), out: S.ptr(X, "global"), batch: S.i32,
+                points: S.i32, channels: S.i32, image: S.i32, extents: dim_types):
+    """D spatial axes, TAPS positions along each. grid is [batch, points, D]: coordinates from the last axis to the
+    first, -1 to 1 across the image.
+    """
+    units = batch * points
+    share = S.ceildiv(units, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, units)
+    lines = S.alloc_buffer((D * TAPS,), "i32")
+    parts = S.alloc_buffer((D * TAPS,), POS)
+    offsets = S.alloc_buffer((TAPS ** D,), "i32")
+    weights = S.alloc_buffer((TAPS ** D,), POS)
+    for unit in range(first, last):
+        for d in S.unroll(D):
+            size = S.cast(extents[d], POS)
+            low = real(0) if ALIGN else real(-0.5)
+            high = size - real(1) if ALIGN else size - real(0.5)
+            p = S.cast(grid[unit * D + (D - 1 - d)], POS) + real(1)
+            p = p / real(2) * (size - real(1)) if ALIGN else (p * size - real(1)) / real(2)
+            if MODE == "nearest":
+                p = S.rint(p)
+            p = limited(p, real(-1e7), real(1e7))
+            if p < low or p > high:
+                if PADDING == "border":
+                    p = limited(p, real(0), size - real(1))
+                if PADDING == "reflection":
+                    p = reflected(p, low, high)
+            p = limited(p, real(-4), size + real(4))
+            base = S.floor(p)
+            for t in S.unroll(TAPS):
+                index = S.i32(base) + (t - (1 if TAPS == 4 else 0))
+                weight = real(1)
+                if TAPS == 2:
+                    weight = p - base if t == 1 else real(1) - (p - base)
+                if TAPS == 4:
+                    weight = cubic_weight(p - S.cast(index, POS))
+                if PADDING == "zeros":
+                    weight = weight if index >= 0 and index < extents[d] else real(0)
+                if PADDING == "reflection":
+                    index = S.i32(S.rint(reflected(S.cast(index, POS), low, high)))
+                lines[d * TAPS + t] = clamped(index, extents[d])
+                parts[d * TAPS + t] = weight
+        for k in S.unroll(TAPS ** D):
+            offset = S.i32(0)
+            weight = real(1)
+            for d in S.unroll(D):
+                offset = offset * extents[d] + lines[d * TAPS + k // TAPS ** (D - 1 - d) % TAPS]
+                weight = weight * parts[d * TAPS + k // TAPS ** (D - 1 - d) % TAPS]
+            offsets[k] = offset * channels
+            weights[k] = weight
+        source = x + unit // points * image * channels
+        for c in range(0, channels, VL):
+            lane_mask = S.tail_mask(S.min(channels - c, VL), VL)
+            value = S.cast(0, f"{ACC}x{VL}")
+            for k in S.unroll(TAPS ** D):
+                # What lies outside of the image does not count, not even as zero times infinity.
+                if weights[k] != real(0):
+                    pixel = S.cast(S.vload(source + (offsets[k] + c), lanes=VL, mask=lane_mask), ACC)
+                    if MODE == "nearest":
+                        value = pixel
+                    else:
+                        value = value + pixel * S.vbcast(S.cast(weights[k], ACC), lanes=VL)
+            S.vstore(S.cast(value, X), out + (unit * channels + c), mask=lane_mask)
+
+
+def bilinear_taps(y, x, height, width, channels, offsets, weights):
+    """The four pixels around (y, x) and their weights; 0 for those outside of the image."""
+    y = limited(y, real(-2), S.cast(height, POS) + real(2))
+    x = limited(x, real(-2), S.cast(width, POS) + real(2))
+    top = S.floor(y)
+    left = S.floor(x)
+    for t in S.unroll(4):
+        row = S.i32(top) + t // 2
+        column = S.i32(left) + t % 2
+        down = y - top if t // 2 == 1 else real(1) - (y - top)
+        across = x - left if t % 2 == 1 else real(1) - (x - left)
+        inside = row >= 0 and row < height and column >= 0 and column < width
+        offsets[t] = (clamped(row, height) * width + clamped(column, width)) * channels
+        weights[t] = down * across if inside else real(0)
+
+
+@S.prim_func
+def roi_align(x: S.ptr(X, "global"), rois: S.ptr(X, "global"), batch_indices: S.ptr(INDEX, "global"),
+              out: S.ptr(X, "global"), images: S.i32, height: S.i32, width: S.i32, channels: S.i32,
+              regions: S.i32, rows: S.i32, columns: S.i32, ratio: S.i32, scale: S.fp64):
+    """MODE avg or max over the samples of each bin; HALF_PIXEL: pixels have their centres at one half."""
+    units = regions * rows * columns
+    share = S.ceildiv(units, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, units)
+    offsets = S.alloc_buffer((4,), "i32")
+    weights = S.alloc_buffer((4,), POS)
+    corners = S.alloc_buffer((4,), POS)
+    for unit in range(first, last):
+        region = unit // (rows * columns)
+        source = x + clamped(S.i32(batch_indices[region]), images) * height * width * channels
+        for k in S.unroll(4):
+            corners[k] = S.cast(rois[region * 4 + k], POS) * S.cast(scale, POS) - (real(0.5) if HALF_PIXEL else real(0))
+        roi_width = corners[2] - corners[0]
+        roi_height = corners[3] - corners[1]
+        if not HALF_PIXEL:
+            roi_width = S.max(roi_width, real(1))
+            roi_height = S.max(roi_height, real(1))
+        bin_height = roi_height / S.cast(rows, POS)
+        bin_width = roi_width / S.cast(columns, POS)
+        samples_y = ratio
+        samples_x = ratio
+        if ratio <= 0:
+            samples_y = S.i32(limited(S.ceil(bin_height), real(0), real(32767)))
+            samples_x = S.i32(limited(S.ceil(bin_width), real(0), real(32767)))
+        count = S.max(samples_y * samples_x, 1)
+        top = corners[1] + S.cast(unit // columns % rows, POS) * bin_height
+        left = corners[0] + S.cast(unit % columns, POS) * bin_width
+        for c in range(0, channels, VL):
+            lane_mask = S.tail_mask(S.min(channels - c, VL), VL)
+            acc = S.cast("-inf" if MODE == "max" else 0, f"{ACC}x{VL}")
+            if MODE == "max":
+                if samples_y * samples_x == 0:
+                    acc = S.cast(0, f"{ACC}x{VL}")
+            for iy in range(samples_y):
+                y = top + (S.cast(iy, POS) + real(0.5)) * bin_height / S.cast(samples_y, POS)
+                for ix in range(samples_x):
+                    at = left + (S.cast(ix, POS) + real(0.5)) * bin_width / S.cast(samples_x, POS)
+                    inside = y >= real(-1) and y <= S.cast(height, POS) and at >= real(-1) and at <= S.cast(width, POS)
+                    if inside:
+                        row = limited(y, real(0), S.cast(height - 1, POS))
+                        column = limited(at, real(0), S.cast(width - 1, POS))
+                        bilinear_taps(row, column, height, width, channels, offsets, weights)
+                        for t in S.unroll(4):
+                            pixel = S.cast(S.vload(source + (offsets[t] + c), lanes=VL, mask=lane_mask), ACC)
+                            pixel = pixel * S.vbcast(S.cast(weights[t], ACC), lanes=VL)
+                            if MODE == "max":
+                                # ONNX takes the largest weighted pixel, not the largest interpolated value.
+                                acc = S.max(acc, pixel)
+                            else:
+                                acc = acc + pixel
+                    elif MODE == "max":
+                        acc = S.max(acc, S.cast(0, f"{ACC}x{VL}"))
+            if MODE == "avg":
+                acc = acc / S.vbcast(S.cast(count, ACC), lanes=VL)
+            S.vstore(S.cast(acc, X), out + (unit * channels + c), mask=lane_mask)
+
+
+@S.prim_func
+def max_roi_pool(x: S.ptr(X, "global"), rois: S.ptr(X, "global"), out: S.ptr(X, "global"),
+                 images: S.i32, height: S.i32, width: S.i32, channels: S.i32, regions: S.i32,
+                 rows: S.i32, columns: S.i32, scale: S.fp64):
+    """rois are [regions, 5]: image, left, top, right, bottom, rounded to whole pixels; an empty bin is 0."""
+    units = regions * rows * columns
+    share = S.ceildiv(units, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, units)
+    corners = S.alloc_buffer((4,), "i32")
+    for unit in range(first, last):
+        region = unit // (rows * columns)
+        image = S.i32(limited(S.cast(rois[region * 5], POS), real(0), S.cast(images - 1, POS)))
+        source = x + image * height * width * channels
+        for k in S.unroll(4):
+            # Halves round away from zero, as C's round() does.
+            p = limited(S.cast(rois[region * 5 + 1 + k], POS) * S.cast(scale, POS), real(-1e6), real(1e6))
+            corners[k] = S.i32(S.floor(p + real(0.5)) if p >= real(0) else S.ceil(p - real(0.5)))
+        bin_height = S.cast(S.max(corners[3] - corners[1] + 1, 1), POS) / S.cast(rows, POS)
+        bin_width = S.cast(S.max(corners[2] - corners[0] + 1, 1), POS) / S.cast(columns, POS)
+        row = S.cast(unit // columns % rows, POS)
+        column = S.cast(unit % columns, POS)
+        top = S.min(S.max(S.i32(S.floor(row * bin_height)) + corners[1], 0), height)
+        bottom = S.min(S.max(S.i32(S.ceil((row + real(1)) * bin_height)) + corners[1], 0), height)
+        left = S.min(S.max(S.i32(S.floor(column * bin_width)) + corners[0], 0), width)
+        right = S.min(S.max(S.i32(S.ceil((column + real(1)) * bin_width)) + corners[0], 0), width)
+        for c in range(0, channels, VL):
+            lane_mask = S.tail_mask(S.min(channels - c, VL), VL)
+            acc = S.cast("-inf", f"{ACC}x{VL}")
+            if bottom <= top or right <= left:
+                acc = S.cast(0, f"{ACC}x{VL}")
+            for y in range(top, bottom):
+                for at in range(left, right):
+                    pixel = S.vload(source + ((y * width + at) * channels + c), lanes=VL, mask=lane_mask)
+                    acc = S.max(acc, S.cast(pixel, ACC))
+            S.vstore(S.cast(acc, X), out + (unit * channels + c), mask=lane_mask)
+
+
+@S.prim_func
+def deform_columns(x: S.ptr(X, "global"), offset: S.ptr(X, "global"), masks: mask_types, out: S.ptr(X, "global"),
+                   batch: S.i32, height: S.i32, width: S.i32, channels: S.i32, rows: S.i32, columns: S.i32,
+                   groups: S.i32, kernel_h: S.i32, kernel_w: S.i32, stride_h: S.i32, stride_w: S.i32,
+                   pad_h: S.i32, pad_w: S.i32, dilation_h: S.i32, dilation_w: S.i32):
+    """out[n, oh, ow, channel, tap]. offset is [n, groups, tap, 2 (y, x), oh, ow], the mask the same without the 2."""
+    plane = rows * columns
+    taps = kernel_h * kernel_w
+    group_channels = channels // groups
+    units = batch * plane
+    share = S.ceildiv(units, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, units)
+    offsets = S.alloc_buffer((4,), "i32")
+    weights = S.alloc_buffer((4,), POS)
+    for unit in range(first, last):
+        n = unit // plane
+        oh = unit % plane // columns
+        ow = unit % columns
+        source = x + n * height * width * channels
+        for g in range(groups):
+            for tap in range(taps):
+                at = (n * groups + g) * taps + tap
+                y = S.cast(oh * stride_h - pad_h + tap // kernel_w * dilation_h, POS)
+                y = y + S.cast(offset[at * 2 * plane + unit % plane], POS)
+                column = S.cast(ow * stride_w - pad_w + tap % kernel_w * dilation_w, POS)
+                column = column + S.cast(offset[(at * 2 + 1) * plane + unit % plane], POS)
+                bilinear_taps(y, column, height, width, channels, offsets, weights)
+                if HAS_MASK:
+                    for t in S.unroll(4):
+                        weights[t] = weights[t] * S.cast(masks[0][at * plane + unit % plane], POS)
+                for c in range(0, group_channels, VL):
+                    lane_mask = S.tail_mask(S.min(group_channels - c, VL), VL)
+                    value = S.cast(0, f"{ACC}x{VL}")
+                    channel = g * group_channels + c
+                    for t in S.unroll(4):
+                        if weights[t] != real(0):
+                            pixel = S.cast(S.vload(source + (offsets[t] + channel), lanes=VL, mask=lane_mask), ACC)
+                            value = value + pixel * S.vbcast(S.cast(weights[t], ACC), lanes=VL)
+                    target = out + ((unit * channels + channel) * taps + tap)
+                    S.vstore(S.cast(value, X), target, mask=lane_mask, stride=taps)
+
+
+@S.prim_func
+def col2im(x: S.ptr(X, "global"), out: S.ptr(X, "global"), images: S.i32,
+           out_d: S.i32, out_h: S.i32, out_w: S.i32, blocks_d: S.i32, blocks_h: S.i32, blocks_w: S.i32,
+           kernel_d: S.i32, kernel_h: S.i32, kernel_w: S.i32, stride_d: S.i32, stride_h: S.i32, stride_w: S.i32,
+           pad_d: S.i32, pad_h: S.i32, pad_w: S.i32, dilation_d: S.i32, dilation_h: S.i32, dilation_w: S.i32):
+    """x is [images, taps, blocks], out [images, d, h, w]: each pixel is the sum over the blocks that cover it."""
+    units = images * out_d * out_h * out_w
+    share = S.ceildiv(units, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, units)
+    blocks = blocks_d * blocks_h * blocks_w
+    for unit in range(first, last):
+        image = unit // (out_d * out_h * out_w)
+        total = S.cast(0, ACC)
+        for kd in range(kernel_d):
+            at_d = unit // (out_h * out_w) % out_d + pad_d - kd * dilation_d
+            if at_d >= 0 and at_d % stride_d == 0 and at_d // stride_d < blocks_d:
+                for kh in range(kernel_h):
+                    at_h = unit // out_w % out_h + pad_h - kh * dilation_h
+                    if at_h >= 0 and at_h % stride_h == 0 and at_h // stride_h < blocks_h:
+                        for kw in range(kernel_w):
+                            at_w = unit % out_w + pad_w - kw * dilation_w
+                            if at_w >= 0 and at_w % stride_w == 0 and at_w // stride_w < blocks_w:
+                                tap = ((image * kernel_d + kd) * kernel_h + kh) * kernel_w + kw
+                                line = at_d // stride_d * blocks_h + at_h // stride_h
+                                total = total + S.cast(x[tap * blocks + line * blocks_w + at_w // stride_w], ACC)
+        out[unit] = S.cast(total, X)
