@@ -19,6 +19,7 @@ struct BuildOptions {
   std::string weights;  // of Compass IR text; "" = beside it, with the extension .bin
   std::string output;   // "" = nothing is written
   std::string target = "host";
+  bool fast_math = false;           // trade accuracy for speed: Winograd's F(4x4, 3x3); not in constants, which are computed as always
   std::vector<std::string> shapes;  // NAME=1x3x224x224
   // Graph inputs of an ONNX model that become constants (frontend::ImportOptions::constant_inputs).
   std::map<std::string, graph::ConstantPtr> constant_inputs;

@@ -270,7 +270,7 @@ void bind_compile(py::module_& module) {
       "build_model",
       [](const std::string& model, const std::string& weights, const std::string& output, const std::string& target,
          const std::vector<std::string>& shapes, const std::vector<std::string>& plugins, const std::string& emit_c,
-         const std::string& emit_ir, const std::string& dump_ir, const std::vector<std::string>& disabled_passes, int jobs,
+         const std::string& emit_ir, const std::string& dump_ir, const std::vector<std::string>& disabled_passes, bool fast_math, int jobs,
          bool use_cache) {
         gbuilder::BuildOptions options;
         options.model = model;
@@ -283,6 +283,7 @@ void bind_compile(py::module_& module) {
         options.emit_ir = emit_ir;
         options.dump_ir = dump_ir;
         options.disabled_passes = disabled_passes;
+        options.fast_math = fast_math;
         options.jobs = jobs;
         options.use_cache = use_cache;
         options.command_line = "aipu.build";
@@ -293,7 +294,7 @@ void bind_compile(py::module_& module) {
         return build_report(value_or_throw(std::move(report)));
       },
       py::arg("model"), py::arg("weights"), py::arg("output"), py::arg("target"), py::arg("shapes"), py::arg("plugins"), py::arg("emit_c"),
-      py::arg("emit_ir"), py::arg("dump_ir"), py::arg("disabled_passes"), py::arg("jobs"), py::arg("use_cache"),
+      py::arg("emit_ir"), py::arg("dump_ir"), py::arg("disabled_passes"), py::arg("fast_math"), py::arg("jobs"), py::arg("use_cache"),
       "A model file to an aipu.bin, as aipugb does it.");
 }
 

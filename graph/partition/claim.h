@@ -15,7 +15,8 @@ enum class EngineKind : uint8_t { kTec, kDma, kHost };
 
 // What graph-level decisions may depend on; the rest of the target is the kernels' business.
 struct ClaimTarget {
-  std::string name;  // "host-avx2", "X2_1204", ...
+  std::string name;        // "host-avx2", "X2_1204", ...
+  bool fast_math = false;  // algorithms that lose more digits than the direct sums are welcome
 };
 
 // A set of nodes that becomes one kernel (or a short chain of kernels) made by one plugin.

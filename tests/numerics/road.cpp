@@ -28,6 +28,7 @@ Result<std::map<std::string, Tensor>> run_road(const std::string& onnx_path, con
   build.model = onnx_path;
   build.output = onnx_path + "." + options.target + ".aipu.bin";
   build.target = options.target;
+  build.fast_math = options.fast_math;
   build.jobs = 1;
   AIPU_RETURN_IF_ERROR(gbuilder::build_model(build).status());
   runtime::LoadOptions load;

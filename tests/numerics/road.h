@@ -17,6 +17,7 @@ struct RoadOptions {
   std::string target = "host";
   std::string backend;  // "" = the target's own, "interp"
   int threads = 2;
+  bool fast_math = false;
 };
 
 // Converts the model and runs it on float32 inputs; the outputs by name. Files live in a temporary folder of the test.

@@ -43,6 +43,7 @@ def build(
     plugins: Sequence[PathLike] = (),
     weights: Optional[PathLike] = None,
     disabled_passes: Sequence[str] = (),
+    fast_math: bool = False,
     emit_c: Optional[PathLike] = None,
     emit_ir: Optional[PathLike] = None,
     dump_ir: Optional[PathLike] = None,
@@ -54,7 +55,7 @@ def build(
     ``output``: by default the model's path with ``.aipu.bin`` instead of its extension. ``target``: ``"host"`` or a
     Compass target such as
     ``"X2_1204"``. ``shapes``: fixed shapes of inputs by name; -1 keeps an extent. ``plugins``: files with operators of
-    your own.
+    your own. ``fast_math``: trade accuracy for speed, as ``aipugb --fast-math`` does.
     ``emit_c``, ``dump_ir``: folders for the generated C, and for everything in between; ``emit_ir``: prefix for
     Compass IR.
 
@@ -77,6 +78,7 @@ def build(
         os.fspath(emit_ir) if emit_ir is not None else "",
         os.fspath(dump_ir) if dump_ir is not None else "",
         list(disabled_passes),
+        fast_math,
         jobs,
         use_cache,
     )
