@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <thread>
 
 #include "codegen/compass_c/cc_driver.h"
 #include "codegen/lower/lower.h"
@@ -28,6 +26,7 @@
 #include "graph/passes/pass.h"
 #include "kernels/plugin.h"
 #include "runtime/base/file.h"
+#include "runtime/base/parallel.h"
 
 namespace aipu::gbuilder {
 
@@ -79,9 +78,9 @@ class Builder {
 
   Status run_stages() {
     AIPU_RETURN_IF_ERROR(check_options());
-    constexpr std::array<Stage, kStages.size()> kFunctions = {&Builder::import,  &Builder::run_graph_passes, &Builder::partition,
-                                                              &Builder::setup,   &Builder::lower,            &Builder::compile,
-                                                              &Builder::plan,    &Builder::record,           &Builder::encode_file};
+    constexpr std::array<Stage, kStages.size()> kFunctions = {
+        &Builder::import, &Builder::run_graph_passes, &Builder::partition,  &Builder::setup, &Builder::lower, &Builder::compile,
+        &Builder::plan,   &Builder::record,           &Builder::encode_file};
     for (size_t i = 0; i < kStages.size(); ++i) {
       const auto start = std::chrono::steady_clock::now();
       Status status = (this->*kFunctions[i])();
@@ -100,7 +99,8 @@ class Builder {
 
   Status check_options() {
     if (!options_.stop_after.empty() && !is_stage(options_.stop_after) && !is_graph_pass(options_.stop_after)) {
-      return invalid_argument(fmt::format("--stop-after: there is no stage or graph pass '{}' (see --print-pipeline)", options_.stop_after));
+      return invalid_argument(
+          fmt::format("--stop-after: there is no stage or graph pass '{}' (see --print-pipeline)", options_.stop_after));
     }
     for (const std::string& name : options_.disabled_passes) {
       if (!is_graph_pass(name) && !is_lowering_pass(name)) {
@@ -155,15 +155,18 @@ class Builder {
       if (input == inputs.end()) return not_found(fmt::format("--shape: the model has no input '{}'", name));
       const graph::Shape& shape = graph_->type(*input).shape;
       if (shape.size() != extents.size()) {
-        return invalid_argument(fmt::format("--shape: input '{}' has the shape {}, {} extents are given", name, graph::shape_text(shape), extents.size()));
+        return invalid_argument(
+            fmt::format("--shape: input '{}' has the shape {}, {} extents are given", name, graph::shape_text(shape), extents.size()));
       }
       for (size_t axis = 0; axis < extents.size(); ++axis) {
         const int64_t extent = extents[axis];
         if (extent < 0) continue;
         const bool is_symbol = shape[axis].op() == graph::DimOp::kSymbol;
-        const bool fits = is_symbol ? values.emplace(shape[axis].symbol_name(), extent).first->second == extent : shape[axis] == graph::Dim(extent);
+        const bool fits =
+            is_symbol ? values.emplace(shape[axis].symbol_name(), extent).first->second == extent : shape[axis] == graph::Dim(extent);
         if (!fits) {
-          return invalid_argument(fmt::format("--shape: input '{}' has the shape {}, extent {} cannot be {}", name, graph::shape_text(shape), axis, extent));
+          return invalid_argument(
+              fmt::format("--shape: input '{}' has the shape {}, extent {} cannot be {}", name, graph::shape_text(shape), axis, extent));
         }
       }
     }
@@ -209,7 +212,8 @@ class Builder {
       for (const graph::NodeId node : planned.group.nodes) graph::merge_origins(&origins, graph_->node(node).origins);
       kernels::SetupContext context(*graph_, planned.group, target_, registry_.templates());
       if (Status status = kernels::PluginRegistry::plugin_of(planned.group).setup(context); !status.ok()) {
-        return in_model(std::move(status).context(fmt::format("node {}: plugin '{}'", graph::origins_text(origins), planned.group.owner->name())));
+        return in_model(
+            std::move(status).context(fmt::format("node {}: plugin '{}'", graph::origins_text(origins), planned.group.owner->name())));
       }
       planned.implementation = std::move(context.implementation);
     }
@@ -233,15 +237,7 @@ class Builder {
     sources_.resize(kernels_.size());
     std::vector<Status> statuses(kernels_.size());
     std::vector<std::vector<std::pair<std::string, std::string>>> dumps(kernels_.size());
-    std::atomic<size_t> next{0};
-    const auto work = [&] {
-      for (size_t k = next++; k < kernels_.size(); k = next++) statuses[k] = lower_kernel(k, &dumps[k]);
-    };
-    const size_t jobs = options_.jobs > 0 ? static_cast<size_t>(options_.jobs) : std::max(1u, std::thread::hardware_concurrency());
-    std::vector<std::thread> workers;
-    for (size_t i = 1; i < std::min(jobs, kernels_.size()); ++i) workers.emplace_back(work);
-    work();
-    for (std::thread& worker : workers) worker.join();
+    parallel_for(kernels_.size(), options_.jobs, [&](size_t k) { statuses[k] = lower_kernel(k, &dumps[k]); });
     for (size_t k = 0; k < kernels_.size(); ++k) {
       for (const auto& [name, text] : dumps[k]) dump_.write(name, text);
       AIPU_RETURN_IF_ERROR(in_model(std::move(statuses[k])));
@@ -268,8 +264,8 @@ class Builder {
       if (auto c = tir::print_c(*lowered, target_); c.ok()) dumps->emplace_back(folder + "kernel.c", *c);
     }
     if (kernel.lsram_bytes > static_cast<uint32_t>(target_.lsram_bytes) && target_.lsram_bytes > 0) {
-      return unsupported(fmt::format("kernel '{}' of {} needs {} bytes of local memory (lsram) per TEC, {} has {}", kernel.symbol, kernel.source,
-                                     kernel.lsram_bytes, target_.name, target_.lsram_bytes));
+      return unsupported(fmt::format("kernel '{}' of {} needs {} bytes of local memory (lsram) per TEC, {} has {}", kernel.symbol,
+                                     kernel.source, kernel.lsram_bytes, target_.name, target_.lsram_bytes));
     }
     if (kernel.shared_bytes > static_cast<uint32_t>(target_.shared_bytes) && target_.shared_bytes > 0) {
       return unsupported(fmt::format("kernel '{}' of {} needs {} bytes of shared memory, {} has {}", kernel.symbol, kernel.source,
@@ -343,6 +339,7 @@ class Builder {
     input.c_code = compiled_.c_code;
     input.compass_ir = compass_ir_;
     input.debug = graph::print_graph(*graph_);
+    input.jobs = options_.jobs;
     AIPU_ASSIGN_OR_RETURN(const EncodeReport report, encode(input, options_.output));
     report_.file_bytes = report.file_bytes;
     return {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "aipu_generated.h"
+#include "gbuilder/constant_writer.h"
 #include "runtime/base/file.h"
 #include "runtime/base/seal.h"
 
@@ -28,7 +29,7 @@ static_assert(kNone == 0xffffffffu);
 
 uint64_t aligned(uint64_t value) { return (value + kAlignment - 1) / kAlignment * kAlignment; }
 
-// A stretch of the file after the root. The constants section has no bytes here: it is streamed.
+// A stretch of the file after the root. The constants section has no bytes here.
 struct Blob {
   SectionKind kind;
   uint32_t index;
@@ -38,30 +39,13 @@ struct Blob {
   Hash128 hash;
 };
 
-constexpr std::byte kZeros[kAlignment] = {};
-
-// Hands the constants section to `sink` piece by piece, padding included.
-template <typename Sink>
-Status stream_constants(const Plan& plan, Sink sink) {
-  uint64_t position = 0;
-  for (const PlanTensor& tensor : plan.tensors) {
-    if (tensor.kind != TensorKind::kConstant) continue;
-    if (tensor.constant == nullptr || tensor.offset_bytes < position || tensor.offset_bytes - position >= kAlignment) {
-      return internal_error(str_cat("constant '", tensor.name, "' has no place in the constants section"));
-    }
-    AIPU_RETURN_IF_ERROR(sink(std::span(kZeros, tensor.offset_bytes - position)));
-    AIPU_RETURN_IF_ERROR(sink(tensor.constant->bytes()));
-    position = tensor.offset_bytes + tensor.constant->bytes().size();
-  }
-  return sink(std::span(kZeros, plan.constant_bytes - position));
-}
-
 std::vector<Blob> list_blobs(const EncodeInput& input) {
   std::vector<Blob> blobs;
   const auto add = [&](SectionKind kind, uint32_t index, std::span<const std::byte> bytes) {
     if (!bytes.empty()) blobs.push_back({.kind = kind, .index = index, .bytes = bytes, .size = bytes.size(), .hash = hash_bytes(bytes)});
   };
-  if (input.plan->constant_bytes > 0) blobs.push_back({.kind = SectionKind::kConstants, .index = 0, .bytes = {}, .size = input.plan->constant_bytes});
+  if (input.plan->constant_bytes > 0)
+    blobs.push_back({.kind = SectionKind::kConstants, .index = 0, .bytes = {}, .size = input.plan->constant_bytes});
   add(SectionKind::kNativeModule, 0, input.native_module);
   for (uint32_t k = 0; k < input.tir.size(); ++k) add(SectionKind::kTir, k, std::as_bytes(std::span(input.tir[k])));
   add(SectionKind::kC, 0, std::as_bytes(std::span(input.c_code)));
@@ -98,19 +82,22 @@ class RootBuilder {
     const auto programs = build_programs();
     const auto strings = builder_.CreateVectorOfStrings(plan_.strings);
     const auto origins = builder_.CreateVectorOfStrings(plan_.origins);
-    const auto root = fb::CreateModel(builder_, 1, producer, model_name, target, features, plan_.tec_count, sections, expressions, symbols, tensors, inputs,
-                                      outputs, kernels, arguments, waits, programs, strings, origins);
+    const auto root = fb::CreateModel(builder_, 1, producer, model_name, target, features, plan_.tec_count, sections, expressions, symbols,
+                                      tensors, inputs, outputs, kernels, arguments, waits, programs, strings, origins);
     builder_.FinishSizePrefixed(root, fb::ModelIdentifier());
     return std::as_bytes(std::span(builder_.GetBufferPointer(), builder_.GetSize()));
   }
 
  private:
+  // Zeros are stored too: the size of the tables does not depend on what the hashes are.
   flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Section>>> build_sections() {
+    builder_.ForceDefaults(true);
     std::vector<flatbuffers::Offset<fb::Section>> rows;
     for (const Blob& blob : blobs_) {
-      rows.push_back(
-          fb::CreateSection(builder_, static_cast<fb::SectionKind>(blob.kind), blob.index, blob.offset, blob.size, blob.hash.high, blob.hash.low));
+      rows.push_back(fb::CreateSection(builder_, static_cast<fb::SectionKind>(blob.kind), blob.index, blob.offset, blob.size,
+                                       blob.hash.high, blob.hash.low));
     }
+    builder_.ForceDefaults(false);
     return builder_.CreateVector(rows);
   }
 
@@ -136,8 +123,9 @@ class RootBuilder {
     for (const PlanTensor& tensor : plan_.tensors) {
       const auto name = builder_.CreateString(tensor.name);
       const auto shape = builder_.CreateVector(tensor.shape);
-      rows.push_back(fb::CreateTensor(builder_, name, static_cast<uint8_t>(tensor.dtype), shape, tensor.size_bytes, static_cast<fb::TensorKind>(tensor.kind),
-                                      tensor.offset_bytes, tensor.base, tensor.view_offset, tensor.first_use, tensor.last_use, tensor.in_place_of));
+      rows.push_back(fb::CreateTensor(builder_, name, static_cast<uint8_t>(tensor.dtype), shape, tensor.size_bytes,
+                                      static_cast<fb::TensorKind>(tensor.kind), tensor.offset_bytes, tensor.base, tensor.view_offset,
+                                      tensor.first_use, tensor.last_use, tensor.in_place_of));
     }
     return builder_.CreateVector(rows);
   }
@@ -149,7 +137,8 @@ class RootBuilder {
       const auto pointers = builder_.CreateVector(std::vector<uint8_t>(kernel.pointer_arguments.begin(), kernel.pointer_arguments.end()));
       const auto source = builder_.CreateString(kernel.source);
       const auto bits = builder_.CreateVector(kernel.argument_bits);
-      rows.push_back(fb::CreateKernel(builder_, name, kernel.argument_count, pointers, kernel.lsram_bytes, kernel.shared_bytes, kernel.uses_barrier, source, bits));
+      rows.push_back(fb::CreateKernel(builder_, name, kernel.argument_count, pointers, kernel.lsram_bytes, kernel.shared_bytes,
+                                      kernel.uses_barrier, source, bits));
     }
     return builder_.CreateVector(rows);
   }
@@ -179,8 +168,8 @@ class RootBuilder {
       }
       std::vector<fb::DmaCommand> dma;
       for (const DmaRecord& r : program.dma) {
-        dma.emplace_back(r.sequence, r.destination, r.source, r.destination_offset, r.source_offset, r.width, r.times, r.destination_stride, r.source_stride,
-                         r.first_wait, r.wait_count, r.origin);
+        dma.emplace_back(r.sequence, r.destination, r.source, r.destination_offset, r.source_offset, r.width, r.times, r.destination_stride,
+                         r.source_stride, r.first_wait, r.wait_count, r.origin);
       }
       std::vector<fb::HostCommand> host;
       for (const HostRecord& r : program.host) {
@@ -201,50 +190,43 @@ class RootBuilder {
 
 std::string_view section_kind_name(SectionKind kind) {
   switch (kind) {
-    case SectionKind::kConstants: return "constants";
-    case SectionKind::kNativeModule: return "native module";
-    case SectionKind::kTir: return "tir";
-    case SectionKind::kC: return "c";
-    case SectionKind::kCompassIr: return "compass_ir";
-    case SectionKind::kDebug: return "debug";
+    case SectionKind::kConstants:
+      return "constants";
+    case SectionKind::kNativeModule:
+      return "native module";
+    case SectionKind::kTir:
+      return "tir";
+    case SectionKind::kC:
+      return "c";
+    case SectionKind::kCompassIr:
+      return "compass_ir";
+    case SectionKind::kDebug:
+      return "debug";
   }
   return "?";
 }
 
 Result<EncodeReport> encode(const EncodeInput& input, const std::string& path) {
   std::vector<Blob> blobs = list_blobs(input);
-  for (Blob& blob : blobs) {
-    if (blob.kind != SectionKind::kConstants) continue;
-    Hasher hasher;
-    AIPU_RETURN_IF_ERROR(stream_constants(*input.plan, [&](std::span<const std::byte> bytes) {
-      hasher.update(bytes);
-      return Status();
-    }));
-    blob.hash = hasher.digest();
-  }
-  RootBuilder builder(input, blobs);
-  const std::span<const std::byte> root = builder.build();
-
+  const uint64_t root_bytes = RootBuilder(input, blobs).build().size();
+  const uint64_t blobs_begin = aligned(root_bytes);
   AIPU_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
-  uint64_t position = 0;
-  const auto write = [&](std::span<const std::byte> bytes) -> Status {
-    position += bytes.size();
-    return bytes.empty() ? Status() : file.write(bytes);
-  };
-  const auto pad = [&] { return write(std::span(kZeros, aligned(position) - position)); };
-  AIPU_RETURN_IF_ERROR(write(root));
-  AIPU_RETURN_IF_ERROR(pad());
-  for (size_t i = 0; i < blobs.size(); ++i) {
-    if (i > 0) AIPU_RETURN_IF_ERROR(pad());
-    if (blobs[i].kind == SectionKind::kConstants) {
-      AIPU_RETURN_IF_ERROR(stream_constants(*input.plan, write));
+  uint64_t end = blobs_begin;
+  for (Blob& blob : blobs) {
+    end = blobs_begin + blob.offset + blob.size;
+    if (blob.kind == SectionKind::kConstants) {
+      AIPU_ASSIGN_OR_RETURN(blob.hash, write_constants(*input.plan, file, blobs_begin + blob.offset, input.jobs));
     } else {
-      AIPU_RETURN_IF_ERROR(write(blobs[i].bytes));
+      AIPU_RETURN_IF_ERROR(file.write_at(blobs_begin + blob.offset, blob.bytes));
     }
   }
-  AIPU_RETURN_IF_ERROR(write(make_seal(root, position + kSealBytes)));
+  RootBuilder builder(input, blobs);  // again, now that all hashes are known
+  const std::span<const std::byte> root = builder.build();
+  if (root.size() != root_bytes) return internal_error("the tables of aipu.bin have changed their size");
+  AIPU_RETURN_IF_ERROR(file.write_at(0, root));
+  AIPU_RETURN_IF_ERROR(file.write_at(end, make_seal(root, end + kSealBytes)));
   AIPU_RETURN_IF_ERROR(file.commit());
-  return EncodeReport{.file_bytes = position, .root_bytes = root.size(), .constant_bytes = input.plan->constant_bytes};
+  return EncodeReport{.file_bytes = end + kSealBytes, .root_bytes = root.size(), .constant_bytes = input.plan->constant_bytes};
 }
 
 }  // namespace aipu::gbuilder

@@ -20,6 +20,7 @@ struct EncodeInput {
   std::string c_code;
   std::string compass_ir;
   std::string debug;
+  int jobs = 0;  // threads that make and write the constants; 0: one per CPU
 };
 
 struct EncodeReport {
@@ -28,7 +29,8 @@ struct EncodeReport {
   uint64_t constant_bytes = 0;
 };
 
-// Writes PATH atomically. Equal input gives equal bytes. Constants go from where they are to the file, one after the other.
+// Writes PATH atomically. Equal input gives equal bytes, whatever the number of jobs. Constants go from where they are to the file;
+// deferred ones are made by the way.
 Result<EncodeReport> encode(const EncodeInput& input, const std::string& path);
 
 enum class SectionKind : uint8_t { kConstants, kNativeModule, kTir, kC, kCompassIr, kDebug };
@@ -51,8 +53,8 @@ struct DecodedModel {
   const DecodedSection* section(SectionKind kind, uint32_t index = 0) const;
 };
 
-// Checks the FlatBuffers structure and that sections and table references are within bounds; what the commands mean is for CommandChecker (and for the
-// runtime's own checks). `bytes` must outlive the result.
+// Checks the FlatBuffers structure and that sections and table references are within bounds; what the commands mean is for CommandChecker
+// (and for the runtime's own checks). `bytes` must outlive the result.
 Result<DecodedModel> decode(std::span<const std::byte> bytes);
 
 }  // namespace aipu::gbuilder

@@ -25,7 +25,8 @@ namespace {
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(size_t size) : size_(size), data_(static_cast<std::byte*>(::operator new[](std::max<size_t>(size, 1), std::align_val_t{64}))) {
+  explicit Buffer(size_t size)
+      : size_(size), data_(static_cast<std::byte*>(::operator new[](std::max<size_t>(size, 1), std::align_val_t{64}))) {
     std::memset(data_.get(), 0, size);
   }
   std::byte* data() const { return data_.get(); }
@@ -101,7 +102,8 @@ class Execution {
     AIPU_ASSIGN_OR_RETURN(const Place place, place_of(value));
     AIPU_ASSIGN_OR_RETURN(const size_t bytes, bytes_of(value));
     if (bytes > place.size) return internal_error("a view ends outside of its tensor");
-    return graph::Constant::create(graph_.type(value).dtype, *graph::static_shape(graph_.type(value).shape), {place.data, place.data + bytes});
+    return graph::Constant::create(graph_.type(value).dtype, *graph::static_shape(graph_.type(value).shape),
+                                   {place.data, place.data + bytes});
   }
 
  private:
@@ -117,8 +119,7 @@ class Execution {
     if (const auto it = places_.find(value); it != places_.end()) return it->second;
     Place place;
     if (const graph::Constant* constant = graph_.constant(value)) {
-      // Kernels take plain addresses; run_kernel() refuses to write here.
-      place = {const_cast<std::byte*>(constant->bytes().data()), constant->bytes().size(), true};
+      place = place_of(*constant);
     } else {
       AIPU_ASSIGN_OR_RETURN(const size_t size, bytes_of(value));
       buffers_.emplace_back(size);
@@ -126,6 +127,16 @@ class Execution {
     }
     places_.emplace(value, place);
     return place;
+  }
+
+  // Kernels take plain addresses; run_kernel() refuses to write to these.
+  Place place_of(const graph::Constant& constant) {
+    const auto bytes = constant.bytes();
+    if (reinterpret_cast<uintptr_t>(bytes.data()) % dtype_bytes(constant.dtype()) == 0)
+      return {const_cast<std::byte*>(bytes.data()), bytes.size(), true};
+    buffers_.emplace_back(bytes.size());
+    std::memcpy(buffers_.back().data(), bytes.data(), bytes.size());
+    return {buffers_.back().data(), bytes.size(), true};
   }
 
   Result<Place> place_of(const kernels::PointerArgument& pointer) {
@@ -136,12 +147,12 @@ class Execution {
         AIPU_ASSIGN_OR_RETURN(place, place_of(pointer.tensor.value));
         break;
       }
-      case kernels::TensorRef::Kind::kConstant: {
-        const auto bytes = implementation_.constants.at(index)->bytes();
-        place = {const_cast<std::byte*>(bytes.data()), bytes.size(), true};
+      case kernels::TensorRef::Kind::kConstant:
+        place = place_of(*implementation_.constants.at(index));
         break;
-      }
-      case kernels::TensorRef::Kind::kWorkspace: place = {workspaces_.at(index).data(), workspaces_.at(index).size(), false}; break;
+      case kernels::TensorRef::Kind::kWorkspace:
+        place = {workspaces_.at(index).data(), workspaces_.at(index).size(), false};
+        break;
     }
     AIPU_ASSIGN_OR_RETURN(const int64_t offset, constant_of(pointer.byte_offset));
     if (offset < 0 || static_cast<size_t>(offset) > place.size) return internal_error("an argument points outside of its tensor");
@@ -236,7 +247,11 @@ double work_of(const Graph& graph, const graph::Node& node) {
 class PluginEvaluator : public graph::Evaluator {
  public:
   PluginEvaluator(kernels::PluginRegistry* registry, const tir::Target* target, EvaluatorOptions options)
-      : registry_(registry), target_(target), options_(std::move(options)), claimers_(registry->claimers()), compiles_(runs_here(*target)) {}
+      : registry_(registry),
+        target_(target),
+        options_(std::move(options)),
+        claimers_(registry->claimers()),
+        compiles_(runs_here(*target)) {}
 
   Result<std::vector<ConstantPtr>> evaluate(const Graph& graph, NodeId id) override {
     const graph::Node& node = graph.node(id);

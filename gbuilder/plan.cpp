@@ -85,8 +85,8 @@ std::vector<std::string> Planner::symbols_needed(const PlannedGroup& planned) co
   return names;
 }
 
-// Groups come in execution order, but a shape operand that was replaced by its run symbols is no data-flow edge any more: order by both, keeping the given
-// order wherever possible.
+// Groups come in execution order, but a shape operand that was replaced by its run symbols is no data-flow edge any more: order by both,
+// keeping the given order wherever possible.
 Status Planner::schedule() {
   const size_t count = input_.groups.size();
   std::vector<std::set<size_t>> users(count);
@@ -253,8 +253,8 @@ Result<uint32_t> Planner::tensor_of(size_t group, const kernels::TensorRef& ref,
   return internal_error(str_cat(describe(group), ": refers to a constant or workspace that it did not add"));
 }
 
-// An output that a kernel computes lives in the caller's memory from the start, seen through whole-size views (a final Reshape) too. An output that is an
-// input, a constant, a part of something or another output again is a copy.
+// An output that a kernel computes lives in the caller's memory from the start, seen through whole-size views (a final Reshape) too. An
+// output that is an input, a constant, a part of something or another output again is a copy.
 Status Planner::assign_outputs() {
   for (size_t i = 0; i < graph_.outputs().size(); ++i) {
     const graph::Graph::Output& output = graph_.outputs()[i];
@@ -263,7 +263,8 @@ Status Planner::assign_outputs() {
     plan_.outputs.push_back(tensor);
     if (!is_materialised(output.value)) return internal_error(str_cat("output '", output.name, "' is computed by no group"));
     const ValueMemory memory = resolve(output.value);
-    const bool own_memory = graph_.value(memory.root).constant == nullptr && !tensor_of_value_.contains(memory.root) && !promoted_.contains(memory.root);
+    const bool own_memory =
+        graph_.value(memory.root).constant == nullptr && !tensor_of_value_.contains(memory.root) && !promoted_.contains(memory.root);
     if (own_memory && memory.offset == Dim(0) && bytes_of(memory.root) == bytes_of(output.value)) {
       promoted_.emplace(memory.root, tensor);
       if (memory.root == output.value) tensor_of_value_.emplace(output.value, tensor);
@@ -291,7 +292,8 @@ uint32_t Planner::origin_of(const PlannedGroup& planned) {
   return it->second;
 }
 
-Status Planner::record_launch(size_t group, const kernels::KernelLaunch& launch, uint32_t kernel, std::vector<uint32_t>* workspaces, Command* command) {
+Status Planner::record_launch(size_t group, const kernels::KernelLaunch& launch, uint32_t kernel, std::vector<uint32_t>* workspaces,
+                              Command* command) {
   const PlanKernel& row = plan_.kernels[kernel];
   if (launch.arguments.size() != row.argument_count) {
     return internal_error(str_cat(describe(group), ": kernel '", row.symbol, "' has ", row.argument_count, " parameters, the launch gives ",
@@ -322,7 +324,8 @@ Status Planner::record_launch(size_t group, const kernels::KernelLaunch& launch,
       if (const auto value = scalar->value.constant()) {
         const auto word = integer_word(*value, scalar->dtype);
         if (!word) {
-          return out_of_range(str_cat(describe(group), ": kernel '", row.symbol, "': argument ", i, " is ", *value, ", beyond ", dtype_name(scalar->dtype)));
+          return out_of_range(str_cat(describe(group), ": kernel '", row.symbol, "': argument ", i, " is ", *value, ", beyond ",
+                                      dtype_name(scalar->dtype)));
         }
         argument.word = *word;
       } else {
@@ -460,8 +463,8 @@ void Planner::record_output_copies() {
   }
 }
 
-// Every symbol that some expression uses gets a row; those read from tensors get a BindSymbols command after the tensor's producer. Tensors that are only
-// read for their symbols may bring in further symbols through their shapes.
+// Every symbol that some expression uses gets a row; those read from tensors get a BindSymbols command after the tensor's producer. Tensors
+// that are only read for their symbols may bring in further symbols through their shapes.
 Status Planner::record_binds() {
   for (size_t done = 0; done < plan_.expressions.symbol_names().size(); ++done) {
     const std::string name = plan_.expressions.symbol_names()[done];
@@ -471,7 +474,8 @@ Status Planner::record_binds() {
     row.kind = symbol->kind == graph::Symbol::Kind::kInputExtent ? SymbolKind::kInputExtent : SymbolKind::kTensorElement;
     if (row.kind == SymbolKind::kInputExtent) {
       const auto it = tensor_of_value_.find(symbol->value);
-      if (it == tensor_of_value_.end()) return internal_error(str_cat("the symbol '", name, "' is an extent of something that is no input"));
+      if (it == tensor_of_value_.end())
+        return internal_error(str_cat("the symbol '", name, "' is an extent of something that is no input"));
       row.tensor = it->second;
     } else {
       auto tensor = tensor_of(symbol->value);
@@ -534,8 +538,10 @@ void Planner::apply_in_place() {
     const uint32_t root = root_tensor(plan_, hint.input);
     PlanTensor& output = plan_.tensors[hint.output];
     const PlanTensor& input = plan_.tensors[root];
-    if (output.kind != TensorKind::kArena || input.kind != TensorKind::kArena || output.in_place_of != kNone || taken.contains(root)) continue;
-    if (output.first_use == kNone || output.first_use != input.last_use || output.size_bytes != input.size_bytes || root == hint.output) continue;
+    if (output.kind != TensorKind::kArena || input.kind != TensorKind::kArena || output.in_place_of != kNone || taken.contains(root))
+      continue;
+    if (output.first_use == kNone || output.first_use != input.last_use || output.size_bytes != input.size_bytes || root == hint.output)
+      continue;
     if (!(resolve(hint.input_value).offset == Dim(0))) continue;
     const Command& command = commands[output.first_use];
     if (command.engine() != Engine::kTec) continue;
@@ -555,7 +561,7 @@ void Planner::lay_out_constants() {
   for (PlanTensor& tensor : plan_.tensors) {
     if (tensor.kind != TensorKind::kConstant) continue;
     tensor.offset_bytes = offset;
-    offset += (tensor.constant->bytes().size() + 63) / 64 * 64;
+    offset += (tensor.constant->byte_count() + 63) / 64 * 64;
   }
   plan_.constant_bytes = offset;
 }

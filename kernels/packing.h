@@ -16,8 +16,9 @@ struct PanelLayout {
   int64_t inner, batch_stride, column_stride, inner_stride, outer_stride;
 };
 
-// `to` is the accumulators' dtype; values are converted. The result has shape [batches, ceil(columns / panel_width), depth, panel_width].
-graph::ConstantPtr pack_panels(const graph::Constant& source, DType to, const PanelLayout& layout);
+// `to` is the accumulators' dtype; values are converted. The result has shape [batches, ceil(columns / panel_width), depth, panel_width]
+// and is deferred: it is packed, by panels, when the file is written.
+graph::ConstantPtr pack_panels(graph::ConstantPtr source, DType to, const PanelLayout& layout);
 
 // The same for an operand that may or may not be constant: packed at compile time if it is, else by a kernel into workspace.
 Result<TensorRef> packed_operand(SetupContext& context, graph::ValueId value, DType to, const PanelLayout& layout);

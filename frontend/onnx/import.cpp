@@ -11,9 +11,11 @@ namespace aipu::frontend {
 
 namespace {
 
-Result<std::unique_ptr<Graph>> import_bytes(std::span<const std::byte> bytes, const ImportOptions& options, const std::string& folder) {
+// The graph borrows its weights from `file`, whose bytes these are, if there is one.
+Result<std::unique_ptr<Graph>> import_bytes(std::span<const std::byte> bytes, std::shared_ptr<const MappedFile> file,
+                                            const ImportOptions& options, const std::string& folder) {
   AIPU_ASSIGN_OR_RETURN(auto model, parse_model(bytes));
-  return Importer(std::move(model), options, folder).run();
+  return Importer(std::move(model), std::move(file), options, folder).run();
 }
 
 template <typename T>
@@ -60,15 +62,16 @@ Status parse_shape_option(const std::string& text, std::map<std::string, std::ve
 }
 
 Result<std::unique_ptr<Graph>> import_onnx(const std::string& path, const ImportOptions& options) {
-  AIPU_ASSIGN_OR_RETURN(const auto file, MappedFile::open(path));
+  AIPU_ASSIGN_OR_RETURN(auto mapped, MappedFile::open(path));
+  const auto file = std::make_shared<const MappedFile>(std::move(mapped));
   std::string folder = std::filesystem::path(path).parent_path().string();
   if (folder.empty()) folder = ".";
-  return with_context(import_bytes(file.bytes(), options, folder), path);
+  return with_context(import_bytes(file->bytes(), file, options, folder), path);
 }
 
 Result<std::unique_ptr<Graph>> import_onnx_from_memory(std::span<const std::byte> bytes, const std::string& name,
                                                        const ImportOptions& options) {
-  return with_context(import_bytes(bytes, options, options.external_data_folder), name);
+  return with_context(import_bytes(bytes, nullptr, options, options.external_data_folder), name);
 }
 
 Result<TensorFile> read_tensor_file(const std::string& path) {
@@ -80,7 +83,8 @@ Result<TensorFile> read_tensor_file(const std::string& path) {
 
 Result<ModelSignature> read_model_signature(const std::string& path) {
   AIPU_ASSIGN_OR_RETURN(const auto file, MappedFile::open(path));
-  AIPU_ASSIGN_OR_RETURN(const auto model, with_context(parse_model(file.bytes()), path));
+  AIPU_ASSIGN_OR_RETURN(const auto parsed, with_context(parse_model(file.bytes()), path));
+  const auto& model = parsed.proto;
   using Port = ModelSignature::Port;
   const auto port = [](const onnx::ValueInfoProto& info) {
     const auto& type = info.type();

@@ -26,9 +26,9 @@ std::string node_name(const onnx::NodeProto& node) {
   return "unnamed";
 }
 
-Importer::Importer(std::shared_ptr<onnx::ModelProto> model, const ImportOptions& options, const std::string& folder)
-    : model_(std::move(model)), options_(options), reader_(model_, folder) {
-  reader_.take_initializers(*model_);
+Importer::Importer(ParsedModel model, std::shared_ptr<const MappedFile> file, const ImportOptions& options, const std::string& folder)
+    : model_(model.proto), options_(options), reader_(model_, folder) {
+  reader_.take_initializers(model, std::move(file));
 }
 
 Result<std::unique_ptr<Graph>> Importer::run() {

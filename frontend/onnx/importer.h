@@ -49,7 +49,8 @@ struct Scope {
 
 class Importer : public SubgraphImporter {
  public:
-  Importer(std::shared_ptr<onnx::ModelProto> model, const ImportOptions& options, const std::string& folder);
+  // `file`: what the model was parsed from, for Constants to borrow from; null where it does not outlive this object.
+  Importer(ParsedModel model, std::shared_ptr<const MappedFile> file, const ImportOptions& options, const std::string& folder);
   Result<std::unique_ptr<Graph>> run();
   Result<ImportedSubgraph> import_subgraph(const onnx::GraphProto& proto, const std::vector<TensorType>& formals) override;
   Result<std::vector<ValueId>> inline_subgraph(const onnx::GraphProto& proto) override;

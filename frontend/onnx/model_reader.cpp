@@ -7,26 +7,31 @@
 #include <optional>
 
 #include "frontend/onnx/onnx_pb.h"
+#include "frontend/onnx/raw_data.h"
 #include "runtime/base/checked_math.h"
+#include "runtime/base/parallel.h"
 
 namespace aipu::frontend {
 
 using graph::Constant;
 using graph::ConstantPtr;
 
-Result<std::shared_ptr<onnx::ModelProto>> parse_model(std::span<const std::byte> bytes) {
+Result<ParsedModel> parse_model(std::span<const std::byte> bytes) {
   if (bytes.size() > static_cast<size_t>(INT_MAX)) {
     return out_of_range(
         str_cat("the model has ", bytes.size(), " bytes, protobuf files end at 2147483647; store the weights as external data"));
   }
-  auto model = std::make_shared<onnx::ModelProto>();
-  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t*>(bytes.data()), static_cast<int>(bytes.size()));
+  const SplitModel split = split_raw_data(bytes);
+  const std::span<const std::byte> text = split.rest.empty() ? bytes : std::as_bytes(std::span(split.rest));
+  ParsedModel model{std::make_shared<onnx::ModelProto>(), {}};
+  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t*>(text.data()), static_cast<int>(text.size()));
   stream.SetRecursionLimit(100);
-  if (!model->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
+  if (!model.proto->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
     return invalid_model("not an ONNX model: the protobuf is damaged or truncated");
   }
   // Any byte string made of unknown fields parses; a model has at least a graph.
-  if (!model->has_graph()) return invalid_model("not an ONNX model: there is no graph in it");
+  if (!model.proto->has_graph()) return invalid_model("not an ONNX model: there is no graph in it");
+  for (const auto& [index, raw] : split.raw_data) model.raw_data.emplace(&model.proto->graph().initializer(index), raw);
   return model;
 }
 
@@ -99,8 +104,6 @@ Result<std::vector<std::byte>> read_typed_fields(const onnx::TensorProto& tensor
   }
 }
 
-bool aligned_for(const void* data, DType dtype) { return reinterpret_cast<uintptr_t>(data) % dtype_bytes(dtype) == 0; }
-
 bool is_clean_bool(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0} || b == std::byte{1}; });
 }
@@ -113,12 +116,18 @@ ConstantPtr copy_bytes(DType dtype, std::vector<int64_t> shape, std::span<const 
   return Constant::create(dtype, std::move(shape), std::move(copy));
 }
 
-// Borrows where element access through the bytes is defined and bools are 0 or 1; copies otherwise.
+// Borrows where bools are 0 or 1; copies otherwise.
 ConstantPtr wrap_bytes(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
-  if (!aligned_for(bytes.data(), dtype) || (dtype == DType::kBool && !is_clean_bool(bytes)) || owner == nullptr) {
+  if ((dtype == DType::kBool && !is_clean_bool(bytes)) || owner == nullptr) {
     return copy_bytes(dtype, std::move(shape), bytes);
   }
   return Constant::borrow(dtype, std::move(shape), bytes, std::move(owner));
+}
+
+// Owns a part of a mapping: its pages need not be resident any more when the last owner is gone.
+std::shared_ptr<const void> part_of(const std::shared_ptr<const MappedFile>& file, std::span<const std::byte> bytes) {
+  if (file == nullptr) return nullptr;
+  return std::shared_ptr<const void>(bytes.data(), [file, bytes](const void*) { file->release(bytes); });
 }
 
 std::optional<int64_t> parse_size(const std::string& text) {
@@ -129,13 +138,22 @@ std::optional<int64_t> parse_size(const std::string& text) {
 
 }  // namespace
 
-void TensorReader::take_initializers(onnx::ModelProto& model) {
-  for (onnx::TensorProto& tensor : *model.mutable_graph()->mutable_initializer()) {
-    if (tensor.has_raw_data()) taken_.emplace(&tensor, std::shared_ptr<const std::string>(tensor.release_raw_data()));
+void TensorReader::take_initializers(const ParsedModel& model, std::shared_ptr<const MappedFile> owner) {
+  constexpr size_t kLeastBytes = size_t{1} << 16;
+  raw_data_ = model.raw_data;
+  raw_owner_ = std::move(owner);
+  std::vector<const graph::Constant*> large;
+  for (const onnx::TensorProto& tensor : model.proto->graph().initializer()) {
+    const bool external = tensor.data_location() == onnx::TensorProto::EXTERNAL;
+    if (!external && !raw_data_.contains(&tensor)) continue;
+    const auto [entry, is_new] = ready_.emplace(&tensor, read(tensor));
+    if (entry->second.ok() && (*entry->second)->byte_count() >= kLeastBytes) large.push_back(entry->second->get());
   }
+  parallel_for(large.size(), 0, [&](size_t i) { large[i]->hash(); });
 }
 
 Result<ConstantPtr> TensorReader::read(const onnx::TensorProto& tensor) {
+  if (const auto it = ready_.find(&tensor); it != ready_.end()) return it->second;
   auto constant = read_unnamed(tensor);
   if (!constant.ok()) return Status(constant.status().code(), str_cat("tensor '", tensor.name(), "' ", constant.status().message()));
   return constant;
@@ -154,14 +172,13 @@ Result<ConstantPtr> TensorReader::read_unnamed(const onnx::TensorProto& tensor) 
   std::vector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
 
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL) return read_external(tensor, *dtype, std::move(shape), *byte_count);
-  const auto taken = taken_.find(&tensor);
-  if (taken != taken_.end() || tensor.has_raw_data()) {
-    const std::string& raw = taken != taken_.end() ? *taken->second : tensor.raw_data();
+  const auto outside = raw_data_.find(&tensor);
+  if (outside != raw_data_.end() || tensor.has_raw_data()) {
+    const auto raw = outside != raw_data_.end() ? outside->second : std::as_bytes(std::span(tensor.raw_data()));
     if (static_cast<int64_t>(raw.size()) != *byte_count) {
       return invalid_model(str_cat("has ", raw.size(), " bytes of data, its shape and type need ", *byte_count));
     }
-    return wrap_bytes(*dtype, std::move(shape), std::as_bytes(std::span(raw)),
-                      taken != taken_.end() ? std::shared_ptr<const void>(taken->second) : owner_);
+    return wrap_bytes(*dtype, std::move(shape), raw, outside != raw_data_.end() ? part_of(raw_owner_, raw) : owner_);
   }
   AIPU_ASSIGN_OR_RETURN(auto bytes, read_typed_fields(tensor, *dtype, count));
   return Constant::create(*dtype, std::move(shape), std::move(bytes));
@@ -212,8 +229,8 @@ Result<ConstantPtr> TensorReader::read_external(const onnx::TensorProto& tensor,
   if (offset > available || byte_count > available - offset) {
     return invalid_model(str_cat("needs bytes ", offset, " to ", offset + byte_count, " of '", location, "', which has ", available));
   }
-  return wrap_bytes(dtype, std::move(shape), mapping->bytes().subspan(static_cast<size_t>(offset), static_cast<size_t>(byte_count)),
-                    mapping);
+  const auto bytes = mapping->bytes().subspan(static_cast<size_t>(offset), static_cast<size_t>(byte_count));
+  return wrap_bytes(dtype, std::move(shape), bytes, part_of(mapping, bytes));
 }
 
 Result<ConstantPtr> TensorReader::read(const onnx::SparseTensorProto& sparse) {

@@ -21,20 +21,27 @@ namespace aipu::frontend {
 constexpr int kMaxRank = 32;
 constexpr int64_t kMaxDensifiedBytes = int64_t{1} << 28;  // of a sparse tensor, whose dense size the file does not pay for
 
-Result<std::shared_ptr<onnx::ModelProto>> parse_model(std::span<const std::byte> bytes);
+// A model whose large initializers have stayed where they were.
+struct ParsedModel {
+  std::shared_ptr<onnx::ModelProto> proto;
+  std::map<const onnx::TensorProto*, std::span<const std::byte>> raw_data;  // of initializers whose own raw_data is empty
+};
+
+Result<ParsedModel> parse_model(std::span<const std::byte> bytes);
 
 // Reads tensors of one model; maps each external data file once.
 class TensorReader {
  public:
-  // `owner` keeps the protobuf messages alive that Constants borrow from.
+  // `owner` keeps the protobuf messages alive that Constants borrow from; without one they are copied.
   TensorReader(std::shared_ptr<const void> owner, std::string external_data_folder)
       : owner_(std::move(owner)), folder_(std::move(external_data_folder)) {}
 
-  // Takes the raw bytes of the graph's initializers out of the message: each goes away with the last Constant that borrows from it, so that
-  // folded and packed weights do not stand beside those of the file until the end.
-  void take_initializers(onnx::ModelProto& model);
+  // The initializers of a model are where `model` says: in the file that `owner` maps, whose pages go away with the last Constant that
+  // borrows from them, so that folded and packed weights do not stand beside those of the file until the end. Without an owner they are
+  // copied. Large ones are hashed at once, on all CPUs.
+  void take_initializers(const ParsedModel& model, std::shared_ptr<const MappedFile> owner);
 
-  // Without a copy where the bytes are there and aligned. The message names the tensor.
+  // Without a copy where the bytes are there. The message names the tensor.
   Result<graph::ConstantPtr> read(const onnx::TensorProto& tensor);
   // Dense.
   Result<graph::ConstantPtr> read(const onnx::SparseTensorProto& tensor);
@@ -46,7 +53,9 @@ class TensorReader {
   std::shared_ptr<const void> owner_;
   std::string folder_;
   std::map<std::string, std::shared_ptr<MappedFile>> mapped_;
-  std::map<const onnx::TensorProto*, std::shared_ptr<const std::string>> taken_;
+  std::map<const onnx::TensorProto*, std::span<const std::byte>> raw_data_;
+  std::shared_ptr<const MappedFile> raw_owner_;
+  std::map<const onnx::TensorProto*, Result<graph::ConstantPtr>> ready_;  // of large initializers
 };
 
 }  // namespace aipu::frontend

@@ -11,7 +11,7 @@
 namespace aipu::graph {
 namespace {
 
-std::optional<int64_t> byte_count(DType dtype, const std::vector<int64_t>& shape) {
+std::optional<int64_t> checked_bytes(DType dtype, const std::vector<int64_t>& shape) {
   std::optional<int64_t> count = static_cast<int64_t>(dtype_bytes(dtype));
   for (const int64_t extent : shape) {
     if (extent < 0) return std::nullopt;
@@ -72,29 +72,74 @@ void visit_elements(const Constant& constant, const Visit& visit) {
   }
 }
 
+// `kind` keeps what is not a hash of bytes apart from what is.
+Hash128 key_of(const Constant& constant, std::string_view kind, const Hash128& content) {
+  std::vector<int64_t> key = {static_cast<int64_t>(constant.dtype()), static_cast<int64_t>(content.high),
+                              static_cast<int64_t>(content.low)};
+  key.insert(key.end(), constant.shape().begin(), constant.shape().end());
+  for (const char c : kind) key.push_back(-1 - static_cast<int64_t>(c));  // no extent is negative
+  return hash_bytes(std::as_bytes(std::span<const int64_t>(key)));
+}
+
 }  // namespace
 
 std::string TensorType::text() const { return std::string(dtype_name(dtype)) + shape_text(shape); }
 
 std::shared_ptr<const Constant> Constant::create(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes) {
-  if (byte_count(dtype, shape) != static_cast<int64_t>(bytes.size())) return nullptr;
+  if (checked_bytes(dtype, shape) != static_cast<int64_t>(bytes.size())) return nullptr;
   std::shared_ptr<Constant> constant(new Constant());
   constant->dtype_ = dtype;
   constant->shape_ = std::move(shape);
   constant->storage_ = std::move(bytes);
   constant->bytes_ = constant->storage_;
+  constant->byte_count_ = constant->bytes_.size();
   return constant;
 }
 
 std::shared_ptr<const Constant> Constant::borrow(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes,
                                                  std::shared_ptr<const void> owner) {
-  if (byte_count(dtype, shape) != static_cast<int64_t>(bytes.size())) return nullptr;
+  if (checked_bytes(dtype, shape) != static_cast<int64_t>(bytes.size())) return nullptr;
   std::shared_ptr<Constant> constant(new Constant());
   constant->dtype_ = dtype;
   constant->shape_ = std::move(shape);
   constant->bytes_ = bytes;
+  constant->byte_count_ = bytes.size();
   constant->owner_ = std::move(owner);
   return constant;
+}
+
+std::shared_ptr<const Constant> Constant::deferred(DType dtype, std::vector<int64_t> shape, const Hash128& recipe, int64_t pieces,
+                                                   Fill fill) {
+  const auto size = checked_bytes(dtype, shape);
+  if (!size || pieces <= 0 || *size % pieces != 0) return nullptr;
+  // Nothing to make: there is no piece to ask for either.
+  if (*size == 0) return create(dtype, std::move(shape), {});
+  std::shared_ptr<Constant> constant(new Constant());
+  constant->dtype_ = dtype;
+  constant->shape_ = std::move(shape);
+  constant->byte_count_ = static_cast<size_t>(*size);
+  constant->piece_bytes_ = static_cast<size_t>(*size / pieces);
+  constant->fill_ = std::move(fill);
+  constant->hash_ = key_of(*constant, "recipe", recipe);
+  return constant;
+}
+
+std::span<const std::byte> Constant::made() const {
+  std::call_once(once_, [this] {
+    storage_.resize(byte_count_);
+    fill_(0, storage_);
+  });
+  return storage_;
+}
+
+void Constant::copy_bytes(size_t offset, std::span<std::byte> out) const {
+  assert(offset % piece_bytes_ == 0 && out.size() % piece_bytes_ == 0 && offset + out.size() <= byte_count_);
+  if (out.empty()) return;
+  if (fill_ != nullptr) {
+    fill_(static_cast<int64_t>(offset / piece_bytes_), out);
+  } else {
+    std::memcpy(out.data(), bytes_.data() + offset, out.size());
+  }
 }
 
 std::shared_ptr<const Constant> Constant::int64s(std::vector<int64_t> elements) {
@@ -117,12 +162,7 @@ TensorType Constant::type() const { return {dtype_, Shape(shape_.begin(), shape_
 
 const Hash128& Constant::hash() const {
   // Not locked: constants are hashed when they enter a graph, before anything is shared between threads.
-  if (!hash_) {
-    const Hash128 content = hash_bytes(bytes_);
-    std::vector<int64_t> key = {static_cast<int64_t>(dtype_), static_cast<int64_t>(content.high), static_cast<int64_t>(content.low)};
-    key.insert(key.end(), shape_.begin(), shape_.end());
-    hash_ = hash_bytes(std::as_bytes(std::span<const int64_t>(key)));
-  }
+  if (!hash_) hash_ = key_of(*this, "", hash_bytes(bytes_));
   return *hash_;
 }
 

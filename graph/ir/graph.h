@@ -14,8 +14,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,14 +53,24 @@ struct TensorType {
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
 
-// Immutable bytes with a dtype and a static shape; shared, never copied to be looked at.
+// Immutable bytes with a dtype and a static shape; shared, never copied to be looked at. The bytes of a borrowed one may be at any address:
+// elements are read with memcpy.
 class Constant {
  public:
+  // Writes pieces first, first + 1, ... to `out`, whose size is that of whole pieces; every byte of it. Called from several threads at a
+  // time.
+  using Fill = std::function<void(int64_t first, std::span<std::byte> out)>;
+
   // `bytes` holds element_count * dtype_bytes in C order (strings: unsupported); null if the size is another.
   static std::shared_ptr<const Constant> create(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes);
   // Borrows: `owner` keeps `bytes` alive (a mapped file, a protobuf message).
   static std::shared_ptr<const Constant> borrow(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes,
                                                 std::shared_ptr<const void> owner);
+  // Bytes that are made when they are asked for: `pieces` > 0 of equal size, one behind the other. Packed weights are such, so that they go
+  // to the file without ever being in memory as a whole. `recipe` says what the bytes are: constants with the same recipe, dtype and shape
+  // have the same bytes. Null if the size is not a multiple of the number of pieces.
+  static std::shared_ptr<const Constant> deferred(DType dtype, std::vector<int64_t> shape, const Hash128& recipe, int64_t pieces,
+                                                  Fill fill);
   template <typename T>
   static std::shared_ptr<const Constant> of(DType dtype, std::vector<int64_t> shape, std::span<const T> elements) {
     const auto bytes = std::as_bytes(elements);
@@ -70,9 +82,17 @@ class Constant {
   DType dtype() const { return dtype_; }
   const std::vector<int64_t>& shape() const { return shape_; }
   int64_t element_count() const;
-  std::span<const std::byte> bytes() const { return bytes_; }
+  // Those of a deferred constant are made by the first call, and stay.
+  std::span<const std::byte> bytes() const { return fill_ == nullptr ? bytes_ : made(); }
+  size_t byte_count() const { return byte_count_; }
+  bool is_deferred() const { return fill_ != nullptr; }
+  // What copy_bytes() takes multiples of: 1 unless the constant is deferred.
+  size_t piece_bytes() const { return piece_bytes_; }
+  // The bytes from `offset` on, without keeping those of a deferred constant.
+  void copy_bytes(size_t offset, std::span<std::byte> out) const;
   TensorType type() const;
-  const Hash128& hash() const;  // of dtype, shape and bytes; computed once
+  // Of dtype, shape and bytes (or recipe); computed once. Two that are equal have the same content.
+  const Hash128& hash() const;
 
   // Elements of any integer or bool dtype as int64 / of any numeric dtype as double.
   std::vector<int64_t> to_int64s() const;
@@ -80,9 +100,15 @@ class Constant {
 
  private:
   Constant() = default;
+  std::span<const std::byte> made() const;
+
   DType dtype_ = DType::kVoid;
   std::vector<int64_t> shape_;
-  std::vector<std::byte> storage_;
+  size_t byte_count_ = 0;
+  size_t piece_bytes_ = 1;
+  Fill fill_;
+  mutable std::once_flag once_;  // of storage_ where there is a fill_
+  mutable std::vector<std::byte> storage_;
   std::span<const std::byte> bytes_;
   std::shared_ptr<const void> owner_;
   mutable std::optional<Hash128> hash_;

@@ -175,13 +175,12 @@ class MatMulPlugin final : public OpPlugin {
     set_tile_params(context.target(), tile, lanes, stored, accumulator, &params);
 
     TensorRef right;
-    const graph::Constant* constant = graph.constant(p.b);
+    const graph::ConstantPtr& constant = graph.value(p.b).constant;
     if (constant != nullptr && p.columns.is_constant() && p.depth.is_constant() && p.b_batches.is_constant()) {
       const int64_t depth = *p.depth.constant(), columns = *p.columns.constant(), row = *p.b_row.constant(),
                     column = *p.b_column.constant();
-      right =
-          context.add_constant(pack_panels(*constant, accumulator,
-                                           {*p.b_batches.constant(), depth, columns, panel_width, depth, depth * columns, column, row, 0}));
+      right = context.add_constant(pack_panels(
+          constant, accumulator, {*p.b_batches.constant(), depth, columns, panel_width, depth, depth * columns, column, row, 0}));
     } else {
       right = context.add_workspace(p.b_batches * panels * p.depth * Dim(panel_width * static_cast<int64_t>(dtype_bytes(accumulator))));
       params.set("B", graph.type(p.b).dtype).set("B_ZERO", false).set("UNIT_COLUMNS", p.b_column == Dim(1));

@@ -54,6 +54,13 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+void MappedFile::release(std::span<const std::byte> part) const {
+  constexpr uintptr_t kPage = 4096;  // where pages are larger, some calls do nothing
+  const auto begin = (reinterpret_cast<uintptr_t>(part.data()) + kPage - 1) / kPage * kPage;
+  const auto end = (reinterpret_cast<uintptr_t>(part.data()) + part.size()) / kPage * kPage;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 Result<std::string> read_text_file(const std::string& path) {
   AIPU_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path));
   const auto bytes = file.bytes();
@@ -90,6 +97,19 @@ Status AtomicFile::write(std::span<const std::byte> bytes) {
       if (errno == EINTR) continue;
       return system_error("write", path_);
     }
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+Status AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return system_error("write", path_);
+    }
+    offset += static_cast<uint64_t>(written);
     bytes = bytes.subspan(static_cast<size_t>(written));
   }
   return {};

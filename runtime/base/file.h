@@ -21,6 +21,8 @@ class MappedFile {
   ~MappedFile();
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  // Part of bytes() will not be looked at soon: its pages need not be resident. It can still be read.
+  void release(std::span<const std::byte> part) const;
 
  private:
   MappedFile() = default;
@@ -38,7 +40,10 @@ class AtomicFile {
   AtomicFile& operator=(AtomicFile&&) = delete;
   ~AtomicFile();  // removes the temporary file unless committed
 
+  // Behind what write() has written.
   Status write(std::span<const std::byte> bytes);
+  // At a place, from any thread; what nobody writes is zero. Does not move write().
+  Status write_at(uint64_t offset, std::span<const std::byte> bytes) const;
   Status commit();
 
  private:

@@ -3,8 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
+#include <sys/resource.h>
 
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include "gbuilder/constant_writer.h"
 #include "gbuilder/storers/command_storer.h"
 #include "runtime/base/file.h"
 #include "tests/gbuilder/hand_made.h"
@@ -107,6 +112,88 @@ TEST(Encode, SectionsAreAlignedHashedAndHoldTheConstants) {
 
 TEST(Encode, SameInputSameBytes) {
   EXPECT_EQ(write_sample(path_of("encode_a.aipu.bin")).bytes, write_sample(path_of("encode_b.aipu.bin")).bytes);
+}
+
+// Large constants go to the file in chunks, from several threads, some of them made by the way.
+class LargeConstants : public ::testing::Test {
+ protected:
+  LargeConstants() {
+    std::vector<float> values(700'001);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+    add(graph::Constant::of<float>(DType::kF32, {700'001}, values));
+    // Three chunks of pieces of 100,004 bytes, then pieces beyond the size of a chunk, then one that is small.
+    for (const auto& [pieces, elements] : {std::pair<int64_t, int64_t>{25, 25'001}, {3, 400'003}, {4, 3}}) {
+      auto fill = [elements = elements, salt = static_cast<float>(pieces)](int64_t first, std::span<std::byte> out) {
+        for (size_t i = 0; i < out.size() / sizeof(float); ++i) {
+          const float value = salt + static_cast<float>(first * elements) + static_cast<float>(i);
+          std::memcpy(out.data() + i * sizeof(float), &value, sizeof(float));
+        }
+      };
+      add(graph::Constant::deferred(DType::kF32, {pieces, elements}, {1, static_cast<uint64_t>(pieces)}, pieces, fill));
+    }
+    plan_.expressions.constant(0);
+  }
+  void add(graph::ConstantPtr constant) {
+    PlanTensor tensor;
+    tensor.name = "c" + std::to_string(plan_.tensors.size());
+    tensor.kind = TensorKind::kConstant;
+    tensor.dtype = constant->dtype();
+    tensor.offset_bytes = plan_.constant_bytes;
+    tensor.constant = constant;
+    plan_.constant_bytes += (constant->byte_count() + 63) / 64 * 64;
+    plan_.tensors.push_back(std::move(tensor));
+  }
+
+  Plan plan_;
+};
+
+TEST_F(LargeConstants, AreTheSameHoweverTheyAreWritten) {
+  std::vector<std::byte> whole(plan_.constant_bytes);
+  for (const PlanTensor& tensor : plan_.tensors) {
+    const auto bytes = tensor.constant->bytes();
+    std::copy(bytes.begin(), bytes.end(), whole.begin() + static_cast<std::ptrdiff_t>(tensor.offset_bytes));
+  }
+  for (const int jobs : {1, 2, 7}) {
+    const std::string path = path_of("constants_" + std::to_string(jobs));
+    auto file = AtomicFile::create(path);
+    ASSERT_TRUE(file.ok());
+    const auto hash = write_constants(plan_, *file, 128, jobs);
+    ASSERT_TRUE(hash.ok()) << hash.status().message();
+    EXPECT_EQ(*hash, hash_bytes(whole)) << jobs;
+    const std::byte end[1] = {std::byte{9}};
+    ASSERT_TRUE(file->write_at(128 + whole.size(), end).ok());
+    ASSERT_TRUE(file->commit().ok());
+    const auto written = MappedFile::open(path);
+    ASSERT_TRUE(written.ok());
+    ASSERT_EQ(written->bytes().size(), 128 + whole.size() + 1);
+    EXPECT_TRUE(std::equal(whole.begin(), whole.end(), written->bytes().begin() + 128)) << jobs;
+    std::remove(path.c_str());
+  }
+}
+
+TEST_F(LargeConstants, MustBeWhereThePlanSays) {
+  auto file = AtomicFile::create(path_of("constants_misplaced"));
+  ASSERT_TRUE(file.ok());
+  plan_.tensors[1].offset_bytes += 64;
+  EXPECT_FALSE(write_constants(plan_, *file, 0, 2).ok());
+  plan_.tensors[1].offset_bytes -= 64;
+  plan_.constant_bytes += 128;
+  EXPECT_FALSE(write_constants(plan_, *file, 0, 2).ok());
+}
+
+TEST_F(LargeConstants, AFullDiskIsAnError) {
+  auto file = AtomicFile::create(path_of("constants_full"));
+  ASSERT_TRUE(file.ok());
+  struct rlimit saved = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &saved), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit limit = {1'000'000, saved.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  const auto hash = write_constants(plan_, *file, 0, 2);
+  ::setrlimit(RLIMIT_FSIZE, &saved);
+  std::signal(SIGXFSZ, handler);
+  ASSERT_FALSE(hash.ok());
+  EXPECT_EQ(hash.status().code(), ErrorCode::kIo);
 }
 
 // Whatever is in the file, decoding and printing end in text or an error.

@@ -169,6 +169,44 @@ TEST(Graph, ConstantsWithEqualContentAreOne) {
   EXPECT_EQ(Constant::create(DType::kF32, {INT64_MAX, INT64_MAX}, {}), nullptr);
 }
 
+TEST(Constant, DeferredBytesAreMadeOnceAndInPieces) {
+  int calls = 0;
+  const auto fill = [&](int64_t first, std::span<std::byte> out) {
+    ++calls;
+    for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>(first * 2 + static_cast<int64_t>(i));
+  };
+  const auto constant = Constant::deferred(DType::kU8, {3, 2}, {1, 2}, 3, fill);
+  ASSERT_NE(constant, nullptr);
+  EXPECT_TRUE(constant->is_deferred());
+  EXPECT_EQ(constant->byte_count(), 6u);
+  EXPECT_EQ(constant->piece_bytes(), 2u);
+  constant->hash();
+  EXPECT_EQ(calls, 0);
+  std::byte last[4];
+  constant->copy_bytes(2, last);
+  EXPECT_EQ(last[0], std::byte{2});
+  EXPECT_EQ(last[3], std::byte{5});
+  EXPECT_EQ(constant->to_int64s(), (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(constant->bytes().size(), 6u);
+  EXPECT_EQ(calls, 2);
+}
+
+TEST(Constant, DeferredOnesAreToldApartByRecipeDTypeAndShape) {
+  const auto nothing = [](int64_t, std::span<std::byte>) {};
+  const auto hash = [&](DType dtype, std::vector<int64_t> shape, Hash128 recipe) { return Constant::deferred(dtype, shape, recipe, 1, nothing)->hash(); };
+  const Hash128 usual = hash(DType::kF32, {4}, {1, 2});
+  EXPECT_EQ(usual, hash(DType::kF32, {4}, {1, 2}));
+  EXPECT_NE(usual, hash(DType::kF32, {4}, {1, 3}));
+  EXPECT_NE(usual, hash(DType::kF32, {2, 2}, {1, 2}));
+  EXPECT_NE(usual, hash(DType::kI32, {4}, {1, 2}));
+  // Not the hash of bytes, even where the recipe is one.
+  const auto given = Constant::of<float>(DType::kF32, {1}, std::vector<float>{1});
+  EXPECT_NE(hash(DType::kF32, {1}, hash_bytes(given->bytes())), given->hash());
+  EXPECT_EQ(Constant::deferred(DType::kU8, {7}, {}, 2, nothing), nullptr);
+  EXPECT_EQ(Constant::deferred(DType::kU8, {7}, {}, 0, nothing), nullptr);
+  EXPECT_EQ(Constant::deferred(DType::kU8, {-1}, {}, 1, nothing), nullptr);
+}
+
 TEST(Graph, RunSymbolsOrderAndKeepTheirTensor) {
   // The shape tensor is made after %x in id order and is an operand of nothing once the Reshape is resolved.
   const auto graph = parse(R"(graph "g" {
