@@ -299,14 +299,15 @@ const std::map<std::string, Row, std::less<>>& rows() {
       {"Gelu",
        [](Writer& w) {
          if (w.node().attributes.s_or("approximate", "none") == "tanh") {
-           return fmt::format("({0} * {1} * ({2} + S.tanh({3} * ({0} + {4} * {0} * {0} * {0}))))", w.in(0), w.k(0.5), w.k(1),
-                              w.k(std::sqrt(2 / M_PI)), w.k(0.044715));
+           // (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 * u)): shorter, and exact where x is far below 0.
+           const double slope = -2 * std::sqrt(2 / M_PI);
+           return fmt::format("({0} / ({1} + S.exp({0} * ({2} + {3} * {0} * {0}))))", w.in(0), w.k(1), w.k(slope), w.k(slope * 0.044715));
          }
          return fmt::format("({0} * {1} * ({2} + S.erf({0} * {3})))", w.in(0), w.k(0.5), w.k(1), w.k(M_SQRT1_2));
        }},
       {"Swish",
        [](Writer& w) {
-         return fmt::format("({0} / ({1} + S.exp({2} - {0} * {3})))", w.in(0), w.k(1), w.k(0), w.k(w.node().attributes.f_or("alpha", 1)));
+         return fmt::format("({0} / ({1} + S.exp({0} * {2})))", w.in(0), w.k(1), w.k(-w.node().attributes.f_or("alpha", 1)));
        }},
       {"Celu",
        [](Writer& w) {

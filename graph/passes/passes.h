@@ -13,6 +13,7 @@ Result<int> fold_constants(Graph& graph, PassContext& context);
 Result<int> common_subexpressions(Graph& graph, PassContext& context);
 Result<int> simplify_algebra(Graph& graph, PassContext& context);
 Result<int> integer_arithmetic(Graph& graph, PassContext& context);
+Result<int> recognise_operators(Graph& graph, PassContext& context);
 Result<int> fold_batch_normalization(Graph& graph, PassContext& context);
 Result<int> decompose(Graph& graph, PassContext& context);
 Result<int> assign_layout(Graph& graph, PassContext& context);

@@ -13,6 +13,8 @@ std::span<const Pass> graph_pipeline() {
       {"integer_arithmetic", "let quantised graphs compute with integers", integer_arithmetic},
       {"fold_constants", "compute nodes whose inputs are all constant", fold_constants},
       {"simplify_algebra", "remove ops that do nothing, merge views and transposes", simplify_algebra},
+      // Wants no Identity, Cast or constant arithmetic between the parts; before anything moves a factor of a pattern into the op in front.
+      {"recognise_operators", "make one node of LayerNormalization, Gelu, Swish and the like written out", recognise_operators},
       // Wants Identity, Cast and Pad between Conv and BatchNormalization gone, and weights behind DequantizeLinear or Transpose folded.
       {"fold_batch_normalization", "fold scales and shifts per channel into weights and bias", fold_batch_normalization},
       // After folding: a BatchNormalization that could be folded never becomes arithmetic. Before layouts: what comes out may be laid out

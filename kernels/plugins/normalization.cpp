@@ -45,7 +45,8 @@ class SoftmaxPlugin final : public SingleOpPlugin {
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("softmax.py", "softmax", params));
     context.implementation.in_place.emplace_back(node.outputs[0], node.inputs[0]);
     context.launch(std::move(kernel),
-                   {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])}, ScalarArgument{outer}, ScalarArgument{extent}, ScalarArgument{inner}},
+                   {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])}, ScalarArgument{outer},
+                    ScalarArgument{extent}, ScalarArgument{inner}},
                    graph::max(contiguous ? outer : outer * graph::ceildiv(inner, lanes), 1));
     return {};
   }
@@ -82,24 +83,37 @@ class NormalizationPlugin final : public SingleOpPlugin {
     const Dim extent = product(x.shape, axis, instance ? rank - 1 : rank);
     const bool has_bias = node.inputs.size() > 2 && node.inputs[2].valid();
     int statistics = 0;
-    while (!instance && static_cast<size_t>(statistics) + 1 < node.outputs.size() && node.outputs[static_cast<size_t>(statistics) + 1].valid()) ++statistics;
+    while (!instance && static_cast<size_t>(statistics) + 1 < node.outputs.size() &&
+           node.outputs[static_cast<size_t>(statistics) + 1].valid())
+      ++statistics;
     const int lanes = std::max(2, context.lanes(accumulator));
 
     dsl::TemplateParams params;
-    params.set("X", x.dtype).set("ACC", accumulator).set("VL", lanes).set("INNER_IS_ONE", !instance).set("CENTRE", node.op != "RMSNormalization");
-    params.set("HAS_SCALE", true).set("HAS_BIAS", has_bias).set("STATISTICS", statistics);
+    params.set("X", x.dtype)
+        .set("ACC", accumulator)
+        .set("VL", lanes)
+        .set("INNER_IS_ONE", !instance)
+        .set("CENTRE", node.op != "RMSNormalization");
+    params.set("HAS_SCALE", true).set("HAS_BIAS", has_bias).set("STATISTICS", statistics).set("UNROLL", 4);
+    // Every pass over an element comes before it is written, so the output may be the input's memory.
+    params.set("__no_restrict__", true);
+    context.implementation.in_place.emplace_back(node.outputs[0], node.inputs[0]);
     params.set("parameter_types", pointer_types(has_bias ? 2 : 1, graph.type(node.inputs[1]).dtype));
     const DType statistic = statistics > 0 ? graph.type(node.outputs[1]).dtype : DType::kF32;
     params.set("S_TYPE", statistic).set("statistic_types", pointer_types(static_cast<size_t>(statistics), statistic));
     params.set("epsilon_type", dsl::Captured{dsl::CapturedType{tir::Type::scalar(accumulator)}});
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("normalization.py", "normalize", params));
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])},
+    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])},
+                                             PointerArgument{context.value(node.outputs[0])},
                                              PointerArgument{context.value(node.inputs[1])}};
     if (has_bias) arguments.emplace_back(PointerArgument{context.value(node.inputs[2])});
     for (int i = 0; i < statistics; ++i) arguments.emplace_back(PointerArgument{context.value(node.outputs[static_cast<size_t>(i) + 1])});
     for (const Dim& scalar : {outer, extent, inner}) arguments.emplace_back(ScalarArgument{scalar});
     arguments.emplace_back(FloatArgument{node.attributes.f("epsilon"), accumulator});
-    context.launch(std::move(kernel), std::move(arguments), graph::max(instance ? outer * graph::ceildiv(inner, lanes) : outer, 1));
+    const Dim shares = instance ? outer * graph::ceildiv(inner, lanes) : outer;
+    // Few elements are not worth waking a worker for.
+    context.launch(std::move(kernel), std::move(arguments),
+                   graph::max(graph::min(shares, graph::ceildiv(outer * extent * inner, 4096)), 1));
     return {};
   }
 };
@@ -111,7 +125,9 @@ class LrnPlugin final : public SingleOpPlugin {
     static constexpr std::string_view kOps[] = {"LRN"};
     return kOps;
   }
-  std::string check(const Graph&, const Node& node) const override { return node.attributes.s_or("layout", "NCHW") == "NHWC" ? "" : "not channels-last"; }
+  std::string check(const Graph&, const Node& node) const override {
+    return node.attributes.s_or("layout", "NCHW") == "NHWC" ? "" : "not channels-last";
+  }
   Status setup(SetupContext& context) const override {
     const Node& node = context.anchor();
     const graph::TensorType& x = context.graph().type(node.inputs[0]);
@@ -119,13 +135,17 @@ class LrnPlugin final : public SingleOpPlugin {
     const int64_t size = node.attributes.i("size");
     const Dim channels = x.shape.back(), pixels = product(x.shape, 0, x.shape.size() - 1);
     dsl::TemplateParams params;
-    params.set("X", x.dtype).set("ACC", accumulator).set("VL", std::max(2, context.lanes(accumulator))).set("BETA", node.attributes.f("beta"));
+    params.set("X", x.dtype)
+        .set("ACC", accumulator)
+        .set("VL", std::max(2, context.lanes(accumulator)))
+        .set("BETA", node.attributes.f("beta"));
     params.set("scale_type", dsl::Captured{dsl::CapturedType{tir::Type::scalar(accumulator)}});
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("lrn.py", "lrn", params));
     context.launch(std::move(kernel),
-                   {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])}, ScalarArgument{pixels}, ScalarArgument{channels},
-                    ScalarArgument{(size - 1) / 2}, ScalarArgument{size - 1 - (size - 1) / 2},
-                    FloatArgument{node.attributes.f("alpha") / static_cast<double>(size), accumulator}, FloatArgument{node.attributes.f("bias"), accumulator}},
+                   {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])}, ScalarArgument{pixels},
+                    ScalarArgument{channels}, ScalarArgument{(size - 1) / 2}, ScalarArgument{size - 1 - (size - 1) / 2},
+                    FloatArgument{node.attributes.f("alpha") / static_cast<double>(size), accumulator},
+                    FloatArgument{node.attributes.f("bias"), accumulator}},
                    graph::max(graph::ceildiv(pixels * channels, 4096), 1));
     return {};
   }

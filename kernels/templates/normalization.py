@@ -1,23 +1,16 @@
 """Layer, RMS and instance normalisation of x seen as [outer, extent, inner]: statistics over `extent` for each (outer, inner).
 
-Parameters: X, ACC, P (type of scale and bias), VL, INNER_IS_ONE, CENTRE (subtract the mean; off for RMS), HAS_BIAS, HAS_SCALE, STATISTICS (also write mean and 1/deviation).
+Parameters: X, ACC, P (type of scale and bias), VL, UNROLL (even), INNER_IS_ONE, CENTRE (subtract the mean; off for RMS),
+HAS_BIAS, HAS_SCALE, STATISTICS (also write mean and 1/deviation).
 With inner 1 (layer normalisation) scale and bias run along `extent`; otherwise (instance normalisation of channels-last data) along `inner`.
-The variance is computed in a second pass from the centred values.
+The variance is computed in a second pass from the centred values: x comes from memory once, the passes after the first find a row in the cache.
+Sums are formed in ACC, in UNROLL accumulators, so that no addition waits for the one before.
 """
 from aipu import script as S
 
 
 def vector(value):
     return S.cast(value, f"{ACC}x{VL}")
-
-
-def total_of(acc):
-    lane = S.alloc_buffer((VL,), ACC)
-    S.vstore(acc, lane.addr_of(0))
-    total = lane[0]
-    for i in range(1, VL):
-        total = total + lane[i]
-    return total
 
 
 def loaded(p, lane_mask):
@@ -30,6 +23,57 @@ def scaled(value, parameters, at, lane_mask):
     if HAS_BIAS:
         value = value + loaded(parameters[1] + at, lane_mask)
     return S.cast(value, X)
+
+
+def centred(value, mean):
+    return value - mean if CENTRE else value
+
+
+def summand(value, mean):
+    """What is summed up: x itself without a mean, with one the square of its distance to it."""
+    if mean is None:
+        return value
+    distance = centred(value, mean)
+    return distance * distance
+
+
+def together(sums):
+    for u in S.unroll(UNROLL // 2):
+        sums[u] = sums[u] + sums[u + UNROLL // 2]
+    total = sums[0]
+    for u in S.unroll(1, UNROLL // 2):
+        total = total + sums[u]
+    return total
+
+
+def row_sum(p, full, tail, rest, extent, mean):
+    """The sum over a contiguous row as a scalar; `tail` holds its last, incomplete vector, where there is one."""
+    sums = S.alloc_buffer((UNROLL,), f"{ACC}x{VL}")
+    for u in S.unroll(UNROLL):
+        sums[u] = vector(0)
+    blocked = extent // (UNROLL * VL) * (UNROLL * VL)
+    for j in range(0, blocked, UNROLL * VL):
+        for u in S.unroll(UNROLL):
+            sums[u] = sums[u] + summand(loaded(p + (j + u * VL), None), mean)
+    for j in range(blocked, full, VL):
+        sums[0] = sums[0] + summand(loaded(p + j, None), mean)
+    if full < extent:
+        sums[1] = sums[1] + S.vsel(summand(tail, mean), vector(0), rest)
+    return S.vrpadd(together(sums))[0]
+
+
+def column_sums(p, extent, inner, lane_mask, mean):
+    """The sums over columns, which are `inner` elements from row to row, as a vector."""
+    sums = S.alloc_buffer((UNROLL,), f"{ACC}x{VL}")
+    for u in S.unroll(UNROLL):
+        sums[u] = vector(0)
+    blocked = extent // UNROLL * UNROLL
+    for k in range(0, blocked, UNROLL):
+        for u in S.unroll(UNROLL):
+            sums[u] = sums[u] + summand(loaded(p + (k + u) * inner, lane_mask), mean)
+    for k in range(blocked, extent):
+        sums[0] = sums[0] + summand(loaded(p + k * inner, lane_mask), mean)
+    return together(sums)
 
 
 @S.prim_func
@@ -45,30 +89,23 @@ def normalize(x: S.ptr(X, "global"), out: S.ptr(X, "global"), parameters: parame
         for row in range(first, last):
             p = x + row * extent
             q = out + row * extent
+            tail = vector(0)
+            if full < extent:
+                tail = loaded(p + full, rest)
             mean = S.cast(0, ACC)
             if CENTRE:
-                sums = vector(0)
-                for j in range(0, full, VL):
-                    sums = sums + loaded(p + j, None)
-                if full < extent:
-                    sums = sums + loaded(p + full, rest)
-                mean = total_of(sums) / count
-            squares = vector(0)
-            for j in range(0, full, VL):
-                centred = loaded(p + j, None) - S.vbcast(mean, lanes=VL)
-                squares = squares + centred * centred
-            if full < extent:
-                centred = S.vsel(loaded(p + full, rest) - S.vbcast(mean, lanes=VL), vector(0), rest)
-                squares = squares + centred * centred
-            inverse = S.cast(1, ACC) / S.sqrt(total_of(squares) / count + epsilon)
+                mean = row_sum(p, full, tail, rest, extent, None) / count
+            means = S.vbcast(mean, lanes=VL)
+            inverse = S.cast(1, ACC) / S.sqrt(row_sum(p, full, tail, rest, extent, means) / count + epsilon)
+            inverses = S.vbcast(inverse, lanes=VL)
             if STATISTICS > 0:
                 statistics[0][row] = S.cast(mean, S_TYPE)
             if STATISTICS > 1:
                 statistics[1][row] = S.cast(inverse, S_TYPE)
             for j in range(0, full, VL):
-                S.vstore(scaled((loaded(p + j, None) - S.vbcast(mean, lanes=VL)) * S.vbcast(inverse, lanes=VL), parameters, j, None), q + j)
+                S.vstore(scaled(centred(loaded(p + j, None), means) * inverses, parameters, j, None), q + j)
             if full < extent:
-                S.vstore(scaled((loaded(p + full, rest) - S.vbcast(mean, lanes=VL)) * S.vbcast(inverse, lanes=VL), parameters, full, rest), q + full, mask=rest)
+                S.vstore(scaled(centred(tail, means) * inverses, parameters, full, rest), q + full, mask=rest)
     else:
         blocks = S.ceildiv(inner, VL)
         units = outer * blocks
@@ -83,13 +120,8 @@ def normalize(x: S.ptr(X, "global"), out: S.ptr(X, "global"), parameters: parame
             q = out + ((unit // blocks) * extent * inner + c)
             mean = vector(0)
             if CENTRE:
-                for k in range(extent):
-                    mean = mean + loaded(p + k * inner, lane_mask)
-                mean = mean / count
-            squares = vector(0)
+                mean = column_sums(p, extent, inner, lane_mask, None) / count
+            inverse = vector(1) / S.sqrt(column_sums(p, extent, inner, lane_mask, mean) / count + S.vbcast(epsilon, lanes=VL))
             for k in range(extent):
-                centred = loaded(p + k * inner, lane_mask) - mean
-                squares = squares + centred * centred
-            inverse = vector(1) / S.sqrt(squares / count + S.vbcast(epsilon, lanes=VL))
-            for k in range(extent):
-                S.vstore(scaled((loaded(p + k * inner, lane_mask) - mean) * inverse, parameters, c, lane_mask), q + k * inner, mask=lane_mask)
+                S.vstore(scaled(centred(loaded(p + k * inner, lane_mask), mean) * inverse, parameters, c, lane_mask), q + k * inner,
+                         mask=lane_mask)
