@@ -81,6 +81,56 @@ def conv_tile(height: S.meta_var, x: S.ptr(X, "global"), x_at: S.i64, pixel_stri
     finish_tile(height, acc, extras, out, row_offset, ldc, n, columns)
 
 
+@S.macro
+def convolve_row(x_line, in_w, channels, group_in, out_w, kernel_w, stride_w, dilation_w, pad_w, merge, line_stride, depth_stride,
+                 w_line, w_tap, w_line_stride, w_depth_stride, depths, lines, extras, out, row_offset, ldc, n, columns):
+    """A row of `out_w` output pixels, `ldc` elements apart from out + row_offset on, for one panel.
+
+    x_line: the image row (of the group's channels) that the first kernel row meets; w_line: that kernel row's weights.
+    """
+    tiles = S.max(S.ceildiv(out_w, HEIGHTS[0]), 1)
+    column = 0
+    for tile in range(tiles):
+        end = column + out_w // tiles
+        if tile < out_w % tiles:
+            end = end + 1
+        while column < end:
+            height = HEIGHTS[len(HEIGHTS) - 1]
+            for h in S.unroll(len(HEIGHTS) - 1):
+                if column + HEIGHTS[len(HEIGHTS) - 2 - h] <= end:
+                    height = S.i32(HEIGHTS[len(HEIGHTS) - 2 - h])
+            position = column * stride_w - pad_w
+            left = S.min(intervals(S.max(-position, 0), dilation_w), kernel_w)
+            final = position + (height - 1) * stride_w
+            right = kernel_w - S.min(intervals(S.max(in_w - final, 0), dilation_w), kernel_w)
+            skipped = 0
+            if SINGLE:
+                beyond = final + (kernel_w - 1) * dilation_w - (in_w - 1)
+                fits = S.ceildiv(S.max(-position, 0), stride_w) <= SKIP and S.ceildiv(S.max(beyond, 0), stride_w) <= SKIP
+                if left + right > kernel_w or not fits or height == 1:
+                    # One pixel, only the taps that it has.
+                    height = S.i32(1)
+                    right = kernel_w - S.min(intervals(S.max(in_w - position, 0), dilation_w), kernel_w)
+                    skipped = left
+                    left = 0
+                    right = S.min(right, kernel_w - skipped)
+            middle = kernel_w - left - right - skipped
+            if skipped > 0 or SKIP == 0 or (SINGLE and height == 1):
+                right = 0
+            repeat = middle
+            count = group_in
+            if merge != 0:
+                repeat = S.min(middle, 1)
+                count = middle * group_in
+            for h in S.unroll(len(HEIGHTS)):
+                if height == HEIGHTS[h]:
+                    conv_tile(HEIGHTS[h], x_line, (position + skipped * dilation_w) * channels, stride_w * channels, dilation_w * channels,
+                              line_stride, depth_stride, w_line + skipped * w_tap, w_tap, w_line_stride, w_depth_stride, depths, lines,
+                              left, middle, right, repeat, count, position, in_w, stride_w, dilation_w,
+                              extras, out, row_offset + column * ldc, ldc, n, columns)
+            column = column + height
+
+
 @S.prim_func
 def conv(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OUT, "global"), extras: extra_types,
          batch: S.i32, in_d: S.i32, in_h: S.i32, in_w: S.i32, channels: S.i32,
@@ -116,7 +166,6 @@ def conv(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OUT, "
         unit_last = S.min(unit_first + share, unit_last)
         panel_first = unit_first // S.max(out_rows, 1)
         panel_last = S.ceildiv(unit_last, S.max(out_rows, 1))
-    tiles = S.max(S.ceildiv(out_w, HEIGHTS[0]), 1)
     w_tap = group_in * (NV * VL)
     for block_first in range(row_first, row_last, block):
         # One panel's weights stay in the nearest cache for all rows of a block, the block's activations in the next one for all panels.
@@ -137,44 +186,6 @@ def conv(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OUT, "
                 depths = S.max(S.min(kernel_d, intervals(S.max(in_d - front, 0), dilation_d)) - kd, 0)
                 x_line = x + (((image * in_d + front + kd * dilation_d) * in_h + top + kh * dilation_h) * in_w * channels + group * group_in)
                 w_line = w_panel + (kd * kernel_h + kh) * (kernel_w * w_tap)
-                column = 0
-                for tile in range(tiles):
-                    end = column + out_w // tiles
-                    if tile < out_w % tiles:
-                        end = end + 1
-                    while column < end:
-                        height = HEIGHTS[len(HEIGHTS) - 1]
-                        for h in S.unroll(len(HEIGHTS) - 1):
-                            if column + HEIGHTS[len(HEIGHTS) - 2 - h] <= end:
-                                height = S.i32(HEIGHTS[len(HEIGHTS) - 2 - h])
-                        position = column * stride_w - pad_w
-                        left = S.min(intervals(S.max(-position, 0), dilation_w), kernel_w)
-                        final = position + (height - 1) * stride_w
-                        right = kernel_w - S.min(intervals(S.max(in_w - final, 0), dilation_w), kernel_w)
-                        skipped = 0
-                        if SINGLE:
-                            beyond = final + (kernel_w - 1) * dilation_w - (in_w - 1)
-                            fits = S.ceildiv(S.max(-position, 0), stride_w) <= SKIP and S.ceildiv(S.max(beyond, 0), stride_w) <= SKIP
-                            if left + right > kernel_w or not fits or height == 1:
-                                # One pixel, only the taps that it has.
-                                height = S.i32(1)
-                                right = kernel_w - S.min(intervals(S.max(in_w - position, 0), dilation_w), kernel_w)
-                                skipped = left
-                                left = 0
-                                right = S.min(right, kernel_w - skipped)
-                        middle = kernel_w - left - right - skipped
-                        if skipped > 0 or SKIP == 0 or (SINGLE and height == 1):
-                            right = 0
-                        repeat = middle
-                        count = group_in
-                        if merge != 0:
-                            repeat = S.min(middle, 1)
-                            count = middle * group_in
-                        for h in S.unroll(len(HEIGHTS)):
-                            if height == HEIGHTS[h]:
-                                conv_tile(HEIGHTS[h], x_line, (position + skipped * dilation_w) * channels, stride_w * channels, dilation_w * channels,
-                                          dilation_h * in_w * channels, dilation_d * in_h * in_w * channels,
-                                          w_line + skipped * w_tap, w_tap, kernel_w * w_tap, kernel_h * kernel_w * w_tap, depths, lines,
-                                          left, middle, right, repeat, count, position, in_w, stride_w, dilation_w,
-                                          extras, out, (row * out_w + column) * ldc, ldc, n, columns)
-                        column = column + height
+                convolve_row(x_line, in_w, channels, group_in, out_w, kernel_w, stride_w, dilation_w, pad_w, merge,
+                             dilation_h * in_w * channels, dilation_d * in_h * in_w * channels, w_line, w_tap, kernel_w * w_tap,
+                             kernel_h * kernel_w * w_tap, depths, lines, extras, out, row * out_w * ldc, ldc, n, columns)

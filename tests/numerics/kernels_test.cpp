@@ -2,8 +2,11 @@
 // on every target this machine can run.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
+#include <sstream>
 
 #include "tests/numerics/road.h"
 
@@ -128,71 +131,6 @@ TEST(Kernels, ConvolutionsOfNetworks) {
   });
 }
 
-// Winograd's kernel (3x3, stride 1, at least 32 channels) against sums in double precision. Its error is that of the
-// rounding of sums a ninth as long plus that of the transforms; the measured one is below 2e-6 of the outputs' root mean square, as the
-// direct kernel's is.
-TEST(Kernels, WinogradConvolution) {
-  struct Layer {
-    int64_t batch, in, out, height, width, pad_begin, pad_end;
-  };
-  for (const Layer& l : {Layer{1, 64, 64, 14, 14, 1, 1}, Layer{2, 32, 70, 7, 7, 1, 1}, Layer{1, 48, 33, 9, 30, 0, 0},
-                         Layer{3, 37, 32, 6, 5, 1, 0}, Layer{1, 32, 40, 5, 61, 2, 2}}) {
-    SCOPED_TRACE(std::to_string(l.in) + " -> " + std::to_string(l.out) + ", " + std::to_string(l.height) + " x " + std::to_string(l.width));
-    std::mt19937 random(5);
-    const Tensor weights = random_tensor(random, {l.out, l.in, 3, 3}), bias = random_tensor(random, {l.out});
-    OnnxBuilder b("winograd", 1);
-    const std::string x = b.input("x", DType::kF32, {"N", l.in, "H", "W"});
-    const std::string w = b.initializer(models::TensorData::f32(weights.shape, weights.data)),
-                      c = b.initializer(models::TensorData::f32({l.out}, bias.data));
-    b.output(b.op("Conv", {x, w, c}, {{"pads", std::vector<int64_t>{l.pad_begin, l.pad_begin, l.pad_end, l.pad_end}}}), "y", DType::kF32,
-             {"", "", "", ""});
-    const std::string path = temporary_path("winograd.onnx");
-    ASSERT_TRUE(b.save(path).ok());
-    const Tensor image = random_tensor(random, {l.batch, l.in, l.height, l.width});
-    const int64_t out_h = l.height + l.pad_begin + l.pad_end - 2, out_w = l.width + l.pad_begin + l.pad_end - 2;
-    std::vector<double> expected;
-    double squares = 0;
-    for (int64_t n = 0; n < l.batch; ++n) {
-      for (int64_t oc = 0; oc < l.out; ++oc) {
-        for (int64_t oh = 0; oh < out_h; ++oh) {
-          for (int64_t ow = 0; ow < out_w; ++ow) {
-            double sum = bias.data[static_cast<size_t>(oc)];
-            for (int64_t ic = 0; ic < l.in; ++ic) {
-              for (int64_t k = 0; k < 9; ++k) {
-                const int64_t h = oh + k / 3 - l.pad_begin, v = ow + k % 3 - l.pad_begin;
-                if (h < 0 || h >= l.height || v < 0 || v >= l.width) continue;
-                sum += static_cast<double>(image.data[static_cast<size_t>(((n * l.in + ic) * l.height + h) * l.width + v)]) *
-                       static_cast<double>(weights.data[static_cast<size_t>((oc * l.in + ic) * 9 + k)]);
-              }
-            }
-            expected.push_back(sum);
-            squares += sum * sum;
-          }
-        }
-      }
-    }
-    const double rms = std::sqrt(squares / static_cast<double>(expected.size()));
-    for (const std::string& target : runnable_targets()) {
-      std::vector<std::vector<float>> by_threads;
-      for (const int threads : {1, 2}) {
-        const auto actual = run_road(path, {{"x", image}}, {.target = target, .threads = threads});
-        ASSERT_TRUE(actual.ok()) << target << ": " << actual.status().message();
-        const Tensor& y = actual->at("y");
-        ASSERT_EQ(y.data.size(), expected.size());
-        double worst = 0;
-        for (size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::abs(static_cast<double>(y.data[i]) - expected[i]));
-        EXPECT_LT(worst, 5e-6 * rms) << target;
-        by_threads.push_back(y.data);
-      }
-      EXPECT_EQ(by_threads[0], by_threads[1]) << target << ": results depend on the number of threads";
-    }
-    const auto native = run_road(path, {{"x", image}}, {.target = "host-baseline"}),
-               interpreted = run_road(path, {{"x", image}}, {.target = "host-baseline", .backend = "interp"});
-    ASSERT_TRUE(native.ok() && interpreted.ok());
-    expect_close(interpreted->at("y"), native->at("y"), 0, 0, "interpreter");
-  }
-}
-
 // Extents known only at run time: images narrower than a tile, than the kernel, and wide ones, through one converted model per batch and
 // width.
 TEST(Kernels, ConvolutionsOfSymbolicExtents) {
@@ -245,19 +183,171 @@ TEST(Kernels, ResidualSums) {
   });
 }
 
+// What a transposed convolution is made of, at random; outputs are not empty.
+struct TransposedCase {
+  int64_t groups, in, out;  // channels of a group
+  std::vector<int64_t> extents, kernel, strides, dilations, pads, output_padding;
+};
+
+TransposedCase pick_transposed(std::mt19937& random, int64_t most_spatial, int64_t most_out) {
+  const int64_t spatial = pick(random, 1, most_spatial);
+  TransposedCase c{pick(random, 0, 2) == 0 ? pick(random, 2, 3) : 1, pick(random, 1, 7), pick(random, 1, most_out), {}, {}, {}, {}, {}, {}};
+  std::vector<int64_t> ends;
+  for (int64_t i = 0; i < spatial; ++i) {
+    c.extents.push_back(pick(random, 1, spatial == 1 ? 40 : spatial == 2 ? 11 : 5));
+    c.kernel.push_back(pick(random, 1, 5));
+    c.strides.push_back(pick(random, 1, 4));
+    c.dilations.push_back(pick(random, 0, 1) == 0 ? 1 : pick(random, 1, 4));
+    c.output_padding.push_back(pick(random, 0, std::max(c.strides.back(), c.dilations.back()) - 1));
+    const int64_t full = (c.extents.back() - 1) * c.strides.back() + (c.kernel.back() - 1) * c.dilations.back() + 1;
+    c.pads.push_back(pick(random, 0, std::min<int64_t>(full - 1, 3)));
+    ends.push_back(pick(random, 0, std::min<int64_t>(full - 1 - c.pads.back(), 3)));
+  }
+  c.pads.insert(c.pads.end(), ends.begin(), ends.end());
+  return c;
+}
+
+// By its definition: every input pixel is added, times the kernel, to the outputs that it reaches.
+Tensor transposed_reference(const TransposedCase& c, const Tensor& x, const Tensor& w, const Tensor& bias) {
+  struct Axis {
+    int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, pad = 0;
+  };
+  std::array<Axis, 3> axes;
+  const size_t spatial = c.extents.size();
+  std::vector<int64_t> shape = {x.shape[0], c.groups * c.out};
+  for (size_t i = 0; i < spatial; ++i) {
+    Axis& axis = axes[3 - spatial + i];
+    axis = {c.extents[i], 0, c.kernel[i], c.strides[i], c.dilations[i], c.pads[i]};
+    axis.out = (axis.in - 1) * axis.stride + c.output_padding[i] + (axis.kernel - 1) * axis.dilation + 1 - axis.pad - c.pads[spatial + i];
+    shape.push_back(axis.out);
+  }
+  const auto size = [&](int64_t Axis::*extent) { return axes[0].*extent * (axes[1].*extent) * (axes[2].*extent); };
+  // Calls visit(input pixel, tap, output pixel) for all that meet.
+  const auto visit_axis = [&](size_t i, const auto& visit) {
+    for (int64_t at = 0; at < axes[i].in; ++at) {
+      for (int64_t k = 0; k < axes[i].kernel; ++k) {
+        const int64_t o = at * axes[i].stride + k * axes[i].dilation - axes[i].pad;
+        if (o >= 0 && o < axes[i].out) visit(at, k, o);
+      }
+    }
+  };
+  std::vector<double> sums(static_cast<size_t>(x.shape[0] * c.groups * c.out * size(&Axis::out)));
+  const auto add = [&](int64_t from, int64_t tap, int64_t to) {
+    for (int64_t n = 0; n < x.shape[0]; ++n) {
+      for (int64_t ic = 0; ic < c.groups * c.in; ++ic) {
+        const double value = x.data[static_cast<size_t>((n * c.groups * c.in + ic) * size(&Axis::in) + from)];
+        for (int64_t oc = 0; oc < c.out; ++oc) {
+          sums[static_cast<size_t>((n * c.groups * c.out + ic / c.in * c.out + oc) * size(&Axis::out) + to)] +=
+              value * w.data[static_cast<size_t>((ic * c.out + oc) * size(&Axis::kernel) + tap)];
+        }
+      }
+    }
+  };
+  visit_axis(0, [&](int64_t d, int64_t kd, int64_t od) {
+    visit_axis(1, [&](int64_t h, int64_t kh, int64_t oh) {
+      visit_axis(2, [&](int64_t i, int64_t kw, int64_t ow) {
+        add((d * axes[1].in + h) * axes[2].in + i, (kd * axes[1].kernel + kh) * axes[2].kernel + kw,
+            (od * axes[1].out + oh) * axes[2].out + ow);
+      });
+    });
+  });
+  Tensor y{shape, {}};
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const double sum = sums[i] + bias.data[i / static_cast<size_t>(size(&Axis::out)) % bias.data.size()];
+    y.data.push_back(static_cast<float>(std::max(sum, 0.0)));
+  }
+  return y;
+}
+
+// With `symbolic` extents of x, and weights that are constant or an input; bias and Relu in the epilogue.
+void check_transposed(const TransposedCase& c, bool symbolic, bool constant, unsigned seed) {
+  std::ostringstream text;
+  const auto print = [&](const char* name, const std::vector<int64_t>& values) {
+    text << " " << name;
+    for (const int64_t value : values) text << " " << value;
+  };
+  text << "seed " << seed << " groups " << c.groups << " in " << c.in << " out " << c.out;
+  print("extents", c.extents);
+  print("kernel", c.kernel);
+  print("strides", c.strides);
+  print("dilations", c.dilations);
+  print("pads", c.pads);
+  print("output_padding", c.output_padding);
+  SCOPED_TRACE(text.str());
+  std::mt19937 random(seed);
+  std::vector<int64_t> x_shape = {2, c.groups * c.in}, w_shape = {c.groups * c.in, c.out};
+  x_shape.insert(x_shape.end(), c.extents.begin(), c.extents.end());
+  w_shape.insert(w_shape.end(), c.kernel.begin(), c.kernel.end());
+  const Tensor w = random_tensor(random, w_shape), bias = random_tensor(random, {c.groups * c.out});
+  std::map<std::string, Tensor> inputs{{"x", random_tensor(random, x_shape)}};
+  OnnxBuilder b("conv_transpose", 1);
+  Extents extents = extents_of(x_shape);
+  if (symbolic) {
+    extents[0] = "N";
+    for (size_t i = 0; i < c.extents.size(); ++i) extents[2 + i] = "E" + std::to_string(i);
+  }
+  b.input("x", DType::kF32, extents);
+  std::string weights = "w";
+  if (constant) {
+    weights = b.initializer(models::TensorData::of<float>(DType::kF32, w.shape, w.data));
+  } else {
+    inputs["w"] = w;
+    b.input("w", DType::kF32, extents_of(w_shape));
+  }
+  const std::string y = b.op(
+      "ConvTranspose", {"x", weights, b.initializer(models::TensorData::of<float>(DType::kF32, bias.shape, bias.data))},
+      {{"group", c.groups}, {"strides", c.strides}, {"dilations", c.dilations}, {"pads", c.pads}, {"output_padding", c.output_padding}});
+  b.output(b.relu(y), "y", DType::kF32, Extents(x_shape.size(), Extents::value_type("")));
+  const std::string path = temporary_path("conv_transpose" + std::to_string(seed) + ".onnx");
+  ASSERT_TRUE(b.save(path).ok());
+  check_road(path, inputs, {{"y", transposed_reference(c, inputs["x"], w, bias)}}, 1e-5, 1e-5, seed % 4 == 0);
+}
+
 TEST(Kernels, TransposedConvolution) {
-  check_against_dnnl("conv_transpose", 8, 1e-4, 1e-4, [](OnnxBuilder& b, std::mt19937& random) {
-    const int64_t groups = pick(random, 1, 2), in = groups * pick(random, 1, 5), out = pick(random, 1, 19);
-    const std::vector<int64_t> shape = {pick(random, 1, 2), in, pick(random, 3, 9), pick(random, 3, 9)};
-    const int64_t kernel = pick(random, 2, 4), stride = pick(random, 1, 3), pad = pick(random, 0, 1);
+  for (unsigned seed = 0; seed < 16; ++seed) {
+    std::mt19937 random(seed);
+    check_transposed(pick_transposed(random, 3, 37), false, true, seed);
+  }
+}
+
+TEST(Kernels, TransposedConvolutionOfSymbolicExtents) {
+  for (unsigned seed = 100; seed < 110; ++seed) {
+    std::mt19937 random(seed);
+    check_transposed(pick_transposed(random, 3, 20), true, true, seed);
+  }
+}
+
+TEST(Kernels, TransposedConvolutionWithWeightsKnownAtRunTime) {
+  for (unsigned seed = 200; seed < 206; ++seed) {
+    std::mt19937 random(seed);
+    check_transposed(pick_transposed(random, 2, 37), seed % 2 == 0, false, seed);
+  }
+}
+
+// The forms that upsamplers have, with rows of more than one tile.
+TEST(Kernels, TransposedConvolutionOfUpsamplers) {
+  for (unsigned seed = 300; seed < 306; ++seed) {
+    std::mt19937 random(seed);
+    const int64_t kernel = 2 + seed % 3, stride = kernel == 3 ? 1 : 2, pad = kernel == 2 ? 0 : 1;
+    const int64_t out = pick(random, 1, 4) * 16, width = pick(random, 14, 33);
+    check_transposed({1, 24, out, {3, width}, {kernel, kernel}, {stride, stride}, {1, 1}, {pad, pad, pad, pad}, {0, 0}}, seed % 2 == 1,
+                     true, seed);
+  }
+}
+
+// A decoder of a U-Net: upsampled channels and those of the shortcut side by side, and a sum with what the output takes the place of.
+TEST(Kernels, TransposedConvolutionInFrontOfConcatAndAdd) {
+  check_against_dnnl("conv_transpose_concat", 3, 1e-4, 1e-4, [](OnnxBuilder& b, std::mt19937& random) {
+    const int64_t channels = pick(random, 3, 40), other = pick(random, 3, 40);
+    const std::vector<int64_t> shape = {2, channels, pick(random, 3, 17), pick(random, 3, 17)};
     const std::string x = b.input("x", DType::kF32, extents_of(shape));
-    const std::string w = b.weight({in, out, kernel, kernel}, 0.3);
-    const std::string y = b.op("ConvTranspose", {x, w},
-                               {{"group", groups},
-                                {"strides", std::vector<int64_t>{stride, stride}},
-                                {"pads", std::vector<int64_t>{pad, pad, pad, pad}},
-                                {"output_padding", std::vector<int64_t>{stride - 1, 0}}});
-    b.output(y, "y", DType::kF32, {"", "", "", ""});
+    const auto upsample = [&](int64_t out) {
+      return b.op("ConvTranspose", {x, b.weight({channels, out, 2, 2}, 0.3)}, {{"strides", std::vector<int64_t>{2, 2}}});
+    };
+    const std::string shortcut = b.relu(upsample(other));
+    const std::string both = b.op("Concat", {b.relu(upsample(channels)), shortcut}, {{"axis", int64_t{1}}});
+    const std::string y = b.conv(both, channels + other, other, {.kernel = {1, 1}});
+    b.output(b.op("Add", {y, b.op("Add", {upsample(other), shortcut})}), "y", DType::kF32, {"", "", "", ""});
     return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
   });
 }
