@@ -30,7 +30,6 @@ __kernel void k000_conv__Conv(__global float* restrict x, __global float* restri
     panel_first = (unit_first / max(out_rows, 1));
     panel_last = (((unit_last + max(out_rows, 1)) - 1) / max(out_rows, 1));
   }
-  int tiles = max(((out_w + 5) / 6), 1);
   int w_tap = (group_in * 8);
   for (int block_first = row_first; block_first < row_first+(row_last - row_first); block_first += block) {
     for (int panel = panel_first; panel < panel_first+(panel_last - panel_first); panel += 1) {
@@ -70,6 +69,12 @@ __kernel void k000_conv__Conv(__global float* restrict x, __global float* restri
         int depths = max((min(kernel_d, count_3) - kd), 0);
         __global float* x_line = (x + (((((((((image * in_d) + front) + (kd * dilation_d)) * in_h) + top) + (kh * dilation_h)) * in_w) * channels) + (group * group_in)));
         __global float* w_line = (w_panel + (((kd * kernel_h) + kh) * (kernel_w * w_tap)));
+        int line_stride = ((dilation_h * in_w) * channels);
+        int depth_stride = (((dilation_d * in_h) * in_w) * channels);
+        int w_line_stride = (kernel_w * w_tap);
+        int w_depth_stride = ((kernel_h * kernel_w) * w_tap);
+        int row_offset = ((row * out_w) * ldc);
+        int tiles = max(((out_w + 5) / 6), 1);
         int column = 0;
         for (int tile = 0; tile < tiles; tile += 1) {
           int end = (column + (out_w / tiles));
@@ -98,7 +103,7 @@ __kernel void k000_conv__Conv(__global float* restrict x, __global float* restri
               repeat = min(middle, 1);
               count_6 = (middle * group_in);
             }
-            k000_conv__Conv_conv_tile_6(x_line, (long)(position * channels), (long)(stride_w * channels), (long)(dilation_w * channels), (long)((dilation_h * in_w) * channels), (long)(((dilation_d * in_h) * in_w) * channels), w_line, w_tap, (kernel_w * w_tap), ((kernel_h * kernel_w) * w_tap), depths, lines, left, middle, right, repeat, count_6, position, in_w, stride_w, dilation_w, extras_0, out, (((row * out_w) + column) * ldc), ldc, n, columns);
+            k000_conv__Conv_conv_tile_6(x_line, (long)(position * channels), (long)(stride_w * channels), (long)(dilation_w * channels), (long)line_stride, (long)depth_stride, w_line, w_tap, w_line_stride, w_depth_stride, depths, lines, left, middle, right, repeat, count_6, position, in_w, stride_w, dilation_w, extras_0, out, (row_offset + (column * ldc)), ldc, n, columns);
             column = (column + 6);
           }
         }
