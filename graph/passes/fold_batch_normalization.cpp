@@ -8,6 +8,7 @@
 // else.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
@@ -216,15 +217,35 @@ class Folder {
     const int64_t extent = shape[target.channel_axis];
     const int64_t channels = static_cast<int64_t>(affine.scale.size());
     if (extent * target.groups != channels) return nullptr;
-    std::vector<double> elements = weight.to_doubles();
-    const int64_t per_group = target.groups > 1 ? shape[0] / target.groups * extent * inner : 0;
-    for (size_t k = 0; k < elements.size(); ++k) {
-      const auto flat = static_cast<int64_t>(k);
-      int64_t channel = flat / inner % extent;
-      if (target.groups > 1) channel += flat / per_group * extent;
-      elements[k] *= affine.scale[static_cast<size_t>(channel)];
+    const int64_t outer = weight.element_count() / std::max<int64_t>(1, extent * inner);
+    const int64_t per_group = target.groups > 1 ? shape[0] / target.groups : outer;
+    // Calls scale(first element of a run, its factor) for all runs of `inner` elements that belong to one channel.
+    const auto for_each_run = [&](const auto& scale) {
+      for (int64_t o = 0; o < outer; ++o) {
+        for (int64_t c = 0; c < extent; ++c) {
+          scale(static_cast<size_t>((o * extent + c) * inner), affine.scale[static_cast<size_t>(c + o / per_group * extent)]);
+        }
+      }
+    };
+    if (weight.dtype() != DType::kF32) {
+      std::vector<double> elements = weight.to_doubles();
+      for_each_run([&](size_t first, double factor) {
+        for (size_t k = first; k < first + static_cast<size_t>(inner); ++k) elements[k] *= factor;
+      });
+      return float_constant(weight.dtype(), shape, elements);
     }
-    return float_constant(weight.dtype(), shape, elements);
+    // The bulk of many models' weights goes this way: no memory but the result's, and that not cleared.
+    const std::byte* from = weight.bytes().data();
+    const auto to = std::make_shared_for_overwrite<std::byte[]>(weight.byte_count());
+    for_each_run([&](size_t first, double factor) {
+      for (size_t at = first * sizeof(float); at < (first + static_cast<size_t>(inner)) * sizeof(float); at += sizeof(float)) {
+        float element;
+        std::memcpy(&element, from + at, sizeof(float));
+        element = static_cast<float>(element * factor);
+        std::memcpy(to.get() + at, &element, sizeof(float));
+      }
+    });
+    return Constant::borrow(DType::kF32, shape, {to.get(), weight.byte_count()}, to);
   }
 
   Status split(NodeId id, ValueId input, const Affine& affine) {
