@@ -51,28 +51,61 @@ ValueId repeated_heads(OpContext& c, ValueId x, int64_t heads, int64_t times) {
   return c.emit("Reshape", {}, {copies, shape});
 }
 
+// What is added to the scores, -infinity where a query does not see a key; `allowed` instead while nothing else is added.
 struct AttentionMask {
   ValueId allowed;  // bool
-  ValueId bias;     // added
+  ValueId bias;
+  bool may_hide_all = false;  // the model's data may leave a query no key
 };
 
 ValueId both(OpContext& c, ValueId a, ValueId b) { return a.valid() ? c.emit("And", {}, {a, b}) : b; }
 
+// A mask for fewer keys than there are hides the others.
+ValueId padded_mask(OpContext& c, ValueId mask, ValueId keys) {
+  const Shape& shape = c.type(mask).shape;
+  if (!c.ok() || shape.empty()) return mask;
+  const Dim missing = c.type(keys).shape[2] - shape.back();
+  if (shape.back() == Dim(1) || missing.constant_or(0) <= 0) return mask;
+  Shape pads(2 * shape.size(), Dim(0));
+  pads.back() = missing;
+  const double hidden = is_bool(c.dtype(mask)) ? 0 : -std::numeric_limits<double>::infinity();
+  return c.emit("Pad", {{"pads", pads}}, {mask, ValueId(), c.scalar(c.dtype(mask), hidden)});
+}
+
 AttentionMask attention_mask(OpContext& c, ValueId q, ValueId keys, bool causal) {
   AttentionMask mask;
-  if (c.has_input(3)) (is_bool(c.dtype(c.input(3))) ? mask.allowed : mask.bias) = c.input(3);
-  if (causal) {
-    ValueId query = positions_along(c, q, 2);
-    if (c.has_input(4)) query = c.emit("Add", {}, {query, c.size_of(c.input(4), 2)});
-    const ValueId key = positions_along(c, keys, 2);
-    mask.allowed = both(c, mask.allowed, c.emit("GreaterOrEqual", {}, {c.unsqueeze(query, {1}), c.unsqueeze(key, {0})}));
+  if (c.has_input(3)) {
+    const ValueId given = padded_mask(c, c.input(3), keys);
+    (is_bool(c.dtype(given)) ? mask.allowed : mask.bias) = given;
   }
-  if (c.has_input(6)) {
-    if (causal) c.fail_unsupported("is_causal together with nonpad_kv_seqlen is not supported");
-    const ValueId lengths = c.unsqueeze(c.input(6), {1, 2, 3});
-    mask.allowed = both(c, mask.allowed, c.emit("Less", {}, {positions_along(c, keys, 2), lengths}));
+  // [batch,1,1,1]
+  const ValueId lengths = c.has_input(6) ? c.unsqueeze(c.input(6), {1, 2, 3}) : ValueId();
+  const ValueId key = causal || lengths.valid() ? positions_along(c, keys, 2) : ValueId();
+  if (causal) {
+    // Queries are the last of the keys that there are.
+    ValueId query = c.unsqueeze(positions_along(c, q, 2), {1});
+    if (lengths.valid()) {
+      query = c.emit("Add", {}, {query, c.emit("Sub", {}, {lengths, c.size_of(q, 2)})});
+    } else if (c.has_input(4)) {
+      query = c.emit("Add", {}, {query, c.size_of(c.input(4), 2)});
+    }
+    mask.allowed = both(c, mask.allowed, c.emit("GreaterOrEqual", {}, {query, key}));
+  }
+  if (lengths.valid()) mask.allowed = both(c, mask.allowed, c.emit("Less", {}, {key, lengths}));
+  mask.may_hide_all = c.has_input(3) || lengths.valid();
+  if (mask.allowed.valid() && mask.bias.valid()) {
+    const ValueId hidden = c.scalar(c.dtype(mask.bias), -std::numeric_limits<double>::infinity());
+    mask.bias = c.emit("Where", {}, {mask.allowed, mask.bias, hidden});
+    mask.allowed = ValueId();
   }
   return mask;
+}
+
+// Where a query sees no key: bool, with one element for all keys.
+ValueId sees_nothing(OpContext& c, const AttentionMask& mask) {
+  const ValueId most = c.emit("ReduceMax", {{"keepdims", int64_t{1}}}, {mask.allowed.valid() ? mask.allowed : mask.bias, c.int64s({-1})});
+  if (mask.allowed.valid()) return c.emit("Not", {}, {most});
+  return c.emit("Equal", {}, {most, c.scalar(c.dtype(mask.bias), -std::numeric_limits<double>::infinity())});
 }
 
 }  // namespace
@@ -122,23 +155,33 @@ void attention(OpContext& c) {
   ValueId scores = c.emit("MatMul", {}, {q.value, c.transpose(keys, {0, 1, 3, 2})});
   scores = c.emit("Mul", {}, {scores, c.scalar(dtype, scale)});
   output_if(0, scores);
+  // Before the mask, which would not stay infinite.
+  if (softcap != 0) {
+    const ValueId limit = c.scalar(dtype, softcap);
+    scores = c.emit("Mul", {}, {c.emit("Tanh", {}, {c.emit("Div", {}, {scores, limit})}), limit});
+    output_if(1, scores);
+  }
   const AttentionMask mask = attention_mask(c, q.value, keys, causal);
   if (mask.bias.valid()) scores = c.emit("Add", {}, {scores, mask.bias});
   if (mask.allowed.valid()) {
     scores = c.emit("Where", {}, {mask.allowed, scores, c.scalar(dtype, -std::numeric_limits<double>::infinity())});
   }
-  output_if(1, scores);
-  if (softcap != 0) {
-    const ValueId limit = c.scalar(dtype, softcap);
-    scores = c.emit("Mul", {}, {c.emit("Tanh", {}, {c.emit("Div", {}, {scores, limit})}), limit});
-  }
+  if (softcap == 0) output_if(1, scores);
   output_if(2, scores);
   const auto softmax_dtype = precision > 0 && precision < 100 ? dtype_from_onnx(static_cast<int>(precision)) : dtype;
   if (!softmax_dtype || !is_floating(*softmax_dtype))
     return c.fail_unsupported(str_cat("softmax_precision ", precision, " is not supported"));
-  ValueId weights = c.cast(c.emit("Softmax", {{"axis", int64_t{-1}}}, {c.cast(scores, *softmax_dtype)}), dtype);
-  output_if(3, weights);
+  const ValueId weights = c.cast(c.emit("Softmax", {{"axis", int64_t{-1}}}, {c.cast(scores, *softmax_dtype)}), dtype);
   ValueId y = c.emit("MatMul", {}, {weights, values});
+  // A query that sees no key gives 0, not the 0 / 0 of its softmax. Decided on the mask, so that scores and softmax stay one kernel.
+  if (mask.may_hide_all) {
+    const ValueId nothing = sees_nothing(c, mask);
+    const auto guarded = [&](ValueId value) { return c.emit("Where", {}, {nothing, c.scalar(dtype, 0), value}); };
+    y = guarded(y);
+    if (mode == 3 && c.wants_output(3)) c.set_output(3, guarded(weights));
+  } else {
+    output_if(3, weights);
+  }
   if (rank == 3) y = c.emit("Reshape", {}, {c.transpose(y, {0, 2, 1, 3}), c.int64s({0, 0, -1})});
   c.set_output(0, y);
 }
