@@ -295,7 +295,13 @@ const std::map<std::string, Row, std::less<>>& rows() {
        [](Writer& w) {
          return fmt::format("S.max(S.min({} * {} + {}, {}), {})", w.in(0), w.k(w.f("alpha")), w.k(w.f("beta")), w.k(1), w.k(0));
        }},
-      {"Mish", [](Writer& w) { return fmt::format("({} * S.tanh({}))", w.in(0), softplus(w.in(0), w)); }},
+      {"Mish",
+       [](Writer& w) {
+         // tanh(log(1 + e)) is n / (n + 2) with n = e * (e + 2); 1 within float64's rounding from exp(20) on.
+         const std::string e = w.let(fmt::format("S.exp(S.min({}, {}))", w.in(0), w.k(20)));
+         const std::string n = w.let(fmt::format("{0} * ({0} + {1})", e, w.k(2)));
+         return fmt::format("({0} * ({1} / ({1} + {2})))", w.in(0), n, w.k(2));
+       }},
       {"Gelu",
        [](Writer& w) {
          if (w.node().attributes.s_or("approximate", "none") == "tanh") {
