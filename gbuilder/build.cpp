@@ -197,7 +197,7 @@ class Builder {
 
   Status partition() {
     const auto claimers = registry_.claimers();
-    auto groups = graph::partition(*graph_, claimers, {target_.name});
+    auto groups = graph::partition(*graph_, claimers, {target_.name, options_.fast_math});
     if (!groups.ok()) return in_model(std::move(groups).status());
     for (graph::Group& group : *groups) groups_.push_back({std::move(group), {}});
     report_.groups = groups_.size();
@@ -302,6 +302,7 @@ class Builder {
     auto plan = make_plan(std::move(input));
     if (!plan.ok()) return in_model(std::move(plan).status());
     plan_ = std::move(*plan);
+    plan_.fast_math = options_.fast_math;
     report_.commands = plan_.programs[0].commands.size();
     report_.constant_bytes = plan_.constant_bytes;
     dump_.write("plan.txt", dump_.enabled() ? print_plan(plan_) : "");

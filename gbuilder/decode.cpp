@@ -30,6 +30,7 @@ class Decoder {
     result_.producer = text(model_.producer());
     plan_.model_name = text(model_.model_name());
     plan_.target = text(model_.target());
+    plan_.fast_math = model_.fast_math();
     plan_.tec_count = model_.tec_count();
     each(model_.required_cpu_features(), [&](const auto* s) { result_.required_cpu_features.push_back(text(s)); });
     each(model_.strings(), [&](const auto* s) { plan_.strings.push_back(text(s)); });

@@ -83,7 +83,7 @@ class RootBuilder {
     const auto strings = builder_.CreateVectorOfStrings(plan_.strings);
     const auto origins = builder_.CreateVectorOfStrings(plan_.origins);
     const auto root = fb::CreateModel(builder_, 1, producer, model_name, target, features, plan_.tec_count, sections, expressions, symbols,
-                                      tensors, inputs, outputs, kernels, arguments, waits, programs, strings, origins);
+                                      tensors, inputs, outputs, kernels, arguments, waits, programs, strings, origins, plan_.fast_math);
     builder_.FinishSizePrefixed(root, fb::ModelIdentifier());
     return std::as_bytes(std::span(builder_.GetBufferPointer(), builder_.GetSize()));
   }

@@ -111,6 +111,7 @@ struct PlanKernel {
 struct Plan {
   std::string model_name;
   std::string target;
+  bool fast_math = false;  // converted with --fast-math; for people
   uint32_t tec_count = 0;
   ExpressionTable expressions;
   std::vector<PlanSymbol> symbols;

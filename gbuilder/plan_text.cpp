@@ -237,7 +237,7 @@ std::string print_commands(const Plan& plan) {
 }
 
 std::string print_plan(const Plan& plan) {
-  return str_cat("plan \"", plan.model_name, "\" target ", plan.target, "\n\n", print_tensors(plan), "\n", print_kernels(plan), "\n", print_commands(plan));
+  return str_cat("plan \"", plan.model_name, "\" target ", plan.target, plan.fast_math ? " fast-math" : "", "\n\n", print_tensors(plan), "\n", print_kernels(plan), "\n", print_commands(plan));
 }
 
 }  // namespace aipu::gbuilder

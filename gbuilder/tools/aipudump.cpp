@@ -47,7 +47,8 @@ aipu::Result<std::map<std::string, int64_t>> symbol_values(const Options& option
 Status print_summary(const DecodedModel& model, size_t file_bytes, const Options& options) {
   const Plan& plan = model.plan;
   fmt::print("{}\n", options.file);
-  fmt::print("model    '{}' for {}, by {}, {} bytes\n", plan.model_name, plan.target, model.producer, file_bytes);
+  fmt::print("model    '{}' for {}{}, by {}, {} bytes\n", plan.model_name, plan.target, plan.fast_math ? " with fast-math" : "", model.producer,
+             file_bytes);
   if (!model.required_cpu_features.empty()) {
     std::string features;
     for (const std::string& feature : model.required_cpu_features) features += " " + feature;

@@ -47,6 +47,8 @@ int main(int argc, char** argv) {
   app.add_option("weights", options.weights, "IR.bin, the weights of IR.txt (default: IR.txt with the extension .bin)");
   app.add_option("-o,--output", options.output, "the aipu.bin to write");
   app.add_option("--target", options.target, "host, host-baseline, host-avx2, host-avx512, X2_1204, ...")->capture_default_str();
+  app.add_flag("--fast-math", options.fast_math,
+               "trade accuracy for speed: large 3x3 convolutions by Winograd's F(4x4), errors several times those of float32 sums");
   app.add_option("--shape", options.shapes, "NAME=1x3x224x224: fixes the extents of an input; -1 keeps one")->take_all();
   app.add_option("--plugin", options.plugins, "a shared library with operators")->take_all();
   app.add_option("--emit-c", options.emit_c, "folder for the generated C");

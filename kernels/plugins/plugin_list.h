@@ -19,7 +19,8 @@ std::unique_ptr<OpPlugin> make_split_plugin();
 std::unique_ptr<OpPlugin> make_pad_plugin();
 // matmul.cpp, conv.cpp, pool.cpp, resize.cpp
 std::unique_ptr<OpPlugin> make_conv_transpose_plugin();
-std::unique_ptr<OpPlugin> make_winograd_plugin();
+std::unique_ptr<OpPlugin> make_winograd_plugin();     // winograd.cpp
+std::unique_ptr<OpPlugin> make_winograd_f4_plugin();  // with fast math only
 std::unique_ptr<OpPlugin> make_resize_plugin();
 std::unique_ptr<OpPlugin> make_matmul_plugin();
 std::unique_ptr<OpPlugin> make_conv_plugin();

@@ -13,6 +13,7 @@ void register_builtin_plugins(PluginRegistry& registry) {
   registry.add(make_matmul_plugin());
   registry.add(make_conv_plugin());
   registry.add(make_winograd_plugin());
+  registry.add(make_winograd_f4_plugin());
   registry.add(make_conv_transpose_plugin());
   registry.add(make_quantized_plugin());
   registry.add(make_pool_plugin());

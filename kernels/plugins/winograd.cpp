@@ -1,7 +1,11 @@
-// 3x3 convolutions of stride 1 by Winograd's F(2x2, 3x3) (templates/winograd.py), where that is faster than the direct kernel.
+// 3x3 convolutions of stride 1 by Winograd's algorithm (templates/winograd.py), where that is faster than the direct kernel: F(2x2, 3x3),
+// whose error is that of the direct sums, and F(4x4, 3x3), whose error is some ten times that, with --fast-math.
 #include "kernels/winograd.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
 
 #include "kernels/fusion.h"
 #include "kernels/gemm.h"
@@ -16,40 +20,65 @@ using graph::Dim;
 using graph::Graph;
 using graph::Node;
 
-constexpr int64_t kPoints = 16;
 // TECs beyond these get no work: each has scratch memory of its own.
 constexpr int64_t kMostTecs = 16;
 // Of an image. Below, half of the tiles would be edge.
 constexpr int64_t kLeastExtent = 4;
 // Below, the transforms outweigh the multiplications saved.
 constexpr int64_t kLeastChannels = 32;
+// Of F(4x4), per image: below, weights of four times the size are what takes the time.
+constexpr int64_t kLeastLargeTiles = 16;
+// Channels of a patch that templates/winograd_4x4.py copies at a time (STAGE), in vectors.
+constexpr int64_t kStageVectors = 4;
 
-// Tiles whose transformed input (16 values per channel) stays in the second-level cache.
-int64_t block_tiles(int64_t in_channels) { return std::clamp<int64_t>(16384 / in_channels / 14 * 14, 28, 56); }
+int64_t points(int m) { return int64_t{m + 2} * (m + 2); }
 
-// Two-dimensional, dense, 3x3, stride and dilation 1, float32 with constant weights, and enough of everything.
-bool suits(const Graph& graph, const Node& node, SpatialGeometry* geometry) {
+// Two-dimensional, dense, 3x3, stride and dilation 1, float32 with constant weights, and enough of everything for tiles of m x m pixels.
+bool suits(const Graph& graph, const Node& node, int m, SpatialGeometry* geometry) {
   const graph::Constant* weights = graph.constant(node.inputs[1]);
   if (weights == nullptr || weights->dtype() != DType::kF32 || graph.type(node.inputs[0]).dtype != DType::kF32) return false;
   const auto& shape = weights->shape();
   if (shape.size() != 4 || shape[2] != 3 || shape[3] != 3 || node.attributes.i_or("group", 1) != 1) return false;
   if (shape[0] < kLeastChannels || shape[1] < kLeastChannels) return false;
   if (!read_geometry(graph, node, {3, 3}, geometry).empty()) return false;
+  if (m == 4) {
+    const auto height = geometry->axes[1].out.constant(), width = geometry->axes[2].out.constant();
+    const auto batch = geometry->batch.constant_or(1);
+    if (height && width && batch * ((*height + 3) / 4) * ((*width + 3) / 4) < kLeastLargeTiles) return false;
+  }
   return std::all_of(geometry->axes.begin() + 1, geometry->axes.end(), [](const SpatialAxis& axis) {
     return axis.stride == 1 && axis.dilation == 1 && axis.out.constant_or(kLeastExtent) >= kLeastExtent;
   });
 }
 
+// How much of a layer is in scratch memory at a time.
+struct Block {
+  int64_t tiles = 0;
+  bool all_panels = false;  // or one by one
+};
+
+Block block_of(int m, int64_t in_channels) {
+  // Tiles whose transformed input stays in the second-level cache; of 14 rows, the greatest register tile.
+  if (m == 2) return {std::clamp<int64_t>(16384 / in_channels / 14 * 14, 28, 56), false};
+  // From some depth on that would be so few that the weights pass by too often: rather the planes of many one after the other.
+  constexpr int64_t kDeep = 192;
+  if (in_channels >= kDeep) return {56, true};
+  return {42, false};
+}
+
 class WinogradPlugin final : public OpPlugin {
  public:
-  std::string_view name() const override { return "winograd"; }
+  explicit WinogradPlugin(int m) : m_(m) {}
+
+  std::string_view name() const override { return m_ == 2 ? "winograd" : "winograd_f4"; }
 
   std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget& target,
                                     std::string*) const override {
+    if (m_ == 4 && !target.fast_math) return std::nullopt;
     const Node& node = graph.node(anchor);
     SpatialGeometry geometry;
-    if (node.op != "Conv" || !target.name.starts_with("host") || !suits(graph, node, &geometry)) return std::nullopt;
-    graph::Claim claim{anchor, {anchor}, 25};
+    if (node.op != "Conv" || !target.name.starts_with("host") || !suits(graph, node, m_, &geometry)) return std::nullopt;
+    graph::Claim claim{anchor, {anchor}, m_ == 2 ? 25 : 26};
     for (const graph::NodeId id : epilogue_nodes(graph, anchor)) claim.nodes.push_back(id);
     return claim;
   }
@@ -58,18 +87,24 @@ class WinogradPlugin final : public OpPlugin {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
     SpatialGeometry geometry;
-    if (!suits(graph, node, &geometry)) return internal_error("not a convolution for Winograd's algorithm");
+    if (!suits(graph, node, m_, &geometry)) return internal_error("not a convolution for Winograd's algorithm");
     const graph::Constant& weights = *graph.constant(node.inputs[1]);
     const int64_t out_channels = weights.shape()[0], in_channels = weights.shape()[1];
     const int lanes = context.lanes(DType::kF32);
     const RegisterTile tile = register_tile(context.target(), out_channels, lanes);
     const int64_t panel_width = static_cast<int64_t>(tile.vectors) * lanes;
+    const int64_t panels = (out_channels + panel_width - 1) / panel_width;
+    const Block block = block_of(m_, in_channels);
+    const int64_t block_panels = block.all_panels ? panels : 1;
     dsl::TemplateParams params;
     set_tile_params(context.target(), tile, lanes, DType::kF32, DType::kF32, &params);
     params.set("HEIGHTS", tile_heights({1, false}, tile.rows))
         .set("IN_TAIL", in_channels % lanes != 0)
-        .set("TAIL", out_channels % lanes != 0);
-    const TensorRef packed = context.add_constant(pack_winograd(weights, panel_width));
+        .set("TAIL", out_channels % lanes != 0)
+        .set("M", m_)
+        .set("POINT_A", kWinogradPoints[0])
+        .set("POINT_B", kWinogradPoints[1]);
+    const TensorRef packed = context.add_constant(pack_winograd(graph.value(node.inputs[1]).constant, m_, panel_width, block.all_panels));
     AnchorArithmetic arithmetic;
     if (node.inputs.size() > 2) arithmetic.addend = node.inputs[2];
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], DType::kF32, arithmetic, &params));
@@ -78,16 +113,18 @@ class WinogradPlugin final : public OpPlugin {
 
     const SpatialAxis& height = geometry.axes[1];
     const SpatialAxis& width = geometry.axes[2];
-    const int64_t block = block_tiles(in_channels);
-    const int64_t scratch = kPoints * ((block * (in_channels + 2 * lanes) + lanes) + (block * panel_width + lanes));
-    const Dim tiles = geometry.batch * graph::ceildiv(height.out, 2) * graph::ceildiv(width.out, 2);
+    const int64_t stage = m_ == 4 ? points(m_) * kStageVectors * lanes : 0;
+    const int64_t scratch =
+        points(m_) * ((block.tiles * (in_channels + 2 * lanes) + lanes) + (block_panels * block.tiles * panel_width + lanes)) + stage;
+    const Dim tiles = geometry.batch * graph::ceildiv(height.out, m_) * graph::ceildiv(width.out, m_);
     const Dim tecs = graph::max(graph::min(tiles, kMostTecs), 1);
     const TensorRef workspace = context.add_workspace(tecs * Dim(scratch * static_cast<int64_t>(sizeof(float))));
     std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed},
                                              PointerArgument{context.value(epilogue.result)}, PointerArgument{workspace}};
     arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
     for (const Dim& scalar : {geometry.batch, height.in, width.in, Dim(in_channels), height.out, width.out, Dim(out_channels),
-                              height.pad_begin, width.pad_begin, Dim(block), Dim(scratch)}) {
+                              height.pad_begin, width.pad_begin, Dim(block.tiles), Dim(block_panels),
+                              Dim(block.all_panels ? 1 : points(m_)), Dim(block.all_panels ? panels : 1), Dim(scratch)}) {
       arguments.emplace_back(ScalarArgument{scalar});
     }
     const size_t row_stride = arguments.size();
@@ -96,43 +133,87 @@ class WinogradPlugin final : public OpPlugin {
     declare_strided_output(context, epilogue, 2, row_stride);
     return {};
   }
+
+ private:
+  int m_;  // a tile of m x m output pixels
 };
 
-}  // namespace
+// Rows of G: a row of three weights becomes one of m + 2.
+std::vector<std::array<double, 3>> weight_transform(int m) {
+  if (m == 2) return {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
+  const double a = kWinogradPoints[0], b = kWinogradPoints[1];
+  std::vector<std::array<double, 3>> rows = {{1 / (a * a * b * b), 0, 0}};
+  for (const auto& [point, other] : {std::pair{a, b}, std::pair{b, a}}) {
+    // The product of the differences to all other points.
+    const double scale = 1 / (2 * point * point * (point * point - other * other));
+    rows.push_back({scale, scale * point, scale * point * point});
+    rows.push_back({scale, -scale * point, scale * point * point});
+  }
+  rows.push_back({0, 0, 1});
+  return rows;
+}
 
-graph::ConstantPtr pack_winograd(const graph::Constant& weights, int64_t panel_width) {
+// Elements [first, last) x [0, m + 2) of G g Gt of one panel's kernels: a row of panel_width values per input channel, rows of one element
+// in order, elements `point_bytes` apart.
+void transform_panel(const graph::Constant& weights, int m, int64_t panel_width, int64_t panel, size_t first, size_t last, std::byte* out,
+                     size_t point_bytes) {
+  const std::vector<std::array<double, 3>> transform = weight_transform(m);
   const int64_t out_channels = weights.shape()[0], in_channels = weights.shape()[1];
-  const int64_t panels = (out_channels + panel_width - 1) / panel_width;
-  std::vector<std::byte> bytes(static_cast<size_t>(panels * kPoints * in_channels * panel_width) * sizeof(float));
-  auto* out = reinterpret_cast<float*>(bytes.data());
-  const auto* in = reinterpret_cast<const float*>(weights.bytes().data());
-  // One row of three becomes one of four.
-  const auto expand = [](const double* g, double* u) {
-    u[0] = g[0];
-    u[1] = (g[0] + g[1] + g[2]) / 2;
-    u[2] = (g[0] - g[1] + g[2]) / 2;
-    u[3] = g[2];
-  };
-  for (int64_t oc = 0; oc < out_channels; ++oc) {
-    float* panel = out + (oc / panel_width) * kPoints * in_channels * panel_width + oc % panel_width;
-    for (int64_t ic = 0; ic < in_channels; ++ic) {
-      const float* g = in + (oc * in_channels + ic) * 9;
-      double columns[3][4];
-      for (int s = 0; s < 3; ++s) {
-        const double column[3] = {g[s], g[3 + s], g[6 + s]};
-        expand(column, columns[s]);
-      }
-      for (int r = 0; r < 4; ++r) {
-        const double row[3] = {columns[0][r], columns[1][r], columns[2][r]};
-        double u[4];
-        expand(row, u);
-        for (int s = 0; s < 4; ++s) panel[((r * 4 + s) * in_channels + ic) * panel_width] = static_cast<float>(u[s]);
+  const auto width = static_cast<size_t>(panel_width),
+             present = static_cast<size_t>(std::min(panel_width, out_channels - panel * panel_width));
+  std::vector<double> kernels(9 * width), half(3 * width);  // by weight, all columns beside each other
+  std::vector<float> row(width);
+  const std::byte* source = weights.bytes().data() + static_cast<size_t>(panel * panel_width * in_channels) * 9 * sizeof(float);
+  for (int64_t ic = 0; ic < in_channels; ++ic) {
+    for (size_t column = 0; column < present; ++column) {
+      float g[9];
+      std::memcpy(g, source + (column * static_cast<size_t>(in_channels) + static_cast<size_t>(ic)) * sizeof(g), sizeof(g));
+      for (size_t k = 0; k < 9; ++k) kernels[k * width + column] = g[k];
+    }
+    for (size_t r = first; r < last; ++r) {
+      const std::array<double, 3>& u = transform[r];
+      for (size_t i = 0; i < 3 * width; ++i) half[i] = u[0] * kernels[i] + u[1] * kernels[3 * width + i] + u[2] * kernels[6 * width + i];
+      for (size_t s = 0; s < transform.size(); ++s) {
+        const std::array<double, 3>& w = transform[s];
+        for (size_t i = 0; i < width; ++i)
+          row[i] = static_cast<float>(w[0] * half[i] + w[1] * half[width + i] + w[2] * half[2 * width + i]);
+        std::memcpy(out + ((r - first) * transform.size() + s) * point_bytes + static_cast<size_t>(ic) * width * sizeof(float), row.data(),
+                    width * sizeof(float));
       }
     }
   }
-  return graph::Constant::create(DType::kF32, {panels, kPoints, in_channels, panel_width}, std::move(bytes));
 }
 
-std::unique_ptr<OpPlugin> make_winograd_plugin() { return std::make_unique<WinogradPlugin>(); }
+}  // namespace
+
+graph::ConstantPtr pack_winograd(graph::ConstantPtr weights, int m, int64_t panel_width, bool point_major) {
+  const int64_t out_channels = weights->shape()[0], in_channels = weights->shape()[1];
+  const int64_t panels = (out_channels + panel_width - 1) / panel_width;
+  const auto side = static_cast<size_t>(m) + 2, chunk_bytes = static_cast<size_t>(in_channels * panel_width) * sizeof(float);
+  const Hash128& content = weights->hash();
+  const int64_t recipe[] = {m, point_major ? 1 : 0, static_cast<int64_t>(content.high), static_cast<int64_t>(content.low)};
+  const Hash128 hash = hash_bytes(std::as_bytes(std::span(recipe)));
+  if (point_major) {
+    // A piece is a row of points, of all panels.
+    auto fill = [weights = std::move(weights), m, panel_width, panels, side, chunk_bytes](int64_t first, std::span<std::byte> out) {
+      const size_t point_bytes = chunk_bytes * static_cast<size_t>(panels);
+      for (auto r = static_cast<size_t>(first); !out.empty(); ++r, out = out.subspan(side * point_bytes)) {
+        for (int64_t panel = 0; panel < panels; ++panel) {
+          transform_panel(*weights, m, panel_width, panel, r, r + 1, out.data() + static_cast<size_t>(panel) * chunk_bytes, point_bytes);
+        }
+      }
+    };
+    return graph::Constant::deferred(DType::kF32, {points(m), panels, in_channels, panel_width}, hash, m + 2, std::move(fill));
+  }
+  auto fill = [weights = std::move(weights), m, panel_width, side, chunk_bytes](int64_t first, std::span<std::byte> out) {
+    for (int64_t panel = first; !out.empty(); ++panel, out = out.subspan(side * side * chunk_bytes)) {
+      transform_panel(*weights, m, panel_width, panel, 0, side, out.data(), chunk_bytes);
+    }
+  };
+  return graph::Constant::deferred(DType::kF32, {panels, points(m), in_channels, panel_width}, hash, panels, std::move(fill));
+}
+
+std::unique_ptr<OpPlugin> make_winograd_plugin() { return std::make_unique<WinogradPlugin>(2); }
+std::unique_ptr<OpPlugin> make_winograd_f4_plugin() { return std::make_unique<WinogradPlugin>(4); }
 
 }  // namespace aipu::kernels

@@ -139,10 +139,12 @@ std::string tile_model() {
 }
 
 // `part_of_name`: only functions with that in their names; what surrounds the tiles of some kernels multiplies as well.
-void expect_registers(const std::string& model, const char* target, size_t least_loops, const std::string& part_of_name = "") {
+void expect_registers(const std::string& model, const char* target, size_t least_loops, const std::string& part_of_name = "",
+                      bool fast_math = false) {
   gbuilder::BuildOptions build;
   build.model = model;
   build.target = target;
+  build.fast_math = fast_math;
   build.output = build.model + "." + build.target + ".aipu.bin";
   const auto report = gbuilder::build_model(build);
   ASSERT_TRUE(report.ok()) << report.status().message();
@@ -204,6 +206,24 @@ TEST_P(Disassembly, InnerLoopsOfAttentionStayInRegisters) {
   GTEST_SKIP() << "x86-64 only";
 #endif
   expect_registers(attention_model(), GetParam(), 5, "_tile");
+}
+
+// Products of Winograd's algorithm with tiles of two and, with fast math, of four.
+std::string winograd_model() {
+  OnnxBuilder b("winograd_tiles", 1);
+  std::string x = b.input("x", DType::kF32, {"N", int64_t{64}, int64_t{28}, int64_t{28}});
+  x = b.relu(b.conv(x, 64, 64, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}}));
+  b.output(b.op("Add", {b.conv(x, 64, 64, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}}), x}), "y", DType::kF32, {"N", int64_t{64}, int64_t{28}, int64_t{28}});
+  const std::string path = temporary_path("winograd_tiles.onnx");
+  return b.save(path).ok() ? path : "";
+}
+
+TEST_P(Disassembly, InnerLoopsOfWinogradStayInRegisters) {
+  if (output_of("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "there is no objdump";
+#if !defined(__x86_64__)
+  GTEST_SKIP() << "x86-64 only";
+#endif
+  for (const bool fast_math : {false, true}) expect_registers(winograd_model(), GetParam(), 2, "product_tile", fast_math);
 }
 
 // Integer convolutions: padded and not, a residual, a dense layer.

@@ -49,6 +49,17 @@ IDLE_SECONDS = 0.03
 
 
 @dataclass
+class Fast:
+    """The same model converted with --fast-math, in turns with the others; fields as in :class:`Row`."""
+
+    aipu_ms: float = 0.0
+    ratio: float = 0.0
+    ratio_low: float = 0.0
+    ratio_high: float = 0.0
+    error: float = 0.0
+
+
+@dataclass
 class Row:
     """One model at one batch size and thread count. Times are milliseconds per run; above one, aipu is faster."""
 
@@ -64,6 +75,7 @@ class Row:
     ratio_high: float = 0.0
     best_ratio: float = 0.0
     error: float = 0.0
+    fast: Fast | None = None
     failure: str = ""
 
 
@@ -102,42 +114,61 @@ def timed_block(side: sides.Side, seconds: float) -> list[float]:
     return times
 
 
-def compare(row: Row, binary: Path, model: Path, library: aipu_runtime.Library, options: argparse.Namespace) -> None:
-    """Fills in the row."""
+def spread_of(ratios: list[float]) -> tuple[float, float, float]:
+    """Median and quartiles."""
+    ordered = sorted(ratios)
+    quarter = len(ordered) // 4
+    return statistics.median(ordered), ordered[quarter], ordered[len(ordered) - 1 - quarter]
+
+
+def compare(
+    row: Row,
+    binary: Path,
+    fast_binary: Path | None,
+    model: Path,
+    library: aipu_runtime.Library,
+    options: argparse.Namespace,
+) -> None:
+    """Fills in the row; `fast_binary` is the conversion with --fast-math where that makes a difference."""
     ort = sides.OnnxRuntimeSide(model, row.threads)
     inputs = sides.make_inputs(ort.signature(), row.batch)
     aipu = aipu_runtime.Session(library, binary, row.threads)
+    fast = aipu_runtime.Session(library, fast_binary, row.threads) if fast_binary is not None else None
+    competitors: list[sides.Side] = [aipu, ort] if fast is None else [aipu, ort, fast]
     try:
-        for side in (ort, aipu):
+        for side in competitors:
             side.bind(inputs)
             side.run()
         row.error = relative_error(aipu.outputs(), ort.outputs())
         limit = options.int8_tolerance if "int8" in row.model else options.tolerance
         if not row.error <= limit:
             row.failure = f"outputs differ: {row.error:.2g}"
-        ours: list[float] = []
-        theirs: list[float] = []
-        ratios = []
+        if fast is not None:
+            row.fast = Fast(error=relative_error(fast.outputs(), ort.outputs()))
+            if not row.fast.error <= max(limit, options.fast_tolerance):
+                row.failure += f" outputs differ with --fast-math: {row.fast.error:.2g}"
+        times: dict[int, list[float]] = {id(side): [] for side in competitors}
+        ratios: dict[int, list[float]] = {id(side): [] for side in competitors}
         for turn in range(options.rounds):
             blocks = {}
-            for side in (aipu, ort) if turn % 2 == 0 else (ort, aipu):
+            for side in competitors if turn % 2 == 0 else reversed(competitors):
                 time.sleep(IDLE_SECONDS)
                 blocks[id(side)] = timed_block(side, options.seconds)
-            ours += blocks[id(aipu)]
-            theirs += blocks[id(ort)]
-            ratios.append(statistics.median(blocks[id(ort)]) / statistics.median(blocks[id(aipu)]))
-        ratios.sort()
-        row.aipu_ms = statistics.median(ours) * 1e3
-        row.ort_ms = statistics.median(theirs) * 1e3
-        row.aipu_best_ms = min(ours) * 1e3
-        row.ort_best_ms = min(theirs) * 1e3
-        row.ratio = statistics.median(ratios)
-        row.ratio_low = ratios[len(ratios) // 4]
-        row.ratio_high = ratios[len(ratios) - 1 - len(ratios) // 4]
+            for side in competitors:
+                times[id(side)] += blocks[id(side)]
+                ratios[id(side)].append(statistics.median(blocks[id(ort)]) / statistics.median(blocks[id(side)]))
+        row.aipu_ms = statistics.median(times[id(aipu)]) * 1e3
+        row.ort_ms = statistics.median(times[id(ort)]) * 1e3
+        row.aipu_best_ms = min(times[id(aipu)]) * 1e3
+        row.ort_best_ms = min(times[id(ort)]) * 1e3
+        row.ratio, row.ratio_low, row.ratio_high = spread_of(ratios[id(aipu)])
         row.best_ratio = row.ort_best_ms / row.aipu_best_ms
+        if fast is not None and row.fast is not None:
+            row.fast.aipu_ms = statistics.median(times[id(fast)]) * 1e3
+            row.fast.ratio, row.fast.ratio_low, row.fast.ratio_high = spread_of(ratios[id(fast)])
     finally:
-        aipu.close()
-        ort.close()
+        for side in competitors:
+            side.close()
         gc.collect()
 
 
@@ -149,6 +180,21 @@ def run_checked(command: list[str]) -> float:
         lines = (done.stderr or done.stdout).strip().splitlines()
         raise RuntimeError(lines[-1] if lines else f"{command[0]} failed with {done.returncode}")
     return time.perf_counter() - start
+
+
+def generated_code(tool: Path, binary: Path) -> str:
+    """The C code of a conversion's kernels."""
+    done = subprocess.run([str(tool), str(binary), "--c"], capture_output=True, text=True, timeout=300, check=True)
+    return done.stdout
+
+
+def convert(options: argparse.Namespace, model: Path, binary: Path, flags: list[str]) -> None:
+    """Runs aipugb, unless an earlier call's conversion is to be used."""
+    if options.keep and binary.exists():
+        return
+    tool = str(options.build / "bin" / "aipugb")
+    seconds = run_checked([tool, str(model), "-o", str(binary), "-q", *options.aipugb_flags.split(), *flags])
+    print(f"{binary.name}: converted in {seconds:.2f} s", flush=True)
 
 
 def measure_costs(costs: Costs, binary: Path, model: Path, options: argparse.Namespace) -> None:
@@ -210,6 +256,34 @@ def print_rows(rows: list[Row]) -> None:
             )
 
 
+def print_fast_rows(rows: list[Row]) -> None:
+    """The models that --fast-math changes, and the geometric means with their ratios in place of the strict ones."""
+    print(
+        f"{'with --fast-math':20} {'batch':>5} {'thr':>3} {'fast ms':>9} {'aipu ms':>9} {'ORT ms':>9} {'ratio':>6} "
+        f"{'quartiles':>13} {'strict':>6} {'error':>8} {'strict':>8}"
+    )
+    for row in rows:
+        if row.fast is None or row.fast.ratio == 0:
+            continue
+        spread = f"{row.fast.ratio_low:.2f}..{row.fast.ratio_high:.2f}"
+        print(
+            f"{row.model:20} {row.batch:5} {row.threads:3} "
+            f"{row.fast.aipu_ms:9.3f} {row.aipu_ms:9.3f} {row.ort_ms:9.3f} "
+            f"{row.fast.ratio:6.2f} {spread:>13} {row.ratio:6.2f} {row.fast.error:8.1e} {row.error:8.1e}"
+        )
+    for batch, threads in sorted({(row.batch, row.threads) for row in rows}):
+        ratios = [
+            row.fast.ratio if row.fast is not None else row.ratio
+            for row in rows
+            if (row.batch, row.threads) == (batch, threads) and row.ratio > 0 and "int8" not in row.model
+        ]
+        if len(ratios) > 1:
+            print(
+                f"geometric mean with --fast-math, batch {batch}, {threads} thread(s): "
+                f"fp32 {statistics.geometric_mean(ratios):.2f} over {len(ratios)} models"
+            )
+
+
 def print_costs(all_costs: list[Costs]) -> None:
     """The table of conversion, loading and memory."""
     print(
@@ -243,7 +317,9 @@ def parse_arguments() -> argparse.Namespace:
         "--tolerance", type=float, default=2e-4, help="largest error allowed, over the largest magnitude of an output"
     )
     parser.add_argument("--int8-tolerance", type=float, default=0.05, help="the same for quantised models")
-    parser.add_argument("--aipugb-flags", default="", help="more flags for the conversion, e.g. --fast-math")
+    parser.add_argument("--fast-math", action="store_true", help="also the models that aipugb --fast-math changes")
+    parser.add_argument("--fast-tolerance", type=float, default=1e-3, help="as --tolerance, for --fast-math")
+    parser.add_argument("--aipugb-flags", default="", help="more flags for all conversions")
     parser.add_argument("--costs", action="store_true", help="also conversion time, load time and memory")
     parser.add_argument("--keep", action="store_true", help="use conversions made by an earlier call")
     parser.add_argument("--json", type=Path, help="write everything measured to this file")
@@ -271,18 +347,14 @@ def main() -> int:
         try:
             if not model.exists():
                 run_checked([str(options.build / "bin" / "aipu-make-model"), name, "-o", str(model)])
-            if not (options.keep and binary.exists()):
-                seconds = run_checked(
-                    [
-                        str(options.build / "bin" / "aipugb"),
-                        str(model),
-                        "-o",
-                        str(binary),
-                        "-q",
-                        *options.aipugb_flags.split(),
-                    ]
-                )
-                print(f"{stem}: converted in {seconds:.2f} s", flush=True)
+            convert(options, model, binary, [])
+            fast_binary = None
+            if options.fast_math:
+                fast_binary = options.work / f"{stem}.fast.aipu.bin"
+                convert(options, model, fast_binary, ["--fast-math"])
+                dump = options.build / "bin" / "aipudump"
+                if generated_code(dump, binary) == generated_code(dump, fast_binary):
+                    fast_binary = None
             if options.costs:
                 all_costs.append(Costs(stem))
                 measure_costs(all_costs[-1], binary, model, options)
@@ -295,12 +367,16 @@ def main() -> int:
                 row = Row(stem, batch, threads)
                 rows.append(row)
                 try:
-                    compare(row, binary, model, library, options)
+                    compare(row, binary, fast_binary, model, library, options)
                 except RuntimeError as error:
                     row.failure = str(error)
-                print(f"{stem} batch {batch} threads {threads}: {row.ratio:.2f} {row.failure}", flush=True)
+                fast_ratio = f" (fast math {row.fast.ratio:.2f})" if row.fast is not None else ""
+                print(f"{stem} batch {batch} threads {threads}: {row.ratio:.2f}{fast_ratio} {row.failure}", flush=True)
     print()
     print_rows(rows)
+    if options.fast_math:
+        print()
+        print_fast_rows(rows)
     print()
     print_costs(all_costs)
     if options.json:

@@ -1,5 +1,5 @@
 // Speed of the product kernels as shipped, beside the machine's peak measured in the same run: whole models of one layer are converted and
-// run, and the time of their kernels is read off the profile. `kernel_bench [--target T] [--filter TEXT] [--keep-winograd]`.
+// run, and the time of their kernels is read off the profile. `kernel_bench [--target T] [--filter TEXT] [--keep-winograd] [--fast-math]`.
 #include <unistd.h>
 
 #include <algorithm>
@@ -62,6 +62,13 @@ std::vector<Case> cases() {
       {"conv 3x3/2 3->32 at 224", [] { return convolution(224, 3, 32, 3, 2); }},
       {"conv 3x3 64->64 at 56", [] { return convolution(56, 64, 64, 3, 1); }},
       {"conv 3x3 512->512 at 7", [] { return convolution(7, 512, 512, 3, 1); }},
+      {"conv 3x3 64->64 at 224", [] { return convolution(224, 64, 64, 3, 1); }},
+      {"conv 3x3 128->128 at 112", [] { return convolution(112, 128, 128, 3, 1); }},
+      {"conv 3x3 256->256 at 56", [] { return convolution(56, 256, 256, 3, 1); }},
+      {"conv 3x3 512->512 at 28", [] { return convolution(28, 512, 512, 3, 1); }},
+      {"conv 3x3 512->512 at 14", [] { return convolution(14, 512, 512, 3, 1); }},
+      {"conv 3x3 128->128 at 28", [] { return convolution(28, 128, 128, 3, 1); }},
+      {"conv 3x3 256->256 at 14", [] { return convolution(14, 256, 256, 3, 1); }},
       {"conv 3x3/2 128->128 at 56", [] { return convolution(56, 128, 128, 3, 2); }},
       {"conv 1x1 64->256 at 56", [] { return convolution(56, 64, 256, 1, 1); }},
       {"conv 1x1 24->144 at 56", [] { return convolution(56, 24, 144, 1, 1); }},
@@ -130,12 +137,15 @@ int run(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--keep-winograd") == 0) {
       build.disabled_plugins.clear();
+    } else if (std::strcmp(argv[i], "--fast-math") == 0) {
+      build.disabled_plugins.clear();
+      build.fast_math = true;
     } else if (std::strcmp(argv[i], "--target") == 0 && i + 1 < argc) {
       build.target = argv[++i];
     } else if (std::strcmp(argv[i], "--filter") == 0 && i + 1 < argc) {
       filter = argv[++i];
     } else {
-      std::fprintf(stderr, "usage: kernel_bench [--target T] [--filter TEXT] [--keep-winograd]\n");
+      std::fprintf(stderr, "usage: kernel_bench [--target T] [--filter TEXT] [--keep-winograd] [--fast-math]\n");
       return 2;
     }
   }

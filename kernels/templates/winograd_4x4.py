@@ -1,0 +1,180 @@
+"""The transforms of Winograd's F(4x4, 3x3), see winograd.py: out = At ((G g Gt) * (Bt d B)) A per 6x6 patch d and 3x3 kernel g.
+
+The interpolation points are 0, +-POINT_A, +-POINT_B and infinity (A and B for short; G belongs to kernels/plugins/winograd.cpp):
+
+    Bt = A2B2     0  -A2-B2     0  1  0        At = 1  1   1  1   1  0
+         0     -AB2     -B2     A  1  0             0  A  -A  B  -B  0
+         0      AB2     -B2    -A  1  0             0  A2 A2  B2  B2 0
+         0     -A2B     -A2     B  1  0             0  A3 -A3 B3 -B3 1
+         0      A2B     -A2    -B  1  0
+         0     A2B2       0 -A2-B2  0  1
+
+Rows of Bt come in pairs that share their sums: the ends (0 and infinity), and each +-. A patch of 36 vectors does not fit the registers: the input is transformed
+pair of rows by pair of rows, twelve vectors at a time, and read from the nearest cache for each; the output even rows first, then odd ones, likewise.
+"""
+from aipu import script as S
+from epilogue import finish_shared, shared_values
+
+# Channels of a patch that are copied at a time where part of it lies outside the image.
+STAGE = 4 * VL
+
+
+def scaled_add(acc, factor, vector):
+    """acc + factor * vector; the factor is known."""
+    if factor == 1:
+        return acc + vector
+    return S.fma(acc, S.cast(factor, f"{ACC}x{VL}"), vector)
+
+
+def scaled(factor, vector):
+    if factor == 1:
+        return vector
+    return vector * S.cast(factor, f"{ACC}x{VL}")
+
+
+def pair_of(g, d0, d1, d2, d3, d4, d5):
+    """Pair g of Bt d: [0, infinity], [A, -A] or [B, -B]; d0 and d5 matter to the first only."""
+    if g == 0:
+        return [
+            scaled_add(scaled_add(d4, -(POINT_A * POINT_A + POINT_B * POINT_B), d2), POINT_A * POINT_A * POINT_B * POINT_B, d0),
+            scaled_add(scaled_add(d5, -(POINT_A * POINT_A + POINT_B * POINT_B), d3), POINT_A * POINT_A * POINT_B * POINT_B, d1),
+        ]
+    point = POINT_A if g == 1 else POINT_B
+    other = POINT_B if g == 1 else POINT_A
+    even = scaled_add(d4, -other * other, d2)
+    odd = scaled_add(d3, -other * other, d1)
+    return [scaled_add(even, point, odd), scaled_add(even, -point, odd)]
+
+
+@S.prim_func(is_inline=False)
+def patch_4x4(d: S.ptr(ACC, "global"), line: S.i64, pixel: S.i64, channels: S.i32, v: S.ptr(ACC, "global"), plane: S.i64):
+    """v[xi * plane + c] = element xi of Bt d B for whole vectors of channels; rows of the patch are `line` apart, columns `pixel`."""
+    t = S.alloc_buffer((12,), f"{ACC}x{VL}")
+    for c in range(0, channels, VL):
+        for g in S.unroll(3):
+            for s in S.unroll(6):
+                at = d + (S.i64(s) * pixel + c)
+                d1 = S.vload(at + line, lanes=VL)
+                d2 = S.vload(at + S.i64(2) * line, lanes=VL)
+                d3 = S.vload(at + S.i64(3) * line, lanes=VL)
+                d4 = S.vload(at + S.i64(4) * line, lanes=VL)
+                if g == 0:
+                    ends = pair_of(0, S.vload(at, lanes=VL), d1, d2, d3, d4, S.vload(at + S.i64(5) * line, lanes=VL))
+                    t[s] = ends[0]
+                    t[6 + s] = ends[1]
+                else:
+                    both = pair_of(g, d1, d1, d2, d3, d4, d4)
+                    t[s] = both[0]
+                    t[6 + s] = both[1]
+            for k in S.unroll(2):
+                row = v + (S.i64(6 * (5 * k if g == 0 else 2 * g - 1 + k)) * plane + c)
+                for h in S.unroll(3):
+                    values = pair_of(h, t[6 * k], t[6 * k + 1], t[6 * k + 2], t[6 * k + 3], t[6 * k + 4], t[6 * k + 5])
+                    S.vstore(values[0], row + S.i64(0 if h == 0 else 2 * h - 1) * plane)
+                    S.vstore(values[1], row + S.i64(5 if h == 0 else 2 * h) * plane)
+
+
+@S.prim_func(is_inline=False)
+def input_4x4(x: S.ptr(X, "global"), line: S.i64, channels: S.i32, y: S.i32, column: S.i32, in_h: S.i32, in_w: S.i32, stage: S.ptr(ACC, "global"),
+              v: S.ptr(ACC, "global"), plane: S.i64):
+    """The patch at (y, column) of the image x. Channels after the last whole vector, and patches that leave the image, take the way through a
+    copy with zeros in `stage`; up to a vector of zeros is then written behind the channels."""
+    origin = x + (S.i64(y) * line + S.i64(column) * channels)
+    first = 0
+    if y >= 0 and column >= 0 and y + 6 <= in_h and column + 6 <= in_w:
+        first = channels // VL * VL if IN_TAIL else channels
+        patch_4x4(origin, line, S.i64(channels), first, v, plane)
+    for c in range(first, channels, STAGE):
+        count = S.min(channels - c, STAGE)
+        for r in range(6):
+            for s in range(6):
+                pixel = origin + (S.i64(r) * line + S.i64(s) * channels + c)
+                copy = stage + (6 * r + s) * STAGE
+                if y + r >= 0 and y + r < in_h and column + s >= 0 and column + s < in_w:
+                    for i in range(0, count, VL):
+                        if IN_TAIL and count - i < VL:
+                            S.vstore(S.vload(pixel + i, mask=S.tail_mask(count - i, VL), lanes=VL), copy + i)
+                        else:
+                            S.vstore(S.vload(pixel + i, lanes=VL), copy + i)
+                else:
+                    for i in range(0, count, VL):
+                        S.vstore(S.cast(0, f"{ACC}x{VL}"), copy + i)
+        patch_4x4(stage, S.i64(6 * STAGE), S.i64(STAGE), count, v + c, plane)
+
+
+def half_4x4(m, plane, odd, t):
+    """t[6 * k + s] = element (2 * k + odd, s) of At m."""
+    for s in S.unroll(6):
+        m1 = S.vload(m + S.i64(6 + s) * plane, lanes=VL)
+        m2 = S.vload(m + S.i64(12 + s) * plane, lanes=VL)
+        m3 = S.vload(m + S.i64(18 + s) * plane, lanes=VL)
+        m4 = S.vload(m + S.i64(24 + s) * plane, lanes=VL)
+        if odd == 0:
+            a = m1 + m2
+            b = m3 + m4
+            t[s] = S.vload(m + S.i64(s) * plane, lanes=VL) + a + b
+            t[6 + s] = scaled_add(scaled(POINT_B * POINT_B, b), POINT_A * POINT_A, a)
+        else:
+            a = m1 - m2
+            b = m3 - m4
+            t[s] = scaled_add(scaled(POINT_B, b), POINT_A, a)
+            t[6 + s] = scaled_add(scaled_add(S.vload(m + S.i64(30 + s) * plane, lanes=VL), POINT_A * POINT_A * POINT_A, a),
+                                  POINT_B * POINT_B * POINT_B, b)
+
+
+def pixel_4x4(j, t, k):
+    """Pixel j of the row that half_4x4() has left in t[6 * k ...]."""
+    if j == 0:
+        return t[6 * k] + (t[6 * k + 1] + t[6 * k + 2]) + (t[6 * k + 3] + t[6 * k + 4])
+    if j == 1:
+        return scaled_add(scaled(POINT_B, t[6 * k + 3] - t[6 * k + 4]), POINT_A, t[6 * k + 1] - t[6 * k + 2])
+    if j == 2:
+        return scaled_add(scaled(POINT_B * POINT_B, t[6 * k + 3] + t[6 * k + 4]), POINT_A * POINT_A, t[6 * k + 1] + t[6 * k + 2])
+    return scaled_add(scaled_add(t[6 * k + 5], POINT_A * POINT_A * POINT_A, t[6 * k + 1] - t[6 * k + 2]),
+                      POINT_B * POINT_B * POINT_B, t[6 * k + 3] - t[6 * k + 4])
+
+
+@S.prim_func(is_inline=False)
+def whole_4x4(m: S.ptr(ACC, "global"), plane: S.i64, extras: extra_types, out: S.ptr(OUT, "global"), row_offset: S.i32, line: S.i32, ldc: S.i32, n: S.i32):
+    """A tile of 4x4 pixels, all of them there, one vector of channels."""
+    t = S.alloc_buffer((12,), f"{ACC}x{VL}")
+    shared = shared_values(extras, n, None)
+    for odd in S.unroll(2):
+        half_4x4(m, plane, odd, t)
+        for k in S.unroll(2):
+            for j in S.unroll(4):
+                finish_shared(pixel_4x4(j, t, k), shared, extras, out, row_offset + (2 * k + odd) * line + j * ldc, n, None)
+
+
+@S.prim_func(is_inline=False)
+def part_4x4(m: S.ptr(ACC, "global"), plane: S.i64, extras: extra_types, out: S.ptr(OUT, "global"), row_offset: S.i32, line: S.i32, ldc: S.i32,
+             rows: S.i32, columns: S.i32, n: S.i32, channels: S.i32):
+    """A tile of which rows x columns pixels and `channels` channels exist, through memory; also for long epilogues."""
+    t = S.alloc_buffer((12,), f"{ACC}x{VL}")
+    pixels = S.alloc_buffer((16 * VL,), ACC)
+    for odd in S.unroll(2):
+        half_4x4(m, plane, odd, t)
+        for k in S.unroll(2):
+            for j in S.unroll(4):
+                S.vstore(pixel_4x4(j, t, k), pixels.addr_of((4 * (2 * k + odd) + j) * VL))
+    if TAIL and channels < VL:
+        lane_mask = S.tail_mask(channels, VL)
+        shared = shared_values(extras, n, lane_mask)
+        for r in range(rows):
+            for j in range(columns):
+                finish_shared(S.vload(pixels.addr_of((4 * r + j) * VL), lanes=VL), shared, extras, out, row_offset + r * line + j * ldc, n, lane_mask)
+    else:
+        shared = shared_values(extras, n, None)
+        for r in range(rows):
+            for j in range(columns):
+                finish_shared(S.vload(pixels.addr_of((4 * r + j) * VL), lanes=VL), shared, extras, out, row_offset + r * line + j * ldc, n, None)
+
+
+def output_4x4(m, plane, extras, out, row_offset, line, ldc, rows, columns, n, channels):
+    """One tile of one panel, of which rows x columns pixels and `channels` channels from n on exist."""
+    for v in range(NV):
+        if channels > v * VL:
+            if rows == 4 and columns == 4 and channels - v * VL >= VL and not EPILOGUE_LOOP:
+                whole_4x4(m + v * VL, plane, extras, out, row_offset, line, ldc, n + v * VL)
+            else:
+                part_4x4(m + v * VL, plane, extras, out, row_offset, line, ldc, rows, columns, n + v * VL, channels - v * VL)
