@@ -1,10 +1,12 @@
-// Attention: MatMul, scale, mask, Softmax and MatMul as one kernel (templates/attention.py) that keeps the scores in the cache, with the
-// Transposes around them read and written as strides.
+// Attention: MatMul, scale, mask, Softmax and MatMul as one kernel that keeps the scores in the cache, with the Transposes around them read
+// and written as strides: templates/attention.py, or templates/attention_step.py where there are few queries.
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 #include <fmt/format.h>
 
+#include "kernels/axis_view.h"
 #include "kernels/plugins/plugin_list.h"
 #include "kernels/register_tile.h"
 #include "kernels/strided_map.h"
@@ -19,12 +21,14 @@ using graph::NodeId;
 using graph::Shape;
 using graph::ValueId;
 
-// TECs beyond these get no work: each has scratch memory of its own.
-constexpr int64_t kMostTecs = 16;
 // Keys at a time: their scores, for two vectors of queries, are a third of a first-level cache.
 constexpr int64_t kBlockKeys = 128;
-// With fewer queries most lanes would be empty.
-constexpr int64_t kLeastQueries = 16;
+// The fewest queries that attention.py is faster with, the rest of its lanes being empty (measured with 8 and 16 lanes).
+int64_t least_queries(int lanes) { return lanes * 2 / 3 + 1; }
+// Fewer than that: keys at a time, and what it takes to split them up (they are split if heads alone are fewer than the units wanted).
+constexpr int64_t kStepBlockKeys = 256;
+constexpr int64_t kEnoughHeads = 8;
+constexpr int64_t kWantedUnits = 16;
 
 // A tensor of [batch, head, row, column]: where the elements are, in elements.
 struct Operand {
@@ -135,10 +139,6 @@ class Matcher {
     Shape results = space_;
     results.back() = found_.channels;
     if (graph_.type(product).shape != results) return false;
-    // Lanes are queries. One query against many keys (a decoder's step) is better off with separate products.
-    if (!(found_.queries == found_.keys) && found_.queries.constant_or(0) < kLeastQueries) return false;
-    if (found_.queries.constant_or(kLeastQueries) < kLeastQueries) return false;
-
     found_.nodes.push_back(first);
     for (auto it = between.rbegin(); it != between.rend(); ++it) found_.nodes.push_back(*it);
     found_.nodes.push_back(softmax);
@@ -281,17 +281,48 @@ class AttentionPlugin final : public OpPlugin {
     }
     auto found = Matcher(graph).match(context.group().anchor);
     if (!found) return internal_error("not an attention");
+    for (const ShapeCheck& check : found->checks) context.implementation.checks.push_back(check);
+    // As many queries as keys are taken for many.
     const Attention& a = *found;
+    const Dim least = least_queries(context.lanes(DType::kF32));
+    const Dim few = a.queries.is_constant() || !(a.queries == a.keys) ? graph::lt(a.queries, least) : Dim(0);
+    if (!(few == Dim(0))) AIPU_RETURN_IF_ERROR(launch_few(context, a, few));
+    return few == Dim(1) ? Status() : launch_many(context, a, Dim(1) - few);
+  }
+
+ private:
+  static dsl::TemplateParams common_params(const SetupContext& context, const Attention& a) {
+    const int lanes = context.lanes(DType::kF32);
+    dsl::TemplateParams params;
+    params.set("VL", lanes).set("LANES", lanes).set("USE_FMA", true).set("ACC", DType::kF32);
+    params.set("KEY_UNIT", a.key.strides[2] == Dim(1)).set("MASK", a.mask_mode).set("SCALE", a.scale);
+    params.set("MASK_TYPE", a.mask_mode == "keep" || a.mask_mode == "drop" ? DType::kU8 : DType::kF32);
+    return params;
+  }
+
+  static std::vector<KernelArgument> operands(SetupContext& context, const Attention& a) {
+    std::vector<KernelArgument> arguments;
+    const ValueId mask = a.mask_mode == "none" ? a.query.value : a.mask.value;
+    for (const ValueId value : {a.query.value, a.key.value, a.value.value, mask, a.out.value}) {
+      arguments.emplace_back(PointerArgument{context.value(value)});
+    }
+    return arguments;
+  }
+  static void append_shape(const Attention& a, const Dim& condition, std::vector<KernelArgument>* arguments) {
+    const auto& [q, k, v, m, o] = std::tie(a.query.strides, a.key.strides, a.value.strides, a.mask.strides, a.out.strides);
+    append_scalars({a.batches * condition, a.heads, a.queries, a.keys, a.depth, a.channels}, arguments);
+    append_scalars({q[0], q[1], q[2], k[0], k[1], k[3], k[2], v[0], v[1], v[2]}, arguments);
+    append_scalars({m[0], m[1], m[2], m[3], o[0], o[1], o[2]}, arguments);
+  }
+
+  // `condition` is 1 where the kernel is to do its work, else 0.
+  static Status launch_many(SetupContext& context, const Attention& a, const Dim& condition) {
     const int lanes = context.lanes(DType::kF32);
     const RegisterTile tile = register_tile(context.target(), a.queries, lanes);
-    const bool masked = a.mask_mode != "none";
-    const bool by_query = masked && !(a.mask.strides[2] == Dim(0));
-    const bool key_unit = a.key.strides[2] == Dim(1);
-    dsl::TemplateParams params;
-    params.set("VL", lanes).set("LANES", lanes).set("NV", tile.vectors).set("USE_FMA", true).set("ACC", DType::kF32);
+    const bool by_query = a.mask_mode != "none" && !(a.mask.strides[2] == Dim(0));
+    dsl::TemplateParams params = common_params(context, a);
+    params.set("NV", tile.vectors).set("MASK_BY_QUERY", by_query);
     params.set("KEY_HEIGHTS", tile_heights({1, false}, tile.rows)).set("CHANNEL_HEIGHTS", tile_heights(row_count({a.channels}), tile.rows));
-    params.set("KEY_UNIT", key_unit).set("MASK", a.mask_mode).set("MASK_BY_QUERY", by_query).set("SCALE", a.scale);
-    params.set("MASK_TYPE", a.mask_mode == "keep" || a.mask_mode == "drop" ? DType::kU8 : DType::kF32);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("attention.py", "attention", params));
 
     const Dim width = static_cast<int64_t>(tile.vectors) * lanes;
@@ -299,22 +330,54 @@ class AttentionPlugin final : public OpPlugin {
     const Dim block = graph::max(graph::min(a.keys, kBlockKeys), 1);
     // State, queries, results, scores, mask; see the template.
     const Dim scratch = width * (Dim(3) + padded(a.depth) + padded(a.channels) + block + (by_query ? padded(block) : Dim(0)));
-    const Dim units = a.batches * a.heads * graph::ceildiv(a.queries, width);
-    const Dim tecs = graph::max(graph::min(units, kMostTecs), 1);
-    const TensorRef workspace = context.add_workspace(tecs * scratch * Dim(static_cast<int64_t>(sizeof(float))));
-    std::vector<KernelArgument> arguments;
-    for (const ValueId value : {a.query.value, a.key.value, a.value.value, masked ? a.mask.value : a.query.value, a.out.value}) {
-      arguments.emplace_back(PointerArgument{context.value(value)});
-    }
-    arguments.emplace_back(PointerArgument{workspace});
-    const auto& [q, k, v, m, o] = std::tie(a.query.strides, a.key.strides, a.value.strides, a.mask.strides, a.out.strides);
-    for (const Dim& scalar : {a.batches, a.heads, a.queries, a.keys, a.depth, a.channels, q[0], q[1], q[2], k[0], k[1],  k[3],   k[2],
-                              v[0],      v[1],    v[2],      m[0],   m[1],    m[2],       m[3], o[0], o[1], o[2], block, scratch}) {
-      arguments.emplace_back(ScalarArgument{scalar});
-    }
+    const Dim units = a.batches * a.heads * graph::ceildiv(a.queries, width) * condition;
+    const Dim tecs = graph::max(graph::min(units, tec_count()), 1);
+    std::vector<KernelArgument> arguments = operands(context, a);
+    arguments.emplace_back(PointerArgument{context.add_workspace(tecs * scratch * Dim(static_cast<int64_t>(sizeof(float))))});
+    append_shape(a, condition, &arguments);
+    append_scalars({block, scratch}, &arguments);
     arguments.emplace_back(FloatArgument{a.fill});
     context.launch(std::move(kernel), std::move(arguments), tecs);
-    for (const ShapeCheck& check : a.checks) context.implementation.checks.push_back(check);
+    return {};
+  }
+
+  static Status launch_few(SetupContext& context, const Attention& a, const Dim& condition) {
+    const int lanes = context.lanes(DType::kF32);
+    const auto may_end_within_a_vector = [&](const Dim& extent) { return extent.constant_or(1) % lanes != 0; };
+    const bool many_registers = context.target().vector_registers >= 32;
+    dsl::TemplateParams params = common_params(context, a);
+    params.set("NV", 1)
+        .set("QUERY_HEIGHTS", tile_heights(row_count({a.queries}), many_registers ? 4 : 2))
+        .set("WIDTHS", std::vector<int64_t>{4, 1});
+    params.set("DEPTH_TAIL", may_end_within_a_vector(a.depth)).set("CHANNEL_TAIL", may_end_within_a_vector(a.channels));
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("attention_step.py", "attention_step", params));
+
+    const auto padded = [&](const Dim& extent) { return graph::ceildiv(extent, lanes) * Dim(lanes); };
+    const Dim pairs = a.batches * a.heads;
+    const Dim queries = graph::min(a.queries, least_queries(lanes));
+    const Dim wanted = graph::select(graph::lt(pairs, kEnoughHeads), graph::ceildiv(kWantedUnits, graph::max(pairs, 1)), Dim(1));
+    const Dim ranges = graph::max(graph::min(wanted, graph::floordiv(a.keys, kStepBlockKeys)), 1);
+    const Dim block = padded(graph::max(graph::min(a.keys, kStepBlockKeys), 1));
+    constexpr int64_t kState = 4;
+    const Dim results = queries * (padded(a.channels) + Dim(kState)), scratch = queries * (padded(a.depth) + block) + results;
+    const Dim units = pairs * ranges * condition;
+    const Dim tecs = graph::max(graph::min(units, tec_count()), 1);
+    const auto workspace = [&](const Dim& elements) { return context.add_workspace(elements * Dim(static_cast<int64_t>(sizeof(float)))); };
+    const TensorRef partial = workspace(graph::select(graph::eq(ranges, 1), Dim(1), units * results));
+    std::vector<KernelArgument> arguments = operands(context, a);
+    arguments.emplace_back(PointerArgument{workspace(tecs * scratch)});
+    arguments.emplace_back(PointerArgument{partial});
+    append_shape(a, condition, &arguments);
+    append_scalars({block, scratch, ranges}, &arguments);
+    arguments.emplace_back(FloatArgument{a.fill});
+    context.launch(std::move(kernel), std::move(arguments), tecs);
+    if (ranges == Dim(1)) return {};
+    AIPU_ASSIGN_OR_RETURN(auto combining, context.kernel("attention_step.py", "combine", params));
+    const auto& o = a.out.strides;
+    arguments = {PointerArgument{partial}, PointerArgument{context.value(a.out.value)}};
+    append_scalars({a.batches * condition, a.heads, a.queries, a.channels, o[0], o[1], o[2], ranges}, &arguments);
+    context.launch(std::move(combining), std::move(arguments),
+                   graph::select(graph::eq(ranges, 1), Dim(1), graph::max(pairs * a.queries, 1)));
     return {};
   }
 };

@@ -29,7 +29,7 @@ struct Case {
   double scale = 0;                   // 0: no node
   bool divide = false;                // the scale is a Div
   bool transposed = true;             // operands and result are [batch, extent, heads, channels] behind and in front of Transposes
-  bool symbolic = false;              // batch and sequence
+  bool symbolic = false;              // batch and sequence (two of them where queries and keys are not equally many)
   bool blocked = false;               // the mask forbids some rows everything, others all but the last keys
   float range = 1;                    // of queries
 };
@@ -132,7 +132,8 @@ std::map<std::string, Tensor> save_model(const Case& c, const Operands& o, const
   inputs["q"] = c.transposed ? swapped(o.q) : o.q;
   inputs["k"] = c.transposed ? swapped(o.k) : o.k;
   inputs["v"] = c.transposed ? swapped(o.v) : o.v;
-  for (auto& [name, tensor] : inputs) b.input(name, DType::kF32, extents(tensor, "S"));
+  const char* keys = c.keys == c.queries ? "S" : "P";
+  for (auto& [name, tensor] : inputs) b.input(name, DType::kF32, extents(tensor, name == "q" ? "S" : keys));
   const std::string q = c.transposed ? b.transpose("q", {0, 2, 1, 3}) : "q";
   const std::string k = b.transpose("k", c.transposed ? std::vector<int64_t>{0, 2, 3, 1} : std::vector<int64_t>{0, 1, 3, 2});
   const std::string v = c.transposed ? b.transpose("v", {0, 2, 1, 3}) : "v";
@@ -222,8 +223,8 @@ TEST(Attention, PlainOperandsAndSymbolicExtents) {
 TEST(Attention, RandomShapes) {
   std::mt19937 random(77);
   const auto number = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
-  for (unsigned i = 0; i < 5; ++i) {
-    Case c{number(1, 2), number(1, 3), number(16, 70), number(1, 180), number(1, 40), number(1, 40)};
+  for (unsigned i = 0; i < 10; ++i) {
+    Case c{number(1, 2), number(1, 3), number(i < 5 ? 16 : 1, i < 5 ? 70 : 15), number(1, 180), number(1, 40), number(1, 40)};
     const std::string kMasks[] = {"none", "add", "keep", "drop"};
     c.mask = kMasks[number(0, 3)];
     for (const int64_t extent : {c.batch, c.heads, c.queries, c.keys}) c.mask_shape.push_back(number(0, 1) == 0 ? extent : 1);
@@ -235,17 +236,18 @@ TEST(Attention, RandomShapes) {
 }
 
 TEST(Attention, TheInterpreterAgrees) {
-  const Case c{1, 2, 20, 20, 9, 7, "add", {20, 20}, 0.3};
-  std::mt19937 random(5);
-  const Operands o = random_operands(c, random);
-  const std::string path = temporary_path("attention_interp.onnx");
-  const auto inputs = save_model(c, o, path);
-  for (const std::string target : {"host-baseline", "X2_1204"}) {
-    const auto compiled = run_road(path, inputs, {.target = target});
-    const auto interpreted = run_road(path, inputs, {.target = target, .backend = "interp"});
-    ASSERT_TRUE(compiled.ok() && interpreted.ok()) << compiled.status().message() << interpreted.status().message();
-    expect_close(interpreted->at("y"), compiled->at("y"), 1e-5, 1e-6, target);
-    expect_close(interpreted->at("y"), swapped(reference(c, o)), 2e-5, 2e-5, target);
+  for (const Case& c : {Case{1, 2, 20, 20, 9, 7, "add", {20, 20}, 0.3}, Case{1, 2, 3, 21, 9, 7, "add", {3, 21}, 0.3}}) {
+    std::mt19937 random(5);
+    const Operands o = random_operands(c, random);
+    const std::string path = temporary_path("attention_interp.onnx");
+    const auto inputs = save_model(c, o, path);
+    for (const std::string target : {"host-baseline", "X2_1204"}) {
+      const auto compiled = run_road(path, inputs, {.target = target});
+      const auto interpreted = run_road(path, inputs, {.target = target, .backend = "interp"});
+      ASSERT_TRUE(compiled.ok() && interpreted.ok()) << compiled.status().message() << interpreted.status().message();
+      expect_close(interpreted->at("y"), compiled->at("y"), 1e-5, 1e-6, target);
+      expect_close(interpreted->at("y"), swapped(reference(c, o)), 2e-5, 2e-5, target);
+    }
   }
 }
 
@@ -262,32 +264,58 @@ TEST(Attention, ScoresThatAreUsedElsewhereAreNotTaken) {
   EXPECT_EQ(results->at("scores").shape, (std::vector<int64_t>{1, 2, 20, 20}));
 }
 
-TEST(Attention, OneQueryAgainstManyKeysIsNotTaken) {
-  const Case c{1, 2, 1, 50, 8, 8, "none", {}, 0.3};
-  std::mt19937 random(7);
-  const Operands o = random_operands(c, random);
-  const std::string path = temporary_path("attention_step.onnx");
-  const auto inputs = save_model(c, o, path);
-  EXPECT_EQ(groups_of(path, "attention"), 0);
-  const auto results = run_road(path, inputs, {.target = "host-baseline"});
-  ASSERT_TRUE(results.ok()) << results.status().message();
-  expect_close(results->at("y"), swapped(reference(c, o)), 2e-5, 2e-5, "y");
+// A decoder's step with cached keys, templates/attention_step.py.
+TEST(Attention, FewQueriesAgainstManyKeys) {
+  unsigned seed = 200;
+  check({1, 2, 1, 50, 8, 8, "none", {}, 0.3}, seed++);
+  check({2, 3, 1, 129, 64, 64, "none", {}, 0.125, false, false}, seed++);
+  check({1, 12, 4, 33, 20, 37, "none", {}, 0.25}, seed++);
+  check({1, 3, 15, 31, 33, 70, "none", {}, 4, true, false}, seed++);
+  check({1, 2, 3, 1, 7, 5, "none", {}, 0}, seed++);
+  check({2, 2, 5, 15, 16, 16, "none", {}, 0}, seed++);
+}
+
+TEST(Attention, FewQueriesUnderMasks) {
+  unsigned seed = 220;
+  check({2, 2, 3, 37, 16, 16, "add", {2, 1, 1, 37}, 4, true}, seed++);
+  check({1, 2, 6, 40, 24, 9, "add", {6, 40}, 0}, seed++);
+  check({2, 2, 1, 19, 8, 8, "add", {2, 2, 1, 19}, 0.3}, seed++);
+  check({1, 2, 7, 21, 8, 8, "add", {7, 1}, 0.3}, seed++);
+  check({2, 1, 9, 45, 12, 12, "keep", {1, 1, 9, 45}, 3, true}, seed++);
+  check({1, 3, 2, 18, 12, 12, "drop", {1, 1, 1, 18}, 0}, seed++);
+  check({1, 2, 11, 131, 5, 3, "add", {11, 131}, 0.5, false, true, false, true}, seed++);
+}
+
+// More than a block of keys, and (with few heads) more than one range of them.
+TEST(Attention, FewQueriesInBlocksAndRangesOfKeys) {
+  unsigned seed = 240;
+  check({1, 8, 2, 300, 7, 33, "none", {}, 0, false, true, false, false, 30}, seed++);
+  check({1, 1, 1, 1030, 16, 16, "none", {}, 0, false, true, false, false, 30}, seed++);
+  check({1, 3, 5, 777, 9, 18, "add", {5, 777}, 0.5, false, false, false, true, 20}, seed++);
+}
+
+// Whether queries are few is known at run time only.
+TEST(Attention, NumbersOfQueriesAndKeysThatAreSymbols) {
+  unsigned seed = 250;
+  check({2, 2, 1, 70, 12, 12, "none", {}, 0.5, false, true, true}, seed++);
+  check({1, 1, 15, 530, 12, 12, "none", {}, 0.5, false, false, true}, seed++);
+  check({2, 3, 16, 40, 18, 18, "none", {}, 0.5, false, true, true}, seed++);
+  check({1, 2, 50, 20, 18, 18, "none", {}, 0.5, false, false, true}, seed++);
 }
 
 // One head of keys and values for all heads of queries, with keys that are given as [channel, key].
-TEST(Attention, KeysAndValuesAreBroadcastOverHeads) {
-  const Case c{2, 3, 26, 26, 10, 10, "none", {}, 0, false, false};
+void check_broadcast_keys(const Case& c) {
   std::mt19937 random(9);
   Operands o = random_operands(c, random);
-  const Tensor k = random_tensor(random, {2, 1, 10, 26});
-  o.k = Tensor{{2, 1, 26, 10}, std::vector<float>(k.data.size())};
+  const Tensor k = random_tensor(random, {2, 1, c.depth, c.keys});
+  o.k = Tensor{{2, 1, c.keys, c.depth}, std::vector<float>(k.data.size())};
   for (int64_t b = 0; b < 2; ++b) {
-    for (int64_t i = 0; i < 26; ++i) {
-      for (int64_t d = 0; d < 10; ++d)
-        o.k.data[static_cast<size_t>((b * 26 + i) * 10 + d)] = k.data[static_cast<size_t>((b * 10 + d) * 26 + i)];
+    for (int64_t i = 0; i < c.keys; ++i) {
+      for (int64_t d = 0; d < c.depth; ++d)
+        o.k.data[static_cast<size_t>((b * c.keys + i) * c.depth + d)] = k.data[static_cast<size_t>((b * c.depth + d) * c.keys + i)];
     }
   }
-  o.v = random_tensor(random, {2, 1, 26, 10});
+  o.v = random_tensor(random, {2, 1, c.keys, c.channels});
   const std::map<std::string, Tensor> inputs{{"q", o.q}, {"k", k}, {"v", swapped(o.v)}};
   OnnxBuilder b("attention", 3);
   for (const auto& [name, tensor] : inputs) b.input(name, DType::kF32, Extents(tensor.shape.begin(), tensor.shape.end()));
@@ -302,6 +330,12 @@ TEST(Attention, KeysAndValuesAreBroadcastOverHeads) {
     ASSERT_TRUE(results.ok()) << target << ": " << results.status().message();
     expect_close(results->at("y"), reference(c, o), 2e-5, 2e-5, target);
   }
+}
+
+TEST(Attention, KeysAndValuesAreBroadcastOverHeads) {
+  check_broadcast_keys({2, 3, 26, 26, 10, 10, "none", {}, 0, false, false});
+  check_broadcast_keys({2, 3, 2, 91, 10, 10, "none", {}, 0, false, false});
+  check_broadcast_keys({2, 3, 5, 7, 10, 35, "none", {}, 0, false, false});
 }
 
 TEST(Attention, AMaskThatIsComputedAtOnceWithTheAdditionStaysRight) {

@@ -208,12 +208,35 @@ TEST_P(Disassembly, InnerLoopsOfAttentionStayInRegisters) {
   expect_registers(attention_model(), GetParam(), 5, "_tile");
 }
 
+// Few queries: the sums of values, and the products with keys whose channels follow each other (a tile of as many keys as lanes).
+std::string attention_step_model() {
+  OnnxBuilder b("attention_step_tiles", 1);
+  b.input("q", DType::kF32, {"N", int64_t{4}, int64_t{4}, int64_t{64}});
+  for (const char* name : {"k", "v"}) b.input(name, DType::kF32, {"N", int64_t{4}, "P", int64_t{64}});
+  const std::string scores = b.op("MatMul", {"q", b.transpose("k", {0, 1, 3, 2})});
+  b.node_to("MatMul", {b.op("Softmax", {scores}, {{"axis", -1}}), "v"}, {"y"});
+  b.output("y");
+  const std::string path = temporary_path("attention_step_tiles.onnx");
+  return b.save(path).ok() ? path : "";
+}
+
+TEST_P(Disassembly, InnerLoopsOfAttentionOfFewQueriesStayInRegisters) {
+  if (output_of("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "there is no objdump";
+#if !defined(__x86_64__)
+  GTEST_SKIP() << "x86-64 only";
+#endif
+  expect_registers(attention_step_model(), GetParam(), 1, "value_tile");
+  // Four lanes are fewer products than count as a tile's.
+  if (std::string(GetParam()) != "host-baseline") expect_registers(attention_step_model(), GetParam(), 1, "score_keys");
+}
+
 // Products of Winograd's algorithm with tiles of two and, with fast math, of four.
 std::string winograd_model() {
   OnnxBuilder b("winograd_tiles", 1);
   std::string x = b.input("x", DType::kF32, {"N", int64_t{64}, int64_t{28}, int64_t{28}});
   x = b.relu(b.conv(x, 64, 64, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}}));
-  b.output(b.op("Add", {b.conv(x, 64, 64, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}}), x}), "y", DType::kF32, {"N", int64_t{64}, int64_t{28}, int64_t{28}});
+  b.output(b.op("Add", {b.conv(x, 64, 64, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}}), x}), "y", DType::kF32,
+           {"N", int64_t{64}, int64_t{28}, int64_t{28}});
   const std::string path = temporary_path("winograd_tiles.onnx");
   return b.save(path).ok() ? path : "";
 }

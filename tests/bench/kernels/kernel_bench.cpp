@@ -47,6 +47,27 @@ std::unique_ptr<OnnxBuilder> convolution(int64_t extent, int64_t in, int64_t out
   return b;
 }
 
+std::unique_ptr<OnnxBuilder> transposed_convolution(int64_t extent, int64_t in, int64_t out, int64_t kernel, int64_t stride) {
+  auto b = std::make_unique<OnnxBuilder>("conv_transpose", 1);
+  const std::string x = b->input("x", DType::kF32, {int64_t{1}, in, extent, extent});
+  const int64_t pad = (kernel - stride + 1) / 2;
+  const std::string y = b->op("ConvTranspose", {x, b->weight({in, out, kernel, kernel}, 0.1), b->weight({out}, 0.1)},
+                              {{"strides", std::vector<int64_t>{stride, stride}}, {"pads", std::vector<int64_t>{pad, pad, pad, pad}}});
+  b->output(b->relu(y), "y", DType::kF32, {"", "", "", ""});
+  return b;
+}
+
+// One layer of a decoder's step: `queries` new positions against `keys` cached ones.
+std::unique_ptr<OnnxBuilder> attention_step(int64_t heads, int64_t queries, int64_t keys, int64_t depth) {
+  auto b = std::make_unique<OnnxBuilder>("attention_step", 1);
+  const std::string q = b->input("q", DType::kF32, {int64_t{1}, heads, queries, depth});
+  const std::string k = b->input("k", DType::kF32, {int64_t{1}, heads, keys, depth});
+  const std::string v = b->input("v", DType::kF32, {int64_t{1}, heads, keys, depth});
+  const std::string scores = b->op("Mul", {b->op("MatMul", {q, b->transpose(k, {0, 1, 3, 2})}), b->scalar(0.125f)});
+  b->output(b->op("MatMul", {b->op("Softmax", {scores}, {{"axis", -1}}), v}), "y", DType::kF32, {int64_t{1}, heads, queries, depth});
+  return b;
+}
+
 std::vector<Case> cases() {
   return {
       {"gemm 1024x1024x1024", [] { return matmul(1024, 1024, 1024, true); }},
@@ -73,16 +94,28 @@ std::vector<Case> cases() {
       {"conv 1x1 64->256 at 56", [] { return convolution(56, 64, 256, 1, 1); }},
       {"conv 1x1 24->144 at 56", [] { return convolution(56, 24, 144, 1, 1); }},
       {"conv 1x1 3 groups 240->240 at 28", [] { return convolution(28, 240, 240, 1, 1, 3); }},
+      {"transposed 2x2/2 64->64 at 56", [] { return transposed_convolution(56, 64, 64, 2, 2); }},
+      {"transposed 2x2/2 256->128 at 28", [] { return transposed_convolution(28, 256, 128, 2, 2); }},
+      {"transposed 4x4/2 64->64 at 56", [] { return transposed_convolution(56, 64, 64, 4, 2); }},
+      {"transposed 4x4/2 256->128 at 28", [] { return transposed_convolution(28, 256, 128, 4, 2); }},
+      {"transposed 4x4/2 128->64 at 112", [] { return transposed_convolution(112, 128, 64, 4, 2); }},
+      {"transposed 3x3 128->128 at 56", [] { return transposed_convolution(56, 128, 128, 3, 1); }},
+      {"transposed 3x3/2 128->64 at 56", [] { return transposed_convolution(56, 128, 64, 3, 2); }},
+      {"transposed 4x4/2 64->3 at 112", [] { return transposed_convolution(112, 64, 3, 4, 2); }},
       {"depthwise 3x3 144 at 56", [] { return convolution(56, 144, 144, 3, 1, 144); }},
       {"depthwise 3x3/2 96 at 112", [] { return convolution(112, 96, 96, 3, 2, 96); }},
       {"depthwise 5x5 240 at 28", [] { return convolution(28, 240, 240, 5, 1, 240); }},
+      {"attention 1 query, 12 heads, 128 keys", [] { return attention_step(12, 1, 128, 64); }},
+      {"attention 1 query, 12 heads, 2048 keys", [] { return attention_step(12, 1, 2048, 64); }},
+      {"attention 8 queries, 12 heads, 512 keys", [] { return attention_step(12, 8, 512, 64); }},
+      {"attention 1 query, 1 head, 2048 keys", [] { return attention_step(1, 1, 2048, 64); }},
       {"all convolutions of ResNet-50", [] { return models::build_resnet50(1); }},
   };
 }
 
 bool is_product(std::string_view kernel) {
-  for (const std::string_view part :
-       {"_conv_", "_gemm_", "_depthwise_", "_winograd_", "_pack_panels_", "_conv", "_gemm", "_depthwise", "_winograd", "_pack_panels"}) {
+  for (const std::string_view part : {"_conv_", "_gemm_", "_depthwise_", "_winograd_", "_pack_panels_", "_conv", "_gemm", "_depthwise",
+                                      "_winograd", "_pack_panels", "_attention"}) {
     if (kernel.find(part) != std::string_view::npos) return true;
   }
   return false;
