@@ -15,25 +15,32 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/ir/op_def.h"
 #include "graph/passes/passes.h"
 
 namespace aipu::graph {
 namespace {
 
+// The last node becomes the new one: it keeps its place in the order of execution, which a branch's locality depends on.
 Status replace(Graph& graph, Recognised found) {
   OriginSet origins;
   for (const NodeId id : found.match.nodes()) merge_origins(&origins, std::as_const(graph).node(id).origins);
-  const std::string name = graph.value(std::as_const(graph).node(found.last).outputs[0]).name;
-  AIPU_ASSIGN_OR_RETURN(const ValueId result, graph.emit(found.op, std::move(found.attributes), std::move(found.inputs), std::move(origins),
-                                                         str_cat(name, '.', found.op)));
-  AIPU_RETURN_IF_ERROR(replace_node(graph, found.last, result));
+  Node& last = graph.node(found.last);
+  last.op = std::move(found.op);
+  last.attributes = std::move(found.attributes);
+  last.inputs = std::move(found.inputs);
+  last.origins = std::move(origins);
+  const OpDef* def = find_op(last.op);
+  if (def == nullptr) return internal_error(str_cat("no record of ", last.op));
+  AIPU_RETURN_IF_ERROR(check_node_schema(*def, graph, &last));
+  AIPU_RETURN_IF_ERROR(graph.infer_node(found.last));
   // At once, so that later patterns do not see their users.
   bool erased = true;
   while (erased) {
     erased = false;
     for (const NodeId id : found.match.nodes()) {
       const Node& node = std::as_const(graph).node(id);
-      if (node.erased || graph.user_count(node.outputs[0]) != 0) continue;
+      if (node.erased || id == found.last || graph.user_count(node.outputs[0]) != 0) continue;
       graph.erase_node(id);
       erased = true;
     }
