@@ -19,7 +19,7 @@ constexpr bool same(Ours ours, Theirs theirs) {
 }
 static_assert(same(ExpressionOp::kSelect, fb::ExpressionOp::kSelect) && same(ExpressionOp::kFloorDiv, fb::ExpressionOp::kFloorDiv) &&
               same(ExpressionOp::kEq, fb::ExpressionOp::kEq));
-static_assert(same(SymbolKind::kTensorElement, fb::SymbolKind::kTensorElement));
+static_assert(same(SymbolKind::kTensorElement, fb::SymbolKind::kTensorElement) && same(SymbolKind::kTecCount, fb::SymbolKind::kTecCount));
 static_assert(same(TensorKind::kView, fb::TensorKind::kView) && same(TensorKind::kArena, fb::TensorKind::kArena));
 static_assert(same(Engine::kTec, fb::Engine::kTec) && same(Engine::kHost, fb::Engine::kHost));
 static_assert(same(PlanArgument::Kind::kImmediate, fb::ArgumentKind::kImmediate));

@@ -29,7 +29,7 @@ struct Expression {
 };
 
 // What gives a symbol its value. kTensorElement symbols of one tensor are adjacent in the symbol table.
-enum class SymbolKind : uint8_t { kInputExtent, kTensorElement };
+enum class SymbolKind : uint8_t { kInputExtent, kTensorElement, kTecCount };
 struct PlanSymbol {
   std::string name;
   SymbolKind kind = SymbolKind::kInputExtent;

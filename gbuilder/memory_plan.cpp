@@ -8,14 +8,24 @@
 
 namespace aipu::gbuilder {
 
+namespace {
+
+// As make_plan() makes them: a tensor of the model is not called so.
+bool is_workspace(const PlanTensor& tensor) {
+  return tensor.name.starts_with("workspace") && tensor.dtype == DType::kU8 && tensor.shape.size() == 1;
+}
+
+}  // namespace
+
 Result<MemoryPlan> plan_memory(const Plan& plan, const std::map<std::string, int64_t>& symbols) {
   std::vector<std::optional<int64_t>> symbol_values;
   for (const PlanSymbol& symbol : plan.symbols) {
     const auto it = symbols.find(symbol.name);
     symbol_values.push_back(it == symbols.end() ? std::nullopt : std::optional(it->second));
+    if (symbol.kind == SymbolKind::kTecCount && it == symbols.end()) symbol_values.back() = std::max<int64_t>(1, plan.tec_count);
   }
   const auto values = plan.expressions.evaluate(symbol_values);
-  std::vector<ArenaRequest> requests;
+  std::vector<ArenaRequest> requests, activations;
   std::vector<uint32_t> request_of(plan.tensors.size(), kNone);
   for (uint32_t t = 0; t < plan.tensors.size(); ++t) {
     const PlanTensor& tensor = plan.tensors[t];
@@ -33,8 +43,12 @@ Result<MemoryPlan> plan_memory(const Plan& plan, const std::map<std::string, int
     ArenaRequest request{.size_bytes = *values[tensor.size_bytes], .first_use = tensor.first_use, .last_use = tensor.last_use};
     if (tensor.in_place_of < t) request.in_place_of = request_of[tensor.in_place_of];
     requests.push_back(request);
+    // The same list with nothing where a workspace is, so that in_place_of means the same.
+    if (is_workspace(tensor)) request.size_bytes = 0;
+    activations.push_back(request);
   }
   AIPU_ASSIGN_OR_RETURN(ArenaPlan arena, solve_arena(requests));
+  AIPU_ASSIGN_OR_RETURN(const ArenaPlan values_alone, solve_arena(activations));
   MemoryPlan memory;
   memory.offsets.assign(plan.tensors.size(), -1);
   for (size_t t = 0; t < plan.tensors.size(); ++t) {
@@ -42,12 +56,13 @@ Result<MemoryPlan> plan_memory(const Plan& plan, const std::map<std::string, int
   }
   memory.arena_bytes = arena.size_bytes;
   memory.lower_bound_bytes = arena.lower_bound_bytes;
+  memory.activation_bytes = values_alone.lower_bound_bytes;
   return memory;
 }
 
 std::string print_memory_plan(const Plan& plan, const MemoryPlan& memory) {
-  std::string text = fmt::format("arena {} bytes, at least {} are alive at once, ratio {:.3f}\n", memory.arena_bytes, memory.lower_bound_bytes,
-                                 memory.ratio());
+  std::string text = fmt::format("arena {} bytes, at least {} are alive at once, ratio {:.3f}\npeak live activations {} bytes\n",
+                                 memory.arena_bytes, memory.lower_bound_bytes, memory.ratio(), memory.activation_bytes);
   for (size_t t = 0; t < plan.tensors.size() && t < memory.offsets.size(); ++t) {
     if (memory.offsets[t] >= 0) text += fmt::format("  t{}:{} at {}\n", t, plan.tensors[t].name, memory.offsets[t]);
   }

@@ -88,6 +88,9 @@ std::vector<std::string> Planner::symbols_needed(const PlannedGroup& planned) co
 // Groups come in execution order, but a shape operand that was replaced by its run symbols is no data-flow edge any more: order by both,
 // keeping the given order wherever possible.
 Status Planner::schedule() {
+  if (graph_.find_symbol(kernels::kTecCountSymbol) != nullptr) {
+    return unsupported(str_cat("a symbol of the model is called '", kernels::kTecCountSymbol, "', which means the number of TECs here"));
+  }
   const size_t count = input_.groups.size();
   std::vector<std::set<size_t>> users(count);
   std::vector<size_t> pending(count, 0);
@@ -101,6 +104,7 @@ Status Planner::schedule() {
     }
     for (const std::string& name : symbols_needed(input_.groups[g])) {
       const graph::Symbol* symbol = graph_.find_symbol(name);
+      if (name == kernels::kTecCountSymbol) continue;
       if (symbol == nullptr) return internal_error(str_cat(describe(g), ": uses the symbol '", name, "', which nothing binds"));
       if (symbol->kind != graph::Symbol::Kind::kTensorElement) continue;
       const auto it = producer_.find(symbol->value);
@@ -468,6 +472,10 @@ void Planner::record_output_copies() {
 Status Planner::record_binds() {
   for (size_t done = 0; done < plan_.expressions.symbol_names().size(); ++done) {
     const std::string name = plan_.expressions.symbol_names()[done];
+    if (name == kernels::kTecCountSymbol) {
+      plan_.symbols.push_back({.name = name, .kind = SymbolKind::kTecCount, .tensor = 0});
+      continue;
+    }
     const graph::Symbol* symbol = graph_.find_symbol(name);
     if (symbol == nullptr) return internal_error(str_cat("the symbol '", name, "' is used, but nothing binds it"));
     PlanSymbol row{.name = name, .index = static_cast<uint32_t>(symbol->index)};

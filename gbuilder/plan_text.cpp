@@ -187,6 +187,10 @@ std::string print_tensors(const Plan& plan) {
   if (!plan.symbols.empty()) {
     text += "symbols\n";
     for (const PlanSymbol& symbol : plan.symbols) {
+      if (symbol.kind == SymbolKind::kTecCount) {
+        text += str_cat("  ", symbol.name, " = the number of TECs\n");
+        continue;
+      }
       text += str_cat("  ", symbol.name, " = ", symbol.kind == SymbolKind::kInputExtent ? "extent " : "element ", symbol.index, " of ",
                       tensor_text(plan, symbol.tensor), "\n");
     }

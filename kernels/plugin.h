@@ -20,6 +20,10 @@
 
 namespace aipu::kernels {
 
+// How many TECs the session has, known once a model is bound: for memory that each TEC has for itself. Constants are folded with one.
+constexpr std::string_view kTecCountSymbol = "(TECs)";
+inline graph::Dim tec_count() { return graph::max(graph::Dim::symbol(kTecCountSymbol), 1); }
+
 // A piece of memory a kernel can be pointed at.
 struct TensorRef {
   enum class Kind : uint8_t { kValue, kConstant, kWorkspace };
@@ -119,6 +123,7 @@ class SetupContext {
 
   TensorRef value(graph::ValueId id) const { return {TensorRef::Kind::kValue, id, 0}; }
   TensorRef add_constant(graph::ConstantPtr constant);
+  // Memory for the launches of the group. What each TEC needs for itself takes tec_count() times as much.
   TensorRef add_workspace(graph::Dim bytes);
   // A kernel from a template. The kernel's name becomes "<template>__<origin>", made unique by gbuilder.
   Result<std::shared_ptr<const tir::Module>> kernel(std::string_view file, std::string_view entry, const dsl::TemplateParams& params);

@@ -57,7 +57,7 @@ Status CommandChecker::check_indices(const Command& command) const {
     if (host->op == HostOp::kBindSymbols) {
       if (host->b == 0 || uint64_t{host->a} + host->b > plan_.symbols.size()) return fail(command, "symbols out of range");
       for (uint32_t i = host->a; i < host->a + host->b; ++i) {
-        if (plan_.symbols[i].kind != SymbolKind::kTensorElement) return fail(command, str_cat("binds '", plan_.symbols[i].name, "', an input's extent"));
+        if (plan_.symbols[i].kind != SymbolKind::kTensorElement) return fail(command, str_cat("binds '", plan_.symbols[i].name, "', which is no element of a tensor"));
       }
     }
     if (host->op == HostOp::kCheck && host->b >= plan_.strings.size()) return fail(command, "message out of range");

@@ -70,6 +70,7 @@ Status print_summary(const DecodedModel& model, size_t file_bytes, const Options
   AIPU_ASSIGN_OR_RETURN(const auto symbols, symbol_values(options));
   if (const auto memory = plan_memory(plan, symbols); memory.ok()) {
     fmt::print("arena    {} bytes, {:.3f} times what is alive at once\n", memory->arena_bytes, memory->ratio());
+    fmt::print("peak live activations {} bytes\n", memory->activation_bytes);
   } else {
     fmt::print("arena    {}; give --symbol NAME=NUMBER\n", memory.status().message());
   }

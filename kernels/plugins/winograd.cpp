@@ -20,8 +20,6 @@ using graph::Dim;
 using graph::Graph;
 using graph::Node;
 
-// TECs beyond these get no work: each has scratch memory of its own.
-constexpr int64_t kMostTecs = 16;
 // Of an image. Below, half of the tiles would be edge.
 constexpr int64_t kLeastExtent = 4;
 // Below, the transforms outweigh the multiplications saved.
@@ -58,11 +56,13 @@ struct Block {
 };
 
 Block block_of(int m, int64_t in_channels) {
-  // Tiles whose transformed input stays in the second-level cache; of 14 rows, the greatest register tile.
-  if (m == 2) return {std::clamp<int64_t>(16384 / in_channels / 14 * 14, 28, 56), false};
-  // From some depth on that would be so few that the weights pass by too often: rather the planes of many one after the other.
-  constexpr int64_t kDeep = 192;
-  if (in_channels >= kDeep) return {56, true};
+  // Tiles whose transformed input stays in the second-level cache, in multiples of 14 rows, the greatest register tile. Of many channels
+  // that would be so few that the weights pass by too often: rather the planes of many tiles one after the other.
+  if (m == 2) {
+    if (in_channels >= 384) return {56, true};
+    return {std::clamp<int64_t>(16384 / in_channels / 14 * 14, 28, 56), false};
+  }
+  if (in_channels >= 192) return {56, true};
   return {42, false};
 }
 
@@ -117,7 +117,7 @@ class WinogradPlugin final : public OpPlugin {
     const int64_t scratch =
         points(m_) * ((block.tiles * (in_channels + 2 * lanes) + lanes) + (block_panels * block.tiles * panel_width + lanes)) + stage;
     const Dim tiles = geometry.batch * graph::ceildiv(height.out, m_) * graph::ceildiv(width.out, m_);
-    const Dim tecs = graph::max(graph::min(tiles, kMostTecs), 1);
+    const Dim tecs = graph::max(graph::min(tiles, tec_count()), 1);
     const TensorRef workspace = context.add_workspace(tecs * Dim(scratch * static_cast<int64_t>(sizeof(float))));
     std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed},
                                              PointerArgument{context.value(epilogue.result)}, PointerArgument{workspace}};

@@ -149,7 +149,7 @@ Status Session::Impl::open() {
   return {};
 }
 
-// Gives the symbols that are extents of inputs their values, and checks all extents against what the model says.
+// Gives the symbols that are known before a run their values, and checks the inputs' extents against what the model says.
 Status Session::Impl::bind_shapes() {
   const auto input_tensors = items(root.inputs());
   const auto tensors = items(root.tensors());
@@ -160,6 +160,9 @@ Status Session::Impl::bind_shapes() {
   const auto all_symbols = items(root.symbols());
   for (uint32_t s = 0; s < all_symbols.size(); ++s) {
     symbols[s] = {};
+    if (all_symbols[s]->kind() == fb::SymbolKind::kTecCount) {
+      symbols[s] = {std::max<int64_t>(1, state.backend->tec_count(backend_session)), true};
+    }
     if (all_symbols[s]->kind() != fb::SymbolKind::kInputExtent) continue;
     const Input& input = inputs[state.tables.input_of_tensor[all_symbols[s]->tensor()]];
     symbols[s] = {input.shape[all_symbols[s]->index()], true};
@@ -176,7 +179,7 @@ Status Session::Impl::bind_shapes() {
       if (expected == found) continue;
       std::string why;
       const fb::Expression& extent = *items(root.expressions())[shape[axis]];
-      if (extent.op() == fb::ExpressionOp::kSymbol) {
+      if (extent.op() == fb::ExpressionOp::kSymbol && all_symbols[extent.a()]->kind() != fb::SymbolKind::kTecCount) {
         const fb::Symbol& symbol = *all_symbols[extent.a()];
         why = str_cat(" (", text(symbol.name()), ", as axis ", symbol.index(), " of input '", text(tensors[symbol.tensor()]->name()), "')");
       }

@@ -123,6 +123,8 @@ Status Checker::check_symbols() {
       if (tensor.kind() != fb::TensorKind::kInput) return bad("symbol ", i, " is an extent of a tensor that is not an input");
       if (symbol.index() >= items(tensor.shape()).size())
         return bad("symbol ", i, " is extent ", symbol.index(), " of a tensor of rank ", items(tensor.shape()).size());
+    } else if (symbol.kind() == fb::SymbolKind::kTecCount) {
+      if (symbol.tensor() != 0 || symbol.index() != 0) return bad("symbol ", i, " is the number of TECs, but refers to a tensor");
     } else {
       const auto dtype = static_cast<DType>(tensor.dtype());
       if (tensor.dtype() >= kDTypeCount || !(is_integer(dtype) || is_bool(dtype)))
@@ -281,7 +283,7 @@ Status Checker::find_stages() {
   std::sort(binds.begin(), binds.end(), [](const Bind& a, const Bind& b) { return a.sequence < b.sequence; });
   std::vector<uint32_t> symbol_stage(symbols.size(), kNone);
   for (uint32_t i = 0; i < symbols.size(); ++i) {
-    if (symbols[i]->kind() == fb::SymbolKind::kInputExtent) symbol_stage[i] = 0;
+    if (symbols[i]->kind() != fb::SymbolKind::kTensorElement) symbol_stage[i] = 0;
   }
   for (const Bind& bind : binds) {
     stage_starts_.push_back(bind.sequence);

@@ -172,7 +172,7 @@ TEST(Plan, ReuseOfMemoryWaitsForItsLastUsersOnOtherEngines) {
   HandMade model;
   const auto x = model.input("x", {4});
   const auto a = model.kernel("Relu", {x}, "a");
-  const auto b = model.copy(a, "b");  // a dies here, on the dma engine
+  const auto b = model.copy(a, "b");              // a dies here, on the dma engine
   const auto c = model.kernel("Relu", {x}, "c");  // may get the memory of a
   const auto d = model.kernel("Add", {b, c}, "d");
   model.output(d, "y");
@@ -194,11 +194,47 @@ TEST(Plan, WorkspacesLiveAsLongAsTheLaunchesThatUseThem) {
   const auto b = model.kernel("Relu", {a}, "b");
   model.output(b, "y");
   const Plan plan = plan_of(model);
-  const auto it = std::find_if(plan.tensors.begin(), plan.tensors.end(), [](const PlanTensor& t) { return t.name.starts_with("workspace"); });
+  const auto it =
+      std::find_if(plan.tensors.begin(), plan.tensors.end(), [](const PlanTensor& t) { return t.name.starts_with("workspace"); });
   ASSERT_NE(it, plan.tensors.end());
   EXPECT_EQ(it->first_use, 0u);
   EXPECT_EQ(it->last_use, 1u);
   EXPECT_EQ(plan.expressions.constant_value(it->size_bytes), 256);
+}
+
+TEST(Plan, WorkspacesOfTecsAreSizedByTheirNumber) {
+  HandMade model;
+  const auto x = model.input("x", {100});
+  const auto a = model.kernel("Relu", {x}, "a");
+  model.implementation().workspace_bytes.push_back(kernels::tec_count() * graph::Dim(256));
+  auto& launch = std::get<kernels::KernelLaunch>(model.implementation().launches[0]);
+  launch.kernel = make_kernel("with_workspace", 3, 1);
+  launch.arguments.insert(launch.arguments.begin(), kernels::PointerArgument{{kernels::TensorRef::Kind::kWorkspace, {}, 0}, 0});
+  launch.writes.insert(launch.writes.begin(), true);
+  model.output(model.kernel("Relu", {a}, "b"), "y");
+  const Plan plan = plan_of(model);
+  ASSERT_EQ(plan.symbols.size(), 1u);
+  EXPECT_EQ(plan.symbols[0].kind, SymbolKind::kTecCount);
+  EXPECT_THAT(print_tensors(plan), HasSubstr("(TECs) = the number of TECs"));
+  const std::string tecs(kernels::kTecCountSymbol);
+  for (const auto& [count, bytes] : {std::pair<int, int>{1, 448 + 256}, {4, 448 + 1024}}) {
+    const auto memory = plan_memory(plan, {{tecs, count}});
+    ASSERT_TRUE(memory.ok()) << memory.status().message();
+    EXPECT_EQ(memory->arena_bytes, bytes);
+    EXPECT_EQ(memory->activation_bytes, 448);  // 400 bytes in units of 64
+  }
+  const auto memory = plan_memory(plan);
+  ASSERT_TRUE(memory.ok()) << memory.status().message();
+  EXPECT_EQ(memory->arena_bytes, 448 + 256);
+}
+
+TEST(Plan, TheSymbolOfTecsIsNoModelsOwn) {
+  HandMade model;
+  const auto x = model.input("x", {graph::Dim::symbol(kernels::kTecCountSymbol)});
+  model.output(model.kernel("Relu", {x}, "a"), "y");
+  const auto plan = model.plan();
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.status().code(), ErrorCode::kUnsupported);
 }
 
 TEST(Plan, SymbolsOfInputsAndOfTensors) {
@@ -228,7 +264,8 @@ TEST(Plan, SymbolsOfInputsAndOfTensors) {
   EXPECT_EQ(plan.symbols[2].kind, SymbolKind::kTensorElement);
   EXPECT_EQ(plan.symbols[2].index, 1u);
   const auto& commands = plan.programs[0].commands;
-  const auto bind = std::find_if(commands.begin(), commands.end(), [](const Command& counted) { return counted.engine() == Engine::kHost; });
+  const auto bind =
+      std::find_if(commands.begin(), commands.end(), [](const Command& counted) { return counted.engine() == Engine::kHost; });
   ASSERT_NE(bind, commands.end()) << text;
   EXPECT_EQ(bind->waits.size(), 1u);
   EXPECT_THAT(print_command(plan, *(bind - 1)), HasSubstr("doubled"));
@@ -272,7 +309,8 @@ TEST(Plan, KernelsAndConstantsAreThereOnce) {
   EXPECT_EQ(plan.kernels[1].module->entry().name, "k001_relu__c");
   EXPECT_EQ(plan.kernels[0].argument_bits, (std::vector<uint8_t>{0, 0, 0, 32}));
   EXPECT_EQ(plan.constant_bytes, 64u);
-  EXPECT_EQ(std::count_if(plan.tensors.begin(), plan.tensors.end(), [](const PlanTensor& t) { return t.kind == TensorKind::kConstant; }), 1);
+  EXPECT_EQ(std::count_if(plan.tensors.begin(), plan.tensors.end(), [](const PlanTensor& t) { return t.kind == TensorKind::kConstant; }),
+            1);
 }
 
 TEST(Plan, MistakesOfPluginsAreToldWithTheNode) {

@@ -423,6 +423,31 @@ TEST(Executor, ThreadsOptionLimitsTheTecs) {
   EXPECT_EQ(static_cast<const int32_t*>(session->output(0)->data)[0], 1);
 }
 
+// Memory that each TEC has for itself is sized by the session.
+TEST(Executor, TheNumberOfTecsIsASymbol) {
+  ModelBuilder b;
+  const uint32_t zero = b.constant(0), many = b.constant(1 << 20), kilobyte = b.constant(256);
+  const uint32_t tecs = b.symbol("tecs", 0, 0, fb::SymbolKind::kTecCount);
+  const uint32_t y = b.tensor("y", DType::kI32, {tecs}, fb::TensorKind::kOutput);
+  const uint32_t t = b.tensor("t", DType::kI32, {tecs, kilobyte}, fb::TensorKind::kArena);
+  b.tensors[t].first_use = 1;
+  b.tensors[t].last_use = 2;
+  const uint32_t kernel = b.kernel(test::tecs_kernel());
+  b.launch(kernel, {b.pointer(t, true, zero), b.number(tecs)}, many);
+  b.launch(kernel, {b.pointer(y, true, zero), b.number(tecs)}, many);
+  b.sections.push_back({fb::SectionKind::kNativeModule, 0, test::test_kernels()});
+  for (const int threads : {1, 2, 3}) {
+    SessionOptions options;
+    options.threads = threads;
+    auto session = open(b, options);
+    const int64_t expected = std::min<int64_t>(threads, available_cpus());
+    ASSERT_TRUE(session->run().ok());
+    EXPECT_EQ(session->arena_bytes(), 1024 * expected);
+    ASSERT_EQ(std::vector<int64_t>(session->output(0)->shape.begin(), session->output(0)->shape.end()), std::vector<int64_t>{expected});
+    for (int64_t i = 0; i < expected; ++i) EXPECT_EQ(static_cast<const int32_t*>(session->output(0)->data)[i], expected);
+  }
+}
+
 TEST(Executor, SessionsShareAModelAcrossThreads) {
   auto model = load(test::chain_model());
   auto pool = make_worker_pool(2);

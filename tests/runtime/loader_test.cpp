@@ -151,6 +151,10 @@ TEST(Loader, NamesWhatIsWrong) {
       {"a tensor that is not an input", [](auto& b) { b.symbols[0].tensor = 1; }},
       {"symbol 0 has the unknown kind 9", [](auto& b) { b.symbols[0].kind = static_cast<fb::SymbolKind>(9); }},
       {"that has no integers", [](auto& b) { b.symbols[0].kind = fb::SymbolKind::kTensorElement; }},
+      {"symbol 0 is the number of TECs, but refers to a tensor",
+       [](auto& b) {
+         b.symbols[0] = {"N", fb::SymbolKind::kTecCount, 0, 1};
+       }},
       {"symbol 0 'N' is never bound",
        [](auto& b) {
          b.symbols[0] = {"N", fb::SymbolKind::kTensorElement, 0, 0};
