@@ -52,12 +52,14 @@ std::vector<ValueId> group_normalization(DecomposeBuilder& b, const DecomposeSit
   const Dim groups = s.attributes.i("num_groups");
   Shape rest(full.begin() + 1, full.end());
   const ValueId rows = b.reshape(x, {full[0], groups, floordiv(element_count(rest), groups)});
-  const ValueId centred = b.op("Sub", {rows, b.reduce("ReduceMean", rows, {2})});
-  const ValueId variance = b.reduce("ReduceMean", b.op("Mul", {centred, centred}), {2});
   if (!b.ok()) return {};
   const DType dtype = b.graph().type(x).dtype;
-  const ValueId deviation = b.op("Sqrt", {b.op("Add", {variance, b.number(dtype, s.attributes.f("epsilon"))})});
-  const ValueId normal = b.reshape(b.op("Div", {centred, deviation}), full);
+  Attributes attributes;
+  attributes.set("axis", int64_t{2});
+  attributes.set("epsilon", s.attributes.f("epsilon"));
+  attributes.set("stash_type", s.attributes.dtype("stash_type"));
+  const ValueId one = b.graph().add_constant(float_constant(dtype, {1}, {1.0}), "one");
+  const ValueId normal = b.reshape(b.op("LayerNormalization", {rows, one}, std::move(attributes)), full);
   const Shape channel = per_channel_shape(full);
   return {b.op("Add", {b.op("Mul", {normal, b.reshape(s.inputs[1], channel)}), b.reshape(s.inputs[2], channel)})};
 }

@@ -2,8 +2,6 @@
 // forwards to scale and bias. Exporters differ in what they square with, in who computes the centred value a second time, and in the Casts
 // with which half precision is widened for the statistics; the new node computes its statistics in float32 anyway.
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 #include "graph/passes/recognise_operators.h"
 
@@ -30,6 +28,8 @@ class Normalizations {
       for (const size_t k : {size_t{0}, size_t{1}}) {
         if (divided(inputs[k], inputs[1 - k], true)) return finish();
       }
+    } else if (op == "InstanceNormalization") {
+      return grouped();
     } else if (op == "Add") {
       for (const size_t k : {size_t{0}, size_t{1}}) {
         if (shifted(inputs[k], inputs[1 - k])) return finish();
@@ -277,11 +277,7 @@ class Normalizations {
       AIPU_ASSIGN_OR_RETURN(const ValueId scale, reshaped(graph_, found_.scale, normalized, origins));
       result.inputs.push_back(scale);
     } else {
-      const auto extents = static_shape(normalized);
-      if (!extents) return std::optional<Recognised>();
-      const auto count = std::accumulate(extents->begin(), extents->end(), int64_t{1}, std::multiplies<>());
-      const std::vector<double> ones(static_cast<size_t>(count), 1.0);
-      result.inputs.push_back(graph_.add_constant(float_constant(x.dtype, *extents, ones), "ones"));
+      result.inputs.push_back(one(x.dtype));
     }
     if (found_.bias.valid()) {
       AIPU_ASSIGN_OR_RETURN(const ValueId bias, reshaped(graph_, found_.bias, normalized, origins));
@@ -291,6 +287,27 @@ class Normalizations {
     result.attributes.set("epsilon", found_.epsilon);
     result.attributes.set("stash_type", x.dtype == DType::kF64 ? DType::kF64 : DType::kF32);
     return std::optional<Recognised>(std::move(result));
+  }
+
+  // A scale that broadcasts, for what has none.
+  ValueId one(DType dtype) { return graph_.add_constant(float_constant(dtype, {1}, {1.0}), "one"); }
+
+  // Reshape ─ InstanceNormalization with scales of 1 and biases of 0 is how PyTorch writes the statistics of GroupNorm. Its rows are
+  // contiguous, so there is no reason to bring the channels to the end. (In front of everything else there is one: the convolutions.)
+  std::optional<Recognised> grouped() {
+    const Node& n = node(root_);
+    const ValueId x = n.inputs[0];
+    if (n.attributes.s("layout") != "NCHW" || !producer_with_op(graph_, x, "Reshape").valid()) return std::nullopt;
+    if (splat_of(graph_, n.inputs[1]) != 1.0 || splat_of(graph_, n.inputs[2]) != 0.0) return std::nullopt;
+    Recognised result;
+    result.op = "LayerNormalization";
+    result.attributes.set("axis", int64_t{2});
+    result.attributes.set("epsilon", n.attributes.f("epsilon"));
+    result.attributes.set("stash_type", type(x).dtype == DType::kF64 ? DType::kF64 : DType::kF32);
+    result.inputs = {x, one(type(x).dtype)};
+    result.match.add(root_);
+    result.last = root_;
+    return result;
   }
 
   struct Found {

@@ -52,6 +52,12 @@ class SoftmaxPlugin final : public SingleOpPlugin {
   }
 };
 
+// A scale of one number that is 1: none.
+bool is_one(const Graph& graph, graph::ValueId value) {
+  const graph::Constant* constant = graph.constant(value);
+  return constant != nullptr && constant->element_count() == 1 && constant->to_doubles()[0] == 1;
+}
+
 class NormalizationPlugin final : public SingleOpPlugin {
  public:
   std::string_view name() const override { return "normalization"; }
@@ -63,7 +69,7 @@ class NormalizationPlugin final : public SingleOpPlugin {
     if (node.op == "InstanceNormalization") return node.attributes.s_or("layout", "NCHW") == "NHWC" ? "" : "not channels-last";
     const Shape& x = graph.type(node.inputs[0]).shape;
     const Shape normalized(x.begin() + static_cast<ptrdiff_t>(axis_of(node, x.size())), x.end());
-    for (size_t i = 1; i < node.inputs.size(); ++i) {
+    for (size_t i = is_one(graph, node.inputs[1]) ? 2 : 1; i < node.inputs.size(); ++i) {
       if (node.inputs[i].valid() && !(graph::element_count(graph.type(node.inputs[i]).shape) == graph::element_count(normalized))) {
         return "scale or bias that broadcasts over the normalised axes";
       }
@@ -81,6 +87,7 @@ class NormalizationPlugin final : public SingleOpPlugin {
     const Dim outer = product(x.shape, 0, axis);
     const Dim inner = instance ? x.shape[rank - 1] : Dim(1);
     const Dim extent = product(x.shape, axis, instance ? rank - 1 : rank);
+    const bool has_scale = instance || !is_one(graph, node.inputs[1]);
     const bool has_bias = node.inputs.size() > 2 && node.inputs[2].valid();
     int statistics = 0;
     while (!instance && static_cast<size_t>(statistics) + 1 < node.outputs.size() &&
@@ -94,18 +101,18 @@ class NormalizationPlugin final : public SingleOpPlugin {
         .set("VL", lanes)
         .set("INNER_IS_ONE", !instance)
         .set("CENTRE", node.op != "RMSNormalization");
-    params.set("HAS_SCALE", true).set("HAS_BIAS", has_bias).set("STATISTICS", statistics).set("UNROLL", 4);
+    params.set("HAS_SCALE", has_scale).set("HAS_BIAS", has_bias).set("STATISTICS", statistics).set("UNROLL", 4);
     // Every pass over an element comes before it is written, so the output may be the input's memory.
     params.set("__no_restrict__", true);
     context.implementation.in_place.emplace_back(node.outputs[0], node.inputs[0]);
-    params.set("parameter_types", pointer_types(has_bias ? 2 : 1, graph.type(node.inputs[1]).dtype));
+    params.set("parameter_types", pointer_types((has_scale ? 1 : 0) + (has_bias ? 1 : 0), graph.type(node.inputs[1]).dtype));
     const DType statistic = statistics > 0 ? graph.type(node.outputs[1]).dtype : DType::kF32;
     params.set("S_TYPE", statistic).set("statistic_types", pointer_types(static_cast<size_t>(statistics), statistic));
     params.set("epsilon_type", dsl::Captured{dsl::CapturedType{tir::Type::scalar(accumulator)}});
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("normalization.py", "normalize", params));
     std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])},
-                                             PointerArgument{context.value(node.outputs[0])},
-                                             PointerArgument{context.value(node.inputs[1])}};
+                                             PointerArgument{context.value(node.outputs[0])}};
+    if (has_scale) arguments.emplace_back(PointerArgument{context.value(node.inputs[1])});
     if (has_bias) arguments.emplace_back(PointerArgument{context.value(node.inputs[2])});
     for (int i = 0; i < statistics; ++i) arguments.emplace_back(PointerArgument{context.value(node.outputs[static_cast<size_t>(i) + 1])});
     for (const Dim& scalar : {outer, extent, inner}) arguments.emplace_back(ScalarArgument{scalar});

@@ -21,7 +21,7 @@ def scaled(value, parameters, at, lane_mask):
     if HAS_SCALE:
         value = value * loaded(parameters[0] + at, lane_mask)
     if HAS_BIAS:
-        value = value + loaded(parameters[1] + at, lane_mask)
+        value = value + loaded(parameters[len(parameters) - 1] + at, lane_mask)
     return S.cast(value, X)
 
 

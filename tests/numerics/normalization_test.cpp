@@ -154,6 +154,38 @@ TEST(Normalization, Instance) {
   }
 }
 
+// As an op, and as PyTorch exports it; 6 channels in 3 groups, extents that are known when the model is run.
+TEST(Normalization, Group) {
+  OnnxBuilder b("group", 1);
+  b.set_opset(21);
+  std::mt19937 random(7);
+  const Tensor scale = random_tensor(random, {6}), bias = random_tensor(random, {6});
+  const std::string x = b.input("x", DType::kF32, {"N", 6, "H", "W"});
+  const auto constant = [&](std::vector<int64_t> shape, std::vector<float> data) {
+    return b.initializer(TensorData::f32(std::move(shape), std::move(data)));
+  };
+  b.output(b.op("GroupNormalization", {x, constant({6}, scale.data), constant({6}, bias.data)}, {{"num_groups", 3}, {"epsilon", kEpsilon}}),
+           "op", DType::kF32, {"N", 6, "H", "W"});
+  const std::string rows = b.op("Reshape", {x, b.ints({0, 3, -1})});
+  const std::string normal =
+      b.op("InstanceNormalization", {rows, constant({3}, {1, 1, 1}), constant({3}, {0, 0, 0})}, {{"epsilon", kEpsilon}});
+  const std::string back = b.op("Reshape", {normal, b.op("Shape", {x})});
+  const std::string scaled = b.op("Mul", {back, constant({6, 1, 1}, scale.data)});
+  b.output(b.op("Add", {scaled, constant({6, 1, 1}, bias.data)}), "written_out", DType::kF32, {"N", 6, "H", "W"});
+  const std::string path = saved(b, "group");
+  for (const auto& [height, width] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {2, 3}, {5, 7}, {16, 16}}) {
+    SCOPED_TRACE(std::to_string(height) + " x " + std::to_string(width));
+    const Tensors inputs = {{"x", random_tensor(random, {2, 6, height, width}, 1, 3)}};
+    Tensor expected = normalized(inputs.at("x"), 2 * 3, 2 * height * width, 1, true, nullptr, nullptr).y;
+    for (size_t i = 0; i < expected.data.size(); ++i) {
+      const size_t channel = i / static_cast<size_t>(height * width) % 6;
+      expected.data[i] = expected.data[i] * scale.data[channel] + bias.data[channel];
+    }
+    check_road(path, inputs, {{"op", expected}, {"written_out", expected}}, 2e-5, 2e-5);
+    if (HasFatalFailure()) return;
+  }
+}
+
 std::string mean_of(OnnxBuilder& b, const std::string& x) { return b.op("ReduceMean", {x}, {{"axes", std::vector<int64_t>{-1}}}); }
 
 TEST(Normalization, WrittenOut) {
