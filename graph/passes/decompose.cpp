@@ -4,7 +4,7 @@
 //                              =>  (x - mean) / sqrt(var + eps) * scale + B, the vectors reshaped to [C,1,...]
 //   GroupNormalization         =>  reshape to [N,groups,rest], normalise the last axis, reshape back, * scale + bias
 //   MeanVarianceNormalization  =>  (x - mean) / (sqrt(mean(x*x) - mean*mean) + 1e-9)
-//   LpNormalization            =>  x / ReduceL1|ReduceL2(x)
+//   LpNormalization            =>  x / ReduceL1|ReduceL2(x), x / 1 where that is 0
 //   GlobalLpPool               =>  ReduceL1 | ReduceL2 | ReduceSum(|x|^p)^(1/p) over the spatial axes
 //   Hardmax                    =>  Equal(ArgMax(x), 0..extent-1) as numbers
 //   Dropout with a used mask   =>  x, and all true
@@ -75,8 +75,11 @@ std::vector<ValueId> mean_variance_normalization(DecomposeBuilder& b, const Deco
 }
 
 std::vector<ValueId> lp_normalization(DecomposeBuilder& b, const DecomposeSite& s) {
-  const char* norm = s.attributes.i("p") == 1 ? "ReduceL1" : "ReduceL2";
-  return {b.op("Div", {s.inputs[0], b.reduce(norm, s.inputs[0], {s.attributes.i("axis")})})};
+  const DType dtype = b.type(s.inputs[0]).dtype;
+  const ValueId norm = b.reduce(s.attributes.i("p") == 1 ? "ReduceL1" : "ReduceL2", s.inputs[0], {s.attributes.i("axis")});
+  // Zeros stay zeros.
+  const ValueId divisor = b.op("Where", {b.op("Equal", {norm, b.number(dtype, 0)}), b.number(dtype, 1), norm});
+  return {b.op("Div", {s.inputs[0], divisor})};
 }
 
 std::vector<ValueId> global_lp_pool(DecomposeBuilder& b, const DecomposeSite& s) {

@@ -15,6 +15,22 @@ namespace {
 constexpr double kPi = 3.14159265358979323846;
 constexpr int64_t kMatrixLimit = int64_t{1} << 25;  // elements
 
+struct Turn {
+  double cosine;
+  double sine;
+};
+
+// part / length of a turn, reduced to one turn as integers: exact for every length. Quarters are exactly 0, 1 and -1.
+Turn turn(int64_t part, int64_t length) {
+  part %= length;
+  if (4 * part % length == 0) {
+    constexpr Turn kQuarters[] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}};
+    return kQuarters[4 * part / length];
+  }
+  const double angle = 2 * kPi * static_cast<double>(part) / static_cast<double>(length);
+  return {std::cos(angle), std::sin(angle)};
+}
+
 // [length * in_parts, bins * 2]: element j of the signal and frequency k; `sign` -1 forward, 1 inverse.
 std::vector<double> fourier_matrix(int64_t length, int64_t in_parts, int64_t bins, double sign, double factor,
                                    const std::vector<double>& window) {
@@ -24,10 +40,9 @@ std::vector<double> fourier_matrix(int64_t length, int64_t in_parts, int64_t bin
     const double scale = window.empty() ? factor : factor * window[static_cast<size_t>(j)];
     for (int64_t part = 0; part < in_parts; ++part) {
       for (int64_t k = 0; k < bins; ++k) {
-        // Reduced to one turn as integers: exact for every length.
-        const double angle = 2 * kPi * static_cast<double>(j * k % length) / static_cast<double>(length);
-        const double cosine = scale * std::cos(angle);
-        const double sine = scale * sign * std::sin(angle);
+        const Turn t = turn(j * k, length);
+        const double cosine = scale * t.cosine;
+        const double sine = scale * sign * t.sine;
         *at++ = part == 0 ? cosine : -sine;
         *at++ = part == 0 ? sine : cosine;
       }
@@ -45,8 +60,8 @@ std::vector<double> one_sided_inverse(int64_t length, int64_t bins) {
     const double factor = (k == 0 || 2 * k == length ? 1.0 : 2.0) / static_cast<double>(length);
     for (int part = 0; part < 2; ++part) {
       for (int64_t j = 0; j < length; ++j) {
-        const double angle = 2 * kPi * static_cast<double>(j * k % length) / static_cast<double>(length);
-        matrix.push_back(part == 0 ? factor * std::cos(angle) : -factor * std::sin(angle));
+        const Turn t = turn(j * k, length);
+        matrix.push_back(part == 0 ? factor * t.cosine : -factor * t.sine);
       }
     }
   }
@@ -60,8 +75,15 @@ int64_t known_length(DecomposeBuilder& b, const DecomposeSite& s, const char* at
     return 0;
   }
   const Dim& length = s.attributes.shape(attribute).front();
-  if (!length.is_constant())
-    b.fail(unsupported(str_cat(attribute, " depends on symbols, ", length.text(), "; fix the extents with --shape")));
+  if (!length.is_constant()) {
+    const Symbol* symbol = length.op() == DimOp::kSymbol ? b.graph().find_symbol(length.symbol_name()) : nullptr;
+    if (symbol != nullptr && symbol->kind == Symbol::Kind::kTensorElement) {
+      const std::string& name = b.graph().value(symbol->value).name;
+      b.fail(unsupported(str_cat("operand '", name, "' must be known when compiling, it is the ", attribute)));
+    } else {
+      b.fail(unsupported(str_cat(attribute, " depends on symbols, ", length.text(), "; fix the extents with --shape")));
+    }
+  }
   if (b.ok() && *length.constant() < 1) b.fail(invalid_model(str_cat(attribute, " is ", length.text())));
   return b.ok() ? *length.constant() : 0;
 }

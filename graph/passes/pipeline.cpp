@@ -6,6 +6,8 @@ namespace aipu::graph {
 std::span<const Pass> graph_pipeline() {
   static const Pass passes[] = {
       {"eliminate_dead_nodes", "drop what no output needs, and captured values that sub-graphs do not use", eliminate_dead_nodes},
+      // Before sub-graphs are rewritten on their own: everything behind sees one graph.
+      {"inline_control_flow", "make branches and the bodies of short loops part of the graph around them", inline_control_flow},
       // First of all: shape arithmetic is most of many exported graphs, and once it is gone the rest is visible to the patterns.
       {"resolve_shape_operands", "turn shape-like operands with known elements into attributes", resolve_shape_operands},
       {"fold_data", "turn integer tensors with known elements into constants", fold_data},

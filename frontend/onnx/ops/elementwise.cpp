@@ -124,7 +124,11 @@ void dropout(OpContext& c) {
     if (known_ratio) ratio = given->to_doubles().front();
   }
   const bool drops_nothing = known_ratio && ratio == 0;
-  if (!drops_nothing && !known_mode) return c.fail_unsupported("training_mode must be a constant");
+  const auto must_be_known = [&](size_t input, const char* what) {
+    c.fail_unsupported(str_cat("operand '", c.graph().value(c.input(input)).name, "' must be known when compiling, it is the ", what));
+  };
+  if (!drops_nothing && !known_mode) return must_be_known(2, "training_mode");
+  if (!known_ratio && training) return must_be_known(1, "ratio");
   if (!drops_nothing && training) return c.fail_unsupported("random results (training mode) are not supported");
   const ValueId x = c.input(0);
   c.set_output(0, c.emit("Identity", {}, {x}));

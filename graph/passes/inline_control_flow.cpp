@@ -1,0 +1,309 @@
+// inline_control_flow: sub-graphs become part of the graph around them, as ops have no effects.
+//
+//   If         =>  both branches, and for each output Where(cond, then, else). Outputs of unlike extents: both as one row of elements, of
+//   which
+//                  the condition, as a run symbol, decides the slice. A condition that has become known: that branch alone
+//   Loop, Scan =>  the body as many times as there are iterations, where that is a known number and the result stays small. A Loop's
+//   condition
+//                  that data decides keeps the states of iterations that should not have run
+//
+//   %y = If(%c, %x) with then { Neg } else { Abs }        %a = Neg(%x)   %b = Abs(%x)   %y = Where(%c, %a, %b)
+//
+// What remains (loops whose number of iterations only data decides) has no implementation further on.
+#include <algorithm>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rewrite.h"
+
+namespace aipu::graph {
+namespace {
+
+constexpr int64_t kMostNodes = 8192;  // that one loop may become
+
+size_t live_nodes(const Graph& graph) {
+  size_t count = 0;
+  for (size_t k = 0; k < graph.node_count(); ++k) count += graph.node(NodeId{static_cast<int32_t>(k)}).erased ? 0 : 1;
+  return count;
+}
+
+bool has_subgraphs(const Graph& graph) {
+  for (size_t k = 0; k < graph.node_count(); ++k) {
+    const Node& node = graph.node(NodeId{static_cast<int32_t>(k)});
+    if (!node.erased && !node.subgraphs.empty()) return true;
+  }
+  return false;
+}
+
+class Inliner {
+ public:
+  Inliner(Graph& graph, NodeId id) : graph_(graph), node_(std::as_const(graph).node(id)) {}
+
+  // The values of the node's outputs; empty where it has to stay.
+  Result<std::vector<ValueId>> run() {
+    for (const auto& body : node_.subgraphs) {
+      if (has_subgraphs(*body)) return std::vector<ValueId>();
+    }
+    if (node_.op == "If") return branches();
+    if (node_.op == "Loop") return loop();
+    return scan();
+  }
+
+ private:
+  std::vector<ValueId> captured(size_t first, const Graph& body) const {
+    const auto begin = node_.inputs.begin() + static_cast<ptrdiff_t>(first);
+    return {begin, begin + body.captured_count};
+  }
+
+  std::optional<int64_t> known_number(ValueId value) const {
+    const auto data = graph_.known_data(value);
+    return data && data->size() == 1 ? data->front().constant() : std::nullopt;
+  }
+
+  Result<ValueId> emit(std::string op, Attributes attributes, std::vector<ValueId> inputs) {
+    return graph_.emit(op, std::move(attributes), std::move(inputs), node_.origins, op);
+  }
+
+  // The body's nodes on the given inputs; its outputs.
+  Result<std::vector<ValueId>> inlined(const Graph& body, const std::vector<ValueId>& inputs) {
+    std::vector<ValueId> mapped(body.value_count());
+    const auto at = [&](ValueId id) -> ValueId& { return mapped[static_cast<size_t>(id.index)]; };
+    for (size_t k = 0; k < body.inputs().size(); ++k) at(body.inputs()[k]) = inputs[k];
+    const auto map_value = [&](ValueId id) {
+      if (!id.valid()) return id;
+      if (!at(id).valid() && body.constant(id) != nullptr) at(id) = graph_.add_constant(body.value(id).constant, body.value(id).name);
+      return at(id);
+    };
+    // Symbols of the body are extents and elements of values that have another name here.
+    bool unknown = false;
+    const auto lookup = [&](const std::string& name) -> std::optional<Dim> {
+      const Symbol* symbol = body.find_symbol(name);
+      if (symbol == nullptr) return std::nullopt;
+      const ValueId value = map_value(symbol->value);
+      if (value.valid() && symbol->kind == Symbol::Kind::kInputExtent) return graph_.type(value).shape[static_cast<size_t>(symbol->index)];
+      const auto data = graph_.require_data(value);
+      if (data) return (*data)[static_cast<size_t>(symbol->index)];
+      unknown = true;
+      return std::nullopt;
+    };
+    for (const NodeId id : body.topological_order()) {
+      const Node& node = body.node(id);
+      Attributes attributes = node.attributes;
+      for (const auto& [name, attribute] : node.attributes.all()) {
+        const auto* shape = std::get_if<Shape>(&attribute);
+        if (shape == nullptr) continue;
+        Shape substituted;
+        for (const Dim& dim : *shape) substituted.push_back(dim.substitute(lookup));
+        attributes.set(name, std::move(substituted));
+      }
+      if (unknown) return internal_error(str_cat("a symbol of the body of ", node_.op, " cannot be read outside of it"));
+      std::vector<ValueId> operands;
+      for (const ValueId input : node.inputs) operands.push_back(map_value(input));
+      std::vector<std::string> names;
+      for (const ValueId output : node.outputs) names.push_back(output.valid() ? body.value(output).name : "");
+      AIPU_ASSIGN_OR_RETURN(const NodeId copy,
+                            graph_.add_node(node.op, std::move(attributes), std::move(operands), std::move(names), node.origins));
+      const std::vector<ValueId>& made = std::as_const(graph_).node(copy).outputs;
+      for (size_t k = 0; k < made.size(); ++k) {
+        if (made[k].valid()) at(node.outputs[k]) = made[k];
+      }
+    }
+    std::vector<ValueId> outputs;
+    for (const Graph::Output& output : body.outputs()) outputs.push_back(map_value(output.value));
+    return outputs;
+  }
+
+  Result<ValueId> scalar(ValueId value) { return reshaped(graph_, value, {}, node_.origins); }
+
+  // One of two values of one rank; `condition` is a scalar.
+  Result<ValueId> chosen(ValueId condition, ValueId yes, ValueId no) {
+    if (yes == no) return yes;
+    const Shape yes_shape = graph_.type(yes).shape;
+    const Shape no_shape = graph_.type(no).shape;
+    if (yes_shape == no_shape) return emit("Where", {}, {condition, yes, no});
+    const auto number = graph_.require_data(condition);
+    if (!number) return internal_error("the condition cannot be read as a run symbol");
+    const auto pick = [&](const Dim& a, const Dim& b) { return a == b ? a : select(number->front(), a, b); };
+    const Dim yes_count = element_count(yes_shape);
+    const Dim no_count = element_count(no_shape);
+    AIPU_ASSIGN_OR_RETURN(const ValueId yes_row, reshaped(graph_, yes, {yes_count}, node_.origins));
+    AIPU_ASSIGN_OR_RETURN(const ValueId no_row, reshaped(graph_, no, {no_count}, node_.origins));
+    Attributes along;
+    along.set("axis", int64_t{0});
+    AIPU_ASSIGN_OR_RETURN(const ValueId row, emit("Concat", std::move(along), {yes_row, no_row}));
+    Shape shape;
+    for (size_t k = 0; k < yes_shape.size(); ++k) shape.push_back(pick(yes_shape[k], no_shape[k]));
+    Attributes part;
+    part.set("starts", Shape{pick(0, yes_count)});
+    part.set("steps", std::vector<int64_t>{1});
+    part.set("extents", Shape{element_count(shape)});
+    AIPU_ASSIGN_OR_RETURN(const ValueId taken, emit("Slice", std::move(part), {row}));
+    return reshaped(graph_, taken, shape, node_.origins);
+  }
+
+  Result<std::vector<ValueId>> branches() {
+    const Graph& then_body = *node_.subgraphs[0];
+    const Graph& else_body = *node_.subgraphs[1];
+    const auto then_inputs = captured(1, then_body);
+    const auto else_inputs = captured(1 + then_inputs.size(), else_body);
+    if (const auto condition = known_number(node_.inputs[0])) {
+      return *condition != 0 ? inlined(then_body, then_inputs) : inlined(else_body, else_inputs);
+    }
+    AIPU_ASSIGN_OR_RETURN(const auto yes, inlined(then_body, then_inputs));
+    AIPU_ASSIGN_OR_RETURN(const auto no, inlined(else_body, else_inputs));
+    AIPU_ASSIGN_OR_RETURN(const ValueId condition, scalar(node_.inputs[0]));
+    std::vector<ValueId> outputs;
+    for (size_t k = 0; k < node_.outputs.size(); ++k) {
+      AIPU_ASSIGN_OR_RETURN(const ValueId output, chosen(condition, yes[k], no[k]));
+      outputs.push_back(output);
+    }
+    return outputs;
+  }
+
+  bool small_enough(int64_t trips, const Graph& body) const {
+    return trips <= kMostNodes / std::max<int64_t>(1, static_cast<int64_t>(live_nodes(body)));
+  }
+
+  // One slice per iteration, stacked along a new axis.
+  Result<ValueId> stacked(std::vector<ValueId> slices, int64_t axis, bool backwards) {
+    if (backwards) std::reverse(slices.begin(), slices.end());
+    for (ValueId& slice : slices) {
+      Shape shape = graph_.type(slice).shape;
+      shape.insert(shape.begin() + axis, Dim(1));
+      AIPU_ASSIGN_OR_RETURN(slice, reshaped(graph_, slice, shape, node_.origins));
+    }
+    Attributes along;
+    along.set("axis", axis);
+    return emit("Concat", std::move(along), std::move(slices));
+  }
+
+  Result<std::vector<ValueId>> loop() {
+    const Graph& body = *node_.subgraphs[0];
+    const size_t states = body.inputs().size() - static_cast<size_t>(body.captured_count) - 2;
+    const size_t stacks = body.outputs().size() - 1 - states;
+    const auto most = known_number(node_.inputs[0]);
+    if (!most || !small_enough(*most, body)) return std::vector<ValueId>();
+    const auto outer = captured(2 + states, body);
+    ValueId active = node_.inputs[1];  // invalid: certainly
+    if (const auto known = known_number(active)) {
+      if (*known == 0) return std::vector<ValueId>();
+      active = ValueId();
+    }
+    if (*most <= 0 && stacks != 0) return std::vector<ValueId>();
+    if (active.valid()) {
+      AIPU_ASSIGN_OR_RETURN(active, scalar(active));
+    }
+    std::vector<ValueId> state(node_.inputs.begin() + 2, node_.inputs.begin() + 2 + static_cast<ptrdiff_t>(states));
+    std::vector<std::vector<ValueId>> slices(stacks);
+    const uint8_t yes = 1;
+    for (int64_t trip = 0; trip < *most; ++trip) {
+      std::vector<ValueId> inputs = {graph_.add_constant(Constant::of<int64_t>(DType::kI64, {}, {&trip, 1}), "iteration"),
+                                     graph_.add_constant(Constant::of<uint8_t>(DType::kBool, {}, {&yes, 1}), "condition")};
+      inputs.insert(inputs.end(), state.begin(), state.end());
+      inputs.insert(inputs.end(), outer.begin(), outer.end());
+      AIPU_ASSIGN_OR_RETURN(const auto results, inlined(body, inputs));
+      for (size_t k = 0; k < states; ++k) {
+        if (active.valid()) {
+          AIPU_ASSIGN_OR_RETURN(state[k], chosen(active, results[1 + k], state[k]));
+        } else {
+          state[k] = results[1 + k];
+        }
+      }
+      for (size_t k = 0; k < stacks; ++k) slices[k].push_back(results[1 + states + k]);
+      if (const auto again = known_number(results[0])) {
+        if (*again == 0) break;
+        continue;
+      }
+      AIPU_ASSIGN_OR_RETURN(const ValueId again, scalar(results[0]));
+      if (active.valid()) {
+        AIPU_ASSIGN_OR_RETURN(active, emit("And", {}, {active, again}));
+      } else {
+        active = again;
+      }
+    }
+    for (auto& slice : slices) {
+      AIPU_ASSIGN_OR_RETURN(const ValueId stack, stacked(std::move(slice), 0, false));
+      state.push_back(stack);
+    }
+    return state;
+  }
+
+  Result<std::vector<ValueId>> scan() {
+    const Graph& body = *node_.subgraphs[0];
+    const auto sequences = static_cast<size_t>(node_.attributes.i("num_scan_inputs"));
+    const size_t formal = body.inputs().size() - static_cast<size_t>(body.captured_count);
+    const size_t states = formal - sequences;
+    const size_t stacks = body.outputs().size() - states;
+    const std::vector<int64_t> axes = node_.attributes.ints("scan_input_axes");
+    const auto length = graph_.type(node_.inputs[states]).shape[static_cast<size_t>(axes[0])].constant();
+    if (!length || *length < 1 || !small_enough(*length, body)) return std::vector<ValueId>();
+    const auto outer = captured(formal, body);
+    std::vector<ValueId> state(node_.inputs.begin(), node_.inputs.begin() + static_cast<ptrdiff_t>(states));
+    std::vector<std::vector<ValueId>> slices(stacks);
+    for (int64_t trip = 0; trip < *length; ++trip) {
+      std::vector<ValueId> inputs = state;
+      for (size_t k = 0; k < sequences; ++k) {
+        const int64_t at = node_.attributes.ints("scan_input_directions")[k] != 0 ? *length - 1 - trip : trip;
+        Attributes along;
+        along.set("axis", axes[k]);
+        const ValueId position = graph_.add_constant(Constant::of<int64_t>(DType::kI64, {}, {&at, 1}), "position");
+        AIPU_ASSIGN_OR_RETURN(const ValueId element, emit("Gather", std::move(along), {node_.inputs[states + k], position}));
+        inputs.push_back(element);
+      }
+      inputs.insert(inputs.end(), outer.begin(), outer.end());
+      AIPU_ASSIGN_OR_RETURN(const auto results, inlined(body, inputs));
+      state.assign(results.begin(), results.begin() + static_cast<ptrdiff_t>(states));
+      for (size_t k = 0; k < stacks; ++k) slices[k].push_back(results[states + k]);
+    }
+    for (size_t k = 0; k < stacks; ++k) {
+      const bool backwards = node_.attributes.ints("scan_output_directions")[k] != 0;
+      AIPU_ASSIGN_OR_RETURN(const ValueId stack, stacked(std::move(slices[k]), node_.attributes.ints("scan_output_axes")[k], backwards));
+      state.push_back(stack);
+    }
+    return state;
+  }
+
+  Graph& graph_;
+  // A copy: adding nodes moves the node, but not its sub-graphs.
+  struct Copy {
+    explicit Copy(const Node& node)
+        : op(node.op), attributes(node.attributes), inputs(node.inputs), outputs(node.outputs), origins(node.origins) {
+      for (const auto& body : node.subgraphs) subgraphs.push_back(body.get());
+    }
+    std::string op;
+    Attributes attributes;
+    std::vector<ValueId> inputs;
+    std::vector<ValueId> outputs;
+    OriginSet origins;
+    std::vector<const Graph*> subgraphs;
+  } node_;
+};
+
+}  // namespace
+
+Result<int> inline_control_flow(Graph& graph, PassContext&) {
+  int count = 0;
+  bool types_changed = false;
+  for (const NodeId id : graph.topological_order()) {
+    const Node& node = std::as_const(graph).node(id);
+    if (node.op != "If" && node.op != "Loop" && node.op != "Scan") continue;
+    const OriginSet origins = node.origins;
+    const std::vector<ValueId> outputs = node.outputs;
+    auto results = Inliner(graph, id).run();
+    if (!results.ok()) return std::move(results).status().context(str_cat("node ", origins_text(origins)));
+    if (results->empty()) continue;
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      if (!outputs[k].valid()) continue;
+      types_changed = types_changed || !(graph.type(outputs[k]) == graph.type((*results)[k]));
+      AIPU_RETURN_IF_ERROR(graph.replace_uses(outputs[k], (*results)[k]));
+    }
+    graph.erase_node(id);
+    ++count;
+  }
+  if (types_changed) {
+    for (const NodeId id : graph.topological_order()) AIPU_RETURN_IF_ERROR(graph.infer_node(id));
+  }
+  if (count != 0) graph.erase_dead_nodes();
+  return count;
+}
+
+}  // namespace aipu::graph
