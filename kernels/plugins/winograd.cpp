@@ -24,8 +24,13 @@ using graph::Node;
 constexpr int64_t kLeastExtent = 4;
 // Below, the transforms outweigh the multiplications saved.
 constexpr int64_t kLeastChannels = 32;
-// Of F(4x4), per image: below, weights of four times the size are what takes the time.
+// Tiles of F(4x4) below which its weights, four times the size of the direct ones, are what takes the time; with several TECs, which share
+// the memory's bandwidth, the more so. Measured: images of 28 x 28 and more gain a third to two fifths whatever the number of channels; 14
+// x 14 gains up to a quarter where the weights are few (and the panels enough for all TECs), and loses as much where they come from memory;
+// 7 x 7 loses.
+constexpr int64_t kManyLargeTiles = 40;
 constexpr int64_t kLeastLargeTiles = 16;
+constexpr int64_t kMostWeights = 56 * 1024, kLeastOutChannels = 96;
 // Channels of a patch that templates/winograd_4x4.py copies at a time (STAGE), in vectors.
 constexpr int64_t kStageVectors = 4;
 
@@ -41,8 +46,9 @@ bool suits(const Graph& graph, const Node& node, int m, SpatialGeometry* geometr
   if (!read_geometry(graph, node, {3, 3}, geometry).empty()) return false;
   if (m == 4) {
     const auto height = geometry->axes[1].out.constant(), width = geometry->axes[2].out.constant();
-    const auto batch = geometry->batch.constant_or(1);
-    if (height && width && batch * ((*height + 3) / 4) * ((*width + 3) / 4) < kLeastLargeTiles) return false;
+    const int64_t tiles = height && width ? geometry->batch.constant_or(1) * ((*height + 3) / 4) * ((*width + 3) / 4) : kManyLargeTiles;
+    const bool few_weights = shape[0] * shape[1] <= kMostWeights && shape[0] >= kLeastOutChannels;
+    if (tiles < (few_weights ? kLeastLargeTiles : kManyLargeTiles)) return false;
   }
   return std::all_of(geometry->axes.begin() + 1, geometry->axes.end(), [](const SpatialAxis& axis) {
     return axis.stride == 1 && axis.dilation == 1 && axis.out.constant_or(kLeastExtent) >= kLeastExtent;
@@ -64,6 +70,14 @@ Block block_of(int m, int64_t in_channels) {
   }
   if (in_channels >= 192) return {56, true};
   return {42, false};
+}
+
+// The heights that rows of tiles are cut into. Blocks of F(4x4) are small: those that two or three register tiles make are all there.
+std::vector<int64_t> heights_of(int m, int greatest) {
+  if (m == 2) return tile_heights({1, false}, greatest);
+  std::vector<int64_t> heights;
+  for (int64_t height = greatest; height > 0; height -= 2 * height > greatest ? 1 : (height + 1) / 2) heights.push_back(height);
+  return heights;
 }
 
 class WinogradPlugin final : public OpPlugin {
@@ -98,7 +112,7 @@ class WinogradPlugin final : public OpPlugin {
     const int64_t block_panels = block.all_panels ? panels : 1;
     dsl::TemplateParams params;
     set_tile_params(context.target(), tile, lanes, DType::kF32, DType::kF32, &params);
-    params.set("HEIGHTS", tile_heights({1, false}, tile.rows))
+    params.set("HEIGHTS", heights_of(m_, tile.rows))
         .set("IN_TAIL", in_channels % lanes != 0)
         .set("TAIL", out_channels % lanes != 0)
         .set("M", m_)

@@ -249,6 +249,32 @@ TEST_P(Disassembly, InnerLoopsOfWinogradStayInRegisters) {
   for (const bool fast_math : {false, true}) expect_registers(winograd_model(), GetParam(), 2, "product_tile", fast_math);
 }
 
+// The transform of a 6x6 patch works on a third of it at a time: with 32 registers no vector goes to the stack and back (addresses may).
+TEST(DisassemblyOfTransforms, PatchesOfWinogradStayInRegisters) {
+  if (output_of("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "there is no objdump";
+#if !defined(__x86_64__)
+  GTEST_SKIP() << "x86-64 only";
+#endif
+  gbuilder::BuildOptions build;
+  build.model = winograd_model();
+  build.target = "host-avx512";
+  build.fast_math = true;
+  build.output = build.model + ".aipu.bin";
+  ASSERT_TRUE(gbuilder::build_model(build).ok());
+  size_t transforms = 0;
+  for (const Function& f : disassemble(extract_module(build.output))) {
+    if (f.name.find("patch_4x4") == std::string::npos) continue;
+    ++transforms;
+    size_t vectors = 0;
+    for (const Instruction& i : f.code) {
+      vectors += i.operands.find("%zmm") != std::string::npos ? 1 : 0;
+      EXPECT_FALSE(touches_stack(i, true) && i.operands.find("%zmm") != std::string::npos) << f.name << ": " << i.mnemonic << i.operands;
+    }
+    EXPECT_GT(vectors, 150u) << f.name;
+  }
+  EXPECT_GE(transforms, 1u);
+}
+
 // Integer convolutions: padded and not, a residual, a dense layer.
 std::string quantized_model() {
   OnnxBuilder b("integer_tiles", 1);
