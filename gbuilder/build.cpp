@@ -54,6 +54,9 @@ bool is_lowering_pass(const std::string& name) {
   return std::find(passes.begin(), passes.end(), name) != passes.end();
 }
 
+// Not a pass over the graph, but asked for like one.
+constexpr std::string_view kBatchLoops = "batch_loops";
+
 bool is_stage(const std::string& name) {
   return std::any_of(kStages.begin(), kStages.end(), [&](const auto& stage) { return stage.first == name; });
 }
@@ -103,7 +106,7 @@ class Builder {
           fmt::format("--stop-after: there is no stage or graph pass '{}' (see --print-pipeline)", options_.stop_after));
     }
     for (const std::string& name : options_.disabled_passes) {
-      if (!is_graph_pass(name) && !is_lowering_pass(name)) {
+      if (!is_graph_pass(name) && !is_lowering_pass(name) && name != kBatchLoops) {
         return invalid_argument(fmt::format("--disable-pass: there is no graph or lowering pass '{}' (see --print-pipeline)", name));
       }
     }
@@ -299,6 +302,7 @@ class Builder {
     input.kernel_of = kernel_of_;
     input.target = target_.name;
     input.tec_count = static_cast<uint32_t>(target_.tec_count);
+    input.batch_loops = target_.name.starts_with("host") && std::find(options_.disabled_passes.begin(), options_.disabled_passes.end(), kBatchLoops) == options_.disabled_passes.end();
     auto plan = make_plan(std::move(input));
     if (!plan.ok()) return in_model(std::move(plan).status());
     plan_ = std::move(*plan);
@@ -402,6 +406,7 @@ std::string print_pipeline() {
   for (const graph::Pass& pass : graph::graph_pipeline()) text += fmt::format("  {:28} {}\n", pass.name, pass.summary);
   text += "lowering passes, per kernel\n";
   for (const std::string_view pass : tir::lowering_passes()) text += fmt::format("  {}\n", pass);
+  text += fmt::format("when planning\n  {:28} run layers sample by sample where that keeps activations in the caches\n", kBatchLoops);
   text += "stages\n";
   for (const auto& [name, summary] : kStages) text += fmt::format("  {:28} {}\n", name, summary);
   return text;

@@ -47,6 +47,7 @@ class Decoder {
     if (model_.programs() != nullptr) {
       for (uint32_t p = 0; p < model_.programs()->size(); ++p) AIPU_RETURN_IF_ERROR(read_program(*model_.programs()->Get(p)));
     }
+    each(model_.batch_loops(), [&](const fb::BatchLoop* loop) { plan_.batch_loops.push_back({loop->first(), loop->last(), loop->symbol()}); });
     result_.plan = std::move(plan_);
     return std::move(result_);
   }

@@ -82,8 +82,10 @@ class RootBuilder {
     const auto programs = build_programs();
     const auto strings = builder_.CreateVectorOfStrings(plan_.strings);
     const auto origins = builder_.CreateVectorOfStrings(plan_.origins);
+    const auto batch_loops = build_batch_loops();
     const auto root = fb::CreateModel(builder_, 1, producer, model_name, target, features, plan_.tec_count, sections, expressions, symbols,
-                                      tensors, inputs, outputs, kernels, arguments, waits, programs, strings, origins, plan_.fast_math);
+                                      tensors, inputs, outputs, kernels, arguments, waits, programs, strings, origins, plan_.fast_math,
+                                      batch_loops);
     builder_.FinishSizePrefixed(root, fb::ModelIdentifier());
     return std::as_bytes(std::span(builder_.GetBufferPointer(), builder_.GetSize()));
   }
@@ -154,6 +156,12 @@ class RootBuilder {
   flatbuffers::Offset<flatbuffers::Vector<const fb::Wait*>> build_waits() {
     std::vector<fb::Wait> rows;
     for (const CommandId& wait : input_.recording->waits) rows.emplace_back(static_cast<fb::Engine>(wait.engine), wait.index);
+    return builder_.CreateVectorOfStructs(rows);
+  }
+
+  flatbuffers::Offset<flatbuffers::Vector<const fb::BatchLoop*>> build_batch_loops() {
+    std::vector<fb::BatchLoop> rows;
+    for (const PlanBatchLoop& loop : plan_.batch_loops) rows.emplace_back(loop.first, loop.last, loop.symbol);
     return builder_.CreateVectorOfStructs(rows);
   }
 

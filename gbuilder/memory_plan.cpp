@@ -25,6 +25,14 @@ Result<MemoryPlan> plan_memory(const Plan& plan, const std::map<std::string, int
     if (symbol.kind == SymbolKind::kTecCount && it == symbols.end()) symbol_values.back() = std::max<int64_t>(1, plan.tec_count);
   }
   const auto values = plan.expressions.evaluate(symbol_values);
+  // Batch loops as the runtime runs them: their own tensors have memory for one sample, what goes in or comes out lives as long as they do.
+  std::vector<std::pair<PlanBatchLoop, std::vector<std::optional<int64_t>>>> loops;
+  for (const PlanBatchLoop& loop : plan.batch_loops) {
+    if (loop.symbol >= symbol_values.size() || symbol_values[loop.symbol].value_or(0) < 2) continue;
+    auto one = symbol_values;
+    one[loop.symbol] = 1;
+    loops.emplace_back(loop, plan.expressions.evaluate(one));
+  }
   std::vector<ArenaRequest> requests, activations;
   std::vector<uint32_t> request_of(plan.tensors.size(), kNone);
   for (uint32_t t = 0; t < plan.tensors.size(); ++t) {
@@ -41,7 +49,17 @@ Result<MemoryPlan> plan_memory(const Plan& plan, const std::map<std::string, int
     }
     request_of[t] = static_cast<uint32_t>(requests.size());
     ArenaRequest request{.size_bytes = *values[tensor.size_bytes], .first_use = tensor.first_use, .last_use = tensor.last_use};
-    if (tensor.in_place_of < t) request.in_place_of = request_of[tensor.in_place_of];
+    for (const auto& [loop, one] : loops) {
+      if (tensor.first_use >= loop.first && tensor.last_use <= loop.last) {
+        request.size_bytes = one[tensor.size_bytes].value_or(request.size_bytes);
+        break;
+      }
+      if (tensor.first_use > loop.first && tensor.first_use <= loop.last) request.first_use = loop.first;
+      if (tensor.last_use >= loop.first && tensor.last_use < loop.last) request.last_use = loop.last;
+    }
+    // Lives that were stretched no longer meet, so that nothing is taken over across the edge of a loop.
+    const bool stretched = request.first_use != tensor.first_use;
+    if (tensor.in_place_of < t && !stretched) request.in_place_of = request_of[tensor.in_place_of];
     requests.push_back(request);
     // The same list with nothing where a workspace is, so that in_place_of means the same.
     if (is_workspace(tensor)) request.size_bytes = 0;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "gbuilder/argument_words.h"
+#include "gbuilder/batch_loops.h"
 #include "gbuilder/planner.h"
 #include "gbuilder/work.h"
 
@@ -43,6 +44,7 @@ Result<Plan> Planner::run() {
   apply_in_place();
   lay_out_constants();
   plan_waits(&plan_);
+  if (input_.batch_loops) plan_.batch_loops = find_batch_loops(plan_, graph_, input_.groups, group_of_command_);
   return std::move(plan_);
 }
 
@@ -525,12 +527,14 @@ Status Planner::record_binds() {
 void Planner::flatten() {
   Program program;
   std::array<uint32_t, kEngineCount> counts{};
-  for (Slot& slot : slots_) {
+  for (size_t position = 0; position < slots_.size(); ++position) {
+    Slot& slot = slots_[position];
     // A copy of an output whose size a symbol gives needs the symbol; one that a symbol's tensor is copied to does not mind waiting.
     for (auto* commands : {&slot.checks, &slot.commands, &slot.binds, &slot.copies}) {
       for (Command& command : *commands) {
         command.sequence = static_cast<uint32_t>(program.commands.size());
         command.index = counts[static_cast<size_t>(command.engine())]++;
+        group_of_command_.push_back(commands == &slot.commands && position > 0 ? static_cast<uint32_t>(order_[position - 1]) : kNone);
         program.commands.push_back(std::move(command));
       }
     }

@@ -96,6 +96,12 @@ struct Program {
   std::vector<Command> commands;  // by sequence
 };
 
+// TEC and DMA commands of programs[0] that the runtime may run once per sample: see aipu.fbs.
+struct PlanBatchLoop {
+  uint32_t first = 0, last = 0;  // sequence numbers, inclusive
+  uint32_t symbol = 0;
+};
+
 struct PlanKernel {
   std::string symbol;                        // unique: k<index>_<template>__<origin>
   std::shared_ptr<const tir::Module> module;  // as instantiated, entry renamed to `symbol`; null in a decoded plan
@@ -119,6 +125,7 @@ struct Plan {
   std::vector<uint32_t> inputs, outputs;
   std::vector<PlanKernel> kernels;
   std::vector<Program> programs;
+  std::vector<PlanBatchLoop> batch_loops;
   std::vector<std::string> strings;
   std::vector<std::string> origins;
   uint64_t constant_bytes = 0;  // of the constants section
@@ -148,6 +155,7 @@ struct PlanInput {
   std::vector<std::vector<uint32_t>> kernel_of;
   std::string target;
   uint32_t tec_count = 0;
+  bool batch_loops = false;  // find them; worth it where several layers share a cache
 };
 Result<Plan> make_plan(PlanInput input);
 

@@ -237,6 +237,10 @@ std::string print_commands(const Plan& plan) {
     text += str_cat(p > 0 ? "\n" : "", "program ", p, "\n");
     for (const Command& command : plan.programs[p].commands) text += str_cat("  ", print_command(plan, command), "\n");
   }
+  for (const PlanBatchLoop& loop : plan.batch_loops) {
+    text += str_cat("\n#", loop.first, "..#", loop.last, " may be run for one of ",
+                    loop.symbol < plan.symbols.size() ? plan.symbols[loop.symbol].name : "?", " at a time\n");
+  }
   return text;
 }
 

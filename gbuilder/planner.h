@@ -76,6 +76,7 @@ class Planner {
   std::map<std::string, uint32_t> strings_, origins_;
   std::vector<size_t> copied_outputs_;                     // indices into graph outputs
   std::vector<InPlaceHint> hints_;
+  std::vector<uint32_t> group_of_command_;                 // by sequence; kNone: of no group
   std::vector<Slot> slots_;                                // [0] the start, [1 + position] a group
 };
 

@@ -1,5 +1,7 @@
-// 64-byte aligned memory that only grows; what it held is lost when it does.
+// Aligned memory that only grows; what it held is lost when it does.
 #pragma once
+
+#include <sys/mman.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +12,8 @@
 
 namespace aipu::runtime {
 
+// Aligned to 64 bytes; from 2 MiB on in huge pages where the kernel has them: activations are strided through, and each page of 4 KiB would
+// be a miss in the translation cache.
 class AlignedBuffer {
  public:
   std::byte* data() const { return data_.get(); }
@@ -22,13 +26,19 @@ class AlignedBuffer {
     const int64_t rounded = bytes <= 0 ? 64 : (bytes + 63) / 64 * 64;
     data_.reset();
     size_ = 0;
-    data_.reset(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(rounded))));
-    if (data_ == nullptr) return out_of_range(str_cat("no memory for ", rounded, " bytes"));
+    void* memory = nullptr;
+    if (::posix_memalign(&memory, rounded < kHugePage ? 64 : kHugePage, static_cast<size_t>(rounded)) != 0) {
+      return out_of_range(str_cat("no memory for ", rounded, " bytes"));
+    }
+    data_.reset(static_cast<std::byte*>(memory));
     size_ = rounded;
+    // Whole huge pages only: the rest is not worth the memory. A kernel that refuses gives small pages, which work as well.
+    if (rounded >= kHugePage) ::madvise(data_.get(), static_cast<size_t>(rounded / kHugePage * kHugePage), MADV_HUGEPAGE);
     return {};
   }
 
  private:
+  static constexpr int64_t kHugePage = int64_t{1} << 21;
   struct Free {
     void operator()(std::byte* bytes) const { std::free(bytes); }
   };

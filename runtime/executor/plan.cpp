@@ -25,30 +25,45 @@ class StagePlanner {
     plan_->symbols.assign(symbols.begin(), symbols.end());
     plan_->values.evaluate(root_, symbols);
     AIPU_RETURN_IF_ERROR(evaluate_checks());
+    enter_loops(symbols);
     AIPU_RETURN_IF_ERROR(place_tensors());
     AIPU_RETURN_IF_ERROR(fill_commands());
+    AIPU_RETURN_IF_ERROR(fill_loops());
     sort_patches();
     return std::move(plan_);
   }
 
  private:
   Status evaluate_checks() const;
+  void enter_loops(std::span<const SymbolValue> symbols);
   Status place_tensors();
   Status place_tensor(uint32_t tensor, Placement* placement) const;
   Status place_arena();
   Status fill_commands();
+  Status fill_loops();
+  Result<Placement> place_of_sample(uint32_t tensor) const;
   Status fill_tec(const fb::TecCommand& command, Step* step);
   Status fill_dma(const fb::DmaCommand& command, Step* step);
   Status fill_host(const fb::HostCommand& command, Step* step);
   void sort_patches();
 
+  static Result<int64_t> value_in(const ExpressionValues& values, uint32_t expression, std::string_view what) {
+    if (values.has_value(expression)) return values.value_or_zero(expression);
+    return values.error(expression).context(what);
+  }
+  // As the command that is being filled in sees it.
   Result<int64_t> value(uint32_t expression, std::string_view what) const {
-    if (plan_->values.has_value(expression)) return plan_->values.value_or_zero(expression);
-    return plan_->values.error(expression).context(what);
+    return value_in(loop_ != nullptr ? loop_->values : plan_->values, expression, what);
+  }
+  // The loop that all uses of the tensor are in, if that one is run sample by sample: there is memory for one sample then.
+  const StagePlan::Loop* loop_of(uint32_t tensor) const {
+    const uint32_t loop = tables_.loop_of_tensor[tensor];
+    return loop == kNone || plan_of_loop_.empty() || plan_of_loop_[loop] == kNone ? nullptr : &plan_->loops[plan_of_loop_[loop]];
   }
   std::string tensor_name(uint32_t tensor) const { return str_cat("tensor '", text(items(root_.tensors())[tensor]->name()), "'"); }
   // The place of a tensor that a command uses.
   Result<Placement> place_of(uint32_t tensor) const {
+    if (loop_ != nullptr) return place_of_sample(tensor);
     const Placement& placement = plan_->placements[tensor];
     if (placement.known) return placement;
     Placement unused;
@@ -63,6 +78,7 @@ class StagePlanner {
     plan_->extents.push_back(0);
   }
   void add_address(const Placement& placement, int64_t offset) {
+    if (placement.sample_stride != 0) loop_->strides.push_back({static_cast<uint32_t>(plan_->words.size()), placement.sample_stride});
     plan_->patches.push_back({placement.root, static_cast<uint32_t>(plan_->words.size()), placement.offset + offset});
     plan_->words.push_back(0);
     plan_->extents.push_back(static_cast<uint64_t>(placement.size - offset));
@@ -76,6 +92,8 @@ class StagePlanner {
   const int64_t memory_limit_;
   Roots roots_;
   std::unique_ptr<StagePlan> plan_;
+  std::vector<uint32_t> plan_of_loop_;  // per batch loop of the model: index into plan_->loops; empty: none is entered
+  StagePlan::Loop* loop_ = nullptr;     // that is being filled in
 };
 
 // Only those of the main program: a check in a branch that is not taken says nothing. They come first, so that their messages win over
@@ -93,9 +111,31 @@ Status StagePlanner::evaluate_checks() const {
   return {};
 }
 
+// With one sample a loop is what it is without; with none there is nothing to run.
+void StagePlanner::enter_loops(std::span<const SymbolValue> symbols) {
+  std::vector<SymbolValue> one;
+  for (uint32_t i = 0; i < tables_.batch_loops.size(); ++i) {
+    const ModelTables::BatchLoop& loop = tables_.batch_loops[i];
+    if (loop.stage != stage_ || !symbols[loop.symbol].bound || symbols[loop.symbol].value < 2) continue;
+    if (plan_of_loop_.empty()) plan_of_loop_.assign(tables_.batch_loops.size(), kNone);
+    plan_of_loop_[i] = static_cast<uint32_t>(plan_->loops.size());
+    StagePlan::Loop& entered = plan_->loops.emplace_back();
+    entered.first = loop.first;
+    entered.last = loop.last;
+    entered.samples = symbols[loop.symbol].value;
+    one.assign(symbols.begin(), symbols.end());
+    one[loop.symbol].value = 1;
+    entered.values.evaluate(root_, one);
+  }
+}
+
 Status StagePlanner::place_tensor(uint32_t index, Placement* placement) const {
   const fb::Tensor& tensor = *items(root_.tensors())[index];
   const auto dtype = static_cast<DType>(tensor.dtype());
+  const StagePlan::Loop* loop = loop_of(index);
+  const auto value = [&](uint32_t expression, std::string_view what) {
+    return value_in(loop != nullptr ? loop->values : plan_->values, expression, what);
+  };
   AIPU_ASSIGN_OR_RETURN(const int64_t size, value(tensor.size_bytes(), tensor_name(index) + ", its size"));
   if (size < 0) return invalid_argument(str_cat(tensor_name(index), " has the negative size ", size));
   int64_t needed = static_cast<int64_t>(dtype_bytes(dtype));
@@ -161,18 +201,34 @@ Status StagePlanner::place_arena() {
   for (uint32_t i = 0; i < tensors.size(); ++i) {
     if (tables_.tensor_stage[i] == stage_ && tensors[i]->kind() == fb::TensorKind::kArena && plan_->placements[i].known) order.push_back(i);
   }
+  // What goes into or comes out of a loop lives as long as it: the last sample is read at the end, the first one written at the beginning.
+  std::vector<std::pair<uint32_t, uint32_t>> lives(tensors.size());
+  for (const uint32_t index : order) {
+    auto& [first, last] = lives[index];
+    first = tensors[index]->first_use();
+    last = tensors[index]->last_use();
+    if (loop_of(index) != nullptr) continue;
+    const auto& commands = tables_.programs[0];
+    for (const StagePlan::Loop& loop : plan_->loops) {
+      const uint32_t begin = commands[loop.first].sequence, end = commands[loop.last].sequence;
+      if (first > begin && first <= end) first = begin;
+      if (last >= begin && last < end) last = end;
+    }
+  }
   // The solver wants a tensor after the one whose memory it takes over.
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return std::pair(tensors[a]->first_use(), tensors[a]->last_use()) < std::pair(tensors[b]->first_use(), tensors[b]->last_use());
-  });
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return lives[a] < lives[b]; });
   std::vector<uint32_t> request_of(tensors.size(), ArenaRequest::kNone);
   std::vector<ArenaRequest> requests;
   requests.reserve(order.size());
   for (const uint32_t index : order) {
     const fb::Tensor& tensor = *tensors[index];
-    const uint32_t base = tensor.in_place_of() == kNone ? ArenaRequest::kNone : request_of[tensor.in_place_of()];
+    // One sample does not take over the memory of all, nor the other way round.
+    const bool may_take_over = tensor.in_place_of() != kNone && loop_of(index) == loop_of(tensor.in_place_of()) &&
+                               lives[index].first == tensor.first_use() &&
+                               lives[tensor.in_place_of()].second == tensors[tensor.in_place_of()]->last_use();
+    const uint32_t base = may_take_over ? request_of[tensor.in_place_of()] : ArenaRequest::kNone;
     request_of[index] = static_cast<uint32_t>(requests.size());
-    requests.push_back({plan_->placements[index].size, tensor.first_use(), tensor.last_use(), base});
+    requests.push_back({plan_->placements[index].size, lives[index].first, lives[index].second, base});
   }
   AIPU_ASSIGN_OR_RETURN(const ArenaPlan arena, solve_arena(requests));
   plan_->arena_bytes = arena.size_bytes;
@@ -339,6 +395,11 @@ Status StagePlanner::fill_commands() {
   plan_->steps.reserve(tables_.stages[stage_].size());
   for (const auto& [program, position] : tables_.stages[stage_]) {
     const auto& command = tables_.programs[program][position];
+    const auto holds = [position = position](const StagePlan::Loop& loop) { return position >= loop.first && position <= loop.last; };
+    if (program == 0 && std::any_of(plan_->loops.begin(), plan_->loops.end(), holds)) {
+      plan_->steps.push_back({});
+      continue;
+    }
     const size_t words = plan_->words.size();
     const size_t patches = plan_->patches.size();
     Step step;
@@ -368,6 +429,53 @@ Status StagePlanner::fill_commands() {
     step.word_count = static_cast<uint32_t>(plan_->words.size() - words);
     plan_->steps.push_back(step);
   }
+  return {};
+}
+
+// Where a tensor is for the first sample of the present loop: a tensor of the loop's own has memory for just one, of others it is a part.
+Result<Placement> StagePlanner::place_of_sample(uint32_t tensor) const {
+  const auto tensors = items(root_.tensors());
+  const uint32_t root = tables_.tensor_root[tensor];
+  const Placement& placement = plan_->placements[tensor];
+  if (tensors[root]->kind() == fb::TensorKind::kConstant || loop_of(tensor) == loop_) {
+    if (placement.known) return placement;
+    return invalid_argument(str_cat(tensor_name(tensor), ": its size depends on values that were not computed on the way here"));
+  }
+  const Placement& whole = plan_->placements[root];
+  if (!whole.known || loop_of(tensor) != nullptr) return invalid_model(str_cat(tensor_name(tensor), " has no place in a batch loop"));
+  const auto one = [&](uint32_t expression) { return value_in(loop_->values, expression, tensor_name(tensor) + " for one sample"); };
+  AIPU_ASSIGN_OR_RETURN(const int64_t part, one(tensors[root]->size_bytes()));
+  const auto all_parts = checked_mul(part, loop_->samples);
+  if (part < 0 || (part != whole.size && all_parts != whole.size)) {
+    return invalid_model(str_cat(tensor_name(root), " has ", whole.size, " bytes, but ", part, " for one of ", loop_->samples, " samples"));
+  }
+  AIPU_ASSIGN_OR_RETURN(const int64_t size, one(tensors[tensor]->size_bytes()));
+  int64_t offset = 0;
+  for (uint32_t at = tensor; at != root; at = tensors[at]->base()) {
+    AIPU_ASSIGN_OR_RETURN(const int64_t step, one(tensors[at]->view_offset()));
+    if (step < 0 || step > part - offset) return invalid_model(str_cat(tensor_name(at), " begins outside of a sample of its base"));
+    offset += step;
+  }
+  if (size < 0 || size > part - offset) return invalid_model(str_cat(tensor_name(tensor), " ends outside of a sample of its base"));
+  return Placement{whole.root, whole.offset + offset, size, true, part == whole.size ? 0 : part};
+}
+
+Status StagePlanner::fill_loops() {
+  const fb::Program& program = *items(root_.programs())[0];
+  for (StagePlan::Loop& loop : plan_->loops) {
+    loop_ = &loop;
+    for (uint32_t position = loop.first; position <= loop.last; ++position) {
+      const auto& command = tables_.programs[0][position];
+      Step step;
+      step.first_word = static_cast<uint32_t>(plan_->words.size());
+      Status status = command.engine == fb::Engine::kTec ? fill_tec(*items(program.tec())[command.index], &step)
+                                                         : fill_dma(*items(program.dma())[command.index], &step);
+      if (!status.ok()) return std::move(status).context(command_text(model_, 0, command));
+      step.word_count = static_cast<uint32_t>(plan_->words.size() - step.first_word);
+      loop.steps.push_back(step);
+    }
+  }
+  loop_ = nullptr;
   return {};
 }
 

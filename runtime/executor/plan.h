@@ -28,6 +28,7 @@ struct Placement {
   int64_t offset = 0;
   int64_t size = 0;
   bool known = false;
+  int64_t sample_stride = 0;  // in a batch loop: bytes from a sample to the next
 };
 
 // A command with its numbers. Words, from `first_word` on: tec: the kernel's arguments. dma: destination, source, width, times, destination
@@ -53,6 +54,29 @@ struct StagePlan {
   std::vector<uint64_t> extents;  // parallel to words: bytes from an address to the end of its tensor, 0 for numbers
   std::vector<Status> errors;
   int64_t arena_bytes = 0;
+  // The batch loops (ModelTables::batch_loops) that are run sample by sample for these symbols; their commands have no steps of their own.
+  struct Loop {
+    uint32_t first = 0, last = 0;  // positions in programs[0]
+    int64_t samples = 0;
+    ExpressionValues values;  // for one sample
+    std::vector<Step> steps;  // of the first sample; the others differ in addresses
+    struct Stride {
+      uint32_t word;
+      int64_t bytes;
+    };
+    std::vector<Stride> strides;
+  };
+  std::vector<Loop> loops;
+  const Loop* loop_at(uint32_t position) const {
+    for (const Loop& loop : loops) {
+      if (loop.first == position) return &loop;
+    }
+    return nullptr;
+  }
+  // Moves the addresses of a loop on by so many samples, or back.
+  void advance(const Loop& loop, int64_t samples) {
+    for (const Loop::Stride& stride : loop.strides) words[stride.word] += static_cast<unsigned long long>(stride.bytes * samples);
+  }
   std::vector<std::pair<uint32_t, int64_t>> output_sizes;  // outputs that become known in this stage
 
   // Writes the addresses of roots that moved since the last call.

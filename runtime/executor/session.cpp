@@ -36,14 +36,14 @@ std::string shape_text(std::span<const int64_t> shape) {
 
 // Arithmetic operations and bytes of a command, for its profile row.
 std::pair<int64_t, int64_t> work_of(const fb::Model& root, uint32_t program, const ModelTables::ScheduledCommand& command,
-                                    const StagePlan& plan, const Step& step) {
+                                    const StagePlan& plan, const ExpressionValues& values, const Step& step) {
   const unsigned long long* words = plan.words.data() + step.first_word;
   if (command.engine == fb::Engine::kDma) return {0, 2 * static_cast<int64_t>(words[2] * words[3])};
   if (command.engine != fb::Engine::kTec) return {0, 0};
   int64_t operations = 0;
   const auto counts = items(items(root.programs())[program]->tec_operations());
-  if (command.index < counts.size() && counts[command.index] != kNone && plan.values.has_value(counts[command.index])) {
-    operations = plan.values.value_or_zero(counts[command.index]);
+  if (command.index < counts.size() && counts[command.index] != kNone && values.has_value(counts[command.index])) {
+    operations = values.value_or_zero(counts[command.index]);
   }
   int64_t bytes = 0;
   const uint64_t* extents = plan.extents.data() + step.first_word;
@@ -111,7 +111,10 @@ struct Session::Impl {
   Status begin();
   Status activate(uint32_t stage);
   Status run_program(uint32_t program);
-  Status run_command(uint32_t program, const ModelTables::ScheduledCommand& command);
+  Status run_loop(StagePlan& plan, const StagePlan::Loop& loop);
+  // `sample` of a batch loop, whose values are `values`.
+  Status run_command(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step,
+                     const ExpressionValues& values, uint32_t sample);
   Status run_host(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step);
 };
 
@@ -247,16 +250,40 @@ Status Session::Impl::activate(uint32_t stage) {
 }
 
 Status Session::Impl::run_program(uint32_t program) {
-  for (const auto& command : state.tables.programs[program]) {
+  const auto& commands = state.tables.programs[program];
+  for (uint32_t position = 0; position < commands.size(); ++position) {
+    const auto& command = commands[position];
     if (command.stage != current_stage) AIPU_RETURN_IF_ERROR(activate(command.stage));
-    AIPU_RETURN_IF_ERROR(run_command(program, command));
+    StagePlan& plan = *active[command.stage];
+    const StagePlan::Loop* loop = program == 0 ? plan.loop_at(position) : nullptr;
+    if (loop != nullptr) {
+      AIPU_RETURN_IF_ERROR(run_loop(plan, *loop));
+      position = loop->last;
+    } else {
+      AIPU_RETURN_IF_ERROR(run_command(program, command, plan, plan.steps[command.slot], plan.values, 0));
+    }
   }
   return {};
 }
 
-Status Session::Impl::run_command(uint32_t program, const ModelTables::ScheduledCommand& command) {
-  StagePlan& plan = *active[command.stage];
-  const Step& step = plan.steps[command.slot];
+Status Session::Impl::run_loop(StagePlan& plan, const StagePlan::Loop& loop) {
+  int64_t sample = 0;
+  Status status;
+  while (status.ok()) {
+    const Step* step = loop.steps.data();
+    for (uint32_t position = loop.first; position <= loop.last && status.ok(); ++position, ++step) {
+      status = run_command(0, state.tables.programs[0][position], plan, *step, loop.values, static_cast<uint32_t>(sample));
+    }
+    if (sample + 1 == loop.samples) break;
+    plan.advance(loop, 1);
+    ++sample;
+  }
+  plan.advance(loop, -sample);
+  return status;
+}
+
+Status Session::Impl::run_command(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step,
+                                  const ExpressionValues& values, uint32_t sample) {
   if (step.error != Step::kFine) return plan.errors[step.error];
   const int64_t start = options.profile ? now_ns() : 0;
   uint32_t threads = 1;
@@ -276,8 +303,8 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
   }
   if (options.profile) {
     const int64_t end = now_ns();
-    const auto [operations, bytes] = work_of(root, program, command, plan, step);
-    events.push_back({program, &command, threads, start - profile_start_ns, end - start, operations, bytes});
+    const auto [operations, bytes] = work_of(root, program, command, plan, values, step);
+    events.push_back({program, &command, sample, threads, start - profile_start_ns, end - start, operations, bytes});
   }
   return {};
 }

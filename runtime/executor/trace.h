@@ -13,6 +13,7 @@ namespace aipu::runtime {
 struct TraceEvent {
   uint32_t program;
   const ModelTables::ScheduledCommand* command;
+  uint32_t sample;  // of a batch loop
   uint32_t threads;
   int64_t start_ns;
   int64_t duration_ns;

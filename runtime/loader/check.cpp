@@ -46,6 +46,7 @@ class Checker {
     AIPU_RETURN_IF_ERROR(check_commands());
     AIPU_RETURN_IF_ERROR(check_program_tree());
     schedule();
+    AIPU_RETURN_IF_ERROR(check_batch_loops());
     return std::move(tables_);
   }
 
@@ -62,6 +63,7 @@ class Checker {
   Status check_commands();
   Status check_program_tree();
   void schedule();
+  Status check_batch_loops();
 
   Status check_waits(const CommandPlace& place, uint32_t first, uint32_t count) const;
   Status check_expression_use(const CommandPlace& place, uint32_t expression) const;
@@ -585,6 +587,44 @@ void Checker::schedule() {
       stage_commands.emplace_back(p, static_cast<uint32_t>(order.size() - 1));
     }
   }
+}
+
+// That samples are independent cannot be seen here; that nothing outside of the tensors is touched is checked when the shapes are bound.
+Status Checker::check_batch_loops() {
+  const auto loops = items(model_.batch_loops());
+  const auto symbols = items(model_.symbols());
+  const auto tensors = items(model_.tensors());
+  const auto& order = tables_.programs[0];
+  tables_.loop_of_tensor.assign(tensor_count_, kNone);
+  uint32_t free_from = 0;  // position
+  for (uint32_t i = 0; i < loops.size(); ++i) {
+    const fb::BatchLoop& loop = *loops[i];
+    const auto by_sequence = [](const auto& command, uint32_t sequence) { return command.sequence < sequence; };
+    const auto first = std::lower_bound(order.begin(), order.end(), loop.first(), by_sequence);
+    const auto last = std::lower_bound(order.begin(), order.end(), loop.last(), by_sequence);
+    if (loop.first() > loop.last() || first == order.end() || first->sequence != loop.first() || last == order.end() ||
+        last->sequence != loop.last()) {
+      return bad("batch loop ", i, " goes from command ", loop.first(), " to ", loop.last(), " of program 0, which are not there");
+    }
+    const auto first_position = static_cast<uint32_t>(first - order.begin());
+    if (i > 0 && first_position < free_from) return bad("batch loop ", i, " begins within the one before it");
+    if (loop.symbol() >= symbols.size() || symbols[loop.symbol()]->kind() != fb::SymbolKind::kInputExtent)
+      return bad("batch loop ", i, " is over symbol ", loop.symbol(), ", which is no extent of an input");
+    if (std::any_of(first, last + 1, [](const auto& command) { return command.engine == fb::Engine::kHost; }))
+      return bad("batch loop ", i, " has host commands");
+    free_from = static_cast<uint32_t>(last - order.begin()) + 1;
+    tables_.batch_loops.push_back({first_position, free_from - 1, loop.symbol(), first->stage});
+  }
+  for (uint32_t t = 0; t < tensor_count_ && loops.size() > 0; ++t) {
+    const fb::Tensor& root = *tensors[tables_.tensor_root[t]];
+    if (root.kind() != fb::TensorKind::kArena) continue;
+    const auto loop = std::partition_point(tables_.batch_loops.begin(), tables_.batch_loops.end(),
+                                           [&](const auto& candidate) { return order[candidate.last].sequence < root.first_use(); });
+    if (loop != tables_.batch_loops.end() && root.first_use() >= order[loop->first].sequence &&
+        root.last_use() <= order[loop->last].sequence)
+      tables_.loop_of_tensor[t] = static_cast<uint32_t>(loop - tables_.batch_loops.begin());
+  }
+  return {};
 }
 
 }  // namespace

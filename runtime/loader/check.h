@@ -6,7 +6,8 @@
 //  - the engines cannot deadlock: every wait names a command of a smaller sequence, and each engine's buffer is in sequence order;
 //  - programs form a tree below programs[0], of bounded depth;
 //  - a command only uses expressions whose symbols are bound before it, and arena memory within its planned lifetime;
-//  - nothing writes to inputs or constants; constants lie within their section.
+//  - nothing writes to inputs or constants; constants lie within their section;
+//  - batch loops are stretches of TEC and DMA commands of one stage that do not overlap.
 // Sizes that depend on symbols are checked when the shapes are bound (executor/plan.h).
 #pragma once
 
@@ -37,6 +38,13 @@ struct ModelTables {
   std::vector<uint32_t> tensor_stage;                              // first stage in which size, shape and (views) place are known
   std::vector<uint32_t> input_of_tensor;                           // position in `inputs`, or kNone
   std::vector<uint32_t> output_of_tensor;
+  struct BatchLoop {
+    uint32_t first, last;  // positions in programs[0], inclusive
+    uint32_t symbol;
+    uint32_t stage;
+  };
+  std::vector<BatchLoop> batch_loops;    // ascending
+  std::vector<uint32_t> loop_of_tensor;  // of arena tensors that are used in one batch loop only, and their views; otherwise kNone
   uint32_t stage_count = 1;
 };
 

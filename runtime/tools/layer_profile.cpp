@@ -54,8 +54,18 @@ std::string layer_profile(const std::vector<Row>& rows, const MachinePeak& peak,
     if (layer.durations.empty()) {
       layer.row = row;
       layer.order = layers.size();
+      layer.row.operations = layer.row.bytes = 0;
     }
-    layer.durations.push_back(row.duration_ns);
+    // The samples of a batch, one after the other, are one run of the layer.
+    if (row.sample == 0 || layer.durations.empty()) {
+      layer.durations.push_back(row.duration_ns);
+    } else {
+      layer.durations.back() += row.duration_ns;
+    }
+    if (layer.durations.size() == 1) {
+      layer.row.operations += row.operations;
+      layer.row.bytes += row.bytes;
+    }
   }
   std::vector<Layer*> sorted;
   double total = 0;

@@ -43,6 +43,7 @@ class HandMade {
   graph::Graph graph;
   std::vector<PlannedGroup> groups;
   NobodyClaimer claimer;
+  bool batch_loops = false;
 
   ValueId input(const std::string& name, graph::Shape shape, DType dtype = DType::kF32) { return graph.add_input(name, {dtype, std::move(shape)}); }
 
@@ -116,6 +117,7 @@ class HandMade {
     input.groups = groups;
     input.kernels = std::move(table).take();
     input.target = "host-baseline";
+    input.batch_loops = batch_loops;
     return make_plan(std::move(input));
   }
 };

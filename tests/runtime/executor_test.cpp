@@ -72,6 +72,73 @@ TEST(Executor, RunsTheChainAtSeveralShapesFromOneFile) {
   }
 }
 
+TEST(Executor, RunsBatchLoopsSampleBySample) {
+  SessionOptions options;
+  options.profile = true;
+  auto session = open(test::looped_chain_model(), options);
+  auto whole = open(test::chain_model());
+  for (const int64_t n : {1, 3, 8, 3, 1, 1000, 1, 0, 2}) {
+    const auto x = counting(static_cast<size_t>(n) * 4);
+    session->clear_profile();
+    EXPECT_EQ(run(*session, x, {n, 4}), times(x, 4)) << n;
+    EXPECT_EQ(run(*session, x, {n, 4}), times(x, 4)) << n << ", again";
+    run(*whole, x, {n, 4});
+    EXPECT_EQ(session->profile().size(), n < 2 ? 6u : 6 * static_cast<size_t>(n));
+    if (n > 1) {
+      EXPECT_EQ(session->profile().back().sample, n - 1);
+    }
+    if (n == 1000) {
+      EXPECT_EQ(session->arena_bytes(), 128) << "memory for one sample";
+      EXPECT_EQ(whole->arena_bytes(), 32000);
+    }
+  }
+}
+
+TEST(Executor, BatchLoopsLeaveTheRestOfTheModelWhole) {
+  // Only the middle command: what it reads and writes is there for all samples at once.
+  ModelBuilder b = test::chain_model();
+  b.batch_loops = {fb::BatchLoop(2, 2, 0)};
+  auto session = open(b);
+  for (const int64_t n : {5, 2, 7}) {
+    const auto x = counting(static_cast<size_t>(n) * 4);
+    EXPECT_EQ(run(*session, x, {n, 4}), times(x, 4)) << n;
+  }
+  // In place: the sum takes over t's memory, in a loop and across its edge.
+  for (const uint32_t first : {1u, 2u}) {
+    b.tensors[2].in_place_of = 1;
+    b.batch_loops = {fb::BatchLoop(first, 2, 0)};
+    auto in_place = open(b);
+    const auto x = counting(24);
+    EXPECT_EQ(run(*in_place, x, {6, 4}), times(x, 4)) << first;
+  }
+}
+
+TEST(Executor, BatchLoopsMoveWithTheirMemory) {
+  auto session = open(test::looped_chain_model());
+  const auto x = counting(12);
+  const int64_t shape[] = {3, 4};
+  ASSERT_TRUE(session->bind_input(0, {DType::kF32, shape, x.data()}).ok());
+  for (int round = 0; round < 3; ++round) {
+    std::vector<float> y(12, -1.0f);
+    ASSERT_TRUE(session->bind_output(0, y.data(), y.size() * sizeof(float)).ok());
+    ASSERT_TRUE(session->run().ok());
+    EXPECT_EQ(y, times(x, 4)) << round;
+  }
+}
+
+TEST(Executor, RefusesBatchLoopsOverTensorsThatAreNotMadeOfSamples) {
+  ModelBuilder b = test::looped_chain_model();
+  // u is read after the loop, so it is there for all samples; eight bytes more than they need cannot be divided.
+  const uint32_t one = b.constant(1);
+  b.batch_loops = {fb::BatchLoop(1, 2, 0)};
+  b.tensors[2].size_bytes = b.expression(fb::ExpressionOp::kAdd, b.tensors[2].size_bytes, b.mul(one, b.constant(8)));
+  auto session = open(b);
+  const auto x = counting(12);
+  const int64_t shape[] = {3, 4};
+  ASSERT_TRUE(session->bind_input(0, {DType::kF32, shape, x.data()}).ok());
+  EXPECT_THAT(session->run().message(), HasSubstr("tensor 'u' has 56 bytes, but 24 for one of 3 samples"));
+}
+
 TEST(Executor, OutputShapesAreKnownAfterPrepare) {
   auto session = open(test::chain_model());
   EXPECT_FALSE(session->output_shape(0).ok());

@@ -257,6 +257,19 @@ TEST(Loader, NamesWhatIsWrong) {
          b.programs[0].tec_operations = {kNone, kHuge};
        }},
       {"program 1 is never run", [](auto& b) { b.programs.resize(2); }},
+      {"batch loop 0 goes from command 2 to 1 of program 0", [](auto& b) { b.batch_loops = {fb::BatchLoop(2, 1, 0)}; }},
+      {"batch loop 0 goes from command 1 to 7 of program 0", [](auto& b) { b.batch_loops = {fb::BatchLoop(1, 7, 0)}; }},
+      {"batch loop 1 begins within the one before it",
+       [](auto& b) {
+         b.batch_loops = {fb::BatchLoop(1, 2, 0), fb::BatchLoop(2, 3, 0)};
+       }},
+      {"batch loop 0 is over symbol 1", [](auto& b) { b.batch_loops = {fb::BatchLoop(1, 2, 1)}; }},
+      {"batch loop 0 has host commands",
+       [](auto& b) {
+         b.strings = {"no"};
+         b.programs[0].host = {host(4, fb::HostOp::kCheck, 1, 0)};
+         b.batch_loops = {fb::BatchLoop(1, 4, 0)};
+       }},
   };
   for (const Edit& edit : edits) {
     ModelBuilder b = test::chain_model();

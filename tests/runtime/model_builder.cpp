@@ -122,9 +122,10 @@ std::vector<std::byte> ModelBuilder::build() const {
   const auto program_list = builder.CreateVector(program_rows);
   const auto strings_list = string_list(strings);
   const auto origin_list = string_list(origins);
+  const auto loop_list = builder.CreateVectorOfStructs(batch_loops);
   builder.FinishSizePrefixed(fb::CreateModel(builder, format_version, producer, name, target_text, feature_list, tec_count, section_list,
                                              expression_list, symbol_list, tensor_list, input_list, output_list, kernel_list, argument_list,
-                                             wait_list, program_list, strings_list, origin_list),
+                                             wait_list, program_list, strings_list, origin_list, false, loop_list),
                              fb::ModelIdentifier());
 
   const auto* root = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());

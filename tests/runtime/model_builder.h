@@ -70,6 +70,7 @@ struct ModelBuilder {
   std::vector<ProgramRow> programs = std::vector<ProgramRow>(1);
   std::vector<std::string> strings, origins;
   std::vector<SectionRow> sections;
+  std::vector<fb::BatchLoop> batch_loops;
   uint32_t next_sequence = 1;
 
   uint32_t constant(int64_t value) { return expression(fb::ExpressionOp::kConstant, 0, 0, 0, value); }

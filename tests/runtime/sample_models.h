@@ -31,6 +31,13 @@ inline ModelBuilder chain_model() {
   return b;
 }
 
+// The same, sample by sample: commands 1 to 3 of chain_model() in a batch loop.
+inline ModelBuilder looped_chain_model() {
+  ModelBuilder b = chain_model();
+  b.batch_loops = {fb::BatchLoop(1, 3, 0)};
+  return b;
+}
+
 // x[N] -> count of positive elements -> K = count -> y[K] = those elements.
 inline ModelBuilder positive_model() {
   ModelBuilder b;

@@ -1,0 +1,185 @@
+#include "gbuilder/batch_loops.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gbuilder/memory_plan.h"
+#include "tests/gbuilder/hand_made.h"
+
+namespace aipu::gbuilder::testing {
+namespace {
+
+using graph::Attributes;
+using graph::Dim;
+using graph::Shape;
+
+Plan plan_of(HandMade& model) {
+  model.batch_loops = true;
+  auto plan = model.plan();
+  EXPECT_TRUE(plan.ok()) << plan.status().message();
+  return plan.ok() ? std::move(plan).value() : Plan();
+}
+
+const Dim kN = Dim::symbol("N");
+constexpr int64_t kLarge = 1 << 18;  // elements of a sample that is worth a loop
+
+TEST(BatchLoops, AreFoundWhereActivationsAreLarge) {
+  HandMade model;
+  const auto x = model.input("x", {kN, kLarge});
+  const auto a = model.kernel("Relu", {x}, "a");
+  const auto b = model.copy(a, "b");
+  const auto c = model.kernel("Add", {b, a}, "c");
+  model.output(c, "y");
+  const Plan plan = plan_of(model);
+  ASSERT_EQ(plan.batch_loops.size(), 1u) << print_plan(plan);
+  EXPECT_EQ(plan.batch_loops[0].first, 0u);
+  EXPECT_EQ(plan.batch_loops[0].last, 2u);
+  EXPECT_EQ(plan.symbols[plan.batch_loops[0].symbol].name, "N");
+  EXPECT_THAT(print_plan(plan), ::testing::HasSubstr("#0..#2 may be run for one of N at a time"));
+  // Memory for one sample of a and b, whatever the batch.
+  const auto memory = plan_memory(plan, {{"N", 16}});
+  ASSERT_TRUE(memory.ok());
+  EXPECT_EQ(memory->arena_bytes, 2 * kLarge * 4);
+  EXPECT_EQ(plan_memory(plan, {{"N", 1}})->arena_bytes, 2 * kLarge * 4);
+}
+
+TEST(BatchLoops, AreNotWorthItForSmallSamplesNorForASingleCommand) {
+  HandMade small;
+  auto value = small.input("x", {kN, kLarge / 16});
+  for (const char* name : {"a", "b", "c"}) value = small.kernel("Relu", {value}, name);
+  small.output(value, "y");
+  EXPECT_TRUE(plan_of(small).batch_loops.empty());
+
+  HandMade single;
+  single.output(single.kernel("Relu", {single.input("x", {kN, kLarge})}, "a"), "y");
+  EXPECT_TRUE(plan_of(single).batch_loops.empty());
+}
+
+TEST(BatchLoops, NeedASymbolicBatchInFront) {
+  HandMade fixed;
+  auto value = fixed.input("x", {8, kLarge});
+  for (const char* name : {"a", "b", "c"}) value = fixed.kernel("Relu", {value}, name);
+  fixed.output(value, "y");
+  EXPECT_TRUE(plan_of(fixed).batch_loops.empty());
+
+  HandMade last;
+  value = last.input("x", {kLarge, kN});
+  for (const char* name : {"a", "b", "c"}) value = last.kernel("Relu", {value}, name);
+  last.output(value, "y");
+  EXPECT_TRUE(plan_of(last).batch_loops.empty());
+}
+
+// A view of samples into memory that is not made of samples: a part of a transposed tensor.
+TEST(BatchLoops, StopAtMemoryThatIsNotMadeOfSamples) {
+  HandMade model;
+  Attributes swap;
+  swap.set("perm", std::vector<int64_t>{1, 0, 2});
+  const auto x = model.input("x", {kN, 2, kLarge});
+  const auto t = model.node("Transpose", {x}, "t", swap);
+  kernels::KernelLaunch launch;
+  launch.kernel = make_kernel("map", 2);
+  launch.arguments = {model.pointer(x), model.pointer(t)};
+  launch.writes = {false, true};
+  model.implementation().launches.emplace_back(std::move(launch));
+  Attributes first_row;
+  first_row.set("starts", Shape{0, 0, 0});
+  first_row.set("steps", std::vector<int64_t>{1, 1, 1});
+  first_row.set("extents", Shape{1, kN, kLarge});
+  const auto row = model.node("Slice", {t}, "row", first_row);
+  model.implementation().views.push_back({row, t, 0});
+  Attributes flat;
+  flat.set("shape", Shape{kN, kLarge});
+  const auto samples = model.node("Reshape", {row}, "samples", flat);
+  model.implementation().views.push_back({samples, row, 0});
+  const auto a = model.kernel("Relu", {samples}, "a");
+  const auto b = model.kernel("Relu", {a}, "b");
+  const auto c = model.kernel("Relu", {b}, "c");
+  model.output(c, "y");
+  const Plan plan = plan_of(model);
+  ASSERT_EQ(plan.batch_loops.size(), 1u) << print_plan(plan);
+  EXPECT_EQ(plan.batch_loops[0].first, 2u) << "not a, which reads the view";
+  EXPECT_EQ(plan.batch_loops[0].last, 3u);
+}
+
+// Adds the node and asks.
+bool apart(const std::string& op, std::vector<Shape> inputs, Attributes attributes = {}) {
+  graph::Graph graph;
+  std::vector<graph::ValueId> values;
+  for (size_t i = 0; i < inputs.size(); ++i) values.push_back(graph.add_input("x" + std::to_string(i), {DType::kF32, inputs[i]}));
+  const auto id = graph.add_node(op, std::move(attributes), values, {"y"}, {{"y", op}});
+  EXPECT_TRUE(id.ok()) << id.status().message();
+  return id.ok() && keeps_samples_apart(graph, graph.node(*id), "N");
+}
+
+Attributes with(const char* name, int64_t value) {
+  Attributes attributes;
+  attributes.set(name, value);
+  return attributes;
+}
+Attributes with(const char* name, std::vector<int64_t> values) {
+  Attributes attributes;
+  attributes.set(name, std::move(values));
+  return attributes;
+}
+
+TEST(SamplesApart, Elementwise) {
+  EXPECT_TRUE(apart("Relu", {{kN, 4}}));
+  EXPECT_TRUE(apart("Relu", {{kN * Dim(7), 4}}));
+  EXPECT_TRUE(apart("Add", {{kN, 4}, {4}}));
+  EXPECT_TRUE(apart("Add", {{kN, 4}, {1, 4}}));
+  EXPECT_TRUE(apart("Add", {{kN, 4}, {kN, 1}}));
+  EXPECT_TRUE(apart("Relu", {{3, 4}})) << "the same for every sample";
+  EXPECT_FALSE(apart("Add", {{kN, 4}, {kN}})) << "sample i meets column i";
+  EXPECT_FALSE(apart("Add", {{kN, 4, 5}, {kN, 1}}));
+  EXPECT_FALSE(apart("Relu", {{4, kN}}));
+  EXPECT_FALSE(apart("Relu", {{kN + Dim(1), 4}}));
+  EXPECT_FALSE(apart("Relu", {{kN, kN}}));
+}
+
+TEST(SamplesApart, AxesOtherThanTheFirst) {
+  EXPECT_TRUE(apart("Softmax", {{kN, 4}}, with("axis", 1)));
+  EXPECT_TRUE(apart("Softmax", {{kN, 4}}, with("axis", -1)));
+  EXPECT_FALSE(apart("Softmax", {{kN, 4}}, with("axis", 0)));
+  EXPECT_FALSE(apart("Softmax", {{kN, 4}}, with("axis", -2)));
+  EXPECT_TRUE(apart("Concat", {{kN, 4}, {kN, 3}}, with("axis", 1)));
+  EXPECT_FALSE(apart("Concat", {{kN, 4}, {kN, 4}}, with("axis", 0)));
+  EXPECT_TRUE(apart("ReduceMean", {{kN, 4, 5}}, with("axes", std::vector<int64_t>{1, 2})));
+  EXPECT_FALSE(apart("ReduceMean", {{kN, 4, 5}}, with("axes", std::vector<int64_t>{0})));
+  EXPECT_TRUE(apart("Transpose", {{kN, 4, 5}}, with("perm", std::vector<int64_t>{0, 2, 1})));
+  EXPECT_FALSE(apart("Transpose", {{kN, 4, 5}}, with("perm", std::vector<int64_t>{1, 0, 2})));
+  EXPECT_FALSE(apart("CumSum", {{kN, 4}}, with("axis", 0))) << "not known to keep samples apart";
+}
+
+TEST(SamplesApart, Products) {
+  EXPECT_TRUE(apart("MatMul", {{kN, 4}, {4, 5}}));
+  EXPECT_TRUE(apart("MatMul", {{kN, 3, 4}, {kN, 4, 5}}));
+  EXPECT_TRUE(apart("MatMul", {{kN, 3, 4}, {4, 5}}));
+  EXPECT_FALSE(apart("MatMul", {{4, 5}, {kN, 5, 6}}));
+  EXPECT_FALSE(apart("MatMul", {{kN, 4}, {4, kN}}));
+  EXPECT_FALSE(apart("MatMul", {{4, kN}, {kN, 5}})) << "sums over samples";
+  EXPECT_TRUE(apart("Gemm", {{kN, 4}, {4, 5}}));
+  EXPECT_FALSE(apart("Gemm", {{4, kN}, {4, 5}}, with("transA", 1)));
+}
+
+TEST(SamplesApart, Movement) {
+  const auto slice = [](int64_t step, int64_t start) {
+    Attributes attributes;
+    attributes.set("starts", Shape{start, 0});
+    attributes.set("steps", std::vector<int64_t>{step, 1});
+    attributes.set("extents", Shape{kN, 2});
+    return attributes;
+  };
+  EXPECT_TRUE(apart("Slice", {{kN, 4}}, slice(1, 0)));
+  EXPECT_FALSE(apart("Slice", {{kN, 4}}, slice(-1, 0))) << "reverses the batch";
+  const auto reshape = [](Shape shape) {
+    Attributes attributes;
+    attributes.set("shape", std::move(shape));
+    return attributes;
+  };
+  EXPECT_TRUE(apart("Reshape", {{kN, 4, 6}}, reshape({kN, 24})));
+  EXPECT_TRUE(apart("Reshape", {{kN, 4, 6}}, reshape({kN * Dim(4), 6})));
+  EXPECT_FALSE(apart("Reshape", {{kN, 4, 6}}, reshape({4, kN, 6})));
+}
+
+}  // namespace
+}  // namespace aipu::gbuilder::testing
