@@ -5,6 +5,7 @@ Parameters: X, ACC, VL and the epilogue's (epilogue.py, NV = 1), and
   KW, SW, DW       kernel width, stride and dilation along the width
   NARROW           whether rows may have fewer than WIDTH pixels
   TAIL             whether the channels may end within a vector
+  AHEAD            whether prefetching does anything
 Weights are [kd][kh][kw][C rounded up to VL] in the accumulators' type.
 
 A tile is WIDTH output pixels of one row for one vector of channels. Each input vector of its patch is loaded once per kernel row and used for all the pixels it feeds.
@@ -98,7 +99,8 @@ def depthwise(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(O
               kernel_d: S.i32, kernel_h: S.i32, kernel_w: S.i32,
               stride_d: S.i32, stride_h: S.i32, stride_w: S.i32,
               pad_d: S.i32, pad_h: S.i32, pad_w: S.i32,
-              dilation_d: S.i32, dilation_h: S.i32, dilation_w: S.i32, block_rows: S.i32):
+              dilation_d: S.i32, dilation_h: S.i32, dilation_w: S.i32, block_rows: S.i32, ahead: S.i32):
+    """ahead: whether the next block's rows are to be prefetched, as they come from (and go to) memory."""
     vectors = S.ceildiv(channels, VL)
     out_rows = batch * out_d * out_h
     tecs = S.get_local_size()
@@ -137,6 +139,17 @@ def depthwise(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(O
                 lines = S.max(S.min(kernel_h, S.ceildiv(S.max(in_h - top, 0), dilation_h)) - kh, 0)
                 kd = S.ceildiv(S.max(-front, 0), dilation_d)
                 depths = S.max(S.min(kernel_d, S.ceildiv(S.max(in_d - front, 0), dilation_d)) - kd, 0)
+                if AHEAD:
+                    if ahead != 0 and row + block < row_last:
+                        # A part of the lines that a row of the next block will be the first to read, and of those it writes, in the order of
+                        # memory: one vector of channels of each pixel is nothing that the processor could foresee.
+                        lowest = S.i64((image * in_d + od) * in_h + S.max(top + (kernel_h - 1) * dilation_h + (block - 1) * stride_h + 1, 0))
+                        x_part = x + (lowest * (in_w * channels) + vector * (stride_h * in_w * VL))
+                        for i in range(stride_h * in_w):
+                            S.prefetch(x_part + i * VL)
+                        out_part = out + (S.i64(row + block) * (out_w * channels) + vector * (out_w * VL))
+                        for i in range(out_w):
+                            S.prefetch(out_part + i * VL)
                 x_row = x + (((image * in_d + front + kd * dilation_d) * in_h + top + kh * dilation_h) * in_w * channels + c)
                 w_row = weights + ((kd * kernel_h + kh) * w_line + c)
                 if TAIL and c + VL > channels:

@@ -183,6 +183,21 @@ TEST(Kernels, ResidualSums) {
   });
 }
 
+// Rows are fetched ahead; which is decided by the extents that the shapes bind.
+TEST(Kernels, DepthwiseConvolutionOfImagesLargerThanTheCaches) {
+  OnnxBuilder b("depthwise_large", 1);
+  b.input("x", DType::kF32, {"N", int64_t{40}, "H", int64_t{170}});
+  b.output(b.conv("x", 40, 40, {.kernel = {3, 3}, .strides = {2, 2}, .pads = {1, 0, 1, 1}, .groups = 40}), "y", DType::kF32,
+           {"", "", "", ""});
+  const std::string path = temporary_path("depthwise_large.onnx");
+  ASSERT_TRUE(b.save(path).ok());
+  std::mt19937 random(1);
+  const std::map<std::string, Tensor> inputs{{"x", random_tensor(random, {2, 40, 131, 170})}};
+  const auto expected = run_reference(path, inputs);
+  ASSERT_TRUE(expected.ok()) << expected.status().message();
+  check_road(path, inputs, *expected, 1e-4, 1e-4, false);
+}
+
 // What a transposed convolution is made of, at random; outputs are not empty.
 struct TransposedCase {
   int64_t groups, in, out;  // channels of a group
