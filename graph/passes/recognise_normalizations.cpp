@@ -30,6 +30,8 @@ class Normalizations {
       }
     } else if (op == "InstanceNormalization") {
       return grouped();
+    } else if (op == "BatchNormalization") {
+      if (trained()) return finish();
     } else if (op == "Add") {
       for (const size_t k : {size_t{0}, size_t{1}}) {
         if (shifted(inputs[k], inputs[1 - k])) return finish();
@@ -289,6 +291,58 @@ class Normalizations {
     return std::optional<Recognised>(std::move(result));
   }
 
+  bool is_everywhere(ValueId value, double number) const {
+    const NodeId expand = producer_with_op(graph_, value, "Expand");
+    return splat_of(graph_, expand.valid() ? node(expand).inputs[0] : value) == number;
+  }
+
+  // A reduction of all but axis 1 of four, through the Reshapes behind it; its operand.
+  std::optional<ValueId> reduced_per_channel(ValueId value, std::string_view op) {
+    for (const char* view : {"Reshape", "Squeeze"}) {
+      if (const NodeId reshape = take(value, view); reshape.valid()) value = node(reshape).inputs[0];
+    }
+    const NodeId reduce = take(value, op);
+    if (!reduce.valid() || !node(reduce).attributes.has("axes")) return std::nullopt;
+    return node(reduce).attributes.ints("axes") == std::vector<int64_t>{0, 2, 3} ? std::optional(node(reduce).inputs[0]) : std::nullopt;
+  }
+
+  // Keras normalises the last axes by a BatchNormalization in training mode of x as [1, rows, extent, 1], which tf2onnx spells with the
+  // statistics computed in front:
+  //   Reshape ─ BatchNormalization(x, 1, 0, ReduceMean(x), ReduceSumSquare(x - ReduceMean(x)) / extent) ─ Reshape
+  bool trained() {
+    const Node& n = node(root_);
+    const ValueId rows = n.inputs[0];
+    const NodeId reshape = producer_with_op(graph_, rows, "Reshape");
+    if (n.attributes.s("layout") != "NCHW" || !reshape.valid() || type(rows).rank() != 4) return false;
+    const Shape& shape = type(rows).shape;
+    const auto extent = shape[2].constant();
+    if (shape[0] != Dim(1) || shape[3] != Dim(1) || !extent || !is_everywhere(n.inputs[1], 1) || !is_everywhere(n.inputs[2], 0))
+      return false;
+    match_ = {};
+    match_.add(root_);
+    const NodeId quotient = take(n.inputs[4], "Div");
+    if (!quotient.valid() || splat_of(graph_, node(quotient).inputs[1]) != static_cast<double>(*extent)) return false;
+    const auto distance = reduced_per_channel(node(quotient).inputs[0], "ReduceSumSquare");
+    const NodeId difference = distance ? take(*distance, "Sub") : NodeId();
+    if (!difference.valid() || node(difference).inputs[0] != rows) return false;
+    if (reduced_per_channel(node(difference).inputs[1], "ReduceMean") != rows) return false;
+    if (reduced_per_channel(n.inputs[3], "ReduceMean") != rows) return false;
+    // Back to where the rows came from.
+    last_ = root_;
+    const NodeId back = next("Reshape");
+    const ValueId x = node(reshape).inputs[0];
+    if (!back.valid() || !(type(output(back)) == type(x))) return false;
+    match_.add(reshape);
+    match_.add(back);
+    Dim product = 1;
+    size_t axis = type(x).shape.size();
+    while (axis > 0 && product != shape[2]) product *= type(x).shape[--axis];
+    if (product != shape[2] || axis == type(x).shape.size() || !match_.is_closed(graph_, back)) return false;
+    root_ = back;
+    found_ = {x, axis, n.attributes.f("epsilon"), true, ValueId(), ValueId()};
+    return true;
+  }
+
   // A scale that broadcasts, for what has none.
   ValueId one(DType dtype) { return graph_.add_constant(float_constant(dtype, {1}, {1.0}), "one"); }
 
@@ -319,7 +373,7 @@ class Normalizations {
   };
 
   Graph& graph_;
-  const NodeId root_;
+  NodeId root_;
   NodeId last_;
   Match match_;
   Found found_;

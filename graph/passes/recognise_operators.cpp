@@ -3,6 +3,7 @@
 //   x ─ ReduceMean, Sub, Pow(2), ReduceMean, Add(eps), Sqrt, Div ─ Mul(scale) ─ Add(bias)  =>  LayerNormalization(x, scale, bias)
 //   x ─ Pow(2), ReduceMean, Add(eps), Sqrt, Div ─ Mul(scale)                               =>  RMSNormalization(x, scale)
 //   Reshape ─ InstanceNormalization(x, 1, 0)                                               =>  Reshape ─ LayerNormalization{axis=2}(x, 1)
+//   Reshape ─ BatchNormalization(x, 1, 0, ReduceMean, ReduceSumSquare / extent) ─ Reshape   =>  LayerNormalization(x, scale, bias)
 //   x * 0.5 * (1 + Erf(x / sqrt(2)))                                                       =>  Gelu(x)
 //   x * 0.5 * (1 + Tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))                              =>  Gelu{approximate="tanh"}(x)
 //   x * Sigmoid(alpha * x)                                                                 =>  Swish{alpha}(x)
