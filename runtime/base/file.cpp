@@ -54,6 +54,11 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+void MappedFile::prefer_large_pages() const {
+  constexpr size_t kHugePage = size_t{1} << 21;
+  if (size_ >= kHugePage) ::madvise(const_cast<std::byte*>(data_), size_, MADV_HUGEPAGE);
+}
+
 void MappedFile::release(std::span<const std::byte> part) const {
   constexpr uintptr_t kPage = 4096;  // where pages are larger, some calls do nothing
   const auto begin = (reinterpret_cast<uintptr_t>(part.data()) + kPage - 1) / kPage * kPage;

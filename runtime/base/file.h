@@ -21,6 +21,8 @@ class MappedFile {
   ~MappedFile();
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  // Asks for huge pages where the file system has them: for files that are read all over, again and again. An advice.
+  void prefer_large_pages() const;
   // Part of bytes() will not be looked at soon: its pages need not be resident. It can still be read.
   void release(std::span<const std::byte> part) const;
 

@@ -47,6 +47,7 @@ ModelFile::~ModelFile() = default;
 
 Result<std::unique_ptr<ModelFile>> ModelFile::open(const std::string& path, VerifyLevel level) {
   AIPU_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::open(path));
+  mapped.prefer_large_pages();
   std::unique_ptr<ModelFile> file(new ModelFile());
   file->storage_->file = std::move(mapped);
   file->bytes_ = file->storage_->file->bytes();
