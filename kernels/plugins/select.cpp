@@ -46,7 +46,8 @@ class SelectPlugin final : public SingleOpPlugin {
       const AxisView view = axis_view(x.shape, node.attributes.i("axis"));
       // Both outputs are always written; one that nobody asked for goes to workspace.
       std::array<PointerArgument, 2> results;
-      const Dim k = node.attributes.has("k") ? node.attributes.shape("k")[0] : axis_view(graph.type(node.outputs[0]).shape, node.attributes.i("axis")).extent;
+      const Dim k = node.attributes.has("k") ? node.attributes.shape("k")[0]
+                                             : axis_view(graph.type(node.outputs[0]).shape, node.attributes.i("axis")).extent;
       for (size_t i = 0; i < 2; ++i) {
         const bool wanted = i < node.outputs.size() && node.outputs[i].valid();
         results[i] = wanted ? pointer(node.outputs[i]) : PointerArgument{context.add_workspace(view.outer * k * view.inner * Dim(8))};
@@ -60,7 +61,7 @@ class SelectPlugin final : public SingleOpPlugin {
     if (node.op == "OneHot") {
       const graph::TensorType& values = graph.type(node.inputs[2]);
       const graph::TensorType& out = graph.type(node.outputs[0]);
-      params.set("T", raw_dtype(values.dtype));
+      params.set("T", raw_dtype(values.dtype)).set("VL", std::max(2, context.lanes(raw_dtype(values.dtype))));
       const AxisView view = axis_view(out.shape, node.attributes.i("axis"));
       AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "one_hot", params));
       std::vector<KernelArgument> arguments = {pointer(node.inputs[0]), pointer(node.inputs[2]), pointer(node.outputs[0])};
@@ -76,7 +77,8 @@ class SelectPlugin final : public SingleOpPlugin {
     }
     params.set("RANK", static_cast<int64_t>(x.shape.size())).set("dim_types", scalar_types(x.shape.size()));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "non_zero", params));
-    std::vector<KernelArgument> arguments = {pointer(node.inputs[0]), pointer(node.outputs[0]), ScalarArgument{total}, ScalarArgument{graph.type(node.outputs[0]).shape[1]}};
+    std::vector<KernelArgument> arguments = {pointer(node.inputs[0]), pointer(node.outputs[0]), ScalarArgument{total},
+                                             ScalarArgument{graph.type(node.outputs[0]).shape[1]}};
     append_scalars(x.shape, &arguments);
     context.launch(std::move(kernel), std::move(arguments), 1);
     return {};

@@ -65,17 +65,37 @@ def top_k(x: S.ptr(X, "global"), values: S.ptr(X, "global"), indices: S.ptr("i64
 @S.prim_func
 def one_hot(indices: S.ptr(INDEX, "global"), values: S.ptr(T, "global"), out: S.ptr(T, "global"), outer: S.i32, depth: S.i32, inner: S.i32):
     """out[o, d, i] = values[indices[o, i] == d]; an index outside [-depth, depth) selects nothing."""
-    units = outer * depth
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
-    for unit in range(first, last):
-        d = S.i64(unit % depth)
-        for i in range(inner):
-            index = S.i64(indices[(unit // depth) * inner + i])
+    if inner == 1:
+        # Rows are filled by vectors; then one element of each is another.
+        share = S.ceildiv(outer, S.get_local_size())
+        first = S.get_local_id() * share
+        last = S.min(first + share, outer)
+        full = depth // VL * VL
+        rest = S.tail_mask(depth - full, VL)
+        off = S.vbcast(values[0], lanes=VL)
+        for row in range(first, last):
+            p = out + row * depth
+            for d in range(0, full, VL):
+                S.vstore(off, p + d)
+            if full < depth:
+                S.vstore(off, p + full, mask=rest)
+            index = S.i64(indices[row])
             if index < S.i64(0):
                 index = index + S.i64(depth)
-            out[unit * inner + i] = values[1] if index == d else values[0]
+            if index >= S.i64(0) and index < S.i64(depth):
+                p[S.i32(index)] = values[1]
+    else:
+        units = outer * depth
+        share = S.ceildiv(units, S.get_local_size())
+        first = S.get_local_id() * share
+        last = S.min(first + share, units)
+        for unit in range(first, last):
+            d = S.i64(unit % depth)
+            for i in range(inner):
+                index = S.i64(indices[(unit // depth) * inner + i])
+                if index < S.i64(0):
+                    index = index + S.i64(depth)
+                out[unit * inner + i] = values[1] if index == d else values[0]
 
 
 @S.prim_func

@@ -602,5 +602,31 @@ TEST(Kernels, LayerNormalization) {
   }
 }
 
+// Along the last axis rows are filled by vectors, along others elements are compared; indices that are negative or outside.
+TEST(Kernels, OneHot) {
+  for (const int64_t depth : {1, 3, 15, 16, 17, 64, 257}) {
+    for (const int64_t axis : {-1, 0}) {
+      SCOPED_TRACE("depth " + std::to_string(depth) + ", axis " + std::to_string(axis));
+      OnnxBuilder b("one_hot", 1);
+      const std::string indices = b.op("Cast", {b.input("x", DType::kF32, {"N"})}, {{"to", 7}});
+      const std::string values = b.initializer(models::TensorData::f32({2}, {-0.5f, 2.5f}));
+      b.output(b.op("OneHot", {indices, b.ints({depth}), values}, {{"axis", axis}}), "y", DType::kF32, {"", ""});
+      const std::string path = temporary_path("one_hot.onnx");
+      ASSERT_TRUE(b.save(path).ok());
+      Tensor x{{9}, {}};
+      const auto n = static_cast<float>(depth);
+      x.data = {0, n - 1, -1, -n, n, -n - 1, std::floor(n / 2), 1, 2};
+      Tensor y{axis == 0 ? std::vector<int64_t>{depth, 9} : std::vector<int64_t>{9, depth}, {}};
+      for (int64_t k = 0; k < 9 * depth; ++k) {
+        const int64_t row = axis == 0 ? k % 9 : k / depth, d = axis == 0 ? k / 9 : k % depth;
+        const auto index = static_cast<int64_t>(x.data[static_cast<size_t>(row)]);
+        y.data.push_back(index == d || index + depth == d ? 2.5f : -0.5f);
+      }
+      check_road(path, {{"x", x}}, {{"y", y}}, 0, 0, depth == 17);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace aipu::test
