@@ -118,6 +118,21 @@ TEST_F(OpTest, Pools) {
                   {input("[1,3,10,10]"), input("[R,4]"), input("[R]", DType::kI64)}),
             "float32[R,3,5,4]");
   EXPECT_EQ(types("GridSample", {}, {input("[N,3,H,W]"), input("[N,6,7,2]")}), "float32[N,3,6,7]");
+  EXPECT_EQ(types("GridSample", {{"layout", std::string("NHWC")}}, {input("[N,H,W,3]"), input("[N,6,7,2]")}), "float32[N,6,7,3]");
+  EXPECT_THAT(types("GridSample", {}, {input("[N,3,H,W]"), input("[N,6,7,3]")}), HasSubstr("the grid's last extent"));
+  EXPECT_EQ(types("MaxRoiPool", {{"pooled_shape", Ints{2, 3}}}, {input("[N,8,H,W]"), input("[R,5]")}), "float32[R,8,2,3]");
+  EXPECT_THAT(types("MaxRoiPool", {{"pooled_shape", Ints{2, 3}}}, {input("[N,8,H,W]"), input("[R,4]")}), HasSubstr("extent of rois"));
+  const auto deform = [&](AttributeList attributes, const char* offset, const char* mask) {
+    return types("DeformConv", std::move(attributes), {input("[N,4,8,9]"), input("[6,2,3,3]"), input(offset), ValueId(), input(mask)});
+  };
+  const AttributeList two_groups = {{"group", int64_t{2}}, {"offset_group", int64_t{2}}};
+  EXPECT_EQ(deform(two_groups, "[N,36,6,7]", "[N,18,6,7]"), "float32[N,6,6,7]");
+  EXPECT_THAT(deform(two_groups, "[N,18,6,7]", "[N,18,6,7]"), HasSubstr("the second extent of offset"));
+  EXPECT_THAT(deform(two_groups, "[N,36,6,6]", "[N,18,6,7]"), HasSubstr("extent 3 of offset"));
+  EXPECT_THAT(deform({{"group", int64_t{2}}, {"pads", Ints{1, 1}}}, "[N,18,6,7]", "[N,9,6,7]"), HasSubstr("pads has 2 elements"));
+  EXPECT_EQ(types("Col2Im", {{"pads", Ints{1, 0, 1, 0}}}, {input("[N,18,40]"), int64s({8, 6}), int64s({3, 2})}), "float32[N,3,8,6]");
+  EXPECT_THAT(types("Col2Im", {}, {input("[N,18,40]"), int64s({8, 6}), int64s({3, 2})}), HasSubstr("the number of blocks"));
+  EXPECT_THAT(types("Col2Im", {}, {input("[N,17,30]"), int64s({8, 6}), int64s({3, 2})}), HasSubstr("does not divide"));
 }
 
 TEST_F(OpTest, ResizeByScales) {
@@ -133,7 +148,8 @@ TEST_F(OpTest, ResizeByScales) {
   EXPECT_THAT(types("Resize", {}, {x, ValueId(), floats({1, 1, 0, 2})}), HasSubstr("scale 0"));
   // Overflowed once, found by damaged Compass IR under the sanitizers.
   EXPECT_EQ(types("Resize", {}, {x, ValueId(), floats({1, 1, 1e-30f, 1})}), "float32[N,3,0,40]");
-  EXPECT_EQ(types("Resize", {}, {input("[1,1,9000000000000000000]"), ValueId(), floats({1, 1, 60000})}), "float32[1,1,9223372036854775807]");
+  EXPECT_EQ(types("Resize", {}, {input("[1,1,9000000000000000000]"), ValueId(), floats({1, 1, 60000})}),
+            "float32[1,1,9223372036854775807]");
   EXPECT_THAT(types("Resize", {}, {x}), HasSubstr("exactly one of scales and sizes"));
   EXPECT_THAT(types("Resize", {}, {x, ValueId(), graph.add_input("s", {DType::kF32, {4}})}), HasSubstr("must be known when compiling"));
   EXPECT_THAT(types("Resize", {{"mode", Text("area")}}, {x, ValueId(), floats({1, 1, 2, 2})}), HasSubstr("mode is 'area'"));

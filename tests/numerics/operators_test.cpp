@@ -362,6 +362,114 @@ TEST(Operators, Determinant) {
   check(b, b.op("Det", {b.input("x", DType::kF32, {"N", 5, 5})}), "det", inputs, expected, 1e-5);
 }
 
+// ---- compositions of the newest opsets
+
+TEST(Operators, RotaryEmbedding) {
+  const int64_t length = 5, heads = 3, size = 10, turned = 8;
+  std::mt19937 random(13);
+  for (const bool interleaved : {false, true}) {
+    Inputs inputs = {{"x", random_tensor(random, {2, heads, length, size})},
+                     {"cosine", random_tensor(random, {20, turned / 2})},
+                     {"sine", random_tensor(random, {20, turned / 2})}};
+    const Ints positions = {0, 3, 7, 19, 1, 2, 2, 4, 5, 6};
+    Tensor expected = inputs["x"];
+    for (int64_t row = 0; row < 2 * heads * length; ++row) {
+      const int64_t position = positions[static_cast<size_t>(row / (heads * length) * length + row % length)];
+      for (int64_t k = 0; k < turned / 2; ++k) {
+        const auto first = static_cast<size_t>(row * size + (interleaved ? 2 * k : k));
+        const auto second = static_cast<size_t>(row * size + (interleaved ? 2 * k + 1 : k + turned / 2));
+        const float cosine = inputs["cosine"].data[static_cast<size_t>(position * turned / 2 + k)];
+        const float sine = inputs["sine"].data[static_cast<size_t>(position * turned / 2 + k)];
+        expected.data[first] = cosine * inputs["x"].data[first] - sine * inputs["x"].data[second];
+        expected.data[second] = sine * inputs["x"].data[first] + cosine * inputs["x"].data[second];
+      }
+    }
+    OnnxBuilder b("rotary", 1);
+    b.set_opset(23);
+    std::vector<std::string> operands;
+    for (const auto& [name, shape] : {std::pair("x", Ints{2, heads, length, size}), std::pair("cosine", Ints{20, turned / 2}),
+                                      std::pair("sine", Ints{20, turned / 2})}) {
+      operands.push_back(b.input(name, DType::kF32, extents_of(shape)));
+    }
+    operands.push_back(b.initializer(TensorData::i64({2, length}, positions)));
+    const std::string y = b.op("RotaryEmbedding", operands, {{"rotary_embedding_dim", turned}, {"interleaved", interleaved ? 1 : 0}});
+    check(b, y, "rotary", inputs, expected, 1e-6);
+  }
+}
+
+TEST(Operators, TensorScatter) {
+  const int64_t room = 6, length = 3;
+  std::mt19937 random(14);
+  for (const bool circular : {false, true}) {
+    Inputs inputs = {{"cache", random_tensor(random, {2, 2, room, 4})}, {"update", random_tensor(random, {2, 2, length, 4})}};
+    const Ints starts = {1, circular ? 5 : 3};
+    Tensor expected = inputs["cache"];
+    for (int64_t n = 0; n < 4 * length * 4; ++n) {
+      const int64_t at = (starts[static_cast<size_t>(n / (2 * length * 4))] + n / 4 % length) % room;
+      expected.data[static_cast<size_t>((n / (length * 4) * room + at) * 4 + n % 4)] = inputs["update"].data[static_cast<size_t>(n)];
+    }
+    OnnxBuilder b("tensor_scatter", 1);
+    b.set_opset(24);
+    const std::string y =
+        b.op("TensorScatter",
+             {b.input("cache", DType::kF32, {"N", 2, room, 4}), b.input("update", DType::kF32, {"N", 2, "S", 4}), b.ints(starts)},
+             {{"mode", circular ? "circular" : "linear"}});
+    check(b, y, "tensor_scatter", inputs, expected, 0);
+  }
+}
+
+// Cut or filled up in the middle; the extents of the input are not known when converting.
+TEST(Operators, CenterCropPad) {
+  std::mt19937 random(15);
+  const Ints shape = {7, 6};
+  Inputs inputs = {{"x", random_tensor(random, shape)}};
+  for (const Ints& wanted : {Ints{4, 9}, Ints{10, 3}, Ints{7, 1}}) {
+    OnnxBuilder b("center", 1);
+    b.set_opset(18);
+    const std::string y = b.op("CenterCropPad", {b.input("x", DType::kF32, {"H", "W"}), b.ints(wanted)});
+    Tensor expected{wanted, {}};
+    for (int64_t row = 0; row < wanted[0]; ++row) {
+      for (int64_t column = 0; column < wanted[1]; ++column) {
+        // (in - out) / 2 is cut off in front, (out - in) / 2 added, both rounded down.
+        const auto source = [&](int64_t at, size_t axis) {
+          const int64_t more = wanted[axis] - shape[axis];
+          return more >= 0 ? at - more / 2 : at + -more / 2;
+        };
+        const int64_t r = source(row, 0), c = source(column, 1);
+        const bool inside = r >= 0 && r < shape[0] && c >= 0 && c < shape[1];
+        expected.data.push_back(inside ? inputs["x"].data[static_cast<size_t>(r * shape[1] + c)] : 0);
+      }
+    }
+    check(b, y, "center", inputs, expected, 0);
+  }
+}
+
+TEST(Operators, AffineGrid) {
+  std::mt19937 random(16);
+  for (const bool align : {false, true}) {
+    const int64_t height = 4, width = 3;
+    Inputs inputs = {{"theta", random_tensor(random, {2, 2, 3})}};
+    OnnxBuilder b("affine", 1);
+    b.set_opset(20);
+    const std::string y =
+        b.op("AffineGrid", {b.input("theta", DType::kF32, {"N", 2, 3}), b.ints({2, 5, height, width})}, {{"align_corners", align ? 1 : 0}});
+    Tensor expected{{2, height, width, 2}, {}};
+    const auto at = [&](int64_t k, int64_t extent) {
+      return align ? 2.0 * static_cast<double>(k) / static_cast<double>(extent - 1) - 1
+                   : (2.0 * static_cast<double>(k) + 1) / static_cast<double>(extent) - 1;
+    };
+    for (int64_t n = 0; n < 2; ++n) {
+      for (int64_t pixel = 0; pixel < height * width; ++pixel) {
+        for (int64_t k = 0; k < 2; ++k) {
+          const float* row = &inputs["theta"].data[static_cast<size_t>((n * 2 + k) * 3)];
+          expected.data.push_back(static_cast<float>(row[0] * at(pixel % width, width) + row[1] * at(pixel / width, height) + row[2]));
+        }
+      }
+    }
+    check(b, y, "affine", inputs, expected, 1e-6);
+  }
+}
+
 // ---- branches
 
 // One converted model takes either branch as its input says, with extents of its own in each.
