@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -89,7 +91,8 @@ TEST_F(Build, WhatIsWrittenIsOrderedAndComplete) {
   const auto decoded = decode(file->bytes());
   ASSERT_TRUE(decoded.ok()) << decoded.status().message();
   EXPECT_EQ(check_program(decoded->plan, decoded->plan.programs.at(0)).message(), "");
-  for (const SectionKind kind : {SectionKind::kConstants, SectionKind::kNativeModule, SectionKind::kTir, SectionKind::kC, SectionKind::kCompassIr}) {
+  for (const SectionKind kind :
+       {SectionKind::kConstants, SectionKind::kNativeModule, SectionKind::kTir, SectionKind::kC, SectionKind::kCompassIr}) {
     EXPECT_NE(decoded->section(kind), nullptr) << section_kind_name(kind);
   }
   EXPECT_EQ(decoded->plan.target, "host-baseline");
@@ -128,7 +131,8 @@ TEST_F(Build, DumpsEverythingOnTheWay) {
   size_t kernels = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder_ / "dump" / "kernels")) {
     ++kernels;
-    for (const char* name : {"00.tir.txt", "tir.lowered.txt", "kernel.c"}) EXPECT_TRUE(std::filesystem::exists(entry.path() / name)) << entry.path();
+    for (const char* name : {"00.tir.txt", "tir.lowered.txt", "kernel.c"})
+      EXPECT_TRUE(std::filesystem::exists(entry.path() / name)) << entry.path();
   }
   EXPECT_EQ(kernels, report->kernels);
 }
@@ -165,6 +169,52 @@ TEST_F(Build, ErrorsAreOneLine) {
   EXPECT_THAT(message([](BuildOptions& o) { o.shapes = {"x"}; }), HasSubstr("x"));
   EXPECT_THAT(message([](BuildOptions& o) { o.disabled_passes = {"nonsense"}; }), HasSubstr("nonsense"));
   EXPECT_FALSE(std::filesystem::exists(path("e.aipu.bin")));
+}
+
+// The most memory that converting the model takes, in bytes, in a process of its own.
+size_t peak_of(const BuildOptions& options) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(build_model(options).ok() ? 0 : 1);
+  int status = -1;
+  struct rusage usage = {};
+  EXPECT_EQ(::wait4(child, &status, 0, &usage), child);
+  EXPECT_EQ(status, 0);
+  return static_cast<size_t>(usage.ru_maxrss) * 1024;
+}
+
+// Weights are borrowed from the file and packed while they are written; those that are scaled exist twice. What a small model takes is not
+// theirs.
+TEST_F(Build, MemoryIsLittleMoreThanTheWeights) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers have memory of their own";
+#endif
+  // In a function of its own, so that its memory is gone when the process is copied.
+  const auto write_large = [&](bool scaled) {
+    models::OnnxBuilder b("large", 7);
+    const int64_t channels = scaled ? 1024 : 4096, taps = scaled ? 9 : 1;
+    auto x = scaled ? b.input("x", DType::kF32, {"N", channels, 8, 8}) : b.input("x", DType::kF32, {"N", channels});
+    size_t weights = 0;
+    for (int layer = 0; layer < 2; ++layer) {
+      std::vector<float> values(static_cast<size_t>(channels * channels * taps));
+      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i + static_cast<size_t>(layer)) % 1000);
+      weights += values.size() * sizeof(float);
+      if (scaled) {
+        const auto w = b.initializer(models::TensorData::f32({channels, channels, 3, 3}, values));
+        x = b.batch_norm(b.op("Conv", {x, w}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}}), channels);
+      } else {
+        x = b.op("MatMul", {x, b.initializer(models::TensorData::f32({channels, channels}, values))});
+      }
+    }
+    b.output(x);
+    EXPECT_TRUE(b.save(path("large.onnx")).ok());
+    return weights;
+  };
+  const size_t usual = peak_of(options(write_model(), "small.aipu.bin"));
+  for (const bool scaled : {false, true}) {
+    const size_t weights = write_large(scaled);
+    const size_t peak = peak_of(options(path("large.onnx"), "large.aipu.bin"));
+    EXPECT_LT(peak, usual + weights * (scaled ? 25 : 15) / 10) << weights;
+  }
 }
 
 }  // namespace
