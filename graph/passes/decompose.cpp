@@ -14,6 +14,7 @@
 //   Einsum                     =>  decompose_einsum.cpp
 //   DFT, STFT                  =>  decompose_signal.cpp
 //   MaxUnpool, DeformConv      =>  decompose_image.cpp
+//   ConvTranspose of stride 1  =>  decompose_conv_transpose.cpp
 //
 // Runs before layouts are assigned: all spatial ops are NCHW here.
 #include <map>
@@ -193,7 +194,8 @@ Result<int> decompose(Graph& graph, PassContext&) {
                                                                   {"DFT", decompose_dft},
                                                                   {"STFT", decompose_stft},
                                                                   {"MaxUnpool", decompose_max_unpool},
-                                                                  {"DeformConv", decompose_deform_conv}};
+                                                                  {"DeformConv", decompose_deform_conv},
+                                                                  {"ConvTranspose", decompose_conv_transpose}};
   int count = 0;
   for (const NodeId id : graph.topological_order()) {
     const Node& node = std::as_const(graph).node(id);

@@ -92,6 +92,8 @@ std::vector<ValueId> decompose_einsum(DecomposeBuilder& b, const DecomposeSite& 
 // decompose_signal.cpp
 std::vector<ValueId> decompose_dft(DecomposeBuilder& b, const DecomposeSite& s);
 std::vector<ValueId> decompose_stft(DecomposeBuilder& b, const DecomposeSite& s);
+// decompose_conv_transpose.cpp
+std::vector<ValueId> decompose_conv_transpose(DecomposeBuilder& b, const DecomposeSite& s);
 // decompose_image.cpp
 std::vector<ValueId> decompose_max_unpool(DecomposeBuilder& b, const DecomposeSite& s);
 std::vector<ValueId> decompose_deform_conv(DecomposeBuilder& b, const DecomposeSite& s);
