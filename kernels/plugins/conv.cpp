@@ -106,6 +106,29 @@ void unroll_taps(const SpatialAxis& axis, int64_t channels, RowTiles* tiles) {
   tiles->skip = 0;
 }
 
+// RUNS of conv_short_rows.py; empty where the extents are not known.
+std::vector<int64_t> tap_runs(const SpatialAxis& axis) {
+  const auto in = axis.in.constant(), out = axis.out.constant(), begin = axis.pad_begin.constant();
+  if (!in || !out || !begin) return {};
+  const auto before = [&](int64_t position) {  // how many output pixels have a tap in front of `position`
+    return std::clamp<int64_t>((position + axis.stride - 1) / axis.stride, 0, *out);
+  };
+  std::vector<int64_t> runs;
+  int64_t end = 0;  // of the last run
+  for (int64_t tap = 0; tap < axis.kernel; ++tap) {
+    const int64_t offset = tap * axis.dilation - *begin;
+    const int64_t first = before(std::max<int64_t>(-offset, 0)), last = before(std::max<int64_t>(*in - offset, 0));
+    if (first >= last) continue;
+    if (!runs.empty() && end == tap && runs[runs.size() - 2] == first && runs.back() == last) {
+      ++runs[runs.size() - 3];
+    } else {
+      runs.insert(runs.end(), {tap, 1, first, last});
+    }
+    end = tap + 1;
+  }
+  return runs;
+}
+
 class ConvPlugin final : public OpPlugin {
  public:
   std::string_view name() const override { return "conv"; }
@@ -204,7 +227,20 @@ class ConvPlugin final : public OpPlugin {
     }
     RowTiles tiles = row_tiles(axes[2], tile.rows);
     if (weights.group == 1 && !tiles.single) unroll_taps(axes[2], group_in, &tiles);
+    const bool planar = axes[0].kernel == 1 && axes[0].in == Dim(1) && axes[0].out == Dim(1);
+    const int64_t short_row = axes[2].out.constant_or(0);
+    if (planar && tiles.taps.empty() && short_row > 0 && 2 * short_row <= tile.rows && !(axes[1].out == Dim(1))) {
+      if (const std::vector<int64_t> runs = tap_runs(axes[2]); !runs.empty()) {
+        params.set("WIDTH", short_row).set("RUNS", runs);
+        const int64_t panels = (group_out + panel_width - 1) / panel_width * weights.group;
+        return launch_short_rows(context, weights, geometry, packed, panels, epilogue, params);
+      }
+    }
     params.set("HEIGHTS", tiles.heights).set("SKIP", tiles.skip).set("SINGLE", tiles.single).set("ROW_TAPS", tiles.taps);
+    // Of one image; measured on first layers, whose results nobody has touched before.
+    constexpr int64_t kManyResults = int64_t{2} << 20;
+    const Dim results = axes[0].out * axes[1].out * axes[2].out * Dim(weights.out_channels * static_cast<int64_t>(dtype_bytes(stored)));
+    params.set("PREFETCH_RESULT", tile.vectors > 1 && results.constant_or(0) >= kManyResults);
     params.set("ROW_STRIDES", tiles.taps.empty() ? std::vector<int64_t>{} : std::vector<int64_t>{axes[2].stride * group_in, group_in});
     reuse_operand_memory(context, epilogue, &params);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("conv.py", "conv", params));
@@ -226,6 +262,32 @@ class ConvPlugin final : public OpPlugin {
     arguments.emplace_back(ScalarArgument{weights.out_channels});
     const Dim panels = (group_out + panel_width - 1) / panel_width * weights.group;
     context.launch(std::move(kernel), std::move(arguments), geometry.batch * axes[0].out * axes[1].out * panels);
+    declare_strided_output(context, epilogue, 2, row_stride);
+    return {};
+  }
+
+  // Of an image whose rows of output pixels fit into a tile twice.
+  static Status launch_short_rows(SetupContext& context, const Weights& weights, const SpatialGeometry& geometry, const TensorRef& packed,
+                                  int64_t panels, const Epilogue& epilogue, dsl::TemplateParams& params) {
+    reuse_operand_memory(context, epilogue, &params);
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("conv_short_rows.py", "conv_short_rows", params));
+    const SpatialAxis &height = geometry.axes[1], &width = geometry.axes[2];
+    std::vector<KernelArgument> arguments = {PointerArgument{context.value(context.anchor().inputs[0])}, PointerArgument{packed},
+                                             PointerArgument{context.value(epilogue.result)}};
+    arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
+    // The image rows that a block of output rows reads stay in the second-level cache.
+    constexpr int64_t kBlockElements = 96 * 1024;
+    const Dim block_pairs =
+        graph::max(graph::floordiv(kBlockElements, graph::max(width.in * geometry.channels * Dim(2 * height.stride), 1)), 1);
+    const Dim merge = weights.group == 1 && width.dilation == 1 ? 1 : 0;
+    for (const Dim& scalar : {geometry.batch, height.in, width.in, geometry.channels, height.out, Dim(weights.group), Dim(weights.group_in),
+                              Dim(weights.group_out), Dim(height.kernel), Dim(width.kernel), Dim(height.stride), Dim(width.stride),
+                              height.pad_begin, width.pad_begin, Dim(height.dilation), Dim(width.dilation), merge, block_pairs}) {
+      arguments.emplace_back(ScalarArgument{scalar});
+    }
+    const size_t row_stride = arguments.size();
+    arguments.emplace_back(ScalarArgument{weights.out_channels});
+    context.launch(std::move(kernel), std::move(arguments), geometry.batch * graph::ceildiv(height.out, 2) * Dim(panels));
     declare_strided_output(context, epilogue, 2, row_stride);
     return {};
   }
@@ -415,7 +477,7 @@ class ConvTransposePlugin final : public OpPlugin {
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, arithmetic, &params));
     RowTiles tiles = phase_tiles(width, tile.rows);
     params.set("HEIGHTS", tiles.heights).set("SKIP", tiles.skip).set("SINGLE", tiles.single);
-    params.set("ROW_TAPS", std::vector<int64_t>{}).set("ROW_STRIDES", std::vector<int64_t>{});
+    params.set("ROW_TAPS", std::vector<int64_t>{}).set("ROW_STRIDES", std::vector<int64_t>{}).set("PREFETCH_RESULT", false);
     AIPU_ASSIGN_OR_RETURN(const TensorRef packed, packed_weights(context, weights, geometry, accumulator, panel_width, params));
     reuse_operand_memory(context, epilogue, &params);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("conv_transpose.py", "conv_transpose", params));

@@ -7,6 +7,8 @@ Parameters bound by kernels/plugins/conv.cpp: X, ACC, VL, NV, HEIGHTS, USE_FMA, 
   ROW_TAPS         empty, or, where a tile is a whole row of an image of few channels, the pixels [first, last) that each
                    tap of a kernel row has inside the image, flat: the taps are then unrolled with their pixels
   ROW_STRIDES      with ROW_TAPS: pixel stride and channels
+  PREFETCH_RESULT  whether to ask for the memory of the results too: worth it where they are too many for the second-level cache, for the first
+                   write to a line reads it
   SINGLE           whether pixels may have to be computed one by one (a tile height 1 is then among HEIGHTS): where padding exceeds SKIP, or the kernel the image
 
 Weights are packed [group][panel][kd][kh][kw][ic][NR], zero padded to whole panels. A row of output pixels is one GEMM: rows = pixels, row stride = sw * C. In channels-last
@@ -53,6 +55,10 @@ def conv_tile(height: S.meta_var, x: S.ptr(X, "global"), x_at: S.i64, pixel_stri
     for i in S.unroll(height * NV):
         acc[i] = S.cast(0, f"{ACC}x{VL}")
     prefetch_tile(height, extras, row_offset, ldc, n)
+    if PREFETCH_RESULT:
+        for i in S.unroll(height):
+            for v in S.unroll(NV):
+                S.prefetch(out + (row_offset + i * ldc + n + v * VL))
     for kd in range(depths):
         for kh in range(lines):
             x_line = x_at + S.i64(kd) * depth_stride + S.i64(kh) * line_stride
