@@ -2,10 +2,15 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdio>
 #include <numeric>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "gbuilder/build.h"
+#include "graph/ir/graph.h"
 
 namespace {
 
@@ -37,11 +42,51 @@ void print_report(const aipu::gbuilder::BuildOptions& options, const aipu::gbuil
              report.target, report.kernels, report.compiled_units, report.translation_units, seconds);
 }
 
+// NAME=16000, NAME=0.5, NAME=[1,2], NAME=true
+bool add_constant(const std::string& text, aipu::gbuilder::BuildOptions* options) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) return false;
+  std::string list = text.substr(equals + 1);
+  const bool is_list = list.size() >= 2 && list.front() == '[' && list.back() == ']';
+  if (is_list) list = list.substr(1, list.size() - 2);
+  std::vector<double> numbers;
+  std::vector<int64_t> integers;
+  std::vector<uint8_t> flags;
+  size_t count = 0;
+  std::istringstream stream(list);
+  for (std::string item; std::getline(stream, item, ','); ++count) {
+    if (item == "true" || item == "false") {
+      flags.push_back(item == "true" ? 1 : 0);
+      continue;
+    }
+    const char* end = item.data() + item.size();
+    int64_t integer = 0;
+    double number = 0;
+    if (const auto r = std::from_chars(item.data(), end, integer); r.ec == std::errc() && r.ptr == end) integers.push_back(integer);
+    if (const auto r = std::from_chars(item.data(), end, number); r.ec != std::errc() || r.ptr != end) return false;
+    numbers.push_back(number);
+  }
+  if (count == 0 || (!is_list && count != 1)) return false;
+  const std::vector<int64_t> shape = is_list ? std::vector<int64_t>{static_cast<int64_t>(count)} : std::vector<int64_t>{};
+  using aipu::graph::Constant;
+  auto& constant = options->constant_inputs[text.substr(0, equals)];
+  if (flags.size() == count) {
+    constant = Constant::of<uint8_t>(aipu::DType::kBool, shape, flags);
+  } else if (integers.size() == count) {
+    constant = Constant::of<int64_t>(aipu::DType::kI64, shape, integers);
+  } else if (numbers.size() == count) {
+    const std::vector<float> floats(numbers.begin(), numbers.end());
+    constant = Constant::of<float>(aipu::DType::kF32, shape, floats);
+  }
+  return constant != nullptr;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   aipu::gbuilder::BuildOptions options;
   bool quiet = false, verbose = false, no_cache = false, time_passes = false, pipeline = false, verify = true;
+  std::vector<std::string> constants;
   CLI::App app{"Converts an ONNX model, or Compass IR text with weights, to aipu.bin", "aipugb"};
   app.add_option("model", options.model, "MODEL.onnx, or IR.txt");
   app.add_option("weights", options.weights, "IR.bin, the weights of IR.txt (default: IR.txt with the extension .bin)");
@@ -50,6 +95,8 @@ int main(int argc, char** argv) {
   app.add_flag("--fast-math", options.fast_math,
                "trade accuracy for speed: large 3x3 convolutions by Winograd's F(4x4), errors several times those of float32 sums");
   app.add_option("--shape", options.shapes, "NAME=1x3x224x224: fixes the extents of an input; -1 keeps one")->take_all();
+  app.add_option("--constant", constants, "NAME=16000 or NAME=[1,2]: makes an input a constant (int64; with a point float32; true, false)")
+      ->take_all();
   app.add_option("--plugin", options.plugins, "a shared library with operators")->take_all();
   app.add_option("--emit-c", options.emit_c, "folder for the generated C");
   app.add_option("--emit-ir", options.emit_ir, "prefix for Compass IR: PREFIX.txt and PREFIX.bin");
@@ -64,7 +111,7 @@ int main(int argc, char** argv) {
   app.add_flag("--print-pipeline", pipeline, "print the passes and stages and exit");
   app.add_flag("-q,--quiet", quiet, "print errors only");
   app.add_flag("-v,--verbose", verbose, "print more");
-  for (const char* name : {"--shape", "--plugin", "--disable-pass", "--disable-plugin"}) app.get_option(name)->allow_extra_args(false);
+  for (const char* name : {"--shape", "--constant", "--plugin", "--disable-pass", "--disable-plugin"}) app.get_option(name)->allow_extra_args(false);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -84,6 +131,12 @@ int main(int argc, char** argv) {
   if (options.output.empty() && options.stop_after.empty() && options.emit_c.empty() && options.emit_ir.empty() && options.dump_ir.empty()) {
     fmt::print(stderr, "aipugb: nothing to do: give -o OUT.aipu.bin (see --help)\n");
     return 1;
+  }
+  for (const std::string& text : constants) {
+    if (!add_constant(text, &options)) {
+      fmt::print(stderr, "aipugb: --constant {}: expected NAME=VALUE or NAME=[VALUE,...], of integers, of numbers with a point, or of true and false\n", text);
+      return 1;
+    }
   }
   options.use_cache = !no_cache;
   options.verify = verify;

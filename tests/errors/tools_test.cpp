@@ -125,6 +125,21 @@ TEST_F(ToolErrors, OfShapes) {
                     "--shape image=2x3x32x32: the shape of 'image' is given twice"}});
 }
 
+TEST_F(ToolErrors, OfConstants) {
+  check(
+      "aipugb",
+      {{"s.onnx -o o.bin --constant image",
+        "--constant image: expected NAME=VALUE or NAME=[VALUE,...], of integers, of numbers with a point, or of true and false"},
+       {"s.onnx -o o.bin --constant image=",
+        "--constant image=: expected NAME=VALUE or NAME=[VALUE,...], of integers, of numbers with a point, or of true and false"},
+       {"s.onnx -o o.bin --constant image=1,2",
+        "--constant image=1,2: expected NAME=VALUE or NAME=[VALUE,...], of integers, of numbers with a point, or of true and false"},
+       {"s.onnx -o o.bin --constant image=[1,true]",
+        "--constant image=[1,true]: expected NAME=VALUE or NAME=[VALUE,...], of integers, of numbers with a point, or of true and false"},
+       {"s.onnx -o o.bin --constant other=1", "s.onnx: there is no input 'other' to make a constant of"},
+       {"s.onnx -o o.bin --constant image=1.5", "s.onnx: input 'image' cannot be a constant float32[], the model declares another type"}});
+}
+
 TEST_F(ToolErrors, OfTheCommandLine) {
   check("aipugb",
         {{"", "which model? Give MODEL.onnx (see --help)"},

@@ -83,6 +83,31 @@ TEST(ComposedOps, FourierTransformBefore20) {
   EXPECT_EQ(types(20, "DFT", {{"N", 10, 12, 1}}, {{"onesided", 1}}), "float32[N,10,7,2]");
 }
 
+// "If this axis is 1, squeeze it", of an extent that only the run knows.
+TEST(ComposedOps, SqueezeIfItCan) {
+  const auto type_of = [](const char* otherwise) {
+    OnnxBuilder then_branch("then");
+    then_branch.node_to("Squeeze", {"x", "axes"}, {"then_out"});
+    then_branch.output("then_out");
+    OnnxBuilder else_branch("else");
+    else_branch.node_to(otherwise, {"x"}, {"else_out"});
+    else_branch.output("else_out");
+    OnnxBuilder b;
+    b.input("x", DType::kF32, {2, "M"});
+    b.initializer(models::TensorData::i64({1}, {1}), "axes");
+    const auto extent = b.op("Gather", {b.op("Shape", {"x"}), b.initializer(models::TensorData::i64({}, {1}))});
+    const auto is_one = b.op("Equal", {extent, b.initializer(models::TensorData::i64({}, {1}))});
+    b.output(b.op("If", {is_one}, {{"then_branch", &then_branch}, {"else_branch", &else_branch}}));
+    const std::string bytes = b.serialize();
+    const auto graph = import_onnx_from_memory(std::as_bytes(std::span(bytes)), "m.onnx", {});
+    return graph.ok() ? (*graph)->type((*graph)->outputs()[0].value).text() : graph.status().message();
+  };
+  EXPECT_EQ(type_of("Identity"), "float32[2]");
+  EXPECT_EQ(type_of("Neg"),
+            "m.onnx: 1 node is not supported: If-17 (1 node: '/If'): output 0 is float32[2] in one branch and float32[2,M] in the other; "
+            "the rank must not depend on data");
+}
+
 TEST(ComposedOps, RefusedAreNamed) {
   EXPECT_EQ(types(20, "ImageDecoder", {{"N"}}),
             "m.onnx: 1 node is not supported: ImageDecoder-20 (1 node: '/ImageDecoder'): encoded images are not supported");

@@ -145,5 +145,52 @@ TEST(DynamicBatch, SuperResolution) {
   ::rmdir(scratch.c_str());
 }
 
+// A model for two sampling rates, whose branches do not fit each other's signals: converted for one of them, any batch.
+TEST(ConstantInput, SileroVad) {
+  const std::string root = models_folder();
+  if (root.empty()) GTEST_SKIP() << "no ../shared/models beside the checkout (AIPU_MODELS names another place)";
+  const std::string folder = root + "/silero_vad_v5";
+  std::string scratch = ::testing::TempDir() + "aipu_rate_XXXXXX";
+  ASSERT_NE(::mkdtemp(scratch.data()), nullptr);
+  size_t ran = 0;
+  for (const int64_t rate : {16000, 8000}) {
+    gbuilder::BuildOptions build;
+    build.model = folder + "/model.onnx";
+    build.output = scratch + "/model.aipu.bin";
+    build.constant_inputs["sr"] = graph::Constant::of<int64_t>(DType::kI64, {}, {&rate, 1});
+    const auto built = gbuilder::build_model(build);
+    ASSERT_TRUE(built.ok()) << built.status().message();
+    const auto model = runtime::Model::load(build.output, {});
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto session = runtime::Session::create(*model, {});
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    for (const char* set : {"0", "1", "2"}) {
+      SCOPED_TRACE(set);
+      const auto file = [&](const char* name) { return tools::read_tensor_pb(folder + "/test_data_set_" + set + "/" + name + ".pb"); };
+      const auto sr = file("input_2"), input = file("input_0"), state = file("input_1");
+      ASSERT_TRUE(sr.ok() && input.ok() && state.ok());
+      int64_t of_set = 0;
+      ASSERT_EQ(sr->data.size(), sizeof of_set);
+      std::memcpy(&of_set, sr->data.data(), sizeof of_set);
+      if (of_set != rate) continue;
+      ASSERT_TRUE((*session)->bind_input(0, {input->dtype, input->shape, input->data.data()}).ok());
+      ASSERT_TRUE((*session)->bind_input(1, {state->dtype, state->shape, state->data.data()}).ok());
+      const Status status = (*session)->run();
+      ASSERT_TRUE(status.ok()) << status.message();
+      for (size_t i = 0; i < 2; ++i) {
+        const auto expected = file(i == 0 ? "output_0" : "output_1");
+        const auto view = (*session)->output(i);
+        ASSERT_TRUE(expected.ok() && view.ok());
+        const auto equal = tools::compare({view->dtype, view->shape, view->data}, tools::span_of(*expected), tools::Tolerance{1e-3, 1e-4});
+        EXPECT_TRUE(equal.equal) << equal.message;
+      }
+      ++ran;
+    }
+    ::unlink(build.output.c_str());
+  }
+  EXPECT_EQ(ran, 3u);
+  ::rmdir(scratch.c_str());
+}
+
 }  // namespace
 }  // namespace aipu::onnx_tests

@@ -45,6 +45,39 @@ ImportedSubgraph import_body(OpContext& c, const onnx::GraphProto* proto, std::v
   }
 }
 
+// What a branch gives: the value outside that its one output is, through Identity, or squeezes by `axes`. Invalid where it is something
+// else.
+ValueId passed_on(const ImportedSubgraph& branch, std::optional<std::vector<int64_t>>* axes) {
+  const Graph& graph = *branch.graph;
+  if (graph.outputs().size() != 1) return {};
+  ValueId value = graph.outputs()[0].value;
+  while (graph.value(value).producer.valid()) {
+    const graph::Node& node = graph.node(graph.value(value).producer);
+    if (node.op == "Squeeze" && !axes->has_value() && node.inputs.size() > 1 && graph.constant(node.inputs[1]) != nullptr) {
+      *axes = graph.constant(node.inputs[1])->to_int64s();
+    } else if (node.op != "Identity") {
+      return {};
+    }
+    value = node.inputs[0];
+  }
+  for (size_t k = 0; k < branch.captures.size(); ++k) {
+    if (graph.inputs()[k] == value) return branch.captures[k];
+  }
+  return {};
+}
+
+// "If this axis is 1, squeeze it", with an extent that is known only when running: PyTorch exports every squeeze() so. The rank has to be
+// known, so the axis is taken as squeezed, which the runtime checks; nothing else would fit what follows anyhow.
+bool squeezes_if_it_can(OpContext& c, const ImportedSubgraph& then_branch, const ImportedSubgraph& else_branch) {
+  std::optional<std::vector<int64_t>> then_axes;
+  std::optional<std::vector<int64_t>> else_axes;
+  const ValueId value = passed_on(then_branch, &then_axes);
+  if (!value.valid() || value != passed_on(else_branch, &else_axes) || !then_axes || else_axes) return false;
+  if (!c.graph().known_data(c.input(0))) return false;  // data decides, not an extent
+  c.set_output(0, c.squeeze(value, *then_axes));
+  return true;
+}
+
 }  // namespace
 
 void if_op(OpContext& c) {
@@ -62,7 +95,7 @@ void if_op(OpContext& c) {
   }
   ImportedSubgraph then_branch = c.import_subgraph(then_graph, {});
   ImportedSubgraph else_branch = c.import_subgraph(else_graph, {});
-  if (!c.ok()) return;
+  if (!c.ok() || squeezes_if_it_can(c, then_branch, else_branch)) return;
   std::vector<ValueId> inputs{c.input(0)};
   append(&inputs, then_branch.captures);
   append(&inputs, else_branch.captures);
