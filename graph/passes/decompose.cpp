@@ -3,6 +3,8 @@
 //   BatchNormalization (constants are handled before, by fold_batch_normalization)
 //                              =>  (x - mean) / sqrt(var + eps) * scale + B, the vectors reshaped to [C,1,...]
 //   GroupNormalization         =>  reshape to [N,groups,rest], normalise the last axis, reshape back, * scale + bias
+//   LayerNormalization, RMSNormalization whose scale or bias broadcasts inside the normalised axes
+//                              =>  the same without, * scale + bias
 //   MeanVarianceNormalization  =>  (x - mean) / (sqrt(mean(x*x) - mean*mean) + 1e-9)
 //   LpNormalization            =>  x / ReduceL1|ReduceL2(x), x / 1 where that is 0
 //   GlobalLpPool               =>  ReduceL1 | ReduceL2 | ReduceSum(|x|^p)^(1/p) over the spatial axes
@@ -17,6 +19,7 @@
 //   ConvTranspose of stride 1  =>  decompose_conv_transpose.cpp
 //
 // Runs before layouts are assigned: all spatial ops are NCHW here.
+#include <algorithm>
 #include <map>
 
 #include "graph/passes/decompose_rules.h"
@@ -64,6 +67,29 @@ std::vector<ValueId> group_normalization(DecomposeBuilder& b, const DecomposeSit
   const Shape channel = per_channel_shape(full);
   return {b.op("Add", {b.op("Mul", {normal, b.reshape(s.inputs[1], channel)}), b.reshape(s.inputs[2], channel)})};
 }
+
+// Scales and biases that broadcast inside what is normalised are operands of their own; the kernel reads whole ones, or none.
+std::vector<ValueId> without_broadcasts(DecomposeBuilder& b, const DecomposeSite& s, std::string op) {
+  const ValueId x = s.inputs[0];
+  const DType dtype = b.type(x).dtype;
+  const auto without_ones = [](Shape shape) {
+    shape.erase(shape.begin(), std::find_if(shape.begin(), shape.end(), [](const Dim& d) { return d != Dim(1); }));
+    return shape;
+  };
+  const Shape& full = b.shape(x);
+  const Shape normalized = without_ones({full.begin() + static_cast<std::ptrdiff_t>(s.attributes.i("axis")), full.end()});
+  const auto is_whole = [&](ValueId value) { return !value.valid() || without_ones(b.shape(value)) == normalized; };
+  if (s.output_count > 1 || (is_whole(s.input(1)) && is_whole(s.input(2)))) return {};
+  if (splat_of(b.graph(), s.inputs[1]) == 1.0 && element_count(b.shape(s.inputs[1])) == Dim(1) && is_whole(s.input(2))) return {};
+  const auto operand = [&](ValueId value) { return b.type(value).dtype == dtype ? value : b.cast(value, dtype); };
+  const ValueId one = b.graph().add_constant(float_constant(dtype, {1}, {1.0}), "one");
+  const ValueId scaled = b.op("Mul", {b.op(std::move(op), {x, one}, s.attributes), operand(s.inputs[1])});
+  return {s.has(2) ? b.op("Add", {scaled, operand(s.inputs[2])}) : scaled};
+}
+std::vector<ValueId> layer_normalization(DecomposeBuilder& b, const DecomposeSite& s) {
+  return without_broadcasts(b, s, "LayerNormalization");
+}
+std::vector<ValueId> rms_normalization(DecomposeBuilder& b, const DecomposeSite& s) { return without_broadcasts(b, s, "RMSNormalization"); }
 
 std::vector<ValueId> mean_variance_normalization(DecomposeBuilder& b, const DecomposeSite& s) {
   const ValueId x = s.inputs[0];
@@ -181,6 +207,8 @@ std::vector<ValueId> qlinear_add(DecomposeBuilder& b, const DecomposeSite& s) {
 Result<int> decompose(Graph& graph, PassContext&) {
   static const std::map<std::string_view, DecomposeRule> rules = {{"BatchNormalization", batch_normalization},
                                                                   {"GroupNormalization", group_normalization},
+                                                                  {"LayerNormalization", layer_normalization},
+                                                                  {"RMSNormalization", rms_normalization},
                                                                   {"MeanVarianceNormalization", mean_variance_normalization},
                                                                   {"LpNormalization", lp_normalization},
                                                                   {"GlobalLpPool", global_lp_pool},

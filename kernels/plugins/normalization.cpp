@@ -1,6 +1,8 @@
 // Softmax, LogSoftmax, LayerNormalization, RMSNormalization, InstanceNormalization, LRN.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "kernels/axis_view.h"
 #include "kernels/fusion.h"
 #include "kernels/plugins/plugin_list.h"
@@ -52,6 +54,12 @@ class SoftmaxPlugin final : public SingleOpPlugin {
   }
 };
 
+// A shape without the extents of 1 that it begins with.
+Shape without_ones(Shape shape) {
+  shape.erase(shape.begin(), std::find_if(shape.begin(), shape.end(), [](const Dim& d) { return d != Dim(1); }));
+  return shape;
+}
+
 // A scale of one number that is 1: none.
 bool is_one(const Graph& graph, graph::ValueId value) {
   const graph::Constant* constant = graph.constant(value);
@@ -68,9 +76,9 @@ class NormalizationPlugin final : public SingleOpPlugin {
   std::string check(const Graph& graph, const Node& node) const override {
     if (node.op == "InstanceNormalization") return node.attributes.s_or("layout", "NCHW") == "NHWC" ? "" : "not channels-last";
     const Shape& x = graph.type(node.inputs[0]).shape;
-    const Shape normalized(x.begin() + static_cast<ptrdiff_t>(axis_of(node, x.size())), x.end());
+    const Shape normalized = without_ones({x.begin() + static_cast<ptrdiff_t>(axis_of(node, x.size())), x.end()});
     for (size_t i = is_one(graph, node.inputs[1]) ? 2 : 1; i < node.inputs.size(); ++i) {
-      if (node.inputs[i].valid() && !(graph::element_count(graph.type(node.inputs[i]).shape) == graph::element_count(normalized))) {
+      if (node.inputs[i].valid() && !(without_ones(graph.type(node.inputs[i]).shape) == normalized)) {
         return "scale or bias that broadcasts over the normalised axes";
       }
     }

@@ -154,6 +154,25 @@ TEST(Normalization, Instance) {
   }
 }
 
+// Scales and biases that broadcast inside the normalised axes, or along the rows.
+TEST(Normalization, BroadcastScale) {
+  OnnxBuilder b("broadcast", 1);
+  std::mt19937 random(11);
+  const Tensor column = random_tensor(random, {5, 1}), row = random_tensor(random, {5});
+  const std::string x = b.input("x", DType::kF32, {5, 5});
+  const std::string c = b.initializer(TensorData::f32({5, 1}, column.data)), r = b.initializer(TensorData::f32({5}, row.data));
+  b.output(b.op("LayerNormalization", {x, c, r}, {{"axis", 0}, {"epsilon", kEpsilon}}), "all", DType::kF32, {5, 5});
+  b.output(b.op("LayerNormalization", {x, c}, {{"axis", 1}, {"epsilon", kEpsilon}}), "rows", DType::kF32, {5, 5});
+  const Tensors inputs = {{"x", random_tensor(random, {5, 5})}};
+  Tensor all = normalized(inputs.at("x"), 1, 25, 1, true, nullptr, nullptr).y;
+  Tensor rows = normalized(inputs.at("x"), 5, 5, 1, true, nullptr, nullptr).y;
+  for (size_t i = 0; i < 25; ++i) {
+    all.data[i] = all.data[i] * column.data[i / 5] + row.data[i % 5];
+    rows.data[i] *= column.data[i / 5];
+  }
+  check_road(saved(b, "broadcast"), inputs, {{"all", all}, {"rows", rows}}, 1e-5, 1e-5);
+}
+
 // As an op, and as PyTorch exports it; 6 channels in 3 groups, extents that are known when the model is run.
 TEST(Normalization, Group) {
   OnnxBuilder b("group", 1);
