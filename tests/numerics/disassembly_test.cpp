@@ -189,6 +189,26 @@ TEST_P(Disassembly, InnerLoopsOfNarrowTilesStayInRegisters) {
   expect_registers(narrow_model(), GetParam(), 4);
 }
 
+// The phases of transposed convolutions, with taps outside the image and without.
+std::string transposed_model() {
+  OnnxBuilder b("transposed_tiles", 1);
+  std::string x = b.input("x", DType::kF32, {"N", int64_t{64}, int64_t{28}, int64_t{28}});
+  x = b.op("ConvTranspose", {x, b.weight({64, 64, 2, 2}, 0.1)}, {{"strides", std::vector<int64_t>{2, 2}}});
+  x = b.op("ConvTranspose", {b.relu(x), b.weight({64, 32, 4, 4}, 0.1)},
+           {{"strides", std::vector<int64_t>{2, 2}}, {"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+  b.output(b.relu(x), "y", DType::kF32, {"N", int64_t{32}, int64_t{112}, int64_t{112}});
+  const std::string path = temporary_path("transposed_tiles.onnx");
+  return b.save(path).ok() ? path : "";
+}
+
+TEST_P(Disassembly, InnerLoopsOfTransposedConvolutionsStayInRegisters) {
+  if (output_of("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "there is no objdump";
+#if !defined(__x86_64__)
+  GTEST_SKIP() << "x86-64 only";
+#endif
+  expect_registers(transposed_model(), GetParam(), 4, "conv_tile");
+}
+
 // The two products of an attention, with keys and values read through Transposes.
 std::string attention_model() {
   OnnxBuilder b("attention_tiles", 1);
