@@ -38,6 +38,9 @@ def input_2x2(x: S.ptr(X, "global"), line: S.i64, channels: S.i32, y: S.i32, col
             for r in S.unroll(4):
                 for s in S.unroll(4):
                     d[4 * r + s] = S.vload(origin + (S.i64(r) * line + S.i64(s) * channels + c), lanes=VL)
+                    if PREFETCH > 0 and s >= 2:
+                        # Of the tile after the next one, the columns that no tile before it has.
+                        S.prefetch(origin + (S.i64(r) * line + S.i64(s + 4) * channels + c))
             transform_patch(d, v + c, plane)
     else:
         for c in range(0, whole, VL):

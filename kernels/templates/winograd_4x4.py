@@ -47,8 +47,9 @@ def pair_of(g, d0, d1, d2, d3, d4, d5):
 
 
 @S.prim_func(is_inline=False)
-def patch_4x4(d: S.ptr(ACC, "global"), line: S.i64, pixel: S.i64, channels: S.i32, v: S.ptr(ACC, "global"), plane: S.i64):
-    """v[xi * plane + c] = element xi of Bt d B for whole vectors of channels; rows of the patch are `line` apart, columns `pixel`."""
+def patch_4x4(d: S.ptr(ACC, "global"), line: S.i64, pixel: S.i64, next_patch: S.i64, channels: S.i32, v: S.ptr(ACC, "global"), plane: S.i64):
+    """v[xi * plane + c] = element xi of Bt d B for whole vectors of channels; rows of the patch are `line` apart, columns `pixel`. The columns that the
+    patch next_patch further on does not share are fetched ahead."""
     t = S.alloc_buffer((12,), f"{ACC}x{VL}")
     for c in range(0, channels, VL):
         for g in S.unroll(3):
@@ -59,6 +60,9 @@ def patch_4x4(d: S.ptr(ACC, "global"), line: S.i64, pixel: S.i64, channels: S.i3
                 d3 = S.vload(at + S.i64(3) * line, lanes=VL)
                 d4 = S.vload(at + S.i64(4) * line, lanes=VL)
                 if g == 0:
+                    if PREFETCH > 0 and s >= 2:
+                        for r in S.unroll(6):
+                            S.prefetch(at + (next_patch + S.i64(r) * line))
                     ends = pair_of(0, S.vload(at, lanes=VL), d1, d2, d3, d4, S.vload(at + S.i64(5) * line, lanes=VL))
                     t[s] = ends[0]
                     t[6 + s] = ends[1]
@@ -83,7 +87,7 @@ def input_4x4(x: S.ptr(X, "global"), line: S.i64, channels: S.i32, y: S.i32, col
     first = 0
     if y >= 0 and column >= 0 and y + 6 <= in_h and column + 6 <= in_w:
         first = channels // VL * VL if IN_TAIL else channels
-        patch_4x4(origin, line, S.i64(channels), first, v, plane)
+        patch_4x4(origin, line, S.i64(channels), S.i64(4 * channels), first, v, plane)
     for c in range(first, channels, STAGE):
         count = S.min(channels - c, STAGE)
         for r in range(6):
@@ -99,7 +103,7 @@ def input_4x4(x: S.ptr(X, "global"), line: S.i64, channels: S.i32, y: S.i32, col
                 else:
                     for i in range(0, count, VL):
                         S.vstore(S.cast(0, f"{ACC}x{VL}"), copy + i)
-        patch_4x4(stage, S.i64(6 * STAGE), S.i64(STAGE), count, v + c, plane)
+        patch_4x4(stage, S.i64(6 * STAGE), S.i64(STAGE), S.i64(0), count, v + c, plane)
 
 
 def half_4x4(m, plane, odd, t):
