@@ -303,6 +303,45 @@ TEST(Attention, NumbersOfQueriesAndKeysThatAreSymbols) {
   check({1, 2, 50, 20, 18, 18, "none", {}, 0.5, false, false, true}, seed++);
 }
 
+// Keys and values are what is cached and the step's own, given out for the next step.
+TEST(Attention, AStepWhoseCachesAreConcatenated) {
+  const Case c{2, 3, 1, 46, 16, 16, "none", {}, 0.25, false, false};
+  std::mt19937 random(10);
+  const Operands o = random_operands(c, random);
+  const auto part = [](const Tensor& x, int64_t first, int64_t count) {  // of the keys
+    Tensor y{{x.shape[0], x.shape[1], count, x.shape[3]}, {}};
+    for (int64_t head = 0; head < x.shape[0] * x.shape[1]; ++head) {
+      const auto begin = x.data.begin() + (head * x.shape[2] + first) * x.shape[3];
+      y.data.insert(y.data.end(), begin, begin + count * x.shape[3]);
+    }
+    return y;
+  };
+  const std::map<std::string, Tensor> inputs{{"q", o.q},
+                                             {"past_k", part(o.k, 0, c.keys - 1)},
+                                             {"past_v", part(o.v, 0, c.keys - 1)},
+                                             {"k", part(o.k, c.keys - 1, 1)},
+                                             {"v", part(o.v, c.keys - 1, 1)}};
+  OnnxBuilder b("attention", 3);
+  for (const auto& [name, tensor] : inputs) {
+    const bool cached = name.size() > 1;
+    b.input(name, DType::kF32, {"N", tensor.shape[1], cached ? Extents::value_type("P") : Extents::value_type("S"), tensor.shape[3]});
+  }
+  b.node_to("Concat", {"past_k", "k"}, {"present_k"}, {{"axis", int64_t{2}}});
+  b.node_to("Concat", {"past_v", "v"}, {"present_v"}, {{"axis", int64_t{2}}});
+  const std::string scores = b.op("Mul", {b.op("MatMul", {"q", b.transpose("present_k", {0, 1, 3, 2})}), b.scalar(0.25f)});
+  b.node_to("MatMul", {b.op("Softmax", {scores}, {{"axis", -1}}), "present_v"}, {"y"});
+  for (const char* name : {"y", "present_k", "present_v"}) b.output(name);
+  const std::string path = temporary_path("attention_caches.onnx");
+  ASSERT_TRUE(b.save(path).ok());
+  ASSERT_EQ(groups_of(path, "attention"), 1);
+  for (const std::string& target : runnable_targets()) {
+    const auto results = run_road(path, inputs, {.target = target});
+    ASSERT_TRUE(results.ok()) << target << ": " << results.status().message();
+    expect_close(results->at("y"), reference(c, o), 2e-5, 2e-5, target);
+    expect_close(results->at("present_k"), o.k, 0, 0, target);
+  }
+}
+
 // One head of keys and values for all heads of queries, with keys that are given as [channel, key].
 void check_broadcast_keys(const Case& c) {
   std::mt19937 random(9);
