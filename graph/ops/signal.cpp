@@ -88,6 +88,9 @@ Result<StftGeometry> stft_geometry(InferContext& ctx) {
 
 Status infer_stft(InferContext& ctx) {
   AIPU_RETURN_IF_ERROR(expect_rank_at_least(ctx, 0, 2));
+  if (ctx.input(0).rank() > 3) return invalid_model(str_cat("the signal must have rank 2 or 3, found ", ctx.input(0).text()));
+  if (ctx.input(0).rank() == 3) AIPU_RETURN_IF_ERROR(check_signal(ctx, 3));
+  if (ctx.has_input(2)) AIPU_RETURN_IF_ERROR(expect_rank(ctx, 2, 1));
   AIPU_ASSIGN_OR_RETURN(const StftGeometry g, stft_geometry(ctx));
   const Shape& signal = ctx.input(0).shape;
   const Dim bins = ctx.attributes().i("onesided") != 0 ? floordiv(g.length, 2) + 1 : g.length;

@@ -272,6 +272,52 @@ std::string tensors() {
   return b.serialize();
 }
 
+std::string attention() {
+  OnnxBuilder b("attention", 6);
+  b.set_opset(24);
+  const auto cache = b.weight({16, 2}, 0.5);
+  const auto turned =
+      b.op("RotaryEmbedding", {b.input("q", DType::kF32, {1, "S", 16}), cache, cache, b.initializer(TensorData::i64({1, 3}, {0, 1, 2}))},
+           {{"num_heads", 4}});
+  const auto kept =
+      b.op("TensorScatter", {b.weight({1, 2, 8, 4}, 1), b.input("k", DType::kF32, {1, 2, 3, 4}), b.ints({2})}, {{"mode", "circular"}});
+  const auto queries = b.transpose(b.op("Reshape", {turned, b.ints({0, 0, 4, 4})}), {0, 2, 1, 3});
+  for (const auto& y : b.node("Attention", {queries, kept, kept, b.weight({3, 8}, 1)}, {{"is_causal", 1}, {"softcap", 2.0}}, 3))
+    b.output(y);
+  return b.serialize();
+}
+
+std::string sampling() {
+  OnnxBuilder b("sampling", 7);
+  b.set_opset(20);
+  const auto x = b.input("x", DType::kF32, {1, 4, 6, 6});
+  const auto grid = b.op("AffineGrid", {b.weight({1, 2, 3}, 0.5), b.ints({1, 4, 6, 6})}, {{"align_corners", 1}});
+  const auto sampled = b.op("GridSample", {x, grid}, {{"mode", "cubic"}, {"padding_mode", "reflection"}});
+  const auto moved =
+      b.op("DeformConv", {sampled, b.weight({2, 2, 3, 3}, 0.3), b.weight({1, 18, 4, 4}, 1), b.weight({2}, 1), b.weight({1, 9, 4, 4}, 1)},
+           {{"group", 2}});
+  const auto pooled =
+      b.node("MaxPool", {moved}, {{"kernel_shape", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}}, 2);
+  b.output(b.op("MaxUnpool", pooled, {{"kernel_shape", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}}));
+  b.output(b.op("RoiAlign", {x, b.weight({3, 4}, 3), b.ints({0, 0, 0})}, {{"output_height", 2}, {"output_width", 2}}));
+  b.output(b.op("Col2Im", {b.op("Reshape", {x, b.ints({1, 16, 9})}), b.ints({4, 4}), b.ints({2, 2})}));
+  b.output(b.op("CenterCropPad", {x, b.ints({3, 9})}, {{"axes", std::vector<int64_t>{2, -1}}}));
+  return b.serialize();
+}
+
+std::string signals() {
+  OnnxBuilder b("signals", 8);
+  b.set_opset(20);
+  const auto number = [&](int64_t value) { return b.initializer(TensorData::i64({}, {value})); };
+  const auto x = b.input("x", DType::kF32, {2, "T", 1});
+  const auto frames = b.op("STFT", {x, number(2), b.weight({8}, 1), number(8)});
+  b.output(b.op("DFT", {frames, number(6), number(2)}, {{"inverse", 1}}));
+  const auto mel = b.op("MelWeightMatrix", {number(3), number(8), number(16000), b.scalar(20), b.scalar(7000)});
+  b.output(b.op("Einsum", {frames, mel}, {{"equation", "btfc,fm->bmt"}}));
+  b.output(b.op("Det", {b.weight({2, 3, 3}, 1)}));
+  return b.serialize();
+}
+
 class OnnxFuzz : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -284,7 +330,10 @@ class OnnxFuzz : public ::testing::Test {
                 {"quantized", quantized(), ""},
                 {"shapes", shapes(), ""},
                 {"recurrent", recurrent(), ""},
-                {"tensors", tensors(), ""}};
+                {"tensors", tensors(), ""},
+                {"attention", attention(), ""},
+                {"sampling", sampling(), ""},
+                {"signals", signals(), ""}};
     OnnxBuilder external("external", 9);
     external.output(external.gemm(external.input("x", DType::kF32, {"N", 8}), 8, 8));
     ASSERT_TRUE(external.save_with_external_data(folder_ + "/external.onnx", "weights.bin", 16).ok());

@@ -289,6 +289,8 @@ TEST_F(OpTest, LossesAndSignals) {
   EXPECT_EQ(types("DFT", {{"onesided", int64_t{1}}}, {input("[N,16,1]"), scalar(20)}), "float32[N,11,2]");
   EXPECT_THAT(types("DFT", {}, {input("[N,16,1]"), ValueId(), scalar(2)}), HasSubstr("real and imaginary"));
   EXPECT_EQ(types("STFT", {}, {input("[1,128,1]"), scalar(8), ValueId(), scalar(16)}), "float32[1,15,9,2]");
+  EXPECT_THAT(types("STFT", {}, {input("[1,128,0]"), scalar(8), ValueId(), scalar(16)}), HasSubstr("1 (real) or 2 (complex)"));
+  EXPECT_THAT(types("STFT", {}, {input("[1,1,128,1]"), scalar(8), ValueId(), scalar(16)}), HasSubstr("rank 2 or 3"));
   EXPECT_EQ(types("STFT", {{"onesided", int64_t{0}}}, {input("[N,T]"), scalar(4), input("[8]")}), "float32[N,floordiv(T, 4) - 1,8,2]");
   EXPECT_EQ(types("MelWeightMatrix", {}, {scalar(8), scalar(16), scalar(8192), floats({0}), floats({4096})}), "float32[9,8]");
 }
