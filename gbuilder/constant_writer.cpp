@@ -12,7 +12,7 @@ namespace aipu::gbuilder {
 namespace {
 
 constexpr size_t kChunkBytes = size_t{1} << 19;  // fits a second-level cache
-constexpr size_t kBlockBytes = size_t{1} << 21;  // a huge page
+constexpr size_t kBlockBytes = size_t{1} << 19;
 constexpr std::byte kZeros[64] = {};
 
 // Some bytes of one constant, and what is between them and those before.
@@ -59,54 +59,77 @@ struct Scratch {
   }
 };
 
-// What is appended goes to the file in whole blocks at multiples of their size. Linux then keeps the file in pages as large as that, in
-// memory and in the tables of whoever maps it: writing takes half as long, and a model's first run has no page faults to speak of.
+// What is appended goes to the file in whole blocks at multiples of their size: Linux then keeps the file in large pages, which are cheaper
+// to fill and to map than small ones. (Blocks of 2 MiB would be mapped as huge pages, but in a virtual machine that gives its free memory
+// back to the host, memory in pieces as large as that is slow to come by.)
 class BlockWriter {
  public:
-  BlockWriter(const AtomicFile& file, uint64_t begin)
-      : file_(file), position_(begin), block_(std::make_unique_for_overwrite<std::byte[]>(kBlockBytes)) {}
+  struct Block {
+    std::unique_ptr<std::byte[]> bytes;
+    uint64_t position = 0;  // in the file
+    size_t size = 0;
+  };
 
-  Status append(std::span<const std::byte> bytes) {
+  BlockWriter(const AtomicFile& file, uint64_t begin) : file_(file) { held_.position = begin; }
+
+  // Blocks that are full are added to `full`, for write(). One call at a time.
+  void append(std::span<const std::byte> bytes, std::vector<Block>* full) {
     while (!bytes.empty()) {
-      const size_t room = kBlockBytes - static_cast<size_t>((position_ + held_) % kBlockBytes), size = std::min(room, bytes.size());
-      std::memcpy(block_.get() + held_, bytes.data(), size);
-      held_ += size;
-      if (size == room) AIPU_RETURN_IF_ERROR(flush());
+      if (held_.bytes == nullptr) held_.bytes = take_memory();
+      const size_t room = kBlockBytes - static_cast<size_t>((held_.position + held_.size) % kBlockBytes),
+                   size = std::min(room, bytes.size());
+      std::memcpy(held_.bytes.get() + held_.size, bytes.data(), size);
+      held_.size += size;
       bytes = bytes.subspan(size);
+      if (size == room) full->push_back(take_held());
     }
-    return {};
+  }
+  Block take_held() {
+    const uint64_t next = held_.position + held_.size;
+    Block block = std::move(held_);
+    held_ = {nullptr, next, 0};
+    return block;
   }
 
-  Status flush() {
-    AIPU_RETURN_IF_ERROR(file_.write_at(position_, {block_.get(), held_}));
-    position_ += held_;
-    held_ = 0;
-    return {};
+  // From any thread.
+  Status write(Block block) {
+    Status status = file_.write_at(block.position, {block.bytes.get(), block.size});
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(block.bytes));
+    return status;
   }
 
  private:
+  std::unique_ptr<std::byte[]> take_memory() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return std::make_unique_for_overwrite<std::byte[]>(kBlockBytes);
+    std::unique_ptr<std::byte[]> bytes = std::move(free_.back());
+    free_.pop_back();
+    return bytes;
+  }
+
   const AtomicFile& file_;
-  uint64_t position_;  // of the first byte that is held
-  std::unique_ptr<std::byte[]> block_;
-  size_t held_ = 0;
+  Block held_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<std::byte[]>> free_;
 };
 
 }  // namespace
 
 Result<Hash128> write_constants(const Plan& plan, const AtomicFile& file, uint64_t begin, int jobs) {
   AIPU_ASSIGN_OR_RETURN(const std::vector<Chunk> chunks, cut(plan));
-  // Chunks are made side by side; what follows is done in their order, by the thread whose turn it is.
+  // Chunks are made, and full blocks written, side by side; in between they are hashed and put together in their order, by the thread whose
+  // turn it is.
   Hasher hasher;
   BlockWriter writer(file, begin);
-  Status failure;
-  const auto take = [&](std::span<const std::byte> bytes) {
-    if (!failure.ok()) return;
-    hasher.update(bytes);
-    failure = writer.append(bytes);
-  };
   std::mutex mutex;
   std::condition_variable turn;
   size_t next = 0;
+  Status failure;
+  const auto take = [&](std::span<const std::byte> bytes, std::vector<BlockWriter::Block>* full) {
+    hasher.update(bytes);
+    writer.append(bytes, full);
+  };
   const auto write_chunk = [&](size_t index) {
     thread_local Scratch scratch;
     const Chunk& chunk = chunks[index];
@@ -122,19 +145,32 @@ Result<Hash128> write_constants(const Plan& plan, const AtomicFile& file, uint64
       std::unique_lock lock(mutex);
       turn.wait(lock, [&] { return next == index; });
     }
-    take(std::span(kZeros, chunk.padding));
-    take(bytes);
+    std::vector<BlockWriter::Block> full;
+    take(std::span(kZeros, chunk.padding), &full);
+    take(bytes, &full);
+    bool failed;
     {
       const std::lock_guard lock(mutex);
       ++next;
+      failed = !failure.ok();
     }
     turn.notify_all();
+    for (BlockWriter::Block& block : full) {
+      if (failed) return;
+      if (Status status = writer.write(std::move(block)); !status.ok()) {
+        const std::lock_guard lock(mutex);
+        failure = std::move(status);
+        failed = true;
+      }
+    }
   };
   parallel_for(chunks.size(), jobs, write_chunk);
-  const uint64_t end = chunks.empty() ? 0 : chunks.back().offset + chunks.back().size;
-  take(std::span(kZeros, plan.constant_bytes - end));
   AIPU_RETURN_IF_ERROR(std::move(failure));
-  AIPU_RETURN_IF_ERROR(writer.flush());
+  const uint64_t end = chunks.empty() ? 0 : chunks.back().offset + chunks.back().size;
+  std::vector<BlockWriter::Block> full;
+  take(std::span(kZeros, plan.constant_bytes - end), &full);
+  full.push_back(writer.take_held());
+  for (BlockWriter::Block& block : full) AIPU_RETURN_IF_ERROR(writer.write(std::move(block)));
   return hasher.digest();
 }
 
