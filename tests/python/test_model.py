@@ -107,6 +107,28 @@ def test_npu_agrees_with_host(sample, model, image, target):
     np.testing.assert_allclose(result, model.run({"image": image})["probabilities"], rtol=1e-4, atol=1e-6)
 
 
+def test_fast_math(tmp_path):
+    """Larger weights (Winograd's F(4x4)), nearly the same results, and the file says so."""
+    maker = BIN / "aipu-make-model"
+    if not maker.exists():
+        pytest.skip("aipu-make-model is not built (AIPU_BUILD_DIR)")
+    subprocess.run([maker, "squeezenet", "-o", tmp_path / "m.onnx"], check=True, stdout=subprocess.DEVNULL)
+    strict, fast = tmp_path / "strict.aipu.bin", tmp_path / "fast.aipu.bin"
+    aipu.build(tmp_path / "m.onnx", strict)
+    aipu.build(tmp_path / "m.onnx", fast, fast_math=True)
+    assert fast.stat().st_size > 1.3 * strict.stat().st_size
+    model = aipu.load(strict)
+    image = np.random.default_rng(2).random((1, 3, 224, 224), dtype=np.float32)
+    inputs = {model.inputs[0].name: image}
+    for name, expected in model.run(inputs).items():
+        actual = aipu.load(fast).run(inputs)[name]
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+        assert not np.array_equal(actual, expected)
+    if (BIN / "aipudump").exists():
+        summary = subprocess.run([BIN / "aipudump", fast], check=True, capture_output=True, text=True).stdout
+        assert "with fast-math" in summary
+
+
 def test_plugin_in_cpp(tmp_path):
     """In a process of its own: the plugin's operators are registered for good."""
     plugin = BIN.parent / "lib" / "libaipu_sample_plugin.so"
