@@ -24,7 +24,6 @@ class ResizePlugin final : public SingleOpPlugin {
   }
   std::string check(const Graph& graph, const Node& node) const override {
     if (!node.attributes.has("sizes")) return "the output sizes are not resolved";
-    if (node.attributes.i_or("antialias", 0) != 0) return "antialias=1 is not supported";
     if (node.attributes.s("mode") != "nearest" && !is_floating(graph.type(node.inputs[0]).dtype)) return "interpolation of an integer tensor";
     return {};
   }
@@ -67,6 +66,7 @@ class ResizePlugin final : public SingleOpPlugin {
       params.set("X", source_dtype).set("ACC", accumulator).set("OUT", target_dtype).set("VL", std::max(2, context.lanes(accumulator)));
       params.set("MODE", mode).set("NEAREST_MODE", node.attributes.s("nearest_mode")).set("COORDINATES", node.attributes.s("coordinate_transformation_mode"));
       params.set("EXCLUDE_OUTSIDE", node.attributes.i("exclude_outside") != 0).set("TAPS", mode == "cubic" ? 4 : mode == "linear" ? 2 : 1);
+      params.set("ANTIALIAS", mode != "nearest" && node.attributes.i_or("antialias", 0) != 0);
       const bool scaled = node.attributes.has("scales");
       params.set("HAS_SCALE", scaled);
       AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("resize.py", "resize_axis", params));

@@ -1,6 +1,6 @@
 """Resize along one axis of x seen as [outer, in_extent, inner]: nearest, linear and cubic interpolation are separable, so a resize is one launch per axis that changes.
 
-Parameters: X, ACC, OUT, VL, MODE, NEAREST_MODE, COORDINATES (ONNX's coordinate_transformation_mode), EXCLUDE_OUTSIDE, HAS_SCALE (else the ratio of the extents).
+Parameters: X, ACC, OUT, VL, MODE, NEAREST_MODE, COORDINATES (ONNX's coordinate_transformation_mode), EXCLUDE_OUTSIDE, ANTIALIAS (linear and cubic), HAS_SCALE (else the ratio of the extents).
 `roi_start`, `roi_end` and `extrapolation` are for tf_crop_and_resize, `cubic_a` for cubic. Positions are computed in float64, as ONNX's reference does.
 """
 from aipu import script as S
@@ -53,6 +53,14 @@ def clamped(index, extent):
     return S.max(S.min(index, extent - 1), 0)
 
 
+def filter_weight(distance, index, in_extent, cubic_a):
+    """Of the pixel at `index` in a filter stretched over everything that falls into one output pixel; `distance` in its units."""
+    weight = cubic_weight(distance, cubic_a) if MODE == "cubic" else S.max(S.fp64(1) - S.abs(distance), S.fp64(0))
+    if EXCLUDE_OUTSIDE:
+        weight = weight if index >= 0 and index < in_extent else S.fp64(0)
+    return weight
+
+
 @S.prim_func
 def resize_axis(x: S.ptr(X, "global"), out: S.ptr(OUT, "global"), outer: S.i32, in_extent: S.i32, out_extent: S.i32, inner: S.i32,
                 given_scale: S.fp64, roi_start: S.fp64, roi_end: S.fp64, extrapolation: S.fp64, cubic_a: S.fp64):
@@ -75,13 +83,21 @@ def resize_axis(x: S.ptr(X, "global"), out: S.ptr(OUT, "global"), outer: S.i32, 
         if MODE == "nearest":
             taps[0] = clamped(nearest_index(p), in_extent)
             weights[0] = S.fp64(1)
-        if MODE == "linear":
+        if ANTIALIAS:
+            # The filter of an axis that shrinks is as much wider.
+            shrink = scale if scale < S.fp64(1) else S.fp64(1)
+            low = S.i32(S.ceil(p - S.fp64(TAPS // 2) / shrink))
+            high = S.i32(S.floor(p + S.fp64(TAPS // 2) / shrink))
+            sum_of_weights = S.fp64(0)
+            for index in range(low, high + 1):
+                sum_of_weights = sum_of_weights + filter_weight((S.fp64(index) - p) * shrink, index, in_extent, cubic_a)
+        elif MODE == "linear":
             base = S.floor(p)
             taps[0] = clamped(S.i32(base), in_extent)
             taps[1] = clamped(S.i32(base) + 1, in_extent)
             weights[1] = p - base
             weights[0] = S.fp64(1) - (p - base)
-        if MODE == "cubic":
+        elif MODE == "cubic":
             base = S.floor(p)
             total = S.fp64(0)
             for t in S.unroll(TAPS):
@@ -99,6 +115,12 @@ def resize_axis(x: S.ptr(X, "global"), out: S.ptr(OUT, "global"), outer: S.i32, 
             lane_mask = S.tail_mask(S.min(inner - j, VL), VL)
             if MODE == "nearest":
                 value = S.cast(S.vload(source + (taps[0] * inner + j), lanes=VL, mask=lane_mask), ACC)
+            elif ANTIALIAS:
+                value = S.cast(0, f"{ACC}x{VL}")
+                for index in range(low, high + 1):
+                    weight = filter_weight((S.fp64(index) - p) * shrink, index, in_extent, cubic_a) / sum_of_weights
+                    pixel = S.vload(source + (clamped(index, in_extent) * inner + j), lanes=VL, mask=lane_mask)
+                    value = value + S.cast(pixel, ACC) * S.vbcast(S.cast(weight, ACC), lanes=VL)
             else:
                 value = S.cast(0, f"{ACC}x{VL}")
                 for t in S.unroll(TAPS):

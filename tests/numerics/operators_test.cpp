@@ -470,6 +470,34 @@ TEST(Operators, AffineGrid) {
   }
 }
 
+// An axis that shrinks is filtered by a kernel that covers everything that falls into one output pixel.
+TEST(Operators, ResizeWithAntialiasing) {
+  std::mt19937 random(17);
+  const int64_t from = 17, to = 5, channels = 3;
+  for (const bool cubic : {false, true}) {
+    Inputs inputs = {{"x", random_tensor(random, {1, channels, from, 4})}};
+    OnnxBuilder b("antialias", 1);
+    b.set_opset(18);
+    const std::string y = b.op("Resize", {b.input("x", DType::kF32, {1, channels, from, 4}), "", "", b.ints({1, channels, to, 4})},
+                               {{"mode", cubic ? "cubic" : "linear"}, {"antialias", 1}});
+    Tensor expected{{1, channels, to, 4}, {}};
+    const double scale = static_cast<double>(to) / static_cast<double>(from);
+    for (int64_t n = 0; n < channels * to * 4; ++n) {
+      const double p = (static_cast<double>(n / 4 % to) + 0.5) / scale - 0.5;
+      double sum = 0, total = 0;
+      for (int64_t k = -20; k < from + 20; ++k) {
+        const double d = std::abs((static_cast<double>(k) - p) * scale), a = -0.75;
+        double weight = std::max(1 - d, 0.0);
+        if (cubic) weight = d <= 1 ? (a + 2) * d * d * d - (a + 3) * d * d + 1 : d < 2 ? a * (d * d * d - 5 * d * d + 8 * d - 4) : 0;
+        total += weight;
+        sum += weight * inputs["x"].data[static_cast<size_t>((n / (to * 4) * from + std::clamp<int64_t>(k, 0, from - 1)) * 4 + n % 4)];
+      }
+      expected.data.push_back(static_cast<float>(sum / total));
+    }
+    check(b, y, "antialias", inputs, expected, 1e-5);
+  }
+}
+
 // ---- branches
 
 // One converted model takes either branch as its input says, with extents of its own in each.
