@@ -261,5 +261,9 @@ def attention(query: S.ptr("fp32", "global"), key: S.ptr("fp32", "global"), valu
                                    count, state + 2 * NR, result + m * NR)
                         m = m + CHANNEL_HEIGHTS[h]
             k = k + count
+        if keys == 0:
+            # The results are sums of nothing, 0.
+            for v in S.unroll(NV):
+                S.vstore(vector(1), state + (NR + v * VL))
         target = out + (S.i64(batch) * out_batch + S.i64(head) * out_head + S.i64(q) * out_row)
         store_results(result, state + NR, here, channels, target, out_row)

@@ -235,7 +235,10 @@ def attention_step(query: S.ptr("fp32", "global"), key: S.ptr("fp32", "global"),
         scale_queries(query + (S.i64(batch) * query_batch + S.i64(head) * query_head), query_row, queries, depth, own)
         for q in range(queries):
             state[q * STATE] = S.cast("-inf", "float32")
+            # Without keys the results are sums of nothing, 0.
             state[q * STATE + 1] = S.fp32(0)
+            if keys == 0:
+                state[q * STATE + 1] = S.fp32(1)
         for c in range(0, queries * padded_channels, VL):
             S.vstore(vector(0), result + c)
         keys_of_head = key + (S.i64(batch) * key_batch + S.i64(head) * key_head)

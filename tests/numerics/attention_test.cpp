@@ -303,6 +303,23 @@ TEST(Attention, NumbersOfQueriesAndKeysThatAreSymbols) {
   check({1, 2, 50, 20, 18, 18, "none", {}, 0.5, false, false, true}, seed++);
 }
 
+// The second product is a sum of nothing: zeros.
+TEST(Attention, WithoutKeysResultsAreZero) {
+  for (const int64_t queries : {1, 20}) {
+    const Case c{1, 2, queries, 0, 8, 8, "none", {}, 0.3, false, false, true};
+    std::mt19937 random(11);
+    const Operands o = random_operands(c, random);
+    const std::string path = temporary_path("attention_no_keys.onnx");
+    const auto inputs = save_model(c, o, path);
+    for (const std::string& target : runnable_targets()) {
+      const auto results = run_road(path, inputs, {.target = target});
+      ASSERT_TRUE(results.ok()) << target << ": " << results.status().message();
+      const Tensor zeros{{1, 2, queries, 8}, std::vector<float>(static_cast<size_t>(2 * queries * 8))};
+      expect_close(results->at("y"), zeros, 0, 0, target);
+    }
+  }
+}
+
 // Keys and values are what is cached and the step's own, given out for the next step.
 TEST(Attention, AStepWhoseCachesAreConcatenated) {
   const Case c{2, 3, 1, 46, 16, 16, "none", {}, 0.25, false, false};
