@@ -82,7 +82,7 @@ TEST_P(Batch, IsItsSamples) {
 INSTANTIATE_TEST_SUITE_P(Networks, Batch,
                          testing::Values(Case{"shufflenet", true}, Case{"mobilenet_v2", true}, Case{"vit_tiny16", true},
                                          Case{"mlp", false}),
-                         [](const auto& info) { return info.param.network; });
+                         [](const auto& batch) { return batch.param.network; });
 
 }  // namespace
 }  // namespace aipu::models
