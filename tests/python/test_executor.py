@@ -303,9 +303,18 @@ def test_threads_share_an_executor(built):
     assert not failures
 
 
+def tasks_settle_at(most: int) -> bool:
+    """Whether no more than `most` threads are left soon: the system needs a moment to take an ended one off its list."""
+    for _ in range(200):
+        if len(os.listdir("/proc/self/task")) <= most:
+            return True
+        time.sleep(0.02)
+    return False
+
+
 def test_executors_go_away():
     ex = aipu.tir.BuildManager().build(fill)
-    before = threading.active_count(), len(os.listdir("/proc/self/task"))
+    before = len(os.listdir("/proc/self/task"))
     for _ in range(3):
         again = aipu.tir.BuildManager().build(fill)
         again(np.zeros(4, "int32"), 1, 4)
@@ -314,8 +323,7 @@ def test_executors_go_away():
     reference = weakref.ref(again)
     del again, ex
     assert reference() is None  # no cycle, so without the collector
-    time.sleep(0.05)
-    assert (threading.active_count(), len(os.listdir("/proc/self/task"))) == before
+    assert tasks_settle_at(before)
 
 
 def test_benchmark(built):
