@@ -1,15 +1,21 @@
-"""3x3 convolution of stride 1 by Winograd's algorithm over channels-last activations: F(2x2, 3x3) with 16 multiplications for four output pixels instead of 36, or
-F(4x4, 3x3) with 36 for sixteen instead of 144, whose sums lose more digits. The transforms are in winograd_2x2.py and winograd_4x4.py.
+"""3x3 convolution of stride 1 by Winograd's algorithm over channels-last activations: F(2x2, 3x3) with 16
+multiplications for four output pixels instead of 36, or F(4x4, 3x3) with 36 for sixteen instead of 144, whose sums
+lose more digits. The transforms are in winograd_2x2.py and winograd_4x4.py.
 
-Parameters bound by kernels/plugins/winograd.cpp: X, ACC, VL, NV, HEIGHTS, USE_FMA, PREFETCH as in gemm.py (X and ACC are the same type), the epilogue's as in
-epilogue.py, TAIL and IN_TAIL: whether the output and the input channels may end within a vector; M: 2 or 4; POINT_A and POINT_B: interpolation points, of M = 4.
-Weights are transformed at compile time and packed [panel][(M + 2)^2][ic][NR], or with the first two axes exchanged (panel_chunks and point_chunks tell).
+Parameters bound by kernels/plugins/winograd.cpp: X, ACC, VL, NV, HEIGHTS, USE_FMA, PREFETCH as in gemm.py (X and ACC
+are the same type), the epilogue's as in epilogue.py, TAIL and IN_TAIL: whether the output and the input channels may
+end within a vector; M: 2 or 4; POINT_A and POINT_B: interpolation points, of M = 4. Weights are transformed at
+compile time and packed [panel][(M + 2)^2][ic][NR], or with the first two axes exchanged (panel_chunks and
+point_chunks tell).
 
-A tile is an MxM patch of output pixels. Each TEC takes a range of tiles (or, of few tiles, of panels) in blocks of at most block_tiles: it transforms the
-block's input into its scratch memory [(M + 2)^2][tiles][ic], and for block_panels panels of output channels at a time computes the products there and transforms
-them back, with the epilogue. With one panel at a time a block stays in the second-level cache; with all of them its planes pass through it one by one, and the
-weights, which are what takes the time of deep layers, are read once. Rows are padded by a vector so that the planes do not fall into the same sets of the caches.
+A tile is an MxM patch of output pixels. Each TEC takes a range of tiles (or, of few tiles, of panels) in blocks of at
+most block_tiles: it transforms the block's input into its scratch memory [(M + 2)^2][tiles][ic], and for block_panels
+panels of output channels at a time computes the products there and transforms them back, with the epilogue. With one
+panel at a time a block stays in the second-level cache; with all of them its planes pass through it one by one, and
+the weights, which are what takes the time of deep layers, are read once. Rows are padded by a vector so that the
+planes do not fall into the same sets of the caches.
 """
+
 from aipu import script as S
 from gemm import multiply_add, row_bases, row_value
 from winograd_2x2 import input_2x2, output_2x2, tail_2x2
@@ -17,7 +23,14 @@ from winograd_4x4 import input_4x4, output_4x4
 
 
 @S.prim_func(is_inline=False)
-def product_tile(height: S.meta_var, a: S.ptr(ACC, "global"), lda: S.i64, b: S.ptr(ACC, "global"), depth: S.i32, out: S.ptr(ACC, "global")):
+def product_tile(
+    height: S.meta_var,
+    a: S.ptr(ACC, "global"),
+    lda: S.i64,
+    b: S.ptr(ACC, "global"),
+    depth: S.i32,
+    out: S.ptr(ACC, "global"),
+):
     acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
     bv = S.alloc_buffer((NV,), f"{ACC}x{VL}")
     for i in S.unroll(height * NV):
@@ -38,9 +51,28 @@ def product_tile(height: S.meta_var, a: S.ptr(ACC, "global"), lda: S.i64, b: S.p
 
 
 @S.prim_func
-def winograd(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OUT, "global"), scratch: S.ptr(ACC, "global"), extras: extra_types,
-             batch: S.i32, in_h: S.i32, in_w: S.i32, channels: S.i32, out_h: S.i32, out_w: S.i32, out_channels: S.i32, pad_h: S.i32, pad_w: S.i32,
-             block_tiles: S.i32, block_panels: S.i32, panel_chunks: S.i32, point_chunks: S.i32, scratch_size: S.i32, ldc: S.i32):
+def winograd(
+    x: S.ptr(X, "global"),
+    weights: S.ptr(ACC, "global"),
+    out: S.ptr(OUT, "global"),
+    scratch: S.ptr(ACC, "global"),
+    extras: extra_types,
+    batch: S.i32,
+    in_h: S.i32,
+    in_w: S.i32,
+    channels: S.i32,
+    out_h: S.i32,
+    out_w: S.i32,
+    out_channels: S.i32,
+    pad_h: S.i32,
+    pad_w: S.i32,
+    block_tiles: S.i32,
+    block_panels: S.i32,
+    panel_chunks: S.i32,
+    point_chunks: S.i32,
+    scratch_size: S.i32,
+    ldc: S.i32,
+):
     tiles_h = S.ceildiv(out_h, M)
     tiles_w = S.ceildiv(out_w, M)
     tiles = batch * tiles_h * tiles_w
@@ -69,7 +101,7 @@ def winograd(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OU
     v_plane = S.i64(size * lda + VL)
     m_panel = size * (NV * VL)
     m_plane = S.i64(block_panels * m_panel + VL)
-    v = scratch + tid * scratch_size
+    v = scratch + S.i64(tid) * scratch_size
     m = v + (M + 2) * (M + 2) * v_plane
     line = S.i64(in_w * channels)
     for begin in range(tile_first, tile_last, size):
@@ -112,6 +144,30 @@ def winograd(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OU
                     products = m + (p * m_panel + t * (NV * VL))
                     row_offset = ((image * out_h + oh) * out_w + ow) * ldc
                     if M == 2:
-                        output_2x2(products, m_plane, extras, out, row_offset, out_w * ldc, ldc, S.min(out_h - oh, 2), S.min(out_w - ow, 2), n, out_channels - n)
+                        output_2x2(
+                            products,
+                            m_plane,
+                            extras,
+                            out,
+                            row_offset,
+                            out_w * ldc,
+                            ldc,
+                            S.min(out_h - oh, 2),
+                            S.min(out_w - ow, 2),
+                            n,
+                            out_channels - n,
+                        )
                     else:
-                        output_4x4(products, m_plane, extras, out, row_offset, out_w * ldc, ldc, S.min(out_h - oh, 4), S.min(out_w - ow, 4), n, out_channels - n)
+                        output_4x4(
+                            products,
+                            m_plane,
+                            extras,
+                            out,
+                            row_offset,
+                            out_w * ldc,
+                            ldc,
+                            S.min(out_h - oh, 4),
+                            S.min(out_w - ow, 4),
+                            n,
+                            out_channels - n,
+                        )

@@ -1,10 +1,11 @@
 """The transforms of Winograd's F(2x2, 3x3), see winograd.py.
 
-    out = At ((G g Gt) * (Bt d B)) A        Bt = 1  0 -1  0     G = 1    0    0      At = 1 1  1  0
-    per 4x4 patch d and 3x3 kernel g             0  1  1  0         0.5  0.5  0.5        0 1 -1 -1
-                                                 0 -1  1  0         0.5 -0.5  0.5
-                                                 0  1  0 -1         0    0    1
+out = At ((G g Gt) * (Bt d B)) A        Bt = 1  0 -1  0     G = 1    0    0      At = 1 1  1  0
+per 4x4 patch d and 3x3 kernel g             0  1  1  0         0.5  0.5  0.5        0 1 -1 -1
+                                             0 -1  1  0         0.5 -0.5  0.5
+                                             0  1  0 -1         0    0    1
 """
+
 from aipu import script as S
 from epilogue import finish_shared, shared_values
 
@@ -28,7 +29,17 @@ def transform_patch(d, v, plane):
 
 
 @S.prim_func(is_inline=False)
-def input_2x2(x: S.ptr(X, "global"), line: S.i64, channels: S.i32, y: S.i32, column: S.i32, in_h: S.i32, in_w: S.i32, v: S.ptr(ACC, "global"), plane: S.i64):
+def input_2x2(
+    x: S.ptr(X, "global"),
+    line: S.i64,
+    channels: S.i32,
+    y: S.i32,
+    column: S.i32,
+    in_h: S.i32,
+    in_w: S.i32,
+    v: S.ptr(ACC, "global"),
+    plane: S.i64,
+):
     """The patch at (y, column) of the image x; pixels outside are zero."""
     origin = x + (S.i64(y) * line + S.i64(column) * channels)
     whole = channels // VL * VL if IN_TAIL else channels
@@ -53,7 +64,17 @@ def input_2x2(x: S.ptr(X, "global"), line: S.i64, channels: S.i32, y: S.i32, col
 
 
 @S.prim_func(is_inline=False)
-def tail_2x2(x: S.ptr(X, "global"), line: S.i64, channels: S.i32, y: S.i32, column: S.i32, in_h: S.i32, in_w: S.i32, v: S.ptr(ACC, "global"), plane: S.i64):
+def tail_2x2(
+    x: S.ptr(X, "global"),
+    line: S.i64,
+    channels: S.i32,
+    y: S.i32,
+    column: S.i32,
+    in_h: S.i32,
+    in_w: S.i32,
+    v: S.ptr(ACC, "global"),
+    plane: S.i64,
+):
     """input_2x2() for the channels after the last whole vector; up to a vector of zeros is written behind them."""
     c = channels // VL * VL
     origin = x + (S.i64(y) * line + S.i64(column) * channels + c)
@@ -62,7 +83,9 @@ def tail_2x2(x: S.ptr(X, "global"), line: S.i64, channels: S.i32, y: S.i32, colu
         for s in S.unroll(4):
             d[4 * r + s] = S.cast(0, f"{ACC}x{VL}")
             if y + r >= 0 and y + r < in_h and column + s >= 0 and column + s < in_w:
-                d[4 * r + s] = S.vload(origin + (S.i64(r) * line + S.i64(s) * channels), mask=S.tail_mask(channels - c, VL), lanes=VL)
+                d[4 * r + s] = S.vload(
+                    origin + (S.i64(r) * line + S.i64(s) * channels), mask=S.tail_mask(channels - c, VL), lanes=VL
+                )
     transform_patch(d, v + c, plane)
 
 
@@ -78,18 +101,51 @@ def transform_vector(m, plane, lane_mask, extras, out, row_offset, line, ldc, ro
     shared = shared_values(extras, n, lane_mask)
     for r in S.unroll(2):
         if r < rows:
-            finish_shared(d[4 * r] + d[4 * r + 1] + d[4 * r + 2], shared, extras, out, row_offset + r * line, n, lane_mask)
+            finish_shared(
+                d[4 * r] + d[4 * r + 1] + d[4 * r + 2], shared, extras, out, row_offset + r * line, n, lane_mask
+            )
             if columns > 1:
-                finish_shared(d[4 * r + 1] - d[4 * r + 2] - d[4 * r + 3], shared, extras, out, row_offset + r * line + ldc, n, lane_mask)
+                finish_shared(
+                    d[4 * r + 1] - d[4 * r + 2] - d[4 * r + 3],
+                    shared,
+                    extras,
+                    out,
+                    row_offset + r * line + ldc,
+                    n,
+                    lane_mask,
+                )
 
 
 @S.prim_func(is_inline=False)
-def output_2x2(m: S.ptr(ACC, "global"), plane: S.i64, extras: extra_types, out: S.ptr(OUT, "global"), row_offset: S.i32, line: S.i32, ldc: S.i32,
-                     rows: S.i32, columns: S.i32, n: S.i32, channels: S.i32):
+def output_2x2(
+    m: S.ptr(ACC, "global"),
+    plane: S.i64,
+    extras: extra_types,
+    out: S.ptr(OUT, "global"),
+    row_offset: S.i32,
+    line: S.i32,
+    ldc: S.i32,
+    rows: S.i32,
+    columns: S.i32,
+    n: S.i32,
+    channels: S.i32,
+):
     """One tile of one panel, of which `rows` x `columns` pixels and `channels` channels from n on exist."""
     for v in range(NV):
         if TAIL and channels - v * VL < VL:
             if channels > v * VL:
-                transform_vector(m + v * VL, plane, S.tail_mask(S.min(channels - v * VL, VL), VL), extras, out, row_offset, line, ldc, rows, columns, n + v * VL)
+                transform_vector(
+                    m + v * VL,
+                    plane,
+                    S.tail_mask(S.min(channels - v * VL, VL), VL),
+                    extras,
+                    out,
+                    row_offset,
+                    line,
+                    ldc,
+                    rows,
+                    columns,
+                    n + v * VL,
+                )
         elif channels > v * VL:
             transform_vector(m + v * VL, plane, None, extras, out, row_offset, line, ldc, rows, columns, n + v * VL)

@@ -1,6 +1,8 @@
-"""The transforms of Winograd's F(4x4, 3x3), see winograd.py: out = At ((G g Gt) * (Bt d B)) A per 6x6 patch d and 3x3 kernel g.
+"""The transforms of Winograd's F(4x4, 3x3), see winograd.py: out = At ((G g Gt) * (Bt d B)) A per 6x6 patch d and 3x3
+kernel g.
 
-The interpolation points are 0, +-POINT_A, +-POINT_B and infinity (A and B for short; G belongs to kernels/plugins/winograd.cpp):
+The interpolation points are 0, +-POINT_A, +-POINT_B and infinity (A and B for short; G belongs to
+kernels/plugins/winograd.cpp):
 
     Bt = A2B2     0  -A2-B2     0  1  0        At = 1  1   1  1   1  0
          0     -AB2     -B2     A  1  0             0  A  -A  B  -B  0
@@ -9,9 +11,11 @@ The interpolation points are 0, +-POINT_A, +-POINT_B and infinity (A and B for s
          0      A2B     -A2    -B  1  0
          0     A2B2       0 -A2-B2  0  1
 
-Rows of Bt come in pairs that share their sums: the ends (0 and infinity), and each +-. A patch of 36 vectors does not fit the registers: the input is transformed
-pair of rows by pair of rows, twelve vectors at a time, and read from the nearest cache for each; the output even rows first, then odd ones, likewise.
+Rows of Bt come in pairs that share their sums: the ends (0 and infinity), and each +-. A patch of 36 vectors does not
+fit the registers: the input is transformed pair of rows by pair of rows, twelve vectors at a time, and read from the
+nearest cache for each; the output even rows first, then odd ones, likewise.
 """
+
 from aipu import script as S
 from epilogue import finish_shared, shared_values
 
@@ -36,8 +40,12 @@ def pair_of(g, d0, d1, d2, d3, d4, d5):
     """Pair g of Bt d: [0, infinity], [A, -A] or [B, -B]; d0 and d5 matter to the first only."""
     if g == 0:
         return [
-            scaled_add(scaled_add(d4, -(POINT_A * POINT_A + POINT_B * POINT_B), d2), POINT_A * POINT_A * POINT_B * POINT_B, d0),
-            scaled_add(scaled_add(d5, -(POINT_A * POINT_A + POINT_B * POINT_B), d3), POINT_A * POINT_A * POINT_B * POINT_B, d1),
+            scaled_add(
+                scaled_add(d4, -(POINT_A * POINT_A + POINT_B * POINT_B), d2), POINT_A * POINT_A * POINT_B * POINT_B, d0
+            ),
+            scaled_add(
+                scaled_add(d5, -(POINT_A * POINT_A + POINT_B * POINT_B), d3), POINT_A * POINT_A * POINT_B * POINT_B, d1
+            ),
         ]
     point = POINT_A if g == 1 else POINT_B
     other = POINT_B if g == 1 else POINT_A
@@ -47,9 +55,17 @@ def pair_of(g, d0, d1, d2, d3, d4, d5):
 
 
 @S.prim_func(is_inline=False)
-def patch_4x4(d: S.ptr(ACC, "global"), line: S.i64, pixel: S.i64, next_patch: S.i64, channels: S.i32, v: S.ptr(ACC, "global"), plane: S.i64):
-    """v[xi * plane + c] = element xi of Bt d B for whole vectors of channels; rows of the patch are `line` apart, columns `pixel`. The columns that the
-    patch next_patch further on does not share are fetched ahead."""
+def patch_4x4(
+    d: S.ptr(ACC, "global"),
+    line: S.i64,
+    pixel: S.i64,
+    next_patch: S.i64,
+    channels: S.i32,
+    v: S.ptr(ACC, "global"),
+    plane: S.i64,
+):
+    """v[xi * plane + c] = element xi of Bt d B for whole vectors of channels; rows of the patch are `line` apart,
+    columns `pixel`. The columns that the patch next_patch further on does not share are fetched ahead."""
     t = S.alloc_buffer((12,), f"{ACC}x{VL}")
     for c in range(0, channels, VL):
         for g in S.unroll(3):
@@ -79,10 +95,21 @@ def patch_4x4(d: S.ptr(ACC, "global"), line: S.i64, pixel: S.i64, next_patch: S.
 
 
 @S.prim_func(is_inline=False)
-def input_4x4(x: S.ptr(X, "global"), line: S.i64, channels: S.i32, y: S.i32, column: S.i32, in_h: S.i32, in_w: S.i32, stage: S.ptr(ACC, "global"),
-              v: S.ptr(ACC, "global"), plane: S.i64):
-    """The patch at (y, column) of the image x. Channels after the last whole vector, and patches that leave the image, take the way through a
-    copy with zeros in `stage`; up to a vector of zeros is then written behind the channels."""
+def input_4x4(
+    x: S.ptr(X, "global"),
+    line: S.i64,
+    channels: S.i32,
+    y: S.i32,
+    column: S.i32,
+    in_h: S.i32,
+    in_w: S.i32,
+    stage: S.ptr(ACC, "global"),
+    v: S.ptr(ACC, "global"),
+    plane: S.i64,
+):
+    """The patch at (y, column) of the image x. Channels after the last whole vector, and patches that leave the
+    image, take the way through a copy with zeros in `stage`; up to a vector of zeros is then written behind the
+    channels."""
     origin = x + (S.i64(y) * line + S.i64(column) * channels)
     first = 0
     if y >= 0 and column >= 0 and y + 6 <= in_h and column + 6 <= in_w:
@@ -122,8 +149,11 @@ def half_4x4(m, plane, odd, t):
             a = m1 - m2
             b = m3 - m4
             t[s] = scaled_add(scaled(POINT_B, b), POINT_A, a)
-            t[6 + s] = scaled_add(scaled_add(S.vload(m + S.i64(30 + s) * plane, lanes=VL), POINT_A * POINT_A * POINT_A, a),
-                                  POINT_B * POINT_B * POINT_B, b)
+            t[6 + s] = scaled_add(
+                scaled_add(S.vload(m + S.i64(30 + s) * plane, lanes=VL), POINT_A * POINT_A * POINT_A, a),
+                POINT_B * POINT_B * POINT_B,
+                b,
+            )
 
 
 def pixel_4x4(j, t, k):
@@ -133,13 +163,27 @@ def pixel_4x4(j, t, k):
     if j == 1:
         return scaled_add(scaled(POINT_B, t[6 * k + 3] - t[6 * k + 4]), POINT_A, t[6 * k + 1] - t[6 * k + 2])
     if j == 2:
-        return scaled_add(scaled(POINT_B * POINT_B, t[6 * k + 3] + t[6 * k + 4]), POINT_A * POINT_A, t[6 * k + 1] + t[6 * k + 2])
-    return scaled_add(scaled_add(t[6 * k + 5], POINT_A * POINT_A * POINT_A, t[6 * k + 1] - t[6 * k + 2]),
-                      POINT_B * POINT_B * POINT_B, t[6 * k + 3] - t[6 * k + 4])
+        return scaled_add(
+            scaled(POINT_B * POINT_B, t[6 * k + 3] + t[6 * k + 4]), POINT_A * POINT_A, t[6 * k + 1] + t[6 * k + 2]
+        )
+    return scaled_add(
+        scaled_add(t[6 * k + 5], POINT_A * POINT_A * POINT_A, t[6 * k + 1] - t[6 * k + 2]),
+        POINT_B * POINT_B * POINT_B,
+        t[6 * k + 3] - t[6 * k + 4],
+    )
 
 
 @S.prim_func(is_inline=False)
-def whole_4x4(m: S.ptr(ACC, "global"), plane: S.i64, extras: extra_types, out: S.ptr(OUT, "global"), row_offset: S.i32, line: S.i32, ldc: S.i32, n: S.i32):
+def whole_4x4(
+    m: S.ptr(ACC, "global"),
+    plane: S.i64,
+    extras: extra_types,
+    out: S.ptr(OUT, "global"),
+    row_offset: S.i32,
+    line: S.i32,
+    ldc: S.i32,
+    n: S.i32,
+):
     """A tile of 4x4 pixels, all of them there, one vector of channels."""
     t = S.alloc_buffer((12,), f"{ACC}x{VL}")
     shared = shared_values(extras, n, None)
@@ -147,12 +191,25 @@ def whole_4x4(m: S.ptr(ACC, "global"), plane: S.i64, extras: extra_types, out: S
         half_4x4(m, plane, odd, t)
         for k in S.unroll(2):
             for j in S.unroll(4):
-                finish_shared(pixel_4x4(j, t, k), shared, extras, out, row_offset + (2 * k + odd) * line + j * ldc, n, None)
+                finish_shared(
+                    pixel_4x4(j, t, k), shared, extras, out, row_offset + (2 * k + odd) * line + j * ldc, n, None
+                )
 
 
 @S.prim_func(is_inline=False)
-def part_4x4(m: S.ptr(ACC, "global"), plane: S.i64, extras: extra_types, out: S.ptr(OUT, "global"), row_offset: S.i32, line: S.i32, ldc: S.i32,
-             rows: S.i32, columns: S.i32, n: S.i32, channels: S.i32):
+def part_4x4(
+    m: S.ptr(ACC, "global"),
+    plane: S.i64,
+    extras: extra_types,
+    out: S.ptr(OUT, "global"),
+    row_offset: S.i32,
+    line: S.i32,
+    ldc: S.i32,
+    rows: S.i32,
+    columns: S.i32,
+    n: S.i32,
+    channels: S.i32,
+):
     """A tile of which rows x columns pixels and `channels` channels exist, through memory; also for long epilogues."""
     t = S.alloc_buffer((12,), f"{ACC}x{VL}")
     pixels = S.alloc_buffer((16 * VL,), ACC)
@@ -166,12 +223,28 @@ def part_4x4(m: S.ptr(ACC, "global"), plane: S.i64, extras: extra_types, out: S.
         shared = shared_values(extras, n, lane_mask)
         for r in range(rows):
             for j in range(columns):
-                finish_shared(S.vload(pixels.addr_of((4 * r + j) * VL), lanes=VL), shared, extras, out, row_offset + r * line + j * ldc, n, lane_mask)
+                finish_shared(
+                    S.vload(pixels.addr_of((4 * r + j) * VL), lanes=VL),
+                    shared,
+                    extras,
+                    out,
+                    row_offset + r * line + j * ldc,
+                    n,
+                    lane_mask,
+                )
     else:
         shared = shared_values(extras, n, None)
         for r in range(rows):
             for j in range(columns):
-                finish_shared(S.vload(pixels.addr_of((4 * r + j) * VL), lanes=VL), shared, extras, out, row_offset + r * line + j * ldc, n, None)
+                finish_shared(
+                    S.vload(pixels.addr_of((4 * r + j) * VL), lanes=VL),
+                    shared,
+                    extras,
+                    out,
+                    row_offset + r * line + j * ldc,
+                    n,
+                    None,
+                )
 
 
 def output_4x4(m, plane, extras, out, row_offset, line, ldc, rows, columns, n, channels):
@@ -181,4 +254,6 @@ def output_4x4(m, plane, extras, out, row_offset, line, ldc, rows, columns, n, c
             if rows == 4 and columns == 4 and channels - v * VL >= VL and not EPILOGUE_LOOP:
                 whole_4x4(m + v * VL, plane, extras, out, row_offset, line, ldc, n + v * VL)
             else:
-                part_4x4(m + v * VL, plane, extras, out, row_offset, line, ldc, rows, columns, n + v * VL, channels - v * VL)
+                part_4x4(
+                    m + v * VL, plane, extras, out, row_offset, line, ldc, rows, columns, n + v * VL, channels - v * VL
+                )
