@@ -88,6 +88,43 @@ TEST(RawData, DamagedBytesAreLeftToProtobuf) {
   }
 }
 
+// Whatever the bytes say, what is taken out lies within them, and an import ends in a graph or an error.
+TEST(RawData, RandomDamage) {
+  const std::string model = model_of({2048, 2048, 1});
+  uint64_t state = 1;
+  const auto random = [&](size_t limit) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<size_t>(state >> 33) % limit;
+  };
+  // Where tags and lengths are: around the raw data, which is most of the model.
+  std::vector<size_t> places;
+  const SplitModel whole = split_raw_data(bytes_of(model));
+  for (size_t i = 0; i < model.size(); ++i) {
+    bool inside = false;
+    for (const auto& [index, raw] : whole.raw_data) {
+      const auto first = static_cast<size_t>(raw.data() - bytes_of(model).data());
+      inside |= i >= first + 2 && i + 2 < first + raw.size();
+    }
+    if (!inside) places.push_back(i);
+  }
+  size_t split = 0, imported = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string damaged = model;
+    for (size_t k = 0; k <= random(2); ++k) damaged[places[random(places.size())]] = static_cast<char>(random(256));
+    const SplitModel result = split_raw_data(bytes_of(damaged));
+    for (const auto& [index, raw] : result.raw_data) {
+      ASSERT_GE(raw.data(), bytes_of(damaged).data());
+      ASSERT_LE(raw.data() + raw.size(), bytes_of(damaged).data() + damaged.size());
+      ASSERT_GE(index, 0);
+    }
+    split += result.raw_data.empty() ? 0 : 1;
+    imported += import_onnx_from_memory(bytes_of(damaged), "m.onnx").ok() ? 1 : 0;
+  }
+  EXPECT_GT(split, 500u);
+  EXPECT_GT(imported, 100u);
+  EXPECT_LT(imported, 3000u);
+}
+
 // The bytes of a file are used where they are, whatever their address.
 TEST(RawData, WeightsOfAFileAtAnyAddress) {
   for (size_t length = 1; length <= 8; ++length) {
