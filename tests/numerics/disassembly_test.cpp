@@ -189,6 +189,24 @@ TEST_P(Disassembly, InnerLoopsOfNarrowTilesStayInRegisters) {
   expect_registers(narrow_model(), GetParam(), 4);
 }
 
+// Rows of 7, 4 and 2 pixels, two at a time.
+std::string short_rows_model() {
+  OnnxBuilder b("short_rows", 1);
+  std::string x = b.input("x", DType::kF32, {"N", int64_t{64}, int64_t{14}, int64_t{14}});
+  for (int i = 0; i < 3; ++i) x = b.relu(b.conv(x, 64, 64, {.kernel = {3, 3}, .strides = {2, 2}, .pads = {1, 1, 1, 1}}));
+  b.output(x, "y", DType::kF32, {"N", int64_t{64}, int64_t{2}, int64_t{2}});
+  const std::string path = temporary_path("short_rows.onnx");
+  return b.save(path).ok() ? path : "";
+}
+
+TEST_P(Disassembly, InnerLoopsOfShortRowsStayInRegisters) {
+  if (output_of("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "there is no objdump";
+#if !defined(__x86_64__)
+  GTEST_SKIP() << "x86-64 only";
+#endif
+  expect_registers(short_rows_model(), GetParam(), 1, "rows_tile");
+}
+
 // The phases of transposed convolutions, with taps outside the image and without.
 std::string transposed_model() {
   OnnxBuilder b("transposed_tiles", 1);
