@@ -77,6 +77,7 @@ class AIPU_API Session {
     std::string_view origin;  // ONNX nodes
     uint32_t command = 0;     // index in the engine's buffer
     uint32_t sample = 0;      // of a batch that is run sample by sample
+    uint32_t lanes = 1;       // so many samples at the same time, each by one thread
     uint32_t threads = 1;
     int64_t start_ns = 0;  // since the session's first profiled run
     int64_t duration_ns = 0;

@@ -92,6 +92,10 @@ typedef struct aipu_backend {
   int (*launch)(void* session, const aipu_backend_launch* launch, aipu_backend_error* error);
   /* TECs that a launch with enough work uses in this session. */
   uint32_t (*tec_count)(void* session);
+  /* Appended. Runs the kernel on the calling thread as the only TEC of its launch, with the local memory of TEC `tec` < tec_count() and
+   * shared memory of its own. Calls for different TECs may run at the same time, but not together with launch(). Null or beyond
+   * struct_bytes: not offered, and the runtime uses launch() instead. */
+  int (*launch_alone)(void* session, const aipu_backend_launch* launch, uint32_t tec, aipu_backend_error* error);
 } aipu_backend;
 
 /* The one symbol a back end exports: const aipu_backend* aipu_backend_v1(void); */

@@ -66,7 +66,7 @@ Result<const aipu_backend*> find_backend(std::string_view name) {
     if (library == nullptr) return io_error(str_cat("cannot load the back end '", name, "': ", ::dlerror()));
     const auto function = reinterpret_cast<aipu_backend_function>(::dlsym(library, AIPU_BACKEND_SYMBOL));
     const aipu_backend* backend = function == nullptr ? nullptr : function();
-    if (backend == nullptr || backend->api_version != AIPU_BACKEND_API_VERSION || backend->struct_bytes < sizeof(aipu_backend)) {
+    if (backend == nullptr || backend->api_version != AIPU_BACKEND_API_VERSION || backend->struct_bytes < offsetof(aipu_backend, launch_alone)) {
       ::dlclose(library);
       return unsupported(str_cat("'", path, "' is not a back end of this runtime's version (", AIPU_BACKEND_API_VERSION, ")"));
     }

@@ -58,8 +58,8 @@ void copy_part(void* argument, uint32_t part) {
 
 }  // namespace
 
-uint32_t run_dma(WorkerPool& pool, const StagePlan& plan, const Step& step) {
-  const unsigned long long* words = plan.words.data() + step.first_word;
+uint32_t run_dma(WorkerPool* pool, const Call& call) {
+  const unsigned long long* words = call.words;
   Copy copy = {reinterpret_cast<std::byte*>(words[0]),
                reinterpret_cast<const std::byte*>(words[1]),
                static_cast<int64_t>(words[2]),
@@ -68,7 +68,7 @@ uint32_t run_dma(WorkerPool& pool, const StagePlan& plan, const Step& step) {
                static_cast<int64_t>(words[5]),
                1};
   if (copy.times == 0) return 1;
-  if (step.overlaps) {
+  if (call.step.overlaps) {
     // The order of rows is part of the meaning then, as it would be for a loop of memmove.
     for (int64_t t = 0; t < copy.times; ++t) {
       std::byte* to = copy.destination + t * copy.destination_stride;
@@ -82,12 +82,12 @@ uint32_t run_dma(WorkerPool& pool, const StagePlan& plan, const Step& step) {
     copy.times = 1;
   }
   const int64_t bytes = copy.width * copy.times;
-  copy.parts = static_cast<uint32_t>(std::clamp<int64_t>(bytes / kBytesPerWorker, 1, pool.size()));
+  copy.parts = static_cast<uint32_t>(std::clamp<int64_t>(bytes / kBytesPerWorker, 1, pool == nullptr ? 1 : pool->size()));
   if (copy.times > 1) copy.parts = static_cast<uint32_t>(std::min<int64_t>(copy.parts, copy.times));
   if (copy.parts == 1) {
     copy_part(&copy, 0);
   } else {
-    pool.run_independent(copy.parts, &copy_part, &copy);
+    pool->run_independent(copy.parts, &copy_part, &copy);
   }
   return copy.parts;
 }

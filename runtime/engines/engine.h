@@ -12,15 +12,32 @@
 
 namespace aipu::runtime {
 
-// tec: a kernel launch, by the back end.
-inline int run_tec(const aipu_backend& backend, void* session, const StagePlan& plan, const Step& step, aipu_backend_error* error) {
-  const aipu_backend_launch launch = {
-      step.kernel, step.word_count, plan.words.data() + step.first_word, plan.extents.data() + step.first_word, step.max_tecs, 0};
-  return backend.launch(session, &launch, error);
+// A command as an engine gets it: its step, with the words of the sample at hand.
+struct Call {
+  const Step& step;
+  const unsigned long long* words;
+  const uint64_t* extents;
+};
+
+// Whether kernels can be run side by side, each by one TEC.
+inline bool can_launch_alone(const aipu_backend& backend) {
+  return backend.struct_bytes >= sizeof(aipu_backend) && backend.launch_alone != nullptr;
 }
 
-// dma: a strided copy; a large one is spread over the workers. Needs the pool's acquire(). Returns the threads used.
-uint32_t run_dma(WorkerPool& pool, const StagePlan& plan, const Step& step);
+// tec: a kernel launch, by the back end.
+inline int run_tec(const aipu_backend& backend, void* session, const Call& call, aipu_backend_error* error) {
+  const aipu_backend_launch launch = {call.step.kernel, call.step.word_count, call.words, call.extents, call.step.max_tecs, 0};
+  return backend.launch(session, &launch, error);
+}
+// By TEC `tec` alone, on the calling thread.
+inline int run_tec_alone(const aipu_backend& backend, void* session, const Call& call, uint32_t tec, aipu_backend_error* error) {
+  const aipu_backend_launch launch = {call.step.kernel, call.step.word_count, call.words, call.extents, 1, 0};
+  return backend.launch_alone(session, &launch, tec, error);
+}
+
+// dma: a strided copy; a large one is spread over the workers of `pool`, which needs its acquire(), or done by the calling thread where
+// that is null. Returns the threads used.
+uint32_t run_dma(WorkerPool* pool, const Call& call);
 
 // host, kBindSymbols: reads `count` elements of the given tensors into symbols[first ..].
 void bind_symbols(const fb::Model& model, const StagePlan& plan, const Step& step, uint32_t first, std::span<SymbolValue> symbols);

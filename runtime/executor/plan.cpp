@@ -10,13 +10,15 @@ namespace {
 
 class StagePlanner {
  public:
-  StagePlanner(const detail::ModelState& model, uint32_t stage, std::span<const StagePlan* const> earlier, int64_t memory_limit)
+  StagePlanner(const detail::ModelState& model, uint32_t stage, std::span<const StagePlan* const> earlier, int64_t memory_limit,
+               uint32_t lanes)
       : model_(model),
         root_(model.root()),
         tables_(model.tables),
         stage_(stage),
         earlier_(earlier),
         memory_limit_(memory_limit),
+        lanes_(lanes),
         plan_(std::make_unique<StagePlan>()) {
     roots_ = {items(root_.inputs()).size(), items(root_.outputs()).size()};
   }
@@ -36,6 +38,7 @@ class StagePlanner {
  private:
   Status evaluate_checks() const;
   void enter_loops(std::span<const SymbolValue> symbols);
+  uint32_t lane_count(int64_t samples) const;
   Status place_tensors();
   Status place_tensor(uint32_t tensor, Placement* placement) const;
   Status place_arena();
@@ -78,7 +81,11 @@ class StagePlanner {
     plan_->extents.push_back(0);
   }
   void add_address(const Placement& placement, int64_t offset) {
-    if (placement.sample_stride != 0) loop_->strides.push_back({static_cast<uint32_t>(plan_->words.size()), placement.sample_stride});
+    if (loop_ != nullptr) {
+      const uint32_t word = static_cast<uint32_t>(plan_->words.size()) - loop_->first_word;
+      if (placement.sample_stride != 0) loop_->sample_strides.push_back({word, placement.sample_stride});
+      if (placement.lane_stride != 0) loop_->lane_strides.push_back({word, placement.lane_stride});
+    }
     plan_->patches.push_back({placement.root, static_cast<uint32_t>(plan_->words.size()), placement.offset + offset});
     plan_->words.push_back(0);
     plan_->extents.push_back(static_cast<uint64_t>(placement.size - offset));
@@ -90,6 +97,7 @@ class StagePlanner {
   const uint32_t stage_;
   std::span<const StagePlan* const> earlier_;
   const int64_t memory_limit_;
+  const uint32_t lanes_;
   Roots roots_;
   std::unique_ptr<StagePlan> plan_;
   std::vector<uint32_t> plan_of_loop_;  // per batch loop of the model: index into plan_->loops; empty: none is entered
@@ -111,6 +119,13 @@ Status StagePlanner::evaluate_checks() const {
   return {};
 }
 
+// Samples side by side share no memory but the weights, and need not wait for each other; but the last ones must not keep some lanes idle
+// for long. Otherwise all TECs work on one sample.
+uint32_t StagePlanner::lane_count(int64_t samples) const {
+  const int64_t rounds = (samples + lanes_ - 1) / lanes_;
+  return rounds * lanes_ * 7 <= samples * 8 ? lanes_ : 1;
+}
+
 // With one sample a loop is what it is without; with none there is nothing to run.
 void StagePlanner::enter_loops(std::span<const SymbolValue> symbols) {
   std::vector<SymbolValue> one;
@@ -125,6 +140,10 @@ void StagePlanner::enter_loops(std::span<const SymbolValue> symbols) {
     entered.samples = symbols[loop.symbol].value;
     one.assign(symbols.begin(), symbols.end());
     one[loop.symbol].value = 1;
+    entered.lanes = lane_count(entered.samples);
+    for (uint32_t s = 0; s < one.size() && entered.lanes > 1; ++s) {
+      if (items(root_.symbols())[s]->kind() == fb::SymbolKind::kTecCount) one[s].value = 1;
+    }
     entered.values.evaluate(root_, one);
   }
 }
@@ -218,21 +237,41 @@ Status StagePlanner::place_arena() {
   // The solver wants a tensor after the one whose memory it takes over.
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return lives[a] < lives[b]; });
   std::vector<uint32_t> request_of(tensors.size(), ArenaRequest::kNone);
-  std::vector<ArenaRequest> requests;
-  requests.reserve(order.size());
-  for (const uint32_t index : order) {
-    const fb::Tensor& tensor = *tensors[index];
-    // One sample does not take over the memory of all, nor the other way round.
-    const bool may_take_over = tensor.in_place_of() != kNone && loop_of(index) == loop_of(tensor.in_place_of()) &&
-                               lives[index].first == tensor.first_use() &&
-                               lives[tensor.in_place_of()].second == tensors[tensor.in_place_of()]->last_use();
-    const uint32_t base = may_take_over ? request_of[tensor.in_place_of()] : ArenaRequest::kNone;
-    request_of[index] = static_cast<uint32_t>(requests.size());
-    requests.push_back({plan_->placements[index].size, lives[index].first, lives[index].second, base});
+  // The requests of a loop's own tensors, or of those that no loop owns.
+  const auto requests_of = [&](const StagePlan::Loop* loop, std::vector<uint32_t>* members) {
+    std::vector<ArenaRequest> requests;
+    for (const uint32_t index : order) {
+      if (loop_of(index) != loop) continue;
+      const fb::Tensor& tensor = *tensors[index];
+      const uint32_t base = tensor.in_place_of();
+      // One sample does not take over the memory of all, nor the other way round.
+      const bool may_take_over = base != kNone && loop_of(base) == loop && lives[index].first == tensor.first_use() &&
+                                 lives[base].second == tensors[base]->last_use();
+      request_of[index] = static_cast<uint32_t>(requests.size());
+      requests.push_back(
+          {plan_->placements[index].size, lives[index].first, lives[index].second, may_take_over ? request_of[base] : ArenaRequest::kNone});
+      members->push_back(index);
+    }
+    return requests;
+  };
+  std::vector<uint32_t> members;
+  std::vector<ArenaRequest> requests = requests_of(nullptr, &members);
+  std::vector<std::vector<uint32_t>> loop_members(plan_->loops.size());
+  for (size_t i = 0; i < plan_->loops.size(); ++i) {
+    StagePlan::Loop& loop = plan_->loops[i];
+    AIPU_ASSIGN_OR_RETURN(const ArenaPlan lane, solve_arena(requests_of(&loop, &loop_members[i])));
+    for (size_t k = 0; k < loop_members[i].size(); ++k) plan_->placements[loop_members[i][k]].offset = lane.offsets[k];
+    loop.lane_bytes = lane.size_bytes;
+    const auto bytes = checked_mul(lane.size_bytes, static_cast<int64_t>(loop.lanes));
+    if (!bytes) return out_of_range("the memory of a batch loop overflows 64 bits");
+    requests.push_back({*bytes, tables_.programs[0][loop.first].sequence, tables_.programs[0][loop.last].sequence, ArenaRequest::kNone});
   }
   AIPU_ASSIGN_OR_RETURN(const ArenaPlan arena, solve_arena(requests));
   plan_->arena_bytes = arena.size_bytes;
-  for (size_t i = 0; i < order.size(); ++i) plan_->placements[order[i]].offset = arena.offsets[i];
+  for (size_t i = 0; i < members.size(); ++i) plan_->placements[members[i]].offset = arena.offsets[i];
+  for (size_t i = 0; i < plan_->loops.size(); ++i) {
+    for (const uint32_t index : loop_members[i]) plan_->placements[index].offset += arena.offsets[members.size() + i];
+  }
   return {};
 }
 
@@ -438,8 +477,11 @@ Result<Placement> StagePlanner::place_of_sample(uint32_t tensor) const {
   const uint32_t root = tables_.tensor_root[tensor];
   const Placement& placement = plan_->placements[tensor];
   if (tensors[root]->kind() == fb::TensorKind::kConstant || loop_of(tensor) == loop_) {
-    if (placement.known) return placement;
-    return invalid_argument(str_cat(tensor_name(tensor), ": its size depends on values that were not computed on the way here"));
+    if (!placement.known)
+      return invalid_argument(str_cat(tensor_name(tensor), ": its size depends on values that were not computed on the way here"));
+    Placement own = placement;
+    if (tensors[root]->kind() != fb::TensorKind::kConstant) own.lane_stride = loop_->lane_bytes;
+    return own;
   }
   const Placement& whole = plan_->placements[root];
   if (!whole.known || loop_of(tensor) != nullptr) return invalid_model(str_cat(tensor_name(tensor), " has no place in a batch loop"));
@@ -457,13 +499,14 @@ Result<Placement> StagePlanner::place_of_sample(uint32_t tensor) const {
     offset += step;
   }
   if (size < 0 || size > part - offset) return invalid_model(str_cat(tensor_name(tensor), " ends outside of a sample of its base"));
-  return Placement{whole.root, whole.offset + offset, size, true, part == whole.size ? 0 : part};
+  return Placement{whole.root, whole.offset + offset, size, true, part == whole.size ? 0 : part, 0};
 }
 
 Status StagePlanner::fill_loops() {
   const fb::Program& program = *items(root_.programs())[0];
   for (StagePlan::Loop& loop : plan_->loops) {
     loop_ = &loop;
+    loop.first_word = static_cast<uint32_t>(plan_->words.size());
     for (uint32_t position = loop.first; position <= loop.last; ++position) {
       const auto& command = tables_.programs[0][position];
       Step step;
@@ -474,6 +517,8 @@ Status StagePlanner::fill_loops() {
       step.word_count = static_cast<uint32_t>(plan_->words.size() - step.first_word);
       loop.steps.push_back(step);
     }
+    loop.word_count = static_cast<uint32_t>(plan_->words.size()) - loop.first_word;
+    loop.lane_words.assign(loop.lanes, std::vector<unsigned long long>(loop.word_count));
   }
   loop_ = nullptr;
   return {};
@@ -501,8 +546,8 @@ void StagePlan::patch(std::span<std::byte* const> roots) {
 }
 
 Result<std::unique_ptr<StagePlan>> make_stage_plan(const detail::ModelState& model, uint32_t stage, std::span<const SymbolValue> symbols,
-                                                   std::span<const StagePlan* const> earlier, int64_t memory_limit_bytes) {
-  return StagePlanner(model, stage, earlier, memory_limit_bytes).run(symbols);
+                                                   std::span<const StagePlan* const> earlier, int64_t memory_limit_bytes, uint32_t lanes) {
+  return StagePlanner(model, stage, earlier, memory_limit_bytes, lanes).run(symbols);
 }
 
 std::string command_text(const detail::ModelState& model, uint32_t program, const ModelTables::ScheduledCommand& command) {

@@ -28,7 +28,7 @@ struct Placement {
   int64_t offset = 0;
   int64_t size = 0;
   bool known = false;
-  int64_t sample_stride = 0;  // in a batch loop: bytes from a sample to the next
+  int64_t sample_stride = 0, lane_stride = 0;  // in a batch loop: bytes from a sample to the next, from a lane to the next
 };
 
 // A command with its numbers. Words, from `first_word` on: tec: the kernel's arguments. dma: destination, source, width, times, destination
@@ -55,27 +55,28 @@ struct StagePlan {
   std::vector<Status> errors;
   int64_t arena_bytes = 0;
   // The batch loops (ModelTables::batch_loops) that are run sample by sample for these symbols; their commands have no steps of their own.
+  // Each lane runs a sample at a time, in memory of its own; lanes run side by side.
   struct Loop {
     uint32_t first = 0, last = 0;  // positions in programs[0]
     int64_t samples = 0;
-    ExpressionValues values;  // for one sample
-    std::vector<Step> steps;  // of the first sample; the others differ in addresses
+    uint32_t lanes = 1;
+    ExpressionValues values;  // for one sample, and one TEC if there are several lanes
+    std::vector<Step> steps;  // of the first sample in the first lane; the others differ in addresses only
+    uint32_t first_word = 0, word_count = 0;
+    int64_t lane_bytes = 0;  // of the arena: memory of the loop's own tensors, per lane
     struct Stride {
-      uint32_t word;
+      uint32_t word;  // from first_word on
       int64_t bytes;
     };
-    std::vector<Stride> strides;
+    std::vector<Stride> sample_strides, lane_strides;
+    std::vector<std::vector<unsigned long long>> lane_words;  // per lane: the words of the sample that it runs
   };
   std::vector<Loop> loops;
-  const Loop* loop_at(uint32_t position) const {
-    for (const Loop& loop : loops) {
+  Loop* loop_at(uint32_t position) {
+    for (Loop& loop : loops) {
       if (loop.first == position) return &loop;
     }
     return nullptr;
-  }
-  // Moves the addresses of a loop on by so many samples, or back.
-  void advance(const Loop& loop, int64_t samples) {
-    for (const Loop::Stride& stride : loop.strides) words[stride.word] += static_cast<unsigned long long>(stride.bytes * samples);
   }
   std::vector<std::pair<uint32_t, int64_t>> output_sizes;  // outputs that become known in this stage
 
@@ -93,8 +94,9 @@ struct StagePlan {
 };
 
 // `earlier[s]` is the plan of stage s < stage, null if that stage was skipped. Errors name the tensor or command.
+// `lanes`: the most samples of a batch loop that are run side by side.
 Result<std::unique_ptr<StagePlan>> make_stage_plan(const detail::ModelState& model, uint32_t stage, std::span<const SymbolValue> symbols,
-                                                   std::span<const StagePlan* const> earlier, int64_t memory_limit_bytes);
+                                                   std::span<const StagePlan* const> earlier, int64_t memory_limit_bytes, uint32_t lanes);
 
 // "tec command 17, kernel 'k012_conv', from 'neck/conv3' (Conv)".
 std::string command_text(const detail::ModelState& model, uint32_t program, const ModelTables::ScheduledCommand& command);

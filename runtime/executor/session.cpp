@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <limits>
@@ -36,9 +37,8 @@ std::string shape_text(std::span<const int64_t> shape) {
 
 // Arithmetic operations and bytes of a command, for its profile row.
 std::pair<int64_t, int64_t> work_of(const fb::Model& root, uint32_t program, const ModelTables::ScheduledCommand& command,
-                                    const StagePlan& plan, const ExpressionValues& values, const Step& step) {
-  const unsigned long long* words = plan.words.data() + step.first_word;
-  if (command.engine == fb::Engine::kDma) return {0, 2 * static_cast<int64_t>(words[2] * words[3])};
+                                    const ExpressionValues& values, const Call& call) {
+  if (command.engine == fb::Engine::kDma) return {0, 2 * static_cast<int64_t>(call.words[2] * call.words[3])};
   if (command.engine != fb::Engine::kTec) return {0, 0};
   int64_t operations = 0;
   const auto counts = items(items(root.programs())[program]->tec_operations());
@@ -46,10 +46,9 @@ std::pair<int64_t, int64_t> work_of(const fb::Model& root, uint32_t program, con
     operations = values.value_or_zero(counts[command.index]);
   }
   int64_t bytes = 0;
-  const uint64_t* extents = plan.extents.data() + step.first_word;
-  for (uint32_t i = 0; i < step.word_count; ++i) {
-    const bool seen = std::any_of(words, words + i, [&](unsigned long long word) { return word == words[i]; });
-    if (extents[i] != 0 && !seen) bytes += static_cast<int64_t>(extents[i]);
+  for (uint32_t i = 0; i < call.step.word_count; ++i) {
+    const bool seen = std::any_of(call.words, call.words + i, [&](unsigned long long word) { return word == call.words[i]; });
+    if (call.extents[i] != 0 && !seen) bytes += static_cast<int64_t>(call.extents[i]);
   }
   return {operations, bytes};
 }
@@ -99,6 +98,14 @@ struct Session::Impl {
   std::vector<TraceEvent> events;
   int64_t profile_start_ns = 0;
 
+  // Samples of a batch loop that run side by side.
+  struct Lane {
+    Status status;
+    aipu_backend_error error = {};
+    std::vector<TraceEvent> events;
+  };
+  std::vector<Lane> lanes;
+
   explicit Impl(std::shared_ptr<const Model> shared) : model(std::move(shared)), state(model->state()), root(state.root()) {}
   ~Impl() {
     if (backend_session != nullptr) state.backend->close(backend_session);
@@ -111,10 +118,19 @@ struct Session::Impl {
   Status begin();
   Status activate(uint32_t stage);
   Status run_program(uint32_t program);
-  Status run_loop(StagePlan& plan, const StagePlan::Loop& loop);
-  // `sample` of a batch loop, whose values are `values`.
+  Status run_loop(StagePlan& plan, StagePlan::Loop& loop);
+  Status run_lane(StagePlan& plan, StagePlan::Loop& loop, uint32_t lane, std::atomic<int64_t>& next_sample);
+  // What a command is run with: for all samples, or for one of a batch loop.
+  struct Context {
+    const ExpressionValues& values;
+    const unsigned long long* words;  // from word `first_word` of the plan on
+    uint32_t first_word;
+    uint32_t sample, lane, lanes;
+    aipu_backend_error& error;
+    std::vector<TraceEvent>& events;
+  };
   Status run_command(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step,
-                     const ExpressionValues& values, uint32_t sample);
+                     const Context& context);
   Status run_host(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step);
 };
 
@@ -133,6 +149,9 @@ Status Session::Impl::open() {
   services.print = [](void*, const char* text, size_t size) { std::fwrite(text, 1, size, stdout); };
   const int code = state.backend->open(state.module, &services, &backend_session, &backend_error);
   if (code != 0) return Status(static_cast<ErrorCode>(code), str_cat("back end '", state.backend_name, "': ", backend_error.message));
+
+  const uint32_t tecs = state.backend->tec_count(backend_session);
+  lanes.resize(can_launch_alone(*state.backend) ? std::min(tecs, pool->size()) : 1);
 
   inputs.resize(state.inputs.size());
   outputs.resize(state.outputs.size());
@@ -219,7 +238,8 @@ Status Session::Impl::activate(uint32_t stage) {
     std::rotate(cached.begin(), found, found + 1);
   } else {
     std::vector<const StagePlan*> earlier(active.begin(), active.begin() + stage);
-    AIPU_ASSIGN_OR_RETURN(std::unique_ptr<StagePlan> plan, make_stage_plan(state, stage, symbols, earlier, options.memory_limit_bytes));
+    AIPU_ASSIGN_OR_RETURN(std::unique_ptr<StagePlan> plan,
+                          make_stage_plan(state, stage, symbols, earlier, options.memory_limit_bytes, static_cast<uint32_t>(lanes.size())));
     if (cached.size() >= static_cast<size_t>(options.plan_cache)) cached.pop_back();
     cached.insert(cached.begin(), std::move(plan));
   }
@@ -255,47 +275,90 @@ Status Session::Impl::run_program(uint32_t program) {
     const auto& command = commands[position];
     if (command.stage != current_stage) AIPU_RETURN_IF_ERROR(activate(command.stage));
     StagePlan& plan = *active[command.stage];
-    const StagePlan::Loop* loop = program == 0 ? plan.loop_at(position) : nullptr;
+    StagePlan::Loop* loop = program == 0 ? plan.loop_at(position) : nullptr;
     if (loop != nullptr) {
       AIPU_RETURN_IF_ERROR(run_loop(plan, *loop));
       position = loop->last;
     } else {
-      AIPU_RETURN_IF_ERROR(run_command(program, command, plan, plan.steps[command.slot], plan.values, 0));
+      AIPU_RETURN_IF_ERROR(run_command(program, command, plan, plan.steps[command.slot],
+                                       {plan.values, plan.words.data(), 0, 0, 0, 1, backend_error, events}));
     }
   }
   return {};
 }
 
-Status Session::Impl::run_loop(StagePlan& plan, const StagePlan::Loop& loop) {
-  int64_t sample = 0;
-  Status status;
-  while (status.ok()) {
-    const Step* step = loop.steps.data();
-    for (uint32_t position = loop.first; position <= loop.last && status.ok(); ++position, ++step) {
-      status = run_command(0, state.tables.programs[0][position], plan, *step, loop.values, static_cast<uint32_t>(sample));
-    }
-    if (sample + 1 == loop.samples) break;
-    plan.advance(loop, 1);
-    ++sample;
+Status Session::Impl::run_loop(StagePlan& plan, StagePlan::Loop& loop) {
+  for (Lane& lane : lanes) {
+    lane.status = {};
+    lane.events.clear();
   }
-  plan.advance(loop, -sample);
-  return status;
+  struct Run {
+    Impl& session;
+    StagePlan& plan;
+    StagePlan::Loop& loop;
+    std::atomic<int64_t> next_sample{0};
+  } run{*this, plan, loop};
+  const auto body = [](void* argument, uint32_t lane) {
+    Run& r = *static_cast<Run*>(argument);
+    r.session.lanes[lane].status = r.session.run_lane(r.plan, r.loop, lane, r.next_sample);
+  };
+  if (loop.lanes == 1) {
+    body(&run, 0);
+  } else {
+    pool->run_independent(loop.lanes, body, &run);
+  }
+  if (options.profile) {
+    // By sample, which is how they would have come one after the other.
+    const auto first = static_cast<ptrdiff_t>(events.size());
+    for (const Lane& lane : lanes) events.insert(events.end(), lane.events.begin(), lane.events.end());
+    std::stable_sort(events.begin() + first, events.end(), [](const TraceEvent& a, const TraceEvent& b) { return a.sample < b.sample; });
+  }
+  for (Lane& lane : lanes) AIPU_RETURN_IF_ERROR(std::move(lane.status));
+  return {};
+}
+
+Status Session::Impl::run_lane(StagePlan& plan, StagePlan::Loop& loop, uint32_t lane, std::atomic<int64_t>& next_sample) {
+  std::vector<unsigned long long>& words = loop.lane_words[lane];
+  std::copy_n(plan.words.begin() + loop.first_word, loop.word_count, words.begin());
+  const auto advance = [&](const std::vector<StagePlan::Loop::Stride>& strides, int64_t count) {
+    for (const auto& stride : strides) words[stride.word] += static_cast<unsigned long long>(stride.bytes * count);
+  };
+  advance(loop.lane_strides, lane);
+  int64_t at = 0;
+  for (int64_t sample = next_sample++; sample < loop.samples; sample = next_sample++) {
+    advance(loop.sample_strides, sample - at);
+    at = sample;
+    const Context context = {loop.values, words.data(), loop.first_word,   static_cast<uint32_t>(sample),
+                             lane,        loop.lanes,   lanes[lane].error, lanes[lane].events};
+    const Step* step = loop.steps.data();
+    for (uint32_t position = loop.first; position <= loop.last; ++position, ++step) {
+      Status status = run_command(0, state.tables.programs[0][position], plan, *step, context);
+      if (!status.ok()) {
+        next_sample = loop.samples;
+        return status;
+      }
+    }
+  }
+  return {};
 }
 
 Status Session::Impl::run_command(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step,
-                                  const ExpressionValues& values, uint32_t sample) {
+                                  const Context& context) {
   if (step.error != Step::kFine) return plan.errors[step.error];
   const int64_t start = options.profile ? now_ns() : 0;
+  const Call call = {step, context.words + (step.first_word - context.first_word), plan.extents.data() + step.first_word};
   uint32_t threads = 1;
   switch (command.engine) {
     case fb::Engine::kTec: {
-      const int code = run_tec(*state.backend, backend_session, plan, step, &backend_error);
-      if (code != 0) return Status(static_cast<ErrorCode>(code), backend_error.message).context(command_text(state, program, command));
-      threads = std::min(step.max_tecs, state.backend->tec_count(backend_session));
+      const bool alone = context.lanes > 1;
+      const int code = alone ? run_tec_alone(*state.backend, backend_session, call, context.lane, &context.error)
+                             : run_tec(*state.backend, backend_session, call, &context.error);
+      if (code != 0) return Status(static_cast<ErrorCode>(code), context.error.message).context(command_text(state, program, command));
+      if (!alone) threads = std::min(step.max_tecs, state.backend->tec_count(backend_session));
       break;
     }
     case fb::Engine::kDma:
-      threads = run_dma(*pool, plan, step);
+      threads = run_dma(context.lanes > 1 ? nullptr : pool.get(), call);
       break;
     case fb::Engine::kHost:
       AIPU_RETURN_IF_ERROR(run_host(program, command, plan, step));
@@ -303,8 +366,9 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
   }
   if (options.profile) {
     const int64_t end = now_ns();
-    const auto [operations, bytes] = work_of(root, program, command, plan, values, step);
-    events.push_back({program, &command, sample, threads, start - profile_start_ns, end - start, operations, bytes});
+    const auto [operations, bytes] = work_of(root, program, command, context.values, call);
+    context.events.push_back(
+        {program, &command, context.sample, context.lanes, threads, start - profile_start_ns, end - start, operations, bytes});
   }
   return {};
 }

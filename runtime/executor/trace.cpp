@@ -76,6 +76,7 @@ Session::ProfileRow profile_row(const detail::ModelState& model, const TraceEven
   if (origin != kNone) row.origin = text(items(root.origins())[origin]);
   row.command = event.command->index;
   row.sample = event.sample;
+  row.lanes = event.lanes;
   row.threads = event.threads;
   row.start_ns = event.start_ns;
   row.duration_ns = event.duration_ns;

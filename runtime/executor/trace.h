@@ -14,6 +14,7 @@ struct TraceEvent {
   uint32_t program;
   const ModelTables::ScheduledCommand* command;
   uint32_t sample;  // of a batch loop
+  uint32_t lanes;   // of it: samples side by side
   uint32_t threads;
   int64_t start_ns;
   int64_t duration_ns;

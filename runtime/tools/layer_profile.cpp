@@ -56,11 +56,12 @@ std::string layer_profile(const std::vector<Row>& rows, const MachinePeak& peak,
       layer.order = layers.size();
       layer.row.operations = layer.row.bytes = 0;
     }
-    // The samples of a batch, one after the other, are one run of the layer.
+    // The samples of a batch are one run of the layer.
+    const int64_t duration = row.duration_ns / row.lanes;
     if (row.sample == 0 || layer.durations.empty()) {
-      layer.durations.push_back(row.duration_ns);
+      layer.durations.push_back(duration);
     } else {
-      layer.durations.back() += row.duration_ns;
+      layer.durations.back() += duration;
     }
     if (layer.durations.size() == 1) {
       layer.row.operations += row.operations;

@@ -72,9 +72,10 @@ TEST(Executor, RunsTheChainAtSeveralShapesFromOneFile) {
   }
 }
 
-TEST(Executor, RunsBatchLoopsSampleBySample) {
+void check_batch_loop(int threads) {
   SessionOptions options;
   options.profile = true;
+  options.threads = threads;
   auto session = open(test::looped_chain_model(), options);
   auto whole = open(test::chain_model());
   for (const int64_t n : {1, 3, 8, 3, 1, 1000, 1, 0, 2}) {
@@ -88,8 +89,39 @@ TEST(Executor, RunsBatchLoopsSampleBySample) {
       EXPECT_EQ(session->profile().back().sample, n - 1);
     }
     if (n == 1000) {
-      EXPECT_EQ(session->arena_bytes(), 128) << "memory for one sample";
+      EXPECT_EQ(session->arena_bytes(), 128 * session->threads()) << "memory for the samples at hand";
       EXPECT_EQ(whole->arena_bytes(), 32000);
+    }
+  }
+}
+
+TEST(Executor, RunsBatchLoopsSampleBySample) { check_batch_loop(1); }
+// Sample by sample on each thread, where the number of samples is enough for that.
+TEST(Executor, RunsSamplesOfABatchSideBySide) {
+  check_batch_loop(2);
+  check_batch_loop(3);
+}
+
+// A kernel with local and shared memory and barriers: side by side, each TEC is the only one of its launch.
+TEST(Executor, SamplesSideBySideHaveMemoriesOfTheirOwn) {
+  ModelBuilder b;
+  const uint32_t zero = b.constant(0), many = b.constant(1 << 20), row = b.constant(1000);
+  const uint32_t n = b.symbol("N", 0, 0);
+  const uint32_t x = b.tensor("x", DType::kF32, {n, row}, fb::TensorKind::kInput);
+  const uint32_t y = b.tensor("y", DType::kF32, {n, row}, fb::TensorKind::kOutput);
+  const uint32_t reverse = b.kernel(test::reverse_kernel());
+  b.launch(reverse, {b.pointer(x, false, zero), b.pointer(y, true, zero), b.number(row)}, many);
+  b.batch_loops = {fb::BatchLoop(1, 1, 0)};
+  b.sections.push_back({fb::SectionKind::kNativeModule, 0, test::test_kernels()});
+  for (const int threads : {1, 2}) {
+    SessionOptions options;
+    options.threads = threads;
+    auto session = open(b, options);
+    for (const int64_t samples : {8, 3, 64}) {
+      auto expected = counting(static_cast<size_t>(samples) * 1000);
+      const auto values = expected;
+      for (auto at = expected.begin(); at != expected.end(); at += 1000) std::reverse(at, at + 1000);
+      EXPECT_EQ(run(*session, values, {samples, 1000}), expected) << samples << " samples, " << threads << " threads";
     }
   }
 }

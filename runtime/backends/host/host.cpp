@@ -75,6 +75,9 @@ struct HostSession {
     aipu_tec_context context = {};
   };
   std::unique_ptr<Context[]> contexts;
+  // For launches of one TEC each, side by side.
+  std::unique_ptr<Context[]> lone_contexts;
+  std::vector<AlignedBuffer> lone_shared;
 
   // The launch that is running.
   aipu_kernel_entry entry = nullptr;
@@ -84,6 +87,7 @@ struct HostSession {
 
 HostSession& session_of(const aipu_tec_context* context) { return *static_cast<HostSession*>(context->backend); }
 void barrier(const aipu_tec_context* context) { session_of(context).barrier.wait(); }
+void meet_nobody(const aipu_tec_context*) {}
 void print(const aipu_tec_context* context, const char* text, unsigned long size) {
   const HostSession& session = session_of(context);
   session.services.print(session.services.self, text, size);
@@ -112,7 +116,9 @@ int open(void* module, const aipu_backend_services* services, void** result, aip
   session->tec_count = services->worker_count;
   if (session->module->tec_count != 0) session->tec_count = std::min(session->tec_count, session->module->tec_count);
   session->contexts = std::make_unique<HostSession::Context[]>(session->tec_count);
+  session->lone_contexts = std::make_unique<HostSession::Context[]>(session->tec_count);
   session->lsram.resize(session->tec_count);
+  session->lone_shared.resize(session->tec_count);
   if (Status status = session->shared.reserve(session->module->shared_bytes); !status.ok()) return report(status, error);
   for (uint32_t t = 0; t < session->tec_count; ++t) {
     if (Status status = session->lsram[t].reserve(session->module->lsram_bytes); !status.ok()) return report(status, error);
@@ -121,6 +127,12 @@ int open(void* module, const aipu_backend_services* services, void** result, aip
     context.barrier = &barrier;
     context.print = &print;
     context.backend = session.get();
+    aipu_tec_context& lone = session->lone_contexts[t].context;
+    lone = context;
+    lone.tec_id = 0;
+    lone.tec_count = 1;
+    lone.barrier = &meet_nobody;
+    if (Status status = session->lone_shared[t].reserve(session->module->shared_bytes); !status.ok()) return report(status, error);
   }
   *result = session.release();
   return 0;
@@ -161,6 +173,18 @@ int launch(void* opaque, const aipu_backend_launch* launch, aipu_backend_error*)
   return 0;
 }
 
+int launch_alone(void* opaque, const aipu_backend_launch* launch, uint32_t tec, aipu_backend_error*) {
+  HostSession& session = *static_cast<HostSession*>(opaque);
+  const HostModule::KernelNeeds needs = session.module->kernels[launch->kernel];
+  aipu_tec_context& context = session.lone_contexts[tec].context;
+  context.lsram = needs.lsram_bytes == 0 ? nullptr : reinterpret_cast<unsigned char*>(session.lsram[tec].data());
+  context.lsram_size = needs.lsram_bytes;
+  context.shared = needs.shared_bytes == 0 ? nullptr : reinterpret_cast<unsigned char*>(session.lone_shared[tec].data());
+  context.shared_size = needs.shared_bytes;
+  session.module->native.entry(launch->kernel)(&context, launch->words);
+  return 0;
+}
+
 uint32_t tec_count(void* session) { return static_cast<HostSession*>(session)->tec_count; }
 
 constexpr aipu_backend kBackend = {AIPU_BACKEND_API_VERSION,
@@ -173,7 +197,8 @@ constexpr aipu_backend kBackend = {AIPU_BACKEND_API_VERSION,
                                    &open,
                                    &close,
                                    &launch,
-                                   &tec_count};
+                                   &tec_count,
+                                   &launch_alone};
 
 }  // namespace
 }  // namespace aipu::runtime
