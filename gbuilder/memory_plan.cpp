@@ -25,7 +25,7 @@ Result<MemoryPlan> plan_memory(const Plan& plan, const std::map<std::string, int
     if (symbol.kind == SymbolKind::kTecCount && it == symbols.end()) symbol_values.back() = std::max<int64_t>(1, plan.tec_count);
   }
   const auto values = plan.expressions.evaluate(symbol_values);
-  // Batch loops as the runtime runs them: their own tensors have memory for one sample, what goes in or comes out lives as long as they do.
+  // Batch loops as the runtime runs them with one thread: their own tensors have memory for one sample, what goes in or comes out lives as long as they do.
   std::vector<std::pair<PlanBatchLoop, std::vector<std::optional<int64_t>>>> loops;
   for (const PlanBatchLoop& loop : plan.batch_loops) {
     if (loop.symbol >= symbol_values.size() || symbol_values[loop.symbol].value_or(0) < 2) continue;

@@ -285,7 +285,9 @@ def print_fast_rows(rows: list[Row]) -> None:
 
 
 def print_costs(all_costs: list[Costs]) -> None:
-    """The table of conversion, loading and memory."""
+    """The table of conversion, loading and memory, if they were measured."""
+    if not any(costs.aipu for costs in all_costs):
+        return
     print(
         f"{'model':20} {'convert s':>9} {'cached s':>8} | {'load ms':>8} {'ORT':>8} | "
         f"{'first run':>9} {'ORT':>8} | {'peak MB':>8} {'ORT':>8}"
