@@ -1,11 +1,10 @@
 // inline_control_flow: sub-graphs become part of the graph around them, as ops have no effects.
 //
-//   If         =>  both branches, and for each output Where(cond, then, else). Outputs of unlike extents: both as one row of elements, of
-//   which
-//                  the condition, as a run symbol, decides the slice. A condition that has become known: that branch alone
-//   Loop, Scan =>  the body as many times as there are iterations, where that is a known number and the result stays small. A Loop's
-//   condition
-//                  that data decides keeps the states of iterations that should not have run
+//   If         =>  both branches, and for each output Where(cond, then, else). Outputs of unlike extents: both as one row of elements,
+//                  of which the condition, as a run symbol, decides the slice. A condition that has become known: that branch alone
+//   Loop, Scan =>  the body as many times as there are iterations, where that is a known number and the result stays small. Where data
+//                  decides a Loop's condition, iterations that should not have run leave the states as they are (Loop's type rule
+//                  refuses stacked outputs then)
 //
 //   %y = If(%c, %x) with then { Neg } else { Abs }        %a = Neg(%x)   %b = Abs(%x)   %y = Where(%c, %a, %b)
 //
