@@ -98,7 +98,7 @@ Status check_operands(const OpDef& def, const Graph& graph, const Node& node) {
       return invalid_model(str_cat(def.name, ": takes at most ", def.inputs.size(), " inputs, found ", count));
     }
     if (!node.inputs[k].valid()) {
-      if (operand->optional || operand->variadic) continue;
+      if (operand->optional) continue;
       return invalid_model(str_cat(def.name, ": input ", k, " '", operand->name, "' is missing"));
     }
     const DType dtype = graph.type(node.inputs[k]).dtype;

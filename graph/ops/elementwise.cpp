@@ -84,7 +84,6 @@ Status infer_variadic(InferContext& ctx) {
   std::vector<Shape> shapes;
   const DType dtype = ctx.input(0).dtype;
   for (size_t i = 0; i < ctx.node().inputs.size(); ++i) {
-    if (!ctx.has_input(i)) return invalid_model("variadic operands may not be absent");
     if (ctx.input(i).dtype != dtype) {
       return invalid_model(
           str_cat("operands must have one element type, found ", dtype_name(dtype), " and ", dtype_name(ctx.input(i).dtype)));

@@ -57,7 +57,6 @@ Status infer_concat(InferContext& ctx) {
   const TensorType& first = ctx.input(0);
   Shape shape = first.shape;
   for (size_t i = 1; i < ctx.node().inputs.size(); ++i) {
-    if (!ctx.has_input(i)) return invalid_model("variadic operands may not be absent");
     const TensorType& input = ctx.input(i);
     AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, i}));
     if (input.rank() != first.rank())

@@ -33,6 +33,24 @@ constexpr std::string_view kSmall = R"(graph "small" {
 }
 )";
 
+// Only optional operands may be absent, not one of a variadic list: type rules look at all of those.
+TEST(GraphNodes, VariadicOperandsMayNotBeAbsent) {
+  for (const std::string op : {"Max", "Mean", "Concat", "Einsum"}) {
+    for (const bool first : {true, false}) {
+      Graph graph;
+      const ValueId x = graph.add_input("x", {DType::kF32, {2, 3}});
+      Attributes attributes;
+      if (op == "Concat") attributes.set("axis", int64_t{0});
+      if (op == "Einsum") attributes.set("equation", std::string("ab,ab->a"));
+      const std::vector<ValueId> inputs = first ? std::vector<ValueId>{ValueId(), x} : std::vector<ValueId>{x, ValueId()};
+      const auto node = graph.add_node(op, std::move(attributes), inputs, {"y"}, {{"y", op}});
+      ASSERT_FALSE(node.ok()) << op;
+      EXPECT_THAT(node.status().message(), HasSubstr(first ? "input 0 '" : "input 1 '")) << op;
+      EXPECT_THAT(node.status().message(), HasSubstr("is missing")) << op;
+    }
+  }
+}
+
 TEST(GraphText, RoundTrip) {
   const auto graph = parse(kSmall);
   EXPECT_EQ(print_graph(*graph), kSmall);
@@ -193,7 +211,9 @@ TEST(Constant, DeferredBytesAreMadeOnceAndInPieces) {
 
 TEST(Constant, DeferredOnesAreToldApartByRecipeDTypeAndShape) {
   const auto nothing = [](int64_t, std::span<std::byte>) {};
-  const auto hash = [&](DType dtype, std::vector<int64_t> shape, Hash128 recipe) { return Constant::deferred(dtype, shape, recipe, 1, nothing)->hash(); };
+  const auto hash = [&](DType dtype, std::vector<int64_t> shape, Hash128 recipe) {
+    return Constant::deferred(dtype, shape, recipe, 1, nothing)->hash();
+  };
   const Hash128 usual = hash(DType::kF32, {4}, {1, 2});
   EXPECT_EQ(usual, hash(DType::kF32, {4}, {1, 2}));
   EXPECT_NE(usual, hash(DType::kF32, {4}, {1, 3}));
