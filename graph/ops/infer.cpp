@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/base/checked_math.h"
+
 namespace aipu::graph {
 
 namespace attr {
@@ -187,7 +189,10 @@ void set_data(InferContext& ctx, size_t i, std::optional<Data> data) {
 
 int64_t count_of(const std::vector<int64_t>& shape) {
   int64_t count = 1;
-  for (const int64_t extent : shape) count *= extent;
+  for (const int64_t extent : shape) {
+    if (extent == 0) return 0;
+    count = checked_mul(count, extent).value_or(INT64_MAX);
+  }
   return count;
 }
 

@@ -78,6 +78,7 @@ void set_data(InferContext& ctx, size_t i, std::optional<Data> data);  // droppe
 // The elements of a `from`-shaped tensor seen as a `to`-shaped one.
 Data broadcast_data(const Data& data, const std::vector<int64_t>& from, const std::vector<int64_t>& to);
 
+// The number of elements; INT64_MAX where that is more.
 int64_t count_of(const std::vector<int64_t>& shape);
 std::vector<int64_t> strides_of(const std::vector<int64_t>& shape);  // of a C-order tensor, in elements
 // Calls visit(flat index in C order, coordinates) for every coordinate.

@@ -1,4 +1,5 @@
 // Known elements: shape arithmetic followed symbolically.
+#include "graph/ops/infer.h"
 #include "tests/graph/ops_kit.h"
 
 namespace aipu::graph {
@@ -24,6 +25,14 @@ TEST_F(OpDataTest, Arithmetic) {
   EXPECT_EQ(data(emit("Abs", {}, {int64s({3, -4})})), "[3,4]");
   EXPECT_EQ(data(emit("Min", {}, {s, int64s({1, 1}), int64s({0, 5})})), "[0,min(H, 1)]");
   EXPECT_EQ(data(emit("Max", {}, {int64s({2}), int64s({1, 5})})), "[2,5]");
+}
+
+TEST(ElementCount, Saturates) {
+  EXPECT_EQ(count_of({2, 3, 4}), 24);
+  EXPECT_EQ(count_of({}), 1);
+  EXPECT_EQ(count_of({int64_t{1} << 62, 4}), INT64_MAX);
+  EXPECT_EQ(count_of({INT64_MAX, 6}), INT64_MAX);
+  EXPECT_EQ(count_of({INT64_MAX, 6, 0}), 0);
 }
 
 TEST_F(OpDataTest, LogicAndWhere) {
