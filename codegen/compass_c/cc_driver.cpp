@@ -12,12 +12,12 @@
 #include <filesystem>
 #include <mutex>
 #include <set>
-#include <thread>
 
 #include "codegen/compass_c/translation_unit.h"
 #include "runtime/abi/kernel_abi.h"
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/parallel.h"
 
 extern char** environ;
 
@@ -395,26 +395,12 @@ Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, co
   }
   // The largest first: the last one to finish decides.
   std::stable_sort(missing.begin(), missing.end(), [&](size_t a, size_t b) { return units[a].text.size() > units[b].text.size(); });
-  const size_t jobs = options.jobs > 0 ? static_cast<size_t>(options.jobs) : std::max(1u, std::thread::hardware_concurrency());
   std::vector<Status> failures(units.size());
-  std::mutex mutex;
-  size_t next = 0;
-  const auto work = [&] {
-    while (true) {
-      size_t index;
-      {
-        const std::lock_guard lock(mutex);
-        if (next == missing.size()) return;
-        index = missing[next++];
-      }
-      failures[index] = compile_unit(units[index], index, compiler, flags, directory.path());
-      if (failures[index].ok()) cache.put(keys[index], units[index].object);
-    }
-  };
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < std::min(jobs, missing.size()); i++) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
+  parallel_for(missing.size(), options.jobs, [&](size_t i) {
+    const size_t index = missing[i];
+    failures[index] = compile_unit(units[index], index, compiler, flags, directory.path());
+    if (failures[index].ok()) cache.put(keys[index], units[index].object);
+  });
   for (const Status& failure : failures) AIPU_RETURN_IF_ERROR(Status(failure));
   result.compiled_units = static_cast<int>(missing.size());
 

@@ -90,41 +90,46 @@ RowTiles row_tiles(const SpatialAxis& axis, int greatest) {
   return tiles;
 }
 
-// A row of output pixels that is one tile and has few channels: what each tap of a kernel row has inside the image is known.
-void unroll_taps(const SpatialAxis& axis, int64_t channels, RowTiles* tiles) {
-  constexpr int64_t kMostSteps = 48;
-  const auto in = axis.in.constant(), out = axis.out.constant(), begin = axis.pad_begin.constant();
-  if (!in || !out || !begin || tiles->heights != std::vector<int64_t>{*out} || axis.kernel * channels > kMostSteps) return;
-  const auto before = [&](int64_t position) {  // how many output pixels have a tap in front of `position`
-    return std::clamp<int64_t>((position + axis.stride - 1) / axis.stride, 0, *out);
-  };
-  for (int64_t tap = 0; tap < axis.kernel; ++tap) {
-    const int64_t offset = tap * axis.dilation - *begin;
-    tiles->taps.push_back(before(std::max<int64_t>(-offset, 0)));
-    tiles->taps.push_back(std::max(before(std::max<int64_t>(*in - offset, 0)), tiles->taps.back()));
-  }
-  tiles->skip = 0;
-}
-
-// RUNS of conv_short_rows.py; empty where the extents are not known.
-std::vector<int64_t> tap_runs(const SpatialAxis& axis) {
+// Per tap of a kernel row the pixels [first, last) of a row of output pixels that it has inside the image; empty where extents are not
+// known.
+std::vector<std::pair<int64_t, int64_t>> pixels_of_taps(const SpatialAxis& axis) {
   const auto in = axis.in.constant(), out = axis.out.constant(), begin = axis.pad_begin.constant();
   if (!in || !out || !begin) return {};
   const auto before = [&](int64_t position) {  // how many output pixels have a tap in front of `position`
     return std::clamp<int64_t>((position + axis.stride - 1) / axis.stride, 0, *out);
   };
-  std::vector<int64_t> runs;
-  int64_t end = 0;  // of the last run
+  std::vector<std::pair<int64_t, int64_t>> pixels;
   for (int64_t tap = 0; tap < axis.kernel; ++tap) {
     const int64_t offset = tap * axis.dilation - *begin;
-    const int64_t first = before(std::max<int64_t>(-offset, 0)), last = before(std::max<int64_t>(*in - offset, 0));
-    if (first >= last) continue;
-    if (!runs.empty() && end == tap && runs[runs.size() - 2] == first && runs.back() == last) {
+    const int64_t first = before(std::max<int64_t>(-offset, 0));
+    pixels.emplace_back(first, std::max(before(std::max<int64_t>(*in - offset, 0)), first));
+  }
+  return pixels;
+}
+
+// A row of output pixels that is one tile and has few channels: what each tap of a kernel row has inside the image is known.
+void unroll_taps(const SpatialAxis& axis, int64_t channels, RowTiles* tiles) {
+  constexpr int64_t kMostSteps = 48;
+  if (tiles->heights != std::vector<int64_t>{axis.out.constant_or(0)} || axis.kernel * channels > kMostSteps) return;
+  const auto pixels = pixels_of_taps(axis);
+  if (pixels.empty()) return;
+  for (const auto& [first, last] : pixels) tiles->taps.insert(tiles->taps.end(), {first, last});
+  tiles->skip = 0;
+}
+
+// RUNS of conv_short_rows.py; empty where the extents are not known.
+std::vector<int64_t> tap_runs(const SpatialAxis& axis) {
+  std::vector<int64_t> runs;
+  int64_t tap = 0, end = 0;  // end: of the last run
+  for (const auto& [first, last] : pixels_of_taps(axis)) {
+    const int64_t here = tap++;
+    if (first == last) continue;
+    if (!runs.empty() && end == here && runs[runs.size() - 2] == first && runs.back() == last) {
       ++runs[runs.size() - 3];
     } else {
-      runs.insert(runs.end(), {tap, 1, first, last});
+      runs.insert(runs.end(), {here, 1, first, last});
     }
-    end = tap + 1;
+    end = here + 1;
   }
   return runs;
 }

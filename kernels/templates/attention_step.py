@@ -15,6 +15,7 @@ results do not depend on the number of TECs), a unit leaves its results, maxima 
 from aipu import script as S
 from attention import mask_value, masked, vector
 from gemm import ROWS_PER_BASE, multiply_add, row_bases
+from sharing import balanced
 
 # Per query: maximum, sum, correction.
 STATE = 4
@@ -244,10 +245,7 @@ def attention_step(query: S.ptr("fp32", "global"), key: S.ptr("fp32", "global"),
         keys_of_head = key + (S.i64(batch) * key_batch + S.i64(head) * key_head)
         values_of_head = value + (S.i64(batch) * value_batch + S.i64(head) * value_head)
         mask_of_head = mask + (S.i64(batch) * mask_batch + S.i64(head) * mask_head)
-        k = part * (keys // ranges) + S.min(part, keys % ranges)
-        end = k + keys // ranges
-        if part < keys % ranges:
-            end = end + 1
+        k, end = balanced(keys, ranges, part)
         # Blocks of (almost) equal size.
         blocks = S.max(S.ceildiv(end - k, block), 1)
         size = S.max(S.ceildiv(end - k, blocks), 1)

@@ -19,6 +19,7 @@ So there are no padded copies and no zero taps.
 from aipu import script as S
 from epilogue import finish_tile, prefetch_tile
 from gemm import multiply_add, row_bases, row_value
+from sharing import panels_of, rows_or_panels
 
 
 def intervals(distance, step):
@@ -150,28 +151,8 @@ def conv(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OUT, "
     panels = S.ceildiv(group_out, NV * VL)
     all_panels = groups * panels
     out_rows = batch * out_d * out_h
-    tecs = S.get_local_size()
-    tid = S.get_local_id()
-    # Many rows: each TEC takes some of them, which it has mostly written itself, for all panels. Few rows: a part of the panels (split within one).
-    row_first = 0
-    row_last = out_rows
-    block = out_rows
-    panel_first = 0
-    panel_last = all_panels
-    unit_first = 0
-    unit_last = all_panels * out_rows
-    if out_rows >= 7 * tecs:
-        row_first = tid * (out_rows // tecs) + S.min(tid, out_rows % tecs)
-        row_last = row_first + out_rows // tecs
-        if tid < out_rows % tecs:
-            row_last = row_last + 1
-        block = S.max(S.min(block_rows, out_rows), 1)
-    else:
-        share = S.ceildiv(unit_last, tecs)
-        unit_first = S.min(tid * share, unit_last)
-        unit_last = S.min(unit_first + share, unit_last)
-        panel_first = unit_first // S.max(out_rows, 1)
-        panel_last = S.ceildiv(unit_last, S.max(out_rows, 1))
+    row_first, row_last, block, unit_first, unit_last = rows_or_panels(out_rows, all_panels, block_rows, 7)
+    panel_first, panel_last = panels_of(unit_first, unit_last, out_rows)
     w_tap = group_in * (NV * VL)
     for block_first in range(row_first, row_last, block):
         # One panel's weights stay in the nearest cache for all rows of a block, the block's activations in the next one for all panels.

@@ -12,6 +12,7 @@ from aipu import script as S
 from conv import intervals
 from epilogue import finish_tile, prefetch_tile
 from gemm import multiply_add, row_bases, row_value
+from sharing import panels_of, rows_or_panels
 
 
 def multiply_rows(low, high, upper, lower, acc, x, x_at, second, pixel_stride, w, w_at, count):
@@ -79,28 +80,8 @@ def conv_short_rows(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S
     all_panels = groups * panels
     image_pairs = S.ceildiv(out_h, 2)
     pairs = batch * image_pairs
-    tecs = S.get_local_size()
-    tid = S.get_local_id()
-    # As in conv.py, with pairs of rows: many are shared out by pairs, few by panels.
-    pair_first = 0
-    pair_last = pairs
-    block = pairs
-    panel_first = 0
-    panel_last = all_panels
-    unit_first = 0
-    unit_last = all_panels * pairs
-    if pairs >= 4 * tecs:
-        pair_first = tid * (pairs // tecs) + S.min(tid, pairs % tecs)
-        pair_last = pair_first + pairs // tecs
-        if tid < pairs % tecs:
-            pair_last = pair_last + 1
-        block = S.max(S.min(block_pairs, pairs), 1)
-    else:
-        share = S.ceildiv(unit_last, tecs)
-        unit_first = S.min(tid * share, unit_last)
-        unit_last = S.min(unit_first + share, unit_last)
-        panel_first = unit_first // S.max(pairs, 1)
-        panel_last = S.ceildiv(unit_last, S.max(pairs, 1))
+    pair_first, pair_last, block, unit_first, unit_last = rows_or_panels(pairs, all_panels, block_pairs, 4)
+    panel_first, panel_last = panels_of(unit_first, unit_last, pairs)
     w_tap = group_in * (NV * VL)
     line_stride = S.i64(dilation_h * in_w * channels)
     for block_first in range(pair_first, pair_last, block):

@@ -15,6 +15,7 @@ in between, so that a block stays in the second-level cache while the vectors of
 from aipu import script as S
 from epilogue import finish_shared, shared_values
 from gemm import ROWS_PER_BASE, row_bases
+from sharing import panels_of, rows_or_panels
 
 
 def accumulate(acc, value, weight):
@@ -103,26 +104,8 @@ def depthwise(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(O
     """ahead: whether the next block's rows are to be prefetched, as they come from (and go to) memory."""
     vectors = S.ceildiv(channels, VL)
     out_rows = batch * out_d * out_h
-    tecs = S.get_local_size()
-    tid = S.get_local_id()
-    # Many rows: each TEC takes some of them. Few rows: a part of the channels.
-    row_first = 0
-    row_last = out_rows
-    block = out_rows
-    unit_first = 0
-    unit_last = vectors * out_rows
-    if out_rows >= 7 * tecs:
-        row_first = tid * (out_rows // tecs) + S.min(tid, out_rows % tecs)
-        row_last = row_first + out_rows // tecs
-        if tid < out_rows % tecs:
-            row_last = row_last + 1
-        block = S.max(S.min(block_rows, out_rows), 1)
-    else:
-        share = S.ceildiv(unit_last, tecs)
-        unit_first = S.min(tid * share, unit_last)
-        unit_last = S.min(unit_first + share, unit_last)
-    vector_first = unit_first // S.max(out_rows, 1)
-    vector_last = S.ceildiv(unit_last, S.max(out_rows, 1))
+    row_first, row_last, block, unit_first, unit_last = rows_or_panels(out_rows, vectors, block_rows, 7)
+    vector_first, vector_last = panels_of(unit_first, unit_last, out_rows)
     w_line = kernel_w * padded_channels
     line_stride = S.i64(dilation_h * in_w * channels)
     depth_stride = S.i64(dilation_d * in_h * in_w * channels)

@@ -161,6 +161,14 @@ def sort_slices(x, order, spare, outer, extent, inner):
         width = width * 2
 
 
+def starts_group(x, order, k, outer, extent, inner):
+    """Whether the k-th slice in order differs from the one before it."""
+    fresh = k == 0
+    if k > 0:
+        fresh = compare(x, order[k - 1], order[k], outer, extent, inner) != 0
+    return fresh
+
+
 @S.prim_func
 def count_unique(x: S.ptr(X, "global"), out: S.ptr("i64", "global"), order: S.ptr("i32", "global"),
                  spare: S.ptr("i32", "global"), outer: S.i32, extent: S.i32, inner: S.i32):
@@ -168,10 +176,7 @@ def count_unique(x: S.ptr(X, "global"), out: S.ptr("i64", "global"), order: S.pt
         sort_slices(x, order, spare, outer, extent, inner)
         groups = S.i32(0)
         for k in range(extent):
-            fresh = k == 0
-            if k > 0:
-                fresh = compare(x, order[k - 1], order[k], outer, extent, inner) != 0
-            if fresh:
+            if starts_group(x, order, k, outer, extent, inner):
                 groups = groups + 1
         out[0] = S.i64(groups)
 
@@ -192,10 +197,7 @@ def unique(x: S.ptr(X, "global"), y: S.ptr(X, "global"), indices: S.ptr("i64", "
         sort_slices(x, order, spare, outer, extent, inner)
         found = S.i32(-1)
         for k in range(extent):
-            fresh = k == 0
-            if k > 0:
-                fresh = compare(x, order[k - 1], order[k], outer, extent, inner) != 0
-            if fresh:
+            if starts_group(x, order, k, outer, extent, inner):
                 found = found + 1
                 first[found] = order[k]
             group[order[k]] = found

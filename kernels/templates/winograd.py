@@ -18,6 +18,7 @@ planes do not fall into the same sets of the caches.
 
 from aipu import script as S
 from gemm import multiply_add, row_bases, row_value
+from sharing import balanced
 from winograd_2x2 import input_2x2, output_2x2, tail_2x2
 from winograd_4x4 import input_4x4, output_4x4
 
@@ -79,21 +80,19 @@ def winograd(
     panels = S.ceildiv(out_channels, NV * VL)
     tecs = S.get_local_size()
     tid = S.get_local_id()
-    tile_first = 0
-    tile_last = tiles
-    panel_first = 0
-    panel_last = panels
+    tile_first = S.i32(0)
+    tile_last = S.i32(tiles)
+    panel_first = S.i32(0)
+    panel_last = S.i32(panels)
     if tiles < 64 * tecs and panels >= 2 * tecs:
         # Few tiles: the weights are what is to be shared out; the transformed input is small.
-        panel_first = tid * (panels // tecs) + S.min(tid, panels % tecs)
-        panel_last = panel_first + panels // tecs
-        if tid < panels % tecs:
-            panel_last = panel_last + 1
+        share = balanced(panels, tecs, tid)
+        panel_first = share[0]
+        panel_last = share[1]
     else:
-        tile_first = tid * (tiles // tecs) + S.min(tid, tiles % tecs)
-        tile_last = tile_first + tiles // tecs
-        if tid < tiles % tecs:
-            tile_last = tile_last + 1
+        share = balanced(tiles, tecs, tid)
+        tile_first = share[0]
+        tile_last = share[1]
     # Blocks of equal size.
     blocks = S.max(S.ceildiv(tile_last - tile_first, block_tiles), 1)
     size = S.max(S.ceildiv(tile_last - tile_first, blocks), 1)

@@ -196,6 +196,14 @@ def whole_4x4(
                 )
 
 
+def finish_pixels(pixels, extras, out, row_offset, line, ldc, rows, columns, n, lane_mask):
+    shared = shared_values(extras, n, lane_mask)
+    for r in range(rows):
+        for j in range(columns):
+            value = S.vload(pixels.addr_of((4 * r + j) * VL), lanes=VL)
+            finish_shared(value, shared, extras, out, row_offset + r * line + j * ldc, n, lane_mask)
+
+
 @S.prim_func(is_inline=False)
 def part_4x4(
     m: S.ptr(ACC, "global"),
@@ -219,32 +227,9 @@ def part_4x4(
             for j in S.unroll(4):
                 S.vstore(pixel_4x4(j, t, k), pixels.addr_of((4 * (2 * k + odd) + j) * VL))
     if TAIL and channels < VL:
-        lane_mask = S.tail_mask(channels, VL)
-        shared = shared_values(extras, n, lane_mask)
-        for r in range(rows):
-            for j in range(columns):
-                finish_shared(
-                    S.vload(pixels.addr_of((4 * r + j) * VL), lanes=VL),
-                    shared,
-                    extras,
-                    out,
-                    row_offset + r * line + j * ldc,
-                    n,
-                    lane_mask,
-                )
+        finish_pixels(pixels, extras, out, row_offset, line, ldc, rows, columns, n, S.tail_mask(channels, VL))
     else:
-        shared = shared_values(extras, n, None)
-        for r in range(rows):
-            for j in range(columns):
-                finish_shared(
-                    S.vload(pixels.addr_of((4 * r + j) * VL), lanes=VL),
-                    shared,
-                    extras,
-                    out,
-                    row_offset + r * line + j * ldc,
-                    n,
-                    None,
-                )
+        finish_pixels(pixels, extras, out, row_offset, line, ldc, rows, columns, n, None)
 
 
 def output_4x4(m, plane, extras, out, row_offset, line, ldc, rows, columns, n, channels):

@@ -158,15 +158,19 @@ void expect_registers(const std::string& model, const char* target, size_t least
   for (const std::string& offender : loops.offenders) ADD_FAILURE() << target << ", " << offender;
 }
 
-class Disassembly : public testing::TestWithParam<const char*> {};
-
-TEST_P(Disassembly, InnerLoopsOfTilesStayInRegisters) {
-  if (output_of("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "there is no objdump";
+class Disassembled : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (output_of("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "there is no objdump";
 #if !defined(__x86_64__)
-  GTEST_SKIP() << "x86-64 only";
+    GTEST_SKIP() << "x86-64 only";
 #endif
-  expect_registers(tile_model(), GetParam(), 12);
-}
+  }
+};
+
+class Disassembly : public Disassembled, public testing::WithParamInterface<const char*> {};
+
+TEST_P(Disassembly, InnerLoopsOfTilesStayInRegisters) { expect_registers(tile_model(), GetParam(), 12); }
 
 // One vector of columns or half of one: tall tiles of rows whose taps are unrolled (one channel and several), and of rows cut in two.
 std::string narrow_model() {
@@ -181,13 +185,7 @@ std::string narrow_model() {
   return b.save(path).ok() ? path : "";
 }
 
-TEST_P(Disassembly, InnerLoopsOfNarrowTilesStayInRegisters) {
-  if (output_of("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "there is no objdump";
-#if !defined(__x86_64__)
-  GTEST_SKIP() << "x86-64 only";
-#endif
-  expect_registers(narrow_model(), GetParam(), 4);
-}
+TEST_P(Disassembly, InnerLoopsOfNarrowTilesStayInRegisters) { expect_registers(narrow_model(), GetParam(), 4); }
 
 // Rows of 7, 4 and 2 pixels, two at a time.
 std::string short_rows_model() {
@@ -199,13 +197,7 @@ std::string short_rows_model() {
   return b.save(path).ok() ? path : "";
 }
 
-TEST_P(Disassembly, InnerLoopsOfShortRowsStayInRegisters) {
-  if (output_of("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "there is no objdump";
-#if !defined(__x86_64__)
-  GTEST_SKIP() << "x86-64 only";
-#endif
-  expect_registers(short_rows_model(), GetParam(), 1, "rows_tile");
-}
+TEST_P(Disassembly, InnerLoopsOfShortRowsStayInRegisters) { expect_registers(short_rows_model(), GetParam(), 1, "rows_tile"); }
 
 // The phases of transposed convolutions, with taps outside the image and without.
 std::string transposed_model() {
@@ -219,13 +211,7 @@ std::string transposed_model() {
   return b.save(path).ok() ? path : "";
 }
 
-TEST_P(Disassembly, InnerLoopsOfTransposedConvolutionsStayInRegisters) {
-  if (output_of("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "there is no objdump";
-#if !defined(__x86_64__)
-  GTEST_SKIP() << "x86-64 only";
-#endif
-  expect_registers(transposed_model(), GetParam(), 4, "conv_tile");
-}
+TEST_P(Disassembly, InnerLoopsOfTransposedConvolutionsStayInRegisters) { expect_registers(transposed_model(), GetParam(), 4, "conv_tile"); }
 
 // The two products of an attention, with keys and values read through Transposes.
 std::string attention_model() {
@@ -238,13 +224,7 @@ std::string attention_model() {
   return b.save(path).ok() ? path : "";
 }
 
-TEST_P(Disassembly, InnerLoopsOfAttentionStayInRegisters) {
-  if (output_of("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "there is no objdump";
-#if !defined(__x86_64__)
-  GTEST_SKIP() << "x86-64 only";
-#endif
-  expect_registers(attention_model(), GetParam(), 5, "_tile");
-}
+TEST_P(Disassembly, InnerLoopsOfAttentionStayInRegisters) { expect_registers(attention_model(), GetParam(), 5, "_tile"); }
 
 // Few queries: the sums of values, and the products with keys whose channels follow each other (a tile of as many keys as lanes).
 std::string attention_step_model() {
@@ -259,10 +239,6 @@ std::string attention_step_model() {
 }
 
 TEST_P(Disassembly, InnerLoopsOfAttentionOfFewQueriesStayInRegisters) {
-  if (output_of("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "there is no objdump";
-#if !defined(__x86_64__)
-  GTEST_SKIP() << "x86-64 only";
-#endif
   expect_registers(attention_step_model(), GetParam(), 1, "value_tile");
   // Four lanes are fewer products than count as a tile's.
   if (std::string(GetParam()) != "host-baseline") expect_registers(attention_step_model(), GetParam(), 1, "score_keys");
@@ -280,19 +256,11 @@ std::string winograd_model() {
 }
 
 TEST_P(Disassembly, InnerLoopsOfWinogradStayInRegisters) {
-  if (output_of("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "there is no objdump";
-#if !defined(__x86_64__)
-  GTEST_SKIP() << "x86-64 only";
-#endif
   for (const bool fast_math : {false, true}) expect_registers(winograd_model(), GetParam(), 2, "product_tile", fast_math);
 }
 
 // The transform of a 6x6 patch works on a third of it at a time: with 32 registers no vector goes to the stack and back (addresses may).
-TEST(DisassemblyOfTransforms, PatchesOfWinogradStayInRegisters) {
-  if (output_of("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "there is no objdump";
-#if !defined(__x86_64__)
-  GTEST_SKIP() << "x86-64 only";
-#endif
+TEST_F(Disassembled, PatchesOfWinogradStayInRegisters) {
   gbuilder::BuildOptions build;
   build.model = winograd_model();
   build.target = "host-avx512";
@@ -336,13 +304,9 @@ std::string quantized_model() {
   return b.save(path).ok() ? path : "";
 }
 
-class IntegerDisassembly : public testing::TestWithParam<const char*> {};
+class IntegerDisassembly : public Disassembly {};
 
 TEST_P(IntegerDisassembly, InnerLoopsOfTilesStayInRegisters) {
-  if (output_of("objdump --version 2>/dev/null").empty()) GTEST_SKIP() << "there is no objdump";
-#if !defined(__x86_64__)
-  GTEST_SKIP() << "x86-64 only";
-#endif
   gbuilder::BuildOptions build;
   build.model = quantized_model();
   build.target = GetParam();

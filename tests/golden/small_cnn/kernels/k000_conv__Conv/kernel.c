@@ -12,32 +12,37 @@ __kernel void k000_conv__Conv(__global float* restrict x, __global float* restri
   int row_first = 0;
   int row_last = out_rows;
   int block = out_rows;
-  int panel_first = 0;
-  int panel_last = all_panels;
   int unit_first = 0;
   int unit_last = (all_panels * out_rows);
   if (out_rows >= (tec_count * 7)) {
-    row_first = ((tid * (out_rows / tec_count)) + min(tid, (out_rows % tec_count)));
-    row_last = (row_first + (out_rows / tec_count));
+    int first = ((tid * (out_rows / tec_count)) + min(tid, (out_rows % tec_count)));
+    int last = (first + (out_rows / tec_count));
     if (tid < (out_rows % tec_count)) {
-      row_last = (row_last + 1);
+      last = (last + 1);
     }
+    row_first = first;
+    row_last = last;
     block = max(min(block_rows, out_rows), 1);
   } else {
-    int share = (((unit_last + tec_count) - 1) / tec_count);
-    unit_first = min((tid * share), unit_last);
-    unit_last = min((unit_first + share), unit_last);
-    panel_first = (unit_first / max(out_rows, 1));
-    panel_last = (((unit_last + max(out_rows, 1)) - 1) / max(out_rows, 1));
+    int units = (((unit_last + tec_count) - 1) / tec_count);
+    unit_first = min((tid * units), unit_last);
+    unit_last = min((unit_first + units), unit_last);
   }
+  int row_first_1 = row_first;
+  int row_last_1 = row_last;
+  int block_1 = block;
+  int unit_first_1 = unit_first;
+  int unit_last_1 = unit_last;
+  int panel_first = (unit_first_1 / max(out_rows, 1));
+  int panel_last = (((unit_last_1 + max(out_rows, 1)) - 1) / max(out_rows, 1));
   int w_tap = (group_in * 8);
-  for (int block_first = row_first; block_first < row_first+(row_last - row_first); block_first += block) {
+  for (int block_first = row_first_1; block_first < row_first_1+(row_last_1 - row_first_1); block_first += block_1) {
     for (int panel = panel_first; panel < panel_first+(panel_last - panel_first); panel += 1) {
       int group = (panel / panels);
       int n = ((group * group_out) + ((panel % panels) * 8));
       int columns = (group_out - ((panel % panels) * 8));
       __global float* w_panel = (weights + (panel * (((kernel_d * kernel_h) * kernel_w) * w_tap)));
-      for (int row = max(block_first, (unit_first - (panel * out_rows))); row < max(block_first, (unit_first - (panel * out_rows)))+(min(min((block_first + block), row_last), (unit_last - (panel * out_rows))) - max(block_first, (unit_first - (panel * out_rows)))); row += 1) {
+      for (int row = max(block_first, (unit_first_1 - (panel * out_rows))); row < max(block_first, (unit_first_1 - (panel * out_rows)))+(min(min((block_first + block_1), row_last_1), (unit_last_1 - (panel * out_rows))) - max(block_first, (unit_first_1 - (panel * out_rows)))); row += 1) {
         int oh = (row % out_h);
         int od = ((row / out_h) % out_d);
         int image = (row / (out_h * out_d));
