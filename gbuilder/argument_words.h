@@ -23,10 +23,14 @@ inline std::optional<uint64_t> integer_word(int64_t value, DType dtype) {
 
 inline uint64_t float_word(double value, DType dtype) {
   switch (dtype) {
-    case DType::kF64: return std::bit_cast<uint64_t>(value);
-    case DType::kF16: return f16_from_f32(static_cast<float>(value));
-    case DType::kBF16: return bf16_from_f32(static_cast<float>(value));
-    default: return std::bit_cast<uint32_t>(static_cast<float>(value));
+    case DType::kF64:
+      return std::bit_cast<uint64_t>(value);
+    case DType::kF16:
+      return f16_from_f32(static_cast<float>(value));
+    case DType::kBF16:
+      return bf16_from_f32(static_cast<float>(value));
+    default:
+      return std::bit_cast<uint32_t>(static_cast<float>(value));
   }
 }
 

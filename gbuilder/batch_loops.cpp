@@ -35,9 +35,11 @@ Batching batching_of(const Shape& shape, const std::string& symbol) {
     shape[axis].collect_symbols(&names);
     if (std::find(names.begin(), names.end(), symbol) == names.end()) continue;
     result.depends = true;
-    const Dim one = shape[axis].substitute([&](const std::string& name) { return name == symbol ? std::optional<Dim>(1) : std::nullopt; });
+    const Dim one = shape[axis].substitute(
+        [&](const std::string& name) { return name == symbol ? std::optional<Dim>(1) : std::nullopt; });
     result.rows = one.constant_or(0);
-    result.regular = result.regular && axis == 0 && result.rows > 0 && shape[axis] == Dim(result.rows) * Dim::symbol(symbol);
+    result.regular =
+        result.regular && axis == 0 && result.rows > 0 && shape[axis] == Dim(result.rows) * Dim::symbol(symbol);
   }
   return result;
 }
@@ -51,7 +53,8 @@ struct Site {
   const Shape& result() const { return graph.type(node.outputs[0]).shape; }
   size_t rank() const { return shape(0).size(); }
   bool only_first() const {
-    return inputs[0].depends && std::none_of(inputs.begin() + 1, inputs.end(), [](const Batching& b) { return b.depends; });
+    return inputs[0].depends &&
+           std::none_of(inputs.begin() + 1, inputs.end(), [](const Batching& b) { return b.depends; });
   }
   // An axis attribute, counted from the front.
   int64_t axis(int64_t otherwise) const {
@@ -79,8 +82,8 @@ bool all_beyond_first_axis(const Site& s) { return broadcasts(s) && s.axis(0) > 
 bool product(const Site& s) {
   if (s.only_first()) return s.rank() >= 2;
   // Batches of matrices on both sides.
-  return s.inputs.size() == 2 && s.inputs[0].depends && s.inputs[1].depends && s.inputs[0].rows == s.inputs[1].rows && s.rank() >= 3 &&
-         s.shape(1).size() == s.rank();
+  return s.inputs.size() == 2 && s.inputs[0].depends && s.inputs[1].depends && s.inputs[0].rows == s.inputs[1].rows &&
+         s.rank() >= 3 && s.shape(1).size() == s.rank();
 }
 bool gemm(const Site& s) { return s.only_first() && s.node.attributes.i_or("transA", 0) == 0; }
 bool transpose(const Site& s) { return s.node.attributes.ints("perm").at(0) == 0; }
@@ -90,7 +93,8 @@ bool reduce(const Site& s) {
 }
 bool slice(const Site& s) {
   const auto& a = s.node.attributes;
-  return s.only_first() && a.has("starts") && a.has("steps") && a.shape("starts").at(0) == Dim(0) && a.ints("steps").at(0) == 1;
+  return s.only_first() && a.has("starts") && a.has("steps") && a.shape("starts").at(0) == Dim(0) &&
+         a.ints("steps").at(0) == 1;
 }
 bool pad(const Site& s) {
   const auto& a = s.node.attributes;
@@ -142,8 +146,8 @@ const std::map<std::string_view, Rule>& rules() {
 // The loops over one symbol.
 class Finder {
  public:
-  Finder(const Plan& plan, const Graph& graph, std::span<const PlannedGroup> groups, std::span<const uint32_t> group_of_command,
-         uint32_t symbol)
+  Finder(const Plan& plan, const Graph& graph, std::span<const PlannedGroup> groups,
+         std::span<const uint32_t> group_of_command, uint32_t symbol)
       : plan_(plan), graph_(graph), groups_(groups), group_of_command_(group_of_command), symbol_(symbol) {}
 
   std::vector<PlanBatchLoop> run() {
@@ -240,8 +244,8 @@ class Finder {
     costs_.push_back(cost);
   }
 
-  // The stretch within [begin, end) that gains most, then what is left of it on either side. A command gains by its activations, which stay
-  // near, and loses by its weights, which are read once more for every further sample.
+  // The stretch within [begin, end) that gains most, then what is left of it on either side. A command gains by its
+  // activations, which stay near, and loses by its weights, which are read once more for every further sample.
   void search(size_t begin, size_t end) {
     int64_t best = 0, sum = 0;
     size_t first = begin, best_first = begin, best_last = begin;
@@ -309,7 +313,8 @@ std::vector<PlanBatchLoop> find_batch_loops(const Plan& plan, const Graph& graph
   std::vector<PlanBatchLoop> loops;
   for (uint32_t s = 0; s < plan.symbols.size() && loops.empty(); ++s) {
     const PlanSymbol& symbol = plan.symbols[s];
-    if (symbol.kind == SymbolKind::kInputExtent && symbol.index == 0) loops = Finder(plan, graph, groups, group_of_command, s).run();
+    if (symbol.kind == SymbolKind::kInputExtent && symbol.index == 0)
+      loops = Finder(plan, graph, groups, group_of_command, s).run();
   }
   return loops;
 }

@@ -82,15 +82,17 @@ class Builder {
   Status run_stages() {
     AIPU_RETURN_IF_ERROR(check_options());
     constexpr std::array<Stage, kStages.size()> kFunctions = {
-        &Builder::import, &Builder::run_graph_passes, &Builder::partition,  &Builder::setup, &Builder::lower, &Builder::compile,
-        &Builder::plan,   &Builder::record,           &Builder::encode_file};
+        &Builder::import,     &Builder::run_graph_passes, &Builder::partition, &Builder::setup,
+        &Builder::lower,      &Builder::compile,          &Builder::plan,      &Builder::record,
+        &Builder::encode_file};
     for (size_t i = 0; i < kStages.size(); ++i) {
       const auto start = std::chrono::steady_clock::now();
       Status status = (this->*kFunctions[i])();
       const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
       report_.stage_seconds.emplace_back(kStages[i].first, elapsed.count());
       AIPU_RETURN_IF_ERROR(std::move(status));
-      const bool stopped_in_passes = kStages[i].first == "passes" && !options_.stop_after.empty() && is_graph_pass(options_.stop_after);
+      const bool stopped_in_passes =
+          kStages[i].first == "passes" && !options_.stop_after.empty() && is_graph_pass(options_.stop_after);
       if (options_.stop_after == kStages[i].first || stopped_in_passes) {
         report_.stopped_after = options_.stop_after;
         report_.graph_text = graph::print_graph(*graph_);
@@ -102,19 +104,21 @@ class Builder {
 
   Status check_options() {
     if (!options_.stop_after.empty() && !is_stage(options_.stop_after) && !is_graph_pass(options_.stop_after)) {
-      return invalid_argument(
-          fmt::format("--stop-after: there is no stage or graph pass '{}' (see --print-pipeline)", options_.stop_after));
+      return invalid_argument(fmt::format("--stop-after: there is no stage or graph pass '{}' (see --print-pipeline)",
+                                          options_.stop_after));
     }
     for (const std::string& name : options_.disabled_passes) {
       if (!is_graph_pass(name) && !is_lowering_pass(name) && name != kBatchLoops) {
-        return invalid_argument(fmt::format("--disable-pass: there is no graph or lowering pass '{}' (see --print-pipeline)", name));
+        return invalid_argument(
+            fmt::format("--disable-pass: there is no graph or lowering pass '{}' (see --print-pipeline)", name));
       }
     }
     AIPU_ASSIGN_OR_RETURN(target_, tir::find_target(options_.target));
     report_.target = target_.name;
     for (const std::string& plugin : options_.plugins) AIPU_RETURN_IF_ERROR(load_plugin(plugin, registry_));
     for (const std::string& name : options_.disabled_plugins) {
-      if (!registry_.remove(name)) return invalid_argument(fmt::format("--disable-plugin: there is no operator plugin '{}'", name));
+      if (!registry_.remove(name))
+        return invalid_argument(fmt::format("--disable-plugin: there is no operator plugin '{}'", name));
     }
     compile_options_.use_cache = options_.use_cache;
     compile_options_.jobs = options_.jobs;
@@ -125,7 +129,8 @@ class Builder {
     frontend::ImportOptions import_options;
     import_options.warnings = &report_.warnings;
     import_options.constant_inputs = options_.constant_inputs;
-    for (const std::string& shape : options_.shapes) AIPU_RETURN_IF_ERROR(frontend::parse_shape_option(shape, &import_options.shapes));
+    for (const std::string& shape : options_.shapes)
+      AIPU_RETURN_IF_ERROR(frontend::parse_shape_option(shape, &import_options.shapes));
     if (options_.weights.empty() && !options_.model.ends_with(".txt")) {
       AIPU_ASSIGN_OR_RETURN(graph_, frontend::import_onnx(options_.model, import_options));
     } else {
@@ -154,22 +159,23 @@ class Builder {
     std::map<std::string, int64_t> values;
     for (const auto& [name, extents] : shapes) {
       const auto& inputs = graph_->inputs();
-      const auto input = std::find_if(inputs.begin(), inputs.end(), [&](graph::ValueId id) { return graph_->value(id).name == name; });
+      const auto input =
+          std::find_if(inputs.begin(), inputs.end(), [&](graph::ValueId id) { return graph_->value(id).name == name; });
       if (input == inputs.end()) return not_found(fmt::format("--shape: the model has no input '{}'", name));
       const graph::Shape& shape = graph_->type(*input).shape;
       if (shape.size() != extents.size()) {
-        return invalid_argument(
-            fmt::format("--shape: input '{}' has the shape {}, {} extents are given", name, graph::shape_text(shape), extents.size()));
+        return invalid_argument(fmt::format("--shape: input '{}' has the shape {}, {} extents are given", name,
+                                            graph::shape_text(shape), extents.size()));
       }
       for (size_t axis = 0; axis < extents.size(); ++axis) {
         const int64_t extent = extents[axis];
         if (extent < 0) continue;
         const bool is_symbol = shape[axis].op() == graph::DimOp::kSymbol;
-        const bool fits =
-            is_symbol ? values.emplace(shape[axis].symbol_name(), extent).first->second == extent : shape[axis] == graph::Dim(extent);
+        const bool fits = is_symbol ? values.emplace(shape[axis].symbol_name(), extent).first->second == extent
+                                    : shape[axis] == graph::Dim(extent);
         if (!fits) {
-          return invalid_argument(
-              fmt::format("--shape: input '{}' has the shape {}, extent {} cannot be {}", name, graph::shape_text(shape), axis, extent));
+          return invalid_argument(fmt::format("--shape: input '{}' has the shape {}, extent {} cannot be {}", name,
+                                              graph::shape_text(shape), axis, extent));
         }
       }
     }
@@ -215,8 +221,8 @@ class Builder {
       for (const graph::NodeId node : planned.group.nodes) graph::merge_origins(&origins, graph_->node(node).origins);
       kernels::SetupContext context(*graph_, planned.group, target_, registry_.templates());
       if (Status status = kernels::PluginRegistry::plugin_of(planned.group).setup(context); !status.ok()) {
-        return in_model(
-            std::move(status).context(fmt::format("node {}: plugin '{}'", graph::origins_text(origins), planned.group.owner->name())));
+        return in_model(std::move(status).context(
+            fmt::format("node {}: plugin '{}'", graph::origins_text(origins), planned.group.owner->name())));
       }
       planned.implementation = std::move(context.implementation);
     }
@@ -260,19 +266,21 @@ class Builder {
       };
     }
     auto lowered = tir::lower(*kernel.module, target_, lower_options);
-    if (!lowered.ok()) return std::move(lowered).status().context(fmt::format("kernel '{}' of {}", kernel.symbol, kernel.source));
+    if (!lowered.ok())
+      return std::move(lowered).status().context(fmt::format("kernel '{}' of {}", kernel.symbol, kernel.source));
     set_requirements(&kernel, *lowered);
     if (dump_.enabled()) {
       dumps->emplace_back(folder + "tir.lowered.txt", tir::print_module(*lowered));
       if (auto c = tir::print_c(*lowered, target_); c.ok()) dumps->emplace_back(folder + "kernel.c", *c);
     }
     if (kernel.lsram_bytes > static_cast<uint32_t>(target_.lsram_bytes) && target_.lsram_bytes > 0) {
-      return unsupported(fmt::format("kernel '{}' of {} needs {} bytes of local memory (lsram) per TEC, {} has {}", kernel.symbol,
-                                     kernel.source, kernel.lsram_bytes, target_.name, target_.lsram_bytes));
+      return unsupported(fmt::format("kernel '{}' of {} needs {} bytes of local memory (lsram) per TEC, {} has {}",
+                                     kernel.symbol, kernel.source, kernel.lsram_bytes, target_.name,
+                                     target_.lsram_bytes));
     }
     if (kernel.shared_bytes > static_cast<uint32_t>(target_.shared_bytes) && target_.shared_bytes > 0) {
-      return unsupported(fmt::format("kernel '{}' of {} needs {} bytes of shared memory, {} has {}", kernel.symbol, kernel.source,
-                                     kernel.shared_bytes, target_.name, target_.shared_bytes));
+      return unsupported(fmt::format("kernel '{}' of {} needs {} bytes of shared memory, {} has {}", kernel.symbol,
+                                     kernel.source, kernel.shared_bytes, target_.name, target_.shared_bytes));
     }
     sources_[k] = {kernel.symbol, std::move(*lowered)};
     return {};
@@ -302,7 +310,9 @@ class Builder {
     input.kernel_of = kernel_of_;
     input.target = target_.name;
     input.tec_count = static_cast<uint32_t>(target_.tec_count);
-    input.batch_loops = target_.name.starts_with("host") && std::find(options_.disabled_passes.begin(), options_.disabled_passes.end(), kBatchLoops) == options_.disabled_passes.end();
+    input.batch_loops = target_.name.starts_with("host") &&
+                        std::find(options_.disabled_passes.begin(), options_.disabled_passes.end(), kBatchLoops) ==
+                            options_.disabled_passes.end();
     auto plan = make_plan(std::move(input));
     if (!plan.ok()) return in_model(std::move(plan).status());
     plan_ = std::move(*plan);
@@ -375,7 +385,8 @@ class Builder {
     repro.write("error.txt", status.message() + "\n");
     repro.write("command.txt", options_.command_line + "\n");
     if (!repro.status().ok()) return status;
-    return internal_error(fmt::format("{} (this is a bug in aipu; what is needed to report it is in {})", status.message(), folder));
+    return internal_error(
+        fmt::format("{} (this is a bug in aipu; what is needed to report it is in {})", status.message(), folder));
   }
 
   const BuildOptions& options_;
@@ -406,7 +417,8 @@ std::string print_pipeline() {
   for (const graph::Pass& pass : graph::graph_pipeline()) text += fmt::format("  {:28} {}\n", pass.name, pass.summary);
   text += "lowering passes, per kernel\n";
   for (const std::string_view pass : tir::lowering_passes()) text += fmt::format("  {}\n", pass);
-  text += fmt::format("when planning\n  {:28} run layers sample by sample where that keeps activations in the caches\n", kBatchLoops);
+  text += fmt::format("when planning\n  {:28} run layers sample by sample where that keeps activations in the caches\n",
+                      kBatchLoops);
   text += "stages\n";
   for (const auto& [name, summary] : kStages) text += fmt::format("  {:28} {}\n", name, summary);
   return text;

@@ -19,7 +19,8 @@ struct BuildOptions {
   std::string weights;  // of Compass IR text; "" = beside it, with the extension .bin
   std::string output;   // "" = nothing is written
   std::string target = "host";
-  bool fast_math = false;           // trade accuracy for speed: Winograd's F(4x4, 3x3); not in constants, which are computed as always
+  // trade accuracy for speed: Winograd's F(4x4, 3x3); not in constants, which are computed as always
+  bool fast_math = false;
   std::vector<std::string> shapes;  // NAME=1x3x224x224
   // Graph inputs of an ONNX model that become constants (frontend::ImportOptions::constant_inputs).
   std::map<std::string, graph::ConstantPtr> constant_inputs;
@@ -48,8 +49,8 @@ struct BuildReport {
   int64_t arena_bytes = 0, arena_lower_bound_bytes = 0;
 };
 
-// Errors are one line and start with the model's name. An internal error leaves <output>.repro/ behind: the last good graph and the command
-// line.
+// Errors are one line and start with the model's name. An internal error leaves <output>.repro/ behind: the last good
+// graph and the command line.
 Result<BuildReport> build_model(const BuildOptions& options);
 
 // The graph passes and the stages, for --print-pipeline.

@@ -28,7 +28,8 @@ Result<std::vector<Chunk>> cut(const Plan& plan) {
   uint64_t position = 0;
   for (const PlanTensor& tensor : plan.tensors) {
     if (tensor.kind != TensorKind::kConstant) continue;
-    if (tensor.constant == nullptr || tensor.offset_bytes < position || tensor.offset_bytes - position >= sizeof(kZeros)) {
+    if (tensor.constant == nullptr || tensor.offset_bytes < position ||
+        tensor.offset_bytes - position >= sizeof(kZeros)) {
       return internal_error(str_cat("constant '", tensor.name, "' has no place in the constants section"));
     }
     const graph::Constant& constant = *tensor.constant;
@@ -36,7 +37,8 @@ Result<std::vector<Chunk>> cut(const Plan& plan) {
     const size_t step = std::max<size_t>(1, kChunkBytes / piece) * piece;
     for (size_t first = 0; first < size; first += step) {
       const size_t chunk = std::min(step, size - first);
-      chunks.push_back({&constant, first, chunk, tensor.offset_bytes + first, static_cast<size_t>(tensor.offset_bytes + first - position)});
+      chunks.push_back({&constant, first, chunk, tensor.offset_bytes + first,
+                        static_cast<size_t>(tensor.offset_bytes + first - position)});
       position = tensor.offset_bytes + first + chunk;
     }
   }
@@ -59,9 +61,9 @@ struct Scratch {
   }
 };
 
-// What is appended goes to the file in whole blocks at multiples of their size: Linux then keeps the file in large pages, which are cheaper
-// to fill and to map than small ones. (Blocks of 2 MiB would be mapped as huge pages, but in a virtual machine that gives its free memory
-// back to the host, memory in pieces as large as that is slow to come by.)
+// What is appended goes to the file in whole blocks at multiples of their size: Linux then keeps the file in large
+// pages, which are cheaper to fill and to map than small ones. (Blocks of 2 MiB would be mapped as huge pages, but in a
+// virtual machine that gives its free memory back to the host, memory in pieces as large as that is slow to come by.)
 class BlockWriter {
  public:
   struct Block {
@@ -118,8 +120,8 @@ class BlockWriter {
 
 Result<Hash128> write_constants(const Plan& plan, const AtomicFile& file, uint64_t begin, int jobs) {
   AIPU_ASSIGN_OR_RETURN(const std::vector<Chunk> chunks, cut(plan));
-  // Chunks are made, and full blocks written, side by side; in between they are hashed and put together in their order, by the thread whose
-  // turn it is.
+  // Chunks are made, and full blocks written, side by side; in between they are hashed and put together in their order,
+  // by the thread whose turn it is.
   Hasher hasher;
   BlockWriter writer(file, begin);
   std::mutex mutex;

@@ -38,16 +38,22 @@ class Decoder {
     AIPU_RETURN_IF_ERROR(read_sections());
     AIPU_RETURN_IF_ERROR(read_expressions());
     each(model_.symbols(), [&](const fb::Symbol* s) {
-      plan_.symbols.push_back({.name = text(s->name()), .kind = static_cast<SymbolKind>(s->kind()), .tensor = s->tensor(), .index = s->index()});
+      plan_.symbols.push_back({.name = text(s->name()),
+                               .kind = static_cast<SymbolKind>(s->kind()),
+                               .tensor = s->tensor(),
+                               .index = s->index()});
     });
     AIPU_RETURN_IF_ERROR(read_tensors());
     each(model_.inputs(), [&](uint32_t t) { plan_.inputs.push_back(t); });
     each(model_.outputs(), [&](uint32_t t) { plan_.outputs.push_back(t); });
     each(model_.kernels(), [&](const fb::Kernel* k) { read_kernel(*k); });
     if (model_.programs() != nullptr) {
-      for (uint32_t p = 0; p < model_.programs()->size(); ++p) AIPU_RETURN_IF_ERROR(read_program(*model_.programs()->Get(p)));
+      for (uint32_t p = 0; p < model_.programs()->size(); ++p)
+        AIPU_RETURN_IF_ERROR(read_program(*model_.programs()->Get(p)));
     }
-    each(model_.batch_loops(), [&](const fb::BatchLoop* loop) { plan_.batch_loops.push_back({loop->first(), loop->last(), loop->symbol()}); });
+    each(model_.batch_loops(), [&](const fb::BatchLoop* loop) {
+      plan_.batch_loops.push_back({loop->first(), loop->last(), loop->symbol()});
+    });
     result_.plan = std::move(plan_);
     return std::move(result_);
   }
@@ -56,12 +62,14 @@ class Decoder {
   Status read_sections() {
     Status status;
     each(model_.sections(), [&](const fb::Section* s) {
-      if (s->kind() > fb::SectionKind::MAX || s->offset_bytes() > blobs_.size() || s->size_bytes() > blobs_.size() - s->offset_bytes()) {
+      if (s->kind() > fb::SectionKind::MAX || s->offset_bytes() > blobs_.size() ||
+          s->size_bytes() > blobs_.size() - s->offset_bytes()) {
         status = invalid_model("a section is outside of the file");
         return;
       }
       const auto bytes = blobs_.subspan(s->offset_bytes(), s->size_bytes());
-      result_.sections.push_back({static_cast<SectionKind>(s->kind()), s->index(), s->offset_bytes(), bytes, {s->hash_high(), s->hash_low()}});
+      result_.sections.push_back(
+          {static_cast<SectionKind>(s->kind()), s->index(), s->offset_bytes(), bytes, {s->hash_high(), s->hash_low()}});
       if (s->kind() == fb::SectionKind::kConstants) plan_.constant_bytes = s->size_bytes();
     });
     return status;
@@ -131,7 +139,8 @@ class Decoder {
     for (uint32_t i = 0; i < record.argument_count(); ++i) {
       const fb::Argument* argument = model_.arguments()->Get(record.first_argument() + i);
       if (argument->kind() > fb::ArgumentKind::MAX) return false;
-      body.arguments.push_back({static_cast<PlanArgument::Kind>(argument->kind()), argument->writes(), argument->index(), argument->offset(), argument->word()});
+      body.arguments.push_back({static_cast<PlanArgument::Kind>(argument->kind()), argument->writes(),
+                                argument->index(), argument->offset(), argument->word()});
     }
     command->body = std::move(body);
     return read_common(record, command);
@@ -148,14 +157,15 @@ class Decoder {
     each(program.tec(), [&](const fb::TecCommand* record) {
       Command command;
       good = good && read_tec(*record, &command);
-      if (index < size_of(program.tec_operations())) std::get<TecBody>(command.body).operations = program.tec_operations()->Get(index);
+      if (index < size_of(program.tec_operations()))
+        std::get<TecBody>(command.body).operations = program.tec_operations()->Get(index);
       add(std::move(command));
     });
     index = 0;
     each(program.dma(), [&](const fb::DmaCommand* r) {
       Command command;
-      command.body = DmaBody{r->destination(), r->source(),           r->destination_offset(), r->source_offset(), r->width(), r->times(),
-                             r->destination_stride(), r->source_stride()};
+      command.body = DmaBody{r->destination(), r->source(), r->destination_offset(), r->source_offset(),
+                             r->width(),       r->times(),  r->destination_stride(), r->source_stride()};
       good = good && read_common(*r, &command);
       add(std::move(command));
     });
@@ -167,7 +177,8 @@ class Decoder {
       add(std::move(command));
     });
     if (!good) return invalid_model("a command refers to arguments or waits that are not there");
-    std::stable_sort(result.commands.begin(), result.commands.end(), [](const Command& a, const Command& b) { return a.sequence < b.sequence; });
+    std::stable_sort(result.commands.begin(), result.commands.end(),
+                     [](const Command& a, const Command& b) { return a.sequence < b.sequence; });
     plan_.programs.push_back(std::move(result));
     return {};
   }
@@ -193,7 +204,8 @@ Result<DecodedModel> decode(std::span<const std::byte> bytes) {
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   if (bytes.size() < 64 + kSealBytes) return invalid_model("not an aipu.bin: too short");
   const uint64_t root_bytes = uint64_t{flatbuffers::ReadScalar<flatbuffers::uoffset_t>(data)} + kPrefix;
-  if (!flatbuffers::BufferHasIdentifier(data, fb::ModelIdentifier(), true)) return invalid_model("not an aipu.bin: the identifier is missing");
+  if (!flatbuffers::BufferHasIdentifier(data, fb::ModelIdentifier(), true))
+    return invalid_model("not an aipu.bin: the identifier is missing");
   if (root_bytes > bytes.size() - kSealBytes) return invalid_model("the file ends before its tables do");
   flatbuffers::Verifier verifier(data, root_bytes, 16, 10'000'000);
   if (!fb::VerifySizePrefixedModelBuffer(verifier)) return invalid_model("the tables of the file are damaged");

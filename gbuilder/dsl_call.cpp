@@ -27,7 +27,8 @@ Status define_op(const std::string& op) {
   def.traits = graph::kNotFoldable;
   // The call says what its results are, and the node has them from the start.
   def.infer = [](graph::InferContext& context) -> Status {
-    for (size_t i = 0; i < context.output_types.size(); ++i) context.output_types[i] = context.graph().type(context.node().outputs[i]);
+    for (size_t i = 0; i < context.output_types.size(); ++i)
+      context.output_types[i] = context.graph().type(context.node().outputs[i]);
     return {};
   };
   return graph::register_op(std::move(def));
@@ -89,10 +90,11 @@ Result<DslKernel> compile_dsl_kernel(tir::Module parsed, const tir::Target& targ
   row.source = fmt::format("DSL_{}", entry.name);
   set_requirements(&row, kernel.lowered);
   const auto too_large = [&](std::string_view memory, uint32_t needed, int available) {
-    return unsupported(fmt::format("The function \"{}\" needs {} bytes of {}, the target \"{}\" has {}.", entry.name, needed, memory,
-                                   target.name, available));
+    return unsupported(fmt::format("The function \"{}\" needs {} bytes of {}, the target \"{}\" has {}.", entry.name,
+                                   needed, memory, target.name, available));
   };
-  if (row.lsram_bytes > static_cast<uint32_t>(target.lsram_bytes)) return too_large("lsram per TEC", row.lsram_bytes, target.lsram_bytes);
+  if (row.lsram_bytes > static_cast<uint32_t>(target.lsram_bytes))
+    return too_large("lsram per TEC", row.lsram_bytes, target.lsram_bytes);
   if (row.shared_bytes > static_cast<uint32_t>(target.shared_bytes))
     return too_large("shared memory", row.shared_bytes, target.shared_bytes);
 
@@ -101,16 +103,18 @@ Result<DslKernel> compile_dsl_kernel(tir::Module parsed, const tir::Target& targ
   return kernel;
 }
 
-Result<DslCallFile> build_dsl_call(const DslKernel& kernel, const std::vector<DslArgument>& arguments, const std::string& path) {
+Result<DslCallFile> build_dsl_call(const DslKernel& kernel, const std::vector<DslArgument>& arguments,
+                                   const std::string& path) {
   const auto& params = kernel.info.params;
   if (arguments.size() != params.size()) {
-    return invalid_argument(
-        fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", kernel.info.name, params.size(), arguments.size()));
+    return invalid_argument(fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", kernel.info.name,
+                                        params.size(), arguments.size()));
   }
   const std::string op = "DSL_" + kernel.info.name;
   AIPU_RETURN_IF_ERROR(define_op(op));
 
-  // What the call is: tensors by category, in parameter order; null pointers become attributes, so that later tensors move up.
+  // What the call is: tensors by category, in parameter order; null pointers become attributes, so that later tensors
+  // move up.
   DslCallFile file;
   file.call.entry = kernel.info.name;
   std::optional<size_t> first_tensor;
@@ -158,7 +162,8 @@ Result<DslCallFile> build_dsl_call(const DslKernel& kernel, const std::vector<Ds
     node.inputs.push_back(value_of[i]);
   }
   std::vector<std::pair<std::string, graph::TensorType>> results;
-  for (size_t k = 0; k < file.outputs.size(); ++k) results.emplace_back(fmt::format("output{}", k), type_of(file.call.outputs[k]));
+  for (size_t k = 0; k < file.outputs.size(); ++k)
+    results.emplace_back(fmt::format("output{}", k), type_of(file.call.outputs[k]));
   const graph::NodeId id = graph.add_typed_node(std::move(node), std::move(results));
   for (size_t k = 0; k < file.outputs.size(); ++k) {
     value_of[file.outputs[k]] = graph.node(id).outputs[k];
@@ -170,7 +175,8 @@ Result<DslCallFile> build_dsl_call(const DslKernel& kernel, const std::vector<Ds
   launch.kernel = kernel.parsed;
   for (size_t i = 0; i < params.size(); ++i) {
     if (params[i].is_tensor() && !arguments[i].is_null) {
-      launch.arguments.emplace_back(kernels::PointerArgument{{kernels::TensorRef::Kind::kValue, value_of[i], 0}, arguments[i].byte_offset});
+      launch.arguments.emplace_back(
+          kernels::PointerArgument{{kernels::TensorRef::Kind::kValue, value_of[i], 0}, arguments[i].byte_offset});
     } else if (params[i].type.pointer) {
       row.pointer_arguments[i] = false;
       row.argument_bits[i] = 64;
@@ -178,7 +184,8 @@ Result<DslCallFile> build_dsl_call(const DslKernel& kernel, const std::vector<Ds
     } else if (const auto* integer = std::get_if<int64_t>(&arguments[i].number)) {
       launch.arguments.emplace_back(kernels::ScalarArgument{*integer, params[i].type.element});
     } else {
-      launch.arguments.emplace_back(kernels::FloatArgument{std::get<double>(arguments[i].number), params[i].type.element});
+      launch.arguments.emplace_back(
+          kernels::FloatArgument{std::get<double>(arguments[i].number), params[i].type.element});
     }
     launch.writes.push_back(params[i].category == ParamCategory::kOutputTensor && !arguments[i].is_null);
   }

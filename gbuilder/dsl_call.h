@@ -1,5 +1,5 @@
-// A single DSL kernel as a product: compiled once, then an aipu.bin per set of call arguments (toolchain.md 5, 7, 8). What the Python
-// package's executor stands on.
+// A single DSL kernel as a product: compiled once, then an aipu.bin per set of call arguments (toolchain.md 5, 7, 8).
+// What the Python package's executor stands on.
 #pragma once
 
 #include <cstddef>
@@ -27,12 +27,15 @@ struct DslKernel {
   tir::Module lowered;
   tir::Target target;
   kernels::PrimFuncInfo info;
-  PlanKernel row;                // with what running it takes
-  tir::CompiledModule compiled;  // the object, and the C that was compiled (not the text that users read: tir::compass_c_text)
+  PlanKernel row;  // with what running it takes
+  // the object, and the C that was compiled (not the text that users read: tir::compass_c_text)
+  tir::CompiledModule compiled;
 };
 
-// Lowers, checks the memories of the target and compiles. Errors name the kernel; one of the C compiler has the code kInternal.
-Result<DslKernel> compile_dsl_kernel(tir::Module parsed, const tir::Target& target, const DslKernelOptions& options = {});
+// Lowers, checks the memories of the target and compiles. Errors name the kernel; one of the C compiler has the code
+// kInternal.
+Result<DslKernel> compile_dsl_kernel(tir::Module parsed, const tir::Target& target,
+                                     const DslKernelOptions& options = {});
 
 // One argument of a call, for the parameter at its place.
 struct DslArgument {
@@ -47,14 +50,15 @@ struct DslArgument {
 struct DslCallFile {
   frontend::CompassIr ir;
   frontend::DslCall call;
-  // Which argument each input and output of the aipu.bin is. An aipu.bin needs an input: without one, the first tensor argument is its
-  // input a second time, and the kernel does not see it (`has_fake_input`).
+  // Which argument each input and output of the aipu.bin is. An aipu.bin needs an input: without one, the first tensor
+  // argument is its input a second time, and the kernel does not see it (`has_fake_input`).
   std::vector<size_t> inputs, outputs;
   bool has_fake_input = false;
 };
 
-// Writes the aipu.bin of one call; `arguments` has one per parameter. kInvalidArgument "Function must has at least one output." without
-// any.
-Result<DslCallFile> build_dsl_call(const DslKernel& kernel, const std::vector<DslArgument>& arguments, const std::string& path);
+// Writes the aipu.bin of one call; `arguments` has one per parameter. kInvalidArgument "Function must has at least one
+// output." without any.
+Result<DslCallFile> build_dsl_call(const DslKernel& kernel, const std::vector<DslArgument>& arguments,
+                                   const std::string& path);
 
 }  // namespace aipu::gbuilder

@@ -17,9 +17,11 @@ template <typename Ours, typename Theirs>
 constexpr bool same(Ours ours, Theirs theirs) {
   return static_cast<uint8_t>(ours) == static_cast<uint8_t>(theirs);
 }
-static_assert(same(ExpressionOp::kSelect, fb::ExpressionOp::kSelect) && same(ExpressionOp::kFloorDiv, fb::ExpressionOp::kFloorDiv) &&
+static_assert(same(ExpressionOp::kSelect, fb::ExpressionOp::kSelect) &&
+              same(ExpressionOp::kFloorDiv, fb::ExpressionOp::kFloorDiv) &&
               same(ExpressionOp::kEq, fb::ExpressionOp::kEq));
-static_assert(same(SymbolKind::kTensorElement, fb::SymbolKind::kTensorElement) && same(SymbolKind::kTecCount, fb::SymbolKind::kTecCount));
+static_assert(same(SymbolKind::kTensorElement, fb::SymbolKind::kTensorElement) &&
+              same(SymbolKind::kTecCount, fb::SymbolKind::kTecCount));
 static_assert(same(TensorKind::kView, fb::TensorKind::kView) && same(TensorKind::kArena, fb::TensorKind::kArena));
 static_assert(same(Engine::kTec, fb::Engine::kTec) && same(Engine::kHost, fb::Engine::kHost));
 static_assert(same(PlanArgument::Kind::kImmediate, fb::ArgumentKind::kImmediate));
@@ -42,7 +44,8 @@ struct Blob {
 std::vector<Blob> list_blobs(const EncodeInput& input) {
   std::vector<Blob> blobs;
   const auto add = [&](SectionKind kind, uint32_t index, std::span<const std::byte> bytes) {
-    if (!bytes.empty()) blobs.push_back({.kind = kind, .index = index, .bytes = bytes, .size = bytes.size(), .hash = hash_bytes(bytes)});
+    if (!bytes.empty())
+      blobs.push_back({.kind = kind, .index = index, .bytes = bytes, .size = bytes.size(), .hash = hash_bytes(bytes)});
   };
   if (input.plan->constant_bytes > 0)
     blobs.push_back({.kind = SectionKind::kConstants, .index = 0, .bytes = {}, .size = input.plan->constant_bytes});
@@ -62,7 +65,8 @@ std::vector<Blob> list_blobs(const EncodeInput& input) {
 // Translates the plan and the recording to FlatBuffers, table by table.
 class RootBuilder {
  public:
-  RootBuilder(const EncodeInput& input, const std::vector<Blob>& blobs) : input_(input), plan_(*input.plan), blobs_(blobs) {}
+  RootBuilder(const EncodeInput& input, const std::vector<Blob>& blobs)
+      : input_(input), plan_(*input.plan), blobs_(blobs) {}
 
   std::span<const std::byte> build() {
     // Children come before parents; the order is fixed, so equal plans give equal bytes.
@@ -83,9 +87,9 @@ class RootBuilder {
     const auto strings = builder_.CreateVectorOfStrings(plan_.strings);
     const auto origins = builder_.CreateVectorOfStrings(plan_.origins);
     const auto batch_loops = build_batch_loops();
-    const auto root = fb::CreateModel(builder_, 1, producer, model_name, target, features, plan_.tec_count, sections, expressions, symbols,
-                                      tensors, inputs, outputs, kernels, arguments, waits, programs, strings, origins, plan_.fast_math,
-                                      batch_loops);
+    const auto root = fb::CreateModel(builder_, 1, producer, model_name, target, features, plan_.tec_count, sections,
+                                      expressions, symbols, tensors, inputs, outputs, kernels, arguments, waits,
+                                      programs, strings, origins, plan_.fast_math, batch_loops);
     builder_.FinishSizePrefixed(root, fb::ModelIdentifier());
     return std::as_bytes(std::span(builder_.GetBufferPointer(), builder_.GetSize()));
   }
@@ -96,8 +100,8 @@ class RootBuilder {
     builder_.ForceDefaults(true);
     std::vector<flatbuffers::Offset<fb::Section>> rows;
     for (const Blob& blob : blobs_) {
-      rows.push_back(fb::CreateSection(builder_, static_cast<fb::SectionKind>(blob.kind), blob.index, blob.offset, blob.size,
-                                       blob.hash.high, blob.hash.low));
+      rows.push_back(fb::CreateSection(builder_, static_cast<fb::SectionKind>(blob.kind), blob.index, blob.offset,
+                                       blob.size, blob.hash.high, blob.hash.low));
     }
     builder_.ForceDefaults(false);
     return builder_.CreateVector(rows);
@@ -115,7 +119,8 @@ class RootBuilder {
     std::vector<flatbuffers::Offset<fb::Symbol>> rows;
     for (const PlanSymbol& symbol : plan_.symbols) {
       const auto name = builder_.CreateString(symbol.name);
-      rows.push_back(fb::CreateSymbol(builder_, name, static_cast<fb::SymbolKind>(symbol.kind), symbol.tensor, symbol.index));
+      rows.push_back(
+          fb::CreateSymbol(builder_, name, static_cast<fb::SymbolKind>(symbol.kind), symbol.tensor, symbol.index));
     }
     return builder_.CreateVector(rows);
   }
@@ -126,8 +131,8 @@ class RootBuilder {
       const auto name = builder_.CreateString(tensor.name);
       const auto shape = builder_.CreateVector(tensor.shape);
       rows.push_back(fb::CreateTensor(builder_, name, static_cast<uint8_t>(tensor.dtype), shape, tensor.size_bytes,
-                                      static_cast<fb::TensorKind>(tensor.kind), tensor.offset_bytes, tensor.base, tensor.view_offset,
-                                      tensor.first_use, tensor.last_use, tensor.in_place_of));
+                                      static_cast<fb::TensorKind>(tensor.kind), tensor.offset_bytes, tensor.base,
+                                      tensor.view_offset, tensor.first_use, tensor.last_use, tensor.in_place_of));
     }
     return builder_.CreateVector(rows);
   }
@@ -136,11 +141,12 @@ class RootBuilder {
     std::vector<flatbuffers::Offset<fb::Kernel>> rows;
     for (const PlanKernel& kernel : plan_.kernels) {
       const auto name = builder_.CreateString(kernel.symbol);
-      const auto pointers = builder_.CreateVector(std::vector<uint8_t>(kernel.pointer_arguments.begin(), kernel.pointer_arguments.end()));
+      const auto pointers =
+          builder_.CreateVector(std::vector<uint8_t>(kernel.pointer_arguments.begin(), kernel.pointer_arguments.end()));
       const auto source = builder_.CreateString(kernel.source);
       const auto bits = builder_.CreateVector(kernel.argument_bits);
-      rows.push_back(fb::CreateKernel(builder_, name, kernel.argument_count, pointers, kernel.lsram_bytes, kernel.shared_bytes,
-                                      kernel.uses_barrier, source, bits));
+      rows.push_back(fb::CreateKernel(builder_, name, kernel.argument_count, pointers, kernel.lsram_bytes,
+                                      kernel.shared_bytes, kernel.uses_barrier, source, bits));
     }
     return builder_.CreateVector(rows);
   }
@@ -148,14 +154,16 @@ class RootBuilder {
   flatbuffers::Offset<flatbuffers::Vector<const fb::Argument*>> build_arguments() {
     std::vector<fb::Argument> rows;
     for (const PlanArgument& argument : input_.recording->arguments) {
-      rows.emplace_back(static_cast<fb::ArgumentKind>(argument.kind), argument.writes, argument.index, argument.offset, argument.word);
+      rows.emplace_back(static_cast<fb::ArgumentKind>(argument.kind), argument.writes, argument.index, argument.offset,
+                        argument.word);
     }
     return builder_.CreateVectorOfStructs(rows);
   }
 
   flatbuffers::Offset<flatbuffers::Vector<const fb::Wait*>> build_waits() {
     std::vector<fb::Wait> rows;
-    for (const CommandId& wait : input_.recording->waits) rows.emplace_back(static_cast<fb::Engine>(wait.engine), wait.index);
+    for (const CommandId& wait : input_.recording->waits)
+      rows.emplace_back(static_cast<fb::Engine>(wait.engine), wait.index);
     return builder_.CreateVectorOfStructs(rows);
   }
 
@@ -171,17 +179,19 @@ class RootBuilder {
       std::vector<fb::TecCommand> tec;
       std::vector<uint32_t> operations;
       for (const TecRecord& r : program.tec) {
-        tec.emplace_back(r.sequence, r.kernel, r.first_argument, r.argument_count, r.first_wait, r.wait_count, r.max_tecs, r.origin);
+        tec.emplace_back(r.sequence, r.kernel, r.first_argument, r.argument_count, r.first_wait, r.wait_count,
+                         r.max_tecs, r.origin);
         operations.push_back(r.operations);
       }
       std::vector<fb::DmaCommand> dma;
       for (const DmaRecord& r : program.dma) {
-        dma.emplace_back(r.sequence, r.destination, r.source, r.destination_offset, r.source_offset, r.width, r.times, r.destination_stride,
-                         r.source_stride, r.first_wait, r.wait_count, r.origin);
+        dma.emplace_back(r.sequence, r.destination, r.source, r.destination_offset, r.source_offset, r.width, r.times,
+                         r.destination_stride, r.source_stride, r.first_wait, r.wait_count, r.origin);
       }
       std::vector<fb::HostCommand> host;
       for (const HostRecord& r : program.host) {
-        host.emplace_back(r.sequence, static_cast<fb::HostOp>(r.op), r.a, r.b, r.c, r.d, r.first_wait, r.wait_count, r.origin);
+        host.emplace_back(r.sequence, static_cast<fb::HostOp>(r.op), r.a, r.b, r.c, r.d, r.first_wait, r.wait_count,
+                          r.origin);
       }
       rows.push_back(fb::CreateProgramDirect(builder_, &tec, &dma, &host, &operations));
     }
@@ -234,7 +244,8 @@ Result<EncodeReport> encode(const EncodeInput& input, const std::string& path) {
   AIPU_RETURN_IF_ERROR(file.write_at(0, root));
   AIPU_RETURN_IF_ERROR(file.write_at(end, make_seal(root, end + kSealBytes)));
   AIPU_RETURN_IF_ERROR(file.commit());
-  return EncodeReport{.file_bytes = end + kSealBytes, .root_bytes = root.size(), .constant_bytes = input.plan->constant_bytes};
+  return EncodeReport{
+      .file_bytes = end + kSealBytes, .root_bytes = root.size(), .constant_bytes = input.plan->constant_bytes};
 }
 
 }  // namespace aipu::gbuilder

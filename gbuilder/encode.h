@@ -29,8 +29,8 @@ struct EncodeReport {
   uint64_t constant_bytes = 0;
 };
 
-// Writes PATH atomically. Equal input gives equal bytes, whatever the number of jobs. Constants go from where they are to the file;
-// deferred ones are made by the way.
+// Writes PATH atomically. Equal input gives equal bytes, whatever the number of jobs. Constants go from where they are
+// to the file; deferred ones are made by the way.
 Result<EncodeReport> encode(const EncodeInput& input, const std::string& path);
 
 enum class SectionKind : uint8_t { kConstants, kNativeModule, kTir, kC, kCompassIr, kDebug };
@@ -53,8 +53,8 @@ struct DecodedModel {
   const DecodedSection* section(SectionKind kind, uint32_t index = 0) const;
 };
 
-// Checks the FlatBuffers structure and that sections and table references are within bounds; what the commands mean is for CommandChecker
-// (and for the runtime's own checks). `bytes` must outlive the result.
+// Checks the FlatBuffers structure and that sections and table references are within bounds; what the commands mean is
+// for CommandChecker (and for the runtime's own checks). `bytes` must outlive the result.
 Result<DecodedModel> decode(std::span<const std::byte> bytes);
 
 }  // namespace aipu::gbuilder

@@ -49,8 +49,9 @@ struct Place {
 
 Result<int64_t> constant_of(const graph::Dim& dim) {
   // Folded kernels are run as the only TEC.
-  const graph::Dim here = dim.substitute(
-      [](const std::string& name) { return name == kernels::kTecCountSymbol ? std::optional<graph::Dim>(1) : std::nullopt; });
+  const graph::Dim here = dim.substitute([](const std::string& name) {
+    return name == kernels::kTecCountSymbol ? std::optional<graph::Dim>(1) : std::nullopt;
+  });
   if (const auto value = here.constant()) return *value;
   return unsupported(str_cat("'", dim.text(), "' is not known at compile time"));
 }
@@ -67,7 +68,8 @@ bool runs_here(const tir::Target& target) {
 // Runs the groups of a graph whose inputs are constants.
 class Execution {
  public:
-  Execution(const Graph& graph, const tir::Target& target, kernels::PluginRegistry& registry, const EvaluatorOptions& options, bool native)
+  Execution(const Graph& graph, const tir::Target& target, kernels::PluginRegistry& registry,
+            const EvaluatorOptions& options, bool native)
       : graph_(graph), target_(target), registry_(registry), options_(options), native_(native) {}
 
   Status run(const graph::Group& group) {
@@ -81,7 +83,8 @@ class Execution {
     for (const kernels::View& view : implementation_.views) {
       AIPU_ASSIGN_OR_RETURN(Place place, place_of(view.input));
       AIPU_ASSIGN_OR_RETURN(const int64_t offset, constant_of(view.byte_offset));
-      if (offset < 0 || static_cast<size_t>(offset) > place.size) return internal_error("a view begins outside of its tensor");
+      if (offset < 0 || static_cast<size_t>(offset) > place.size)
+        return internal_error("a view begins outside of its tensor");
       place.data += offset;
       place.size -= static_cast<size_t>(offset);
       places_[view.output] = place;
@@ -158,7 +161,8 @@ class Execution {
         break;
     }
     AIPU_ASSIGN_OR_RETURN(const int64_t offset, constant_of(pointer.byte_offset));
-    if (offset < 0 || static_cast<size_t>(offset) > place.size) return internal_error("an argument points outside of its tensor");
+    if (offset < 0 || static_cast<size_t>(offset) > place.size)
+      return internal_error("an argument points outside of its tensor");
     place.data += offset;
     place.size -= static_cast<size_t>(offset);
     return place;
@@ -170,7 +174,8 @@ class Execution {
       tir::InterpreterArgument argument;
       if (const auto* pointer = std::get_if<kernels::PointerArgument>(&launch.arguments[i])) {
         AIPU_ASSIGN_OR_RETURN(const Place place, place_of(*pointer));
-        if (place.read_only && (i >= launch.writes.size() || launch.writes[i])) return internal_error("a kernel writes to a constant");
+        if (place.read_only && (i >= launch.writes.size() || launch.writes[i]))
+          return internal_error("a kernel writes to a constant");
         argument.is_pointer = true;
         argument.data = place.data;
         argument.bytes = place.size;
@@ -209,7 +214,8 @@ class Execution {
     if (destination.read_only) return internal_error("a copy writes to a constant");
     for (int64_t t = 0; t < times && width > 0; ++t) {
       const int64_t to = t * destination_stride, from = t * source_stride;
-      if (to < 0 || from < 0 || static_cast<size_t>(to + width) > destination.size || static_cast<size_t>(from + width) > source.size) {
+      if (to < 0 || from < 0 || static_cast<size_t>(to + width) > destination.size ||
+          static_cast<size_t>(from + width) > source.size) {
         return internal_error("a copy leaves its tensors");
       }
       std::memcpy(destination.data + to, source.data + from, static_cast<size_t>(width));
@@ -242,7 +248,8 @@ double work_of(const Graph& graph, const graph::Node& node) {
     if (!shape.empty()) per_output = static_cast<double>(shape.back().constant_or(1));
   } else if ((node.op == "Conv" || node.op == "ConvTranspose") && node.inputs.size() >= 2) {
     const auto& shape = graph.type(node.inputs[1]).shape;
-    if (!shape.empty()) per_output = elements(node.inputs[1]) / static_cast<double>(std::max<int64_t>(1, shape.front().constant_or(1)));
+    if (!shape.empty())
+      per_output = elements(node.inputs[1]) / static_cast<double>(std::max<int64_t>(1, shape.front().constant_or(1)));
   }
   return in + out * std::max(1.0, per_output);
 }
@@ -267,13 +274,15 @@ class PluginEvaluator : public graph::Evaluator {
         inputs.emplace_back();
         continue;
       }
-      if (graph.value(input).constant == nullptr) return invalid_argument(str_cat("input '", graph.value(input).name, "' is not constant"));
+      if (graph.value(input).constant == nullptr)
+        return invalid_argument(str_cat("input '", graph.value(input).name, "' is not constant"));
       inputs.push_back(alone.add_constant(graph.value(input).constant, graph.value(input).name));
     }
     std::vector<std::string> names;
     for (size_t i = 0; i < node.outputs.size(); ++i) names.push_back(node.outputs[i].valid() ? str_cat("out", i) : "");
     AIPU_ASSIGN_OR_RETURN(NodeId only, alone.add_node(node.op, node.attributes, inputs, names, node.origins));
-    if (const graph::OpDef* def = graph::find_op(node.op); def != nullptr && def->resolve) AIPU_RETURN_IF_ERROR(def->resolve(alone, only));
+    if (const graph::OpDef* def = graph::find_op(node.op); def != nullptr && def->resolve)
+      AIPU_RETURN_IF_ERROR(def->resolve(alone, only));
     const std::vector<ValueId> outputs = alone.node(only).outputs;
     for (const ValueId output : outputs) {
       if (!output.valid()) continue;
@@ -281,7 +290,8 @@ class PluginEvaluator : public graph::Evaluator {
       alone.add_output(output, alone.value(output).name);
     }
     AIPU_ASSIGN_OR_RETURN(const std::vector<graph::Group> groups, graph::partition(alone, claimers_, {target_->name}));
-    Execution execution(alone, *target_, *registry_, options_, compiles_ && work_of(alone, alone.node(only)) > options_.native_threshold);
+    Execution execution(alone, *target_, *registry_, options_,
+                        compiles_ && work_of(alone, alone.node(only)) > options_.native_threshold);
     for (const graph::Group& group : groups) AIPU_RETURN_IF_ERROR(execution.run(group));
     std::vector<ConstantPtr> results;
     for (const ValueId output : outputs) {
@@ -309,7 +319,8 @@ class PluginEvaluator : public graph::Evaluator {
 
 }  // namespace
 
-std::unique_ptr<graph::Evaluator> make_evaluator(kernels::PluginRegistry* registry, const tir::Target* target, EvaluatorOptions options) {
+std::unique_ptr<graph::Evaluator> make_evaluator(kernels::PluginRegistry* registry, const tir::Target* target,
+                                                 EvaluatorOptions options) {
   return std::make_unique<PluginEvaluator>(registry, target, std::move(options));
 }
 

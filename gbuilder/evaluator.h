@@ -1,5 +1,6 @@
-// Computes nodes with constant inputs at compile time, with the same plugins and kernels that a model runs with: a graph of just that node is claimed, set up
-// and executed, small work by the TIR interpreter, large work as compiled code.
+// Computes nodes with constant inputs at compile time, with the same plugins and kernels that a model runs with: a
+// graph of just that node is claimed, set up and executed, small work by the TIR interpreter, large work as compiled
+// code.
 #pragma once
 
 #include <memory>
@@ -17,8 +18,9 @@ struct EvaluatorOptions {
   double native_threshold = 2e6;
 };
 
-// `registry` and `target` must outlive it. The kernels are those of `target`, so that folding gives the same bytes on every machine; they are compiled only if
-// this CPU can run them.
-std::unique_ptr<graph::Evaluator> make_evaluator(kernels::PluginRegistry* registry, const tir::Target* target, EvaluatorOptions options = {});
+// `registry` and `target` must outlive it. The kernels are those of `target`, so that folding gives the same bytes on
+// every machine; they are compiled only if this CPU can run them.
+std::unique_ptr<graph::Evaluator> make_evaluator(kernels::PluginRegistry* registry, const tir::Target* target,
+                                                 EvaluatorOptions options = {});
 
 }  // namespace aipu::gbuilder

@@ -19,24 +19,38 @@ uint32_t ExpressionTable::symbol_number(const std::string& name) {
   return it->second;
 }
 
-ExpressionId ExpressionTable::constant(int64_t value) { return intern({.op = ExpressionOp::kConstant, .value = value}); }
+ExpressionId ExpressionTable::constant(int64_t value) {
+  return intern({.op = ExpressionOp::kConstant, .value = value});
+}
 
 ExpressionId ExpressionTable::add(const graph::Dim& dim) {
   using graph::DimOp;
   const auto op_of = [](DimOp op) {
     switch (op) {
-      case DimOp::kConstant: return ExpressionOp::kConstant;
-      case DimOp::kSymbol: return ExpressionOp::kSymbol;
-      case DimOp::kAdd: return ExpressionOp::kAdd;
-      case DimOp::kMul: return ExpressionOp::kMul;
-      case DimOp::kFloorDiv: return ExpressionOp::kFloorDiv;
-      case DimOp::kCeilDiv: return ExpressionOp::kCeilDiv;
-      case DimOp::kMod: return ExpressionOp::kMod;
-      case DimOp::kMin: return ExpressionOp::kMin;
-      case DimOp::kMax: return ExpressionOp::kMax;
-      case DimOp::kEq: return ExpressionOp::kEq;
-      case DimOp::kLt: return ExpressionOp::kLt;
-      case DimOp::kSelect: return ExpressionOp::kSelect;
+      case DimOp::kConstant:
+        return ExpressionOp::kConstant;
+      case DimOp::kSymbol:
+        return ExpressionOp::kSymbol;
+      case DimOp::kAdd:
+        return ExpressionOp::kAdd;
+      case DimOp::kMul:
+        return ExpressionOp::kMul;
+      case DimOp::kFloorDiv:
+        return ExpressionOp::kFloorDiv;
+      case DimOp::kCeilDiv:
+        return ExpressionOp::kCeilDiv;
+      case DimOp::kMod:
+        return ExpressionOp::kMod;
+      case DimOp::kMin:
+        return ExpressionOp::kMin;
+      case DimOp::kMax:
+        return ExpressionOp::kMax;
+      case DimOp::kEq:
+        return ExpressionOp::kEq;
+      case DimOp::kLt:
+        return ExpressionOp::kLt;
+      case DimOp::kSelect:
+        return ExpressionOp::kSelect;
     }
     return ExpressionOp::kConstant;
   };
@@ -101,9 +115,12 @@ std::optional<int64_t> floor_division(int64_t a, int64_t b) {
 
 std::optional<int64_t> apply(ExpressionOp op, int64_t a, int64_t b) {
   switch (op) {
-    case ExpressionOp::kAdd: return checked_add(a, b);
-    case ExpressionOp::kMul: return checked_mul(a, b);
-    case ExpressionOp::kFloorDiv: return floor_division(a, b);
+    case ExpressionOp::kAdd:
+      return checked_add(a, b);
+    case ExpressionOp::kMul:
+      return checked_mul(a, b);
+    case ExpressionOp::kFloorDiv:
+      return floor_division(a, b);
     case ExpressionOp::kCeilDiv: {
       const auto floor = floor_division(a, b);
       return floor ? std::optional(*floor + (a % b != 0 ? 1 : 0)) : std::nullopt;
@@ -112,22 +129,30 @@ std::optional<int64_t> apply(ExpressionOp op, int64_t a, int64_t b) {
       const auto floor = floor_division(a, b);
       return floor ? std::optional(a - *floor * b) : std::nullopt;
     }
-    case ExpressionOp::kMin: return std::min(a, b);
-    case ExpressionOp::kMax: return std::max(a, b);
-    case ExpressionOp::kEq: return a == b ? 1 : 0;
-    case ExpressionOp::kLt: return a < b ? 1 : 0;
-    default: return std::nullopt;
+    case ExpressionOp::kMin:
+      return std::min(a, b);
+    case ExpressionOp::kMax:
+      return std::max(a, b);
+    case ExpressionOp::kEq:
+      return a == b ? 1 : 0;
+    case ExpressionOp::kLt:
+      return a < b ? 1 : 0;
+    default:
+      return std::nullopt;
   }
 }
 
 }  // namespace
 
-std::vector<std::optional<int64_t>> ExpressionTable::evaluate(std::span<const std::optional<int64_t>> symbol_values) const {
+std::vector<std::optional<int64_t>> ExpressionTable::evaluate(
+    std::span<const std::optional<int64_t>> symbol_values) const {
   std::vector<std::optional<int64_t>> values(rows_.size());
   for (size_t i = 0; i < rows_.size(); ++i) {
     const Expression& row = rows_[i];
     switch (row.op) {
-      case ExpressionOp::kConstant: values[i] = row.value; break;
+      case ExpressionOp::kConstant:
+        values[i] = row.value;
+        break;
       case ExpressionOp::kSymbol:
         if (row.a < symbol_values.size()) values[i] = symbol_values[row.a];
         break;
@@ -153,8 +178,8 @@ struct Printed {
 
 std::string ExpressionTable::text(ExpressionId id, std::span<const PlanSymbol> symbols) const {
   if (id >= rows_.size()) return str_cat("?", id);
-  // Bottom-up over the rows that matter, so that a hostile table cannot recurse deeply; a shared sub-expression that would make the text
-  // explode is cut.
+  // Bottom-up over the rows that matter, so that a hostile table cannot recurse deeply; a shared sub-expression that
+  // would make the text explode is cut.
   constexpr size_t kLimit = 400;
   std::vector<Printed> printed(static_cast<size_t>(id) + 1);
   std::vector<bool> needed(static_cast<size_t>(id) + 1);
@@ -173,19 +198,43 @@ std::string ExpressionTable::text(ExpressionId id, std::span<const PlanSymbol> s
       const Printed& p = printed[operand];
       return p.strength < strength ? "(" + p.text + ")" : p.text;
     };
-    const auto call = [&](std::string_view name) { out.text = str_cat(name, "(", printed[row.a].text, ", ", printed[row.b].text, ")"); };
+    const auto call = [&](std::string_view name) {
+      out.text = str_cat(name, "(", printed[row.a].text, ", ", printed[row.b].text, ")");
+    };
     switch (row.op) {
-      case ExpressionOp::kConstant: out.text = std::to_string(row.value); break;
-      case ExpressionOp::kSymbol: out.text = row.a < symbols.size() ? symbols[row.a].name : str_cat("?symbol", row.a); break;
-      case ExpressionOp::kAdd: out = {str_cat(wrap(row.a, 1), " + ", wrap(row.b, 2)), 1}; break;
-      case ExpressionOp::kMul: out = {str_cat(wrap(row.a, 2), "*", wrap(row.b, 3)), 2}; break;
-      case ExpressionOp::kFloorDiv: call("floordiv"); break;
-      case ExpressionOp::kCeilDiv: call("ceildiv"); break;
-      case ExpressionOp::kMod: call("mod"); break;
-      case ExpressionOp::kMin: call("min"); break;
-      case ExpressionOp::kMax: call("max"); break;
-      case ExpressionOp::kEq: call("eq"); break;
-      case ExpressionOp::kLt: call("lt"); break;
+      case ExpressionOp::kConstant:
+        out.text = std::to_string(row.value);
+        break;
+      case ExpressionOp::kSymbol:
+        out.text = row.a < symbols.size() ? symbols[row.a].name : str_cat("?symbol", row.a);
+        break;
+      case ExpressionOp::kAdd:
+        out = {str_cat(wrap(row.a, 1), " + ", wrap(row.b, 2)), 1};
+        break;
+      case ExpressionOp::kMul:
+        out = {str_cat(wrap(row.a, 2), "*", wrap(row.b, 3)), 2};
+        break;
+      case ExpressionOp::kFloorDiv:
+        call("floordiv");
+        break;
+      case ExpressionOp::kCeilDiv:
+        call("ceildiv");
+        break;
+      case ExpressionOp::kMod:
+        call("mod");
+        break;
+      case ExpressionOp::kMin:
+        call("min");
+        break;
+      case ExpressionOp::kMax:
+        call("max");
+        break;
+      case ExpressionOp::kEq:
+        call("eq");
+        break;
+      case ExpressionOp::kLt:
+        call("lt");
+        break;
       case ExpressionOp::kSelect:
         out.text = str_cat("select(", printed[row.a].text, ", ", printed[row.b].text, ", ", printed[row.c].text, ")");
         break;
@@ -198,7 +247,8 @@ std::string ExpressionTable::text(ExpressionId id, std::span<const PlanSymbol> s
 bool ExpressionTable::append_decoded(const Expression& row, size_t symbol_count) {
   const size_t here = rows_.size();
   switch (row.op) {
-    case ExpressionOp::kConstant: break;
+    case ExpressionOp::kConstant:
+      break;
     case ExpressionOp::kSymbol:
       if (row.a >= symbol_count) return false;
       break;

@@ -19,7 +19,20 @@ constexpr uint32_t kNone = 0xffffffffu;
 using ExpressionId = uint32_t;
 
 // The values are those of aipu.fbs (asserted in encode.cpp).
-enum class ExpressionOp : uint8_t { kConstant, kSymbol, kAdd, kMul, kFloorDiv, kCeilDiv, kMod, kMin, kMax, kEq, kLt, kSelect };
+enum class ExpressionOp : uint8_t {
+  kConstant,
+  kSymbol,
+  kAdd,
+  kMul,
+  kFloorDiv,
+  kCeilDiv,
+  kMod,
+  kMin,
+  kMax,
+  kEq,
+  kLt,
+  kSelect
+};
 
 struct Expression {
   ExpressionOp op = ExpressionOp::kConstant;
@@ -47,7 +60,8 @@ class ExpressionTable {
   const Expression& row(ExpressionId id) const { return rows_[id]; }
   std::span<const Expression> rows() const { return rows_; }
   const std::vector<std::string>& symbol_names() const { return symbol_names_; }
-  std::optional<int64_t> constant_value(ExpressionId id) const;  // of a kConstant row; nullopt for others and for ids out of range
+  // of a kConstant row; nullopt for others and for ids out of range
+  std::optional<int64_t> constant_value(ExpressionId id) const;
 
   // Gives symbols new numbers: symbol i becomes order[i].
   void renumber_symbols(std::span<const uint32_t> order);

@@ -53,13 +53,15 @@ uint32_t KernelTable::add(const std::shared_ptr<const tir::Module>& module, cons
       const tir::PrimFunc& entry = module->entry();
       const std::string_view name(entry.name);
       const std::string origin = origins.empty() ? "" : clean(origins.front().name, 40);
-      row.kernel.symbol = str_cat("k", padded(index), "_", clean(name.substr(0, name.find("__")), 40), origin.empty() ? "" : "__", origin);
+      row.kernel.symbol = str_cat("k", padded(index), "_", clean(name.substr(0, name.find("__")), 40),
+                                  origin.empty() ? "" : "__", origin);
       row.kernel.module = std::make_shared<tir::Module>(rename_entry(*module, row.kernel.symbol));
       row.kernel.argument_count = static_cast<uint32_t>(entry.params.size());
       for (const tir::VarPtr& param : entry.params) {
         row.kernel.pointer_arguments.push_back(param->type.pointer);
         const bool integer = !param->type.pointer && (is_integer(param->type.element) || is_bool(param->type.element));
-        row.kernel.argument_bits.push_back(integer ? static_cast<uint8_t>(dtype_bits(param->type.element)) : uint8_t{0});
+        row.kernel.argument_bits.push_back(integer ? static_cast<uint8_t>(dtype_bits(param->type.element))
+                                                   : uint8_t{0});
       }
       rows_.push_back(std::move(row));
     }
@@ -72,7 +74,8 @@ std::vector<PlanKernel> KernelTable::take() && {
   constexpr size_t kNamed = 8;  // the file is not for listing a hundred users of one kernel
   std::vector<PlanKernel> kernels;
   for (Row& row : rows_) {
-    graph::OriginSet first(row.origins.begin(), row.origins.begin() + static_cast<std::ptrdiff_t>(std::min(row.origins.size(), kNamed)));
+    graph::OriginSet first(row.origins.begin(),
+                           row.origins.begin() + static_cast<std::ptrdiff_t>(std::min(row.origins.size(), kNamed)));
     row.kernel.source = graph::origins_text(first);
     if (row.origins.size() > kNamed) row.kernel.source += str_cat(" and ", row.origins.size() - kNamed, " more");
     kernels.push_back(std::move(row.kernel));
@@ -87,7 +90,8 @@ void set_requirements(PlanKernel* kernel, const tir::Module& lowered) {
     tir::walk(
         function->body,
         [&](const tir::Expr& expr) {
-          if (const auto* call = expr->as<tir::IntrinsicCall>(); call != nullptr && call->intrinsic->name == "barrier") barrier = true;
+          if (const auto* call = expr->as<tir::IntrinsicCall>(); call != nullptr && call->intrinsic->name == "barrier")
+            barrier = true;
         },
         [&](const tir::Stmt& stmt) {
           const auto* alloc = stmt->as<tir::Alloc>();

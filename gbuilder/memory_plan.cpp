@@ -22,10 +22,12 @@ Result<MemoryPlan> plan_memory(const Plan& plan, const std::map<std::string, int
   for (const PlanSymbol& symbol : plan.symbols) {
     const auto it = symbols.find(symbol.name);
     symbol_values.push_back(it == symbols.end() ? std::nullopt : std::optional(it->second));
-    if (symbol.kind == SymbolKind::kTecCount && it == symbols.end()) symbol_values.back() = std::max<int64_t>(1, plan.tec_count);
+    if (symbol.kind == SymbolKind::kTecCount && it == symbols.end())
+      symbol_values.back() = std::max<int64_t>(1, plan.tec_count);
   }
   const auto values = plan.expressions.evaluate(symbol_values);
-  // Batch loops as the runtime runs them with one thread: their own tensors have memory for one sample, what goes in or comes out lives as long as they do.
+  // Batch loops as the runtime runs them with one thread: their own tensors have memory for one sample, what goes in or
+  // comes out lives as long as they do.
   std::vector<std::pair<PlanBatchLoop, std::vector<std::optional<int64_t>>>> loops;
   for (const PlanBatchLoop& loop : plan.batch_loops) {
     if (loop.symbol >= symbol_values.size() || symbol_values[loop.symbol].value_or(0) < 2) continue;
@@ -41,14 +43,16 @@ Result<MemoryPlan> plan_memory(const Plan& plan, const std::map<std::string, int
     if (tensor.size_bytes >= values.size() || !values[tensor.size_bytes]) {
       for (const uint32_t symbol : plan.expressions.symbols_of(tensor.size_bytes)) {
         if (symbol < symbol_values.size() && !symbol_values[symbol]) {
-          return invalid_argument(fmt::format("the size of tensor '{}' depends on the symbol '{}', which has no value here", tensor.name,
-                                              plan.symbols[symbol].name));
+          return invalid_argument(
+              fmt::format("the size of tensor '{}' depends on the symbol '{}', which has no value here", tensor.name,
+                          plan.symbols[symbol].name));
         }
       }
       return out_of_range(fmt::format("the size of tensor '{}' cannot be computed", tensor.name));
     }
     request_of[t] = static_cast<uint32_t>(requests.size());
-    ArenaRequest request{.size_bytes = *values[tensor.size_bytes], .first_use = tensor.first_use, .last_use = tensor.last_use};
+    ArenaRequest request{
+        .size_bytes = *values[tensor.size_bytes], .first_use = tensor.first_use, .last_use = tensor.last_use};
     for (const auto& [loop, one] : loops) {
       if (tensor.first_use >= loop.first && tensor.last_use <= loop.last) {
         request.size_bytes = one[tensor.size_bytes].value_or(request.size_bytes);
@@ -79,8 +83,9 @@ Result<MemoryPlan> plan_memory(const Plan& plan, const std::map<std::string, int
 }
 
 std::string print_memory_plan(const Plan& plan, const MemoryPlan& memory) {
-  std::string text = fmt::format("arena {} bytes, at least {} are alive at once, ratio {:.3f}\npeak live activations {} bytes\n",
-                                 memory.arena_bytes, memory.lower_bound_bytes, memory.ratio(), memory.activation_bytes);
+  std::string text =
+      fmt::format("arena {} bytes, at least {} are alive at once, ratio {:.3f}\npeak live activations {} bytes\n",
+                  memory.arena_bytes, memory.lower_bound_bytes, memory.ratio(), memory.activation_bytes);
   for (size_t t = 0; t < plan.tensors.size() && t < memory.offsets.size(); ++t) {
     if (memory.offsets[t] >= 0) text += fmt::format("  t{}:{} at {}\n", t, plan.tensors[t].name, memory.offsets[t]);
   }

@@ -19,9 +19,13 @@ struct AlignedDelete {
 };
 using AlignedBytes = std::unique_ptr<std::byte[], AlignedDelete>;
 
-AlignedBytes aligned_bytes(size_t size) { return AlignedBytes(static_cast<std::byte*>(::operator new[](size, std::align_val_t{64}))); }
+AlignedBytes aligned_bytes(size_t size) {
+  return AlignedBytes(static_cast<std::byte*>(::operator new[](size, std::align_val_t{64})));
+}
 
-void print_to_stdout(const aipu_tec_context*, const char* text, unsigned long size) { std::fwrite(text, 1, size, stdout); }
+void print_to_stdout(const aipu_tec_context*, const char* text, unsigned long size) {
+  std::fwrite(text, 1, size, stdout);
+}
 
 }  // namespace
 
@@ -33,7 +37,8 @@ Result<std::unique_ptr<NativeModule>> NativeModule::load(std::span<const std::by
   for (size_t done = 0; done < shared_object.size() && status.ok();) {
     const ssize_t written = ::write(descriptor, shared_object.data() + done, shared_object.size() - done);
     if (written > 0) done += static_cast<size_t>(written);
-    if (written < 0 && errno != EINTR) status = io_error(str_cat("cannot write a file in memory: ", std::strerror(errno)));
+    if (written < 0 && errno != EINTR)
+      status = io_error(str_cat("cannot write a file in memory: ", std::strerror(errno)));
   }
   if (status.ok()) {
     result->handle_ = ::dlopen(str_cat("/proc/self/fd/", descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -41,9 +46,11 @@ Result<std::unique_ptr<NativeModule>> NativeModule::load(std::span<const std::by
   }
   ::close(descriptor);
   if (!status.ok()) return status;
-  const auto function = reinterpret_cast<aipu_kernel_module_function>(::dlsym(result->handle_, AIPU_KERNEL_MODULE_SYMBOL));
+  const auto function =
+      reinterpret_cast<aipu_kernel_module_function>(::dlsym(result->handle_, AIPU_KERNEL_MODULE_SYMBOL));
   result->module_ = function != nullptr ? function() : nullptr;
-  if (result->module_ == nullptr || result->module_->abi_version != AIPU_KERNEL_ABI_VERSION || result->module_->struct_bytes != sizeof(aipu_kernel_info)) {
+  if (result->module_ == nullptr || result->module_->abi_version != AIPU_KERNEL_ABI_VERSION ||
+      result->module_->struct_bytes != sizeof(aipu_kernel_info)) {
     return internal_error("compiled kernels have another ABI than this compiler");
   }
   return result;
@@ -57,7 +64,8 @@ Status NativeModule::run(std::string_view kernel, std::span<const unsigned long 
   for (unsigned i = 0; i < module_->kernel_count; ++i) {
     const aipu_kernel_info& info = module_->kernels[i];
     if (kernel != info.name) continue;
-    if (info.argument_count != arguments.size()) return internal_error(str_cat("kernel '", kernel, "' takes ", info.argument_count, " arguments"));
+    if (info.argument_count != arguments.size())
+      return internal_error(str_cat("kernel '", kernel, "' takes ", info.argument_count, " arguments"));
     const AlignedBytes lsram = aligned_bytes(info.lsram_bytes), shared = aligned_bytes(info.shared_bytes);
     aipu_tec_context context{};
     context.tec_count = 1;

@@ -75,7 +75,8 @@ class Placer {
     producer.views.push_back({source, result, to.byte_offset});
     const Dim elements = graph::element_count(graph_.type(result).shape);
     if (!elements.is_constant()) {
-      producer.checks.push_back({graph::lt(elements, int64_t{1} << 31), "a tensor has 2^31 elements or more; kernels index with 32 bits"});
+      producer.checks.push_back(
+          {graph::lt(elements, int64_t{1} << 31), "a tensor has 2^31 elements or more; kernels index with 32 bits"});
     }
     return true;
   }
@@ -83,7 +84,8 @@ class Placer {
   // Whether nothing but this Concat reads the value, once.
   bool read_once_by(const PlannedGroup& concat, ValueId value) {
     const auto& operands = graph_.node(concat.group.anchor).inputs;
-    return users_[value] == 1 && !graph_.is_graph_output(value) && std::count(operands.begin(), operands.end(), value) == 1;
+    return users_[value] == 1 && !graph_.is_graph_output(value) &&
+           std::count(operands.begin(), operands.end(), value) == 1;
   }
 
   // Makes the copy read what its source is a copy of.
@@ -91,14 +93,20 @@ class Placer {
     if (copy->source.tensor.kind != Kind::kValue || copy->source.byte_offset != Dim(0)) return false;
     const ValueId source = copy->source.tensor.value;
     const auto producer = producers_.find(source);
-    if (producer == producers_.end() || !read_once_by(concat, source) || !(copy->source_stride_bytes == copy->width_bytes)) return false;
+    if (producer == producers_.end() || !read_once_by(concat, source) ||
+        !(copy->source_stride_bytes == copy->width_bytes))
+      return false;
     kernels::Implementation& before = groups_[producer->second].implementation;
     for (auto launch = before.launches.begin(); launch != before.launches.end(); ++launch) {
       const auto* first = std::get_if<kernels::CopyLaunch>(&*launch);
-      if (first == nullptr || first->destination.tensor.kind != Kind::kValue || first->destination.tensor.value != source) continue;
+      if (first == nullptr || first->destination.tensor.kind != Kind::kValue ||
+          first->destination.tensor.value != source)
+        continue;
       const bool same_rows = first->width_bytes == copy->width_bytes && first->times == copy->times &&
-                             first->destination_stride_bytes == first->width_bytes && copy->width_bytes * copy->times == bytes_of(source);
-      if (!same_rows || first->source.tensor.kind != Kind::kValue || first->destination.byte_offset != Dim(0)) return false;
+                             first->destination_stride_bytes == first->width_bytes &&
+                             copy->width_bytes * copy->times == bytes_of(source);
+      if (!same_rows || first->source.tensor.kind != Kind::kValue || first->destination.byte_offset != Dim(0))
+        return false;
       const kernels::CopyLaunch skipped = *first;
       copy->source = skipped.source;
       copy->source_stride_bytes = skipped.source_stride_bytes;

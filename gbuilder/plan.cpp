@@ -52,10 +52,12 @@ std::string Planner::describe(size_t group) const {
   const PlannedGroup& g = input_.groups[group];
   graph::OriginSet origins;
   for (const graph::NodeId node : g.group.nodes) graph::merge_origins(&origins, graph_.node(node).origins);
-  return str_cat("node ", graph::origins_text(origins), ": plugin '", g.group.owner != nullptr ? g.group.owner->name() : "?", "'");
+  return str_cat("node ", graph::origins_text(origins), ": plugin '",
+                 g.group.owner != nullptr ? g.group.owner->name() : "?", "'");
 }
 
-// ---- schedule ---------------------------------------------------------------------------------------------------------------------
+// ---- schedule
+// --------------------------------------------------------------------------------------------------
 
 std::vector<std::string> Planner::symbols_needed(const PlannedGroup& planned) const {
   std::vector<std::string> names;
@@ -78,7 +80,8 @@ std::vector<std::string> Planner::symbols_needed(const PlannedGroup& planned) co
       const auto& copy = std::get<kernels::CopyLaunch>(launch);
       need_argument(copy.destination);
       need_argument(copy.source);
-      for (const Dim* dim : {&copy.width_bytes, &copy.times, &copy.destination_stride_bytes, &copy.source_stride_bytes}) need(*dim);
+      for (const Dim* dim : {&copy.width_bytes, &copy.times, &copy.destination_stride_bytes, &copy.source_stride_bytes})
+        need(*dim);
     }
   }
   for (const kernels::View& view : implementation.views) need(view.byte_offset);
@@ -87,11 +90,12 @@ std::vector<std::string> Planner::symbols_needed(const PlannedGroup& planned) co
   return names;
 }
 
-// Groups come in execution order, but a shape operand that was replaced by its run symbols is no data-flow edge any more: order by both,
-// keeping the given order wherever possible.
+// Groups come in execution order, but a shape operand that was replaced by its run symbols is no data-flow edge any
+// more: order by both, keeping the given order wherever possible.
 Status Planner::schedule() {
   if (graph_.find_symbol(kernels::kTecCountSymbol) != nullptr) {
-    return unsupported(str_cat("a symbol of the model is called '", kernels::kTecCountSymbol, "', which means the number of TECs here"));
+    return unsupported(str_cat("a symbol of the model is called '", kernels::kTecCountSymbol,
+                               "', which means the number of TECs here"));
   }
   const size_t count = input_.groups.size();
   std::vector<std::set<size_t>> users(count);
@@ -107,12 +111,14 @@ Status Planner::schedule() {
     for (const std::string& name : symbols_needed(input_.groups[g])) {
       const graph::Symbol* symbol = graph_.find_symbol(name);
       if (name == kernels::kTecCountSymbol) continue;
-      if (symbol == nullptr) return internal_error(str_cat(describe(g), ": uses the symbol '", name, "', which nothing binds"));
+      if (symbol == nullptr)
+        return internal_error(str_cat(describe(g), ": uses the symbol '", name, "', which nothing binds"));
       if (symbol->kind != graph::Symbol::Kind::kTensorElement) continue;
       const auto it = producer_.find(symbol->value);
       if (it == producer_.end()) continue;
       if (it->second == g) {
-        return internal_error(str_cat(describe(g), ": needs '", name, "' to start, but is fused with the node that computes it"));
+        return internal_error(
+            str_cat(describe(g), ": needs '", name, "' to start, but is fused with the node that computes it"));
       }
       add_edge(it->second, g);
     }
@@ -139,7 +145,8 @@ Status Planner::schedule() {
   return {};
 }
 
-// ---- tensors ----------------------------------------------------------------------------------------------------------------------
+// ---- tensors
+// --------------------------------------------------------------------------------------------------
 
 Status Planner::collect_views() {
   for (const size_t g : order_) {
@@ -152,7 +159,8 @@ Status Planner::collect_views() {
   for (const auto& entry : views_) {
     size_t steps = 0;
     for (auto at = views_.find(entry.first); at != views_.end(); at = views_.find(at->second.root)) {
-      if (++steps > views_.size()) return internal_error(str_cat("'", graph_.value(entry.first).name, "' is a view of itself"));
+      if (++steps > views_.size())
+        return internal_error(str_cat("'", graph_.value(entry.first).name, "' is a view of itself"));
     }
   }
   return {};
@@ -213,7 +221,8 @@ bool Planner::is_materialised(ValueId value) const {
 Result<uint32_t> Planner::tensor_of(ValueId value) {
   if (const auto it = tensor_of_value_.find(value); it != tensor_of_value_.end()) return it->second;
   const graph::Value& v = graph_.value(value);
-  if (!is_materialised(value)) return internal_error(str_cat("value '", v.name, "' is needed, but no group computes it"));
+  if (!is_materialised(value))
+    return internal_error(str_cat("value '", v.name, "' is needed, but no group computes it"));
   uint32_t tensor = kNone;
   if (v.constant != nullptr) {
     tensor = constant_tensor(v.constant, v.name);
@@ -259,18 +268,19 @@ Result<uint32_t> Planner::tensor_of(size_t group, const kernels::TensorRef& ref,
   return internal_error(str_cat(describe(group), ": refers to a constant or workspace that it did not add"));
 }
 
-// An output that a kernel computes lives in the caller's memory from the start, seen through whole-size views (a final Reshape) too. An
-// output that is an input, a constant, a part of something or another output again is a copy.
+// An output that a kernel computes lives in the caller's memory from the start, seen through whole-size views (a final
+// Reshape) too. An output that is an input, a constant, a part of something or another output again is a copy.
 Status Planner::assign_outputs() {
   for (size_t i = 0; i < graph_.outputs().size(); ++i) {
     const graph::Graph::Output& output = graph_.outputs()[i];
     const graph::TensorType& type = graph_.type(output.value);
     const uint32_t tensor = add_tensor(output.name, type, TensorKind::kOutput);
     plan_.outputs.push_back(tensor);
-    if (!is_materialised(output.value)) return internal_error(str_cat("output '", output.name, "' is computed by no group"));
+    if (!is_materialised(output.value))
+      return internal_error(str_cat("output '", output.name, "' is computed by no group"));
     const ValueMemory memory = resolve(output.value);
-    const bool own_memory =
-        graph_.value(memory.root).constant == nullptr && !tensor_of_value_.contains(memory.root) && !promoted_.contains(memory.root);
+    const bool own_memory = graph_.value(memory.root).constant == nullptr && !tensor_of_value_.contains(memory.root) &&
+                            !promoted_.contains(memory.root);
     if (own_memory && memory.offset == Dim(0) && bytes_of(memory.root) == bytes_of(output.value)) {
       promoted_.emplace(memory.root, tensor);
       if (memory.root == output.value) tensor_of_value_.emplace(output.value, tensor);
@@ -281,7 +291,8 @@ Status Planner::assign_outputs() {
   return {};
 }
 
-// ---- commands ---------------------------------------------------------------------------------------------------------------------
+// ---- commands
+// --------------------------------------------------------------------------------------------------
 
 uint32_t Planner::string_id(const std::string& text) {
   const auto [it, is_new] = strings_.try_emplace(text, static_cast<uint32_t>(plan_.strings.size()));
@@ -298,12 +309,12 @@ uint32_t Planner::origin_of(const PlannedGroup& planned) {
   return it->second;
 }
 
-Status Planner::record_launch(size_t group, const kernels::KernelLaunch& launch, uint32_t kernel, std::vector<uint32_t>* workspaces,
-                              Command* command) {
+Status Planner::record_launch(size_t group, const kernels::KernelLaunch& launch, uint32_t kernel,
+                              std::vector<uint32_t>* workspaces, Command* command) {
   const PlanKernel& row = plan_.kernels[kernel];
   if (launch.arguments.size() != row.argument_count) {
-    return internal_error(str_cat(describe(group), ": kernel '", row.symbol, "' has ", row.argument_count, " parameters, the launch gives ",
-                                  launch.arguments.size()));
+    return internal_error(str_cat(describe(group), ": kernel '", row.symbol, "' has ", row.argument_count,
+                                  " parameters, the launch gives ", launch.arguments.size()));
   }
   TecBody body;
   body.kernel = kernel;
@@ -322,16 +333,16 @@ Status Planner::record_launch(size_t group, const kernels::KernelLaunch& launch,
       if (argument.writes) {
         const TensorKind kind = plan_.tensors[root_tensor(plan_, argument.index)].kind;
         if (kind == TensorKind::kInput || kind == TensorKind::kConstant) {
-          return internal_error(str_cat(describe(group), ": kernel '", row.symbol, "' writes argument ", i, ", tensor '",
-                                        plan_.tensors[argument.index].name, "', which is read-only"));
+          return internal_error(str_cat(describe(group), ": kernel '", row.symbol, "' writes argument ", i,
+                                        ", tensor '", plan_.tensors[argument.index].name, "', which is read-only"));
         }
       }
     } else if (const auto* scalar = std::get_if<kernels::ScalarArgument>(&given)) {
       if (const auto value = scalar->value.constant()) {
         const auto word = integer_word(*value, scalar->dtype);
         if (!word) {
-          return out_of_range(str_cat(describe(group), ": kernel '", row.symbol, "': argument ", i, " is ", *value, ", beyond ",
-                                      dtype_name(scalar->dtype)));
+          return out_of_range(str_cat(describe(group), ": kernel '", row.symbol, "': argument ", i, " is ", *value,
+                                      ", beyond ", dtype_name(scalar->dtype)));
         }
         argument.word = *word;
       } else {
@@ -349,13 +360,15 @@ Status Planner::record_launch(size_t group, const kernels::KernelLaunch& launch,
   return {};
 }
 
-Status Planner::record_copy(size_t group, const kernels::CopyLaunch& copy, std::vector<uint32_t>* workspaces, Command* command) {
+Status Planner::record_copy(size_t group, const kernels::CopyLaunch& copy, std::vector<uint32_t>* workspaces,
+                            Command* command) {
   DmaBody body;
   AIPU_ASSIGN_OR_RETURN(body.destination, tensor_of(group, copy.destination.tensor, workspaces));
   AIPU_ASSIGN_OR_RETURN(body.source, tensor_of(group, copy.source.tensor, workspaces));
   const TensorKind kind = plan_.tensors[root_tensor(plan_, body.destination)].kind;
   if (kind == TensorKind::kInput || kind == TensorKind::kConstant) {
-    return internal_error(str_cat(describe(group), ": copies into '", plan_.tensors[body.destination].name, "', which is read-only"));
+    return internal_error(
+        str_cat(describe(group), ": copies into '", plan_.tensors[body.destination].name, "', which is read-only"));
   }
   body.destination_offset = expr(copy.destination.byte_offset);
   body.source_offset = expr(copy.source.byte_offset);
@@ -380,7 +393,8 @@ Status Planner::record_group(size_t g) {
     if (const auto* kernel = std::get_if<kernels::KernelLaunch>(&implementation.launches[i])) {
       AIPU_RETURN_IF_ERROR(record_launch(g, *kernel, input_.kernel_of[g][i], &workspaces, &command));
     } else {
-      AIPU_RETURN_IF_ERROR(record_copy(g, std::get<kernels::CopyLaunch>(implementation.launches[i]), &workspaces, &command));
+      AIPU_RETURN_IF_ERROR(
+          record_copy(g, std::get<kernels::CopyLaunch>(implementation.launches[i]), &workspaces, &command));
     }
     for (const Access& access : command_accesses(plan_, command)) {
       if (access.writes) written.insert(root_tensor(plan_, access.tensor));
@@ -399,12 +413,14 @@ Status Planner::record_group(size_t g) {
     if (views_.contains(output)) continue;
     AIPU_ASSIGN_OR_RETURN(const uint32_t tensor, tensor_of(output));
     const auto& elsewhere = implementation.written_elsewhere;
-    if (!written.contains(root_tensor(plan_, tensor)) && std::find(elsewhere.begin(), elsewhere.end(), output) == elsewhere.end()) {
+    if (!written.contains(root_tensor(plan_, tensor)) &&
+        std::find(elsewhere.begin(), elsewhere.end(), output) == elsewhere.end()) {
       return internal_error(str_cat(describe(g), ": nothing writes its output '", graph_.value(output).name, "'"));
     }
   }
   for (const auto& [output, in] : implementation.in_place) {
-    if (!output.valid() || !in.valid() || !tensor_of_value_.contains(output) || !tensor_of_value_.contains(in)) continue;
+    if (!output.valid() || !in.valid() || !tensor_of_value_.contains(output) || !tensor_of_value_.contains(in))
+      continue;
     hints_.push_back({tensor_of_value_.at(output), tensor_of_value_.at(in), in});
   }
   return {};
@@ -469,8 +485,8 @@ void Planner::record_output_copies() {
   }
 }
 
-// Every symbol that some expression uses gets a row; those read from tensors get a BindSymbols command after the tensor's producer. Tensors
-// that are only read for their symbols may bring in further symbols through their shapes.
+// Every symbol that some expression uses gets a row; those read from tensors get a BindSymbols command after the
+// tensor's producer. Tensors that are only read for their symbols may bring in further symbols through their shapes.
 Status Planner::record_binds() {
   for (size_t done = 0; done < plan_.expressions.symbol_names().size(); ++done) {
     const std::string name = plan_.expressions.symbol_names()[done];
@@ -481,7 +497,8 @@ Status Planner::record_binds() {
     const graph::Symbol* symbol = graph_.find_symbol(name);
     if (symbol == nullptr) return internal_error(str_cat("the symbol '", name, "' is used, but nothing binds it"));
     PlanSymbol row{.name = name, .index = static_cast<uint32_t>(symbol->index)};
-    row.kind = symbol->kind == graph::Symbol::Kind::kInputExtent ? SymbolKind::kInputExtent : SymbolKind::kTensorElement;
+    row.kind =
+        symbol->kind == graph::Symbol::Kind::kInputExtent ? SymbolKind::kInputExtent : SymbolKind::kTensorElement;
     if (row.kind == SymbolKind::kInputExtent) {
       const auto it = tensor_of_value_.find(symbol->value);
       if (it == tensor_of_value_.end())
@@ -529,12 +546,14 @@ void Planner::flatten() {
   std::array<uint32_t, kEngineCount> counts{};
   for (size_t position = 0; position < slots_.size(); ++position) {
     Slot& slot = slots_[position];
-    // A copy of an output whose size a symbol gives needs the symbol; one that a symbol's tensor is copied to does not mind waiting.
+    // A copy of an output whose size a symbol gives needs the symbol; one that a symbol's tensor is copied to does not
+    // mind waiting.
     for (auto* commands : {&slot.checks, &slot.commands, &slot.binds, &slot.copies}) {
       for (Command& command : *commands) {
         command.sequence = static_cast<uint32_t>(program.commands.size());
         command.index = counts[static_cast<size_t>(command.engine())]++;
-        group_of_command_.push_back(commands == &slot.commands && position > 0 ? static_cast<uint32_t>(order_[position - 1]) : kNone);
+        group_of_command_.push_back(
+            commands == &slot.commands && position > 0 ? static_cast<uint32_t>(order_[position - 1]) : kNone);
         program.commands.push_back(std::move(command));
       }
     }
@@ -550,9 +569,11 @@ void Planner::apply_in_place() {
     const uint32_t root = root_tensor(plan_, hint.input);
     PlanTensor& output = plan_.tensors[hint.output];
     const PlanTensor& input = plan_.tensors[root];
-    if (output.kind != TensorKind::kArena || input.kind != TensorKind::kArena || output.in_place_of != kNone || taken.contains(root))
+    if (output.kind != TensorKind::kArena || input.kind != TensorKind::kArena || output.in_place_of != kNone ||
+        taken.contains(root))
       continue;
-    if (output.first_use == kNone || output.first_use != input.last_use || output.size_bytes != input.size_bytes || root == hint.output)
+    if (output.first_use == kNone || output.first_use != input.last_use || output.size_bytes != input.size_bytes ||
+        root == hint.output)
       continue;
     if (!(resolve(hint.input_value).offset == Dim(0))) continue;
     const Command& command = commands[output.first_use];

@@ -1,12 +1,16 @@
-// The plan: everything that aipu.bin will say, decided, in plain structs. make_plan() takes all decisions; memory_plan reports on them, the storers
-// record them per engine, encode writes them down without further thought, decode reads them back, print_plan shows them.
+// The plan: everything that aipu.bin will say, decided, in plain structs. make_plan() takes all decisions; memory_plan
+// reports on them, the storers record them per engine, encode writes them down without further thought, decode reads
+// them back, print_plan shows them.
 //
 // The execution model that the plan relies on:
-//  - Commands have one total order (`sequence`). Each engine runs its own commands in that order, one after the other, each complete before the next.
+//  - Commands have one total order (`sequence`). Each engine runs its own commands in that order, one after the other,
+//    each complete before the next.
 //  - Engines run concurrently; a command starts once the commands of other engines in its `waits` are done.
-//  - A run symbol has a value once its BindSymbols command is done. What is placed, sized or passed by such a value comes after it.
-//  - Arena memory is placed when a model is bound to shapes, by lifetimes in sequence numbers: two tensors may share memory exactly when one's last_use is
-//    before the other's first_use (or one is in_place_of the other). The waits make that safe for whatever placement the runtime finds.
+//  - A run symbol has a value once its BindSymbols command is done. What is placed, sized or passed by such a value
+//    comes after it.
+//  - Arena memory is placed when a model is bound to shapes, by lifetimes in sequence numbers: two tensors may share
+//    memory exactly when one's last_use is before the other's first_use (or one is in_place_of the other). The waits
+//    make that safe for whatever placement the runtime finds.
 #pragma once
 
 #include <array>
@@ -40,13 +44,13 @@ struct PlanTensor {
   std::vector<ExpressionId> shape;
   ExpressionId size_bytes = kNone;
   TensorKind kind = TensorKind::kArena;
-  uint64_t offset_bytes = 0;          // kConstant: within the constants section
-  graph::ConstantPtr constant;        // kConstant: the bytes; null in a decoded plan
-  uint32_t base = kNone;              // kView: a tensor that is no view itself
-  ExpressionId view_offset = kNone;   // kView
-  uint32_t first_use = kNone;         // kArena: sequence numbers, inclusive, through views; kNone for the other kinds
+  uint64_t offset_bytes = 0;         // kConstant: within the constants section
+  graph::ConstantPtr constant;       // kConstant: the bytes; null in a decoded plan
+  uint32_t base = kNone;             // kView: a tensor that is no view itself
+  ExpressionId view_offset = kNone;  // kView
+  uint32_t first_use = kNone;        // kArena: sequence numbers, inclusive, through views; kNone for the other kinds
   uint32_t last_use = kNone;
-  uint32_t in_place_of = kNone;       // kArena
+  uint32_t in_place_of = kNone;  // kArena
 };
 
 // A command of another engine: its index in that engine's buffer.
@@ -59,10 +63,10 @@ struct CommandId {
 struct PlanArgument {
   enum class Kind : uint8_t { kTensor, kExpression, kImmediate };
   Kind kind = Kind::kImmediate;
-  bool writes = false;           // kTensor: the kernel may write
-  uint32_t index = 0;            // the tensor or the expression
-  ExpressionId offset = 0;       // kTensor: bytes
-  uint64_t word = 0;             // kImmediate
+  bool writes = false;      // kTensor: the kernel may write
+  uint32_t index = 0;       // the tensor or the expression
+  ExpressionId offset = 0;  // kTensor: bytes
+  uint64_t word = 0;        // kImmediate
 };
 
 struct TecBody {
@@ -73,7 +77,8 @@ struct TecBody {
 };
 struct DmaBody {
   uint32_t destination = 0, source = 0;  // tensors
-  ExpressionId destination_offset = 0, source_offset = 0, width = 0, times = 0, destination_stride = 0, source_stride = 0;
+  ExpressionId destination_offset = 0, source_offset = 0, width = 0, times = 0, destination_stride = 0,
+               source_stride = 0;
 };
 enum class HostOp : uint8_t { kBindSymbols, kCheck, kIf, kLoop };
 std::string_view host_op_name(HostOp op);
@@ -103,13 +108,13 @@ struct PlanBatchLoop {
 };
 
 struct PlanKernel {
-  std::string symbol;                        // unique: k<index>_<template>__<origin>
+  std::string symbol;                         // unique: k<index>_<template>__<origin>
   std::shared_ptr<const tir::Module> module;  // as instantiated, entry renamed to `symbol`; null in a decoded plan
   uint32_t argument_count = 0;
   std::vector<bool> pointer_arguments;
   std::vector<uint8_t> argument_bits;  // width of an integer scalar parameter, 0: pointer or float
-  uint32_t lsram_bytes = 0;   // per TEC
-  uint32_t shared_bytes = 0;  // per launch
+  uint32_t lsram_bytes = 0;            // per TEC
+  uint32_t shared_bytes = 0;           // per launch
   bool uses_barrier = false;
   std::string source;  // the ONNX nodes that use it, for people
 };
@@ -147,7 +152,8 @@ struct PlannedGroup {
   kernels::Implementation implementation;
 };
 
-// `kernel_of` says, per group and launch, which row of `kernels` a KernelLaunch uses (kNone for copies); both come from KernelTable.
+// `kernel_of` says, per group and launch, which row of `kernels` a KernelLaunch uses (kNone for copies); both come from
+// KernelTable.
 struct PlanInput {
   const graph::Graph* graph = nullptr;
   std::span<const PlannedGroup> groups;

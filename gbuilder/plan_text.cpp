@@ -1,4 +1,5 @@
-// What a plan says about its commands, and the plan as text. Everything here is safe on decoded plans: an index out of range prints as such.
+// What a plan says about its commands, and the plan as text. Everything here is safe on decoded plans: an index out of
+// range prints as such.
 #include <algorithm>
 
 #include "gbuilder/plan.h"
@@ -7,36 +8,49 @@ namespace aipu::gbuilder {
 
 std::string_view engine_name(Engine engine) {
   switch (engine) {
-    case Engine::kTec: return "tec";
-    case Engine::kDma: return "dma";
-    case Engine::kHost: return "host";
+    case Engine::kTec:
+      return "tec";
+    case Engine::kDma:
+      return "dma";
+    case Engine::kHost:
+      return "host";
   }
   return "?";
 }
 
 std::string_view tensor_kind_name(TensorKind kind) {
   switch (kind) {
-    case TensorKind::kInput: return "input";
-    case TensorKind::kOutput: return "output";
-    case TensorKind::kConstant: return "constant";
-    case TensorKind::kArena: return "arena";
-    case TensorKind::kView: return "view";
+    case TensorKind::kInput:
+      return "input";
+    case TensorKind::kOutput:
+      return "output";
+    case TensorKind::kConstant:
+      return "constant";
+    case TensorKind::kArena:
+      return "arena";
+    case TensorKind::kView:
+      return "view";
   }
   return "?";
 }
 
 std::string_view host_op_name(HostOp op) {
   switch (op) {
-    case HostOp::kBindSymbols: return "bind_symbols";
-    case HostOp::kCheck: return "check";
-    case HostOp::kIf: return "if";
-    case HostOp::kLoop: return "loop";
+    case HostOp::kBindSymbols:
+      return "bind_symbols";
+    case HostOp::kCheck:
+      return "check";
+    case HostOp::kIf:
+      return "if";
+    case HostOp::kLoop:
+      return "loop";
   }
   return "?";
 }
 
 uint32_t root_tensor(const Plan& plan, uint32_t tensor) {
-  if (tensor < plan.tensors.size() && plan.tensors[tensor].kind == TensorKind::kView && plan.tensors[tensor].base < plan.tensors.size()) {
+  if (tensor < plan.tensors.size() && plan.tensors[tensor].kind == TensorKind::kView &&
+      plan.tensors[tensor].base < plan.tensors.size()) {
     return plan.tensors[tensor].base;
   }
   return tensor;
@@ -53,7 +67,8 @@ std::vector<Access> command_accesses(const Plan& plan, const Command& command) {
   } else {
     const auto& host = std::get<HostBody>(command.body);
     if (host.op == HostOp::kBindSymbols) {
-      for (uint64_t i = host.a; i < uint64_t{host.a} + host.b && i < plan.symbols.size(); ++i) accesses.push_back({plan.symbols[i].tensor, false});
+      for (uint64_t i = host.a; i < uint64_t{host.a} + host.b && i < plan.symbols.size(); ++i)
+        accesses.push_back({plan.symbols[i].tensor, false});
     } else if (host.op == HostOp::kIf) {
       accesses.push_back({host.a, false});
     }
@@ -70,7 +85,8 @@ std::vector<ExpressionId> command_expressions(const Plan& plan, const Command& c
       if (argument.kind == PlanArgument::Kind::kExpression) ids.push_back(argument.index);
     }
   } else if (const auto* dma = std::get_if<DmaBody>(&command.body)) {
-    ids = {dma->destination_offset, dma->source_offset, dma->width, dma->times, dma->destination_stride, dma->source_stride};
+    ids = {dma->destination_offset, dma->source_offset, dma->width, dma->times,
+           dma->destination_stride, dma->source_stride};
   } else if (const auto& host = std::get<HostBody>(command.body); host.op == HostOp::kCheck) {
     ids.push_back(host.a);
   }
@@ -117,7 +133,9 @@ std::string offset_text(const Plan& plan, ExpressionId id) {
 
 constexpr int64_t kAllTecs = int64_t{1} << 20;
 
-std::string string_at(const std::vector<std::string>& strings, uint32_t id) { return id < strings.size() ? strings[id] : str_cat("?string", id); }
+std::string string_at(const std::vector<std::string>& strings, uint32_t id) {
+  return id < strings.size() ? strings[id] : str_cat("?string", id);
+}
 
 std::string tec_text(const Plan& plan, const TecBody& body) {
   std::string text = body.kernel < plan.kernels.size() ? plan.kernels[body.kernel].symbol : str_cat("?k", body.kernel);
@@ -127,9 +145,12 @@ std::string tec_text(const Plan& plan, const TecBody& body) {
     if (i > 0) text += ", ";
     switch (argument.kind) {
       case PlanArgument::Kind::kTensor:
-        text += str_cat(argument.writes ? "&" : "", tensor_text(plan, argument.index), offset_text(plan, argument.offset));
+        text +=
+            str_cat(argument.writes ? "&" : "", tensor_text(plan, argument.index), offset_text(plan, argument.offset));
         break;
-      case PlanArgument::Kind::kExpression: text += expression_text(plan, argument.index); break;
+      case PlanArgument::Kind::kExpression:
+        text += expression_text(plan, argument.index);
+        break;
       case PlanArgument::Kind::kImmediate:
         // Small words are counts and extents; large ones are negative numbers or float patterns.
         text += argument.word < (uint64_t{1} << 24) ? std::to_string(argument.word) : hex(argument.word);
@@ -137,16 +158,18 @@ std::string tec_text(const Plan& plan, const TecBody& body) {
     }
   }
   text += ')';
-  if (plan.expressions.constant_value(body.max_tecs) != kAllTecs) text += str_cat(" tecs<=", expression_text(plan, body.max_tecs));
+  if (plan.expressions.constant_value(body.max_tecs) != kAllTecs)
+    text += str_cat(" tecs<=", expression_text(plan, body.max_tecs));
   return text;
 }
 
 std::string dma_text(const Plan& plan, const DmaBody& body) {
-  std::string text = str_cat("copy ", tensor_text(plan, body.destination), offset_text(plan, body.destination_offset), " <- ",
-                             tensor_text(plan, body.source), offset_text(plan, body.source_offset), " width ", expression_text(plan, body.width));
+  std::string text = str_cat("copy ", tensor_text(plan, body.destination), offset_text(plan, body.destination_offset),
+                             " <- ", tensor_text(plan, body.source), offset_text(plan, body.source_offset), " width ",
+                             expression_text(plan, body.width));
   if (plan.expressions.constant_value(body.times) != 1) {
-    text += str_cat(" times ", expression_text(plan, body.times), " strides ", expression_text(plan, body.destination_stride), " ",
-                    expression_text(plan, body.source_stride));
+    text += str_cat(" times ", expression_text(plan, body.times), " strides ",
+                    expression_text(plan, body.destination_stride), " ", expression_text(plan, body.source_stride));
   }
   return text;
 }
@@ -157,12 +180,18 @@ std::string host_text(const Plan& plan, const HostBody& body) {
     case HostOp::kBindSymbols:
       for (uint64_t i = body.a; i < uint64_t{body.a} + body.b && i < plan.symbols.size(); ++i) {
         const PlanSymbol& symbol = plan.symbols[i];
-        text += str_cat(i == body.a ? " " : ", ", symbol.name, " = ", tensor_text(plan, symbol.tensor), "[", symbol.index, "]");
+        text += str_cat(i == body.a ? " " : ", ", symbol.name, " = ", tensor_text(plan, symbol.tensor), "[",
+                        symbol.index, "]");
       }
       break;
-    case HostOp::kCheck: text += str_cat(" ", expression_text(plan, body.a), " else \"", string_at(plan.strings, body.b), "\""); break;
-    case HostOp::kIf: text += str_cat(" ", tensor_text(plan, body.a), " then program ", body.b, " else program ", body.c); break;
-    case HostOp::kLoop: break;
+    case HostOp::kCheck:
+      text += str_cat(" ", expression_text(plan, body.a), " else \"", string_at(plan.strings, body.b), "\"");
+      break;
+    case HostOp::kIf:
+      text += str_cat(" ", tensor_text(plan, body.a), " then program ", body.b, " else program ", body.c);
+      break;
+    case HostOp::kLoop:
+      break;
   }
   return text;
 }
@@ -191,8 +220,8 @@ std::string print_tensors(const Plan& plan) {
         text += str_cat("  ", symbol.name, " = the number of TECs\n");
         continue;
       }
-      text += str_cat("  ", symbol.name, " = ", symbol.kind == SymbolKind::kInputExtent ? "extent " : "element ", symbol.index, " of ",
-                      tensor_text(plan, symbol.tensor), "\n");
+      text += str_cat("  ", symbol.name, " = ", symbol.kind == SymbolKind::kInputExtent ? "extent " : "element ",
+                      symbol.index, " of ", tensor_text(plan, symbol.tensor), "\n");
     }
     text += '\n';
   }
@@ -200,10 +229,12 @@ std::string print_tensors(const Plan& plan) {
   for (uint32_t t = 0; t < plan.tensors.size(); ++t) {
     const PlanTensor& tensor = plan.tensors[t];
     text += str_cat("  ", tensor_text(plan, t), " ", dtype_name(tensor.dtype), "[");
-    for (size_t i = 0; i < tensor.shape.size(); ++i) text += str_cat(i > 0 ? "," : "", expression_text(plan, tensor.shape[i]));
+    for (size_t i = 0; i < tensor.shape.size(); ++i)
+      text += str_cat(i > 0 ? "," : "", expression_text(plan, tensor.shape[i]));
     text += str_cat("] ", tensor_kind_name(tensor.kind), " bytes ", expression_text(plan, tensor.size_bytes));
     if (tensor.kind == TensorKind::kConstant) text += str_cat(" at ", tensor.offset_bytes);
-    if (tensor.kind == TensorKind::kView) text += str_cat(" of ", tensor_text(plan, tensor.base), " at ", expression_text(plan, tensor.view_offset));
+    if (tensor.kind == TensorKind::kView)
+      text += str_cat(" of ", tensor_text(plan, tensor.base), " at ", expression_text(plan, tensor.view_offset));
     if (tensor.kind == TensorKind::kArena) {
       if (tensor.first_use != kNone) text += str_cat(" life #", tensor.first_use, "..#", tensor.last_use);
       if (tensor.in_place_of != kNone) text += str_cat(" in place of ", tensor_text(plan, tensor.in_place_of));
@@ -245,7 +276,8 @@ std::string print_commands(const Plan& plan) {
 }
 
 std::string print_plan(const Plan& plan) {
-  return str_cat("plan \"", plan.model_name, "\" target ", plan.target, plan.fast_math ? " fast-math" : "", "\n\n", print_tensors(plan), "\n", print_kernels(plan), "\n", print_commands(plan));
+  return str_cat("plan \"", plan.model_name, "\" target ", plan.target, plan.fast_math ? " fast-math" : "", "\n\n",
+                 print_tensors(plan), "\n", print_kernels(plan), "\n", print_commands(plan));
 }
 
 }  // namespace aipu::gbuilder

@@ -16,8 +16,8 @@ struct ValueMemory {
   graph::Dim offset = 0;
 };
 
-// Turns groups into an ordered list of commands over tensors: schedule, tensors, views, outputs, symbols, checks. What remains to be done on the finished
-// order (lifetimes, in-place merging, waits) is plan_lifetimes() and plan_waits().
+// Turns groups into an ordered list of commands over tensors: schedule, tensors, views, outputs, symbols, checks. What
+// remains to be done on the finished order (lifetimes, in-place merging, waits) is plan_lifetimes() and plan_waits().
 class Planner {
  public:
   explicit Planner(PlanInput input) : input_(std::move(input)), graph_(*input_.graph) {}
@@ -39,8 +39,10 @@ class Planner {
   void add_inputs();
   Status assign_outputs();
   Status record_group(size_t group);
-  Status record_launch(size_t group, const kernels::KernelLaunch& launch, uint32_t kernel, std::vector<uint32_t>* workspaces, Command* command);
-  Status record_copy(size_t group, const kernels::CopyLaunch& copy, std::vector<uint32_t>* workspaces, Command* command);
+  Status record_launch(size_t group, const kernels::KernelLaunch& launch, uint32_t kernel,
+                       std::vector<uint32_t>* workspaces, Command* command);
+  Status record_copy(size_t group, const kernels::CopyLaunch& copy, std::vector<uint32_t>* workspaces,
+                     Command* command);
   Status record_checks(size_t group);
   void record_output_copies();
   Status record_binds();
@@ -66,18 +68,18 @@ class Planner {
   PlanInput input_;
   const graph::Graph& graph_;
   Plan plan_;
-  std::vector<size_t> order_;                              // schedule position -> group
-  std::vector<size_t> position_;                           // group -> schedule position
-  ValueMap producer_;                                      // value -> group
-  std::map<graph::ValueId, ValueMemory> views_;            // as given by the plugins
+  std::vector<size_t> order_;                    // schedule position -> group
+  std::vector<size_t> position_;                 // group -> schedule position
+  ValueMap producer_;                            // value -> group
+  std::map<graph::ValueId, ValueMemory> views_;  // as given by the plugins
   std::map<graph::ValueId, uint32_t> tensor_of_value_;
-  std::map<graph::ValueId, uint32_t> promoted_;            // root value -> the output tensor that is its memory
+  std::map<graph::ValueId, uint32_t> promoted_;  // root value -> the output tensor that is its memory
   std::map<Hash128, uint32_t> constants_;
   std::map<std::string, uint32_t> strings_, origins_;
-  std::vector<size_t> copied_outputs_;                     // indices into graph outputs
+  std::vector<size_t> copied_outputs_;  // indices into graph outputs
   std::vector<InPlaceHint> hints_;
-  std::vector<uint32_t> group_of_command_;                 // by sequence; kNone: of no group
-  std::vector<Slot> slots_;                                // [0] the start, [1 + position] a group
+  std::vector<uint32_t> group_of_command_;  // by sequence; kNone: of no group
+  std::vector<Slot> slots_;                 // [0] the start, [1 + position] a group
 };
 
 // First and last use of the arena tensors of programs[0] by sequence.

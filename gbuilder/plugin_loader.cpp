@@ -8,7 +8,8 @@
 namespace aipu::gbuilder {
 
 Status load_plugin(const std::string& path, kernels::PluginRegistry& registry) {
-  // dlopen() searches the library path for names without a slash, and built-in kernel templates have such names; a plugin is a file.
+  // dlopen() searches the library path for names without a slash, and built-in kernel templates have such names; a
+  // plugin is a file.
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
   if (::access(file.c_str(), R_OK) != 0) return not_found(str_cat("plugin '", path, "': no such file"));
   if (path.ends_with(".py")) {

@@ -54,18 +54,21 @@ void plan_waits(Plan* plan) {
     if (plan->tensors[t].kind == TensorKind::kArena && plan->tensors[t].first_use != kNone) by_birth.push_back(t);
   }
   by_death = by_birth;
-  std::stable_sort(by_birth.begin(), by_birth.end(), [&](uint32_t a, uint32_t b) { return plan->tensors[a].first_use < plan->tensors[b].first_use; });
-  std::stable_sort(by_death.begin(), by_death.end(), [&](uint32_t a, uint32_t b) { return plan->tensors[a].last_use < plan->tensors[b].last_use; });
+  std::stable_sort(by_birth.begin(), by_birth.end(),
+                   [&](uint32_t a, uint32_t b) { return plan->tensors[a].first_use < plan->tensors[b].first_use; });
+  std::stable_sort(by_death.begin(), by_death.end(),
+                   [&](uint32_t a, uint32_t b) { return plan->tensors[a].last_use < plan->tensors[b].last_use; });
   std::vector<Clock> frontier(tensor_count, Clock{});
   Clock dead{};
   size_t died = 0;
   for (const uint32_t t : by_birth) {
-    for (; died < by_death.size() && plan->tensors[by_death[died]].last_use < plan->tensors[t].first_use; ++died) raise(&dead, users[by_death[died]]);
+    for (; died < by_death.size() && plan->tensors[by_death[died]].last_use < plan->tensors[t].first_use; ++died)
+      raise(&dead, users[by_death[died]]);
     frontier[t] = dead;
   }
 
   std::vector<Clock> writers(tensor_count, Clock{}), readers(tensor_count, Clock{});  // by memory
-  Clock last_host_gate{};  // the last BindSymbols or Check so far: nothing may run ahead of it
+  Clock last_host_gate{};                   // the last BindSymbols or Check so far: nothing may run ahead of it
   std::array<Clock, kEngineCount> known{};  // what engine e knows before its next command
   std::array<std::vector<Clock>, kEngineCount> after;  // what is known once command i of engine e is done
   for (Command& command : commands) {
@@ -95,7 +98,8 @@ void plan_waits(Plan* plan) {
     for (const CommandId& wait : command.waits) raise(&clock, after[static_cast<size_t>(wait.engine)][wait.index]);
     clock[self] = command.index + 1;
     after[self].push_back(clock);
-    if (const auto* host = std::get_if<HostBody>(&command.body); host != nullptr && (host->op == HostOp::kBindSymbols || host->op == HostOp::kCheck)) {
+    if (const auto* host = std::get_if<HostBody>(&command.body);
+        host != nullptr && (host->op == HostOp::kBindSymbols || host->op == HostOp::kCheck)) {
       last_host_gate[self] = command.index + 1;
     }
   }

@@ -25,7 +25,8 @@ Dim multiply_adds(const Graph& graph, const Node& node) {
   }
   if (node.op == "Gemm") return outputs() * shape(0)[node.attributes.i("transA") != 0 ? 0 : 1];
   if (node.op == "LSTM" || node.op == "GRU" || node.op == "RNN") {
-    // X [steps, batch, inputs] in either order of the first two; W and R are [directions, gates * hidden, inputs or hidden].
+    // X [steps, batch, inputs] in either order of the first two; W and R are [directions, gates * hidden, inputs or
+    // hidden].
     const Shape& x = shape(0);
     return x[0] * x[1] * (graph::element_count(shape(1)) + graph::element_count(shape(2)));
   }

@@ -14,14 +14,20 @@ AxisView axis_view(const graph::Shape& shape, int64_t axis) {
 
 DType raw_dtype(DType dtype) {
   switch (dtype_bytes(dtype)) {
-    case 1: return DType::kU8;
-    case 2: return DType::kU16;
-    case 4: return DType::kU32;
-    default: return DType::kU64;
+    case 1:
+      return DType::kU8;
+    case 2:
+      return DType::kU16;
+    case 4:
+      return DType::kU32;
+    default:
+      return DType::kU64;
   }
 }
 
-dsl::Captured scalar_types(size_t count, DType dtype) { return {dsl::CapturedList(count, {dsl::CapturedType{tir::Type::scalar(dtype)}})}; }
+dsl::Captured scalar_types(size_t count, DType dtype) {
+  return {dsl::CapturedList(count, {dsl::CapturedType{tir::Type::scalar(dtype)}})};
+}
 
 dsl::Captured pointer_types(size_t count, DType element) {
   return {dsl::CapturedList(count, {dsl::CapturedType{tir::Type::pointer_to(element, 1, tir::Scope::kGlobal)}})};

@@ -21,6 +21,7 @@ inline DType storage_dtype(DType dtype) { return dtype == DType::kBool ? DType::
 dsl::Captured scalar_types(size_t count, DType dtype = DType::kI32);
 dsl::Captured pointer_types(size_t count, DType element);
 
-void append_scalars(const std::vector<graph::Dim>& values, std::vector<KernelArgument>* arguments, DType dtype = DType::kI32);
+void append_scalars(const std::vector<graph::Dim>& values, std::vector<KernelArgument>* arguments,
+                    DType dtype = DType::kI32);
 
 }  // namespace aipu::kernels

@@ -22,8 +22,8 @@ using graph::ValueId;
 constexpr size_t kMaxFusedNodes = 24;
 constexpr size_t kMaxFusedOperands = 12;
 
-// Whether the number goes into the expression; otherwise it is an operand. Scales and zero points differ from layer to layer, and a kernel
-// for each would be compiled; those that don't are worth knowing.
+// Whether the number goes into the expression; otherwise it is an operand. Scales and zero points differ from layer to
+// layer, and a kernel for each would be compiled; those that don't are worth knowing.
 bool is_literal(const Node& node, size_t input, const graph::Constant* constant) {
   if (constant == nullptr || constant->element_count() != 1) return false;
   if (node.op != "QuantizeLinear" && node.op != "DequantizeLinear") return true;
@@ -104,15 +104,19 @@ class Writer {
 
 using Row = std::function<std::string(Writer&)>;
 
-std::string cast_text(const std::string& value, DType to) { return fmt::format("S.cast({}, \"{}\")", value, dtype_name(to)); }
+std::string cast_text(const std::string& value, DType to) {
+  return fmt::format("S.cast({}, \"{}\")", value, dtype_name(to));
+}
 
 // Value conversion between compute dtypes, through the intermediate types that intrinsics.md 7.1 demands.
 std::string convert(const std::string& value, DType from, DType to) {
   if (from == to) return value;
   if (to == DType::kBool) return fmt::format("({} != {})", value, Writer::constant(0, from));
-  if (from == DType::kBool) return fmt::format("S.vsel({}, {}, {})", Writer::constant(1, to), Writer::constant(0, to), value);
+  if (from == DType::kBool)
+    return fmt::format("S.vsel({}, {}, {})", Writer::constant(1, to), Writer::constant(0, to), value);
   const bool float_from = is_floating(from), float_to = is_floating(to);
-  if (float_from && !float_to && to != DType::kI32 && to != DType::kI64) return cast_text(cast_text(value, DType::kI64), to);
+  if (float_from && !float_to && to != DType::kI32 && to != DType::kI64)
+    return cast_text(cast_text(value, DType::kI64), to);
   if (!float_from && float_to && (from == DType::kU32)) return cast_text(cast_text(value, DType::kI64), to);
   return cast_text(value, to);
 }
@@ -139,7 +143,8 @@ std::string narrow_multiply(const std::string& a, const std::string& b, DType ty
 }
 
 std::string negate(Writer& w) {
-  return is_floating(w.type_in()) ? fmt::format("({} * {})", w.in(0), w.k(-1)) : fmt::format("({} - {})", w.k(0), w.in(0));
+  return is_floating(w.type_in()) ? fmt::format("({} * {})", w.in(0), w.k(-1))
+                                  : fmt::format("({} - {})", w.k(0), w.in(0));
 }
 
 // Python's modulo for integers (the sign of the divisor), C's fmod for fmod=1.
@@ -165,7 +170,8 @@ std::string power(Writer& w) {
     if (*exponent == -1 && is_floating(base)) return fmt::format("({} / {})", w.k(1), w.in(0));
   }
   if (is_floating(base)) return fmt::format("S.pow({}, {})", w.in(0), convert(w.in(1), w.type_in(1), base));
-  const std::string result = fmt::format("S.pow({}, {})", convert(w.in(0), base, DType::kF64), convert(w.in(1), w.type_in(1), DType::kF64));
+  const std::string result =
+      fmt::format("S.pow({}, {})", convert(w.in(0), base, DType::kF64), convert(w.in(1), w.type_in(1), DType::kF64));
   return convert(result, DType::kF64, base);
 }
 
@@ -177,7 +183,8 @@ std::string clip(Writer& w) {
 }
 
 std::string divide(Writer& w) {
-  return is_floating(w.type_in()) ? fmt::format("({} / {})", w.in(0), w.in(1)) : fmt::format("S.vdiv({}, {})", w.in(0), w.in(1));
+  return is_floating(w.type_in()) ? fmt::format("({} / {})", w.in(0), w.in(1))
+                                  : fmt::format("S.vdiv({}, {})", w.in(0), w.in(1));
 }
 
 // Adding it to a float32 of less than 2^22 rounds to an integer, ties to even, and leaves that integer in the low bits.
@@ -208,7 +215,8 @@ std::string quantize(Writer& w) {
   }
   value = fmt::format("S.rint({})", value);
   if (w.has(2)) value = fmt::format("({} + {})", value, convert(w.in(2), w.type_in(2), DType::kF32));
-  value = fmt::format("S.min(S.max({}, {}), {})", value, Writer::constant(low, DType::kF32), Writer::constant(high, DType::kF32));
+  value = fmt::format("S.min(S.max({}, {}), {})", value, Writer::constant(low, DType::kF32),
+                      Writer::constant(high, DType::kF32));
   return cast_text(cast_text(value, DType::kI32), to);
 }
 
@@ -229,7 +237,8 @@ std::string softplus(const std::string& x, Writer& w) {
 }
 
 std::string is_infinite(Writer& w) {
-  const bool negative = w.node().attributes.i_or("detect_negative", 1) != 0, positive = w.node().attributes.i_or("detect_positive", 1) != 0;
+  const bool negative = w.node().attributes.i_or("detect_negative", 1) != 0,
+             positive = w.node().attributes.i_or("detect_positive", 1) != 0;
   if (negative && positive) return fmt::format("S.isinf({})", w.in(0));
   if (!negative && !positive) return Writer::constant(0, DType::kBool);
   return fmt::format("({} == {})", w.in(0), w.k(positive ? INFINITY : -INFINITY));
@@ -289,11 +298,13 @@ const std::map<std::string, Row, std::less<>>& rows() {
       {"Relu", [](Writer& w) { return fmt::format("S.max({}, {})", w.in(0), w.k(0)); }},
       {"HardSwish",
        [](Writer& w) {
-         return fmt::format("({0} * S.max(S.min({0} * {3} + {4}, {2}), {1}))", w.in(0), w.k(0), w.k(1), w.k(1.0 / 6), w.k(0.5));
+         return fmt::format("({0} * S.max(S.min({0} * {3} + {4}, {2}), {1}))", w.in(0), w.k(0), w.k(1), w.k(1.0 / 6),
+                            w.k(0.5));
        }},
       {"HardSigmoid",
        [](Writer& w) {
-         return fmt::format("S.max(S.min({} * {} + {}, {}), {})", w.in(0), w.k(w.f("alpha")), w.k(w.f("beta")), w.k(1), w.k(0));
+         return fmt::format("S.max(S.min({} * {} + {}, {}), {})", w.in(0), w.k(w.f("alpha")), w.k(w.f("beta")), w.k(1),
+                            w.k(0));
        }},
       {"Mish",
        [](Writer& w) {
@@ -307,42 +318,52 @@ const std::map<std::string, Row, std::less<>>& rows() {
          if (w.node().attributes.s_or("approximate", "none") == "tanh") {
            // (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 * u)): shorter, and exact where x is far below 0.
            const double slope = -2 * std::sqrt(2 / M_PI);
-           return fmt::format("({0} / ({1} + S.exp({0} * ({2} + {3} * {0} * {0}))))", w.in(0), w.k(1), w.k(slope), w.k(slope * 0.044715));
+           return fmt::format("({0} / ({1} + S.exp({0} * ({2} + {3} * {0} * {0}))))", w.in(0), w.k(1), w.k(slope),
+                              w.k(slope * 0.044715));
          }
          return fmt::format("({0} * {1} * ({2} + S.erf({0} * {3})))", w.in(0), w.k(0.5), w.k(1), w.k(M_SQRT1_2));
        }},
       {"Swish",
        [](Writer& w) {
-         return fmt::format("({0} / ({1} + S.exp({0} * {2})))", w.in(0), w.k(1), w.k(-w.node().attributes.f_or("alpha", 1)));
+         return fmt::format("({0} / ({1} + S.exp({0} * {2})))", w.in(0), w.k(1),
+                            w.k(-w.node().attributes.f_or("alpha", 1)));
        }},
       {"Celu",
        [](Writer& w) {
          const double a = w.f("alpha");
-         return fmt::format("(S.max({0}, {1}) + S.min({0}, {2} * (S.exp({1} / {2}) - {3})))", w.k(0), w.in(0), w.k(a), w.k(1));
+         return fmt::format("(S.max({0}, {1}) + S.min({0}, {2} * (S.exp({1} / {2}) - {3})))", w.k(0), w.in(0), w.k(a),
+                            w.k(1));
        }},
       {"Elu",
        [](Writer& w) {
-         return choose(fmt::format("{} < {}", w.in(0), w.k(0)), fmt::format("{} * (S.exp({}) - {})", w.k(w.f("alpha")), w.in(0), w.k(1)),
-                       w.in(0));
+         return choose(fmt::format("{} < {}", w.in(0), w.k(0)),
+                       fmt::format("{} * (S.exp({}) - {})", w.k(w.f("alpha")), w.in(0), w.k(1)), w.in(0));
        }},
       {"LeakyRelu",
        [](Writer& w) {
-         return choose(fmt::format("{} < {}", w.in(0), w.k(0)), fmt::format("{} * {}", w.k(w.f("alpha")), w.in(0)), w.in(0));
+         return choose(fmt::format("{} < {}", w.in(0), w.k(0)), fmt::format("{} * {}", w.k(w.f("alpha")), w.in(0)),
+                       w.in(0));
        }},
       {"Selu",
        [](Writer& w) {
          return choose(fmt::format("{} > {}", w.in(0), w.k(0)), fmt::format("{} * {}", w.k(w.f("gamma")), w.in(0)),
-                       fmt::format("{} * (S.exp({}) * {} - {})", w.k(w.f("gamma")), w.in(0), w.k(w.f("alpha")), w.k(w.f("alpha"))));
+                       fmt::format("{} * (S.exp({}) * {} - {})", w.k(w.f("gamma")), w.in(0), w.k(w.f("alpha")),
+                                   w.k(w.f("alpha"))));
        }},
       {"Shrink",
        [](Writer& w) {
-         const std::string low =
-             choose(fmt::format("{} < {}", w.in(0), w.k(-w.f("lambd"))), fmt::format("{} + {}", w.in(0), w.k(w.f("bias"))), w.k(0));
-         return choose(fmt::format("{} > {}", w.in(0), w.k(w.f("lambd"))), fmt::format("{} - {}", w.in(0), w.k(w.f("bias"))), low);
+         const std::string low = choose(fmt::format("{} < {}", w.in(0), w.k(-w.f("lambd"))),
+                                        fmt::format("{} + {}", w.in(0), w.k(w.f("bias"))), w.k(0));
+         return choose(fmt::format("{} > {}", w.in(0), w.k(w.f("lambd"))),
+                       fmt::format("{} - {}", w.in(0), w.k(w.f("bias"))), low);
        }},
-      {"ThresholdedRelu", [](Writer& w) { return choose(fmt::format("{} > {}", w.in(0), w.k(w.f("alpha"))), w.in(0), w.k(0)); }},
+      {"ThresholdedRelu",
+       [](Writer& w) { return choose(fmt::format("{} > {}", w.in(0), w.k(w.f("alpha"))), w.in(0), w.k(0)); }},
       {"PRelu",
-       [](Writer& w) { return choose(fmt::format("{} < {}", w.in(0), w.k(0)), narrow_multiply(w.in(0), w.in(1), w.type_in()), w.in(0)); }},
+       [](Writer& w) {
+         return choose(fmt::format("{} < {}", w.in(0), w.k(0)), narrow_multiply(w.in(0), w.in(1), w.type_in()),
+                       w.in(0));
+       }},
       {"Clip", clip},
       {"Cast", cast_node},
       {"CastLike", cast_node},
@@ -359,10 +380,13 @@ const std::map<std::string, Row, std::less<>>& rows() {
       {"BitwiseOr", binary("|")},
       {"BitwiseXor", binary("^")},
       {"BitShift",
-       [](Writer& w) { return fmt::format("({} {} {})", w.in(0), w.node().attributes.s("direction") == "LEFT" ? "<<" : ">>", w.in(1)); }},
+       [](Writer& w) {
+         return fmt::format("({} {} {})", w.in(0), w.node().attributes.s("direction") == "LEFT" ? "<<" : ">>", w.in(1));
+       }},
       {"Equal",
        [](Writer& w) {
-         return w.type_in() == DType::kBool ? fmt::format("(~({} ^ {}))", w.in(0), w.in(1)) : fmt::format("({} == {})", w.in(0), w.in(1));
+         return w.type_in() == DType::kBool ? fmt::format("(~({} ^ {}))", w.in(0), w.in(1))
+                                            : fmt::format("({} == {})", w.in(0), w.in(1));
        }},
       {"Greater", binary(">")},
       {"GreaterOrEqual", binary(">=")},
@@ -439,7 +463,8 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
         continue;
       }
       if (literal) {
-        operands.push_back(fmt::format("S.cast({}, f\"{}x{{VL}}\")", constant->to_int64s()[0], dtype_name(constant->dtype())));
+        operands.push_back(
+            fmt::format("S.cast({}, f\"{}x{{VL}}\")", constant->to_int64s()[0], dtype_name(constant->dtype())));
         continue;
       }
       names[input] = fmt::format("x[{}]", fused.operands.size());
@@ -459,7 +484,8 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
     names[node.outputs[0]] = name;
     fused.result = node.outputs[0];
   }
-  fused.source = fmt::format("def compute({}):\n{}    return {}\n", seed.valid() ? "v, x" : "x", body, names[fused.result]);
+  fused.source =
+      fmt::format("def compute({}):\n{}    return {}\n", seed.valid() ? "v, x" : "x", body, names[fused.result]);
   return fused;
 }
 
@@ -471,7 +497,8 @@ std::vector<NodeId> grow_elementwise_group(const Graph& graph, NodeId anchor) {
 
   const auto joins = [&](NodeId id) {
     const Node& node = graph.node(id);
-    return elementwise_supported(graph, node, nullptr) && node.outputs.size() == 1 && graph.type(node.outputs[0]).shape == space;
+    return elementwise_supported(graph, node, nullptr) && node.outputs.size() == 1 &&
+           graph.type(node.outputs[0]).shape == space;
   };
   const auto escapes = [&](ValueId value) {
     if (graph.is_graph_output(value)) return true;
@@ -480,21 +507,23 @@ std::vector<NodeId> grow_elementwise_group(const Graph& graph, NodeId anchor) {
     }
     return false;
   };
-  // What becomes an operand of the expression: numbers are written into it, and what an accumulating anchor reads is its own business.
+  // What becomes an operand of the expression: numbers are written into it, and what an accumulating anchor reads is
+  // its own business.
   const bool anchor_counts = elementwise_supported(graph, graph.node(anchor), nullptr);
   const auto operand_total = [&] {
     std::set<ValueId> outside;
     for (const NodeId id : group) {
       if (id == anchor && !anchor_counts) continue;
       for (const ValueId input : graph.node(id).inputs) {
-        const bool number = is_literal(graph.node(id), static_cast<size_t>(&input - graph.node(id).inputs.data()), graph.constant(input));
+        const bool number = is_literal(graph.node(id), static_cast<size_t>(&input - graph.node(id).inputs.data()),
+                                       graph.constant(input));
         if (input.valid() && !number && !inside.contains(input)) outside.insert(input);
       }
     }
     return outside.size();
   };
-  // A DequantizeLinear that only `user` reads: the integers are the cheaper operand. Nothing in the group can come before it, as its input
-  // would be an escaping value.
+  // A DequantizeLinear that only `user` reads: the integers are the cheaper operand. Nothing in the group can come
+  // before it, as its input would be an escaping value.
   const auto side_input = [&](NodeId user) {
     for (const ValueId input : graph.node(user).inputs) {
       if (!input.valid() || inside.contains(input) || graph.is_graph_output(input)) continue;
@@ -507,11 +536,13 @@ std::vector<NodeId> grow_elementwise_group(const Graph& graph, NodeId anchor) {
   };
 
   while (group.size() < kMaxFusedNodes) {
-    // The next node: a user of something inside that only needs values from inside, from before, or from side inputs that can come along.
+    // The next node: a user of something inside that only needs values from inside, from before, or from side inputs
+    // that can come along.
     NodeId next;
     for (const NodeId member : group) {
       for (const NodeId user : graph.users(graph.node(member).outputs[0])) {
-        if (std::find(group.begin(), group.end(), user) == group.end() && joins(user) && (!next.valid() || user < next)) next = user;
+        if (std::find(group.begin(), group.end(), user) == group.end() && joins(user) && (!next.valid() || user < next))
+          next = user;
       }
     }
     if (!next.valid()) break;

@@ -1,7 +1,8 @@
 // Elementwise ops as DSL expressions, and the growing of fused groups.
 //
-// Each elementwise op of the graph has one row (elementwise_expression.cpp) that writes it as DSL source over its operands; a fused group is the source of
-// `def compute(x)`. Templates take that source as a parameter, so no template contains an activation.
+// Each elementwise op of the graph has one row (elementwise_expression.cpp) that writes it as DSL source over its
+// operands; a fused group is the source of `def compute(x)`. Templates take that source as a parameter, so no template
+// contains an activation.
 #pragma once
 
 #include <string>
@@ -13,22 +14,26 @@
 
 namespace aipu::kernels {
 
-// Whether there is a row for the node's op and it covers its dtypes and attributes; otherwise `why_not` says what is missing.
+// Whether there is a row for the node's op and it covers its dtypes and attributes; otherwise `why_not` says what is
+// missing.
 bool elementwise_supported(const graph::Graph& graph, const graph::Node& node, std::string* why_not);
 
 // A set of elementwise nodes with one escaping value, as the source of one function.
 struct FusedExpression {
-  std::vector<graph::ValueId> operands;  // distinct values from outside, in order of x[k]; scalar constants are written into the source instead
+  // distinct values from outside, in order of x[k]; scalar constants are written into the source instead
+  std::vector<graph::ValueId> operands;
   graph::ValueId result;
   std::string source;  // "def compute(x):\n    ...", uses VL from the template
 };
 
-// Source for `nodes` (topological order). Where `seed` is valid, the value `seed` is the argument `v` of `def compute(v, x)` instead of an operand: the form
-// that a template's epilogue takes.
-Result<FusedExpression> fuse_expression(const graph::Graph& graph, const std::vector<graph::NodeId>& nodes, graph::ValueId seed = {});
+// Source for `nodes` (topological order). Where `seed` is valid, the value `seed` is the argument `v` of `def
+// compute(v, x)` instead of an operand: the form that a template's epilogue takes.
+Result<FusedExpression> fuse_expression(const graph::Graph& graph, const std::vector<graph::NodeId>& nodes,
+                                        graph::ValueId seed = {});
 
-// Extends {anchor} by the elementwise nodes after it (and their elementwise side inputs, where nobody else needs those) that can run in the
-// same index space as the anchor's output. The result is in topological order, and only the last node's output is used outside.
+// Extends {anchor} by the elementwise nodes after it (and their elementwise side inputs, where nobody else needs those)
+// that can run in the same index space as the anchor's output. The result is in topological order, and only the last
+// node's output is used outside.
 std::vector<graph::NodeId> grow_elementwise_group(const graph::Graph& graph, graph::NodeId anchor);
 
 }  // namespace aipu::kernels

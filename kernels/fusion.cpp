@@ -36,7 +36,8 @@ std::string_view operand_mode(const Shape& operand, const Shape& space) {
   if (skip == 0 && operand == space) return "full";
   bool outer_ones = true;
   for (size_t i = 0; i < skip; ++i) outer_ones = outer_ones && space[i] == Dim(1);
-  return outer_ones && std::equal(operand.begin(), operand.end(), space.begin() + static_cast<ptrdiff_t>(skip)) ? "full" : "";
+  return outer_ones && std::equal(operand.begin(), operand.end(), space.begin() + static_cast<ptrdiff_t>(skip)) ? "full"
+                                                                                                                : "";
 }
 
 std::vector<NodeId> epilogue_nodes(const Graph& graph, NodeId anchor) {
@@ -84,8 +85,8 @@ std::vector<NodeId> epilogue_nodes(const Graph& graph, NodeId anchor) {
 
 DType accumulator_dtype(DType stored) { return compute_dtype(stored); }
 
-Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DType accumulator, const AnchorArithmetic& arithmetic,
-                               dsl::TemplateParams* params) {
+Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DType accumulator,
+                               const AnchorArithmetic& arithmetic, dsl::TemplateParams* params) {
   const Graph& graph = context.graph();
   Epilogue epilogue;
   std::vector<NodeId> nodes;
@@ -100,7 +101,8 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
     epilogue.result = fused.result;
     source = fused.source;
   }
-  // The anchor's own result has its stored dtype; with a wider accumulator nothing is rounded in between, which is what fusion is for.
+  // The anchor's own result has its stored dtype; with a wider accumulator nothing is rounded in between, which is what
+  // fusion is for.
   const Shape& space = graph.type(anchor_output).shape;
   std::vector<std::string> modes, conversions;
   dsl::CapturedList types;
@@ -117,16 +119,16 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
   entry.replace(entry.find("def compute("), std::string_view("def compute(").size(), "def epilogue_compute(");
   std::string before;
   const auto constant = [&](double value) {
-    return fmt::format("S.cast({:.17g}{}, f\"{}x{{VL}}\")", value, is_floating(accumulator) && value == std::floor(value) ? ".0" : "",
-                       dtype_name(accumulator));
+    return fmt::format("S.cast({:.17g}{}, f\"{}x{{VL}}\")", value,
+                       is_floating(accumulator) && value == std::floor(value) ? ".0" : "", dtype_name(accumulator));
   };
   if (arithmetic.scale != 1) before += fmt::format("    v = v * {}\n", constant(arithmetic.scale));
   if (arithmetic.addend.valid()) {
     const size_t index = modes.size();
     add(arithmetic.addend, operand_mode(graph.type(arithmetic.addend).shape, space));
     const DType dtype = compute_dtype(graph.type(arithmetic.addend).dtype);
-    std::string value =
-        dtype == accumulator ? fmt::format("x[{}]", index) : fmt::format("S.cast(x[{}], \"{}\")", index, dtype_name(accumulator));
+    std::string value = dtype == accumulator ? fmt::format("x[{}]", index)
+                                             : fmt::format("S.cast(x[{}], \"{}\")", index, dtype_name(accumulator));
     if (arithmetic.addend_scale != 1) value = fmt::format("{} * {}", value, constant(arithmetic.addend_scale));
     before += fmt::format("    v = v + {}\n", value);
   }
@@ -134,8 +136,8 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
   const DType out = graph.type(epilogue.result).dtype;
   constexpr std::string_view kLong[] = {"S.exp(", "S.erf(", "S.tanh(", "S.log(", "S.pow(", "S.sin",
                                         "S.cos",  "S.tan(", "S.asin",  "S.acos", "S.atan"};
-  const bool is_long =
-      std::any_of(std::begin(kLong), std::end(kLong), [&](std::string_view f) { return entry.find(f) != std::string::npos; });
+  const bool is_long = std::any_of(std::begin(kLong), std::end(kLong),
+                                   [&](std::string_view f) { return entry.find(f) != std::string::npos; });
   params->set("EPILOGUE_LOOP", is_long);
   params->set("extra_types", dsl::Captured{std::move(types)})
       .set("extra_modes", std::move(modes))

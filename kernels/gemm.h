@@ -7,8 +7,8 @@
 
 namespace aipu::kernels {
 
-// out[b, m, n] = epilogue(sum over k of left[b, m, k] * right[b, k, n]); `right` is packed in panels of vectors * lanes columns. Strides in
-// elements.
+// out[b, m, n] = epilogue(sum over k of left[b, m, k] * right[b, k, n]); `right` is packed in panels of vectors * lanes
+// columns. Strides in elements.
 struct GemmArguments {
   TensorRef left, right;
   RowCount row_count;  // what is known of `rows`
@@ -23,7 +23,7 @@ void set_tile_params(const tir::Target& target, const RegisterTile& tile, int la
                      dsl::TemplateParams* params);
 
 // Instantiates and launches the kernel; `params` must have been through set_tile_params() and bind_epilogue().
-Status launch_gemm(SetupContext& context, const RegisterTile& tile, int lanes, const GemmArguments& arguments, const Epilogue& epilogue,
-                   dsl::TemplateParams params);
+Status launch_gemm(SetupContext& context, const RegisterTile& tile, int lanes, const GemmArguments& arguments,
+                   const Epilogue& epilogue, dsl::TemplateParams params);
 
 }  // namespace aipu::kernels

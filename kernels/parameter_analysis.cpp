@@ -65,7 +65,8 @@ class Analysis {
         function.body, [&](const Expr& expr) { visit(expr, points_to, &result); },
         [&](const tir::Stmt& stmt) {
           if (const auto* store = stmt->as<tir::Store>()) result.written.merge(roots(store->pointer, points_to));
-          if (const auto* ret = stmt->as<tir::Return>(); ret != nullptr && ret->value != nullptr && ret->value->type.pointer) {
+          if (const auto* ret = stmt->as<tir::Return>();
+              ret != nullptr && ret->value != nullptr && ret->value->type.pointer) {
             result.returned.merge(roots(ret->value, points_to));
           }
         });
@@ -101,15 +102,17 @@ class Analysis {
     const auto& params = call.intrinsic->params;
     std::vector<size_t> operands;
     size_t operand = 0;
-    const bool copies = std::any_of(params.begin(), params.end(), [](const tir::IntrinsicParam& p) { return p.name == "src"; });
+    const bool copies =
+        std::any_of(params.begin(), params.end(), [](const tir::IntrinsicParam& p) { return p.name == "src"; });
     const std::string_view name = call.intrinsic->name;
     for (const tir::IntrinsicParam& param : params) {
       if (param.kind != tir::ParamKind::kOperand) continue;
       const size_t at = operand++;
       if (at >= call.args.size() || call.args[at] == nullptr || !call.args[at]->type.pointer) continue;
-      const bool stores = copies                             ? param.name == "dst"
-                          : name == "vmml" || name == "vmma" ? at == 0
-                                                             : name == "vstore" || name == "vstore_scatter" || name == "dma_memset";
+      const bool stores = copies ? param.name == "dst"
+                          : name == "vmml" || name == "vmma"
+                              ? at == 0
+                              : name == "vstore" || name == "vstore_scatter" || name == "dma_memset";
       if (stores) operands.push_back(at);
     }
     return operands;
@@ -170,10 +173,11 @@ Result<PrimFuncInfo> analyze_parameters(const tir::Module& module) {
                        : var.type.scope == tir::Scope::kGlobal1 ? ParamCategory::kConstTensor
                                                                 : ParamCategory::kInputTensor;
     }
-    if (param.category == ParamCategory::kDescriptor && var.type.element != DType::kU32 && var.type.element != DType::kI32) {
-      return invalid_argument(
-          fmt::format("The descriptor parameter \"{}\" of function \"{}\" expect dtype \"uint32/int32\", but got: \"{}\".", var.name,
-                      entry.name, dtype_name(var.type.element)));
+    if (param.category == ParamCategory::kDescriptor && var.type.element != DType::kU32 &&
+        var.type.element != DType::kI32) {
+      return invalid_argument(fmt::format(
+          "The descriptor parameter \"{}\" of function \"{}\" expect dtype \"uint32/int32\", but got: \"{}\".",
+          var.name, entry.name, dtype_name(var.type.element)));
     }
     if (param.is_tensor()) param.tensor_index = counts[static_cast<size_t>(param.category)]++;
     info.params.push_back(std::move(param));

@@ -1,5 +1,5 @@
-// What the parameters of an entry are to its caller (toolchain.md 5): scalars are attributes, pointers are tensors that the kernel reads or
-// writes, constants, or descriptors of the fixed-function unit.
+// What the parameters of an entry are to its caller (toolchain.md 5): scalars are attributes, pointers are tensors that
+// the kernel reads or writes, constants, or descriptors of the fixed-function unit.
 #pragma once
 
 #include <string>
@@ -28,9 +28,9 @@ struct PrimFuncInfo {
   std::vector<ParamInfo> params;
 };
 
-// Which pointer parameters of each function may be written through, and which reach a descriptor operand. Aliases are followed through
-// variables, arithmetic, reinterpretation, both branches of everything, sub-functions and what they return. All stores count, also
-// dma_memset, vmml and vmma.
+// Which pointer parameters of each function may be written through, and which reach a descriptor operand. Aliases are
+// followed through variables, arithmetic, reinterpretation, both branches of everything, sub-functions and what they
+// return. All stores count, also dma_memset, vmml and vmma.
 //
 // A parameter that is read and written is an output. The scope global.1 marks constants unless they are written.
 // Error: a descriptor parameter that does not point to 32-bit integers.

@@ -11,8 +11,9 @@
 namespace aipu::kernels {
 namespace {
 
-// Which pointer parameters of the entry the kernel may write through: those that reach a store, a storing intrinsic or a sub-function. The analysis is the
-// compass parameter analysis (toolchain.md 5) reduced to what the planner needs, and errs towards "writes".
+// Which pointer parameters of the entry the kernel may write through: those that reach a store, a storing intrinsic or
+// a sub-function. The analysis is the compass parameter analysis (toolchain.md 5) reduced to what the planner needs,
+// and errs towards "writes".
 std::vector<bool> written_parameters(const tir::Module& module, size_t argument_count);
 
 }  // namespace
@@ -27,13 +28,15 @@ TensorRef SetupContext::add_workspace(graph::Dim bytes) {
   return {TensorRef::Kind::kWorkspace, {}, static_cast<int>(implementation.workspace_bytes.size()) - 1};
 }
 
-Result<std::shared_ptr<const tir::Module>> SetupContext::kernel(std::string_view file, std::string_view entry, const dsl::TemplateParams& params) {
+Result<std::shared_ptr<const tir::Module>> SetupContext::kernel(std::string_view file, std::string_view entry,
+                                                                const dsl::TemplateParams& params) {
   auto module = templates_.instantiate(file, entry, params, entry);
   if (!module.ok()) return std::move(module).status().context(fmt::format("kernel template {}:{}", file, entry));
   return module;
 }
 
-void SetupContext::launch(std::shared_ptr<const tir::Module> kernel, std::vector<KernelArgument> arguments, graph::Dim max_tecs) {
+void SetupContext::launch(std::shared_ptr<const tir::Module> kernel, std::vector<KernelArgument> arguments,
+                          graph::Dim max_tecs) {
   KernelLaunch launch;
   launch.writes = written_parameters(*kernel, arguments.size());
   launch.kernel = std::move(kernel);
@@ -42,7 +45,8 @@ void SetupContext::launch(std::shared_ptr<const tir::Module> kernel, std::vector
   implementation.launches.emplace_back(std::move(launch));
 }
 
-std::optional<graph::Claim> SingleOpPlugin::claim(const graph::Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&, std::string* why_not) const {
+std::optional<graph::Claim> SingleOpPlugin::claim(const graph::Graph& graph, graph::NodeId anchor,
+                                                  const graph::ClaimTarget&, std::string* why_not) const {
   const graph::Node& node = graph.node(anchor);
   bool mine = false;
   for (const std::string_view op : ops()) mine = mine || node.op == op;
@@ -104,11 +108,14 @@ std::vector<bool> written_parameters(const tir::Module& module, size_t argument_
         function->body,
         [&](const Expr& expr) {
           if (const auto* call = expr->as<tir::IntrinsicCall>(); call != nullptr && !call->intrinsic->pure) {
-            // An effectful intrinsic with one pointer only reads or only writes; loads are told apart by having a result.
+            // An effectful intrinsic with one pointer only reads or only writes; loads are told apart by having a
+            // result.
             const bool load_like = !expr->type.is_void();
             for (size_t i = 0; i < call->args.size(); ++i) {
               if (!call->args[i]->type.pointer || load_like) continue;
-              const bool dma_source = call->intrinsic->name.starts_with("dma_") || call->intrinsic->name.starts_with("async_dma_") ? i == 1 : false;
+              const bool dma_source =
+                  call->intrinsic->name.starts_with("dma_") || call->intrinsic->name.starts_with("async_dma_") ? i == 1
+                                                                                                               : false;
               if (!dma_source && call->intrinsic->name != "prefetch") collect_roots(call->args[i], &written);
             }
           }

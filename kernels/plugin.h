@@ -1,7 +1,8 @@
 // Op plugins: the only way an op gets an implementation, for built-in and user ops alike.
 //
-// A plugin says which nodes it claims (graph::Claimer), and sets up the implementation: kernels instantiated from DSL templates with their launch
-// arguments, packed constants, workspace, copies, views. What it builds is target-neutral in form; the target's row only picks lane counts and tiles.
+// A plugin says which nodes it claims (graph::Claimer), and sets up the implementation: kernels instantiated from DSL
+// templates with their launch arguments, packed constants, workspace, copies, views. What it builds is target-neutral
+// in form; the target's row only picks lane counts and tiles.
 #pragma once
 
 #include <functional>
@@ -20,7 +21,8 @@
 
 namespace aipu::kernels {
 
-// How many TECs the session has, known once a model is bound: for memory that each TEC has for itself. Constants are folded with one.
+// How many TECs the session has, known once a model is bound: for memory that each TEC has for itself. Constants are
+// folded with one.
 constexpr std::string_view kTecCountSymbol = "(TECs)";
 inline graph::Dim tec_count() { return graph::max(graph::Dim::symbol(kTecCountSymbol), 1); }
 
@@ -49,7 +51,8 @@ using KernelArgument = std::variant<PointerArgument, ScalarArgument, FloatArgume
 struct KernelLaunch {
   std::shared_ptr<const tir::Module> kernel;
   std::vector<KernelArgument> arguments;  // one per parameter of the entry
-  std::vector<bool> writes;               // per argument: the kernel may write through this pointer (filled in by launch())
+  // per argument: the kernel may write through this pointer (filled in by launch())
+  std::vector<bool> writes;
   // At most this many TECs have work; 1 runs it on the calling thread. Default: as many as there are.
   graph::Dim max_tecs = int64_t{1} << 20;
 };
@@ -74,8 +77,8 @@ struct ShapeCheck {
   std::string message;
 };
 
-// A launch that writes a value in rows (of its last axis) which need not follow each other: its pointer may be sent elsewhere and its row
-// stride made larger, so that the value becomes a part of a wider one.
+// A launch that writes a value in rows (of its last axis) which need not follow each other: its pointer may be sent
+// elsewhere and its row stride made larger, so that the value becomes a part of a wider one.
 struct StridedOutput {
   graph::ValueId value;
   size_t launch = 0;
@@ -85,12 +88,14 @@ struct StridedOutput {
 struct Implementation {
   std::vector<Launch> launches;  // in order
   std::vector<View> views;
-  std::vector<std::pair<graph::ValueId, graph::ValueId>> in_place;  // (output, input): the output may take over the input's memory if it dies here
+  // (output, input): the output may take over the input's memory if it dies here
+  std::vector<std::pair<graph::ValueId, graph::ValueId>> in_place;
   std::vector<graph::ConstantPtr> constants;
   std::vector<graph::Dim> workspace_bytes;
   std::vector<ShapeCheck> checks;
   std::vector<StridedOutput> strided_outputs;
-  std::vector<graph::ValueId> written_elsewhere;  // outputs that launches of other groups write, see gbuilder/place_concats.h
+  // outputs that launches of other groups write, see gbuilder/place_concats.h
+  std::vector<graph::ValueId> written_elsewhere;
 };
 
 // Instantiates templates, once per distinct (file, entry, parameters). Owned by gbuilder, shared by all plugins.
@@ -99,7 +104,8 @@ class TemplateLibrary {
   TemplateLibrary();
   ~TemplateLibrary();
   // `file`: a built-in template's name ("elementwise.py") or a path registered by a user's plugin.
-  Result<std::shared_ptr<const tir::Module>> instantiate(std::string_view file, std::string_view entry, const dsl::TemplateParams& params,
+  Result<std::shared_ptr<const tir::Module>> instantiate(std::string_view file, std::string_view entry,
+                                                         const dsl::TemplateParams& params,
                                                          std::string_view kernel_name);
   void add_source(std::string name, std::string text);
 
@@ -110,7 +116,8 @@ class TemplateLibrary {
 
 class SetupContext {
  public:
-  SetupContext(const graph::Graph& graph, const graph::Group& group, const tir::Target& target, TemplateLibrary& templates)
+  SetupContext(const graph::Graph& graph, const graph::Group& group, const tir::Target& target,
+               TemplateLibrary& templates)
       : graph_(graph), group_(group), target_(target), templates_(templates) {}
 
   const graph::Graph& graph() const { return graph_; }
@@ -126,10 +133,14 @@ class SetupContext {
   // Memory for the launches of the group. What each TEC needs for itself takes tec_count() times as much.
   TensorRef add_workspace(graph::Dim bytes);
   // A kernel from a template. The kernel's name becomes "<template>__<origin>", made unique by gbuilder.
-  Result<std::shared_ptr<const tir::Module>> kernel(std::string_view file, std::string_view entry, const dsl::TemplateParams& params);
-  void launch(std::shared_ptr<const tir::Module> kernel, std::vector<KernelArgument> arguments, graph::Dim max_tecs = int64_t{1} << 20);
+  Result<std::shared_ptr<const tir::Module>> kernel(std::string_view file, std::string_view entry,
+                                                    const dsl::TemplateParams& params);
+  void launch(std::shared_ptr<const tir::Module> kernel, std::vector<KernelArgument> arguments,
+              graph::Dim max_tecs = int64_t{1} << 20);
   void copy(CopyLaunch copy) { implementation.launches.push_back(std::move(copy)); }
-  void view(graph::ValueId output, graph::ValueId input, graph::Dim byte_offset = 0) { implementation.views.push_back({output, input, byte_offset}); }
+  void view(graph::ValueId output, graph::ValueId input, graph::Dim byte_offset = 0) {
+    implementation.views.push_back({output, input, byte_offset});
+  }
 
   Implementation implementation;
 
@@ -145,18 +156,20 @@ class OpPlugin : public graph::Claimer {
   virtual Status setup(SetupContext& context) const = 0;
 };
 
-// The usual plugin: one op type, one node per group (fusion of neighbours is offered through `epilogue`, see kernels/fusion.h). Subclasses give `ops`,
-// optionally `check`, and `setup`.
+// The usual plugin: one op type, one node per group (fusion of neighbours is offered through `epilogue`, see
+// kernels/fusion.h). Subclasses give `ops`, optionally `check`, and `setup`.
 class SingleOpPlugin : public OpPlugin {
  public:
   virtual std::span<const std::string_view> ops() const = 0;
   virtual int score() const { return 10; }
   // Empty: fine. Otherwise why this node is not for this plugin.
   virtual std::string check(const graph::Graph&, const graph::Node&) const { return {}; }
-  std::optional<graph::Claim> claim(const graph::Graph& graph, graph::NodeId anchor, const graph::ClaimTarget& target, std::string* why_not) const override;
+  std::optional<graph::Claim> claim(const graph::Graph& graph, graph::NodeId anchor, const graph::ClaimTarget& target,
+                                    std::string* why_not) const override;
 };
 
-// All plugins of one compilation: built-ins (kernels/plugins/plugin_list.h) first, then the user's, which win ties by a higher score.
+// All plugins of one compilation: built-ins (kernels/plugins/plugin_list.h) first, then the user's, which win ties by a
+// higher score.
 class PluginRegistry {
  public:
   static PluginRegistry with_builtins();
@@ -174,13 +187,16 @@ class PluginRegistry {
 
 // A user's shared library exports, with C linkage:
 //   extern "C" aipu::Status aipu_register_plugin_v1(aipu::kernels::PluginLibrary& library);
-// and in it registers op records (graph::register_op), importers of custom-domain ops (by passing them through under "domain::Name") and plugins.
+// and in it registers op records (graph::register_op), importers of custom-domain ops (by passing them through under
+// "domain::Name") and plugins.
 class PluginLibrary {
  public:
   explicit PluginLibrary(PluginRegistry& registry) : registry_(registry) {}
   Status add_op(graph::OpDef def) { return graph::register_op(std::move(def)); }
   void add_plugin(std::unique_ptr<OpPlugin> plugin) { registry_.add(std::move(plugin)); }
-  void add_template(std::string name, std::string text) { registry_.templates().add_source(std::move(name), std::move(text)); }
+  void add_template(std::string name, std::string text) {
+    registry_.templates().add_source(std::move(name), std::move(text));
+  }
 
  private:
   PluginRegistry& registry_;

@@ -17,7 +17,9 @@ RegisterTile register_tile(const tir::Target& target, const graph::Dim& columns,
   RegisterTile tile;
   tile.vectors = 2;
   if (const auto n = columns.constant()) {
-    const auto padded = [&](int64_t vectors) { return (*n + vectors * lanes - 1) / (vectors * lanes) * vectors * lanes; };
+    const auto padded = [&](int64_t vectors) {
+      return (*n + vectors * lanes - 1) / (vectors * lanes) * vectors * lanes;
+    };
     if (*n <= lanes) {
       tile.vectors = 1;
     } else if (padded(3) < padded(2)) {
@@ -56,7 +58,8 @@ std::vector<int64_t> tile_heights(const RowCount& rows, int greatest) {
   }
   heights.erase(0);
   // The same heights for many layers are one kernel for all of them.
-  if (!rows.exact && greatest > 3 && *heights.rbegin() >= greatest - 2) heights.insert({greatest, greatest - 1, greatest - 2});
+  if (!rows.exact && greatest > 3 && *heights.rbegin() >= greatest - 2)
+    heights.insert({greatest, greatest - 1, greatest - 2});
   constexpr size_t kMostHeights = 8;
   if (heights.size() > kMostHeights) {
     // A height that is not there is made of two that are.

@@ -6,12 +6,14 @@ namespace aipu::kernels {
 
 using graph::Dim;
 
-std::string read_geometry(const graph::Graph& graph, const graph::Node& node, const std::vector<int64_t>& kernel, SpatialGeometry* geometry) {
+std::string read_geometry(const graph::Graph& graph, const graph::Node& node, const std::vector<int64_t>& kernel,
+                          SpatialGeometry* geometry) {
   if (node.attributes.s_or("layout", "NCHW") != "NHWC") return "not channels-last (the layout pass is disabled?)";
   const graph::Shape& x = graph.type(node.inputs[0]).shape;
   const graph::Shape& y = graph.type(node.outputs[0]).shape;
   const size_t spatial = x.size() - 2;
-  if (x.size() < 3 || spatial > 3) return fmt::format("{} spatial dimensions; 1 to 3 are supported", static_cast<int>(x.size()) - 2);
+  if (x.size() < 3 || spatial > 3)
+    return fmt::format("{} spatial dimensions; 1 to 3 are supported", static_cast<int>(x.size()) - 2);
   geometry->batch = x.front();
   geometry->channels = x.back();
   geometry->out_channels = y.back();
@@ -27,7 +29,8 @@ std::string read_geometry(const graph::Graph& graph, const graph::Node& node, co
     axis.stride = attribute("strides", i, 1);
     axis.dilation = attribute("dilations", i, 1);
     if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
-      const Dim total = graph::max((axis.out - 1) * Dim(axis.stride) + Dim((axis.kernel - 1) * axis.dilation + 1) - axis.in, 0);
+      const Dim total =
+          graph::max((axis.out - 1) * Dim(axis.stride) + Dim((axis.kernel - 1) * axis.dilation + 1) - axis.in, 0);
       axis.pad_begin = auto_pad == "SAME_UPPER" ? graph::floordiv(total, 2) : graph::ceildiv(total, 2);
       axis.pad_end = total - axis.pad_begin;
     } else if (auto_pad != "VALID") {

@@ -77,7 +77,8 @@ std::vector<Dim> broadcast_strides(const graph::Shape& shape, const graph::Shape
   for (size_t i = 0; i < shape.size(); ++i) {
     const size_t target = to.size() - shape.size() + i;
     if (is_one(shape[i])) continue;
-    strides[target] = shape[i] == to[target] || shape[i].is_constant() ? own[i] : graph::select(graph::eq(shape[i], 1), 0, own[i]);
+    strides[target] =
+        shape[i] == to[target] || shape[i].is_constant() ? own[i] : graph::select(graph::eq(shape[i], 1), 0, own[i]);
   }
   return strides;
 }
@@ -94,7 +95,8 @@ Status launch_strided_map(SetupContext& context, StridedMap map) {
     return unsupported(fmt::format("a tensor of {} elements; kernels index with 32 bits", *elements.constant()));
   }
   if (!elements.is_constant()) {
-    context.implementation.checks.push_back({graph::lt(elements, int64_t{1} << 31), "a tensor has 2^31 elements or more; kernels index with 32 bits"});
+    context.implementation.checks.push_back(
+        {graph::lt(elements, int64_t{1} << 31), "a tensor has 2^31 elements or more; kernels index with 32 bits"});
   }
   // Offsets are computed from the operand's own dtype, before merging changes nothing about them.
   merge_dimensions(&map);
@@ -106,7 +108,8 @@ Status launch_strided_map(SetupContext& context, StridedMap map) {
   const size_t rank = map.dims.size();
   const size_t operand_count = map.inputs.size() + 1;
   int widest_bits = 8;
-  for (const MapOperand& input : map.inputs) widest_bits = std::max(widest_bits, dtype_bits(compute_dtype(input.dtype)));
+  for (const MapOperand& input : map.inputs)
+    widest_bits = std::max(widest_bits, dtype_bits(compute_dtype(input.dtype)));
   widest_bits = std::max(widest_bits, dtype_bits(compute_dtype(map.output.dtype)));
 
   dsl::CapturedList in_types;
@@ -140,9 +143,11 @@ Status launch_strided_map(SetupContext& context, StridedMap map) {
 
   std::vector<KernelArgument> arguments;
   for (const MapOperand& input : map.inputs) {
-    arguments.emplace_back(PointerArgument{input.tensor, input.element_offset * Dim(static_cast<int64_t>(dtype_bytes(input.dtype)))});
+    arguments.emplace_back(
+        PointerArgument{input.tensor, input.element_offset * Dim(static_cast<int64_t>(dtype_bytes(input.dtype)))});
   }
-  arguments.emplace_back(PointerArgument{map.output.tensor, map.output.element_offset * Dim(static_cast<int64_t>(dtype_bytes(map.output.dtype)))});
+  arguments.emplace_back(PointerArgument{
+      map.output.tensor, map.output.element_offset * Dim(static_cast<int64_t>(dtype_bytes(map.output.dtype)))});
   for (const Dim& dim : map.dims) arguments.emplace_back(ScalarArgument{dim});
   for (const MapOperand& input : map.inputs) {
     for (const Dim& stride : input.strides) arguments.emplace_back(ScalarArgument{stride});

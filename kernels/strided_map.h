@@ -1,7 +1,9 @@
-// The strided map: out[index] = compute(in_0[index], in_1[index], ...) over an N-dimensional index space, every operand with strides of its own.
+// The strided map: out[index] = compute(in_0[index], in_1[index], ...) over an N-dimensional index space, every operand
+// with strides of its own.
 //
-// It is the one kernel behind fused elementwise expressions with broadcasting (stride 0), transposes, slices, expansions and interior copies (identity
-// with permuted, scaled or negative strides). This file turns symbolic shapes into the fewest merged dimensions and launches templates/elementwise.py.
+// It is the one kernel behind fused elementwise expressions with broadcasting (stride 0), transposes, slices,
+// expansions and interior copies (identity with permuted, scaled or negative strides). This file turns symbolic shapes
+// into the fewest merged dimensions and launches templates/elementwise.py.
 #pragma once
 
 #include <string>
@@ -23,8 +25,8 @@ struct StridedMap {
   graph::Shape dims;
   std::vector<MapOperand> inputs;
   MapOperand output;
-  // DSL source of `def compute(x)`: x[k] is the value of input k in its compute form (below), the result that of the output. Empty: the identity copy
-  // of input 0, whatever its dtype.
+  // DSL source of `def compute(x)`: x[k] is the value of input k in its compute form (below), the result that of the
+  // output. Empty: the identity copy of input 0, whatever its dtype.
   std::string compute_source;
 };
 
@@ -33,8 +35,8 @@ DType compute_dtype(DType stored);
 
 // Element strides of a contiguous tensor.
 std::vector<graph::Dim> contiguous_strides(const graph::Shape& shape);
-// Strides that read `shape` (contiguous) as if it were broadcast to `to` by ONNX's multidirectional rule; extents that are symbolic on both sides and not
-// provably equal are decided when the shapes are bound.
+// Strides that read `shape` (contiguous) as if it were broadcast to `to` by ONNX's multidirectional rule; extents that
+// are symbolic on both sides and not provably equal are decided when the shapes are bound.
 std::vector<graph::Dim> broadcast_strides(const graph::Shape& shape, const graph::Shape& to);
 
 // Adds the launch to the context.

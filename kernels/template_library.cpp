@@ -58,7 +58,8 @@ void TemplateLibrary::add_source(std::string name, std::string text) {
 }
 
 Result<std::shared_ptr<const tir::Module>> TemplateLibrary::instantiate(std::string_view file, std::string_view entry,
-                                                                        const dsl::TemplateParams& params, std::string_view kernel_name) {
+                                                                        const dsl::TemplateParams& params,
+                                                                        std::string_view kernel_name) {
   const std::string key = fmt::format("{}\n{}\n{}\n{}", file, entry, kernel_name, params.text());
   {
     const std::lock_guard lock(impl_->mutex);

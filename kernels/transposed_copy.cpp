@@ -7,7 +7,8 @@ namespace {
 
 using graph::Dim;
 
-// Elements of the target's contiguous dimension that one unit of work covers: enough to amortize finding the place, few enough to share.
+// Elements of the target's contiguous dimension that one unit of work covers: enough to amortize finding the place, few
+// enough to share.
 constexpr int64_t kStrip = 256;
 
 bool is_one(const Dim& d) { return d.constant() == 1; }
@@ -17,7 +18,8 @@ bool is_one(const Dim& d) { return d.constant() == 1; }
 Result<bool> launch_transposed_copy(SetupContext& context, const StridedMap& map) {
   const size_t rank = map.dims.size();
   const MapOperand& source = map.inputs[0];
-  if (rank < 2 || !is_one(map.output.strides.back()) || source.strides.back().constant() == 0 || is_one(source.strides.back()))
+  if (rank < 2 || !is_one(map.output.strides.back()) || source.strides.back().constant() == 0 ||
+      is_one(source.strides.back()))
     return false;
   const auto contiguous = std::find_if(source.strides.begin(), source.strides.end(), is_one);
   if (contiguous == source.strides.end()) return false;
@@ -39,7 +41,8 @@ Result<bool> launch_transposed_copy(SetupContext& context, const StridedMap& map
   dsl::TemplateParams params;
   params.set("X", source.dtype)
       .set("dim_types", dsl::Captured{dsl::CapturedList(rank, {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})})
-      .set("stride_types", dsl::Captured{dsl::CapturedList(2 * rank, {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})})
+      .set("stride_types",
+           dsl::Captured{dsl::CapturedList(2 * rank, {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})})
       .set("RANK", static_cast<int64_t>(rank))
       .set("LANES", lanes)
       .set("ROWS", rows)
@@ -48,14 +51,16 @@ Result<bool> launch_transposed_copy(SetupContext& context, const StridedMap& map
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("transpose.py", "transpose", params));
 
   const auto pointer = [](const MapOperand& operand) {
-    return PointerArgument{operand.tensor, operand.element_offset * Dim(static_cast<int64_t>(dtype_bytes(operand.dtype)))};
+    return PointerArgument{operand.tensor,
+                           operand.element_offset * Dim(static_cast<int64_t>(dtype_bytes(operand.dtype)))};
   };
   std::vector<KernelArgument> arguments = {pointer(source), pointer(map.output)};
   for (const size_t i : order) arguments.emplace_back(ScalarArgument{map.dims[i]});
   for (const size_t i : order) arguments.emplace_back(ScalarArgument{source.strides[i]});
   for (const size_t i : order) arguments.emplace_back(ScalarArgument{map.output.strides[i]});
   // A unit below about 2 us of work is not worth a second TEC.
-  context.launch(std::move(kernel), std::move(arguments), graph::max(graph::ceildiv(graph::element_count(map.dims), 8192), 1));
+  context.launch(std::move(kernel), std::move(arguments),
+                 graph::max(graph::ceildiv(graph::element_count(map.dims), 8192), 1));
   return true;
 }
 

@@ -1,5 +1,6 @@
-// One function per network, in files by kind; networks.cpp lists them. Weights are scaled so that activations stay of order one through
-// the depth, batch is the symbol N, and nodes are written as PyTorch's (or, where noted, Caffe's or a quantiser's) exporter writes them.
+// One function per network, in files by kind; networks.cpp lists them. Weights are scaled so that activations stay of
+// order one through the depth, batch is the symbol N, and nodes are written as PyTorch's (or, where noted, Caffe's or a
+// quantiser's) exporter writes them.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,8 @@ std::string conv_relu(OnnxBuilder& b, const std::string& x, int64_t in, int64_t 
   return b.relu(b.conv(x, in, out, options));
 }
 
-std::string square(OnnxBuilder& b, const std::string& x, int64_t in, int64_t out, int64_t kernel, int64_t pad = 0, int64_t groups = 1) {
+std::string square(OnnxBuilder& b, const std::string& x, int64_t in, int64_t out, int64_t kernel, int64_t pad = 0,
+                   int64_t groups = 1) {
   return conv_relu(b, x, in, out, {.kernel = {kernel, kernel}, .pads = {pad, pad, pad, pad}, .groups = groups});
 }
 
@@ -20,9 +21,10 @@ std::string response_norm(OnnxBuilder& b, const std::string& x) {
 
 // Caffe's pooling rounds up: one more column at the end.
 std::string pool_up(OnnxBuilder& b, const std::string& x) {
-  return b.op(
-      "MaxPool", {x},
-      {{"kernel_shape", std::vector<int64_t>{3, 3}}, {"strides", std::vector<int64_t>{2, 2}}, {"pads", std::vector<int64_t>{0, 0, 1, 1}}});
+  return b.op("MaxPool", {x},
+              {{"kernel_shape", std::vector<int64_t>{3, 3}},
+               {"strides", std::vector<int64_t>{2, 2}},
+               {"pads", std::vector<int64_t>{0, 0, 1, 1}}});
 }
 
 std::string flatten(OnnxBuilder& b, const std::string& x) { return b.op("Flatten", {x}, {{"axis", 1}}); }
@@ -66,7 +68,8 @@ Builder build_vgg19(uint64_t seed) {
     x = b->max_pool(x, 2, 2);
   }
   // What AdaptiveAvgPool2d(7) becomes at this image size.
-  x = b->op("AveragePool", {x}, {{"kernel_shape", std::vector<int64_t>{1, 1}}, {"strides", std::vector<int64_t>{1, 1}}});
+  x = b->op("AveragePool", {x},
+            {{"kernel_shape", std::vector<int64_t>{1, 1}}, {"strides", std::vector<int64_t>{1, 1}}});
   x = flatten(*b, x);
   x = b->relu(b->gemm(x, 512 * 7 * 7, 4096));
   x = b->relu(b->gemm(x, 4096, 4096));
@@ -88,11 +91,11 @@ Builder build_inception_v1(uint64_t seed) {
     bool pool_after;
   };
   int64_t channels = 192;
-  for (const Module& m :
-       {Module{64, 96, 128, 16, 32, 32, false}, Module{128, 128, 192, 32, 96, 64, true}, Module{192, 96, 208, 16, 48, 64, false},
-        Module{160, 112, 224, 24, 64, 64, false}, Module{128, 128, 256, 24, 64, 64, false}, Module{112, 144, 288, 32, 64, 64, false},
-        Module{256, 160, 320, 32, 128, 128, true}, Module{256, 160, 320, 32, 128, 128, false},
-        Module{384, 192, 384, 48, 128, 128, false}}) {
+  for (const Module& m : {Module{64, 96, 128, 16, 32, 32, false}, Module{128, 128, 192, 32, 96, 64, true},
+                          Module{192, 96, 208, 16, 48, 64, false}, Module{160, 112, 224, 24, 64, 64, false},
+                          Module{128, 128, 256, 24, 64, 64, false}, Module{112, 144, 288, 32, 64, 64, false},
+                          Module{256, 160, 320, 32, 128, 128, true}, Module{256, 160, 320, 32, 128, 128, false},
+                          Module{384, 192, 384, 48, 128, 128, false}}) {
     const auto one = square(*b, x, channels, m.one, 1);
     const auto three = square(*b, square(*b, x, channels, m.reduce3, 1), m.reduce3, m.three, 3, 1);
     const auto five = square(*b, square(*b, x, channels, m.reduce5, 1), m.reduce5, m.five, 5, 2);
@@ -101,7 +104,8 @@ Builder build_inception_v1(uint64_t seed) {
     channels = m.one + m.three + m.five + m.pool;
     if (m.pool_after) x = pool_up(*b, x);
   }
-  x = b->op("AveragePool", {x}, {{"kernel_shape", std::vector<int64_t>{7, 7}}, {"strides", std::vector<int64_t>{1, 1}}});
+  x = b->op("AveragePool", {x},
+            {{"kernel_shape", std::vector<int64_t>{7, 7}}, {"strides", std::vector<int64_t>{1, 1}}});
   x = b->op("Softmax", {b->gemm(flatten(*b, x), channels, 1000)}, {{"axis", 1}});
   b->output(x, "output", DType::kF32, {"N", 1000});
   return b;
@@ -122,14 +126,16 @@ Builder build_densenet121(uint64_t seed) {
     for (int layer = 0; layer < layers; ++layer) {
       const auto all = b->op("Concat", features, {{"axis", 1}});
       auto y = b->conv_bn(bn_relu(all, channels), channels, 4 * kGrowth, {.kernel = {1, 1}});
-      y = b->conv(b->relu(y), 4 * kGrowth, kGrowth, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}, .bias = false, .gain = 1.0});
+      y = b->conv(b->relu(y), 4 * kGrowth, kGrowth,
+                  {.kernel = {3, 3}, .pads = {1, 1, 1, 1}, .bias = false, .gain = 1.0});
       features.push_back(y);
       channels += kGrowth;
     }
     x = bn_relu(b->op("Concat", features, {{"axis", 1}}), channels);
     if (layers == 16) break;
     x = b->conv(x, channels, channels / 2, {.kernel = {1, 1}, .bias = false, .gain = 1.0});
-    x = b->op("AveragePool", {x}, {{"kernel_shape", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}});
+    x = b->op("AveragePool", {x},
+              {{"kernel_shape", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}});
     channels /= 2;
   }
   add_classifier(*b, x, channels);

@@ -1,4 +1,5 @@
-// A YOLO-v5n-like detector: CSP backbone and path aggregation of SiLU convolutions, three anchor heads with their decoding.
+// A YOLO-v5n-like detector: CSP backbone and path aggregation of SiLU convolutions, three anchor heads with their
+// decoding.
 #include "models/architectures.h"
 
 namespace aipu::models {
@@ -20,7 +21,8 @@ class Yolo {
     const auto small = csp(concat({upsample(middle), p3}), 128, 64, 1, false);
     const auto medium = csp(concat({conv(small, 64, 64, 3, 2), middle}), 128, 128, 1, false);
     const auto large = csp(concat({conv(medium, 128, 128, 3, 2), top}), 256, 256, 1, false);
-    const std::vector<std::string> boxes{detect(small, 64, 8, {10, 13, 16, 30, 33, 23}), detect(medium, 128, 16, {30, 61, 62, 45, 59, 119}),
+    const std::vector<std::string> boxes{detect(small, 64, 8, {10, 13, 16, 30, 33, 23}),
+                                         detect(medium, 128, 16, {30, 61, 62, 45, 59, 119}),
                                          detect(large, 256, 32, {116, 90, 156, 198, 373, 326})};
     b_.output(b_.op("Concat", boxes, {{"axis", 1}}), "output0", DType::kF32, {"N", 25200, kValues});
     return std::move(builder_);
@@ -34,7 +36,9 @@ class Yolo {
 
   std::string conv(const std::string& x, int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t pad = -1) {
     if (pad < 0) pad = kernel / 2;
-    return silu(b_.conv(x, in, out, {.kernel = {kernel, kernel}, .strides = {stride, stride}, .pads = {pad, pad, pad, pad}, .gain = 1.6}));
+    return silu(
+        b_.conv(x, in, out,
+                {.kernel = {kernel, kernel}, .strides = {stride, stride}, .pads = {pad, pad, pad, pad}, .gain = 1.6}));
   }
 
   // Two branches of half the width, one through `repeats` bottlenecks, side by side into a 1x1.

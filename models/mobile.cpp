@@ -1,4 +1,5 @@
-// Networks of depthwise and grouped convolutions: MobileNetV2, MobileNetV3-Large, EfficientNet-B0, ShuffleNet (v1, four groups).
+// Networks of depthwise and grouped convolutions: MobileNetV2, MobileNetV3-Large, EfficientNet-B0, ShuffleNet (v1, four
+// groups).
 #include <algorithm>
 #include <functional>
 
@@ -17,7 +18,11 @@ ConvOptions pointwise(double gain) { return {.kernel = {1, 1}, .gain = gain}; }
 
 ConvOptions depthwise(int64_t channels, int64_t kernel, int64_t stride) {
   const int64_t pad = kernel / 2;
-  return {.kernel = {kernel, kernel}, .strides = {stride, stride}, .pads = {pad, pad, pad, pad}, .groups = channels, .gain = 1.5};
+  return {.kernel = {kernel, kernel},
+          .strides = {stride, stride},
+          .pads = {pad, pad, pad, pad},
+          .groups = channels,
+          .gain = 1.5};
 }
 
 std::string image_stem(OnnxBuilder& b, int64_t channels, const Activation& activation) {
@@ -26,8 +31,8 @@ std::string image_stem(OnnxBuilder& b, int64_t channels, const Activation& activ
 }
 
 // Squeeze and excite: channels scaled by what two tiny layers say about their means.
-std::string squeeze_excite(OnnxBuilder& b, const std::string& x, int64_t channels, int64_t squeezed, const Activation& inner,
-                           const Activation& gate) {
+std::string squeeze_excite(OnnxBuilder& b, const std::string& x, int64_t channels, int64_t squeezed,
+                           const Activation& inner, const Activation& gate) {
   const auto mean = b.op("GlobalAveragePool", {x});
   // Trained gates are far from saturation; strong ones here would make the network amplify rounding errors.
   const auto thin = inner(b.conv(mean, channels, squeezed, pointwise(0.5)));
@@ -39,8 +44,9 @@ struct Bottleneck {
 };
 
 // Expand, depthwise, squeeze and excite, project; with a shortcut where the shape allows it.
-std::string inverted_residual(OnnxBuilder& b, const std::string& x, int64_t in, const Bottleneck& block, const Activation& activation,
-                              const Activation& squeeze_activation, const Activation& gate) {
+std::string inverted_residual(OnnxBuilder& b, const std::string& x, int64_t in, const Bottleneck& block,
+                              const Activation& activation, const Activation& squeeze_activation,
+                              const Activation& gate) {
   auto y = block.hidden == in ? x : activation(b.conv_bn(x, in, block.hidden, pointwise(1.5)));
   y = activation(b.conv_bn(y, block.hidden, block.hidden, depthwise(block.hidden, block.kernel, block.stride)));
   if (block.squeezed > 0) y = squeeze_excite(b, y, block.hidden, block.squeezed, squeeze_activation, gate);
@@ -65,8 +71,8 @@ Builder build_mobilenet_v2(uint64_t seed) {
     int repeats;
     int64_t stride;
   };
-  for (const Stage& stage : {Stage{1, 16, 1, 1}, Stage{6, 24, 2, 2}, Stage{6, 32, 3, 2}, Stage{6, 64, 4, 2}, Stage{6, 96, 3, 1},
-                             Stage{6, 160, 3, 2}, Stage{6, 320, 1, 1}}) {
+  for (const Stage& stage : {Stage{1, 16, 1, 1}, Stage{6, 24, 2, 2}, Stage{6, 32, 3, 2}, Stage{6, 64, 4, 2},
+                             Stage{6, 96, 3, 1}, Stage{6, 160, 3, 2}, Stage{6, 320, 1, 1}}) {
     for (int i = 0; i < stage.repeats; ++i) {
       const Bottleneck block{3, channels * stage.expansion, stage.width, i == 0 ? stage.stride : 1, 0};
       x = inverted_residual(*b, x, channels, block, relu6, relu6, relu6);
@@ -89,11 +95,12 @@ Builder build_mobilenet_v3_large(uint64_t seed) {
     Bottleneck block;
     bool swish;
   };
-  for (const Stage& stage : {Stage{{3, 16, 16, 1, 0}, false}, Stage{{3, 64, 24, 2, 0}, false}, Stage{{3, 72, 24, 1, 0}, false},
-                             Stage{{5, 72, 40, 2, 24}, false}, Stage{{5, 120, 40, 1, 32}, false}, Stage{{5, 120, 40, 1, 32}, false},
-                             Stage{{3, 240, 80, 2, 0}, true}, Stage{{3, 200, 80, 1, 0}, true}, Stage{{3, 184, 80, 1, 0}, true},
-                             Stage{{3, 184, 80, 1, 0}, true}, Stage{{3, 480, 112, 1, 120}, true}, Stage{{3, 672, 112, 1, 168}, true},
-                             Stage{{5, 672, 160, 2, 168}, true}, Stage{{5, 960, 160, 1, 240}, true}, Stage{{5, 960, 160, 1, 240}, true}}) {
+  for (const Stage& stage :
+       {Stage{{3, 16, 16, 1, 0}, false}, Stage{{3, 64, 24, 2, 0}, false}, Stage{{3, 72, 24, 1, 0}, false},
+        Stage{{5, 72, 40, 2, 24}, false}, Stage{{5, 120, 40, 1, 32}, false}, Stage{{5, 120, 40, 1, 32}, false},
+        Stage{{3, 240, 80, 2, 0}, true}, Stage{{3, 200, 80, 1, 0}, true}, Stage{{3, 184, 80, 1, 0}, true},
+        Stage{{3, 184, 80, 1, 0}, true}, Stage{{3, 480, 112, 1, 120}, true}, Stage{{3, 672, 112, 1, 168}, true},
+        Stage{{5, 672, 160, 2, 168}, true}, Stage{{5, 960, 160, 1, 240}, true}, Stage{{5, 960, 160, 1, 240}, true}}) {
     x = inverted_residual(*b, x, channels, stage.block, stage.swish ? hard_swish : relu, relu, hard_sigmoid);
     channels = stage.block.out;
   }
@@ -146,7 +153,8 @@ Builder build_shufflenet(uint64_t seed) {
   for (const auto& [width, units] : stages) {
     for (int unit = 0; unit < units; ++unit) {
       const int64_t stride = unit == 0 ? 2 : 1;
-      const int64_t out = unit == 0 ? width - channels : width;  // the first unit's shortcut is put beside, the others' are added
+      // the first unit's shortcut is put beside, the others' are added
+      const int64_t out = unit == 0 ? width - channels : width;
       const int64_t middle = width / 4;
       const int64_t groups = channels == 24 ? 1 : kGroups;
       auto y = b->relu(b->conv_bn(x, channels, middle, {.kernel = {1, 1}, .groups = groups}));
@@ -154,7 +162,8 @@ Builder build_shufflenet(uint64_t seed) {
       auto spatial = depthwise(middle, 3, stride);
       spatial.gain = kLinearGain;
       y = b->conv_bn(y, middle, middle, spatial);
-      y = b->conv_bn(y, middle, out, {.kernel = {1, 1}, .groups = kGroups, .gain = kLinearGain}, unit == 0 ? 1.0 : kBranchGain);
+      y = b->conv_bn(y, middle, out, {.kernel = {1, 1}, .groups = kGroups, .gain = kLinearGain},
+                     unit == 0 ? 1.0 : kBranchGain);
       if (unit == 0) {
         const auto pooled = b->op("AveragePool", {x},
                                   {{"kernel_shape", std::vector<int64_t>{3, 3}},

@@ -46,15 +46,16 @@ Builder transformer_block(uint64_t seed) {
   const auto normed = b->layer_norm(x, kWidth);
   const auto split_shape = b->ints({0, 0, kHeads, kHead});
   const auto heads = [&](std::vector<int64_t> permutation) {
-    return b->op("Transpose", {b->op("Reshape", {b->linear(normed, kWidth, kWidth), split_shape})}, {{"perm", std::move(permutation)}});
+    return b->op("Transpose", {b->op("Reshape", {b->linear(normed, kWidth, kWidth), split_shape})},
+                 {{"perm", std::move(permutation)}});
   };
   const auto q = heads({0, 2, 1, 3});
   const auto k = heads({0, 2, 3, 1});
   const auto v = heads({0, 2, 1, 3});
   const auto scores = b->op("Mul", {b->op("MatMul", {q, k}), b->scalar(1.0f / std::sqrt(static_cast<float>(kHead)))});
   const auto mixed = b->op("MatMul", {b->op("Softmax", {scores}, {{"axis", -1}}), v});
-  const auto merged =
-      b->op("Reshape", {b->op("Transpose", {mixed}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}}), b->ints({0, 0, kWidth})});
+  const auto merged = b->op(
+      "Reshape", {b->op("Transpose", {mixed}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}}), b->ints({0, 0, kWidth})});
   const auto attended = b->op("Add", {x, b->linear(merged, kWidth, kWidth)});
   // Gelu as PyTorch exports it: 0.5 * h * (1 + erf(h / sqrt(2))).
   const auto h = b->linear(b->layer_norm(attended, kWidth), kWidth, 4 * kWidth);
@@ -65,7 +66,8 @@ Builder transformer_block(uint64_t seed) {
 }
 
 constexpr Network kNetworks[] = {
-    {"sample_cnn", "the demo: conv, batch norm, relu, max pool, residual add, global pool, gemm, softmax on [N,3,32,32]", sample_cnn},
+    {"sample_cnn",
+     "the demo: conv, batch norm, relu, max pool, residual add, global pool, gemm, softmax on [N,3,32,32]", sample_cnn},
     {"mlp", "784-512-512-10 on [N,784]", mlp},
     {"alexnet", "with response normalisation; [N,3,224,224] -> [N,1000]", build_alexnet},
     {"vgg19", "[N,3,224,224] -> [N,1000]", build_vgg19},
@@ -74,7 +76,8 @@ constexpr Network kNetworks[] = {
     {"squeezenet", "1.1; [N,3,224,224] -> [N,1000]", build_squeezenet},
     {"resnet18", "[N,3,224,224] -> [N,1000]", build_resnet18},
     {"resnet50", "[N,3,224,224] -> [N,1000]", build_resnet50},
-    {"resnet18_int8", "QDQ, uint8 activations, int8 weights per channel; [N,3,224,224] -> [N,1000]", build_resnet18_int8},
+    {"resnet18_int8", "QDQ, uint8 activations, int8 weights per channel; [N,3,224,224] -> [N,1000]",
+     build_resnet18_int8},
     {"shufflenet", "v1, four groups; [N,3,224,224] -> [N,1000]", build_shufflenet},
     {"mobilenet_v2", "[N,3,224,224] -> [N,1000]", build_mobilenet_v2},
     {"mobilenet_v3_large", "[N,3,224,224] -> [N,1000]", build_mobilenet_v3_large},
@@ -86,8 +89,10 @@ constexpr Network kNetworks[] = {
     {"gpt2_6l", "six GPT-2-small decoder blocks; ids [N,seq] -> [N,seq,768]", build_gpt2_6l},
     {"lstm_acoustic", "three LSTM layers of 512; [N,frames,80] -> [N,frames,2000]", build_lstm_acoustic},
     {"transformer_block", "one encoder block of width 64 with 4 heads on [N,seq,64]", transformer_block},
-    {"soft_cap", "gemm, example::SoftCap (models/custom_op, libaipu_sample_plugin.so), relu on [N,64]", build_soft_cap, true},
-    {"hard_shrink", "gemm, example::HardShrink (models/custom_op/hard_shrink.py), gemm on [N,64]", build_hard_shrink, true},
+    {"soft_cap", "gemm, example::SoftCap (models/custom_op, libaipu_sample_plugin.so), relu on [N,64]", build_soft_cap,
+     true},
+    {"hard_shrink", "gemm, example::HardShrink (models/custom_op/hard_shrink.py), gemm on [N,64]", build_hard_shrink,
+     true},
     {"unit_rows", "linear, example::UnitRows (models/custom_op/unit_rows.py) on [N,seq,64]", build_unit_rows, true},
 };
 

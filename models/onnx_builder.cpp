@@ -66,7 +66,9 @@ void fill(Attribute* proto, const NamedAttribute& attribute) {
       for (const auto& x : v) p->add_strings(x);
     }
     void operator()(const TensorData& v) const { p->set_type(Attribute::TENSOR), fill(p->mutable_t(), v); }
-    void operator()(const OnnxBuilder* v) const { p->set_type(Attribute::GRAPH), *p->mutable_g() = BuilderAccess::model(*v).graph(); }
+    void operator()(const OnnxBuilder* v) const {
+      p->set_type(Attribute::GRAPH), *p->mutable_g() = BuilderAccess::model(*v).graph();
+    }
   };
   proto->set_name(attribute.name);
   std::visit(Visitor{proto}, attribute.value);
@@ -119,7 +121,8 @@ void OnnxBuilder::add_function(const std::string& domain, const std::string& nam
   set_opset(1, domain);
 }
 
-void OnnxBuilder::set_attribute_reference(const std::string& output, const std::string& attribute, const std::string& function_attribute) {
+void OnnxBuilder::set_attribute_reference(const std::string& output, const std::string& attribute,
+                                          const std::string& function_attribute) {
   for (auto& node : *impl_->graph().mutable_node()) {
     for (const auto& name : node.output()) {
       if (name != output) continue;
@@ -210,8 +213,8 @@ std::string OnnxBuilder::typed_initializer(const TensorData& data, const std::st
   return chosen;
 }
 
-std::string OnnxBuilder::sparse_initializer(const TensorData& values, const TensorData& indices, std::vector<int64_t> shape,
-                                            const std::string& name) {
+std::string OnnxBuilder::sparse_initializer(const TensorData& values, const TensorData& indices,
+                                            std::vector<int64_t> shape, const std::string& name) {
   auto* proto = impl_->graph().add_sparse_initializer();
   fill(proto->mutable_values(), values);
   proto->mutable_values()->set_name(name);
@@ -227,21 +230,23 @@ std::string OnnxBuilder::ints(std::vector<int64_t> elements) {
 
 std::string OnnxBuilder::scalar(float value) { return initializer(TensorData::f32({}, {value})); }
 
-std::vector<std::string> OnnxBuilder::node(const std::string& op, const std::vector<std::string>& inputs, const NamedAttributes& attributes,
-                                           size_t outputs, const std::string& domain) {
+std::vector<std::string> OnnxBuilder::node(const std::string& op, const std::vector<std::string>& inputs,
+                                           const NamedAttributes& attributes, size_t outputs,
+                                           const std::string& domain) {
   std::vector<std::string> names;
   for (size_t i = 0; i < outputs; ++i) names.push_back(fresh(op));
   node_to(op, inputs, names, attributes, domain);
   return names;
 }
 
-std::string OnnxBuilder::op(const std::string& op, const std::vector<std::string>& inputs, const NamedAttributes& attributes,
-                            const std::string& domain) {
+std::string OnnxBuilder::op(const std::string& op, const std::vector<std::string>& inputs,
+                            const NamedAttributes& attributes, const std::string& domain) {
   return node(op, inputs, attributes, 1, domain)[0];
 }
 
-void OnnxBuilder::node_to(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
-                          const NamedAttributes& attributes, const std::string& domain) {
+void OnnxBuilder::node_to(const std::string& op, const std::vector<std::string>& inputs,
+                          const std::vector<std::string>& outputs, const NamedAttributes& attributes,
+                          const std::string& domain) {
   auto* node = impl_->graph().add_node();
   node->set_op_type(op);
   node->set_domain(domain);
@@ -263,7 +268,8 @@ void OnnxBuilder::node_to(const std::string& op, const std::vector<std::string>&
 std::string OnnxBuilder::weight(std::vector<int64_t> shape, double scale, const std::string& hint) {
   int64_t count = 1;
   for (const int64_t extent : shape) count *= extent;
-  // The sum of twelve uniform numbers is close to normal and, unlike std::normal_distribution, the same with every standard library.
+  // The sum of twelve uniform numbers is close to normal and, unlike std::normal_distribution, the same with every
+  // standard library.
   std::vector<float> elements(static_cast<size_t>(count));
   for (float& element : elements) {
     double sum = -6.0;
@@ -276,7 +282,8 @@ std::string OnnxBuilder::weight(std::vector<int64_t> shape, double scale, const 
   return initializer(TensorData::f32(std::move(shape), elements), fresh(hint));
 }
 
-std::string OnnxBuilder::conv(const std::string& x, int64_t in_channels, int64_t out_channels, const ConvOptions& options) {
+std::string OnnxBuilder::conv(const std::string& x, int64_t in_channels, int64_t out_channels,
+                              const ConvOptions& options) {
   std::vector<int64_t> shape{out_channels, in_channels / options.groups};
   int64_t fan_in = in_channels / options.groups;
   for (const int64_t extent : options.kernel) {
@@ -299,7 +306,8 @@ std::string OnnxBuilder::conv(const std::string& x, int64_t in_channels, int64_t
 std::string OnnxBuilder::batch_norm(const std::string& x, int64_t channels, double gain) {
   const auto near = [&](const std::string& hint, float centre) {
     std::vector<float> elements(static_cast<size_t>(channels));
-    for (float& element : elements) element = centre * (0.75f + static_cast<float>(random_() >> 40) / 33554432.0f);  // [0.75, 1.25) of it
+    // [0.75, 1.25) of it
+    for (float& element : elements) element = centre * (0.75f + static_cast<float>(random_() >> 40) / 33554432.0f);
     return initializer(TensorData::f32({channels}, elements), fresh(hint));
   };
   const std::string scale = near("bn_scale", static_cast<float>(gain));
@@ -309,7 +317,8 @@ std::string OnnxBuilder::batch_norm(const std::string& x, int64_t channels, doub
   return op("BatchNormalization", {x, scale, bias, mean, variance}, {{"epsilon", 1e-5}});
 }
 
-std::string OnnxBuilder::conv_bn(const std::string& x, int64_t in_channels, int64_t out_channels, ConvOptions options, double bn_gain) {
+std::string OnnxBuilder::conv_bn(const std::string& x, int64_t in_channels, int64_t out_channels, ConvOptions options,
+                                 double bn_gain) {
   options.bias = false;
   return batch_norm(conv(x, in_channels, out_channels, options), out_channels, bn_gain);
 }
@@ -332,8 +341,8 @@ std::string OnnxBuilder::linear(const std::string& x, int64_t in_features, int64
 }
 
 std::string OnnxBuilder::layer_norm(const std::string& x, int64_t features) {
-  const std::string scale =
-      initializer(TensorData::f32({features}, std::vector<float>(static_cast<size_t>(features), 1.0f)), fresh("ln_scale"));
+  const std::string scale = initializer(
+      TensorData::f32({features}, std::vector<float>(static_cast<size_t>(features), 1.0f)), fresh("ln_scale"));
   return op("LayerNormalization", {x, scale, weight({features}, 0.02, "ln_bias")}, {{"axis", -1}, {"epsilon", 1e-5}});
 }
 
@@ -369,7 +378,8 @@ std::string OnnxBuilder::serialize() const {
 
 Status OnnxBuilder::save(const std::string& path) const { return write_file_atomically(path, serialize()); }
 
-Status OnnxBuilder::save_with_external_data(const std::string& path, const std::string& file_name, size_t min_bytes) const {
+Status OnnxBuilder::save_with_external_data(const std::string& path, const std::string& file_name,
+                                            size_t min_bytes) const {
   onnx::ModelProto model = impl_->model;
   std::string data;
   for (auto& tensor : *model.mutable_graph()->mutable_initializer()) {

@@ -1,5 +1,5 @@
-// Writes ONNX models: nodes, seeded weights, and helpers for the layers networks are made of. What the demo, the tests and the benchmarks
-// build models with.
+// Writes ONNX models: nodes, seeded weights, and helpers for the layers networks are made of. What the demo, the tests
+// and the benchmarks build models with.
 //
 //   OnnxBuilder b("net", /*seed=*/1);
 //   auto x = b.input("x", DType::kF32, {"N", 3, 32, 32});
@@ -53,8 +53,8 @@ struct TensorData {
 
 class OnnxBuilder;
 // A float attribute is a double or a float here; ints and floats are vectors.
-using AttributeData = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, std::vector<std::string>,
-                                   TensorData, const OnnxBuilder*>;
+using AttributeData = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
+                                   std::vector<std::string>, TensorData, const OnnxBuilder*>;
 struct NamedAttribute {
   NamedAttribute(std::string name_, int value_) : name(std::move(name_)), value(int64_t{value_}) {}
   NamedAttribute(std::string name_, int64_t value_) : name(std::move(name_)), value(value_) {}
@@ -73,7 +73,8 @@ struct ConvOptions {
   std::vector<int64_t> dilations = {};
   int64_t groups = 1;
   bool bias = true;
-  double gain = 1.4142135623730951;  // output deviation over the input's root mean square; the default suits a ReLU behind it
+  // output deviation over the input's root mean square; the default suits a ReLU behind it
+  double gain = 1.4142135623730951;
 };
 
 class OnnxBuilder {
@@ -91,7 +92,8 @@ class OnnxBuilder {
   void add_function(const std::string& domain, const std::string& name, const OnnxBuilder& body,
                     const std::vector<std::string>& attributes = {}, const NamedAttributes& defaults = {});
   // In the bodies of functions: an attribute of the node with this output whose value is the function's attribute.
-  void set_attribute_reference(const std::string& output, const std::string& attribute, const std::string& function_attribute);
+  void set_attribute_reference(const std::string& output, const std::string& attribute,
+                               const std::string& function_attribute);
 
   // ---- the graph; values are their names
   std::string input(const std::string& name, DType dtype, const Extents& extents);
@@ -103,11 +105,12 @@ class OnnxBuilder {
   // Elements in float_data, int32_data, ... instead of raw bytes, as some exporters write them.
   std::string typed_initializer(const TensorData& data, const std::string& name = "");
   // `indices` are [count] positions or [count, rank] coordinates of the values in a tensor of `shape`.
-  std::string sparse_initializer(const TensorData& values, const TensorData& indices, std::vector<int64_t> shape, const std::string& name);
+  std::string sparse_initializer(const TensorData& values, const TensorData& indices, std::vector<int64_t> shape,
+                                 const std::string& name);
   std::string ints(std::vector<int64_t> elements);  // a 1-D int64 initializer
   std::string scalar(float value);
-  std::vector<std::string> node(const std::string& op, const std::vector<std::string>& inputs, const NamedAttributes& attributes,
-                                size_t outputs, const std::string& domain = "");
+  std::vector<std::string> node(const std::string& op, const std::vector<std::string>& inputs,
+                                const NamedAttributes& attributes, size_t outputs, const std::string& domain = "");
   std::string op(const std::string& op, const std::vector<std::string>& inputs, const NamedAttributes& attributes = {},
                  const std::string& domain = "");
   // The same with given output names ("" is absent).
@@ -115,19 +118,23 @@ class OnnxBuilder {
                const NamedAttributes& attributes = {}, const std::string& domain = "");
 
   // ---- layers with seeded weights
-  std::string weight(std::vector<int64_t> shape, double scale, const std::string& hint = "w");  // normal, standard deviation `scale`
+  // normal, standard deviation `scale`
+  std::string weight(std::vector<int64_t> shape, double scale, const std::string& hint = "w");
   std::string conv(const std::string& x, int64_t in_channels, int64_t out_channels, const ConvOptions& options);
   std::string batch_norm(const std::string& x, int64_t channels, double gain = 1.0);  // scales around `gain`
   std::string relu(const std::string& x) { return op("Relu", {x}); }
-  std::string conv_bn(const std::string& x, int64_t in_channels, int64_t out_channels, ConvOptions options, double bn_gain = 1.0);
+  std::string conv_bn(const std::string& x, int64_t in_channels, int64_t out_channels, ConvOptions options,
+                      double bn_gain = 1.0);
   std::string max_pool(const std::string& x, int64_t kernel, int64_t stride, int64_t pad = 0);
-  std::string gemm(const std::string& x, int64_t in_features, int64_t out_features, double gain = 1.0);    // x [N,in]
-  std::string linear(const std::string& x, int64_t in_features, int64_t out_features, double gain = 1.0);  // x [...,in]: MatMul + Add
+  std::string gemm(const std::string& x, int64_t in_features, int64_t out_features, double gain = 1.0);  // x [N,in]
+  // x [...,in]: MatMul + Add
+  std::string linear(const std::string& x, int64_t in_features, int64_t out_features, double gain = 1.0);
   std::string layer_norm(const std::string& x, int64_t features);
 
   // ---- shapes as PyTorch exports them when an extent is symbolic
   std::string extent(const std::string& x, int64_t axis);  // Shape, Gather, Unsqueeze: int64 [1]
-  // Reshape to a mix of extents of other values (as extent() gives them) and numbers, through Concat when any is symbolic.
+  // Reshape to a mix of extents of other values (as extent() gives them) and numbers, through Concat when any is
+  // symbolic.
   std::string reshape(const std::string& x, const std::vector<std::variant<int64_t, std::string>>& extents);
   std::string transpose(const std::string& x, std::vector<int64_t> permutation) {
     return op("Transpose", {x}, {{"perm", std::move(permutation)}});

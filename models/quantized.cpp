@@ -1,5 +1,6 @@
-// ResNet-18 with QuantizeLinear / DequantizeLinear pairs around every op, as static quantisers write it: activations uint8 per tensor,
-// weights int8 per output channel, biases int32 in the product of the scales, BatchNormalization folded beforehand.
+// ResNet-18 with QuantizeLinear / DequantizeLinear pairs around every op, as static quantisers write it: activations
+// uint8 per tensor, weights int8 per output channel, biases int32 in the product of the scales, BatchNormalization
+// folded beforehand.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +9,8 @@
 namespace aipu::models {
 namespace {
 
-// A value as its quantised form, and the mean square of what it stands for, from which scales follow: there is no calibration data.
+// A value as its quantised form, and the mean square of what it stands for, from which scales follow: there is no
+// calibration data.
 struct Quantized {
   std::string value;  // float, behind DequantizeLinear
   std::string scale;
@@ -18,7 +20,8 @@ struct Quantized {
 
 class Resnet {
  public:
-  explicit Resnet(uint64_t seed) : builder_(std::make_unique<OnnxBuilder>("resnet18_int8", seed)), b_(*builder_), random_(seed) {
+  explicit Resnet(uint64_t seed)
+      : builder_(std::make_unique<OnnxBuilder>("resnet18_int8", seed)), b_(*builder_), random_(seed) {
     b_.set_opset(13);
   }
 
@@ -48,7 +51,8 @@ class Resnet {
     result.mean_square = mean_square;
     result.scale_value = static_cast<float>(is_signed ? 2 * largest / 255 : largest / 255);
     result.scale = b_.scalar(static_cast<float>(result.scale_value));
-    const auto zero = b_.initializer(TensorData::of<uint8_t>(DType::kU8, {}, {static_cast<uint8_t>(is_signed ? 128 : 0)}));
+    const auto zero =
+        b_.initializer(TensorData::of<uint8_t>(DType::kU8, {}, {static_cast<uint8_t>(is_signed ? 128 : 0)}));
     result.value = b_.op("DequantizeLinear", {b_.op("QuantizeLinear", {x, result.scale, zero}), result.scale, zero});
     return result;
   }
@@ -72,7 +76,8 @@ class Resnet {
     }
     const auto stored = b_.initializer(TensorData::of(DType::kI8, std::move(shape), elements));
     return {
-        dequantize_per_channel(stored, TensorData::of(DType::kI8, {channels}, std::vector<int8_t>(static_cast<size_t>(channels))), scales),
+        dequantize_per_channel(
+            stored, TensorData::of(DType::kI8, {channels}, std::vector<int8_t>(static_cast<size_t>(channels))), scales),
         scales};
   }
 

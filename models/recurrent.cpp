@@ -16,11 +16,14 @@ std::unique_ptr<OnnxBuilder> build_lstm_acoustic(uint64_t seed) {
   const auto state_shape = b.op("Concat", {b.ints({1}), b.extent(features, 0), b.ints({kHidden})}, {{"axis", 0}});
   int64_t in = kInput;
   for (int layer = 0; layer < 3; ++layer) {
-    const auto zeros = [&] { return b.op("ConstantOfShape", {state_shape}, {{"value", TensorData::f32({1}, {0.0f})}}); };
+    const auto zeros = [&] {
+      return b.op("ConstantOfShape", {state_shape}, {{"value", TensorData::f32({1}, {0.0f})}});
+    };
     const double scale = 1.5 / std::sqrt(static_cast<double>(kHidden));
     const auto w = b.weight({1, 4 * kHidden, in}, 1.5 / std::sqrt(static_cast<double>(in)));
     const auto r = b.weight({1, 4 * kHidden, kHidden}, scale);
-    const auto y = b.node("LSTM", {x, w, r, b.weight({1, 8 * kHidden}, 0.1, "b"), "", zeros(), zeros()}, {{"hidden_size", kHidden}}, 3);
+    const auto y = b.node("LSTM", {x, w, r, b.weight({1, 8 * kHidden}, 0.1, "b"), "", zeros(), zeros()},
+                          {{"hidden_size", kHidden}}, 3);
     x = b.op("Squeeze", {y[0], b.ints({1})});
     in = kHidden;
   }

@@ -1,6 +1,6 @@
-// ViT-Tiny/16, BERT-base (2 and 12 layers), and a stack of GPT-2-small decoder blocks, written out as exporters write them:
-// LayerNormalization and Gelu in pieces where the export predates the fused ops, shapes through Shape/Gather/Concat, heads by Reshape and
-// Transpose.
+// ViT-Tiny/16, BERT-base (2 and 12 layers), and a stack of GPT-2-small decoder blocks, written out as exporters write
+// them: LayerNormalization and Gelu in pieces where the export predates the fused ops, shapes through
+// Shape/Gather/Concat, heads by Reshape and Transpose.
 #include <cmath>
 
 #include "models/architectures.h"
@@ -54,7 +54,8 @@ Builder bert(const std::string& name, int layers, uint64_t seed) {
 
   const auto positions = b.op("Slice", {b.initializer([] {
                                           std::vector<int64_t> counting(512);
-                                          for (size_t i = 0; i < counting.size(); ++i) counting[i] = static_cast<int64_t>(i);
+                                          for (size_t i = 0; i < counting.size(); ++i)
+                                            counting[i] = static_cast<int64_t>(i);
                                           return TensorData::i64({1, 512}, counting);
                                         }()),
                                         b.ints({0}), b.extent(ids, 1), b.ints({1}), b.ints({1})});
@@ -99,7 +100,8 @@ Builder build_vit_tiny16(uint64_t seed) {
   const auto patches = b.conv(image, 3, kWidth, {.kernel = {16, 16}, .strides = {16, 16}, .gain = 1.0});
   const auto n = b.extent(patches, 0);
   const auto sequence = b.transpose(b.reshape(patches, {n, kWidth, int64_t{-1}}), {0, 2, 1});
-  const auto class_token = b.op("Expand", {b.weight({1, 1, kWidth}, 0.5), b.op("Concat", {n, b.ints({1}), b.ints({1})}, {{"axis", 0}})});
+  const auto class_token =
+      b.op("Expand", {b.weight({1, 1, kWidth}, 0.5), b.op("Concat", {n, b.ints({1}), b.ints({1})}, {{"axis", 0}})});
   auto x = b.op("Concat", {class_token, sequence}, {{"axis", 1}});
   x = b.op("Add", {x, b.weight({1, kPatches + 1, kWidth}, 0.3, "position")});
   for (int layer = 0; layer < 12; ++layer) {
@@ -110,8 +112,8 @@ Builder build_vit_tiny16(uint64_t seed) {
     const auto q = part(0);
     const auto k = part(1);
     const auto v = part(2);
-    const auto scores =
-        b.op("MatMul", {b.op("Mul", {q, b.scalar(1.0f / std::sqrt(static_cast<float>(kHead)))}), b.transpose(k, {0, 1, 3, 2})});
+    const auto scores = b.op("MatMul", {b.op("Mul", {q, b.scalar(1.0f / std::sqrt(static_cast<float>(kHead)))}),
+                                        b.transpose(k, {0, 1, 3, 2})});
     const auto mixed = b.op("MatMul", {b.op("Softmax", {scores}, {{"axis", -1}}), v});
     const auto merged = b.reshape(b.transpose(mixed, {0, 2, 1, 3}), {n, kPatches + 1, kWidth});
     x = b.op("Add", {x, b.linear(merged, kWidth, kWidth, kBranchGain)});
@@ -124,7 +126,8 @@ Builder build_vit_tiny16(uint64_t seed) {
   return builder;
 }
 
-// Six blocks between the embedding and the last normalisation, without the vocabulary projection; the causal mask is a slice of a constant.
+// Six blocks between the embedding and the last normalisation, without the vocabulary projection; the causal mask is a
+// slice of a constant.
 Builder build_gpt2_6l(uint64_t seed) {
   constexpr int64_t kWidth = 768;
   constexpr int64_t kHeads = 12;

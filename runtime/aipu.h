@@ -1,13 +1,13 @@
 /* The C API of the runtime. Link with -laipu_runtime.
  *
- * Ownership: aipu_model_load() and aipu_session_create() give the caller one reference, to be given back with the matching _release().
- * Models are reference counted (a session holds one of its own), immutable and may be used by any number of threads. A session has one
- * owner and is used by one thread at a time. Memory bound to inputs and outputs stays the caller's and has to live until the last run with
- * it. Strings and arrays that functions return belong to the object they were asked of and live as long as it does, unless stated
- * otherwise.
+ * Ownership: aipu_model_load() and aipu_session_create() give the caller one reference, to be given back with the
+ * matching _release(). Models are reference counted (a session holds one of its own), immutable and may be used by
+ * any number of threads. A session has one owner and is used by one thread at a time. Memory bound to inputs and
+ * outputs stays the caller's and has to live until the last run with it. Strings and arrays that functions return
+ * belong to the object they were asked of and live as long as it does, unless stated otherwise.
  *
- * Errors: functions return AIPU_OK or what kind of error it was; aipu_last_error() has the message, one line. Arguments of type pointer
- * must not be null unless stated. Nothing throws.
+ * Errors: functions return AIPU_OK or what kind of error it was; aipu_last_error() has the message, one line.
+ * Arguments of type pointer must not be null unless stated. Nothing throws.
  *
  *   aipu_model* model;
  *   if (aipu_model_load("net.aipu.bin", NULL, &model) != AIPU_OK) { puts(aipu_last_error()); return 1; }
@@ -79,7 +79,8 @@ typedef struct aipu_tensor {
   size_t size_bytes;
 } aipu_tensor;
 
-/* Message of the last error in this thread; "" if there was none. Valid until the next call that fails in this thread. */
+/* Message of the last error in this thread; "" if there was none. Valid until the next call that fails in this
+ * thread. */
 AIPU_C_API const char* aipu_last_error(void);
 
 /* `backend`: "native", "sim", "interp" or a name of a back end library; null: what the model was compiled for. */
@@ -99,12 +100,13 @@ AIPU_C_API aipu_status aipu_session_create(aipu_model* model, int threads, aipu_
 AIPU_C_API void aipu_session_release(aipu_session* session); /* null is fine */
 
 /* The shape is copied, the data is read in place by each run. No alignment beyond the element's is needed. */
-AIPU_C_API aipu_status aipu_session_bind_input(aipu_session* session, uint32_t index, aipu_dtype dtype, const int64_t* shape, uint32_t rank,
-                                               const void* data);
-/* Where to put an output; must not overlap an input. data null: the session provides the memory (which is also the default). */
+AIPU_C_API aipu_status aipu_session_bind_input(aipu_session* session, uint32_t index, aipu_dtype dtype,
+                                               const int64_t* shape, uint32_t rank, const void* data);
+/* Where to put an output; must not overlap an input. data null: the session provides the memory (which is also the
+ * default). */
 AIPU_C_API aipu_status aipu_session_bind_output(aipu_session* session, uint32_t index, void* data, size_t size_bytes);
-/* Checks shapes and plans memory without running, so that aipu_session_output() knows shapes that do not depend on data. run does it too.
- */
+/* Checks shapes and plans memory without running, so that aipu_session_output() knows shapes that do not depend on
+ * data. run does it too. */
 AIPU_C_API aipu_status aipu_session_prepare(aipu_session* session);
 AIPU_C_API aipu_status aipu_session_run(aipu_session* session);
 /* Valid until the next bind, prepare or run of this session. */

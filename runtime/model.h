@@ -1,5 +1,5 @@
-// The C++ face of the runtime: a Model is an aipu.bin that has been checked and whose kernels are loaded. It is immutable: any number of
-// sessions, in any number of threads, share it.
+// The C++ face of the runtime: a Model is an aipu.bin that has been checked and whose kernels are loaded. It is
+// immutable: any number of sessions, in any number of threads, share it.
 #pragma once
 
 #include <cstddef>
@@ -32,11 +32,13 @@ struct AIPU_API TensorSpec {
 };
 
 struct LoadOptions {
-  // "native", "sim", "interp", "null", or the name of a back end library; empty: native or sim, whichever the model was compiled for.
+  // "native", "sim", "interp", "null", or the name of a back end library; empty: native or sim, whichever the model was
+  // compiled for.
   std::string backend;
   // Check the hash of all constants even if they are large. Also switched on by AIPU_VERIFY=full in the environment.
   bool verify_all = false;
-  // from_bytes(): use the bytes where they are, if 64-byte aligned; they have to outlive the model then. Else they are copied.
+  // from_bytes(): use the bytes where they are, if 64-byte aligned; they have to outlive the model then. Else they are
+  // copied.
   bool in_place = false;
 };
 
@@ -47,7 +49,8 @@ struct ModelState;
 class AIPU_API Model {
  public:
   static Result<std::shared_ptr<const Model>> load(const std::string& path, const LoadOptions& options = {});
-  static Result<std::shared_ptr<const Model>> from_bytes(std::span<const std::byte> bytes, const LoadOptions& options = {});
+  static Result<std::shared_ptr<const Model>> from_bytes(std::span<const std::byte> bytes,
+                                                         const LoadOptions& options = {});
   ~Model();
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
@@ -65,7 +68,8 @@ class AIPU_API Model {
 
  private:
   explicit Model(std::unique_ptr<detail::ModelState> state);
-  static Result<std::shared_ptr<const Model>> finish(std::unique_ptr<detail::ModelState> state, const LoadOptions& options);
+  static Result<std::shared_ptr<const Model>> finish(std::unique_ptr<detail::ModelState> state,
+                                                     const LoadOptions& options);
   std::unique_ptr<detail::ModelState> state_;
 };
 

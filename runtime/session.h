@@ -6,8 +6,8 @@
 //   session->run();
 //   TensorView y = session->output(0);
 //
-// One thread at a time uses a session; different sessions are independent. Running again with shapes that were seen before allocates
-// nothing and makes no system call (except to wake workers that have fallen asleep).
+// One thread at a time uses a session; different sessions are independent. Running again with shapes that were seen
+// before allocates nothing and makes no system call (except to wake workers that have fallen asleep).
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,8 @@ AIPU_API std::shared_ptr<WorkerPool> make_worker_pool(int threads);
 
 class AIPU_API Session {
  public:
-  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Model> model, const SessionOptions& options = {});
+  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Model> model,
+                                                 const SessionOptions& options = {});
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -56,11 +57,12 @@ class AIPU_API Session {
 
   // Checks dtype and rank. The shape is copied, the data is not: it has to stay until the last run() with it.
   Status bind_input(size_t index, const TensorView& tensor);
-  // Memory for an output; must be large enough when run() comes, must not overlap an input. null gives the output back to the session.
+  // Memory for an output; must be large enough when run() comes, must not overlap an input. null gives the output back
+  // to the session.
   Status bind_output(size_t index, void* data, size_t bytes);
 
-  // Checks the shapes of the inputs against each other and plans the memory; run() does it too. Afterwards output_shape() is known, except
-  // where it depends on data.
+  // Checks the shapes of the inputs against each other and plans the memory; run() does it too. Afterwards
+  // output_shape() is known, except where it depends on data.
   Status prepare();
   Status run();
 

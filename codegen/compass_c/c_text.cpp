@@ -65,7 +65,8 @@ std::vector<std::string> names_in_c(const Module& module, bool with_entry) {
     const std::string own = c_text::valid_identifier(module.functions[i]->name);
     const std::string base = i == 0 || !with_entry ? own : fmt::format("{}_{}", entry, own);
     std::string name = base;
-    for (int k = 1; std::find(names.begin(), names.end(), name) != names.end(); ++k) name = fmt::format("{}_{}", base, k);
+    for (int k = 1; std::find(names.begin(), names.end(), name) != names.end(); ++k)
+      name = fmt::format("{}_{}", base, k);
     names.push_back(name);
   }
   return names;
@@ -76,11 +77,13 @@ std::vector<std::string> names_in_c(const Module& module, bool with_entry) {
 std::vector<std::string_view> compass_c_passes() {
   std::vector<std::string_view> names;
   for (const TextPass& pass : kPasses) names.push_back(pass.name);
-  for (const std::string_view name : {"RenameUtilsFnames", "ReviseParamR", "LowerVirtualIsa", "Revert2Standard"}) names.push_back(name);
+  for (const std::string_view name : {"RenameUtilsFnames", "ReviseParamR", "LowerVirtualIsa", "Revert2Standard"})
+    names.push_back(name);
   return names;
 }
 
-Result<Module> compass_c_module(const Module& parsed, const Target& target, std::span<const std::string> disabled_passes) {
+Result<Module> compass_c_module(const Module& parsed, const Target& target,
+                                std::span<const std::string> disabled_passes) {
   AIPU_RETURN_IF_ERROR(verify(parsed));
   Module module = parsed;
   for (const TextPass& pass : kPasses) {
@@ -90,7 +93,8 @@ Result<Module> compass_c_module(const Module& parsed, const Target& target, std:
       continue;
     }
     for (PrimFuncPtr& function : module.functions) {
-      function = std::make_shared<PrimFunc>(pass.run != nullptr ? pass.run(*function) : pass.run_for_target(*function, target));
+      function = std::make_shared<PrimFunc>(pass.run != nullptr ? pass.run(*function)
+                                                                : pass.run_for_target(*function, target));
     }
   }
   return module;
@@ -117,7 +121,8 @@ Result<std::string> print_text(const Module& module, const std::vector<std::stri
 
 }  // namespace
 
-Result<std::string> compass_c_text(const Module& parsed, const Target& target, std::span<const std::string> disabled_passes) {
+Result<std::string> compass_c_text(const Module& parsed, const Target& target,
+                                   std::span<const std::string> disabled_passes) {
   AIPU_ASSIGN_OR_RETURN(const Module module, compass_c_module(parsed, target, disabled_passes));
   Spelling spelling;
   spelling.combine_instructions = !is_disabled("CombineInstructions", disabled_passes);

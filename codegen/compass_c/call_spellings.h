@@ -12,8 +12,8 @@
 
 namespace aipu::tir {
 
-// Call is one call being printed: its type, count(), arg(i), args(), arg_type(i), attribute(name), mask(), all_lanes() and inactive() (the
-// lanes that are off).
+// Call is one call being printed: its type, count(), arg(i), args(), arg_type(i), attribute(name), mask(), all_lanes()
+// and inactive() (the lanes that are off).
 template <typename Call>
 struct CallSpellings {
   using Printer = std::function<std::string(const Call&)>;
@@ -32,7 +32,9 @@ struct CallSpellings {
   }
   // A function of C on scalars, the vector form on vectors.
   static Printer scalar_or(std::string scalar, Printer vector) {
-    return [scalar, vector](const Call& c) { return c.type.is_scalar() ? fmt::format("{}({})", scalar, c.args()) : vector(c); };
+    return [scalar, vector](const Call& c) {
+      return c.type.is_scalar() ? fmt::format("{}({})", scalar, c.args()) : vector(c);
+    };
   }
   // exp(x) on scalars, vexp(x) on vectors.
   static Printer math(std::string name) {
@@ -42,7 +44,8 @@ struct CallSpellings {
   static Printer add_like(std::string symbol, std::string name) {
     return [symbol, name](const Call& c) {
       const bool same = c.arg_type(0) == c.type && c.arg_type(1) == c.type;
-      if (c.all_lanes() && same && c.attribute("saturate") == 0) return fmt::format("({} {} {})", c.arg(0), symbol, c.arg(1));
+      if (c.all_lanes() && same && c.attribute("saturate") == 0)
+        return fmt::format("({} {} {})", c.arg(0), symbol, c.arg(1));
       return with_r(c.attribute("saturate") != 0 ? name + "s" : name)(c);
     };
   }
@@ -70,7 +73,8 @@ struct CallSpellings {
     for (const IntrinsicParam& param : c.call.intrinsic->params) {
       if (param.name != "part") continue;
       const int64_t index = c.attribute("part", param.default_value);
-      if (index >= 0 && index < static_cast<int64_t>(param.choices.size())) return param.choices[static_cast<size_t>(index)];
+      if (index >= 0 && index < static_cast<int64_t>(param.choices.size()))
+        return param.choices[static_cast<size_t>(index)];
     }
     return "all";
   }

@@ -26,8 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A unit is closed once it has this much C: with gcc about 0.1-0.3 s of compile time. It does not depend on the number of jobs, so that the
-// bytes of the result do not either.
+// A unit is closed once it has this much C: with gcc about 0.1-0.3 s of compile time. It does not depend on the number
+// of jobs, so that the bytes of the result do not either.
 constexpr size_t kUnitBytes = 24 * 1024;
 
 struct Compiler {
@@ -72,8 +72,8 @@ Result<std::vector<std::byte>> read_bytes(const std::string& path) {
   return std::vector<std::byte>(file.bytes().begin(), file.bytes().end());
 }
 
-// Runs a program in `directory` with its output (stdout and stderr) in `output_file`; returns its exit code, 128 + signal, or an error if
-// it cannot be started.
+// Runs a program in `directory` with its output (stdout and stderr) in `output_file`; returns its exit code, 128 +
+// signal, or an error if it cannot be started.
 Result<int> run(const std::vector<std::string>& command, const std::string& directory, const std::string& output_file) {
   std::vector<char*> arguments;
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -82,8 +82,9 @@ Result<int> run(const std::vector<std::string>& command, const std::string& dire
   std::vector<char*> environment;
   for (char** e = environ; *e != nullptr; e++) {
     const std::string_view entry = *e;
-    const bool drop = entry.starts_with("LC_ALL=") || entry.starts_with("CPATH=") || entry.starts_with("CPLUS_INCLUDE_PATH=") ||
-                      entry.starts_with("LIBRARY_PATH=") || entry.starts_with("GCC_EXEC_PREFIX=") || entry.starts_with("COMPILER_PATH=");
+    const bool drop = entry.starts_with("LC_ALL=") || entry.starts_with("CPATH=") ||
+                      entry.starts_with("CPLUS_INCLUDE_PATH=") || entry.starts_with("LIBRARY_PATH=") ||
+                      entry.starts_with("GCC_EXEC_PREFIX=") || entry.starts_with("COMPILER_PATH=");
     if (!drop) environment.push_back(*e);
   }
   char locale[] = "LC_ALL=C";
@@ -115,7 +116,8 @@ std::string find_program(const std::string& name) {
     const size_t end = path.find(':');
     const std::string candidate = fmt::format("{}/{}", path.substr(0, end), name);
     struct stat info;
-    if (::stat(candidate.c_str(), &info) == 0 && S_ISREG(info.st_mode) && ::access(candidate.c_str(), X_OK) == 0) return candidate;
+    if (::stat(candidate.c_str(), &info) == 0 && S_ISREG(info.st_mode) && ::access(candidate.c_str(), X_OK) == 0)
+      return candidate;
     if (end == std::string_view::npos) return "";
     path.remove_prefix(end + 1);
   }
@@ -140,8 +142,8 @@ Result<Compiler> find_compiler(const std::string& wanted) {
   }
   if (path.empty()) {
     if (names.size() == 1)
-      return not_found(
-          fmt::format("C compiler '{}' not found (from {}); install gcc or clang", names[0], wanted.empty() ? "$AIPU_CC" : "the options"));
+      return not_found(fmt::format("C compiler '{}' not found (from {}); install gcc or clang", names[0],
+                                   wanted.empty() ? "$AIPU_CC" : "the options"));
     return not_found("no C compiler found in PATH (looked for gcc, cc, clang); install gcc or clang, or set AIPU_CC");
   }
   Compiler compiler;
@@ -152,7 +154,8 @@ Result<Compiler> find_compiler(const std::string& wanted) {
   const fs::path real = fs::canonical(compiler.path, ignored);
   struct stat info = {};
   ::stat(compiler.path.c_str(), &info);
-  const std::string program = fmt::format("{} {} {}.{}", real.string(), info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+  const std::string program =
+      fmt::format("{} {} {}.{}", real.string(), info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
   static std::mutex mutex;
   static std::map<std::string, std::string> versions;
   const std::lock_guard lock(mutex);
@@ -162,7 +165,8 @@ Result<Compiler> find_compiler(const std::string& wanted) {
     const std::string output = directory.path() + "/version";
     AIPU_ASSIGN_OR_RETURN(const int code, run({compiler.path, "--version"}, directory.path(), output));
     auto text = read_text_file(output);
-    if (code != 0 || !text.ok()) return invalid_argument(fmt::format("{} --version failed; is it a C compiler?", compiler.path));
+    if (code != 0 || !text.ok())
+      return invalid_argument(fmt::format("{} --version failed; is it a C compiler?", compiler.path));
     version = first_line(*text);
     if (version.empty()) version = "unknown";
   }
@@ -178,9 +182,10 @@ std::vector<std::string> compile_flags(const Compiler& compiler, const Target& t
   else
     flags.push_back("-fvect-cost-model=dynamic");  // gcc 12's -O2 leaves loops with a run-time trip count scalar
   flags.insert(flags.end(), target.compiler_flags.begin(), target.compiler_flags.end());
-  for (const char* flag : {"-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing", "-fsigned-char",
-                           "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables",
-                           "-fno-stack-protector", "-fno-plt", "-fno-builtin", "-nostdinc", "-I.", "-w"}) {
+  for (const char* flag : {"-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
+                           "-fno-strict-aliasing", "-fsigned-char", "-fPIC", "-fvisibility=hidden", "-fno-exceptions",
+                           "-fno-rtti", "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fno-plt",
+                           "-fno-builtin", "-nostdinc", "-I.", "-w"}) {
     flags.push_back(flag);
   }
   flags.insert(flags.end(), options.extra_flags.begin(), options.extra_flags.end());
@@ -231,14 +236,17 @@ class Cache {
     const int descriptor = ::mkstemp(temporary.data());
     if (descriptor < 0) return;
     const std::string head = header(content);
-    const bool written = write_all(descriptor, head.data(), head.size()) && write_all(descriptor, content.data(), content.size());
+    const bool written =
+        write_all(descriptor, head.data(), head.size()) && write_all(descriptor, content.data(), content.size());
     const bool closed = ::close(descriptor) == 0;
     if (!written || !closed || ::rename(temporary.c_str(), path(key).c_str()) != 0) ::unlink(temporary.c_str());
   }
 
  private:
   static constexpr size_t kHeaderBytes = 13 + 32 + 1;
-  static std::string header(std::span<const std::byte> content) { return fmt::format("aipu-cache 1 {}\n", hash_bytes(content).hex()); }
+  static std::string header(std::span<const std::byte> content) {
+    return fmt::format("aipu-cache 1 {}\n", hash_bytes(content).hex());
+  }
   static bool write_all(int descriptor, const void* data, size_t size) {
     const char* bytes = static_cast<const char*>(data);
     while (size > 0) {
@@ -270,8 +278,8 @@ std::string first_error(const std::string& output) {
   return first_line(output.substr(begin == std::string::npos ? 0 : begin + 1));
 }
 
-// The line of the unit that the compiler complains about: in its first error, else the first place in the unit that it mentions (the text
-// where a template or macro of the prelude was used). 0: none.
+// The line of the unit that the compiler complains about: in its first error, else the first place in the unit that it
+// mentions (the text where a template or macro of the prelude was used). 0: none.
 long error_line(const std::string& output, const std::string& source) {
   const std::string message = first_error(output);
   for (const std::string& text : {message, output}) {
@@ -306,28 +314,39 @@ Status compile_unit(Unit& unit, size_t index, const Compiler& compiler, const st
   AIPU_RETURN_IF_ERROR(write_file_atomically(directory + "/" + source, std::string_view(unit.text)));
   std::vector<std::string> command = {compiler.path};
   command.insert(command.end(), flags.begin(), flags.end());
-  for (const std::string& argument : {std::string("-c"), source, std::string("-o"), object}) command.push_back(argument);
+  for (const std::string& argument : {std::string("-c"), source, std::string("-o"), object})
+    command.push_back(argument);
   const std::string log = fmt::format("{}/unit{}.log", directory, index);
   AIPU_ASSIGN_OR_RETURN(const int code, run(command, directory, log));
   if (code != 0) {
     auto output = read_text_file(log);
     const std::string text = output.ok() ? *output : "";
-    return internal_error(fmt::format("{}: {} failed with exit code {}: {}", kernel_at(unit, error_line(text, source)), compiler.path, code,
-                                      first_error(text)));
+    return internal_error(fmt::format("{}: {} failed with exit code {}: {}", kernel_at(unit, error_line(text, source)),
+                                      compiler.path, code, first_error(text)));
   }
   AIPU_ASSIGN_OR_RETURN(unit.object, read_bytes(directory + "/" + object));
   unit.compiled = true;
   return {};
 }
 
-Result<std::vector<std::byte>> link(const std::vector<Unit>& units, const Compiler& compiler, const std::string& directory) {
-  // No startup files and no C++ library: a module needs libc at most. libm only for the fused multiply-add of doubles on CPUs without one.
-  std::vector<std::string> command = {
-      compiler.path,     "-shared", "-nostartfiles", "-nodefaultlibs", "-Wl,--build-id=none", "-Wl,-z,noexecstack", "-Wl,-z,now",
-      "-Wl,--as-needed", "-o",      "module.so"};
+Result<std::vector<std::byte>> link(const std::vector<Unit>& units, const Compiler& compiler,
+                                    const std::string& directory) {
+  // No startup files and no C++ library: a module needs libc at most. libm only for the fused multiply-add of doubles
+  // on CPUs without one.
+  std::vector<std::string> command = {compiler.path,
+                                      "-shared",
+                                      "-nostartfiles",
+                                      "-nodefaultlibs",
+                                      "-Wl,--build-id=none",
+                                      "-Wl,-z,noexecstack",
+                                      "-Wl,-z,now",
+                                      "-Wl,--as-needed",
+                                      "-o",
+                                      "module.so"};
   for (size_t i = 0; i < units.size(); i++) {
     const std::string object = fmt::format("unit{}.o", i);
-    if (!units[i].compiled) AIPU_RETURN_IF_ERROR(write_file_atomically(directory + "/" + object, std::span(units[i].object)));
+    if (!units[i].compiled)
+      AIPU_RETURN_IF_ERROR(write_file_atomically(directory + "/" + object, std::span(units[i].object)));
     command.push_back(object);
   }
   for (const char* library : {"-lgcc", "-lm", "-lc"}) command.push_back(library);
@@ -335,22 +354,26 @@ Result<std::vector<std::byte>> link(const std::vector<Unit>& units, const Compil
   AIPU_ASSIGN_OR_RETURN(const int code, run(command, directory, log));
   if (code != 0) {
     auto output = read_text_file(log);
-    return internal_error(fmt::format("linking the kernels with {} failed: {}", compiler.path, output.ok() ? first_error(*output) : ""));
+    return internal_error(
+        fmt::format("linking the kernels with {} failed: {}", compiler.path, output.ok() ? first_error(*output) : ""));
   }
   return read_bytes(directory + "/module.so");
 }
 
 }  // namespace
 
-Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, const Target& target, const CompileOptions& options) {
+Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, const Target& target,
+                                       const CompileOptions& options) {
   std::vector<Unit> units;
   std::vector<KernelText> printed;
   std::set<std::string> symbols;
   for (const KernelSource& kernel : kernels) {
-    if (!symbols.insert(kernel.symbol).second) return internal_error(fmt::format("two kernels are called {}", kernel.symbol));
+    if (!symbols.insert(kernel.symbol).second)
+      return internal_error(fmt::format("two kernels are called {}", kernel.symbol));
     auto text = print_kernel(kernel, target);
     if (!text.ok()) return std::move(text).status().context(fmt::format("kernel {}", kernel.symbol));
-    if (units.empty() || units.back().text.size() + text->c.size() > kUnitBytes) units.push_back({unit_header(), {}, {}, false});
+    if (units.empty() || units.back().text.size() + text->c.size() > kUnitBytes)
+      units.push_back({unit_header(), {}, {}, false});
     units.back().text += fmt::format("// kernel {}\n{}\n", kernel.symbol, text->c);
     units.back().kernels.push_back(kernel.symbol);
     printed.push_back(std::move(*text));
@@ -368,8 +391,8 @@ Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, co
   AIPU_ASSIGN_OR_RETURN(const Compiler compiler, find_compiler(options.compiler));
   const std::vector<std::string> flags = compile_flags(compiler, target, options);
   const std::string prelude_text = prelude(target);
-  const std::string common =
-      fmt::format("abi {}\n{}\n{}\n{}\n", AIPU_KERNEL_ABI_VERSION, compiler.identity, join(flags), hash_text(prelude_text).hex());
+  const std::string common = fmt::format("abi {}\n{}\n{}\n{}\n", AIPU_KERNEL_ABI_VERSION, compiler.identity,
+                                         join(flags), hash_text(prelude_text).hex());
   const Cache cache(options);
   std::vector<std::string> keys;
   std::string module_key = "module\n" + common;
@@ -394,7 +417,8 @@ Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, co
     if (units[i].object.empty()) missing.push_back(i);
   }
   // The largest first: the last one to finish decides.
-  std::stable_sort(missing.begin(), missing.end(), [&](size_t a, size_t b) { return units[a].text.size() > units[b].text.size(); });
+  std::stable_sort(missing.begin(), missing.end(),
+                   [&](size_t a, size_t b) { return units[a].text.size() > units[b].text.size(); });
   std::vector<Status> failures(units.size());
   parallel_for(missing.size(), options.jobs, [&](size_t i) {
     const size_t index = missing[i];

@@ -14,7 +14,7 @@ struct CompileOptions {
   std::string compiler;   // "" = $AIPU_CC, else the first of gcc, cc, clang found
   std::string cache_dir;  // "" = $AIPU_CACHE_DIR, else $XDG_CACHE_HOME/aipu, else ~/.cache/aipu
   bool use_cache = true;
-  int jobs = 0;           // 0 = number of CPUs
+  int jobs = 0;  // 0 = number of CPUs
   std::vector<std::string> extra_flags;
 };
 
@@ -22,10 +22,12 @@ struct CompiledModule {
   std::vector<std::byte> shared_object;  // deterministic: same kernels, target, compiler and flags give the same bytes
   std::string c_code;                    // all translation units, for --emit-c
   int translation_units = 0;
-  int compiled_units = 0;                // 0 when everything came from the cache
+  int compiled_units = 0;  // 0 when everything came from the cache
 };
 
-// `kernels` in a stable order. A compiler error is reported with the kernel's name and the first line of the compiler's message.
-Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, const Target& target, const CompileOptions& options = {});
+// `kernels` in a stable order. A compiler error is reported with the kernel's name and the first line of the compiler's
+// message.
+Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, const Target& target,
+                                       const CompileOptions& options = {});
 
 }  // namespace aipu::tir

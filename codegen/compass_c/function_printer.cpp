@@ -14,24 +14,26 @@ namespace {
 const std::set<std::string, std::less<>>& reserved_names() {
   static const std::set<std::string, std::less<>> names = [] {
     std::set<std::string, std::less<>> all = {
-        "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "char16_t",
-        "char32_t", "char8_t", "class", "co_await", "co_return", "co_yield", "compl", "concept", "const", "const_cast", "consteval",
-        "constexpr", "constinit", "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum", "explicit",
-        "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new",
-        "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast",
-        "requires", "restrict", "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch",
-        "template", "this", "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "typeof", "union", "unsigned", "using",
-        "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq", "linux", "unix",
+        "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch",
+        "char", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return", "co_yield", "compl", "concept",
+        "const", "const_cast", "consteval", "constexpr", "constinit", "continue", "decltype", "default", "delete", "do",
+        "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend",
+        "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr",
+        "operator", "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires",
+        "restrict", "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch",
+        "template", "this", "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "typeof", "union",
+        "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq", "linux", "unix",
         // prelude and libc
-        "half", "bf16", "uchar", "ushort", "uint", "ulong", "max", "min", "fma", "rint", "isnan", "isinf", "isfinite", "exp", "log", "tanh",
-        "sin", "cos", "sqrt", "rsqrt", "floor", "ceil", "erf", "exp2", "pow", "trunc", "round", "tan", "asin", "acos", "atan", "sinh",
-        "cosh", "asinh", "acosh", "atanh", "vexp", "vexp2", "vlog", "vtanh", "verf", "vsin", "vcos", "vtan", "vasin", "vacos", "vatan",
-        "vsinh", "vcosh", "vasinh", "vacosh", "vatanh", "vsqrt", "vrsqrt", "vfloor", "vceil", "vtrunc", "vround", "vpow", "ceildiv",
-        "printf", "barrier", "get_local_id", "get_local_size", "alloc_event", "wait_events", "free_events", "INFINITY", "NAN", "ALL_TRUE",
-        "ALL_TRUE_w", "ALL_TRUE_h", "ALL_TRUE_b", "CLK_LOCAL_MEM_FENCE", "kGlobal", "kLsram", "kShared", "memcpy", "memset", "memmove",
-        "main", "abs", "context", "arguments"};
-    for (const char* base :
-         {"char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "bf16", "float", "double", "bool"}) {
+        "half", "bf16", "uchar", "ushort", "uint", "ulong", "max", "min", "fma", "rint", "isnan", "isinf", "isfinite",
+        "exp", "log", "tanh", "sin", "cos", "sqrt", "rsqrt", "floor", "ceil", "erf", "exp2", "pow", "trunc", "round",
+        "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "vexp", "vexp2", "vlog", "vtanh",
+        "verf", "vsin", "vcos", "vtan", "vasin", "vacos", "vatan", "vsinh", "vcosh", "vasinh", "vacosh", "vatanh",
+        "vsqrt", "vrsqrt", "vfloor", "vceil", "vtrunc", "vround", "vpow", "ceildiv", "printf", "barrier",
+        "get_local_id", "get_local_size", "alloc_event", "wait_events", "free_events", "INFINITY", "NAN", "ALL_TRUE",
+        "ALL_TRUE_w", "ALL_TRUE_h", "ALL_TRUE_b", "CLK_LOCAL_MEM_FENCE", "kGlobal", "kLsram", "kShared", "memcpy",
+        "memset", "memmove", "main", "abs", "context", "arguments"};
+    for (const char* base : {"char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "bf16",
+                             "float", "double", "bool"}) {
       for (int lanes : {2, 4, 8, 16, 32, 64}) all.insert(fmt::format("{}{}", base, lanes));
     }
     return all;
@@ -55,7 +57,9 @@ std::string float_constant(double value, DType dtype) {
     text = value < 0 ? "-INFINITY" : "INFINITY";
   else
     text = fmt::format("{:a}{}/*{:e}*/", value, dtype == DType::kF64 ? "" : "f", value);
-  return dtype == DType::kF32 || (dtype == DType::kF64 && std::isfinite(value)) ? text : fmt::format("({}){}", c_element(dtype), text);
+  return dtype == DType::kF32 || (dtype == DType::kF64 && std::isfinite(value))
+             ? text
+             : fmt::format("({}){}", c_element(dtype), text);
 }
 
 bool is_16_bit_float(DType d) { return d == DType::kF16 || d == DType::kBF16; }
@@ -89,7 +93,8 @@ std::string c_type(const Type& type) {
 
 std::string c_identifier(std::string_view name) {
   std::string text;
-  for (char c : name) text += (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ? c : '_';
+  for (char c : name)
+    text += (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ? c : '_';
   if (text.empty() || (text[0] >= '0' && text[0] <= '9')) text.insert(0, "v");
   if (text.starts_with("__")) text.insert(0, "v");
   if (reserved_names().contains(text)) text += "_";
@@ -101,7 +106,8 @@ FunctionPrinter::FunctionPrinter(const Module& module, const Target& target, con
     : module_(module), target_(target), needs_(needs), function_names_(function_names) {}
 
 std::string FunctionPrinter::fail(std::string message) {
-  if (status_.ok()) status_ = internal_error(fmt::format("C printer: function {}: {}", module_.functions[function_]->name, message));
+  if (status_.ok())
+    status_ = internal_error(fmt::format("C printer: function {}: {}", module_.functions[function_]->name, message));
   return {};
 }
 
@@ -139,8 +145,8 @@ std::string FunctionPrinter::prototype(size_t function) {
   text += fmt::format("{} {}(", c_type(f.return_type), function_names_[function]);
   for (size_t i = 0; i < f.params.size(); i++) {
     const VarPtr& param = f.params[i];
-    text += fmt::format("{}{} {}{}", i == 0 ? "" : ", ", c_type(param->type), param->restrict_ && param->type.pointer ? "restrict " : "",
-                        declare(param));
+    text += fmt::format("{}{} {}{}", i == 0 ? "" : ", ", c_type(param->type),
+                        param->restrict_ && param->type.pointer ? "restrict " : "", declare(param));
   }
   return text + ")";
 }
@@ -328,7 +334,8 @@ void FunctionPrinter::alloc(const Alloc& n) {
     for (int i = 1; !constant_names_.insert(array).second; i++)
       array = fmt::format("{}_u8_{}_{}", function_names_[function_], c_identifier(n.buffer->name), i);
     constants_ += fmt::format("static __constant uchar __attribute__((aligned(64))) {}[{}] = {{", array, n.data.size());
-    for (size_t i = 0; i < n.data.size(); i++) constants_ += fmt::format("{}{}", i == 0 ? "" : ",", static_cast<unsigned>(n.data[i]));
+    for (size_t i = 0; i < n.data.size(); i++)
+      constants_ += fmt::format("{}{}", i == 0 ? "" : ",", static_cast<unsigned>(n.data[i]));
     constants_ += "};\n";
     line(fmt::format("{0}{1}* {2} = ({0}{1}*){3};", scope_qualifier(scope), type, name, array));
   } else if (scope == Scope::kLsram || scope == Scope::kShared) {
@@ -433,12 +440,15 @@ std::string FunctionPrinter::expr(const Expr& e) {
       [&](const VarRef& n) { return name_of(*n.var); },
       [&](const Unary& n) {
         const std::string operand = expr(n.operand);
-        if (n.op == UnaryOp::kNot || (e->type.is_scalar() && e->type.element == DType::kBool)) return fmt::format("(!{})", operand);
+        if (n.op == UnaryOp::kNot || (e->type.is_scalar() && e->type.element == DType::kBool))
+          return fmt::format("(!{})", operand);
         const bool cast = e->type.is_scalar() && e->type.element != DType::kI32;
         return cast ? fmt::format("({})(~{})", c_type(e->type), operand) : fmt::format("(~{})", operand);
       },
       [&](const Binary& n) { return binary(n, *e); },
-      [&](const Select& n) { return fmt::format("({} ? {} : {})", expr(n.condition), expr(n.if_true), expr(n.if_false)); },
+      [&](const Select& n) {
+        return fmt::format("({} ? {} : {})", expr(n.condition), expr(n.if_true), expr(n.if_false));
+      },
       [&](const Cast& n) { return conversion(n, *e); },
       [&](const Broadcast& n) {
         if (e->type.is_mask()) {
@@ -448,7 +458,8 @@ std::string FunctionPrinter::expr(const Expr& e) {
       },
       [&](const VectorLiteral& n) { return literal(n, *e); },
       [&](const Load& n) {
-        if (n.pointer->type.lanes > 1 && !is_array(n.pointer)) return fmt::format("__load({}, {})", expr(n.pointer), wide_index(n.index));
+        if (n.pointer->type.lanes > 1 && !is_array(n.pointer))
+          return fmt::format("__load({}, {})", expr(n.pointer), wide_index(n.index));
         return access(n.pointer, n.index);
       },
       [&](const AddressOf& n) { return "&" + name_of(*n.var); }, [&](const LaneRead& n) { return lane_read(n); },
@@ -491,8 +502,8 @@ std::string FunctionPrinter::binary(const Binary& n, const ExprNode& node) {
   if (n.op == BinaryOp::kShl || n.op == BinaryOp::kShr) {
     const int bits = dtype_bits(element);
     const auto count = as_int(n.rhs);
-    right =
-        count ? fmt::format("{}", static_cast<uint64_t>(*count) % static_cast<uint64_t>(bits)) : fmt::format("({} & {})", rhs, bits - 1);
+    right = count ? fmt::format("{}", static_cast<uint64_t>(*count) % static_cast<uint64_t>(bits))
+                  : fmt::format("({} & {})", rhs, bits - 1);
   }
   if (is_integer(element) && (n.op == BinaryOp::kDiv || n.op == BinaryOp::kMod)) {
     const auto divisor = as_int(n.rhs);
@@ -552,7 +563,8 @@ std::string FunctionPrinter::conversion(const Cast& n, const ExprNode& node) {
     return fmt::format("({}){}", c_type(to), operand);
   }
   if (to.is_scalar()) {
-    if (is_floating(from.element) && is_integer(to.element)) return fmt::format("__convert<{}>({})", c_type(to), operand);
+    if (is_floating(from.element) && is_integer(to.element))
+      return fmt::format("__convert<{}>({})", c_type(to), operand);
     return fmt::format("({}){}", c_type(to), operand);
   }
   if (from.is_mask() && to.is_mask()) return operand;

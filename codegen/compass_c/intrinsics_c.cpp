@@ -60,7 +60,9 @@ std::string narrowing_shift(const Call& c, bool saturate, bool round) {
 
 // ---- memory ----
 
-std::string vector_pointer(const Call& c, size_t arg, const Type& vector) { return c.p.pointer_as(c.call.args[arg], vector); }
+std::string vector_pointer(const Call& c, size_t arg, const Type& vector) {
+  return c.p.pointer_as(c.call.args[arg], vector);
+}
 
 // A number of elements in bytes, in 64 bits.
 std::string in_bytes(const Call& c, size_t arg, int64_t element_bytes) {
@@ -84,7 +86,8 @@ std::string store(const Call& c) {
   const Type& value = c.arg_type(0);
   const std::string pointer = vector_pointer(c, 1, value);
   const std::string mask = c.p.mask_or_all(c.call.mask, value.lanes);
-  if (has_stride(c, 2)) return fmt::format("__vstore_stride({}, {}, {}, {})", c.arg(0), pointer, stride_bytes(c, 2, value), mask);
+  if (has_stride(c, 2))
+    return fmt::format("__vstore_stride({}, {}, {}, {})", c.arg(0), pointer, stride_bytes(c, 2, value), mask);
   if (mask == c.p.all_true(value.lanes)) return fmt::format("__store({}, 0, {})", pointer, c.arg(0));
   return fmt::format("__vstore({}, {}, {})", c.arg(0), pointer, mask);
 }
@@ -118,7 +121,8 @@ std::string concat(const Call& c) {
   for (size_t i = 0; i < c.count(); i++) parts.push_back(c.arg(i));
   if ((parts.size() & (parts.size() - 1)) != 0) return c.p.fail(fmt::format("S.vconcat of {} operands", parts.size()));
   if (part != "all") {
-    for (size_t i = 0; 2 * i < parts.size(); i++) parts[i] = fmt::format("__vext{}({}, {})", suffix(part), parts[2 * i], parts[2 * i + 1]);
+    for (size_t i = 0; 2 * i < parts.size(); i++)
+      parts[i] = fmt::format("__vext{}({}, {})", suffix(part), parts[2 * i], parts[2 * i + 1]);
     parts.resize(parts.size() / 2);
   }
   while (parts.size() > 1) {
@@ -150,17 +154,20 @@ std::string zip(const Call& c) {
 
 // ---- DMA ----
 
-// Operands dst, src, width, src_stride, times, dst_stride, all in elements. An asynchronous copy is done when the call returns.
+// Operands dst, src, width, src_stride, times, dst_stride, all in elements. An asynchronous copy is done when the call
+// returns.
 std::string dma_copy(const Call& c) {
   const int64_t bytes = c.arg_type(0).pointee().bytes();
   const std::string width = in_bytes(c, 2, bytes);
-  const std::string src_stride = c.count() > 3 ? in_bytes(c, 3, bytes) : width, dst_stride = c.count() > 5 ? in_bytes(c, 5, bytes) : width;
+  const std::string src_stride = c.count() > 3 ? in_bytes(c, 3, bytes) : width,
+                    dst_stride = c.count() > 5 ? in_bytes(c, 5, bytes) : width;
   const std::string times = c.count() > 4 ? c.arg(4) : "1";
   return fmt::format("__dma_copy({}, {}, {}, {}, {}, {})", c.arg(0), c.arg(1), width, src_stride, times, dst_stride);
 }
 std::string dma_transpose2d(const Call& c) {
   const std::string dst_stride = c.count() > 4 ? c.arg(4) : c.arg(2), src_stride = c.count() > 5 ? c.arg(5) : c.arg(3);
-  return fmt::format("__dma_transpose2d({}, {}, {}, {}, {}, {})", c.arg(0), c.arg(1), c.arg(2), c.arg(3), dst_stride, src_stride);
+  return fmt::format("__dma_transpose2d({}, {}, {}, {}, {}, {})", c.arg(0), c.arg(1), c.arg(2), c.arg(3), dst_stride,
+                     src_stride);
 }
 std::string dma_upsample(const Call& c) {
   // dst, src, h_scale, w_scale, c, w, src_c_stride, dst_c_stride, dst_w_stride
@@ -169,9 +176,11 @@ std::string dma_upsample(const Call& c) {
 }
 std::string dma_memset(const Call& c) {
   const Type& pointer = c.arg_type(0);
-  const std::string elements =
-      pointer.lanes == 1 ? c.p.wide_index(c.call.args[2]) : fmt::format("({} * {}L)", c.p.wide_index(c.call.args[2]), pointer.lanes);
-  return fmt::format("__dma_memset({}, {}, {})", c.p.pointer_as(c.call.args[0], pointer.pointee().with_lanes(1)), c.arg(1), elements);
+  const std::string elements = pointer.lanes == 1
+                                   ? c.p.wide_index(c.call.args[2])
+                                   : fmt::format("({} * {}L)", c.p.wide_index(c.call.args[2]), pointer.lanes);
+  return fmt::format("__dma_memset({}, {}, {})", c.p.pointer_as(c.call.args[0], pointer.pointee().with_lanes(1)),
+                     c.arg(1), elements);
 }
 
 // A bit per event.
@@ -183,7 +192,8 @@ Printer events(std::string name) {
   };
 }
 std::string fixed_function(const Call& c) {
-  return c.p.fail(fmt::format("S.{} needs the vendor's fixed-function unit; it can be printed, not compiled", c.call.intrinsic->name));
+  return c.p.fail(fmt::format("S.{} needs the vendor's fixed-function unit; it can be printed, not compiled",
+                              c.call.intrinsic->name));
 }
 
 std::string cast_parts(const Call& c);
@@ -198,7 +208,8 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"vmul", add_like("*", "__vmul")},
       {"vdiv", with_r("__vdiv")},
       {"vmod", with_r("__vmod")},
-      {"abs", scalar_or("__abs", [](const Call& c) { return with_r(c.attribute("saturate") != 0 ? "__vabss" : "__vabs")(c); })},
+      {"abs", scalar_or("__abs",
+                        [](const Call& c) { return with_r(c.attribute("saturate") != 0 ? "__vabss" : "__vabs")(c); })},
       {"clip",
        [](const Call& c) {
          if (c.type.is_scalar()) return fmt::format("max(min({}, {}), {})", c.arg(0), c.arg(2), c.arg(1));
@@ -237,10 +248,12 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"vany", plain("__vorr")},
       {"vsl", shift([](const Call& c) { return c.attribute("saturate") != 0 ? "__vsasl" : "__vlsl"; })},
       {"vsr", shift([](const Call& c) {
-         return fmt::format("{}{}", is_signed_int(c.arg_type(0).element) ? "__vasr" : "__vlsr", c.attribute("with_round") != 0 ? "r" : "");
+         return fmt::format("{}{}", is_signed_int(c.arg_type(0).element) ? "__vasr" : "__vlsr",
+                            c.attribute("with_round") != 0 ? "r" : "");
        })},
       {"vror", shift([](const Call&) { return "__vror"; })},
-      {"vnsr", [](const Call& c) { return narrowing_shift(c, c.attribute("saturate") != 0, c.attribute("with_round") != 0); }},
+      {"vnsr",
+       [](const Call& c) { return narrowing_shift(c, c.attribute("saturate") != 0, c.attribute("with_round") != 0); }},
       {"vnsrsr", [](const Call& c) { return narrowing_shift(c, true, true); }},
       {"vcls", with_r("__vcls")},
       {"clz", scalar_or("__clz", with_r("__vclz"))},
@@ -295,7 +308,8 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"dma_memset", dma_memset},
       {"flush_cache",
        [](const Call& c) {
-         return fmt::format("__flush_cache({})", c.count() > 0 ? c.arg(0) : fmt::format("{}", c.attribute("invalidate", 1)));
+         return fmt::format("__flush_cache({})",
+                            c.count() > 0 ? c.arg(0) : fmt::format("{}", c.attribute("invalidate", 1)));
        }},
       {"prefetch", plain("__prefetch")},
       // permutation and conversion
@@ -313,7 +327,9 @@ const std::unordered_map<std::string_view, Printer>& table() {
          return fmt::format("__rotate<{}>({})", *shift, c.arg(0));
        }},
       {"vsldl",
-       [](const Call& c) { return fmt::format("__vsldl_const<{}>({}, {})", as_int(c.call.args[2]).value_or(0), c.arg(0), c.arg(1)); }},
+       [](const Call& c) {
+         return fmt::format("__vsldl_const<{}>({}, {})", as_int(c.call.args[2]).value_or(0), c.arg(0), c.arg(1));
+       }},
       {"vreplic", plain("__vreplic")},
       {"vtbl", table_lookup},
       {"vbcast",
@@ -354,7 +370,8 @@ std::string joined(const Call& c, size_t count) {
   for (size_t i = 0; i < c.count(); i++) parts.push_back(c.arg(i));
   while (parts.size() < count) parts.push_back(c.p.zero(c.arg_type(0)));
   while (parts.size() > 1) {
-    for (size_t i = 0; 2 * i < parts.size(); i++) parts[i] = fmt::format("__concat({}, {})", parts[2 * i], parts[2 * i + 1]);
+    for (size_t i = 0; 2 * i < parts.size(); i++)
+      parts[i] = fmt::format("__concat({}, {})", parts[2 * i], parts[2 * i + 1]);
     parts.resize(parts.size() / 2);
   }
   return parts[0];
@@ -377,24 +394,32 @@ std::string cast_parts(const Call& c) {
   } else if (part != "all") {
     lanes = c.type.lanes;
     const int n = from.lanes;
-    const int first = part == "high" || part == "hl" ? n / 2 : part == "odd" ? 1 : part == "lh" ? n / 4 : part == "hh" ? n / 4 * 3 : 0;
-    operand = fmt::format("__lanes_from<{}, {}, {}>({})", lanes, first, part == "even" || part == "odd" ? 2 : 1, operand);
+    const int first = part == "high" || part == "hl" ? n / 2
+                      : part == "odd"                ? 1
+                      : part == "lh"                 ? n / 4
+                      : part == "hh"                 ? n / 4 * 3
+                                                     : 0;
+    operand =
+        fmt::format("__lanes_from<{}, {}, {}>({})", lanes, first, part == "even" || part == "odd" ? 2 : 1, operand);
   }
   const Type converted = c.type.with_lanes(lanes);
-  const std::string text = fmt::format("{}<{}>({})", saturate ? "__convert_sat" : "__convert", c_type(converted), operand);
+  const std::string text =
+      fmt::format("{}<{}>({})", saturate ? "__convert_sat" : "__convert", c_type(converted), operand);
   return lanes == c.type.lanes ? text : fmt::format("__fill<{}>({})", c.t(), text);
 }
 
 // The low or high half, twice as wide.
 std::string extend(const Call& c, bool high) {
-  return fmt::format("__convert<{}>(__lanes_from<{}, {}, 1>({}))", c.t(), c.type.lanes, high ? c.type.lanes : 0, c.arg(0));
+  return fmt::format("__convert<{}>(__lanes_from<{}, {}, 1>({}))", c.t(), c.type.lanes, high ? c.type.lanes : 0,
+                     c.arg(0));
 }
 
 std::string reinterpret(const Call& c) {
   const Type& from = c.arg_type(0);
   if (from.pointer && c.type.pointer) return fmt::format("(({}){})", c.t(), c.arg(0));
   if (from.pointer && dtype_bits(c.type.element) == 32) return fmt::format("(({})__address32({}))", c.t(), c.arg(0));
-  if (c.type.pointer && dtype_bits(from.element) == 32) return fmt::format("__address64<{}>((uint){})", c.t(), c.arg(0));
+  if (c.type.pointer && dtype_bits(from.element) == 32)
+    return fmt::format("__address64<{}>((uint){})", c.t(), c.arg(0));
   if (from.pointer || c.type.pointer) return fmt::format("(({})(ulong){})", c.t(), c.arg(0));
   return fmt::format("__bits<{}>({})", c.t(), c.arg(0));
 }

@@ -1,14 +1,16 @@
 // Conversions and permutations.
 
-// ---- value conversion (intrinsics.md 7.1): integers wrap; NaN becomes 0 and floats are truncated toward zero after clamping to int32
-// (to int64 for 64-bit integers), then wrapped; 16-bit floats go through float ----
+// ---- value conversion (intrinsics.md 7.1): integers wrap; NaN becomes 0 and floats are truncated toward zero after
+// clamping to int32 (to int64 for 64-bit integers), then wrapped; 16-bit floats go through float ----
 
-template <class T> struct __range {
+template <class T>
+struct __range {
   static constexpr bool wide = sizeof(T) == 8;
   typedef typename __if<wide, long, int>::type I;
 };
 
-template <class R, class X> __inl R __float_to_int(X x) {  // scalars: float or double
+template <class R, class X>
+__inl R __float_to_int(X x) {  // scalars: float or double
   typedef typename __range<R>::I I;
   constexpr X least = (X)__limits<I>::min, above = -least;
   const X inside = x >= least && x < above ? x : (X)0;
@@ -16,13 +18,15 @@ template <class R, class X> __inl R __float_to_int(X x) {  // scalars: float or 
   return (R)(x >= above ? __limits<I>::max : x < least ? __limits<I>::min : truncated);
 }
 
-// Bytes to words and back: gcc 12 goes lane by lane where these go through 16 bits or take the one instruction there is.
+// Bytes to words and back: gcc 12 goes lane by lane where these go through 16 bits or take the one instruction there
+// is.
 #ifdef __AVX512F__
 constexpr bool __has_narrow_words = true;
 #else
 constexpr bool __has_narrow_words = false;
 #endif
-template <class R, class X> __inl R __widen_bytes(X x) {
+template <class R, class X>
+__inl R __widen_bytes(X x) {
   constexpr int N = __LANES(R);
   constexpr bool is_signed = __signed_elem<__e<X>>::value;
 #if defined(__AVX512F__) && !defined(__clang__)
@@ -30,18 +34,21 @@ template <class R, class X> __inl R __widen_bytes(X x) {
     typedef signed char B __attribute__((vector_size(16)));
     typedef char C __attribute__((vector_size(16)));
     typedef __v<int, 16> I;
-    if constexpr (is_signed) return (R)__builtin_ia32_pmovsxbd512_mask((C)__bits<B>(x), I{}, (unsigned short)-1);
-    else return (R)__builtin_ia32_pmovzxbd512_mask((C)__bits<B>(x), I{}, (unsigned short)-1);
+    if constexpr (is_signed)
+      return (R)__builtin_ia32_pmovsxbd512_mask((C)__bits<B>(x), I{}, (unsigned short)-1);
+    else
+      return (R)__builtin_ia32_pmovzxbd512_mask((C)__bits<B>(x), I{}, (unsigned short)-1);
   } else
 #endif
 #ifdef __SSE4_1__
-  return __builtin_convertvector(x, R);
+    return __builtin_convertvector(x, R);
 #else
   return __builtin_convertvector(__builtin_convertvector(x, __v<typename __if<is_signed, short, ushort>::type, N>), R);
 #endif
 }
 
-template <class R, class X> __inl R __convert(X x) {
+template <class R, class X>
+__inl R __convert(X x) {
   typedef __e<R> T;
   typedef __e<X> E;
   constexpr int N = __LANES(R);
@@ -51,8 +58,10 @@ template <class R, class X> __inl R __convert(X x) {
     if constexpr (__same<R, bool>::value) {
       return (bool)(x != 0);
     } else if constexpr (__is_float<E>::value && !__is_float<T>::value) {
-      if constexpr (__is16f<E>::value) return __float_to_int<R>((float)x);
-      else return __float_to_int<R>(x);
+      if constexpr (__is16f<E>::value)
+        return __float_to_int<R>((float)x);
+      else
+        return __float_to_int<R>(x);
     } else {
       return (R)x;
     }
@@ -73,21 +82,27 @@ template <class R, class X> __inl R __convert(X x) {
     return __builtin_convertvector((__convert<__v<int, N>>(x)), R);
   } else if constexpr (!__is_float<E>::value && !__is_float<T>::value && sizeof(T) == 4 && sizeof(E) == 1) {
     return __widen_bytes<R>(x);
-  } else if constexpr (!__is_float<E>::value && !__is_float<T>::value && sizeof(T) == 1 && sizeof(E) == 4 && !__has_narrow_words) {
+  } else if constexpr (!__is_float<E>::value && !__is_float<T>::value && sizeof(T) == 1 && sizeof(E) == 4 &&
+                       !__has_narrow_words) {
     return __builtin_convertvector(__builtin_convertvector(x, __v<short, N>), R);
   } else {
     return __builtin_convertvector(x, R);
   }
 }
 // Masks to values, 1 and 0, and back.
-template <class R, class K> __inl R __mask_to(K k) {
+template <class R, class K>
+__inl R __mask_to(K k) {
   typedef __v<__signed_of<__e<R>>, __LANES(R)> I;
   return __convert<R>(__mask_for<(int)sizeof(__e<R>)>(k) & (1 + I{}));
 }
-template <class X> __inl auto __to_mask(X x) { return __vne(x, __splat<X>(0), ALL_TRUE); }
+template <class X>
+__inl auto __to_mask(X x) {
+  return __vne(x, __splat<X>(0), ALL_TRUE);
+}
 
 // Saturating integer conversion.
-template <class R, class X> __inl R __convert_sat(X x) {
+template <class R, class X>
+__inl R __convert_sat(X x) {
   typedef __e<X> E;
   typedef __e<R> T;
   typedef __wide<typename __if<(sizeof(T) > sizeof(E)), T, E>::type> W;
@@ -96,75 +111,166 @@ template <class R, class X> __inl R __convert_sat(X x) {
 
 // ---- constant shuffles ----
 
-template <int... I> struct __seq {};
+template <int... I>
+struct __seq {};
 #ifdef __clang__
-template <class T, T... I> struct __int_seq { typedef __seq<I...> type; };
-template <int N> using __lanes_to = typename __make_integer_seq<__int_seq, int, N>::type;
+template <class T, T... I>
+struct __int_seq {
+  typedef __seq<I...> type;
+};
+template <int N>
+using __lanes_to = typename __make_integer_seq<__int_seq, int, N>::type;
 #else
-template <int N> struct __lanes_of { typedef __seq<__integer_pack(N)...> type; };
-template <int N> using __lanes_to = typename __lanes_of<N>::type;
+template <int N>
+struct __lanes_of {
+  typedef __seq<__integer_pack(N)...> type;
+};
+template <int N>
+using __lanes_to = typename __lanes_of<N>::type;
 #endif
 
 // Lane i of the result is lane Ix::at(i) of a ++ b.
-template <class Ix, class V, int... I> __inl auto __shuffle_lanes(V a, V b, __seq<I...>) { return __builtin_shufflevector(a, b, Ix::at(I)...); }
-template <class Ix, int M, class V> __inl auto __shuffle(V a, V b) {
-  if constexpr (__is16f<__e<V>>::value) return __soft<__e<V>, M>{__shuffle_lanes<Ix>(a.bits, b.bits, __lanes_to<M>())};
-  else return __shuffle_lanes<Ix>(a, b, __lanes_to<M>());
+template <class Ix, class V, int... I>
+__inl auto __shuffle_lanes(V a, V b, __seq<I...>) {
+  return __builtin_shufflevector(a, b, Ix::at(I)...);
 }
-template <int Stride, int First> struct __take { static constexpr int at(int i) { return First + i * Stride; } };
-template <int N> struct __reversed { static constexpr int at(int i) { return N - 1 - i; } };
-template <int N> struct __interleave { static constexpr int at(int i) { return i / 2 + (i & 1) * N; } };
+template <class Ix, int M, class V>
+__inl auto __shuffle(V a, V b) {
+  if constexpr (__is16f<__e<V>>::value)
+    return __soft<__e<V>, M>{__shuffle_lanes<Ix>(a.bits, b.bits, __lanes_to<M>())};
+  else
+    return __shuffle_lanes<Ix>(a, b, __lanes_to<M>());
+}
+template <int Stride, int First>
+struct __take {
+  static constexpr int at(int i) { return First + i * Stride; }
+};
+template <int N>
+struct __reversed {
+  static constexpr int at(int i) { return N - 1 - i; }
+};
+template <int N>
+struct __interleave {
+  static constexpr int at(int i) { return i / 2 + (i & 1) * N; }
+};
 // Lanes a, a+s, ... of a ++ b, interleaved.
-template <int N, int First, int Stride> struct __zip { static constexpr int at(int i) { return First + (i / 2) * Stride + (i & 1) * N; } };
+template <int N, int First, int Stride>
+struct __zip {
+  static constexpr int at(int i) { return First + (i / 2) * Stride + (i & 1) * N; }
+};
 // A part of each of two vectors, concatenated.
-template <int N, int First, int Stride> struct __part { static constexpr int at(int i) { return First + (i % (N / 2)) * Stride + (i / (N / 2)) * N; } };
+template <int N, int First, int Stride>
+struct __part {
+  static constexpr int at(int i) { return First + (i % (N / 2)) * Stride + (i / (N / 2)) * N; }
+};
 
-template <class V> __inl auto __concat(V a, V b) { return __shuffle<__take<1, 0>, 2 * __LANES(V)>(a, b); }
-template <class V> __inl V __vextl(V a, V b) { return __shuffle<__part<__LANES(V), 0, 1>, __LANES(V)>(a, b); }
-template <class V> __inl V __vexth(V a, V b) { return __shuffle<__part<__LANES(V), __LANES(V) / 2, 1>, __LANES(V)>(a, b); }
-template <class V> __inl V __vexte(V a, V b) { return __shuffle<__part<__LANES(V), 0, 2>, __LANES(V)>(a, b); }
-template <class V> __inl V __vexto(V a, V b) { return __shuffle<__part<__LANES(V), 1, 2>, __LANES(V)>(a, b); }
-template <class V> __inl auto __vzip(V a, V b) { return __shuffle<__zip<__LANES(V), 0, 1>, 2 * __LANES(V)>(a, b); }
-template <class V> __inl V __vzipl(V a, V b) { return __shuffle<__zip<__LANES(V), 0, 1>, __LANES(V)>(a, b); }
-template <class V> __inl V __vziph(V a, V b) { return __shuffle<__zip<__LANES(V), __LANES(V) / 2, 1>, __LANES(V)>(a, b); }
-template <class V> __inl V __vzipe(V a, V b) { return __shuffle<__zip<__LANES(V), 0, 2>, __LANES(V)>(a, b); }
-template <class V> __inl V __vzipo(V a, V b) { return __shuffle<__zip<__LANES(V), 1, 2>, __LANES(V)>(a, b); }
-template <class V> __inl V __vrevs(V a) { return __shuffle<__reversed<__LANES(V)>, __LANES(V)>(a, a); }
+template <class V>
+__inl auto __concat(V a, V b) {
+  return __shuffle<__take<1, 0>, 2 * __LANES(V)>(a, b);
+}
+template <class V>
+__inl V __vextl(V a, V b) {
+  return __shuffle<__part<__LANES(V), 0, 1>, __LANES(V)>(a, b);
+}
+template <class V>
+__inl V __vexth(V a, V b) {
+  return __shuffle<__part<__LANES(V), __LANES(V) / 2, 1>, __LANES(V)>(a, b);
+}
+template <class V>
+__inl V __vexte(V a, V b) {
+  return __shuffle<__part<__LANES(V), 0, 2>, __LANES(V)>(a, b);
+}
+template <class V>
+__inl V __vexto(V a, V b) {
+  return __shuffle<__part<__LANES(V), 1, 2>, __LANES(V)>(a, b);
+}
+template <class V>
+__inl auto __vzip(V a, V b) {
+  return __shuffle<__zip<__LANES(V), 0, 1>, 2 * __LANES(V)>(a, b);
+}
+template <class V>
+__inl V __vzipl(V a, V b) {
+  return __shuffle<__zip<__LANES(V), 0, 1>, __LANES(V)>(a, b);
+}
+template <class V>
+__inl V __vziph(V a, V b) {
+  return __shuffle<__zip<__LANES(V), __LANES(V) / 2, 1>, __LANES(V)>(a, b);
+}
+template <class V>
+__inl V __vzipe(V a, V b) {
+  return __shuffle<__zip<__LANES(V), 0, 2>, __LANES(V)>(a, b);
+}
+template <class V>
+__inl V __vzipo(V a, V b) {
+  return __shuffle<__zip<__LANES(V), 1, 2>, __LANES(V)>(a, b);
+}
+template <class V>
+__inl V __vrevs(V a) {
+  return __shuffle<__reversed<__LANES(V)>, __LANES(V)>(a, a);
+}
 #define __vprevs __vrevs
 // N lanes of x from a constant first lane, with a stride.
-template <int M, int First, int Stride, class V> __inl auto __lanes_from(V x) { return __shuffle<__take<Stride, First>, M>(x, x); }
-template <int Shift, class V> __inl V __rotate(V x) { return __shuffle<__take<1, Shift>, __LANES(V)>(x, x); }
-template <int Shift, class V> __inl V __vsldl_const(V a, V b) { return __shuffle<__take<1, Shift>, __LANES(V)>(a, b); }
+template <int M, int First, int Stride, class V>
+__inl auto __lanes_from(V x) {
+  return __shuffle<__take<Stride, First>, M>(x, x);
+}
+template <int Shift, class V>
+__inl V __rotate(V x) {
+  return __shuffle<__take<1, Shift>, __LANES(V)>(x, x);
+}
+template <int Shift, class V>
+__inl V __vsldl_const(V a, V b) {
+  return __shuffle<__take<1, Shift>, __LANES(V)>(a, b);
+}
 // Lanes 0 to N - 1 of R; the rest is 0.
-template <class R, class V> __inl R __fill(V x) {
+template <class R, class V>
+__inl R __fill(V x) {
   R out = __bits<R>((typename __plain<uchar, sizeof(R)>::type){});
   __builtin_memcpy(&out, &x, sizeof(V));
   return out;
 }
 // The mask versions: the element size of a mask depends on its lanes.
-template <class K> __inl auto __mask_concat(K a, K b) { return __mask_of(__concat(a, b)); }
-template <class K> __inl auto __mask_zip(K a, K b) { return __mask_of(__vzip(a, b)); }
+template <class K>
+__inl auto __mask_concat(K a, K b) {
+  return __mask_of(__concat(a, b));
+}
+template <class K>
+__inl auto __mask_zip(K a, K b) {
+  return __mask_of(__vzip(a, b));
+}
 
 // ---- run-time permutations ----
 
-template <class V, class K> __inl V __vsel(V x, V y, K m) { return __select(m, x, y); }
-template <class K> __inl K __psel(K x, K y, K m) { return (x & m) | (y & ~m); }
+template <class V, class K>
+__inl V __vsel(V x, V y, K m) {
+  return __select(m, x, y);
+}
+template <class K>
+__inl K __psel(K x, K y, K m) {
+  return (x & m) | (y & ~m);
+}
 
-template <class V> __inl V __from_lanes(const __e<V>* lanes) {
+template <class V>
+__inl V __from_lanes(const __e<V>* lanes) {
   V out;
   __builtin_memcpy(&out, lanes, sizeof(V));
   return out;
 }
-template <class V> __inl V __vshfl(V x, int shift) {
+template <class V>
+__inl V __vshfl(V x, int shift) {
   constexpr int N = __LANES(V);
   __e<V> twice[2 * N];
   __builtin_memcpy(twice, &x, sizeof(V));
   __builtin_memcpy(twice + N, &x, sizeof(V));
   return __from_lanes<V>(twice + ((uint)shift & (N - 1)));
 }
-template <class V> __inl V __vreplic(V x, int index) { return __splat<V>((__e<V>)((const V&)x)[(uint)index & (__LANES(V) - 1)]); }
+template <class V>
+__inl V __vreplic(V x, int index) {
+  return __splat<V>((__e<V>)((const V&)x)[(uint)index & (__LANES(V) - 1)]);
+}
 // Active lanes packed to the front.
-template <class V, class M> __inl V __vcompc(V x, V y, M m) {
+template <class V, class M>
+__inl V __vcompc(V x, V y, M m) {
   constexpr int N = __LANES(V);
   __e<V> out[2 * N];
   __e<V> in[N];
@@ -177,8 +283,12 @@ template <class V, class M> __inl V __vcompc(V x, V y, M m) {
   __builtin_memcpy(out + count, &y, sizeof(V));
   return __from_lanes<V>(out);
 }
-template <class V, class M> __inl V __vcompt(V x, M m) { return __vcompc(x, V{}, m); }
-template <class V, class I, class... T> __inl V __vtbl(I indices, V first, T... rest) {
+template <class V, class M>
+__inl V __vcompt(V x, M m) {
+  return __vcompc(x, V{}, m);
+}
+template <class V, class I, class... T>
+__inl V __vtbl(I indices, V first, T... rest) {
   constexpr int N = __LANES(V), Count = 1 + (int)sizeof...(rest);
   const V tables[Count] = {first, rest...};
   __e<V> lanes[Count * N], out[N];
@@ -190,17 +300,33 @@ template <class V, class I, class... T> __inl V __vtbl(I indices, V first, T... 
   return __from_lanes<V>(out);
 }
 #define __vperm(a, b, indices) __vtbl(indices, a, b)
-template <class R, class T, class M> __inl R __vbcast(R r, T x, M m) { return __select(m, __splat<R>(x), r); }
+template <class R, class T, class M>
+__inl R __vbcast(R r, T x, M m) {
+  return __select(m, __splat<R>(x), r);
+}
 
 // Pairwise: op(x0,x1), op(x2,x3), ..., op(y0,y1), ...; sums and differences saturate.
-template <class V> __inl V __vaddh(V x, V y) { return __vadds(V{}, __vexte(x, y), __vexto(x, y), ALL_TRUE); }
-template <class V> __inl V __vsubh(V x, V y) { return __vsubs(V{}, __vexte(x, y), __vexto(x, y), ALL_TRUE); }
-template <class V> __inl V __vmaxh(V x, V y) { return __max_lanes(__vexte(x, y), __vexto(x, y)); }
-template <class V> __inl V __vminh(V x, V y) { return __min_lanes(__vexte(x, y), __vexto(x, y)); }
+template <class V>
+__inl V __vaddh(V x, V y) {
+  return __vadds(V{}, __vexte(x, y), __vexto(x, y), ALL_TRUE);
+}
+template <class V>
+__inl V __vsubh(V x, V y) {
+  return __vsubs(V{}, __vexte(x, y), __vexto(x, y), ALL_TRUE);
+}
+template <class V>
+__inl V __vmaxh(V x, V y) {
+  return __max_lanes(__vexte(x, y), __vexto(x, y));
+}
+template <class V>
+__inl V __vminh(V x, V y) {
+  return __min_lanes(__vexte(x, y), __vexto(x, y));
+}
 
 // ---- dot products and reductions ----
 
-template <int G, class A, class X, class Y, class M> __inl A __dot_int(A acc, X x, Y y, M m) {
+template <int G, class A, class X, class Y, class M>
+__inl A __dot_int(A acc, X x, Y y, M m) {
   typedef __e<A> E;
   A out = acc;
   for (int g = 0; g < __LANES(X) / G; g++) {
@@ -211,7 +337,8 @@ template <int G, class A, class X, class Y, class M> __inl A __dot_int(A acc, X 
   return out;
 }
 // Four products per group, summed in double and rounded once; the result is in the even lanes.
-template <class A, class X, class M> __inl A __dot_float(A acc, X x, X y, M m) {
+template <class A, class X, class M>
+__inl A __dot_float(A acc, X x, X y, M m) {
   A out = acc;
   for (int g = 0; g < __LANES(X) / 4; g++) {
     double sum = (double)acc[2 * g];
@@ -223,25 +350,31 @@ template <class A, class X, class M> __inl A __dot_float(A acc, X x, X y, M m) {
   return out;
 }
 // Byte K of every group of four, as int lanes.
-template <int K, class X> __inl auto __byte_of(X x) {
+template <int K, class X>
+__inl auto __byte_of(X x) {
   constexpr int N = __LANES(X) / 4;
   typedef __v<int, N> I;
-  if constexpr (__signed_elem<__e<X>>::value) return (I)((I)(__bits<__v<uint, N>>(x) << (24 - 8 * K)) >> 24);
-  else return (I)((__bits<__v<uint, N>>(x) >> (8 * K)) & 0xff);
+  if constexpr (__signed_elem<__e<X>>::value)
+    return (I)((I)(__bits<__v<uint, N>>(x) << (24 - 8 * K)) >> 24);
+  else
+    return (I)((__bits<__v<uint, N>>(x) >> (8 * K)) & 0xff);
 }
 // acc + sum, saturated.
-template <class I> __inl I __add_saturated(I acc, I more) {
+template <class I>
+__inl I __add_saturated(I acc, I more) {
   typedef __v<uint, __LANES(I)> U;
   const I sum = (I)((U)acc + (U)more);
   const I limit = (acc >> 31) ^ __limits<int>::max;
   return __select(__mask_of(((acc ^ sum) & (more ^ sum)) < 0), limit, sum);
 }
 // Of all lanes, into int: exact products, one saturation at the end.
-template <class A, class X, class Y> __inl A __quad_dot(A acc, X x, Y y) {
+template <class A, class X, class Y>
+__inl A __quad_dot(A acc, X x, Y y) {
 #ifdef __AVX512VNNI__
   if constexpr (sizeof(X) == 64 && __signed_elem<__e<X>>::value != __signed_elem<__e<Y>>::value) {
     typedef __v<int, 16> I;
-    const I u = __signed_elem<__e<X>>::value ? __bits<I>(y) : __bits<I>(x), s = __signed_elem<__e<X>>::value ? __bits<I>(x) : __bits<I>(y);
+    const I u = __signed_elem<__e<X>>::value ? __bits<I>(y) : __bits<I>(x),
+            s = __signed_elem<__e<X>>::value ? __bits<I>(x) : __bits<I>(y);
 #ifdef __clang__
     return (A)__builtin_ia32_vpdpbusds512(acc, u, s);
 #else
@@ -249,27 +382,32 @@ template <class A, class X, class Y> __inl A __quad_dot(A acc, X x, Y y) {
 #endif
   } else
 #endif
-  return __add_saturated(acc, __byte_of<0>(x) * __byte_of<0>(y) + __byte_of<1>(x) * __byte_of<1>(y) + __byte_of<2>(x) * __byte_of<2>(y) +
-                                  __byte_of<3>(x) * __byte_of<3>(y));
+    return __add_saturated(acc, __byte_of<0>(x) * __byte_of<0>(y) + __byte_of<1>(x) * __byte_of<1>(y) +
+                                    __byte_of<2>(x) * __byte_of<2>(y) + __byte_of<3>(x) * __byte_of<3>(y));
 }
 // acc + the sums of two 16-bit products, all modulo 2^32.
-template <class A, class X, class Y> __inl A __pair_dot_wrapping(A acc, X x, Y y) {
+template <class A, class X, class Y>
+__inl A __pair_dot_wrapping(A acc, X x, Y y) {
   typedef __v<int, __LANES(A)> I;
   typedef __v<uint, __LANES(A)> U;
   I dot;
 #ifdef __SSE2__
-  if constexpr (sizeof(X) == 16) dot = __builtin_ia32_pmaddwd128(x, y);
+  if constexpr (sizeof(X) == 16)
+    dot = __builtin_ia32_pmaddwd128(x, y);
   else
 #endif
 #ifdef __AVX2__
-  if constexpr (sizeof(X) == 32) dot = __builtin_ia32_pmaddwd256(x, y);
+      if constexpr (sizeof(X) == 32)
+    dot = __builtin_ia32_pmaddwd256(x, y);
   else
 #endif
 #ifdef __AVX512BW__
 #ifdef __clang__
-  if constexpr (sizeof(X) == 64) dot = __builtin_ia32_pmaddwd512(x, y);
+      if constexpr (sizeof(X) == 64)
+    dot = __builtin_ia32_pmaddwd512(x, y);
 #else
-  if constexpr (sizeof(X) == 64) dot = __builtin_ia32_pmaddwd512_mask(x, y, I{}, (unsigned short)-1);
+      if constexpr (sizeof(X) == 64)
+    dot = __builtin_ia32_pmaddwd512_mask(x, y, I{}, (unsigned short)-1);
 #endif
   else
 #endif
@@ -279,8 +417,12 @@ template <class A, class X, class Y> __inl A __pair_dot_wrapping(A acc, X x, Y y
   }
   return (A)((U)acc + (U)dot);
 }
-template <class A, class X, class Y, class M> __inl A __vdpa(A acc, X x, Y y, M m) { return __dot_int<2>(acc, x, y, m); }
-template <class A, class X, class Y, class M> __inl A __vdpa_wrap(A acc, X x, Y y, M m) {
+template <class A, class X, class Y, class M>
+__inl A __vdpa(A acc, X x, Y y, M m) {
+  return __dot_int<2>(acc, x, y, m);
+}
+template <class A, class X, class Y, class M>
+__inl A __vdpa_wrap(A acc, X x, Y y, M m) {
   if constexpr (__same<__e<X>, short>::value && __same<__e<Y>, short>::value && __same<__e<A>, int>::value) {
     return __pair_dot_wrapping(acc, __select(m, x, X{}), y);
   } else {
@@ -293,59 +435,98 @@ template <class A, class X, class Y, class M> __inl A __vdpa_wrap(A acc, X x, Y 
     return out;
   }
 }
-template <class A, class X, class Y, class M> __inl A __vqdpa(A acc, X x, Y y, M m) {
-  if constexpr (__is16f<__e<X>>::value) return __dot_float(acc, x, y, m);
-  else if constexpr (__same<__e<A>, int>::value) return __quad_dot(acc, __select(m, x, X{}), y);
-  else return __dot_int<4>(acc, x, y, m);
+template <class A, class X, class Y, class M>
+__inl A __vqdpa(A acc, X x, Y y, M m) {
+  if constexpr (__is16f<__e<X>>::value)
+    return __dot_float(acc, x, y, m);
+  else if constexpr (__same<__e<A>, int>::value)
+    return __quad_dot(acc, __select(m, x, X{}), y);
+  else
+    return __dot_int<4>(acc, x, y, m);
 }
-template <class A, class X, class Y, class M> __inl A __vdot(A zero, X x, Y y, M m) { return __vdpa(zero, x, y, m); }
-template <class A, class X, class Y, class M> __inl A __vqdot(A zero, X x, Y y, M m) { return __vqdpa(zero, x, y, m); }
+template <class A, class X, class Y, class M>
+__inl A __vdot(A zero, X x, Y y, M m) {
+  return __vdpa(zero, x, y, m);
+}
+template <class A, class X, class Y, class M>
+__inl A __vqdot(A zero, X x, Y y, M m) {
+  return __vqdpa(zero, x, y, m);
+}
 // Even or odd lanes of 16-bit floats; product and sum are rounded separately.
-template <class X, class M> __inl float8 __vfmae(float8 acc, X x, X y, M m) { return __select(m, acc + __widen(__lanes_from<8, 0, 2>(x)) * __widen(__lanes_from<8, 0, 2>(y)), acc); }
-template <class X, class M> __inl float8 __vfmao(float8 acc, X x, X y, M m) { return __select(m, acc + __widen(__lanes_from<8, 1, 2>(x)) * __widen(__lanes_from<8, 1, 2>(y)), acc); }
+template <class X, class M>
+__inl float8 __vfmae(float8 acc, X x, X y, M m) {
+  return __select(m, acc + __widen(__lanes_from<8, 0, 2>(x)) * __widen(__lanes_from<8, 0, 2>(y)), acc);
+}
+template <class X, class M>
+__inl float8 __vfmao(float8 acc, X x, X y, M m) {
+  return __select(m, acc + __widen(__lanes_from<8, 1, 2>(x)) * __widen(__lanes_from<8, 1, 2>(y)), acc);
+}
 
-// Sums and extrema of the active lanes, in lane 0; the other lanes are 0. The order is fixed: the upper half of the lanes joins the lower half until
-// one is left.
-template <class Op, class V> __inl __e<V> __halving(Op op, V x) {
+// Sums and extrema of the active lanes, in lane 0; the other lanes are 0. The order is fixed: the upper half of the
+// lanes joins the lower half until one is left.
+template <class Op, class V>
+__inl __e<V> __halving(Op op, V x) {
   constexpr int N = __LANES(V);
-  if constexpr (N == 2) return op(x[0], x[1]);
-  else return __halving(op, op(__lanes_from<N / 2, 0, 1>(x), __lanes_from<N / 2, N / 2, 1>(x)));
+  if constexpr (N == 2)
+    return op(x[0], x[1]);
+  else
+    return __halving(op, op(__lanes_from<N / 2, 0, 1>(x), __lanes_from<N / 2, N / 2, 1>(x)));
 }
 struct __add_op {
-  template <class V> __attribute__((always_inline)) V operator()(V a, V b) const { return (V)(a + b); }
+  template <class V>
+  __attribute__((always_inline)) V operator()(V a, V b) const {
+    return (V)(a + b);
+  }
 };
 struct __max_op {
-  template <class V> __attribute__((always_inline)) V operator()(V a, V b) const {
-    if constexpr (__is_vector<V>::value) return __max_lanes(a, b);
-    else return max(a, b);
+  template <class V>
+  __attribute__((always_inline)) V operator()(V a, V b) const {
+    if constexpr (__is_vector<V>::value)
+      return __max_lanes(a, b);
+    else
+      return max(a, b);
   }
 };
 struct __min_op {
-  template <class V> __attribute__((always_inline)) V operator()(V a, V b) const {
-    if constexpr (__is_vector<V>::value) return __min_lanes(a, b);
-    else return min(a, b);
+  template <class V>
+  __attribute__((always_inline)) V operator()(V a, V b) const {
+    if constexpr (__is_vector<V>::value)
+      return __min_lanes(a, b);
+    else
+      return min(a, b);
   }
 };
 // 16-bit floats are computed in float.
-template <class V> __inl auto __computed(V x) {
-  if constexpr (__is16f<__e<V>>::value) return __widen(x);
-  else return x;
+template <class V>
+__inl auto __computed(V x) {
+  if constexpr (__is16f<__e<V>>::value)
+    return __widen(x);
+  else
+    return x;
 }
-template <class R, class X, class M> __inl R __vrpadd(R, X x, M m) {
+template <class R, class X, class M>
+__inl R __vrpadd(R, X x, M m) {
   const auto lanes = __computed(x);
   R out = R{};
   out[0] = __halving(__add_op{}, __select(m, lanes, decltype(+lanes){}));
   return out;
 }
-template <class T> __inl T __least() {
-  if constexpr (__is_float<T>::value) return -(T)INFINITY;
-  else return __limits<T>::min;
+template <class T>
+__inl T __least() {
+  if constexpr (__is_float<T>::value)
+    return -(T)INFINITY;
+  else
+    return __limits<T>::min;
 }
-template <class T> __inl T __greatest() {
-  if constexpr (__is_float<T>::value) return (T)INFINITY;
-  else return __limits<T>::max;
+template <class T>
+__inl T __greatest() {
+  if constexpr (__is_float<T>::value)
+    return (T)INFINITY;
+  else
+    return __limits<T>::max;
 }
-template <class V, class M, class Op, class C> __inl V __extremum(V x, M m, Op op, C identity, bool with_index) {
+template <class V, class M, class Op, class C>
+__inl V __extremum(V x, M m, Op op, C identity, bool with_index) {
   typedef __e<V> E;
   const auto lanes = __computed(x);
   typedef decltype(+lanes) L;
@@ -359,7 +540,19 @@ template <class V, class M, class Op, class C> __inl V __extremum(V x, M m, Op o
   }
   return out;
 }
-template <class V, class M> __inl V __vrpmax(V, V x, M m) { return __extremum(x, m, __max_op{}, __least<__e<decltype(+__computed(x))>>(), false); }
-template <class V, class M> __inl V __vrpmin(V, V x, M m) { return __extremum(x, m, __min_op{}, __greatest<__e<decltype(+__computed(x))>>(), false); }
-template <class V, class M> __inl V __vrpmax_idx(V, V x, M m) { return __extremum(x, m, __max_op{}, __least<__e<decltype(+__computed(x))>>(), true); }
-template <class V, class M> __inl V __vrpmin_idx(V, V x, M m) { return __extremum(x, m, __min_op{}, __greatest<__e<decltype(+__computed(x))>>(), true); }
+template <class V, class M>
+__inl V __vrpmax(V, V x, M m) {
+  return __extremum(x, m, __max_op{}, __least<__e<decltype(+__computed(x))>>(), false);
+}
+template <class V, class M>
+__inl V __vrpmin(V, V x, M m) {
+  return __extremum(x, m, __min_op{}, __greatest<__e<decltype(+__computed(x))>>(), false);
+}
+template <class V, class M>
+__inl V __vrpmax_idx(V, V x, M m) {
+  return __extremum(x, m, __max_op{}, __least<__e<decltype(+__computed(x))>>(), true);
+}
+template <class V, class M>
+__inl V __vrpmin_idx(V, V x, M m) {
+  return __extremum(x, m, __min_op{}, __greatest<__e<decltype(+__computed(x))>>(), true);
+}

@@ -1,14 +1,18 @@
-// The mathematical functions on scalars and vectors: one implementation, math_functions.h, in a loop over lanes that the compiler vectorises.
-// 16-bit floats compute in float and round once.
+// The mathematical functions on scalars and vectors: one implementation, math_functions.h, in a loop over lanes that
+// the compiler vectorises. 16-bit floats compute in float and round once.
 
-#define __AIPU_MATH(name, function)                                                                        \
-  __inl float name(float x) { return function(x); }                                                        \
-  __inl double name(double x) { return function(x); }                                                      \
-  __inl half name(half x) { return (half)function((float)x); }                                             \
-  __inl bf16 name(bf16 x) { return (bf16)function((float)x); }                                             \
-  template <class V> __inl V v##name(V x) {                                                                \
-    if constexpr (__is16f<__e<V>>::value) return __narrow<__e<V>, __LANES(V)>(v##name(__widen(x)));        \
-    else return __map<V>([](__e<V> a) __attribute__((always_inline)) { return function(a); }, x);          \
+#define __AIPU_MATH(name, function)                                                \
+  __inl float name(float x) { return function(x); }                                \
+  __inl double name(double x) { return function(x); }                              \
+  __inl half name(half x) { return (half)function((float)x); }                     \
+  __inl bf16 name(bf16 x) { return (bf16)function((float)x); }                     \
+  template <class V>                                                               \
+  __inl V v##name(V x) {                                                           \
+    if constexpr (__is16f<__e<V>>::value)                                          \
+      return __narrow<__e<V>, __LANES(V)>(v##name(__widen(x)));                    \
+    else                                                                           \
+      return __map<V>(                                                             \
+          [](__e<V> a) __attribute__((always_inline)) { return function(a); }, x); \
   }
 __AIPU_MATH(exp2, aipu_math_exp2)
 __AIPU_MATH(log, aipu_math_log)
@@ -45,16 +49,21 @@ __AIPU_MATH(round, rint)
 #undef __AIPU_MATH
 
 // The busiest ones are written for whole vectors, see prelude_vector_math.h.
-#define __AIPU_VECTOR_MATH(name)                                                                           \
-  __inl float name(float x) { return aipu_math_##name(x); }                                                \
-  __inl double name(double x) { return aipu_math_##name(x); }                                              \
-  __inl half name(half x) { return (half)aipu_math_##name((float)x); }                                     \
-  __inl bf16 name(bf16 x) { return (bf16)aipu_math_##name((float)x); }                                     \
-  template <class V> __inl V v##name(V x) {                                                                \
-    typedef __e<V> E;                                                                                      \
-    if constexpr (__is16f<E>::value) return __narrow<E, __LANES(V)>(v##name(__widen(x)));                  \
-    else if constexpr (sizeof(E) == 4 && sizeof(V) >= 16) return aipu_math_##name##_f(x);                  \
-    else return __map<V>([](E a) __attribute__((always_inline)) { return aipu_math_##name(a); }, x);       \
+#define __AIPU_VECTOR_MATH(name)                                                      \
+  __inl float name(float x) { return aipu_math_##name(x); }                           \
+  __inl double name(double x) { return aipu_math_##name(x); }                         \
+  __inl half name(half x) { return (half)aipu_math_##name((float)x); }                \
+  __inl bf16 name(bf16 x) { return (bf16)aipu_math_##name((float)x); }                \
+  template <class V>                                                                  \
+  __inl V v##name(V x) {                                                              \
+    typedef __e<V> E;                                                                 \
+    if constexpr (__is16f<E>::value)                                                  \
+      return __narrow<E, __LANES(V)>(v##name(__widen(x)));                            \
+    else if constexpr (sizeof(E) == 4 && sizeof(V) >= 16)                             \
+      return aipu_math_##name##_f(x);                                                 \
+    else                                                                              \
+      return __map<V>(                                                                \
+          [](E a) __attribute__((always_inline)) { return aipu_math_##name(a); }, x); \
   }
 __AIPU_VECTOR_MATH(exp)
 __AIPU_VECTOR_MATH(tanh)
@@ -65,7 +74,11 @@ __inl float pow(float x, float y) { return aipu_math_pow(x, y); }
 __inl double pow(double x, double y) { return aipu_math_pow(x, y); }
 __inl half pow(half x, half y) { return (half)aipu_math_pow((float)x, (float)y); }
 __inl bf16 pow(bf16 x, bf16 y) { return (bf16)aipu_math_pow((float)x, (float)y); }
-template <class V> __inl V vpow(V x, V y) {
-  if constexpr (__is16f<__e<V>>::value) return __narrow<__e<V>, __LANES(V)>(vpow(__widen(x), __widen(y)));
-  else return __map<V>([](__e<V> a, __e<V> b) __attribute__((always_inline)) { return aipu_math_pow(a, b); }, x, y);
+template <class V>
+__inl V vpow(V x, V y) {
+  if constexpr (__is16f<__e<V>>::value)
+    return __narrow<__e<V>, __LANES(V)>(vpow(__widen(x), __widen(y)));
+  else
+    return __map<V>(
+        [](__e<V> a, __e<V> b) __attribute__((always_inline)) { return aipu_math_pow(a, b); }, x, y);
 }

@@ -1,19 +1,29 @@
 // Memory: loads and stores of any alignment, masks that do not touch what is off, strides, gathers, DMA; and the TEC.
 
-template <class V> __inl V __load(const V* p, long i) {
+template <class V>
+__inl V __load(const V* p, long i) {
   V out;
   __builtin_memcpy(&out, (const char*)p + i * (long)sizeof(V), sizeof(V));
   return out;
 }
-template <class V> __inl void __store(V* p, long i, V value) { __builtin_memcpy((char*)p + i * (long)sizeof(V), &value, sizeof(V)); }
+template <class V>
+__inl void __store(V* p, long i, V value) {
+  __builtin_memcpy((char*)p + i * (long)sizeof(V), &value, sizeof(V));
+}
 
-template <class T> __inl T __zero() { return __bits<T>((__unsigned_of<T>)0); }
+template <class T>
+__inl T __zero() {
+  return __bits<T>((__unsigned_of<T>)0);
+}
 
-// Masked moves in one instruction, where the CPU has them: the compilers have no portable form for memory that must not be touched, and move lane by lane.
+// Masked moves in one instruction, where the CPU has them: the compilers have no portable form for memory that must not
+// be touched, and move lane by lane.
 #if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
-template <class V> constexpr bool __has_masked_move = sizeof(V) >= 16;
+template <class V>
+constexpr bool __has_masked_move = sizeof(V) >= 16;
 // One bit per lane of elements of S bytes, each 0 or -1.
-template <int S, class I> __inl ulong __lane_bits(I m) {
+template <int S, class I>
+__inl ulong __lane_bits(I m) {
   ulong k;
   if constexpr (S == 1) asm("vpmovb2m %1, %0" : "=Yk"(k) : "v"(m));
   if constexpr (S == 2) asm("vpmovw2m %1, %0" : "=Yk"(k) : "v"(m));
@@ -21,7 +31,8 @@ template <int S, class I> __inl ulong __lane_bits(I m) {
   if constexpr (S == 8) asm("vpmovq2m %1, %0" : "=Yk"(k) : "v"(m));
   return k;
 }
-template <int S, class I> __inl I __masked_load(const I* p, I m) {
+template <int S, class I>
+__inl I __masked_load(const I* p, I m) {
   const ulong k = __lane_bits<S>(m);
   I out;
   if constexpr (S == 1) asm("vmovdqu8 %1, %0%{%2%}%{z%}" : "=v"(out) : "m"(*p), "Yk"(k));
@@ -30,7 +41,8 @@ template <int S, class I> __inl I __masked_load(const I* p, I m) {
   if constexpr (S == 8) asm("vmovdqu64 %1, %0%{%2%}%{z%}" : "=v"(out) : "m"(*p), "Yk"(k));
   return out;
 }
-template <int S, class I> __inl void __masked_store(I* p, I value, I m) {
+template <int S, class I>
+__inl void __masked_store(I* p, I value, I m) {
   const ulong k = __lane_bits<S>(m);
   if constexpr (S == 1) asm("vmovdqu8 %1, %0%{%2%}" : "+m"(*p) : "v"(value), "Yk"(k));
   if constexpr (S == 2) asm("vmovdqu16 %1, %0%{%2%}" : "+m"(*p) : "v"(value), "Yk"(k));
@@ -38,26 +50,34 @@ template <int S, class I> __inl void __masked_store(I* p, I value, I m) {
   if constexpr (S == 8) asm("vmovdqu64 %1, %0%{%2%}" : "+m"(*p) : "v"(value), "Yk"(k));
 }
 #elif defined(__AVX2__)
-template <class V> constexpr bool __has_masked_move = sizeof(V) >= 16 && sizeof(__e<V>) >= 4;
-template <int S, class I> __inl I __masked_load(const I* p, I m) {
+template <class V>
+constexpr bool __has_masked_move = sizeof(V) >= 16 && sizeof(__e<V>) >= 4;
+template <int S, class I>
+__inl I __masked_load(const I* p, I m) {
   I out;
   if constexpr (S == 4) asm("vpmaskmovd %1, %2, %0" : "=x"(out) : "m"(*p), "x"(m));
   if constexpr (S == 8) asm("vpmaskmovq %1, %2, %0" : "=x"(out) : "m"(*p), "x"(m));
   return out;
 }
-template <int S, class I> __inl void __masked_store(I* p, I value, I m) {
+template <int S, class I>
+__inl void __masked_store(I* p, I value, I m) {
   if constexpr (S == 4) asm("vpmaskmovd %1, %2, %0" : "+m"(*p) : "x"(value), "x"(m));
   if constexpr (S == 8) asm("vpmaskmovq %1, %2, %0" : "+m"(*p) : "x"(value), "x"(m));
 }
 #else
-template <class V> constexpr bool __has_masked_move = false;
-template <int S, class I> I __masked_load(const I* p, I m);
-template <int S, class I> void __masked_store(I* p, I value, I m);
+template <class V>
+constexpr bool __has_masked_move = false;
+template <int S, class I>
+I __masked_load(const I* p, I m);
+template <int S, class I>
+void __masked_store(I* p, I value, I m);
 #endif
-template <class V> using __lane_ints = typename __plain<typename __int_of<(int)sizeof(__e<V>)>::s, __LANES(V)>::type;
+template <class V>
+using __lane_ints = typename __plain<typename __int_of<(int)sizeof(__e<V>)>::s, __LANES(V)>::type;
 
 // `p` points to a vector only for its type.
-template <class V, class M> __inl V __vload(const V* p, M m) {
+template <class V, class M>
+__inl V __vload(const V* p, M m) {
   if constexpr (__same<M, __all_true>::value) {
     return __load(p, 0);
   } else if constexpr (__has_masked_move<V>) {
@@ -74,7 +94,8 @@ template <class V, class M> __inl V __vload(const V* p, M m) {
     return __from_lanes<V>(out);
   }
 }
-template <class V, class M> __inl V __vload_stride(const V* p, long stride_bytes, M m) {
+template <class V, class M>
+__inl V __vload_stride(const V* p, long stride_bytes, M m) {
   const char* in = (const char*)p;
   __e<V> out[__LANES(V)];
   for (int i = 0; i < __LANES(V); i++) {
@@ -83,7 +104,8 @@ template <class V, class M> __inl V __vload_stride(const V* p, long stride_bytes
   }
   return __from_lanes<V>(out);
 }
-template <class V, class M> __inl void __vstore(V value, V* p, M m) {
+template <class V, class M>
+__inl void __vstore(V value, V* p, M m) {
   if constexpr (__same<M, __all_true>::value) {
     __store(p, 0, value);
   } else if constexpr (__has_masked_move<V>) {
@@ -102,14 +124,16 @@ template <class V, class M> __inl void __vstore(V value, V* p, M m) {
     }
   }
 }
-template <class V, class M> __inl void __vstore_stride(V value, V* p, long stride_bytes, M m) {
+template <class V, class M>
+__inl void __vstore_stride(V value, V* p, long stride_bytes, M m) {
   __e<V> in[__LANES(V)];
   __builtin_memcpy(in, &value, sizeof(in));
   for (int i = 0; i < __LANES(V); i++) {
     if (__lane(m, i)) __builtin_memcpy((char*)p + i * stride_bytes, in + i, sizeof(__e<V>));
   }
 }
-template <class V, class I, class M> __inl V __vload_gather(const V* p, I indices, M m) {
+template <class V, class I, class M>
+__inl V __vload_gather(const V* p, I indices, M m) {
   const char* in = (const char*)p;
   __e<V> out[__LANES(V)];
   for (int i = 0; i < __LANES(V); i++) {
@@ -118,7 +142,8 @@ template <class V, class I, class M> __inl V __vload_gather(const V* p, I indice
   }
   return __from_lanes<V>(out);
 }
-template <class V, class I, class M> __inl void __vstore_scatter(V value, V* p, I indices, M m) {
+template <class V, class I, class M>
+__inl void __vstore_scatter(V value, V* p, I indices, M m) {
   __e<V> in[__LANES(V)];
   __builtin_memcpy(in, &value, sizeof(in));
   for (int i = 0; i < __LANES(V); i++) {
@@ -128,29 +153,38 @@ template <class V, class I, class M> __inl void __vstore_scatter(V value, V* p, 
 
 // ---- DMA is a copy; asynchronous ones are done before they return ----
 
-template <class T, class S> __inl void __dma_copy(T* dst, const S* src, long width, long src_stride, long times, long dst_stride) {
+template <class T, class S>
+__inl void __dma_copy(T* dst, const S* src, long width, long src_stride, long times, long dst_stride) {
   if (width <= 0) return;
   for (long t = 0; t < times; t++) {
     __builtin_memmove((char*)dst + t * dst_stride, (const char*)src + t * src_stride, (ulong)width);
   }
 }
-template <class T> __inl void __dma_transpose2d(T* dst, const T* src, long row, long col, long dst_stride, long src_stride) {
+template <class T>
+__inl void __dma_transpose2d(T* dst, const T* src, long row, long col, long dst_stride, long src_stride) {
   for (long i = 0; i < row; i++) {
     for (long j = 0; j < col; j++) __builtin_memcpy(dst + j * dst_stride + i, src + i * src_stride + j, sizeof(T));
   }
 }
-template <class T> __inl void __dma_upsample(T* dst, const T* src, long h_scale, long w_scale, long c, long w, long src_c_stride, long dst_c_stride, long dst_w_stride) {
+template <class T>
+__inl void __dma_upsample(T* dst, const T* src, long h_scale, long w_scale, long c, long w, long src_c_stride,
+                          long dst_c_stride, long dst_w_stride) {
   for (long h = 0; h < h_scale; h++) {
     for (long x = 0; x < w * w_scale; x++) {
-      __builtin_memcpy(dst + (h * dst_w_stride + x) * dst_c_stride, src + x / w_scale * src_c_stride, (ulong)c * sizeof(T));
+      __builtin_memcpy(dst + (h * dst_w_stride + x) * dst_c_stride, src + x / w_scale * src_c_stride,
+                       (ulong)c * sizeof(T));
     }
   }
 }
-template <class T> __inl void __dma_memset(T* p, T value, long count) {
+template <class T>
+__inl void __dma_memset(T* p, T value, long count) {
   for (long i = 0; i < count; i++) p[i] = value;
 }
 
-template <class T> __inl void __prefetch(const T* p) { __builtin_prefetch(p); }
+template <class T>
+__inl void __prefetch(const T* p) {
+  __builtin_prefetch(p);
+}
 __inl void __flush_cache(int) {}
 __inl int alloc_event() { return 0; }
 __inl void wait_events(int) {}
@@ -165,22 +199,30 @@ static __thread const aipu_tec_context* __tec;
 __inl int get_local_id(int) { return __tec->tec_id; }
 __inl int get_local_size(int) { return __tec->tec_count; }
 __inl void barrier(int) { __tec->barrier(__tec); }
-template <class T> __inl T* __lsram_array(uint offset) { return (T*)__builtin_assume_aligned(__tec->lsram + offset, 64); }
-template <class T> __inl T* __shared_array(uint offset) { return (T*)__builtin_assume_aligned(__tec->shared + offset, 64); }
+template <class T>
+__inl T* __lsram_array(uint offset) {
+  return (T*)__builtin_assume_aligned(__tec->lsram + offset, 64);
+}
+template <class T>
+__inl T* __shared_array(uint offset) {
+  return (T*)__builtin_assume_aligned(__tec->shared + offset, 64);
+}
 
-// The scalar parameter in an ABI word.
-// Addresses as 32-bit integers, which is what the language has (S.reinterpret): those that were turned into integers are kept, and give an
-// integer near one of them its upper half back, the latest first.
+// The scalar parameter in an ABI word. Addresses as 32-bit integers, which is what the language has (S.reinterpret):
+// those that were turned into integers are kept, and give an integer near one of them its upper half back, the latest
+// first.
 static struct {
   ulong taken[64];
   uint count;
 } __addresses;
-template <class T> __attribute__((noinline)) static uint __address32(T* p) {
+template <class T>
+__attribute__((noinline)) static uint __address32(T* p) {
   const uint at = __atomic_fetch_add(&__addresses.count, 1, __ATOMIC_RELAXED);
   __atomic_store_n(&__addresses.taken[at % 64], (ulong)p, __ATOMIC_RELAXED);
   return (uint)(ulong)p;
 }
-template <class T> __attribute__((noinline)) static T __address64(uint low) {
+template <class T>
+__attribute__((noinline)) static T __address64(uint low) {
   ulong nearest = ~0ul, found = low;
   const uint count = __atomic_load_n(&__addresses.count, __ATOMIC_RELAXED);
   for (uint i = 1; i <= 64 && low != 0; i++) {
@@ -194,24 +236,33 @@ template <class T> __attribute__((noinline)) static T __address64(uint low) {
   return (T)found;
 }
 
-template <class T> __inl T __argument(unsigned long long word) {
+template <class T>
+__inl T __argument(unsigned long long word) {
   T value;
   __builtin_memcpy(&value, &word, sizeof(T));
   return value;
 }
 
 // 4 x 4 matrix products: x row by row, y column by column; accumulated in double and rounded once.
-template <bool Accumulate, class P, class X> __inl void __matrix(P* pointer, X x, X y) {
+template <bool Accumulate, class P, class X>
+__inl void __matrix(P* pointer, X x, X y) {
   float out[16];
   __builtin_memcpy(out, pointer, sizeof(out));
   for (int i = 0; i < 4; i++) {
     for (int j = 0; j < 4; j++) {
       double sum = Accumulate ? (double)out[4 * i + j] : 0.0;
-      for (int k = 0; k < 4; k++) sum += (double)(float)__get_lane(x, 4 * i + k) * (double)(float)__get_lane(y, 4 * j + k);
+      for (int k = 0; k < 4; k++)
+        sum += (double)(float)__get_lane(x, 4 * i + k) * (double)(float)__get_lane(y, 4 * j + k);
       out[4 * i + j] = (float)sum;
     }
   }
   __builtin_memcpy(pointer, out, sizeof(out));
 }
-template <class P, class X> __inl void __vmml(P* pointer, X x, X y) { __matrix<false>(pointer, x, y); }
-template <class P, class X> __inl void __vmma(P* pointer, X x, X y) { __matrix<true>(pointer, x, y); }
+template <class P, class X>
+__inl void __vmml(P* pointer, X x, X y) {
+  __matrix<false>(pointer, x, y);
+}
+template <class P, class X>
+__inl void __vmma(P* pointer, X x, X y) {
+  __matrix<true>(pointer, x, y);
+}

@@ -1,6 +1,7 @@
 // Arithmetic, bitwise and compare intrinsics. `r` gives the lanes whose mask bit is off (and the result's type).
 
-template <class R, class F, class X> __inl R __map(F f, X x) {
+template <class R, class F, class X>
+__inl R __map(F f, X x) {
   constexpr int N = __LANES(R);
   __e<X> a[N];
   __e<R> out[N];
@@ -8,7 +9,8 @@ template <class R, class F, class X> __inl R __map(F f, X x) {
   for (int i = 0; i < N; i++) out[i] = f(a[i]);
   return __bits<R>(out);
 }
-template <class R, class F, class X, class Y> __inl R __map(F f, X x, Y y) {
+template <class R, class F, class X, class Y>
+__inl R __map(F f, X x, Y y) {
   constexpr int N = __LANES(R);
   __e<X> a[N];
   __e<Y> b[N];
@@ -20,32 +22,51 @@ template <class R, class F, class X, class Y> __inl R __map(F f, X x, Y y) {
 }
 
 // An integer type that holds sums and products of two T exactly.
-template <class T> using __wide = typename __if<sizeof(T) <= 2, int, typename __if<sizeof(T) == 4, long, __int128>::type>::type;
-template <class T, class W> __inl T __clamp_to(W w) {
+template <class T>
+using __wide = typename __if<sizeof(T) <= 2, int, typename __if<sizeof(T) == 4, long, __int128>::type>::type;
+template <class T, class W>
+__inl T __clamp_to(W w) {
   return w > (W)__limits<T>::max ? __limits<T>::max : w < (W)__limits<T>::min ? __limits<T>::min : (T)w;
 }
 // An intermediate for products: u32 * u32 needs more than long.
-template <class T> using __wider = typename __if<sizeof(T) <= 2, long, __int128>::type;
+template <class T>
+using __wider = typename __if<sizeof(T) <= 2, long, __int128>::type;
 
 // The same bits with another element of the same size (out_sign).
-template <class R, class X> __inl R __same_bits(X x) { return __bits<R>(x); }
+template <class R, class X>
+__inl R __same_bits(X x) {
+  return __bits<R>(x);
+}
 
-template <class R, class X, class Y, class M> __inl R __vadd(R r, X x, Y y, M m) { return __select(m, __same_bits<R>(x) + __same_bits<R>(y), r); }
-template <class R, class X, class Y, class M> __inl R __vsub(R r, X x, Y y, M m) { return __select(m, __same_bits<R>(x) - __same_bits<R>(y), r); }
-template <class R, class X, class Y, class M> __inl R __vmul(R r, X x, Y y, M m) { return __select(m, __same_bits<R>(x) * __same_bits<R>(y), r); }
-template <class R, class X, class Y, class M> __inl R __vadds(R r, X x, Y y, M m) {
+template <class R, class X, class Y, class M>
+__inl R __vadd(R r, X x, Y y, M m) {
+  return __select(m, __same_bits<R>(x) + __same_bits<R>(y), r);
+}
+template <class R, class X, class Y, class M>
+__inl R __vsub(R r, X x, Y y, M m) {
+  return __select(m, __same_bits<R>(x) - __same_bits<R>(y), r);
+}
+template <class R, class X, class Y, class M>
+__inl R __vmul(R r, X x, Y y, M m) {
+  return __select(m, __same_bits<R>(x) * __same_bits<R>(y), r);
+}
+template <class R, class X, class Y, class M>
+__inl R __vadds(R r, X x, Y y, M m) {
   typedef __e<R> E;
   typedef __wide<E> W;
   return __select(m, __map<R>([](__e<X> a, __e<Y> b) { return __clamp_to<E>((W)a + (W)b); }, x, y), r);
 }
-template <class R, class X, class Y, class M> __inl R __vsubs(R r, X x, Y y, M m) {
+template <class R, class X, class Y, class M>
+__inl R __vsubs(R r, X x, Y y, M m) {
   typedef __e<R> E;
   typedef __wide<E> W;
   return __select(m, __map<R>([](__e<X> a, __e<Y> b) { return __clamp_to<E>((W)a - (W)b); }, x, y), r);
 }
 
-// Exact products of half of the lanes, elements twice as wide; of 32-bit lanes the 64-bit product as two words, low word first.
-template <int First, class R, class X, class Y, class M> __inl R __widening_mul(R r, X x, Y y, M m) {
+// Exact products of half of the lanes, elements twice as wide; of 32-bit lanes the 64-bit product as two words, low
+// word first.
+template <int First, class R, class X, class Y, class M>
+__inl R __widening_mul(R r, X x, Y y, M m) {
   constexpr int N = __LANES(X) / 2;
   R out = r;
   for (int i = 0; i < N; i++) {
@@ -60,36 +81,54 @@ template <int First, class R, class X, class Y, class M> __inl R __widening_mul(
   }
   return out;
 }
-template <class R, class X, class Y, class M> __inl R __vmull(R r, X x, Y y, M m) { return __widening_mul<0>(r, x, y, m); }
-template <class R, class X, class Y, class M> __inl R __vmulh(R r, X x, Y y, M m) { return __widening_mul<1>(r, x, y, m); }
+template <class R, class X, class Y, class M>
+__inl R __vmull(R r, X x, Y y, M m) {
+  return __widening_mul<0>(r, x, y, m);
+}
+template <class R, class X, class Y, class M>
+__inl R __vmulh(R r, X x, Y y, M m) {
+  return __widening_mul<1>(r, x, y, m);
+}
 
-template <class T> __inl T __div(T a, T b) {
-  if constexpr (__is_float<T>::value) return (T)(a / b);
+template <class T>
+__inl T __div(T a, T b) {
+  if constexpr (__is_float<T>::value)
+    return (T)(a / b);
   else {
     const bool overflow = __signed_elem<T>::value && a == __limits<T>::min && b == (T)-1;
     const T safe = b == 0 || overflow ? (T)1 : b;
     return b == 0 ? (T)0 : overflow ? __limits<T>::max : (T)(a / safe);
   }
 }
-template <class T> __inl T __mod(T a, T b) {
+template <class T>
+__inl T __mod(T a, T b) {
   const bool zero = b == 0 || (__signed_elem<T>::value && b == (T)-1);
   const T safe = zero ? (T)1 : b;
   return zero ? (T)0 : (T)(a % safe);
 }
-template <class V, class M> __inl V __vdiv(V r, V x, V y, M m) {
-  if constexpr (__is_float<__e<V>>::value) return __select(m, x / y, r);
-  else return __select(m, __map<V>([](__e<V> a, __e<V> b) { return __div<__e<V>>(a, b); }, x, y), r);
+template <class V, class M>
+__inl V __vdiv(V r, V x, V y, M m) {
+  if constexpr (__is_float<__e<V>>::value)
+    return __select(m, x / y, r);
+  else
+    return __select(m, __map<V>([](__e<V> a, __e<V> b) { return __div<__e<V>>(a, b); }, x, y), r);
 }
-template <class V, class M> __inl V __vmod(V r, V x, V y, M m) {
+template <class V, class M>
+__inl V __vmod(V r, V x, V y, M m) {
   return __select(m, __map<V>([](__e<V> a, __e<V> b) { return __mod<__e<V>>(a, b); }, x, y), r);
 }
 
-template <class T> __inl T __abs(T x) {
-  if constexpr (__is_float<T>::value) return __bits<T>((__unsigned_of<T>)(__bits<__unsigned_of<T>>(x) & (__unsigned_of<T>)__limits<__signed_of<T>>::max));
-  else if constexpr (__signed_elem<T>::value) return x < 0 ? (T)(0 - (__unsigned_of<T>)x) : x;
-  else return x;
+template <class T>
+__inl T __abs(T x) {
+  if constexpr (__is_float<T>::value)
+    return __bits<T>((__unsigned_of<T>)(__bits<__unsigned_of<T>>(x) & (__unsigned_of<T>)__limits<__signed_of<T>>::max));
+  else if constexpr (__signed_elem<T>::value)
+    return x < 0 ? (T)(0 - (__unsigned_of<T>)x) : x;
+  else
+    return x;
 }
-template <class V, class M> __inl V __vabs(V r, V x, M m) {
+template <class V, class M>
+__inl V __vabs(V r, V x, M m) {
   typedef __e<V> E;
   if constexpr (__is_float<E>::value) {
     typedef typename __plain<__signed_of<E>, __LANES(V)>::type I;
@@ -100,22 +139,34 @@ template <class V, class M> __inl V __vabs(V r, V x, M m) {
     return __select(m, x, r);
   }
 }
-template <class V, class M> __inl V __vabss(V r, V x, M m) {
+template <class V, class M>
+__inl V __vabss(V r, V x, M m) {
   typedef __e<V> E;
-  return __select(m, __map<V>([](E a) { return a == __limits<E>::min && __signed_elem<E>::value ? __limits<E>::max : __abs<E>(a); }, x), r);
+  return __select(
+      m,
+      __map<V>([](E a) { return a == __limits<E>::min && __signed_elem<E>::value ? __limits<E>::max : __abs<E>(a); },
+               x),
+      r);
 }
 
 // ---- compare: masks; inactive lanes are off ----
 
-template <class V> __inl auto __comparable(V x) {
-  if constexpr (__is16f<__e<V>>::value) return __widen(x);
-  else return x;
+template <class V>
+__inl auto __comparable(V x) {
+  if constexpr (__is16f<__e<V>>::value)
+    return __widen(x);
+  else
+    return x;
 }
-#define __AIPU_COMPARE(name, op)                                                                        \
-  template <class V, class M> __inl auto __v##name(V x, V y, M m) {                                     \
-    return __and(m, __mask_of(__comparable(x) op __comparable(y)));                                     \
-  }                                                                                                     \
-  template <class V, class M> __inl auto __vq##name(V x, V y, M m) { return __v##name(x, y, m); }
+#define __AIPU_COMPARE(name, op)                                    \
+  template <class V, class M>                                       \
+  __inl auto __v##name(V x, V y, M m) {                             \
+    return __and(m, __mask_of(__comparable(x) op __comparable(y))); \
+  }                                                                 \
+  template <class V, class M>                                       \
+  __inl auto __vq##name(V x, V y, M m) {                            \
+    return __v##name(x, y, m);                                      \
+  }
 __AIPU_COMPARE(eq, ==)
 __AIPU_COMPARE(ne, !=)
 __AIPU_COMPARE(ge, >=)
@@ -133,7 +184,8 @@ __AIPU_COMPARE(lt, <)
 // ---- fused multiply-add: x * y + acc, rounded once ----
 
 #ifndef __FMA__
-// The product of two floats is exact in double; the sum is rounded to odd there, so that rounding to float afterwards rounds as once.
+// The product of two floats is exact in double; the sum is rounded to odd there, so that rounding to float afterwards
+// rounds as once.
 __inl float __fma_float(float x, float y, float acc) {
   const double p = (double)x * (double)y, c = (double)acc;
   const double s = p + c;
@@ -156,21 +208,29 @@ __inl float fma(float x, float y, float acc) {
 }
 __inl double fma(double x, double y, double acc) { return __builtin_fma(x, y, acc); }
 __inl half fma(half x, half y, half acc) { return (half)fma((float)x, (float)y, (float)acc); }
-template <class V> __inl V __fused(V x, V y, V acc) {
+template <class V>
+__inl V __fused(V x, V y, V acc) {
   typedef __e<V> E;
-  if constexpr (__is16f<E>::value) return __narrow<E, __LANES(V)>(__fused(__widen(x), __widen(y), __widen(acc)));
+  if constexpr (__is16f<E>::value)
+    return __narrow<E, __LANES(V)>(__fused(__widen(x), __widen(y), __widen(acc)));
   else {
 #ifdef __FMA__
     constexpr bool f32 = __same<E, float>::value;
 #ifdef __AVX512F__
-    if constexpr (sizeof(V) == 64 && f32) return (V)__builtin_ia32_vfmaddps512_mask(x, y, acc, -1, 4);
-    else if constexpr (sizeof(V) == 64) return (V)__builtin_ia32_vfmaddpd512_mask(x, y, acc, -1, 4);
+    if constexpr (sizeof(V) == 64 && f32)
+      return (V)__builtin_ia32_vfmaddps512_mask(x, y, acc, -1, 4);
+    else if constexpr (sizeof(V) == 64)
+      return (V)__builtin_ia32_vfmaddpd512_mask(x, y, acc, -1, 4);
     else
 #endif
-    if constexpr (sizeof(V) == 32 && f32) return (V)__builtin_ia32_vfmaddps256(x, y, acc);
-    else if constexpr (sizeof(V) == 32) return (V)__builtin_ia32_vfmaddpd256(x, y, acc);
-    else if constexpr (sizeof(V) == 16 && f32) return (V)__builtin_ia32_vfmaddps(x, y, acc);
-    else if constexpr (sizeof(V) == 16) return (V)__builtin_ia32_vfmaddpd(x, y, acc);
+        if constexpr (sizeof(V) == 32 && f32)
+      return (V)__builtin_ia32_vfmaddps256(x, y, acc);
+    else if constexpr (sizeof(V) == 32)
+      return (V)__builtin_ia32_vfmaddpd256(x, y, acc);
+    else if constexpr (sizeof(V) == 16 && f32)
+      return (V)__builtin_ia32_vfmaddps(x, y, acc);
+    else if constexpr (sizeof(V) == 16)
+      return (V)__builtin_ia32_vfmaddpd(x, y, acc);
     else
 #endif
     {
@@ -183,58 +243,96 @@ template <class V> __inl V __fused(V x, V y, V acc) {
     }
   }
 }
-template <class V, class M> __inl V __vfma(V acc, V x, V y, M m) { return __select(m, __fused(x, y, acc), acc); }
+template <class V, class M>
+__inl V __vfma(V acc, V x, V y, M m) {
+  return __select(m, __fused(x, y, acc), acc);
+}
 
 // ---- min, max, clip ----
 
 // a > b ? a : b and a < b ? a : b of floats: what the instructions do, which the compilers do not recognise in vectors.
 #if defined(__x86_64__)
-template <class V> __inl V __greater(V a, V b) {
+template <class V>
+__inl V __greater(V a, V b) {
   V out;
 #ifdef __AVX__
-  if constexpr (8 * sizeof(V) > AIPU_VECTOR_BITS || sizeof(V) < 16) out = a > b ? a : b;
-  else if constexpr (sizeof(__e<V>) == 4) asm("vmaxps %2, %1, %0" : "=v"(out) : "v"(a), "v"(b));
-  else asm("vmaxpd %2, %1, %0" : "=v"(out) : "v"(a), "v"(b));
+  if constexpr (8 * sizeof(V) > AIPU_VECTOR_BITS || sizeof(V) < 16)
+    out = a > b ? a : b;
+  else if constexpr (sizeof(__e<V>) == 4)
+    asm("vmaxps %2, %1, %0" : "=v"(out) : "v"(a), "v"(b));
+  else
+    asm("vmaxpd %2, %1, %0" : "=v"(out) : "v"(a), "v"(b));
 #else
   out = a > b ? a : b;
 #endif
   return out;
 }
-template <class V> __inl V __lesser(V a, V b) {
+template <class V>
+__inl V __lesser(V a, V b) {
   V out;
 #ifdef __AVX__
-  if constexpr (8 * sizeof(V) > AIPU_VECTOR_BITS || sizeof(V) < 16) out = a < b ? a : b;
-  else if constexpr (sizeof(__e<V>) == 4) asm("vminps %2, %1, %0" : "=v"(out) : "v"(a), "v"(b));
-  else asm("vminpd %2, %1, %0" : "=v"(out) : "v"(a), "v"(b));
+  if constexpr (8 * sizeof(V) > AIPU_VECTOR_BITS || sizeof(V) < 16)
+    out = a < b ? a : b;
+  else if constexpr (sizeof(__e<V>) == 4)
+    asm("vminps %2, %1, %0" : "=v"(out) : "v"(a), "v"(b));
+  else
+    asm("vminpd %2, %1, %0" : "=v"(out) : "v"(a), "v"(b));
 #else
   out = a < b ? a : b;
 #endif
   return out;
 }
 #else
-template <class V> __inl V __greater(V a, V b) { return a > b ? a : b; }
-template <class V> __inl V __lesser(V a, V b) { return a < b ? a : b; }
+template <class V>
+__inl V __greater(V a, V b) {
+  return a > b ? a : b;
+}
+template <class V>
+__inl V __lesser(V a, V b) {
+  return a < b ? a : b;
+}
 #endif
 
-// One operand NaN: the other one, as the device does; of two equal ones (zeros of different sign) the second. With a constant second operand this
-// is one instruction.
-template <class V> __inl V __max_lanes(V x, V y) {
+// One operand NaN: the other one, as the device does; of two equal ones (zeros of different sign) the second. With a
+// constant second operand this is one instruction.
+template <class V>
+__inl V __max_lanes(V x, V y) {
   typedef __e<V> E;
-  if constexpr (__is16f<E>::value) return __narrow<E, __LANES(V)>(__max_lanes(__widen(x), __widen(y)));
-  else if constexpr (__is_float<E>::value) return y != y ? x : __greater(x, y);
-  else return x > y ? x : y;
+  if constexpr (__is16f<E>::value)
+    return __narrow<E, __LANES(V)>(__max_lanes(__widen(x), __widen(y)));
+  else if constexpr (__is_float<E>::value)
+    return y != y ? x : __greater(x, y);
+  else
+    return x > y ? x : y;
 }
-template <class V> __inl V __min_lanes(V x, V y) {
+template <class V>
+__inl V __min_lanes(V x, V y) {
   typedef __e<V> E;
-  if constexpr (__is16f<E>::value) return __narrow<E, __LANES(V)>(__min_lanes(__widen(x), __widen(y)));
-  else if constexpr (__is_float<E>::value) return y != y ? x : __lesser(x, y);
-  else return x < y ? x : y;
+  if constexpr (__is16f<E>::value)
+    return __narrow<E, __LANES(V)>(__min_lanes(__widen(x), __widen(y)));
+  else if constexpr (__is_float<E>::value)
+    return y != y ? x : __lesser(x, y);
+  else
+    return x < y ? x : y;
 }
-template <class V, class M> __inl V __vmax(V r, V x, V y, M m) { return __select(m, __max_lanes(x, y), r); }
-template <class V, class M> __inl V __vmin(V r, V x, V y, M m) { return __select(m, __min_lanes(x, y), r); }
-template <class T> __inl T max(T x, T y) { return y != y ? x : x > y ? x : y; }
-template <class T> __inl T min(T x, T y) { return y != y ? x : x < y ? x : y; }
-template <class V, class M> __inl V __vclip(V x, V lo, V hi, M m) {
+template <class V, class M>
+__inl V __vmax(V r, V x, V y, M m) {
+  return __select(m, __max_lanes(x, y), r);
+}
+template <class V, class M>
+__inl V __vmin(V r, V x, V y, M m) {
+  return __select(m, __min_lanes(x, y), r);
+}
+template <class T>
+__inl T max(T x, T y) {
+  return y != y ? x : x > y ? x : y;
+}
+template <class T>
+__inl T min(T x, T y) {
+  return y != y ? x : x < y ? x : y;
+}
+template <class V, class M>
+__inl V __vclip(V x, V lo, V hi, M m) {
   if constexpr (__is_float<__e<V>>::value) {  // NaN lanes stay NaN
     if constexpr (__is16f<__e<V>>::value) {
       const V raised = __select(__vqlt(x, lo, ALL_TRUE), lo, x);
@@ -269,45 +367,83 @@ __inl double rint(double x) {
 }
 __inl half rint(half x) { return (half)rint((float)x); }
 __inl bf16 rint(bf16 x) { return (bf16)rint((float)x); }
-template <class V, class M> __inl V __vrint(V r, V x, M m) {
+template <class V, class M>
+__inl V __vrint(V r, V x, M m) {
   typedef __e<V> E;
-  if constexpr (__is16f<E>::value) return __select(m, __narrow<E, __LANES(V)>(__vrint(__widen(x), __widen(x), ALL_TRUE)), r);
-  else return __select(m, __map<V>([](E a) { return rint(a); }, x), r);
+  if constexpr (__is16f<E>::value)
+    return __select(m, __narrow<E, __LANES(V)>(__vrint(__widen(x), __widen(x), ALL_TRUE)), r);
+  else
+    return __select(m, __map<V>([](E a) { return rint(a); }, x), r);
 }
 
 // ---- bitwise ----
 
-template <class V, class M> __inl V __vand(V r, V x, V y, M m) { return __select(m, x & y, r); }
-template <class V, class M> __inl V __vor(V r, V x, V y, M m) { return __select(m, x | y, r); }
-template <class V, class M> __inl V __vxor(V r, V x, V y, M m) { return __select(m, x ^ y, r); }
-template <class V, class M> __inl V __vinv(V r, V x, M m) { return __select(m, ~x, r); }
+template <class V, class M>
+__inl V __vand(V r, V x, V y, M m) {
+  return __select(m, x & y, r);
+}
+template <class V, class M>
+__inl V __vor(V r, V x, V y, M m) {
+  return __select(m, x | y, r);
+}
+template <class V, class M>
+__inl V __vxor(V r, V x, V y, M m) {
+  return __select(m, x ^ y, r);
+}
+template <class V, class M>
+__inl V __vinv(V r, V x, M m) {
+  return __select(m, ~x, r);
+}
 // Masks: inactive lanes are off.
-template <class K, class M> __inl K __vand(K x, K y, M m) { return __and(m, x & y); }
-template <class K, class M> __inl K __vor(K x, K y, M m) { return __and(m, x | y); }
-template <class K, class M> __inl K __vxor(K x, K y, M m) { return __and(m, x ^ y); }
-template <class K, class M> __inl K __vinv(K x, M m) { return __and(m, ~x); }
+template <class K, class M>
+__inl K __vand(K x, K y, M m) {
+  return __and(m, x & y);
+}
+template <class K, class M>
+__inl K __vor(K x, K y, M m) {
+  return __and(m, x | y);
+}
+template <class K, class M>
+__inl K __vxor(K x, K y, M m) {
+  return __and(m, x ^ y);
+}
+template <class K, class M>
+__inl K __vinv(K x, M m) {
+  return __and(m, ~x);
+}
 
-template <class K> __inl bool __vorr(K k) {
+template <class K>
+__inl bool __vorr(K k) {
   ulong words[(sizeof(K) + 7) / 8] = {};
   __builtin_memcpy(words, &k, sizeof(K));
   ulong any = 0;
   for (ulong word : words) any |= word;
   return any != 0;
 }
-template <class K> __inl bool __vandr(K k) { return !__vorr(~k); }
+template <class K>
+__inl bool __vandr(K k) {
+  return !__vorr(~k);
+}
 
 // Counts are unsigned; a count of the element's bits or more gives 0 (or -1 for a negative signed value shifted right).
-template <class T> struct __bits_of { static constexpr __unsigned_of<T> value = sizeof(T) * 8; };
-template <class V> __inl auto __counts(V s) {
+template <class T>
+struct __bits_of {
+  static constexpr __unsigned_of<T> value = sizeof(T) * 8;
+};
+template <class V>
+__inl auto __counts(V s) {
   typedef typename __plain<__unsigned_of<__e<V>>, __LANES(V)>::type U;
   return (U)s;
 }
-template <class V, class S> __inl V __vlsl_all(V x, S shift) {
+template <class V, class S>
+__inl V __vlsl_all(V x, S shift) {
   typedef __unsigned_of<__e<V>> U;
   typedef typename __plain<U, __LANES(V)>::type UV;
-  return __bits<V>(__map<UV>([](U a, U s) { return (U)(s < sizeof(U) * 8 ? (U)(a << (s & (sizeof(U) * 8 - 1))) : (U)0); }, (UV)x, (UV)shift));
+  return __bits<V>(__map<UV>(
+      [](U a, U s) { return (U)(s < sizeof(U) * 8 ? (U)(a << (s & (sizeof(U) * 8 - 1))) : (U)0); }, (UV)x, (UV)shift));
 }
-template <class V, class S> __inl V __vsr_all(V x, S shift) {
+template <class V, class S>
+__inl V __vsr_all(V x, S shift) {
   typedef __e<V> E;
   typedef __unsigned_of<E> U;
   typedef typename __plain<U, __LANES(V)>::type UV;
@@ -319,35 +455,46 @@ template <class V, class S> __inl V __vsr_all(V x, S shift) {
   }
 }
 // The exact quotient rounded to nearest, ties to even; W is wider than the element.
-template <class W> __inl W __round_shift(W a, ulong s, ulong bits) {
+template <class W>
+__inl W __round_shift(W a, ulong s, ulong bits) {
   if (s == 0) return a;
   if (s > bits) return 0;
   const W floor = a >> s;
   const W rest = a - (W)(floor << s), half = (W)1 << (s - 1);
   return floor + (W)(rest > half || (rest == half && (floor & 1)));
 }
-template <class V, class S> __inl V __vsrr_all(V x, S shift) {
+template <class V, class S>
+__inl V __vsrr_all(V x, S shift) {
   typedef __e<V> E;
   typedef __unsigned_of<E> U;
   typedef typename __plain<U, __LANES(V)>::type UV;
   typedef __wide<E> W;
   return __map<V>([](E a, U s) { return (E)__round_shift<W>((W)a, (ulong)s, sizeof(E) * 8); }, x, (UV)shift);
 }
-template <class V, class S> __inl V __vsasl_all(V x, S shift) {
+template <class V, class S>
+__inl V __vsasl_all(V x, S shift) {
   typedef __e<V> E;
   typedef __unsigned_of<E> U;
   typedef typename __plain<U, __LANES(V)>::type UV;
   typedef __wide<E> W;
   constexpr U B = sizeof(U) * 8;
-  return __map<V>([](E a, U s) {
-    const U count = s < B ? s : B;
-    const W wide = (W)((typename __if<sizeof(W) == 16, unsigned __int128, ulong>::type)(W)a << count);
-    return a == 0 ? (E)0 : __clamp_to<E>(wide);
-  }, x, (UV)shift);
+  return __map<V>(
+      [](E a, U s) {
+        const U count = s < B ? s : B;
+        const W wide = (W)((typename __if<sizeof(W) == 16, unsigned __int128, ulong>::type)(W)a << count);
+        return a == 0 ? (E)0 : __clamp_to<E>(wide);
+      },
+      x, (UV)shift);
 }
-#define __AIPU_SHIFT(name, all)                                                                                              \
-  template <class V, class S> __inl V name(V x, S shift) { return all(x, shift); }                                           \
-  template <class V, class S, class M> __inl V name(V r, V x, S shift, M m) { return __select(m, all(x, shift), r); }
+#define __AIPU_SHIFT(name, all)           \
+  template <class V, class S>             \
+  __inl V name(V x, S shift) {            \
+    return all(x, shift);                 \
+  }                                       \
+  template <class V, class S, class M>    \
+  __inl V name(V r, V x, S shift, M m) {  \
+    return __select(m, all(x, shift), r); \
+  }
 __AIPU_SHIFT(__vlsl, __vlsl_all)
 __AIPU_SHIFT(__vasr, __vsr_all)
 __AIPU_SHIFT(__vlsr, __vsr_all)
@@ -355,16 +502,22 @@ __AIPU_SHIFT(__vasrr, __vsrr_all)
 __AIPU_SHIFT(__vlsrr, __vsrr_all)
 __AIPU_SHIFT(__vsasl, __vsasl_all)
 #undef __AIPU_SHIFT
-template <class V, class S> __inl V __vror(V x, S shift) {
+template <class V, class S>
+__inl V __vror(V x, S shift) {
   typedef __unsigned_of<__e<V>> U;
   typedef typename __plain<U, __LANES(V)>::type UV;
   constexpr U B = sizeof(U) * 8;
-  return __bits<V>(__map<UV>([](U a, U s) { return (U)((U)(a >> (s & (B - 1))) | (U)(a << ((B - s) & (B - 1)))); }, (UV)x, (UV)shift));
+  return __bits<V>(__map<UV>([](U a, U s) { return (U)((U)(a >> (s & (B - 1))) | (U)(a << ((B - s) & (B - 1)))); },
+                             (UV)x, (UV)shift));
 }
-template <class V, class S, class M> __inl V __vror(V r, V x, S shift, M m) { return __select(m, __vror(x, shift), r); }
+template <class V, class S, class M>
+__inl V __vror(V r, V x, S shift, M m) {
+  return __select(m, __vror(x, shift), r);
+}
 
 // Narrowing shift: lane i of x lands in lane i * k of R, the other lanes are 0.
-template <class R, bool Saturate, bool Round, class V, class S, class M> __inl R __vnsr(V x, S shift, M m) {
+template <class R, bool Saturate, bool Round, class V, class S, class M>
+__inl R __vnsr(V x, S shift, M m) {
   typedef __e<V> E;
   typedef __e<R> T;
   typedef __unsigned_of<E> U;
@@ -377,51 +530,104 @@ template <class R, bool Saturate, bool Round, class V, class S, class M> __inl R
     const E a = x[i];
     const U s = (U)shift[i];
     W q;
-    if constexpr (Round) q = __round_shift<W>((W)a, (ulong)s, B);
-    else q = (W)a >> (s < B ? s : B);
+    if constexpr (Round)
+      q = __round_shift<W>((W)a, (ulong)s, B);
+    else
+      q = (W)a >> (s < B ? s : B);
     out[i * k] = Saturate ? __clamp_to<T>(q) : (T)q;
   }
   return out;
 }
 
-template <class T> __inl T __clz_of(T x) {
+template <class T>
+__inl T __clz_of(T x) {
   const ulong u = (ulong)(__unsigned_of<T>)x;
   return (T)(u == 0 ? (int)sizeof(T) * 8 : (int)__builtin_clzl(u) - (64 - (int)sizeof(T) * 8));
 }
-template <class T> __inl T __clz(T x) { return __clz_of<T>(x); }
-template <class R, class V, class M> __inl R __vclz(R r, V x, M m) { return __select(m, __map<R>([](__e<V> a) { return (__e<R>)__clz_of(a); }, x), r); }
-template <class R, class V, class M> __inl R __vcls(R r, V x, M m) {
-  return __select(m, __map<R>([](__e<V> a) { return (__e<R>)(__clz_of((__unsigned_of<__e<V>>)(a < 0 ? ~a : a)) - 1); }, x), r);
+template <class T>
+__inl T __clz(T x) {
+  return __clz_of<T>(x);
 }
-template <class R, class V, class M> __inl R __vpcnt(R r, V x, M m) {
-  return __select(m, __map<R>([](__e<V> a) { return (__e<R>)__builtin_popcountl((ulong)(__unsigned_of<__e<V>>)a); }, x), r);
+template <class R, class V, class M>
+__inl R __vclz(R r, V x, M m) {
+  return __select(m, __map<R>([](__e<V> a) { return (__e<R>)__clz_of(a); }, x), r);
 }
-template <class V, class M> __inl V __vbrevs(V r, V x, M m) {
+template <class R, class V, class M>
+__inl R __vcls(R r, V x, M m) {
+  return __select(
+      m, __map<R>([](__e<V> a) { return (__e<R>)(__clz_of((__unsigned_of<__e<V>>)(a < 0 ? ~a : a)) - 1); }, x), r);
+}
+template <class R, class V, class M>
+__inl R __vpcnt(R r, V x, M m) {
+  return __select(m, __map<R>([](__e<V> a) { return (__e<R>)__builtin_popcountl((ulong)(__unsigned_of<__e<V>>)a); }, x),
+                  r);
+}
+template <class V, class M>
+__inl V __vbrevs(V r, V x, M m) {
   typedef __e<V> E;
-  return __select(m, __map<V>([](E a) {
-    ulong in = (ulong)(__unsigned_of<E>)a, out = 0;
-    for (int i = 0; i < (int)sizeof(E) * 8; i++, in >>= 1) out = (out << 1) | (in & 1);
-    return (E)out;
-  }, x), r);
+  return __select(m,
+                  __map<V>(
+                      [](E a) {
+                        ulong in = (ulong)(__unsigned_of<E>)a, out = 0;
+                        for (int i = 0; i < (int)sizeof(E) * 8; i++, in >>= 1) out = (out << 1) | (in & 1);
+                        return (E)out;
+                      },
+                      x),
+                  r);
 }
 
 // ---- classification ----
 
 // The bits of infinity, shifted left by one.
-template <class T> struct __fp;
-template <> struct __fp<half> { static constexpr ushort inf2 = 0xf800; };
-template <> struct __fp<bf16> { static constexpr ushort inf2 = 0xff00; };
-template <> struct __fp<float> { static constexpr uint inf2 = 0xff000000u; };
-template <> struct __fp<double> { static constexpr ulong inf2 = 0xffe0000000000000ul; };
+template <class T>
+struct __fp;
+template <>
+struct __fp<half> {
+  static constexpr ushort inf2 = 0xf800;
+};
+template <>
+struct __fp<bf16> {
+  static constexpr ushort inf2 = 0xff00;
+};
+template <>
+struct __fp<float> {
+  static constexpr uint inf2 = 0xff000000u;
+};
+template <>
+struct __fp<double> {
+  static constexpr ulong inf2 = 0xffe0000000000000ul;
+};
 
-template <class F> __inl bool isnan(F x) { return (__unsigned_of<F>)(__bits<__unsigned_of<F>>(x) << 1) > __fp<F>::inf2; }
-template <class F> __inl bool isinf(F x) { return (__unsigned_of<F>)(__bits<__unsigned_of<F>>(x) << 1) == __fp<F>::inf2; }
-template <class F> __inl bool isfinite(F x) { return (__unsigned_of<F>)(__bits<__unsigned_of<F>>(x) << 1) < __fp<F>::inf2; }
-template <class V> __inl auto __doubled_bits(V x) {
+template <class F>
+__inl bool isnan(F x) {
+  return (__unsigned_of<F>)(__bits<__unsigned_of<F>>(x) << 1) > __fp<F>::inf2;
+}
+template <class F>
+__inl bool isinf(F x) {
+  return (__unsigned_of<F>)(__bits<__unsigned_of<F>>(x) << 1) == __fp<F>::inf2;
+}
+template <class F>
+__inl bool isfinite(F x) {
+  return (__unsigned_of<F>)(__bits<__unsigned_of<F>>(x) << 1) < __fp<F>::inf2;
+}
+template <class V>
+__inl auto __doubled_bits(V x) {
   typedef typename __plain<__unsigned_of<__e<V>>, __LANES(V)>::type U;
   return __bits<U>(x) << 1;
 }
-template <class V, class M> __inl auto __visnan(V x, M m) { return __and(m, __mask_of(__doubled_bits(x) > __fp<__e<V>>::inf2)); }
-template <class V, class M> __inl auto __visinf(V x, M m) { return __and(m, __mask_of(__doubled_bits(x) == __fp<__e<V>>::inf2)); }
-template <class V, class M> __inl auto __visfinite(V x, M m) { return __and(m, __mask_of(__doubled_bits(x) < __fp<__e<V>>::inf2)); }
-template <class T> __inl T ceildiv(T x, T y) { return __div<T>((T)(x + y - 1), y); }
+template <class V, class M>
+__inl auto __visnan(V x, M m) {
+  return __and(m, __mask_of(__doubled_bits(x) > __fp<__e<V>>::inf2));
+}
+template <class V, class M>
+__inl auto __visinf(V x, M m) {
+  return __and(m, __mask_of(__doubled_bits(x) == __fp<__e<V>>::inf2));
+}
+template <class V, class M>
+__inl auto __visfinite(V x, M m) {
+  return __and(m, __mask_of(__doubled_bits(x) < __fp<__e<V>>::inf2));
+}
+template <class T>
+__inl T ceildiv(T x, T y) {
+  return __div<T>((T)(x + y - 1), y);
+}

@@ -1,4 +1,5 @@
-// printf: text goes to the user through the context. Integers print as their 32-bit pattern, floats with six decimals, cut and not rounded.
+// printf: text goes to the user through the context. Integers print as their 32-bit pattern, floats with six decimals,
+// cut and not rounded.
 
 struct __printed {
   char text[1024];
@@ -38,14 +39,17 @@ struct __print_argument {
   int bytes;
   int element_bytes;
 };
-template <class T> __inl __print_argument __printable(const T& value) {
+template <class T>
+__inl __print_argument __printable(const T& value) {
   typedef __e<T> E;
   __print_argument a = {&value, 0, 0, (int)sizeof(T), (int)sizeof(E)};
   if constexpr (__LANES(T) == 1) {
     if constexpr (__is_float<E>::value) {
       a.number = (double)(float)value;
-      if constexpr (sizeof(E) == 2) a.bits = value.bits;
-      else a.bits = __bits<uint>((float)value);
+      if constexpr (sizeof(E) == 2)
+        a.bits = value.bits;
+      else
+        a.bits = __bits<uint>((float)value);
     } else {
       a.bits = (uint)value;
     }
@@ -53,7 +57,10 @@ template <class T> __inl __print_argument __printable(const T& value) {
   return a;
 }
 __inl __print_argument __printable(const char* text) { return {text, 0, (uint)(ulong)text, 8, 8}; }
-template <class T> __inl __print_argument __printable(T* pointer) { return {pointer, 0, (uint)(ulong)pointer, 8, 8}; }
+template <class T>
+__inl __print_argument __printable(T* pointer) {
+  return {pointer, 0, (uint)(ulong)pointer, 8, 8};
+}
 
 static void __put_vector(__printed& out, const __print_argument& a, bool as_float, bool upper) {
   for (int i = 0; i < a.bytes; i += a.element_bytes) {
@@ -96,7 +103,9 @@ static void __print_text(const char* format, const __print_argument* arguments, 
         if ((int)a.bits < 0) __put(out, '-');
         __put_number(out, (int)a.bits < 0 ? 0u - a.bits : a.bits, 10, false);
         break;
-      case 'u': __put_number(out, a.bits, 10, false); break;
+      case 'u':
+        __put_number(out, a.bits, 10, false);
+        break;
       case 'o':
         __put(out, '0');
         __put_number(out, a.bits, 8, false);
@@ -106,19 +115,27 @@ static void __print_text(const char* format, const __print_argument* arguments, 
         __put_text(out, "0x");
         __put_number(out, a.bits, 16, *c == 'X');
         break;
-      case 'f': __put_float(out, a.number); break;
-      case 'c': __put(out, (char)a.bits); break;
-      case 's': __put_text(out, (const char*)a.data); break;
+      case 'f':
+        __put_float(out, a.number);
+        break;
+      case 'c':
+        __put(out, (char)a.bits);
+        break;
+      case 's':
+        __put_text(out, (const char*)a.data);
+        break;
       case 'p':
         __put_text(out, "0x");
         __put_number(out, (ulong)a.data, 16, false);
         break;
-      default: break;
+      default:
+        break;
     }
   }
   if (out.size != 0) __tec->print(__tec, out.text, out.size);
 }
-template <class... T> __inl int printf(const char* format, const T&... values) {
+template <class... T>
+__inl int printf(const char* format, const T&... values) {
   const __print_argument arguments[] = {__printable(values)..., {nullptr, 0, 0, 0, 0}};
   __print_text(format, arguments, (int)sizeof...(values));
   return 0;

@@ -1,6 +1,7 @@
-// The types of Compass C on GCC vector extensions. Compiled as C++ by gcc and clang, without any standard header; AIPU_VECTOR_BITS is the
-// register width of the target. A vector is a GCC vector of its elements (half and bf16: a struct around the vector of their bit patterns);
-// a mask of L lanes is a vector of L signed integers, 0 or -1, of the widest element that fits L times into a register.
+// The types of Compass C on GCC vector extensions. Compiled as C++ by gcc and clang, without any standard header;
+// AIPU_VECTOR_BITS is the register width of the target. A vector is a GCC vector of its elements (half and bf16: a
+// struct around the vector of their bit patterns); a mask of L lanes is a vector of L signed integers, 0 or -1, of the
+// widest element that fits L times into a register.
 #define __global
 #define __local
 #define __lsram
@@ -19,25 +20,70 @@ typedef unsigned short ushort;
 typedef unsigned int uint;
 typedef unsigned long ulong;
 
-template <bool B, class T, class F> struct __if { typedef T type; };
-template <class T, class F> struct __if<false, T, F> { typedef F type; };
-template <class T> struct __bare { typedef T type; };
-template <class T> struct __bare<T&> { typedef T type; };
-template <class T> struct __bare<const T> { typedef T type; };
-template <class T> struct __bare<const T&> { typedef T type; };
-template <class A, class B> struct __same { static constexpr bool value = false; };
-template <class A> struct __same<A, A> { static constexpr bool value = true; };
+template <bool B, class T, class F>
+struct __if {
+  typedef T type;
+};
+template <class T, class F>
+struct __if<false, T, F> {
+  typedef F type;
+};
+template <class T>
+struct __bare {
+  typedef T type;
+};
+template <class T>
+struct __bare<T&> {
+  typedef T type;
+};
+template <class T>
+struct __bare<const T> {
+  typedef T type;
+};
+template <class T>
+struct __bare<const T&> {
+  typedef T type;
+};
+template <class A, class B>
+struct __same {
+  static constexpr bool value = false;
+};
+template <class A>
+struct __same<A, A> {
+  static constexpr bool value = true;
+};
 
 // Signed and unsigned integers of a size in bytes.
-template <int S> struct __int_of;
-template <> struct __int_of<1> { typedef char s; typedef uchar u; };
-template <> struct __int_of<2> { typedef short s; typedef ushort u; };
-template <> struct __int_of<4> { typedef int s; typedef uint u; };
-template <> struct __int_of<8> { typedef long s; typedef ulong u; };
+template <int S>
+struct __int_of;
+template <>
+struct __int_of<1> {
+  typedef char s;
+  typedef uchar u;
+};
+template <>
+struct __int_of<2> {
+  typedef short s;
+  typedef ushort u;
+};
+template <>
+struct __int_of<4> {
+  typedef int s;
+  typedef uint u;
+};
+template <>
+struct __int_of<8> {
+  typedef long s;
+  typedef ulong u;
+};
 
-template <class T, int N> struct __plain { typedef T type __attribute__((vector_size(N * sizeof(T)))); };
+template <class T, int N>
+struct __plain {
+  typedef T type __attribute__((vector_size(N * sizeof(T))));
+};
 
-template <class To, class From> __inl To __bits(const From& from) {
+template <class To, class From>
+__inl To __bits(const From& from) {
   static_assert(sizeof(To) == sizeof(From), "reinterpretation keeps the size");
   To to;
   __builtin_memcpy(&to, &from, sizeof(To));
@@ -61,35 +107,51 @@ __inl ushort __half_of_float(float value) {
   const uint nan = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
   const uint normal = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
   const uint tiny = __bits<uint>(__bits<float>(magnitude < 0x38800000u ? magnitude : 0u) + 0.5f) - 0x3f000000u;
-  return (ushort)(sign | (magnitude > 0x7f800000u ? nan : magnitude >= 0x477ff000u ? 0x7c00u : magnitude >= 0x38800000u ? normal : tiny));
+  return (ushort)(sign | (magnitude > 0x7f800000u    ? nan
+                          : magnitude >= 0x477ff000u ? 0x7c00u
+                          : magnitude >= 0x38800000u ? normal
+                                                     : tiny));
 }
 
 __inl float __float_of_bf16(ushort b) { return __bits<float>((uint)b << 16); }
 
 __inl ushort __bf16_of_float(float value) {
   const uint bits = __bits<uint>(value);
-  return (ushort)((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16) | 0x40u : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+  return (ushort)((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16) | 0x40u
+                                                     : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
 struct half {
   ushort bits;
   half() = default;
-  template <class T> __attribute__((always_inline)) explicit half(T value) : bits(__half_of_float((float)value)) {}
+  template <class T>
+  __attribute__((always_inline)) explicit half(T value) : bits(__half_of_float((float)value)) {}
   __attribute__((always_inline)) operator float() const { return __float_of_half(bits); }
 };
 struct bf16 {
   ushort bits;
   bf16() = default;
-  template <class T> __attribute__((always_inline)) explicit bf16(T value) : bits(__bf16_of_float((float)value)) {}
+  template <class T>
+  __attribute__((always_inline)) explicit bf16(T value) : bits(__bf16_of_float((float)value)) {}
   __attribute__((always_inline)) operator float() const { return __float_of_bf16(bits); }
 };
 
-template <class T> struct __is16f { static constexpr bool value = false; };
-template <> struct __is16f<half> { static constexpr bool value = true; };
-template <> struct __is16f<bf16> { static constexpr bool value = true; };
+template <class T>
+struct __is16f {
+  static constexpr bool value = false;
+};
+template <>
+struct __is16f<half> {
+  static constexpr bool value = true;
+};
+template <>
+struct __is16f<bf16> {
+  static constexpr bool value = true;
+};
 
 // A vector of half or bf16.
-template <class T, int N> struct __soft {
+template <class T, int N>
+struct __soft {
   typename __plain<ushort, N>::type bits;
   struct Lane {
     __soft* vector;
@@ -101,63 +163,132 @@ template <class T, int N> struct __soft {
   __attribute__((always_inline)) Lane operator[](long i) { return Lane{this, i}; }
 };
 
-template <class T, int N> struct __vec { typedef typename __plain<T, N>::type type; };
-template <int N> struct __vec<half, N> { typedef __soft<half, N> type; };
-template <int N> struct __vec<bf16, N> { typedef __soft<bf16, N> type; };
-template <class T, int N> using __v = typename __vec<T, N>::type;
+template <class T, int N>
+struct __vec {
+  typedef typename __plain<T, N>::type type;
+};
+template <int N>
+struct __vec<half, N> {
+  typedef __soft<half, N> type;
+};
+template <int N>
+struct __vec<bf16, N> {
+  typedef __soft<bf16, N> type;
+};
+template <class T, int N>
+using __v = typename __vec<T, N>::type;
 
 // ---- what a value is ----
 
-template <class V> struct __of { typedef typename __bare<decltype((*(V*)0)[0])>::type elem; };
-template <class T, int N> struct __of<__soft<T, N>> { typedef T elem; };
-template <> struct __of<char> { typedef char elem; };
-template <> struct __of<uchar> { typedef uchar elem; };
-template <> struct __of<short> { typedef short elem; };
-template <> struct __of<ushort> { typedef ushort elem; };
-template <> struct __of<int> { typedef int elem; };
-template <> struct __of<uint> { typedef uint elem; };
-template <> struct __of<long> { typedef long elem; };
-template <> struct __of<ulong> { typedef ulong elem; };
-template <> struct __of<half> { typedef half elem; };
-template <> struct __of<bf16> { typedef bf16 elem; };
-template <> struct __of<float> { typedef float elem; };
-template <> struct __of<double> { typedef double elem; };
-template <> struct __of<bool> { typedef bool elem; };
-template <class V> using __e = typename __of<V>::elem;
-#define __LANES(V) ((int)(sizeof(V) / sizeof(__e<V>)))
-template <class V> struct __is_vector { static constexpr bool value = __LANES(V) > 1; };
-
-template <class T> struct __is_float { static constexpr bool value = __is16f<T>::value || __same<T, float>::value || __same<T, double>::value; };
-template <class T> struct __signed_elem {
-  static constexpr bool value = __same<T, char>::value || __same<T, signed char>::value || __same<T, short>::value || __same<T, int>::value || __same<T, long>::value;
+template <class V>
+struct __of {
+  typedef typename __bare<decltype((*(V*)0)[0])>::type elem;
 };
-template <class T> using __signed_of = typename __int_of<sizeof(T)>::s;
-template <class T> using __unsigned_of = typename __int_of<sizeof(T)>::u;
+template <class T, int N>
+struct __of<__soft<T, N>> {
+  typedef T elem;
+};
+template <>
+struct __of<char> {
+  typedef char elem;
+};
+template <>
+struct __of<uchar> {
+  typedef uchar elem;
+};
+template <>
+struct __of<short> {
+  typedef short elem;
+};
+template <>
+struct __of<ushort> {
+  typedef ushort elem;
+};
+template <>
+struct __of<int> {
+  typedef int elem;
+};
+template <>
+struct __of<uint> {
+  typedef uint elem;
+};
+template <>
+struct __of<long> {
+  typedef long elem;
+};
+template <>
+struct __of<ulong> {
+  typedef ulong elem;
+};
+template <>
+struct __of<half> {
+  typedef half elem;
+};
+template <>
+struct __of<bf16> {
+  typedef bf16 elem;
+};
+template <>
+struct __of<float> {
+  typedef float elem;
+};
+template <>
+struct __of<double> {
+  typedef double elem;
+};
+template <>
+struct __of<bool> {
+  typedef bool elem;
+};
+template <class V>
+using __e = typename __of<V>::elem;
+#define __LANES(V) ((int)(sizeof(V) / sizeof(__e<V>)))
+template <class V>
+struct __is_vector {
+  static constexpr bool value = __LANES(V) > 1;
+};
+
+template <class T>
+struct __is_float {
+  static constexpr bool value = __is16f<T>::value || __same<T, float>::value || __same<T, double>::value;
+};
+template <class T>
+struct __signed_elem {
+  static constexpr bool value = __same<T, char>::value || __same<T, signed char>::value || __same<T, short>::value ||
+                                __same<T, int>::value || __same<T, long>::value;
+};
+template <class T>
+using __signed_of = typename __int_of<sizeof(T)>::s;
+template <class T>
+using __unsigned_of = typename __int_of<sizeof(T)>::u;
 // The least and greatest value of an integer type.
-template <class T> struct __limits {
+template <class T>
+struct __limits {
   static constexpr T max = __signed_elem<T>::value ? (T)(((__unsigned_of<T>)~(__unsigned_of<T>)0) >> 1) : (T) ~(T)0;
   static constexpr T min = __signed_elem<T>::value ? (T)(-max - 1) : (T)0;
 };
 
-template <int L> struct __mask_bytes {
+template <int L>
+struct __mask_bytes {
   static constexpr int fit = AIPU_VECTOR_BITS / 8 / L;
   static constexpr int value = fit < 1 ? 1 : fit > 8 ? 8 : fit;
 };
-template <int L> using __mask = typename __plain<typename __int_of<__mask_bytes<L>::value>::s, L>::type;
+template <int L>
+using __mask = typename __plain<typename __int_of<__mask_bytes<L>::value>::s, L>::type;
 
-#define __AIPU_TYPES(N)                       \
-  typedef __v<char, N> char##N;               \
-  typedef __v<uchar, N> uchar##N;             \
-  typedef __v<short, N> short##N;             \
-  typedef __v<ushort, N> ushort##N;           \
-  typedef __v<int, N> int##N;                 \
-  typedef __v<uint, N> uint##N;               \
-  typedef __v<long, N> long##N;               \
-  typedef __v<ulong, N> ulong##N;             \
-  typedef __v<half, N> half##N;               \
-  typedef __v<bf16, N> bf16##N;               \
-  typedef __v<float, N> float##N;             \
-  typedef __v<double, N> double##N;           \
+#define __AIPU_TYPES(N)             \
+  typedef __v<char, N> char##N;     \
+  typedef __v<uchar, N> uchar##N;   \
+  typedef __v<short, N> short##N;   \
+  typedef __v<ushort, N> ushort##N; \
+  typedef __v<int, N> int##N;       \
+  typedef __v<uint, N> uint##N;     \
+  typedef __v<long, N> long##N;     \
+  typedef __v<ulong, N> ulong##N;   \
+  typedef __v<half, N> half##N;     \
+  typedef __v<bf16, N> bf16##N;     \
+  typedef __v<float, N> float##N;   \
+  typedef __v<double, N> double##N; \
   typedef __mask<N> bool##N;
 __AIPU_TYPES(2)
 __AIPU_TYPES(4)
@@ -169,7 +300,8 @@ __AIPU_TYPES(64)
 
 // ---- broadcast ----
 
-template <class V, class T> __inl V __splat(T value) {
+template <class V, class T>
+__inl V __splat(T value) {
   typedef __e<V> E;
   if constexpr (!__is_vector<V>::value) {
     return (V)value;
@@ -182,14 +314,16 @@ template <class V, class T> __inl V __splat(T value) {
 
 // ---- conversions between float and the 16-bit types, whole vectors ----
 
-template <class T, int N> __inl __v<float, N> __widen(__soft<T, N> x) {
+template <class T, int N>
+__inl __v<float, N> __widen(__soft<T, N> x) {
   typedef __v<float, N> F;
   if constexpr (__same<T, bf16>::value) {
     return (F)(__builtin_convertvector(x.bits, __v<uint, N>) << 16);
   } else {
 #ifdef __F16C__
 #ifdef __AVX512F__
-    if constexpr (N == 16) return (F)__builtin_ia32_vcvtph2ps512_mask((__v<short, 16>)x.bits, (__v<float, 16>){}, -1, 4);
+    if constexpr (N == 16)
+      return (F)__builtin_ia32_vcvtph2ps512_mask((__v<short, 16>)x.bits, (__v<float, 16>){}, -1, 4);
 #endif
     if constexpr (N == 8) return (F)__builtin_ia32_vcvtph2ps256((__v<short, 8>)x.bits);
     if constexpr (N > 8) {
@@ -211,7 +345,8 @@ template <class T, int N> __inl __v<float, N> __widen(__soft<T, N> x) {
   }
 }
 
-template <class T, int N> __inl __soft<T, N> __narrow(__v<float, N> x) {
+template <class T, int N>
+__inl __soft<T, N> __narrow(__v<float, N> x) {
   typedef __soft<T, N> H;
 #ifdef __F16C__
   if constexpr (__same<T, half>::value) {
@@ -235,33 +370,54 @@ template <class T, int N> __inl __soft<T, N> __narrow(__v<float, N> x) {
   ushort out[N];
   __builtin_memcpy(in, &x, sizeof(x));
   for (int i = 0; i < N; i++) {
-    if constexpr (__same<T, half>::value) out[i] = __half_of_float(in[i]);
-    else out[i] = __bf16_of_float(in[i]);
+    if constexpr (__same<T, half>::value)
+      out[i] = __half_of_float(in[i]);
+    else
+      out[i] = __bf16_of_float(in[i]);
   }
   return __bits<H>(out);
 }
 
-template <class T, int N> __inl __soft<T, N> operator+(__soft<T, N> a, __soft<T, N> b) { return __narrow<T, N>(__widen(a) + __widen(b)); }
-template <class T, int N> __inl __soft<T, N> operator-(__soft<T, N> a, __soft<T, N> b) { return __narrow<T, N>(__widen(a) - __widen(b)); }
-template <class T, int N> __inl __soft<T, N> operator*(__soft<T, N> a, __soft<T, N> b) { return __narrow<T, N>(__widen(a) * __widen(b)); }
-template <class T, int N> __inl __soft<T, N> operator/(__soft<T, N> a, __soft<T, N> b) { return __narrow<T, N>(__widen(a) / __widen(b)); }
+template <class T, int N>
+__inl __soft<T, N> operator+(__soft<T, N> a, __soft<T, N> b) {
+  return __narrow<T, N>(__widen(a) + __widen(b));
+}
+template <class T, int N>
+__inl __soft<T, N> operator-(__soft<T, N> a, __soft<T, N> b) {
+  return __narrow<T, N>(__widen(a) - __widen(b));
+}
+template <class T, int N>
+__inl __soft<T, N> operator*(__soft<T, N> a, __soft<T, N> b) {
+  return __narrow<T, N>(__widen(a) * __widen(b));
+}
+template <class T, int N>
+__inl __soft<T, N> operator/(__soft<T, N> a, __soft<T, N> b) {
+  return __narrow<T, N>(__widen(a) / __widen(b));
+}
 
 // ---- masks ----
 
 // A mask with elements of S bytes, to go with data of that size.
-template <int S, class M> __inl auto __mask_for(M m) {
+template <int S, class M>
+__inl auto __mask_for(M m) {
   typedef typename __plain<typename __int_of<S>::s, __LANES(M)>::type R;
-  if constexpr (sizeof(R) == sizeof(M)) return (R)m;
-  else return __builtin_convertvector(m, R);
+  if constexpr (sizeof(R) == sizeof(M))
+    return (R)m;
+  else
+    return __builtin_convertvector(m, R);
 }
 // The mask of a comparison's result.
-template <class C> __inl auto __mask_of(C c) {
+template <class C>
+__inl auto __mask_of(C c) {
   typedef __mask<__LANES(C)> R;
-  if constexpr (sizeof(R) == sizeof(C)) return (R)c;
-  else return __builtin_convertvector(c, R);
+  if constexpr (sizeof(R) == sizeof(C))
+    return (R)c;
+  else
+    return __builtin_convertvector(c, R);
 }
 
-template <class V, class M> __inl V __select(M m, V a, V b) {
+template <class V, class M>
+__inl V __select(M m, V a, V b) {
   typedef __e<V> E;
   if constexpr (__is16f<E>::value) {
     return V{__mask_for<2>(m) ? a.bits : b.bits};
@@ -272,33 +428,58 @@ template <class V, class M> __inl V __select(M m, V a, V b) {
 
 // Every lane, known as such at compile time, so that the code of an operation without a mask is the plain operation.
 struct __all_true {
-  template <class M> __attribute__((always_inline)) operator M() const { return ~M{}; }
+  template <class M>
+  __attribute__((always_inline)) operator M() const {
+    return ~M{};
+  }
 };
-template <class V> __inl V __select(__all_true, V a, V) { return a; }
-template <class C> __inl C __and(__all_true, C c) { return c; }
-template <class C> __inl C __and(C m, C c) { return m & c; }
+template <class V>
+__inl V __select(__all_true, V a, V) {
+  return a;
+}
+template <class C>
+__inl C __and(__all_true, C c) {
+  return c;
+}
+template <class C>
+__inl C __and(C m, C c) {
+  return m & c;
+}
 __inl bool __lane(__all_true, int) { return true; }
-template <class M> __inl bool __lane(M m, int i) { return m[i] != 0; }
-#define ALL_TRUE __all_true {}
-#define ALL_TRUE_w __all_true {}
-#define ALL_TRUE_h __all_true {}
-#define ALL_TRUE_b __all_true {}
+template <class M>
+__inl bool __lane(M m, int i) {
+  return m[i] != 0;
+}
+#define ALL_TRUE \
+  __all_true {}
+#define ALL_TRUE_w \
+  __all_true {}
+#define ALL_TRUE_h \
+  __all_true {}
+#define ALL_TRUE_b \
+  __all_true {}
 
-template <int L> __inl __v<int, L> __iota() {
+template <int L>
+__inl __v<int, L> __iota() {
   int lanes[L];
   for (int i = 0; i < L; i++) lanes[i] = i;
   return __bits<__v<int, L>>(lanes);
 }
-template <int L> __inl __mask<L> __tail_mask(int n) { return __mask_of(__iota<L>() < n); }
+template <int L>
+__inl __mask<L> __tail_mask(int n) {
+  return __mask_of(__iota<L>() < n);
+}
 // One bit per lane, lane 0 in bit 0.
-template <int L> __inl __mask<L> __const_mask(ulong bits) {
+template <int L>
+__inl __mask<L> __const_mask(ulong bits) {
   typedef typename __int_of<__mask_bytes<L>::value>::s E;
   E lanes[L];
   for (int i = 0; i < L; i++) lanes[i] = (E) - (E)((bits >> i) & 1);
   return __bits<__mask<L>>(lanes);
 }
 // One bit per byte of a 32-byte register: lane i of L at bit i * 32 / L.
-template <int L> __inl __mask<L> __byte_mask(uint bits) {
+template <int L>
+__inl __mask<L> __byte_mask(uint bits) {
   typedef typename __int_of<__mask_bytes<L>::value>::s E;
   E lanes[L];
   for (int i = 0; i < L; i++) lanes[i] = (E) - (E)((bits >> (i * (32 / L))) & 1);
@@ -310,17 +491,31 @@ template <int L> __inl __mask<L> __byte_mask(uint bits) {
 
 // ---- literals and single lanes ----
 
-template <class V, class... T> __inl V __lanes(T... values) {
+template <class V, class... T>
+__inl V __lanes(T... values) {
   const __e<V> lanes[] = {values...};
   return __bits<V>(lanes);
 }
-template <int L, class... T> __inl __mask<L> __mask_lanes(T... values) {
+template <int L, class... T>
+__inl __mask<L> __mask_lanes(T... values) {
   const bool on[] = {(bool)values...};
   typename __int_of<__mask_bytes<L>::value>::s lanes[L];
   for (int i = 0; i < L; i++) lanes[i] = on[i] ? -1 : 0;
   return __bits<__mask<L>>(lanes);
 }
-template <int L> __inl __mask<L> __splat_mask(bool on) { return (typename __int_of<__mask_bytes<L>::value>::s)(on ? -1 : 0) - __mask<L>{}; }
-template <class K> __inl void __set_mask_lane(K& k, long i, bool on) { k[i] = on ? -1 : 0; }
-template <class K> __inl bool __get_mask_lane(K k, long i) { return k[i] != 0; }
-template <class V> __inl __e<V> __get_lane(V v, long i) { return ((const V&)v)[i]; }
+template <int L>
+__inl __mask<L> __splat_mask(bool on) {
+  return (typename __int_of<__mask_bytes<L>::value>::s)(on ? -1 : 0) - __mask<L>{};
+}
+template <class K>
+__inl void __set_mask_lane(K& k, long i, bool on) {
+  k[i] = on ? -1 : 0;
+}
+template <class K>
+__inl bool __get_mask_lane(K k, long i) {
+  return k[i] != 0;
+}
+template <class V>
+__inl __e<V> __get_lane(V v, long i) {
+  return ((const V&)v)[i];
+}

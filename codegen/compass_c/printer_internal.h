@@ -12,8 +12,8 @@
 
 namespace aipu::tir {
 
-// The C that gcc and clang compile, as C++ with the prelude. It reads like the Compass C of toolchain.md 6 (which compass_c/text prints)
-// and differs where that is no C++ or means something else there:
+// The C that gcc and clang compile, as C++ with the prelude. It reads like the Compass C of toolchain.md 6 (which
+// compass_c/text prints) and differs where that is no C++ or means something else there:
 //   (float8)x                       __splat<float8>(x)
 //   (int8)(1,2,...)                 int8{1, 2, ...}, __lanes<half8>(...), __const_mask<8>(0x7)
 //   convert_float8(x), as_int8(x)   __convert<float8>(x), __bits<int8>(x); also float to integer conversions of scalars
@@ -36,13 +36,14 @@ Result<MemoryNeeds> memory_needs(const Module& module, const Target& target);
 // "float8"; of a pointer "__global float8*".
 std::string c_type(const Type& type);
 std::string c_identifier(std::string_view name);
-// The names of a kernel's functions in C, in order: the entry, then "<entry>_<function>" for the others. Unique within `taken`, which they
-// join.
+// The names of a kernel's functions in C, in order: the entry, then "<entry>_<function>" for the others. Unique within
+// `taken`, which they join.
 std::vector<std::string> function_names(const Module& module, const std::string& entry, std::set<std::string>& taken);
 
 class FunctionPrinter {
  public:
-  FunctionPrinter(const Module& module, const Target& target, const MemoryNeeds& needs, const std::vector<std::string>& function_names);
+  FunctionPrinter(const Module& module, const Target& target, const MemoryNeeds& needs,
+                  const std::vector<std::string>& function_names);
 
   std::string prototype(size_t function);   // without ';'
   std::string definition(size_t function);  // without prototype; fills constants()

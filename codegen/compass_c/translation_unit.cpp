@@ -56,7 +56,8 @@ Result<MemoryNeeds> memory_needs(const Module& module, const Target& target) {
           if (intrinsic_uses_context(call->intrinsic->name)) needs.uses_context = true;
         },
         [&](const Stmt& s) {
-          if (const auto* loop = s->as<For>(); loop != nullptr && loop->kind == ForKind::kTec) needs.uses_context = true;
+          if (const auto* loop = s->as<For>(); loop != nullptr && loop->kind == ForKind::kTec)
+            needs.uses_context = true;
           const auto* alloc = s->as<Alloc>();
           if (alloc == nullptr || !alloc->data.empty()) return;
           const Type& type = alloc->buffer->type;
@@ -70,8 +71,8 @@ Result<MemoryNeeds> memory_needs(const Module& module, const Target& target) {
   }
   const auto check = [&](std::string_view what, int64_t used, int64_t available) {
     if (used <= available) return Status();
-    return unsupported(
-        fmt::format("function {} needs {} bytes of {}, the target {} has {}", module.entry().name, used, what, target.name, available));
+    return unsupported(fmt::format("function {} needs {} bytes of {}, the target {} has {}", module.entry().name, used,
+                                   what, target.name, available));
   };
   AIPU_RETURN_IF_ERROR(check("lsram", needs.lsram_bytes, target.lsram_bytes));
   AIPU_RETURN_IF_ERROR(check("shared memory", needs.shared_bytes, target.shared_bytes));
@@ -108,8 +109,8 @@ std::string_view kernel_abi_text() { return prelude_file("kernel_abi.h"); }
 std::string prelude(const Target& target) {
   std::string text = fmt::format("#define AIPU_VECTOR_BITS {}\n", target.vector_bits);
   text += kernel_abi_text();
-  for (const char* name : {"prelude_types.h", "prelude_ops.h", "prelude_convert.h", "prelude_memory.h", "prelude_vector_math.h",
-                           "math_functions.h", "prelude_math.h", "prelude_print.h"}) {
+  for (const char* name : {"prelude_types.h", "prelude_ops.h", "prelude_convert.h", "prelude_memory.h",
+                           "prelude_vector_math.h", "math_functions.h", "prelude_math.h", "prelude_print.h"}) {
     // Inlined without exception: a loop over lanes around a call would not vectorise.
     const bool is_math = std::string_view(name) == "math_functions.h";
     if (is_math) text += "#pragma push_macro(\"inline\")\n#define inline inline __attribute__((always_inline))\n";
@@ -133,12 +134,13 @@ Result<KernelText> print_kernel(const KernelSource& kernel, const Target& target
   for (size_t i = 0; i < entry.params.size(); i++) {
     arguments += fmt::format("{}__argument<{}>(arguments[{}])", i == 0 ? "" : ", ", c_type(entry.params[i]->type), i);
   }
-  text.c =
-      fmt::format("{0}\nextern \"C\" __hidden void {1}(const aipu_tec_context*{2}, const unsigned long long*{3}) {{\n{4}  {5}({6});\n}}\n",
-                  functions, text.entry, needs.uses_context ? " context" : "", entry.params.empty() ? "" : " arguments",
-                  needs.uses_context ? "  __tec = context;\n" : "", names[0], arguments);
-  text.table_row = fmt::format("{{\"{}\", {}, {}, {}, {}, {}}}", kernel.symbol, text.entry, entry.params.size(), needs.lsram_bytes,
-                               needs.shared_bytes, needs.uses_barrier ? 1 : 0);
+  text.c = fmt::format(
+      "{0}\nextern \"C\" __hidden void {1}(const aipu_tec_context*{2}, const unsigned long long*{3}) {{\n{4}  "
+      "{5}({6});\n}}\n",
+      functions, text.entry, needs.uses_context ? " context" : "", entry.params.empty() ? "" : " arguments",
+      needs.uses_context ? "  __tec = context;\n" : "", names[0], arguments);
+  text.table_row = fmt::format("{{\"{}\", {}, {}, {}, {}, {}}}", kernel.symbol, text.entry, entry.params.size(),
+                               needs.lsram_bytes, needs.shared_bytes, needs.uses_barrier ? 1 : 0);
   return text;
 }
 
@@ -148,16 +150,19 @@ std::string print_module_table(std::span<const KernelText> kernels, bool declare
   std::string text;
   if (declare) {
     for (const KernelText& kernel : kernels) {
-      text +=
-          fmt::format("extern \"C\" __attribute__((visibility(\"hidden\"))) void {}(const aipu_tec_context*, const unsigned long long*);\n",
-                      kernel.entry);
+      text += fmt::format(
+          "extern \"C\" __attribute__((visibility(\"hidden\"))) void {}(const aipu_tec_context*, const unsigned long "
+          "long*);\n",
+          kernel.entry);
     }
   }
   text += fmt::format("\nstatic const aipu_kernel_info aipu_kernels[{}] = {{\n", std::max<size_t>(kernels.size(), 1));
   for (const KernelText& kernel : kernels) text += fmt::format("  {},\n", kernel.table_row);
   text += fmt::format(
-      "}};\n\nstatic const aipu_kernel_module aipu_module = {{AIPU_KERNEL_ABI_VERSION, sizeof(aipu_kernel_info), {}, aipu_kernels}};\n\n"
-      "extern \"C\" __attribute__((visibility(\"default\"))) const aipu_kernel_module* aipu_kernel_module_v1(void) {{ return &aipu_module; "
+      "}};\n\nstatic const aipu_kernel_module aipu_module = {{AIPU_KERNEL_ABI_VERSION, sizeof(aipu_kernel_info), {}, "
+      "aipu_kernels}};\n\n"
+      "extern \"C\" __attribute__((visibility(\"default\"))) const aipu_kernel_module* aipu_kernel_module_v1(void) {{ "
+      "return &aipu_module; "
       "}}\n",
       kernels.size());
   return text;

@@ -9,8 +9,8 @@
 
 namespace aipu::tir {
 
-// One kernel in the host dialect with its ABI wrapper: a function `aipu_entry_<symbol>` of type aipu_kernel_entry, hidden from other
-// modules, and what its row in the module table says.
+// One kernel in the host dialect with its ABI wrapper: a function `aipu_entry_<symbol>` of type aipu_kernel_entry,
+// hidden from other modules, and what its row in the module table says.
 struct KernelText {
   std::string c;
   std::string entry;      // the wrapper's name

@@ -18,7 +18,8 @@ Result<Type> infer_add(InferInput& in) {
   const Sign sign = attribute(in, "out_sign") != 0 ? Sign::kMayDiffer : Sign::kMustAgree;
   AIPU_ASSIGN_OR_RETURN(const Type type, match_operands(in, {0, 1}, false, sign));
   if (is_bool(type.element)) return refused("Only support integer and floating instruction.");
-  if (is_floating(type.element) && attribute(in, "saturate") != 0) return refused("Saturate is meaningless for floating.");
+  if (is_floating(type.element) && attribute(in, "saturate") != 0)
+    return refused("Saturate is meaningless for floating.");
   AIPU_RETURN_IF_ERROR(finish_mask(in, type));
   const Type result = with_out_sign(type, in);
   AIPU_RETURN_IF_ERROR(finish_pass_through(in, result));
@@ -53,7 +54,8 @@ Result<Type> infer_mul(InferInput& in) {
 
 Status run_mul(const LaneCall& c) {
   // The low bits of a product do not depend on the signs.
-  with_number_type(c.operands[0].type.element, [&]<typename T>(T) { map2<T, T>(c, [](auto x, auto y) { return wrapping_mul(x, y); }); });
+  with_number_type(c.operands[0].type.element,
+                   [&]<typename T>(T) { map2<T, T>(c, [](auto x, auto y) { return wrapping_mul(x, y); }); });
   return {};
 }
 
@@ -67,7 +69,8 @@ Result<Type> infer_div(InferInput& in) {
 }
 
 Status run_div(const LaneCall& c) {
-  with_number_type(c.operands[0].type.element, [&]<typename T>(T) { map2<T, T>(c, [](auto x, auto y) { return lane_div(x, y); }); });
+  with_number_type(c.operands[0].type.element,
+                   [&]<typename T>(T) { map2<T, T>(c, [](auto x, auto y) { return lane_div(x, y); }); });
   return {};
 }
 
@@ -79,7 +82,8 @@ Result<Type> infer_mod(InferInput& in) {
 }
 
 Status run_mod(const LaneCall& c) {
-  with_int_type(c.operands[0].type.element, [&]<typename T>(T) { map2<T, T>(c, [](auto x, auto y) { return lane_mod(x, y); }); });
+  with_int_type(c.operands[0].type.element,
+                [&]<typename T>(T) { map2<T, T>(c, [](auto x, auto y) { return lane_mod(x, y); }); });
   return {};
 }
 
@@ -113,7 +117,9 @@ Status run_abs(const LaneCall& c) {
 // A bound of clip in the type of x.
 Status convert_bound(InferInput& in, size_t index, std::string_view name, Type type) {
   AIPU_ASSIGN_OR_RETURN(Expr bound, operand(in, index));
-  const auto unsafe = [&] { return refused(fmt::format("Can't cast the arg \"{}\" to \"{}\" safely.", name, type_text(type))); };
+  const auto unsafe = [&] {
+    return refused(fmt::format("Can't cast the arg \"{}\" to \"{}\" safely.", name, type_text(type)));
+  };
   if (bound->type == type) return {};
   if (!bound->type.is_scalar()) return unsafe();
   const bool is_literal = index < in.is_literal.size() && in.is_literal[index];
@@ -238,18 +244,24 @@ Status run_ceildiv(const LaneCall& c) {
 }  // namespace
 
 void add_arithmetic_rows(std::vector<Intrinsic>& rows) {
-  const std::vector<IntrinsicParam> add = {value("x"), value("y"), mask(), flag("saturate"), out_sign(), pass_through()};
+  const std::vector<IntrinsicParam> add = {value("x"),       value("y"), mask(),
+                                           flag("saturate"), out_sign(), pass_through()};
   const std::vector<IntrinsicParam> plain = {value("x"), value("y"), mask()};
   rows.push_back({.name = "vadd", .params = add, .infer = infer_add, .run = run_add<false>});
   rows.push_back({.name = "vsub", .params = add, .infer = infer_add, .run = run_add<true>});
-  rows.push_back(
-      {.name = "vmul", .params = {value("x"), value("y"), mask(), out_sign(), pass_through()}, .infer = infer_mul, .run = run_mul});
+  rows.push_back({.name = "vmul",
+                  .params = {value("x"), value("y"), mask(), out_sign(), pass_through()},
+                  .infer = infer_mul,
+                  .run = run_mul});
   rows.push_back({.name = "vdiv", .params = plain, .infer = infer_div, .run = run_div});
   rows.push_back({.name = "vmod", .params = plain, .infer = infer_mod, .run = run_mod});
   rows.push_back({.name = "abs", .params = {value("x"), mask(), flag("saturate")}, .infer = infer_abs, .run = run_abs});
+  rows.push_back({.name = "clip",
+                  .params = {value("x"), value("min_val"), value("max_val"), mask()},
+                  .infer = infer_clip,
+                  .run = run_clip});
   rows.push_back(
-      {.name = "clip", .params = {value("x"), value("min_val"), value("max_val"), mask()}, .infer = infer_clip, .run = run_clip});
-  rows.push_back({.name = "fma", .params = {value("acc"), value("x"), value("y"), mask()}, .infer = infer_fma, .run = run_fma});
+      {.name = "fma", .params = {value("acc"), value("x"), value("y"), mask()}, .infer = infer_fma, .run = run_fma});
   rows.push_back({.name = "rint", .params = {value("x"), mask()}, .infer = infer_rint, .run = run_rint});
   rows.push_back({.name = "ceildiv", .params = {value("x"), value("y")}, .infer = infer_ceildiv, .run = run_ceildiv});
 }

@@ -84,7 +84,8 @@ Status match_shift(InferInput& in, bool same_sign) {
     }
     return {};
   }
-  AIPU_ASSIGN_OR_RETURN(const Type ignored, match_operands(in, {0, 1}, false, same_sign ? Sign::kMustAgree : Sign::kMayDiffer));
+  AIPU_ASSIGN_OR_RETURN(const Type ignored,
+                        match_operands(in, {0, 1}, false, same_sign ? Sign::kMustAgree : Sign::kMayDiffer));
   (void)ignored;
   return {};
 }
@@ -189,7 +190,8 @@ Status vnsr(const LaneCall& c, bool saturate, bool with_round) {
         if (!c.active(i)) continue;
         const T value = lanes_of<T>(x)[i];
         const uint64_t count = count_lane<T>(c, i);
-        const Wide shifted = with_round ? rounding_shift_right(value, count) : static_cast<Wide>(lane_shr(value, count));
+        const Wide shifted =
+            with_round ? rounding_shift_right(value, count) : static_cast<Wide>(lane_shr(value, count));
         out[i * step] = saturate ? clamp_to<R>(shifted) : static_cast<R>(shifted);
       }
     });
@@ -203,7 +205,8 @@ Status run_vnsrsr(const LaneCall& c) { return vnsr(c, true, true); }
 
 Result<Type> infer_vcls(InferInput& in) {
   AIPU_ASSIGN_OR_RETURN(const Type type, match_operands(in, {0}, false));
-  if (!is_signed_int(type.element)) return refused(fmt::format("x expect signed dtype, but got: \"{}\".", type_text(type)));
+  if (!is_signed_int(type.element))
+    return refused(fmt::format("x expect signed dtype, but got: \"{}\".", type_text(type)));
   AIPU_RETURN_IF_ERROR(finish_mask(in, type));
   return with_out_sign(type, in);
 }
@@ -245,12 +248,15 @@ Status run_vbrevs(const LaneCall& c) {
   return run_bits(c, []<typename T>(T x) {
     using U = std::make_unsigned_t<T>;
     U reversed = 0;
-    for (size_t bit = 0; bit < sizeof(T) * 8; ++bit) reversed = static_cast<U>(reversed << 1 | (static_cast<U>(x) >> bit & 1));
+    for (size_t bit = 0; bit < sizeof(T) * 8; ++bit)
+      reversed = static_cast<U>(reversed << 1 | (static_cast<U>(x) >> bit & 1));
     return static_cast<T>(reversed);
   });
 }
 Status run_vpcnt(const LaneCall& c) {
-  return run_bits(c, []<typename T>(T x) { return __builtin_popcountll(static_cast<uint64_t>(static_cast<std::make_unsigned_t<T>>(x))); });
+  return run_bits(c, []<typename T>(T x) {
+    return __builtin_popcountll(static_cast<uint64_t>(static_cast<std::make_unsigned_t<T>>(x)));
+  });
 }
 
 }  // namespace
@@ -261,10 +267,16 @@ void add_bitwise_rows(std::vector<Intrinsic>& rows) {
   rows.push_back({.name = "vor", .params = binary, .infer = infer_binary_bits, .run = run_binary_bits<BitOp::kOr>});
   rows.push_back({.name = "vxor", .params = binary, .infer = infer_binary_bits, .run = run_binary_bits<BitOp::kXor>});
   rows.push_back({.name = "vinv", .params = {value("x"), mask()}, .infer = infer_vinv, .run = run_vinv});
-  rows.push_back(
-      {.name = "vall", .params = {value("mask")}, .infer = infer_all_any, .splitting = Splitting::kSpecial, .run = run_all_any<true>});
-  rows.push_back(
-      {.name = "vany", .params = {value("mask")}, .infer = infer_all_any, .splitting = Splitting::kSpecial, .run = run_all_any<false>});
+  rows.push_back({.name = "vall",
+                  .params = {value("mask")},
+                  .infer = infer_all_any,
+                  .splitting = Splitting::kSpecial,
+                  .run = run_all_any<true>});
+  rows.push_back({.name = "vany",
+                  .params = {value("mask")},
+                  .infer = infer_all_any,
+                  .splitting = Splitting::kSpecial,
+                  .run = run_all_any<false>});
   rows.push_back({.name = "vsl",
                   .params = {value("x"), value("shift"), mask(), flag("saturate"), pass_through()},
                   .infer = infer_vsl,
@@ -273,12 +285,14 @@ void add_bitwise_rows(std::vector<Intrinsic>& rows) {
                   .params = {value("x"), value("shift"), mask(), flag("with_round"), pass_through()},
                   .infer = infer_vsr,
                   .run = run_vsr});
-  rows.push_back({.name = "vror", .params = {value("x"), value("shift"), mask()}, .infer = infer_vror, .run = run_vror});
-  rows.push_back({.name = "vnsr",
-                  .params = {value("x"), value("shift"), mask(), flag("saturate"), out_sign(), flag("with_round"), flag("to_h")},
-                  .infer = infer_vnsr,
-                  .splitting = Splitting::kSpecial,
-                  .run = run_vnsr});
+  rows.push_back(
+      {.name = "vror", .params = {value("x"), value("shift"), mask()}, .infer = infer_vror, .run = run_vror});
+  rows.push_back(
+      {.name = "vnsr",
+       .params = {value("x"), value("shift"), mask(), flag("saturate"), out_sign(), flag("with_round"), flag("to_h")},
+       .infer = infer_vnsr,
+       .splitting = Splitting::kSpecial,
+       .run = run_vnsr});
   rows.push_back({.name = "vnsrsr",
                   .params = {value("x"), value("shift"), mask(), out_sign(), flag("to_h")},
                   .infer = infer_vnsr,

@@ -81,8 +81,9 @@ Result<Type> infer_extremum(InferInput& in) {
 
 template <bool kMax>
 Status run_extremum(const LaneCall& c) {
-  with_number_type(c.operands[0].type.element,
-                   [&]<typename T>(T) { map2<T, T>(c, [](auto x, auto y) { return kMax ? lane_max(x, y) : lane_min(x, y); }); });
+  with_number_type(c.operands[0].type.element, [&]<typename T>(T) {
+    map2<T, T>(c, [](auto x, auto y) { return kMax ? lane_max(x, y) : lane_min(x, y); });
+  });
   return {};
 }
 

@@ -32,19 +32,22 @@ Result<Type> infer_cast(InferInput& in) {
   const auto saturate = static_cast<Saturate>(attribute(in, "saturate"));
   const std::string_view part_name = kParts[static_cast<size_t>(part)];
   const Type from = x->type;
-  if (from.pointer || to.pointer) return refused(fmt::format("Unexpect \"{}\" pointer as argument.", type_text(from.pointer ? from : to)));
+  if (from.pointer || to.pointer)
+    return refused(fmt::format("Unexpect \"{}\" pointer as argument.", type_text(from.pointer ? from : to)));
   if (to.is_void() || to.element == DType::kString) return refused("The data type to cast to is missing.");
   const int from_bits = dtype_bits(from.element), to_bits = dtype_bits(to.element);
 
   // Several operands: the merge of narrowed vectors.
   if (in.operands->size() > 1) {
     for (const Expr& e : *in.operands) {
-      if (!e || !e->type.is_vector() || e->type != from) return refused("The data type of all items must be same and must be vector.");
+      if (!e || !e->type.is_vector() || e->type != from)
+        return refused("The data type of all items must be same and must be vector.");
     }
     const int ratio = to_bits == 0 ? 0 : from_bits / to_bits;
     if (ratio != 2 && ratio != 4) return refused("Only cast to 1/2 or 1/4 narrower bits allow multiple inputs.");
     if (part != Part::kAll) return refused("The arg \"part\" only support \"all\" when cast to narrower bits.");
-    if (in.operands->size() > static_cast<size_t>(ratio)) return refused("Only cast to 1/2 or 1/4 narrower bits allow multiple inputs.");
+    if (in.operands->size() > static_cast<size_t>(ratio))
+      return refused("Only cast to 1/2 or 1/4 narrower bits allow multiple inputs.");
     if (forbidden_vector_cast(from.element, to.element)) {
       return refused(fmt::format("Unsupported cast directly from \"{}\" to \"{}\"", type_text(from), type_text(to)));
     }
@@ -64,14 +67,17 @@ Result<Type> infer_cast(InferInput& in) {
   }
   if (is_floating(from.element) && is_integer(to.element)) {
     if (to.element == DType::kI32 && saturate == Saturate::kFalse) {
-      return refused(fmt::format("Unsupported cast from \"{}\" to \"{}\" without saturation.", type_text(from), type_text(to)));
+      return refused(
+          fmt::format("Unsupported cast from \"{}\" to \"{}\" without saturation.", type_text(from), type_text(to)));
     }
     if (to.element != DType::kI32 && saturate != Saturate::kNone) {
-      return refused(fmt::format("Unsupported cast from \"{}\" to \"{}\" with saturation.", type_text(from), type_text(to)));
+      return refused(
+          fmt::format("Unsupported cast from \"{}\" to \"{}\" with saturation.", type_text(from), type_text(to)));
     }
   }
   const auto wrong_part = [&] {
-    return refused(fmt::format("Unsupported cast from \"{}\" to \"{}\" with part \"{}\".", type_text(from), type_text(to), part_name));
+    return refused(fmt::format("Unsupported cast from \"{}\" to \"{}\" with part \"{}\".", type_text(from),
+                               type_text(to), part_name));
   };
   int lanes = from.lanes;
   if (from_bits == to_bits) {
@@ -165,12 +171,15 @@ Result<Type> infer_reinterpret(InferInput& in) {
   const Type from = x->type;
   if (from.pointer || to.pointer) {
     const Type other = from.pointer ? to : from;
-    const bool address = other.pointer || (other.is_scalar() && is_integer(other.element) && dtype_bits(other.element) >= 32);
-    if (!address) return refused(fmt::format("Unsupported reinterpret from \"{}\" to \"{}\".", type_text(from), type_text(to)));
+    const bool address =
+        other.pointer || (other.is_scalar() && is_integer(other.element) && dtype_bits(other.element) >= 32);
+    if (!address)
+      return refused(fmt::format("Unsupported reinterpret from \"{}\" to \"{}\".", type_text(from), type_text(to)));
     return to;
   }
   if (from.bytes() != to.bytes() || is_bool(from.element) != is_bool(to.element)) {
-    return refused(fmt::format("The total bits of the 1st arg expect {}, but got: {}.", to.bytes() * 8, from.bytes() * 8));
+    return refused(
+        fmt::format("The total bits of the 1st arg expect {}, but got: {}.", to.bytes() * 8, from.bytes() * 8));
   }
   return to;
 }
@@ -221,10 +230,16 @@ void add_convert_rows(std::vector<Intrinsic>& rows) {
                   .infer = infer_reinterpret,
                   .splitting = Splitting::kSpecial,
                   .run = run_reinterpret});
-  rows.push_back(
-      {.name = "vxtl", .params = {value("x")}, .infer = infer_extend<false>, .splitting = Splitting::kNone, .run = run_extend<false>});
-  rows.push_back(
-      {.name = "vxth", .params = {value("x")}, .infer = infer_extend<true>, .splitting = Splitting::kNone, .run = run_extend<true>});
+  rows.push_back({.name = "vxtl",
+                  .params = {value("x")},
+                  .infer = infer_extend<false>,
+                  .splitting = Splitting::kNone,
+                  .run = run_extend<false>});
+  rows.push_back({.name = "vxth",
+                  .params = {value("x")},
+                  .infer = infer_extend<true>,
+                  .splitting = Splitting::kNone,
+                  .run = run_extend<true>});
 }
 
 }  // namespace aipu::tir

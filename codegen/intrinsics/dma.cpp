@@ -34,14 +34,16 @@ Result<Type> infer_dma_copy(InferInput& in) {
   AIPU_RETURN_IF_ERROR(check_pointer(in, 1));
   const Type dst = (*in.operands)[0]->type, src = (*in.operands)[1]->type;
   if (dst.element != src.element || dst.lanes != src.lanes) {
-    return refused(fmt::format("The data type mismatch: \"dst\": \"{}\" vs. \"src\": \"{}\".", type_text(dst), type_text(src)));
+    return refused(
+        fmt::format("The data type mismatch: \"dst\": \"{}\" vs. \"src\": \"{}\".", type_text(dst), type_text(src)));
   }
   if (dst.scope == Scope::kConstant || src.scope == Scope::kConstant) {
-    return refused(
-        fmt::format("Currently does not support copy data from scope \"{}\" to \"{}\".", scope_name(src.scope), scope_name(dst.scope)));
+    return refused(fmt::format("Currently does not support copy data from scope \"{}\" to \"{}\".",
+                               scope_name(src.scope), scope_name(dst.scope)));
   }
   if (on_chip(dst.scope) && on_chip(src.scope)) {
-    return refused(fmt::format("Does not support copy data from scope \"{}\" to \"{}\".", scope_name(src.scope), scope_name(dst.scope)));
+    return refused(fmt::format("Does not support copy data from scope \"{}\" to \"{}\".", scope_name(src.scope),
+                               scope_name(dst.scope)));
   }
   AIPU_RETURN_IF_ERROR(finish_number(in, 2, nullptr));
   AIPU_ASSIGN_OR_RETURN(const Expr width, operand(in, 2));
@@ -75,14 +77,17 @@ Status run_dma_copy(const LaneCall& c) {
   const int64_t width = number(2), src_stride = number(3), times = number(4), dst_stride = number(5);
   if (width < 0) return invalid_argument(fmt::format("dma_copy: the width is negative: {}", width));
   if (times > 1 && (src_stride < width || dst_stride < width)) {
-    return invalid_argument(fmt::format("dma_copy: the strides {} and {} must be at least the width {}", src_stride, dst_stride, width));
+    return invalid_argument(
+        fmt::format("dma_copy: the strides {} and {} must be at least the width {}", src_stride, dst_stride, width));
   }
   if (c.operands.size() > 6 && !c.machine->event_in_use(c.operands[6].get<int32_t>())) {
     return invalid_argument("The arg \"event\" is a released event, can not be used anymore.");
   }
-  const auto copy_all = [machine = c.machine, dst = c.operands[0].get<Pointer>(), src = c.operands[1].get<Pointer>(), times,
-                         width = width * element, dst_stride = dst_stride * element, src_stride = src_stride * element]() -> Status {
-    for (int64_t t = 0; t < times; ++t) AIPU_RETURN_IF_ERROR(copy(*machine, dst, t * dst_stride, src, t * src_stride, width));
+  const auto copy_all = [machine = c.machine, dst = c.operands[0].get<Pointer>(), src = c.operands[1].get<Pointer>(),
+                         times, width = width * element, dst_stride = dst_stride * element,
+                         src_stride = src_stride * element]() -> Status {
+    for (int64_t t = 0; t < times; ++t)
+      AIPU_RETURN_IF_ERROR(copy(*machine, dst, t * dst_stride, src, t * src_stride, width));
     return {};
   };
   return c.operands.size() > 6 ? c.machine->start(c.operands[6].get<int32_t>(), copy_all) : copy_all();
@@ -109,12 +114,13 @@ Status run_transpose(const LaneCall& c) {
   const int64_t element = c.operands[0].type.bytes();
   const int64_t row = number(2), col = number(3), dst_stride = number(4), src_stride = number(5);
   if (row < 0 || col < 0 || dst_stride < row || src_stride < col) {
-    return invalid_argument(fmt::format("dma_transpose2d: {} x {} with strides {} and {}", row, col, dst_stride, src_stride));
+    return invalid_argument(
+        fmt::format("dma_transpose2d: {} x {} with strides {} and {}", row, col, dst_stride, src_stride));
   }
   for (int64_t i = 0; i < row; ++i) {
     for (int64_t j = 0; j < col; ++j) {
-      AIPU_RETURN_IF_ERROR(copy(*c.machine, c.operands[0].get<Pointer>(), (j * dst_stride + i) * element, c.operands[1].get<Pointer>(),
-                                (i * src_stride + j) * element, element));
+      AIPU_RETURN_IF_ERROR(copy(*c.machine, c.operands[0].get<Pointer>(), (j * dst_stride + i) * element,
+                                c.operands[1].get<Pointer>(), (i * src_stride + j) * element, element));
     }
   }
   return {};
@@ -126,7 +132,8 @@ Result<Type> infer_upsample(InferInput& in) {
   AIPU_RETURN_IF_ERROR(check_pointer(in, 1));
   const Type dst = (*in.operands)[0]->type, src = (*in.operands)[1]->type;
   if (dst.element != src.element || dst.lanes != src.lanes) {
-    return refused(fmt::format("The data type mismatch: \"dst\": \"{}\" vs. \"src\": \"{}\".", type_text(dst), type_text(src)));
+    return refused(
+        fmt::format("The data type mismatch: \"dst\": \"{}\" vs. \"src\": \"{}\".", type_text(dst), type_text(src)));
   }
   if (on_chip(dst.scope) == on_chip(src.scope) || dst.scope == Scope::kPrivate || src.scope == Scope::kPrivate) {
     return refused("Only support upsample data between DDR(global) and SRAM(lsram, shared).");
@@ -150,15 +157,17 @@ Status run_upsample(const LaneCall& c) {
   const int64_t element = c.operands[0].type.bytes();
   const int64_t h_scale = number(2), w_scale = number(3), channels = number(4), width = number(5);
   const int64_t src_c_stride = number(6), dst_c_stride = number(7), dst_w_stride = number(8);
-  if (h_scale < 1 || w_scale < 1 || w_scale > 255 || channels < 0 || src_c_stride < channels || dst_c_stride < channels ||
-      dst_w_stride < width * w_scale) {
+  if (h_scale < 1 || w_scale < 1 || w_scale > 255 || channels < 0 || src_c_stride < channels ||
+      dst_c_stride < channels || dst_w_stride < width * w_scale) {
     return invalid_argument(
-        "dma_upsample: strides must cover the channels and the enlarged row, scales be positive and w_scale at most 255");
+        "dma_upsample: strides must cover the channels and the enlarged row, scales be positive and w_scale at most "
+        "255");
   }
   for (int64_t h = 0; h < h_scale; ++h) {
     for (int64_t x = 0; x < width * w_scale; ++x) {
-      AIPU_RETURN_IF_ERROR(copy(*c.machine, c.operands[0].get<Pointer>(), (h * dst_w_stride + x) * dst_c_stride * element,
-                                c.operands[1].get<Pointer>(), x / w_scale * src_c_stride * element, channels * element));
+      AIPU_RETURN_IF_ERROR(copy(*c.machine, c.operands[0].get<Pointer>(),
+                                (h * dst_w_stride + x) * dst_c_stride * element, c.operands[1].get<Pointer>(),
+                                x / w_scale * src_c_stride * element, channels * element));
     }
   }
   return {};
@@ -168,7 +177,8 @@ Status run_upsample(const LaneCall& c) {
 Result<Type> infer_memset(InferInput& in) {
   AIPU_RETURN_IF_ERROR(check_pointer(in, 0));
   const Type type = (*in.operands)[0]->type;
-  if (type.scope != Scope::kGlobal && type.scope != Scope::kLsram && type.scope != Scope::kShared && type.scope != Scope::kPrivate) {
+  if (type.scope != Scope::kGlobal && type.scope != Scope::kLsram && type.scope != Scope::kShared &&
+      type.scope != Scope::kPrivate) {
     return refused(fmt::format("Dose not support set value on scope \"{}\".", scope_name(type.scope)));
   }
   AIPU_ASSIGN_OR_RETURN(const Expr fill, operand(in, 1));
@@ -201,8 +211,12 @@ Status run_flush_cache(const LaneCall&) { return {}; }
 }  // namespace
 
 void add_dma_rows(std::vector<Intrinsic>& rows) {
-  const std::vector<IntrinsicParam> copy_params = {
-      value("dst"), value("src"), value("width"), optional_value("src_stride"), optional_value("times"), optional_value("dst_stride")};
+  const std::vector<IntrinsicParam> copy_params = {value("dst"),
+                                                   value("src"),
+                                                   value("width"),
+                                                   optional_value("src_stride"),
+                                                   optional_value("times"),
+                                                   optional_value("dst_stride")};
   std::vector<IntrinsicParam> async_params = copy_params;
   async_params.push_back(optional_value("event"));
   const auto add = [&](std::string_view name, std::vector<IntrinsicParam> params, Result<Type> (*infer)(InferInput&),
@@ -212,11 +226,12 @@ void add_dma_rows(std::vector<Intrinsic>& rows) {
   add("dma_copy", copy_params, infer_dma_copy, run_dma_copy);
   add("async_dma_copy", async_params, infer_async_dma_copy, run_dma_copy);
   add("dma_transpose2d",
-      {value("dst"), value("src"), value("row"), value("col"), optional_value("dst_stride"), optional_value("src_stride")}, infer_transpose,
-      run_transpose);
+      {value("dst"), value("src"), value("row"), value("col"), optional_value("dst_stride"),
+       optional_value("src_stride")},
+      infer_transpose, run_transpose);
   add("dma_upsample",
-      {value("dst"), value("src"), value("h_scale"), value("w_scale"), value("c"), value("w"), optional_value("src_c_stride"),
-       optional_value("dst_c_stride"), optional_value("dst_w_stride")},
+      {value("dst"), value("src"), value("h_scale"), value("w_scale"), value("c"), value("w"),
+       optional_value("src_c_stride"), optional_value("dst_c_stride"), optional_value("dst_w_stride")},
       infer_upsample, run_upsample);
   add("dma_memset", {value("ptr"), value("value"), value("num")}, infer_memset, run_memset);
   add("flush_cache", {number("invalidate", 1)}, infer_flush_cache, run_flush_cache);

@@ -21,7 +21,8 @@ Result<LaneValue> evaluate(Status (*run)(const LaneCall&), const IntrinsicCall& 
   for (const LaneValue& operand : operands) refs.push_back(operand.ref());
   const LaneRef mask_ref = mask ? mask->ref() : LaneRef{};
   const LaneRef pass_through_ref = pass_through ? pass_through->ref() : LaneRef{};
-  const LaneCall lane_call{call, value.ref(), refs, mask ? &mask_ref : nullptr, pass_through ? &pass_through_ref : nullptr, machine};
+  const LaneCall lane_call{
+      call, value.ref(), refs, mask ? &mask_ref : nullptr, pass_through ? &pass_through_ref : nullptr, machine};
   AIPU_RETURN_IF_ERROR(run(lane_call));
   return value;
 }
@@ -69,20 +70,24 @@ const Intrinsic* find_intrinsic(std::string_view name) {
 
 std::span<const Intrinsic> all_intrinsics() { return table().rows; }
 
-Result<Expr> intrinsic_call(std::string_view name, std::vector<Expr> operands, std::vector<std::pair<std::string, int64_t>> attributes,
-                            Expr mask, Expr pass_through, SourceSpan span) {
+Result<Expr> intrinsic_call(std::string_view name, std::vector<Expr> operands,
+                            std::vector<std::pair<std::string, int64_t>> attributes, Expr mask, Expr pass_through,
+                            SourceSpan span) {
   const Intrinsic* intrinsic = find_intrinsic(name);
   if (intrinsic == nullptr) return not_found(fmt::format("there is no intrinsic '{}'", name));
   std::sort(attributes.begin(), attributes.end());
   InferInput input{&operands, std::vector<bool>(operands.size(), false), &mask, &pass_through, &attributes};
   Result<Type> type = intrinsic->infer(input);
   if (!type.ok()) return std::move(type).status().context(name);
-  return make_expr(*type, IntrinsicCall{intrinsic, std::move(operands), std::move(mask), std::move(pass_through), std::move(attributes)},
-                   std::move(span));
+  return make_expr(
+      *type,
+      IntrinsicCall{intrinsic, std::move(operands), std::move(mask), std::move(pass_through), std::move(attributes)},
+      std::move(span));
 }
 
 Status lane_type_error(const LaneCall& call) {
-  return internal_error(fmt::format("intrinsic '{}' was given operands of a type that its type rule refuses", call.call.intrinsic->name));
+  return internal_error(
+      fmt::format("intrinsic '{}' was given operands of a type that its type rule refuses", call.call.intrinsic->name));
 }
 
 }  // namespace aipu::tir

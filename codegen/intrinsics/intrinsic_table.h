@@ -1,9 +1,10 @@
-// The one table of intrinsics: every `S.*` computing function is declared once, with its names, its operands, the type rule, what it does
-// to lanes (used by the interpreter, by constant folding and by eager Python calls) and how the generated C spells it.
+// The one table of intrinsics: every `S.*` computing function is declared once, with its names, its operands, the type
+// rule, what it does to lanes (used by the interpreter, by constant folding and by eager Python calls) and how the
+// generated C spells it.
 //
-// The table is assembled from one row list per family (arithmetic, bitwise, compare, convert, memory, permute, reduce, math, sync).
-// The DSL front end binds arguments by `params`, resolves the result type with `infer`, and builds a tir::IntrinsicCall; it knows no
-// intrinsic by name except the few that are syntax (ptr, alloc*, tec_range, grid, ...).
+// The table is assembled from one row list per family (arithmetic, bitwise, compare, convert, memory, permute, reduce,
+// math, sync). The DSL front end binds arguments by `params`, resolves the result type with `infer`, and builds a
+// tir::IntrinsicCall; it knows no intrinsic by name except the few that are syntax (ptr, alloc*, tec_range, grid, ...).
 #pragma once
 
 #include <functional>
@@ -25,7 +26,8 @@ enum class ParamKind : uint8_t {
   kOperand,      // a value: scalar, vector, mask or pointer expression
   kMask,         // the optional `mask`
   kPassThrough,  // the optional `r`
-  kAttribute,    // a compile-time int, bool, string or dtype, stored as int64 (strings through their index in `choices`)
+  // a compile-time int, bool, string or dtype, stored as int64 (strings through their index in `choices`)
+  kAttribute,
 };
 
 struct IntrinsicParam {
@@ -36,7 +38,8 @@ struct IntrinsicParam {
   std::vector<std::string_view> choices = {};  // allowed strings of an attribute
 };
 
-// What the front end hands to a type rule: operands after conversion to expressions (literals are still marked), attributes by name.
+// What the front end hands to a type rule: operands after conversion to expressions (literals are still marked),
+// attributes by name.
 struct InferInput {
   std::vector<Expr>* operands;   // the rule may insert casts and broadcasts
   std::vector<bool> is_literal;  // operand i was a bare Python number
@@ -58,8 +61,8 @@ struct Intrinsic {
   // The result type, or an error with the phrase of intrinsics.md. Also matches and broadcasts the operands.
   std::function<Result<Type>(InferInput&)> infer;
   // The value of the call, lane by lane. Pure intrinsics ignore the machine.
-  std::function<Result<LaneValue>(const IntrinsicCall&, const Type& result, std::span<const LaneValue> operands, const LaneValue* mask,
-                                  const LaneValue* pass_through, MachineState* machine)>
+  std::function<Result<LaneValue>(const IntrinsicCall&, const Type& result, std::span<const LaneValue> operands,
+                                  const LaneValue* mask, const LaneValue* pass_through, MachineState* machine)>
       evaluate;
   bool pure = true;  // no effect and no dependence on memory: may be folded, merged and dropped
   Splitting splitting = Splitting::kElementwise;
@@ -69,8 +72,8 @@ struct Intrinsic {
 
 // Types as attributes (the `dtype` of cast and reinterpret). Lanes 1 in a cast of a vector means "as the case says".
 inline int64_t attribute_of_type(Type type) {
-  return static_cast<int64_t>(type.element) | static_cast<int64_t>(type.pointer) << 8 | static_cast<int64_t>(type.scope) << 16 |
-         static_cast<int64_t>(type.lanes) << 32;
+  return static_cast<int64_t>(type.element) | static_cast<int64_t>(type.pointer) << 8 |
+         static_cast<int64_t>(type.scope) << 16 | static_cast<int64_t>(type.lanes) << 32;
 }
 inline Type type_of_attribute(int64_t value) {
   return {static_cast<DType>(value & 0xff), static_cast<int32_t>(value >> 32), (value >> 8 & 0xff) != 0,
@@ -78,8 +81,9 @@ inline Type type_of_attribute(int64_t value) {
 }
 
 // Calls an intrinsic by name: runs `infer` on the operands and builds the call. For passes and tests.
-Result<Expr> intrinsic_call(std::string_view name, std::vector<Expr> operands, std::vector<std::pair<std::string, int64_t>> attributes = {},
-                            Expr mask = nullptr, Expr pass_through = nullptr, SourceSpan span = {});
+Result<Expr> intrinsic_call(std::string_view name, std::vector<Expr> operands,
+                            std::vector<std::pair<std::string, int64_t>> attributes = {}, Expr mask = nullptr,
+                            Expr pass_through = nullptr, SourceSpan span = {});
 
 // Null when there is none of that name.
 const Intrinsic* find_intrinsic(std::string_view name);

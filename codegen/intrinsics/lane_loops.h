@@ -1,5 +1,5 @@
-// The loops that lane functions are made of. Lane functions write every lane of the result; lanes whose mask bit is off get the
-// pass-through or 0. Private to codegen/intrinsics.
+// The loops that lane functions are made of. Lane functions write every lane of the result; lanes whose mask bit is off
+// get the pass-through or 0. Private to codegen/intrinsics.
 #pragma once
 
 #include "codegen/intrinsics/lane_types.h"
@@ -47,7 +47,8 @@ inline void map3(const LaneCall& c, Op op) {
   const T* y = lanes_of<T>(c.operands[1]);
   const T* z = lanes_of<T>(c.operands[2]);
   T* out = lanes_of<T>(c.result);
-  for (int i = 0; i < c.result.type.lanes; ++i) out[i] = from_compute<T>(op(to_compute(x[i]), to_compute(y[i]), to_compute(z[i])));
+  for (int i = 0; i < c.result.type.lanes; ++i)
+    out[i] = from_compute<T>(op(to_compute(x[i]), to_compute(y[i]), to_compute(z[i])));
   blend_inactive<T>(c);
 }
 
@@ -65,7 +66,8 @@ inline T clamp_to(Wide value) {
   return static_cast<T>(value < kLow ? kLow : value > kHigh ? kHigh : value);
 }
 
-// result[i] = op(lanes as exact integers), wrapped or clamped into the result's type. For operands of mixed signs and for cold intrinsics.
+// result[i] = op(lanes as exact integers), wrapped or clamped into the result's type. For operands of mixed signs and
+// for cold intrinsics.
 template <typename Op>
 inline void map_wide(const LaneCall& c, bool saturate, Op op) {
   with_int_type(c.result.type.element, [&]<typename R>(R) {

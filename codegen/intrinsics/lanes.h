@@ -1,6 +1,7 @@
 // Lanes of evaluated values, and the state of the machine that intrinsics with effects see.
 //
-// Lanes lie in memory as in a tensor: a bool is one byte 0 or 1, fp16 and bf16 are their bit patterns. A pointer is one Pointer.
+// Lanes lie in memory as in a tensor: a bool is one byte 0 or 1, fp16 and bf16 are their bit patterns. A pointer is one
+// Pointer.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +18,8 @@
 
 namespace aipu::tir {
 
-// A pointer of the machine: a region of its memory and a byte offset, which may lie outside as long as nobody looks there. Region 0 is the
-// null pointer's.
+// A pointer of the machine: a region of its memory and a byte offset, which may lie outside as long as nobody looks
+// there. Region 0 is the null pointer's.
 struct Pointer {
   uint32_t region = 0;
   uint32_t reserved = 0;
@@ -53,7 +54,8 @@ struct LaneValue {
   explicit LaneValue(Type t) : type(t), bytes(static_cast<size_t>(value_bytes(t))) {}
   LaneRef ref() const { return {type, const_cast<std::byte*>(bytes.data())}; }
 
-  int64_t int_lane(int64_t lane = 0) const;    // integers and bools, sign- or zero-extended (a uint64 as its bit pattern)
+  // integers and bools, sign- or zero-extended (a uint64 as its bit pattern)
+  int64_t int_lane(int64_t lane = 0) const;
   double float_lane(int64_t lane = 0) const;   // floats
   void set_int(int64_t lane, int64_t value);   // wraps
   void set_float(int64_t lane, double value);  // rounds
@@ -74,7 +76,9 @@ struct LaneCall {
   MachineState* machine;        // null when folding constants: intrinsics that are not pure refuse
 
   bool active(int64_t lane) const { return mask == nullptr || mask->data[lane] != std::byte{0}; }
-  int64_t attribute(std::string_view name, int64_t default_value = 0) const { return call.attribute(name, default_value); }
+  int64_t attribute(std::string_view name, int64_t default_value = 0) const {
+    return call.attribute(name, default_value);
+  }
 };
 
 // What the interpreter (or another executor of intrinsics) provides.
@@ -82,8 +86,8 @@ class MachineState {
  public:
   virtual ~MachineState() = default;
 
-  // The address of `bytes` bytes at pointer + byte_offset, or null if they do not all lie in the pointer's region (or it is read-only and
-  // `write`).
+  // The address of `bytes` bytes at pointer + byte_offset, or null if they do not all lie in the pointer's region (or
+  // it is read-only and `write`).
   virtual std::byte* access(Pointer pointer, int64_t byte_offset, int64_t bytes, bool write) = 0;
   // The message for an access that was refused.
   virtual Status access_error(Pointer pointer, int64_t byte_offset, int64_t bytes, bool write) const = 0;
@@ -93,7 +97,8 @@ class MachineState {
   virtual Status barrier() = 0;
   virtual void print(std::string_view text) = 0;
 
-  // Pointers as integers and back; an integer that was made from no pointer of this machine gives one that can't be accessed.
+  // Pointers as integers and back; an integer that was made from no pointer of this machine gives one that can't be
+  // accessed.
   virtual uint64_t address_of(Pointer pointer) = 0;
   virtual Pointer pointer_at(uint64_t address) = 0;
 
@@ -101,8 +106,8 @@ class MachineState {
   virtual Result<int> alloc_event() = 0;
   virtual Status free_event(int event) = 0;
   virtual bool event_in_use(int event) const = 0;
-  // Asynchronous work that `event` signals: done some time between here and wait_event(); of one event in the order of the calls. Here: at
-  // once.
+  // Asynchronous work that `event` signals: done some time between here and wait_event(); of one event in the order of
+  // the calls. Here: at once.
   virtual Status start(int event, std::function<Status()> work) {
     (void)event;
     return work();

@@ -43,16 +43,19 @@ Result<Type> infer_pow(InferInput& in) {
 }
 
 Status run_pow(const LaneCall& c) {
-  with_float_type(c.operands[0].type.element, [&]<typename T>(T) { map2<T, T>(c, [](auto x, auto y) { return aipu_math_pow(x, y); }); });
+  with_float_type(c.operands[0].type.element,
+                  [&]<typename T>(T) { map2<T, T>(c, [](auto x, auto y) { return aipu_math_pow(x, y); }); });
   return {};
 }
 
 }  // namespace
 
 void add_math_rows(std::vector<Intrinsic>& rows) {
-#define AIPU_UNARY(name_text, function) \
-  rows.push_back(                       \
-      {.name = name_text, .params = {value("x")}, .infer = infer_unary, .run = run_unary<aipu_math_##function, aipu_math_##function>})
+#define AIPU_UNARY(name_text, function)   \
+  rows.push_back({.name = name_text,      \
+                  .params = {value("x")}, \
+                  .infer = infer_unary,   \
+                  .run = run_unary<aipu_math_##function, aipu_math_##function>})
   AIPU_UNARY("exp", exp);
   AIPU_UNARY("exp2", exp2);
   AIPU_UNARY("log", log);

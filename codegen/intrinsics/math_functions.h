@@ -1,11 +1,12 @@
-// The one implementation of the mathematical functions, compiled into the interpreter and, as text, into every kernel: so that both agree
-// bit for bit.
+// The one implementation of the mathematical functions, compiled into the interpreter and, as text, into every kernel:
+// so that both agree bit for bit.
 //
-// Plain C++ without headers: every operation is an IEEE operation on float or double, which every compiler rounds alike under
-// -ffp-contract=off; fused multiply-adds are asked for by name (kernels bring aipu_math_fma with them and define AIPU_MATH_HAS_FMA; targets
-// without the instruction compute the same value in double). Where possible a function is one straight line of selects, so that a loop over
-// lanes vectorises. Floats: exp, exp2, log, tanh and erf compute in float (at most 2 ulp); the others compute in double and round once (at
-// most 1 ulp). Doubles: a few ulp. Polynomials are Chebyshev fits made for the intervals used here.
+// Plain C++ without headers: every operation is an IEEE operation on float or double, which every compiler rounds alike
+// under -ffp-contract=off; fused multiply-adds are asked for by name (kernels bring aipu_math_fma with them and define
+// AIPU_MATH_HAS_FMA; targets without the instruction compute the same value in double). Where possible a function is
+// one straight line of selects, so that a loop over lanes vectorises. Floats: exp, exp2, log, tanh and erf compute in
+// float (at most 2 ulp); the others compute in double and round once (at most 1 ulp). Doubles: a few ulp. Polynomials
+// are Chebyshev fits made for the intervals used here.
 
 static inline int aipu_math_bits(float x) {
   int bits;
@@ -34,11 +35,14 @@ static inline float aipu_math_with_sign(float x, float y) {
   return aipu_math_float((aipu_math_bits(x) & 0x7fffffff) | (aipu_math_bits(y) & (int)0x80000000u));
 }
 static inline double aipu_math_with_sign(double x, double y) {
-  return aipu_math_double((aipu_math_bits(x) & 0x7fffffffffffffffLL) | (aipu_math_bits(y) & (long long)0x8000000000000000ULL));
+  return aipu_math_double((aipu_math_bits(x) & 0x7fffffffffffffffLL) |
+                          (aipu_math_bits(y) & (long long)0x8000000000000000ULL));
 }
 // 2^k for k in the range of normal numbers.
 static inline float aipu_math_power_of_two_f(int k) { return aipu_math_float((int)((unsigned)(k + 127) << 23)); }
-static inline double aipu_math_power_of_two(int k) { return aipu_math_double((long long)((unsigned long long)(k + 1023) << 52)); }
+static inline double aipu_math_power_of_two(int k) {
+  return aipu_math_double((long long)((unsigned long long)(k + 1023) << 52));
+}
 static inline float aipu_math_infinity_f(void) { return __builtin_inff(); }
 static inline double aipu_math_infinity(void) { return __builtin_inf(); }
 static inline double aipu_math_nan(void) { return __builtin_nan(""); }
@@ -89,8 +93,8 @@ static inline double aipu_math_rsqrt(double x) {
 
 // ---- exponentials ----
 
-// What the float functions need besides arithmetic and comparisons. They are templates: prelude_vector_math.h has the same for vectors of
-// floats, so that a lane of a vector gives what the scalar function gives.
+// What the float functions need besides arithmetic and comparisons. They are templates: prelude_vector_math.h has the
+// same for vectors of floats, so that a lane of a vector gives what the scalar function gives.
 #ifndef AIPU_MATH_HAS_FMA
 static inline float aipu_math_fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }  // x * y + z
 #endif
@@ -109,8 +113,8 @@ static inline float aipu_math_scale_normal(float y, float n) {
   return aipu_math_float((int)((unsigned)aipu_math_bits(y) + ((unsigned)k << 23)));
 }
 
-// e^r for |r| <= 0.3467. Polynomials are evaluated in pairs of terms: the chain of dependent operations, not their number, is what takes
-// time.
+// e^r for |r| <= 0.3467. Polynomials are evaluated in pairs of terms: the chain of dependent
+// operations, not their number, is what takes time.
 template <class T>
 static inline T aipu_math_exp_near_zero(T r) {
   const T r2 = r * r;
@@ -252,7 +256,8 @@ static inline double aipu_math_log(double x) {
   const double f = aipu_math_log_split(x, &e);
   const double s = f / (2.0 + f);
   const double half = 0.5 * f * f;
-  const double y = e * 0x1.62e42feep-1 - ((half - (s * (half + aipu_math_log_tail(s * s)) + e * 0x1.a39ef35793c76p-33)) - f);
+  const double y =
+      e * 0x1.62e42feep-1 - ((half - (s * (half + aipu_math_log_tail(s * s)) + e * 0x1.a39ef35793c76p-33)) - f);
   const double positive = x == aipu_math_infinity() ? x : y;
   const double any = x < 0.0 ? aipu_math_nan() : positive;
   return x == 0.0 ? -aipu_math_infinity() : x != x ? x : any;
@@ -303,7 +308,8 @@ static inline double aipu_math_pow(double x, double y) {
   const double a = e * 0x1.62e42feep-1, b = 2.0 * s;
   const double high = a + b;
   const double b_part = high - a;
-  const double low = (((a - (high - b_part)) + (b - b_part)) + e * 0x1.a39ef35793c76p-33) + (2.0 * s_low + s * aipu_math_log_tail(s * s));
+  const double low = (((a - (high - b_part)) + (b - b_part)) + e * 0x1.a39ef35793c76p-33) +
+                     (2.0 * s_low + s * aipu_math_log_tail(s * s));
   const double product = y * high;
   const bool moderate = aipu_math_fabs(product) < 800.0;
   const double correction = moderate ? aipu_math_product_error(y, high, product) + y * low : 0.0;
@@ -434,12 +440,12 @@ static inline double aipu_math_erf(double x) {
 
 // The 64 bits of 2/pi that follow its first `position` bits after the point; positions before the point give zeros.
 static inline unsigned long long aipu_math_two_over_pi(int position) {
-  static const unsigned long long kWords[] = {0x0000000000000000ULL, 0x0000000000000000ULL, 0xa2f9836e4e441529ULL, 0xfc2757d1f534ddc0ULL,
-                                              0xdb6295993c439041ULL, 0xfe5163abdebbc561ULL, 0xb7246e3a424dd2e0ULL, 0x06492eea09d1921cULL,
-                                              0xfe1deb1cb129a73eULL, 0xe88235f52ebb4484ULL, 0xe99c7026b45f7e41ULL, 0x3991d639835339f4ULL,
-                                              0x9c845f8bbdf9283bULL, 0x1ff897ffde05980fULL, 0xef2f118b5a0a6d1fULL, 0x6d367ecf27cb09b7ULL,
-                                              0x4f463f669e5fea2dULL, 0x7527bac7ebe5f17bULL, 0x3d0739f78a5292eaULL, 0x6bfb5fb11f8d5d08ULL,
-                                              0x56033046fc7b6babULL, 0xf0cfbc209af4361dULL};
+  static const unsigned long long kWords[] = {
+      0x0000000000000000ULL, 0x0000000000000000ULL, 0xa2f9836e4e441529ULL, 0xfc2757d1f534ddc0ULL, 0xdb6295993c439041ULL,
+      0xfe5163abdebbc561ULL, 0xb7246e3a424dd2e0ULL, 0x06492eea09d1921cULL, 0xfe1deb1cb129a73eULL, 0xe88235f52ebb4484ULL,
+      0xe99c7026b45f7e41ULL, 0x3991d639835339f4ULL, 0x9c845f8bbdf9283bULL, 0x1ff897ffde05980fULL, 0xef2f118b5a0a6d1fULL,
+      0x6d367ecf27cb09b7ULL, 0x4f463f669e5fea2dULL, 0x7527bac7ebe5f17bULL, 0x3d0739f78a5292eaULL, 0x6bfb5fb11f8d5d08ULL,
+      0x56033046fc7b6babULL, 0xf0cfbc209af4361dULL};
   const int from_start = position + 128;
   const int word = from_start >> 6, shift = from_start & 63;
   return shift == 0 ? kWords[word] : kWords[word] << shift | kWords[word + 1] >> (64 - shift);

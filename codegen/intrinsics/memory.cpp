@@ -24,8 +24,10 @@ Status finish_stride(InferInput& in, size_t index) {
     stride = int_imm(1);
     return {};
   }
-  if (!stride->type.is_scalar() || !is_integer(stride->type.element)) return refused("The arg \"stride\" expect an integer scalar.");
-  if (const auto value = as_int(stride); value && is_literal(in, index) && *value < 1) return refused("The arg \"stride\" expect >= 1");
+  if (!stride->type.is_scalar() || !is_integer(stride->type.element))
+    return refused("The arg \"stride\" expect an integer scalar.");
+  if (const auto value = as_int(stride); value && is_literal(in, index) && *value < 1)
+    return refused("The arg \"stride\" expect >= 1");
   stride = cast(Type::scalar(DType::kI32), stride, stride->span);
   return {};
 }
@@ -49,7 +51,9 @@ std::byte* whole(const LaneCall& c, Pointer pointer, int64_t lanes, int64_t byte
   return c.machine->access(pointer, 0, lanes * bytes, write);
 }
 
-Status bad_stride(int64_t stride) { return invalid_argument(fmt::format("The arg \"stride\" expect >= 1, but got: {}", stride)); }
+Status bad_stride(int64_t stride) {
+  return invalid_argument(fmt::format("The arg \"stride\" expect >= 1, but got: {}", stride));
+}
 
 Status run_vload(const LaneCall& c) {
   if (c.machine == nullptr) return unsupported("a load is only possible when running");
@@ -127,7 +131,8 @@ Status run_vstore(const LaneCall& c) {
 // 32-bit indices are an extension.
 Status check_indices(const Expr& indices) {
   const Type type = indices->type;
-  if (!type.is_vector() || !is_integer(type.element) || (dtype_bits(type.element) != 16 && dtype_bits(type.element) != 32)) {
+  if (!type.is_vector() || !is_integer(type.element) ||
+      (dtype_bits(type.element) != 16 && dtype_bits(type.element) != 32)) {
     return refused("The arg \"indices\" expect a 16-bit integer vector");
   }
   return {};
@@ -164,15 +169,17 @@ Result<Type> infer_scatter(InferInput& in) {
   AIPU_ASSIGN_OR_RETURN(const Expr indices, operand(in, 2));
   AIPU_RETURN_IF_ERROR(check_indices(indices));
   AIPU_ASSIGN_OR_RETURN(const Expr stored, operand(in, 0));
-  if (stored->type.is_scalar()) AIPU_RETURN_IF_ERROR(convert_operand(in, 0, Type::vector(pointer.element, indices->type.lanes)));
+  if (stored->type.is_scalar())
+    AIPU_RETURN_IF_ERROR(convert_operand(in, 0, Type::vector(pointer.element, indices->type.lanes)));
   AIPU_RETURN_IF_ERROR(require_vector(in, 0));
   const Type value = (*in.operands)[0]->type;
   if (value.lanes != indices->type.lanes) {
-    return refused(fmt::format("The lanes mismatch: \"value\": {} vs. \"indices\": {}", value.lanes, indices->type.lanes));
+    return refused(
+        fmt::format("The lanes mismatch: \"value\": {} vs. \"indices\": {}", value.lanes, indices->type.lanes));
   }
   if (value.element != pointer.element) {
-    return refused(
-        fmt::format("The element type mismatch: \"value\": {} vs. \"ptr\": {}", dtype_name(value.element), dtype_name(pointer.element)));
+    return refused(fmt::format("The element type mismatch: \"value\": {} vs. \"ptr\": {}", dtype_name(value.element),
+                               dtype_name(pointer.element)));
   }
   AIPU_RETURN_IF_ERROR(finish_mask(in, value));
   return Type::void_type();
@@ -228,7 +235,8 @@ void add_memory_rows(std::vector<Intrinsic>& rows) {
                   .infer = infer_scatter,
                   .pure = false,
                   .run = run_scatter});
-  rows.push_back({.name = "prefetch", .params = {value("ptr")}, .infer = infer_prefetch, .pure = false, .run = run_nothing});
+  rows.push_back(
+      {.name = "prefetch", .params = {value("ptr")}, .infer = infer_prefetch, .pure = false, .run = run_nothing});
   add_dma_rows(rows);
 }
 

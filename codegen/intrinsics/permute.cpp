@@ -48,8 +48,8 @@ Result<Type> match_all(InferInput& in) {
   for (size_t i = 0; i < operands.size(); ++i) {
     if (operands[i]->type.is_scalar()) AIPU_RETURN_IF_ERROR(convert_operand(in, i, type));
     if (operands[i]->type != type) {
-      return refused(
-          fmt::format("Argument type mismatch: {}-th: \"{}\" vs. {}-th: \"{}\".", first, type_text(type), i, type_text(operands[i]->type)));
+      return refused(fmt::format("Argument type mismatch: {}-th: \"{}\" vs. {}-th: \"{}\".", first, type_text(type), i,
+                                 type_text(operands[i]->type)));
     }
   }
   return type;
@@ -81,7 +81,8 @@ Result<Type> infer_vpart(InferInput& in) {
   const Type type = (*in.operands)[0]->type;
   const int64_t lanes = attribute(in, "lanes"), index = attribute(in, "index");
   if (lanes < 1 || index < 0 || (index + 1) * lanes > type.lanes) {
-    return refused(fmt::format("Lanes {} to {} are not in \"{}\".", index * lanes, (index + 1) * lanes - 1, type_text(type)));
+    return refused(
+        fmt::format("Lanes {} to {} are not in \"{}\".", index * lanes, (index + 1) * lanes - 1, type_text(type)));
   }
   return type.with_lanes(static_cast<int>(lanes));
 }
@@ -96,7 +97,8 @@ Result<Type> infer_vzip(InferInput& in) {
   AIPU_ASSIGN_OR_RETURN(const Type type, match_operands(in, {0, 1}, false));
   const auto part = static_cast<Part>(attribute(in, "part"));
   if (part == Part::kAll) return type.with_lanes(type.lanes * 2);
-  if (type.lanes % 2 != 0) return refused(fmt::format("An even number of lanes is needed, but got: \"{}\".", type_text(type)));
+  if (type.lanes % 2 != 0)
+    return refused(fmt::format("An even number of lanes is needed, but got: \"{}\".", type_text(type)));
   return type;
 }
 
@@ -174,7 +176,8 @@ Result<Type> infer_vsel(InferInput& in) {
 }
 
 Status run_vsel(const LaneCall& c) {
-  for (int i = 0; i < c.result.type.lanes; ++i) copy_lane(c.result, i, c.operands[c.operands[2].data[i] != std::byte{0} ? 0 : 1], i);
+  for (int i = 0; i < c.result.type.lanes; ++i)
+    copy_lane(c.result, i, c.operands[c.operands[2].data[i] != std::byte{0} ? 0 : 1], i);
   return {};
 }
 
@@ -201,7 +204,8 @@ Status run_vshfl(const LaneCall& c) {
 Result<Type> infer_vbcast(InferInput& in) {
   AIPU_ASSIGN_OR_RETURN(const Expr x, operand(in, 0));
   if (!x->type.is_scalar()) return refused("The 1st arg expect a scalar.");
-  if (!in.is_literal.empty() && in.is_literal[0]) return refused("The 1st arg expect a scalar that contain type information.");
+  if (!in.is_literal.empty() && in.is_literal[0])
+    return refused("The 1st arg expect a scalar that contain type information.");
   int64_t lanes = attribute(in, "lanes");
   if (is_bool(x->type.element)) {
     if (lanes == 0) return refused("The arg \"lanes\" is required for a bool.");
@@ -254,8 +258,8 @@ Result<Type> infer_vtbl(InferInput& in) {
   if (!indices->type.is_vector() || !is_integer(indices->type.element))
     return refused(fmt::format("The {} arg expect an integer vector.", ordinal(1)));
   if (dtype_bits(indices->type.element) != dtype_bits(type.element) || indices->type.lanes != type.lanes) {
-    return refused(fmt::format("The bits mismatch: \"table\": \"{}\" vs. \"indices\": \"{}\".", dtype_bits(type.element),
-                               dtype_bits(indices->type.element)));
+    return refused(fmt::format("The bits mismatch: \"table\": \"{}\" vs. \"indices\": \"{}\".",
+                               dtype_bits(type.element), dtype_bits(indices->type.element)));
   }
   std::copy(table.begin(), table.end(), in.operands->begin());
   return type;
@@ -281,9 +285,12 @@ Result<Type> infer_vreplic(InferInput& in) {
   if (in.operands->size() < 2) in.operands->push_back(nullptr);
   Expr& index = (*in.operands)[1];
   if (!index) index = int_imm(0);
-  if (!index->type.is_scalar() || !is_integer(index->type.element)) return refused("The arg \"index\" expects an integer scalar.");
-  if (!is_native(type) && is_multiple_width(type) && !as_int(index)) return refused("The arg \"index\" expects an integer constant value.");
-  if (const auto constant = as_int(index); constant && is_literal(in, 1) && (*constant < 0 || *constant >= type.lanes)) {
+  if (!index->type.is_scalar() || !is_integer(index->type.element))
+    return refused("The arg \"index\" expects an integer scalar.");
+  if (!is_native(type) && is_multiple_width(type) && !as_int(index))
+    return refused("The arg \"index\" expects an integer constant value.");
+  if (const auto constant = as_int(index);
+      constant && is_literal(in, 1) && (*constant < 0 || *constant >= type.lanes)) {
     return refused(fmt::format("The arg \"index\" expect in range [0, {}), but got: \"{}\".", type.lanes, *constant));
   }
   index = cast(Type::scalar(DType::kI32), index, index->span);
@@ -293,7 +300,8 @@ Result<Type> infer_vreplic(InferInput& in) {
 Status run_vreplic(const LaneCall& c) {
   const int32_t index = c.operands[1].get<int32_t>();
   if (index < 0 || index >= c.result.type.lanes) {
-    return invalid_argument(fmt::format("The arg \"index\" expect in range [0, {}), but got: \"{}\".", c.result.type.lanes, index));
+    return invalid_argument(
+        fmt::format("The arg \"index\" expect in range [0, {}), but got: \"{}\".", c.result.type.lanes, index));
   }
   for (int i = 0; i < c.result.type.lanes; ++i) copy_lane(c.result, i, c.operands[0], index);
   return {};
@@ -334,7 +342,8 @@ void add_permute_rows(std::vector<Intrinsic>& rows) {
     rows.push_back({.name = name, .params = std::move(params), .infer = infer, .splitting = splitting, .run = run});
   };
   add("vconcat", {value("inps"), choice("part", kParts)}, infer_vconcat, run_vconcat, Splitting::kSpecial);
-  add("vpart", {value("x"), required_number("index"), required_number("lanes")}, infer_vpart, run_vpart, Splitting::kSpecial);
+  add("vpart", {value("x"), required_number("index"), required_number("lanes")}, infer_vpart, run_vpart,
+      Splitting::kSpecial);
   add("vzip", {value("x"), value("y"), choice("part", kParts)}, infer_vzip, run_vzip, Splitting::kSpecial);
   add("vcompt", {value("x"), mask()}, infer_vcompt, run_vcompress, Splitting::kNone);
   add("vcompc", {value("x"), value("y"), mask()}, infer_vcompc, run_vcompress, Splitting::kNone);

@@ -78,14 +78,16 @@ Status check_print_format(std::string_view format, std::span<const Type> argumen
     used += spec.text != "%%";
   }
   if (used != arguments.size()) {
-    return invalid_argument(fmt::format("The specifier count \"{}\" not equal to the argument count \"{}\".", used, arguments.size()));
+    return invalid_argument(
+        fmt::format("The specifier count \"{}\" not equal to the argument count \"{}\".", used, arguments.size()));
   }
   size_t next = 0;
   for (const Specifier& spec : specifiers) {
     if (spec.text == "%%") continue;
     const Type type = arguments[next++];
     const auto only = [&](bool accepted, std::string_view what) {
-      return accepted ? Status() : invalid_argument(fmt::format("Specifier \"{}\" only accept {} value.", spec.text, what));
+      return accepted ? Status()
+                      : invalid_argument(fmt::format("Specifier \"{}\" only accept {} value.", spec.text, what));
     };
     const bool integer = type.is_scalar() && (is_integer(type.element) || is_bool(type.element));
     const bool floating = type.is_scalar() && is_floating(type.element);
@@ -109,8 +111,8 @@ Status check_print_format(std::string_view format, std::span<const Type> argumen
   return {};
 }
 
-std::string format_print(std::string_view format, std::span<const LaneRef> arguments, std::span<const std::string_view> strings,
-                         MachineState& machine) {
+std::string format_print(std::string_view format, std::span<const LaneRef> arguments,
+                         std::span<const std::string_view> strings, MachineState& machine) {
   std::string out;
   size_t position = 0, next = 0;
   for (const Specifier& spec : find_specifiers(format)) {

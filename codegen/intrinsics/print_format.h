@@ -13,7 +13,7 @@ namespace aipu::tir {
 Status check_print_format(std::string_view format, std::span<const Type> arguments);
 
 // `strings[i]` is the text of argument i where it is a string literal.
-std::string format_print(std::string_view format, std::span<const LaneRef> arguments, std::span<const std::string_view> strings,
-                         MachineState& machine);
+std::string format_print(std::string_view format, std::span<const LaneRef> arguments,
+                         std::span<const std::string_view> strings, MachineState& machine);
 
 }  // namespace aipu::tir

@@ -20,8 +20,8 @@ Result<Type> infer_vrpadd(InferInput& in) {
   return Type::vector(DType::kF32, std::max(type.lanes / 2, 1));
 }
 
-// The order of the additions is fixed, so that splitting a vector does not change a sum: lanes are padded to a power of two with zeros,
-// then the upper half is added to the lower half until one lane is left.
+// The order of the additions is fixed, so that splitting a vector does not change a sum: lanes are padded to a power of
+// two with zeros, then the upper half is added to the lower half until one lane is left.
 template <typename C, typename Op>
 C halving(std::vector<C>& lanes, C padding, Op op) {
   lanes.resize(std::bit_ceil(lanes.size()), padding);
@@ -37,7 +37,8 @@ Status run_vrpadd(const LaneCall& c) {
   with_number_type(x.type.element, [&]<typename T>(T) {
     using C = ComputeType<T>;
     std::vector<C> lanes(static_cast<size_t>(x.type.lanes));
-    for (int i = 0; i < x.type.lanes; ++i) lanes[static_cast<size_t>(i)] = c.active(i) ? to_compute(lanes_of<T>(x)[i]) : C{};
+    for (int i = 0; i < x.type.lanes; ++i)
+      lanes[static_cast<size_t>(i)] = c.active(i) ? to_compute(lanes_of<T>(x)[i]) : C{};
     c.result.set<C>(0, halving(lanes, C{}, [](C a, C b) { return wrapping_add(a, b); }));
   });
   return {};
@@ -62,7 +63,8 @@ Status run_vrpmax(const LaneCall& c) {
     const C identity = kMax ? (std::is_floating_point_v<C> ? static_cast<C>(-Limits::infinity()) : Limits::lowest())
                             : (std::is_floating_point_v<C> ? Limits::infinity() : Limits::max());
     std::vector<C> lanes(static_cast<size_t>(x.type.lanes));
-    for (int i = 0; i < x.type.lanes; ++i) lanes[static_cast<size_t>(i)] = c.active(i) ? to_compute(lanes_of<T>(x)[i]) : identity;
+    for (int i = 0; i < x.type.lanes; ++i)
+      lanes[static_cast<size_t>(i)] = c.active(i) ? to_compute(lanes_of<T>(x)[i]) : identity;
     const C best = halving(lanes, identity, [](C a, C b) { return kMax ? lane_max(a, b) : lane_min(a, b); });
     c.result.set<T>(0, from_compute<T>(best));
     if (c.attribute("return_idx") != 0 && x.type.lanes > 1) {
@@ -79,8 +81,11 @@ Status run_vrpmax(const LaneCall& c) {
 }  // namespace
 
 void add_reduce_rows(std::vector<Intrinsic>& rows) {
-  rows.push_back(
-      {.name = "vrpadd", .params = {value("x"), mask()}, .infer = infer_vrpadd, .splitting = Splitting::kSpecial, .run = run_vrpadd});
+  rows.push_back({.name = "vrpadd",
+                  .params = {value("x"), mask()},
+                  .infer = infer_vrpadd,
+                  .splitting = Splitting::kSpecial,
+                  .run = run_vrpadd});
   rows.push_back({.name = "vrpmax",
                   .params = {value("x"), mask(), flag("return_idx")},
                   .infer = infer_vrpmax,

@@ -51,7 +51,8 @@ Result<Type> infer_events(InferInput& in) {
 Status run_wait_events(const LaneCall& c) {
   if (c.machine == nullptr) return unsupported("events exist only when running");
   for (const LaneRef& event : c.operands) {
-    if (!c.machine->event_in_use(event.get<int32_t>())) return invalid_argument("The released event can not be used anymore.");
+    if (!c.machine->event_in_use(event.get<int32_t>()))
+      return invalid_argument("The released event can not be used anymore.");
     AIPU_RETURN_IF_ERROR(c.machine->wait_event(event.get<int32_t>()));
   }
   return {};
@@ -90,11 +91,14 @@ Result<Type> infer_aiff(InferInput& in) {
     AIPU_ASSIGN_OR_RETURN(const Expr e, operand(in, i));
     if (!e->type.pointer) return refused(fmt::format("The arg \"{}\" expect a pointer.", kNames[i]));
   }
-  if (in.operands->size() > 3) AIPU_RETURN_IF_ERROR(to_integer(in, 3, DType::kI32, "The arg \"event\" expect an event."));
+  if (in.operands->size() > 3)
+    AIPU_RETURN_IF_ERROR(to_integer(in, 3, DType::kI32, "The arg \"event\" expect an event."));
   return Type::void_type();
 }
 
-Status run_unsupported(const LaneCall& c) { return unsupported(fmt::format("PySim does not support S.{}.", c.call.intrinsic->name)); }
+Status run_unsupported(const LaneCall& c) {
+  return unsupported(fmt::format("PySim does not support S.{}.", c.call.intrinsic->name));
+}
 
 }  // namespace
 
@@ -114,7 +118,8 @@ void add_sync_rows(std::vector<Intrinsic>& rows) {
   add("printf", {value("fmt"), optional_value("args")}, infer_printf, run_printf);
   // The vendor's fixed-function unit and assembler: printed, never run here.
   add("aiff", {value("ctrl_desc"), value("param_desc"), value("act_desc")}, infer_aiff, run_unsupported);
-  add("async_aiff", {value("ctrl_desc"), value("param_desc"), value("act_desc"), value("event")}, infer_aiff, run_unsupported);
+  add("async_aiff", {value("ctrl_desc"), value("param_desc"), value("act_desc"), value("event")}, infer_aiff,
+      run_unsupported);
 }
 
 }  // namespace aipu::tir

@@ -9,7 +9,8 @@
 namespace aipu::tir::rules {
 namespace {
 
-// Smallest and largest value of an integer type, as doubles wide enough to compare ranges (exact up to 2^53, monotonic beyond).
+// Smallest and largest value of an integer type, as doubles wide enough to compare ranges (exact up to 2^53, monotonic
+// beyond).
 std::pair<double, double> range_of(DType dtype) {
   if (is_bool(dtype)) return {0, 1};
   const int bits = dtype_bits(dtype);
@@ -37,7 +38,8 @@ bool range_fits(DType from, DType to) {
 
 std::optional<double> literal_value(const Expr& e) {
   if (const auto* i = e->as<IntImm>()) {
-    return e->type.element == DType::kU64 ? static_cast<double>(static_cast<uint64_t>(i->value)) : static_cast<double>(i->value);
+    return e->type.element == DType::kU64 ? static_cast<double>(static_cast<uint64_t>(i->value))
+                                          : static_cast<double>(i->value);
   }
   if (const auto* f = e->as<FloatImm>()) return f->value;
   return std::nullopt;
@@ -62,10 +64,13 @@ Expr converted(const Expr& e, DType to) {
   return cast(Type::scalar(to), e, e->span);
 }
 
-std::string shown(const Expr& e) { return literal_value(e) ? print_expr(e).substr(0, print_expr(e).find(':')) : type_text(e->type); }
+std::string shown(const Expr& e) {
+  return literal_value(e) ? print_expr(e).substr(0, print_expr(e).find(':')) : type_text(e->type);
+}
 
 bool same_kind(DType a, DType b) {
-  return dtype_bits(a) == dtype_bits(b) && is_bool(a) == is_bool(b) && is_integer(a) == is_integer(b) && (is_integer(a) || a == b);
+  return dtype_bits(a) == dtype_bits(b) && is_bool(a) == is_bool(b) && is_integer(a) == is_integer(b) &&
+         (is_integer(a) || a == b);
 }
 
 }  // namespace
@@ -84,7 +89,8 @@ std::string type_text(Type type) {
 }
 
 Result<Expr> operand(const InferInput& in, size_t index) {
-  if (index >= in.operands->size() || !(*in.operands)[index]) return refused(fmt::format("The {} arg is missing.", ordinal(index)));
+  if (index >= in.operands->size() || !(*in.operands)[index])
+    return refused(fmt::format("The {} arg is missing.", ordinal(index)));
   return (*in.operands)[index];
 }
 
@@ -113,16 +119,19 @@ Status convert_operand(InferInput& in, size_t index, Type type) {
   if (e->type == type) return {};
   if (e->type.pointer) return refused(fmt::format("Unexpect \"{}\" pointer as argument.", type_text(e->type)));
   if (e->type.is_vector()) {
-    return refused(fmt::format("Argument type mismatch: {}-th: \"{}\" vs. expected: \"{}\".", index, type_text(e->type), type_text(type)));
+    return refused(fmt::format("Argument type mismatch: {}-th: \"{}\" vs. expected: \"{}\".", index, type_text(e->type),
+                               type_text(type)));
   }
   const bool fits = is_literal(in, index) ? literal_fits(e, type.element) : range_fits(e->type.element, type.element);
   if (!fits) {
     const DType twin = is_integer(type.element) ? with_sign(type.element, !is_signed_int(type.element)) : type.element;
-    const bool twin_fits = twin != type.element && (is_literal(in, index) ? literal_fits(e, twin) : range_fits(e->type.element, twin));
+    const bool twin_fits =
+        twin != type.element && (is_literal(in, index) ? literal_fits(e, twin) : range_fits(e->type.element, twin));
     if (!twin_fits) {
-      const std::string twins = twin == type.element ? fmt::format("({},)", type.text())
-                                                     : fmt::format("({}, {})", type.with_element(with_sign(twin, true)).text(),
-                                                                   type.with_element(with_sign(twin, false)).text());
+      const std::string twins = twin == type.element
+                                    ? fmt::format("({},)", type.text())
+                                    : fmt::format("({}, {})", type.with_element(with_sign(twin, true)).text(),
+                                                  type.with_element(with_sign(twin, false)).text());
       return refused(fmt::format("Can't broadcast \"{}\" to any of \"{}\".", shown(e), twins));
     }
     type.element = twin;
@@ -137,7 +146,8 @@ Result<Type> match_operands(InferInput& in, std::initializer_list<size_t> indice
   for (const size_t i : indices) {
     AIPU_ASSIGN_OR_RETURN(const Expr e, operand(in, i));
     if (e->type.pointer) return refused(fmt::format("Unexpect \"{}\" pointer as argument.", type_text(e->type)));
-    if (e->type.is_void() || e->type.element == DType::kString) return refused(fmt::format("The {} arg expect a value.", ordinal(i)));
+    if (e->type.is_void() || e->type.element == DType::kString)
+      return refused(fmt::format("The {} arg expect a value.", ordinal(i)));
     if (e->type.is_vector() && vector == SIZE_MAX) vector = i;
   }
   if (vector == SIZE_MAX) {
@@ -162,10 +172,12 @@ Result<Type> match_operands(InferInput& in, std::initializer_list<size_t> indice
   for (const size_t i : indices) {
     const Type a = operands[first]->type, b = operands[i]->type;
     if (a.lanes != b.lanes || !same_kind(a.element, b.element)) {
-      return refused(fmt::format("Argument type mismatch: {}-th: \"{}\" vs. {}-th: \"{}\".", first, type_text(a), i, type_text(b)));
+      return refused(fmt::format("Argument type mismatch: {}-th: \"{}\" vs. {}-th: \"{}\".", first, type_text(a), i,
+                                 type_text(b)));
     }
     if (a.element != b.element && sign == Sign::kMustAgree) {
-      return refused("The sign of operands is different, if the API have parameter \"out_sign\" please specify the output sign.");
+      return refused(
+          "The sign of operands is different, if the API have parameter \"out_sign\" please specify the output sign.");
     }
   }
   return operands[first]->type;
@@ -188,7 +200,8 @@ Status finish_mask(InferInput& in, Type operand_type) {
   const int lanes = operand_type.lanes;
   if (const auto* literal = mask->as<VectorLiteral>(); literal && mask->type.lanes != lanes) {
     if (mask->type.lanes > lanes)
-      return refused(fmt::format("The length of arg \"mask\" expect <= \"{}\", but got: \"{}\".", lanes, mask->type.lanes));
+      return refused(
+          fmt::format("The length of arg \"mask\" expect <= \"{}\", but got: \"{}\".", lanes, mask->type.lanes));
     std::vector<Expr> padded = literal->lanes;
     padded.resize(static_cast<size_t>(lanes), bool_imm(false));
     mask = make_expr(Type::vector(DType::kBool, lanes), VectorLiteral{std::move(padded)}, mask->span);
@@ -211,13 +224,15 @@ Status finish_pass_through(InferInput& in, Type result) {
   }
   const DType to = result.element, from = r->type.element;
   const auto mismatch = [&] {
-    return refused(fmt::format("Argument type mismatch: r: \"{}\" vs. return data type: \"{}\".", type_text(r->type), type_text(result)));
+    return refused(fmt::format("Argument type mismatch: r: \"{}\" vs. return data type: \"{}\".", type_text(r->type),
+                               type_text(result)));
   };
   if (r->type.pointer || (is_floating(from) && !is_floating(to)) || is_bool(from) != is_bool(to)) return mismatch();
   const DType twin = is_integer(to) ? with_sign(to, !is_signed_int(to)) : to;
   if (r->type.is_scalar()) {
     if (literal_value(r) && is_integer(to) && !literal_fits(r, to) && !literal_fits(r, twin)) {
-      return refused(fmt::format("Argument r \"{}\" is out of range of return data type \"{}\".", shown(r), type_text(result)));
+      return refused(
+          fmt::format("Argument r \"{}\" is out of range of return data type \"{}\".", shown(r), type_text(result)));
     }
     r = broadcast(converted(r, to), result.lanes);
     return {};
@@ -253,7 +268,8 @@ Status require_width(Type type, Widths widths) {
     return refused(fmt::format("This API expect hardware native vector types, but got: \"{}\".", type_text(type)));
   }
   if (widths == Widths::kNativeOrMultiple && !is_multiple_width(type)) {
-    return refused(fmt::format("This API does not support the feature Flexible Width Vector, but got: \"{}\"", type_text(type)));
+    return refused(
+        fmt::format("This API does not support the feature Flexible Width Vector, but got: \"{}\"", type_text(type)));
   }
   return {};
 }

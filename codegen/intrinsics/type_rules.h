@@ -18,9 +18,11 @@ std::string type_text(Type type);        // as messages print it: "int8x32", "in
 // The operand at `index`; an error if it is absent.
 Result<Expr> operand(const InferInput& in, size_t index);
 
-// Broadcasts scalars next to vectors, checks that the operands named agree in width, kind and lanes. `scalars`: all-scalar operands are
-// matched like those of a binary operator; otherwise they are an error. Returns the common type (of the first vector operand).
-Result<Type> match_operands(InferInput& in, std::initializer_list<size_t> indices, bool scalars, Sign sign = Sign::kMustAgree);
+// Broadcasts scalars next to vectors, checks that the operands named agree in width, kind and lanes. `scalars`:
+// all-scalar operands are matched like those of a binary operator; otherwise they are an error. Returns the common type
+// (of the first vector operand).
+Result<Type> match_operands(InferInput& in, std::initializer_list<size_t> indices, bool scalars,
+                            Sign sign = Sign::kMustAgree);
 
 // Converts an operand to `type` (scalar of the element or the vector), if every possible value fits.
 Status convert_operand(InferInput& in, size_t index, Type type);

@@ -20,7 +20,8 @@ Result<Type> infer_vmull(InferInput& in) {
   AIPU_RETURN_IF_ERROR(finish_mask(in, type));
   const Type signed_type = with_out_sign(type, in);
   // 64-bit products are pairs of words, low word first.
-  const Type result = dtype_bits(type.element) == 32 ? signed_type : Type::vector(widened(signed_type.element), type.lanes / 2);
+  const Type result =
+      dtype_bits(type.element) == 32 ? signed_type : Type::vector(widened(signed_type.element), type.lanes / 2);
   AIPU_RETURN_IF_ERROR(finish_pass_through(in, result));
   return result;
 }
@@ -84,11 +85,13 @@ Result<Type> dot_type(InferInput& in, size_t first, int group) {
   AIPU_ASSIGN_OR_RETURN(const Type x, match_operands(in, {first, first + 1}, false, Sign::kMayDiffer));
   const Type y = (*in.operands)[first + 1]->type;
   const int bits = dtype_bits(x.element);
-  if (group == 2 && !(is_integer(x.element) && bits <= 16)) return refused("Only supports 8-bit or 16-bit integer instruction.");
+  if (group == 2 && !(is_integer(x.element) && bits <= 16))
+    return refused("Only supports 8-bit or 16-bit integer instruction.");
   if (group == 4 && !is_half(x.element) && !(is_integer(x.element) && bits == 8)) {
     return refused("Only supports 8-bit integer instruction or 16-bit floating instruction.");
   }
-  AIPU_RETURN_IF_ERROR(require_width(attribute(in, "half") != 0 ? x.with_lanes(2 * x.lanes) : x, Widths::kNativeOrMultiple));
+  AIPU_RETURN_IF_ERROR(
+      require_width(attribute(in, "half") != 0 ? x.with_lanes(2 * x.lanes) : x, Widths::kNativeOrMultiple));
   AIPU_RETURN_IF_ERROR(finish_mask(in, x));
   if (is_half(x.element)) return Type::vector(DType::kF32, x.lanes / 2);
   const DType wide = group == 2 ? widened(x.element) : DType::kI32;
@@ -107,8 +110,8 @@ Result<Type> infer_accumulating_dot(InferInput& in) {
   // The sign of the accumulator decides about the range of the result.
   const Type got = acc->type;
   if (got.pointer || got.lanes != type.lanes || with_sign(got.element, true) != with_sign(type.element, true)) {
-    return refused(
-        fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", type_text(got), type_text((*in.operands)[1]->type)));
+    return refused(fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", type_text(got),
+                               type_text((*in.operands)[1]->type)));
   }
   return got;
 }
@@ -162,7 +165,8 @@ Result<Type> infer_vfma_part(InferInput& in) {
   AIPU_RETURN_IF_ERROR(require_width(type, Widths::kNative));
   const Type result = Type::vector(DType::kF32, type.lanes / 2);
   if (acc->type != result)
-    return refused(fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", type_text(acc->type), type_text(type)));
+    return refused(
+        fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", type_text(acc->type), type_text(type)));
   AIPU_RETURN_IF_ERROR(finish_mask(in, result));
   return result;
 }
@@ -182,7 +186,8 @@ Status run_vfma_part(const LaneCall& c) {
 
 Result<Type> infer_vmm(InferInput& in) {
   AIPU_ASSIGN_OR_RETURN(const Expr pointer, operand(in, 0));
-  if (!pointer->type.pointer || pointer->type.element != DType::kF32) return refused("The 1st arg expect a float32 pointer.");
+  if (!pointer->type.pointer || pointer->type.element != DType::kF32)
+    return refused("The 1st arg expect a float32 pointer.");
   AIPU_ASSIGN_OR_RETURN(const Type type, match_operands(in, {1, 2}, false));
   if (!is_half(type.element)) return refused("Only support float16 and bfloat16 instruction.");
   AIPU_RETURN_IF_ERROR(require_width(type, Widths::kNative));
@@ -200,7 +205,8 @@ Status run_vmm(const LaneCall& c) {
   for (int i = 0; i < 4; ++i) {
     for (int j = 0; j < 4; ++j) {
       double sum = kAccumulate ? out.get<float>(4 * i + j) : 0.0f;
-      for (int k = 0; k < 4; ++k) sum += read_float_lane(x.type, x.data, 4 * i + k) * read_float_lane(y.type, y.data, 4 * j + k);
+      for (int k = 0; k < 4; ++k)
+        sum += read_float_lane(x.type, x.data, 4 * i + k) * read_float_lane(y.type, y.data, 4 * j + k);
       out.set<float>(4 * i + j, static_cast<float>(sum));
     }
   }
@@ -217,11 +223,12 @@ void add_widening_rows(std::vector<Intrinsic>& rows) {
   const std::vector<IntrinsicParam> widening = {value("x"), value("y"), mask(), out_sign(), pass_through()};
   const std::vector<IntrinsicParam> pair = {value("x"), value("y")};
   const std::vector<IntrinsicParam> accumulating = {value("acc"), value("x"), value("y"), mask()};
-  // `half` is set by the lowering to registers of 128 bits. `wrap` is ours: without saturation, which costs several instructions where the
-  // CPU has no saturating dot product.
+  // `half` is set by the lowering to registers of 128 bits. `wrap` is ours: without saturation, which costs several
+  // instructions where the CPU has no saturating dot product.
   const std::vector<IntrinsicParam> dot = {value("x"), value("y"), mask(), flag("half")};
   const std::vector<IntrinsicParam> accumulating_dot = {value("acc"), value("x"), value("y"), mask(), flag("half")};
-  const std::vector<IntrinsicParam> wrapping_dot = {value("acc"), value("x"), value("y"), mask(), flag("half"), flag("wrap")};
+  const std::vector<IntrinsicParam> wrapping_dot = {value("acc"), value("x"),   value("y"),
+                                                    mask(),       flag("half"), flag("wrap")};
   add("vmull", widening, infer_vmull, run_vmull<false>);
   add("vmulh", widening, infer_vmull, run_vmull<true>);
   add("vaddh", pair, infer_pairwise, run_pairwise<Pair::kAdd>, Splitting::kSpecial);

@@ -33,7 +33,8 @@ Result<Module> run_on_functions(const LoweringPass& pass, const Module& module, 
   for (const PrimFuncPtr& function : module.functions) {
     auto lowered = pass.run(*function, target);
     if (!lowered.ok()) return std::move(lowered).status().context(function->name);
-    result.functions.push_back(lowered->body == function->body ? function : std::make_shared<PrimFunc>(std::move(*lowered)));
+    result.functions.push_back(lowered->body == function->body ? function
+                                                               : std::make_shared<PrimFunc>(std::move(*lowered)));
   }
   return result;
 }
@@ -42,7 +43,8 @@ Result<Module> run_on_functions(const LoweringPass& pass, const Module& module, 
 
 Result<Module> lower(const Module& module, const Target& target, const LowerOptions& options) {
   for (const std::string& name : options.disabled_passes) {
-    const bool known = std::any_of(std::begin(kPasses), std::end(kPasses), [&](const LoweringPass& pass) { return pass.name == name; });
+    const bool known = std::any_of(std::begin(kPasses), std::end(kPasses),
+                                   [&](const LoweringPass& pass) { return pass.name == name; });
     if (!known) return invalid_argument(fmt::format("no lowering pass is named '{}'", name));
   }
   AIPU_RETURN_IF_ERROR(verify(module));
@@ -50,7 +52,9 @@ Result<Module> lower(const Module& module, const Target& target, const LowerOpti
   int index = 0;
   for (const LoweringPass& pass : kPasses) {
     ++index;
-    if (std::find(options.disabled_passes.begin(), options.disabled_passes.end(), pass.name) != options.disabled_passes.end()) continue;
+    if (std::find(options.disabled_passes.begin(), options.disabled_passes.end(), pass.name) !=
+        options.disabled_passes.end())
+      continue;
     Result<Module> next = pass.run_module ? pass.run_module(current, target) : run_on_functions(pass, current, target);
     if (!next.ok()) return std::move(next).status().context(fmt::format("pass {}", pass.name));
     if (next->functions == current.functions) continue;

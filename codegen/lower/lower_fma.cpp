@@ -12,7 +12,8 @@ class LowerFma : public Mutator {
     Expr changed = expr ? mutate_children(expr) : expr;
     const auto* call = changed ? changed->as<IntrinsicCall>() : nullptr;
     if (call == nullptr || call->intrinsic->name != "fma") return changed;
-    Expr sum = binary(BinaryOp::kAdd, call->args[0], binary(BinaryOp::kMul, call->args[1], call->args[2], expr->span), expr->span);
+    Expr sum = binary(BinaryOp::kAdd, call->args[0], binary(BinaryOp::kMul, call->args[1], call->args[2], expr->span),
+                      expr->span);
     if (!call->mask) return sum;
     auto chosen = intrinsic_call("vsel", {std::move(sum), call->args[0]}, {}, call->mask);
     return chosen.ok() ? *chosen : changed;

@@ -1,5 +1,5 @@
-// The lowering passes that lower.cpp lists, one function each. A pass keeps the meaning of what it takes, and returns the very same body
-// when it changes nothing.
+// The lowering passes that lower.cpp lists, one function each. A pass keeps the meaning of what it takes, and returns
+// the very same body when it changes nothing.
 #pragma once
 
 #include "codegen/lower/simplify.h"
@@ -10,15 +10,17 @@
 
 namespace aipu::tir {
 
-// kTec loops become `if (start <= tid && tid < stop) { var = tid; body }`, kUnrolled loops copies of their body, kVectorized loops serial
-// ones (the C compiler vectorises them again). Fails where an unrolled loop's bounds are not constant.
+// kTec loops become `if (start <= tid && tid < stop) { var = tid; body }`, kUnrolled loops copies of their body,
+// kVectorized loops serial ones (the C compiler vectorises them again). Fails where an unrolled loop's bounds are not
+// constant.
 Result<PrimFunc> resolve_loops(const PrimFunc& function, const Target& target);
 
-// Private arrays that are only ever indexed by constants, at most 256 elements of them, become named variables: register tiles written as
-// small loop nests print in the form that kernel-guidance.md measured as fastest.
+// Private arrays that are only ever indexed by constants, at most 256 elements of them, become named variables:
+// register tiles written as small loop nests print in the form that kernel-guidance.md measured as fastest.
 Result<PrimFunc> promote_private_arrays(const PrimFunc& function, const Target& target);
 
-// On targets without native fused multiply-add, fma(acc, x, y) becomes acc + x * y, so that the interpreter and compiled code agree.
+// On targets without native fused multiply-add, fma(acc, x, y) becomes acc + x * y, so that the interpreter and
+// compiled code agree.
 Result<PrimFunc> lower_fma(const PrimFunc& function, const Target& target);
 
 // The id of the TEC and their number are asked for once, at the start.

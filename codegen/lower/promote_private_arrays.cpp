@@ -28,7 +28,8 @@ class FindPromotable {
         body, [](const Expr&) {},
         [&](const Stmt& stmt) {
           const auto* alloc = stmt->as<Alloc>();
-          if (alloc != nullptr && alloc->data.empty() && alloc->buffer->type.scope == Scope::kPrivate && alloc->count <= kMaxElements) {
+          if (alloc != nullptr && alloc->data.empty() && alloc->buffer->type.scope == Scope::kPrivate &&
+              alloc->count <= kMaxElements) {
             counts[alloc->buffer.get()] = alloc->count;
           }
         });
@@ -80,7 +81,8 @@ class Promote : public Mutator {
   Stmt mutate(const Stmt& stmt) override {
     if (!stmt) return stmt;
     if (const auto* alloc = stmt->as<Alloc>(); alloc != nullptr && counts_.contains(alloc->buffer.get())) {
-      // The contents start undefined; a zero is as good as anything and the C compiler drops it where a store comes first.
+      // The contents start undefined; a zero is as good as anything and the C compiler drops it where a store comes
+      // first.
       std::vector<VarPtr>& variables = variables_[alloc->buffer.get()];
       variables.clear();
       const Type type = alloc->buffer->type.pointee();
@@ -100,7 +102,8 @@ class Promote : public Mutator {
       return nullptr;
     }
     if (const auto* store = stmt->as<Store>()) {
-      if (VarPtr var = variable(store->pointer, store->index)) return make_stmt(Assign{var, mutate(store->value)}, stmt->span);
+      if (VarPtr var = variable(store->pointer, store->index))
+        return make_stmt(Assign{var, mutate(store->value)}, stmt->span);
     }
     if (const auto* scope = stmt->as<Block>()) {
       // Definitions have to land in the block of the allocation itself.

@@ -33,13 +33,17 @@ class CopyBody : public Mutator {
       Expr value = mutate(define->value);
       return make_stmt(Define{fresh(define->var), std::move(value)}, stmt->span);
     }
-    if (const auto* alloc = stmt->as<Alloc>()) return make_stmt(Alloc{fresh(alloc->buffer), alloc->count, alloc->data}, stmt->span);
+    if (const auto* alloc = stmt->as<Alloc>())
+      return make_stmt(Alloc{fresh(alloc->buffer), alloc->count, alloc->data}, stmt->span);
     if (const auto* loop = stmt->as<For>()) {
       Expr start = mutate(loop->start), stop = mutate(loop->stop), step = mutate(loop->step);
       VarPtr var = fresh(loop->var);
-      return make_stmt(For{std::move(var), std::move(start), std::move(stop), std::move(step), loop->kind, mutate(loop->body)}, stmt->span);
+      return make_stmt(
+          For{std::move(var), std::move(start), std::move(stop), std::move(step), loop->kind, mutate(loop->body)},
+          stmt->span);
     }
-    if (const auto* assign = stmt->as<Assign>()) return make_stmt(Assign{current(assign->var), mutate(assign->value)}, stmt->span);
+    if (const auto* assign = stmt->as<Assign>())
+      return make_stmt(Assign{current(assign->var), mutate(assign->value)}, stmt->span);
     if (const auto* write = stmt->as<LaneWrite>())
       return make_stmt(LaneWrite{current(write->var), mutate(write->index), mutate(write->value)}, stmt->span);
     return mutate_children(stmt);
@@ -74,13 +78,15 @@ class ResolveLoops : public Mutator {
         return stmt;
       }
       const Expr id = cast(loop->var->type, *tid);
-      Expr inside = binary(BinaryOp::kAnd, binary(BinaryOp::kLe, loop->start, id), binary(BinaryOp::kLt, id, loop->stop), stmt->span);
+      Expr inside = binary(BinaryOp::kAnd, binary(BinaryOp::kLe, loop->start, id),
+                           binary(BinaryOp::kLt, id, loop->stop), stmt->span);
       Stmt guarded = block({make_stmt(Define{loop->var, id}, stmt->span), body});
       return make_stmt(If{std::move(inside), std::move(guarded), nullptr}, stmt->span);
     }
     const auto start = as_int(loop->start), stop = as_int(loop->stop), step = as_int(loop->step);
     if (!start || !stop || !step || *step < 1) {
-      error = invalid_model(fmt::format("loop over '{}' cannot be unrolled: its bounds are not constant", loop->var->name));
+      error =
+          invalid_model(fmt::format("loop over '{}' cannot be unrolled: its bounds are not constant", loop->var->name));
       return stmt;
     }
     std::vector<Stmt> copies;

@@ -17,7 +17,8 @@ bool is_droppable(const Expr& e) {
   walk(e, [&](const Expr& child) {
     if (const auto* call = child->as<IntrinsicCall>()) {
       const std::string_view name = call->intrinsic->name;
-      result &= call->intrinsic->pure || name == "vload" || name == "vload_gather" || name == "get_local_id" || name == "get_local_size";
+      result &= call->intrinsic->pure || name == "vload" || name == "vload_gather" || name == "get_local_id" ||
+                name == "get_local_size";
     }
     result &= child->as<FunctionCall>() == nullptr;
   });
@@ -29,7 +30,8 @@ bool is_pure(const Expr& e) {
   bool result = true;
   walk(e, [&](const Expr& child) {
     const auto* call = child->as<IntrinsicCall>();
-    result &= (call == nullptr || call->intrinsic->pure) && child->as<FunctionCall>() == nullptr && child->as<Load>() == nullptr;
+    result &= (call == nullptr || call->intrinsic->pure) && child->as<FunctionCall>() == nullptr &&
+              child->as<Load>() == nullptr;
   });
   return result;
 }
@@ -54,7 +56,8 @@ std::optional<int64_t> fold_int(BinaryOp op, DType dtype, int64_t a, int64_t b) 
       if (is_u) return static_cast<int64_t>(ua / ub);
       // The quotient that does not fit saturates.
       if (b == -1)
-        return wrap_int(static_cast<int64_t>(0 - ua), dtype) == a && a != 0 ? static_cast<int64_t>(~ua) : static_cast<int64_t>(0 - ua);
+        return wrap_int(static_cast<int64_t>(0 - ua), dtype) == a && a != 0 ? static_cast<int64_t>(~ua)
+                                                                            : static_cast<int64_t>(0 - ua);
       return a / b;
     case BinaryOp::kMod:
       if (b == 0) return std::nullopt;
@@ -96,7 +99,8 @@ std::optional<int64_t> fold_int(BinaryOp op, DType dtype, int64_t a, int64_t b) 
   return std::nullopt;
 }
 
-// The exact operation on float32 operands, rounded to double and then to float32, is rounded once: double has more than twice the bits.
+// The exact operation on float32 operands, rounded to double and then to float32, is rounded once: double has more than
+// twice the bits.
 double fold_float(BinaryOp op, DType dtype, double a, double b) {
   double result = 0;
   switch (op) {
@@ -212,17 +216,22 @@ class Simplify : public Mutator {
     if (!stmt) return stmt;
     const Stmt s = mutate_children(stmt);
     if (const auto* define = s->as<Define>()) {
-      if (!changing_.contains(define->var.get()) && is_copyable(define->value)) values_[define->var.get()] = define->value;
+      if (!changing_.contains(define->var.get()) && is_copyable(define->value))
+        values_[define->var.get()] = define->value;
       return s;
     }
     if (const auto* branch = s->as<If>()) return simplify_if(s, *branch);
     if (const auto* loop = s->as<For>()) {
       const auto start = as_int(loop->start), stop = as_int(loop->stop);
       const bool never = start && stop && fold_int(BinaryOp::kGe, loop->var->type.element, *start, *stop) == 1;
-      return never || (is_empty(loop->body) && is_droppable(loop->start) && is_droppable(loop->stop) && as_int(loop->step)) ? nothing() : s;
+      return never || (is_empty(loop->body) && is_droppable(loop->start) && is_droppable(loop->stop) &&
+                       as_int(loop->step))
+                 ? nothing()
+                 : s;
     }
     if (const auto* loop = s->as<While>()) return as_int(loop->condition) == 0 ? nothing() : s;
-    if (const auto* evaluate = s->as<Evaluate>()) return is_droppable(evaluate->value) && !evaluate->value->type.is_void() ? nothing() : s;
+    if (const auto* evaluate = s->as<Evaluate>())
+      return is_droppable(evaluate->value) && !evaluate->value->type.is_void() ? nothing() : s;
     if (const auto* body = s->as<Block>()) return simplify_block(s, *body);
     return s;
   }
@@ -282,7 +291,8 @@ class Simplify : public Mutator {
 
   // A simpler form of `e`, whose children are simple; null: none.
   Expr rewritten(const Expr& e) {
-    if (const auto* n = e->as<Binary>()) return n->lhs->type.pointer ? rewritten_pointer(e, *n) : rewritten_binary(e, *n);
+    if (const auto* n = e->as<Binary>())
+      return n->lhs->type.pointer ? rewritten_pointer(e, *n) : rewritten_binary(e, *n);
     if (const auto* n = e->as<Unary>()) return rewritten_unary(e, *n);
     if (const auto* n = e->as<Cast>()) return rewritten_cast(e, *n);
     if (const auto* n = e->as<Select>()) {
@@ -308,7 +318,8 @@ class Simplify : public Mutator {
     const auto first = as_int(inner->rhs);
     int64_t sum;
     if (!first || *first == INT64_MIN || *index == INT64_MIN) return nullptr;
-    if (__builtin_add_overflow(inner->op == BinaryOp::kSub ? -*first : *first, n.op == BinaryOp::kSub ? -*index : *index, &sum))
+    if (__builtin_add_overflow(inner->op == BinaryOp::kSub ? -*first : *first,
+                               n.op == BinaryOp::kSub ? -*index : *index, &sum))
       return nullptr;
     return sum == 0 ? inner->lhs : binary(BinaryOp::kAdd, inner->lhs, int_imm(sum, DType::kI64), e->span);
   }
@@ -318,7 +329,8 @@ class Simplify : public Mutator {
     const Type type = e->type;
     if (is_floating(dtype)) {
       const auto a = float_constant(n.lhs), b = float_constant(n.rhs);
-      // Only scalars: lanes of vectors are folded by whoever runs them. NaN is left alone, its bits are nobody's promise.
+      // Only scalars: lanes of vectors are folded by whoever runs them. NaN is left alone, its bits are nobody's
+      // promise.
       if (a && b && type.is_scalar()) {
         if (is_comparison(n.op)) return bool_imm(fold_compare(n.op, *a, *b));
         const double value = fold_float(n.op, dtype, *a, *b);
@@ -342,8 +354,9 @@ class Simplify : public Mutator {
       const Expr simpler = rewritten_binary(moved, swapped);
       return simpler ? simpler : moved;
     }
-    const bool commutes = n.op == BinaryOp::kAdd || n.op == BinaryOp::kMul || n.op == BinaryOp::kBitAnd || n.op == BinaryOp::kBitOr ||
-                          n.op == BinaryOp::kBitXor || n.op == BinaryOp::kMin || n.op == BinaryOp::kMax;
+    const bool commutes = n.op == BinaryOp::kAdd || n.op == BinaryOp::kMul || n.op == BinaryOp::kBitAnd ||
+                          n.op == BinaryOp::kBitOr || n.op == BinaryOp::kBitXor || n.op == BinaryOp::kMin ||
+                          n.op == BinaryOp::kMax;
     if (a && !b && commutes) {
       const Binary swapped{n.op, n.rhs, n.lhs};
       const Expr moved = make_expr(type, swapped, e->span);
@@ -401,9 +414,11 @@ class Simplify : public Mutator {
           // A size is at least 0.
           const auto* ref = n.lhs->as<VarRef>();
           if (ref && ref->var->non_negative && !changing_.contains(ref->var.get()) && b && is_signed_int(dtype)) {
-            if ((n.op == BinaryOp::kGe && *b <= 0) || (n.op == BinaryOp::kGt && *b < 0) || (n.op == BinaryOp::kNe && *b < 0))
+            if ((n.op == BinaryOp::kGe && *b <= 0) || (n.op == BinaryOp::kGt && *b < 0) ||
+                (n.op == BinaryOp::kNe && *b < 0))
               return bool_imm(true);
-            if ((n.op == BinaryOp::kLt && *b <= 0) || (n.op == BinaryOp::kLe && *b < 0) || (n.op == BinaryOp::kEq && *b < 0))
+            if ((n.op == BinaryOp::kLt && *b <= 0) || (n.op == BinaryOp::kLe && *b < 0) ||
+                (n.op == BinaryOp::kEq && *b < 0))
               return bool_imm(false);
           }
         }
@@ -425,12 +440,14 @@ class Simplify : public Mutator {
 
   static Expr rewritten_unary(const Expr& e, const Unary& n) {
     if (const auto value = as_int(n.operand)) {
-      return make_expr(e->type,
-                       IntImm{wrap_int(n.op == UnaryOp::kNot || is_bool(e->type.element) ? *value == 0 : ~*value, e->type.element)});
+      return make_expr(
+          e->type,
+          IntImm{wrap_int(n.op == UnaryOp::kNot || is_bool(e->type.element) ? *value == 0 : ~*value, e->type.element)});
     }
     if (const auto* inner = n.operand->as<Unary>(); inner && inner->op == n.op) return inner->operand;
     const auto* compare = n.operand->as<Binary>();
-    if (n.op != UnaryOp::kNot || compare == nullptr || !is_comparison(compare->op) || is_floating(compare->lhs->type.element))
+    if (n.op != UnaryOp::kNot || compare == nullptr || !is_comparison(compare->op) ||
+        is_floating(compare->lhs->type.element))
       return nullptr;
     BinaryOp opposite = BinaryOp::kEq;
     switch (compare->op) {
@@ -472,8 +489,10 @@ class Simplify : public Mutator {
       if (is_integer(to)) return make_expr(e->type, IntImm{wrap_int(imm->value, to)}, e->span);
       const bool large = from == DType::kU64 && imm->value < 0;
       if (to == DType::kF64)
-        return float_imm(large ? static_cast<double>(static_cast<uint64_t>(imm->value)) : static_cast<double>(imm->value), to);
-      return float_imm(large ? static_cast<float>(static_cast<uint64_t>(imm->value)) : static_cast<float>(imm->value), to);
+        return float_imm(
+            large ? static_cast<double>(static_cast<uint64_t>(imm->value)) : static_cast<double>(imm->value), to);
+      return float_imm(large ? static_cast<float>(static_cast<uint64_t>(imm->value)) : static_cast<float>(imm->value),
+                       to);
     }
     if (const auto* imm = n.operand->as<FloatImm>(); imm && is_floating(to) && imm->value == imm->value) {
       // To 16 bits through float32.
@@ -508,8 +527,10 @@ class DropUnused : public Mutator {
         [&](const Stmt& s) {
           if (const auto* write = s->as<LaneWrite>()) written_.insert(write->var.get());
           if (const auto* loop = s->as<For>()) written_.insert(loop->var.get());
-          if (const auto* assign = s->as<Assign>(); assign && !is_droppable(assign->value)) written_.insert(assign->var.get());
-          if (const auto* define = s->as<Define>(); define && !is_droppable(define->value)) written_.insert(define->var.get());
+          if (const auto* assign = s->as<Assign>(); assign && !is_droppable(assign->value))
+            written_.insert(assign->var.get());
+          if (const auto* define = s->as<Define>(); define && !is_droppable(define->value))
+            written_.insert(define->var.get());
         });
   }
   Stmt mutate(const Stmt& stmt) override {

@@ -6,8 +6,9 @@
 
 namespace aipu::tir {
 
-// Folds constants, drops what has no effect, and brings integer arithmetic into a usual form (constants to the right, joined). Never
-// changes a result: floating identities that could change a bit are not used. Loads that are not needed are dropped.
+// Folds constants, drops what has no effect, and brings integer arithmetic into a usual form (constants to the right,
+// joined). Never changes a result: floating identities that could change a bit are not used. Loads that are not needed
+// are dropped.
 Result<PrimFunc> simplify(const PrimFunc& function, const Target& target);
 
 // The same for an expression alone.

@@ -48,7 +48,8 @@ Expr VectorSplitter::bind(Expr value) {
 std::vector<VarPtr> VectorSplitter::make_parts(const Var& var) const {
   std::vector<VarPtr> parts;
   const std::vector<Chunk>& chunks = cut(var.type);
-  for (size_t k = 0; k < chunks.size(); ++k) parts.push_back(new_var(fmt::format("{}_{}", var.name, k), chunk_type(var.type, chunks[k])));
+  for (size_t k = 0; k < chunks.size(); ++k)
+    parts.push_back(new_var(fmt::format("{}_{}", var.name, k), chunk_type(var.type, chunks[k])));
   return parts;
 }
 
@@ -72,9 +73,10 @@ Expr VectorSplitter::move(const Expr& pointer, Expr elements) {
   return binary(BinaryOp::kAdd, pointer, cast(Type::scalar(DType::kI64), std::move(elements)));
 }
 
-Expr VectorSplitter::call(std::string_view name, std::vector<Expr> operands, std::vector<std::pair<std::string, int64_t>> attributes,
-                          Expr mask, Expr pass_through) {
-  Result<Expr> result = intrinsic_call(name, operands, std::move(attributes), std::move(mask), std::move(pass_through), span_);
+Expr VectorSplitter::call(std::string_view name, std::vector<Expr> operands,
+                          std::vector<std::pair<std::string, int64_t>> attributes, Expr mask, Expr pass_through) {
+  Result<Expr> result =
+      intrinsic_call(name, operands, std::move(attributes), std::move(mask), std::move(pass_through), span_);
   if (result.ok()) return *result;
   if (error_.ok()) error_ = std::move(result).status();
   return int_imm(0);
@@ -94,7 +96,8 @@ Expr VectorSplitter::access_mask(const Chunk& chunk, const Expr& mask) const {
 
 Expr VectorSplitter::load_chunk(const Expr& pointer, const Chunk& chunk, Type type, Expr mask, Expr stride) {
   Expr base = pointer;
-  if (base->type.element != type.element || base->type.lanes != 1) base = cast(Type::pointer_to(type.element, 1, base->type.scope), base);
+  if (base->type.element != type.element || base->type.lanes != 1)
+    base = cast(Type::pointer_to(type.element, 1, base->type.scope), base);
   return call("vload", {std::move(base), std::move(stride)}, {{"lanes", chunk.lanes}}, access_mask(chunk, mask));
 }
 
@@ -107,7 +110,8 @@ Expr VectorSplitter::to_bytes(const Expr& mask) {
   return call("vsel", {broadcast(int_imm(1, DType::kU8), type.lanes), zero_of(type)}, {}, mask);
 }
 
-void VectorSplitter::store_chunks(const Chunks& values, const std::vector<Chunk>& chunks, Type type, const Expr& pointer) {
+void VectorSplitter::store_chunks(const Chunks& values, const std::vector<Chunk>& chunks, Type type,
+                                  const Expr& pointer) {
   for (size_t k = 0; k < chunks.size(); ++k) {
     store_chunk(is_bool(type.element) ? to_bytes(values[k]) : values[k], move(pointer, chunks[k].offset), chunks[k]);
   }
@@ -159,7 +163,8 @@ Expr VectorSplitter::scalar(const Expr& e) {
         fail(e, "a load of a vector through a pointer to another width");
         return e;
       },
-      [&](const LaneRead& n) { return lane_read(e, n); }, [&](const IntrinsicCall& n) { return scalar_intrinsic(e, n); },
+      [&](const LaneRead& n) { return lane_read(e, n); },
+      [&](const IntrinsicCall& n) { return scalar_intrinsic(e, n); },
       [&](const FunctionCall& n) {
         std::vector<Expr> args = arguments(n);
         return make_expr(lower_type(e->type), FunctionCall{n.function, std::move(args)}, e->span);
@@ -237,7 +242,8 @@ Expr VectorSplitter::lane_read(const Expr& e, const LaneRead& n) {
   if (const auto lane = as_int(n.index)) {
     for (size_t k = 0; k < values.size(); ++k) {
       const Chunk& chunk = cut(type)[k];
-      if (*lane < chunk.offset + chunk.valid) return make_expr(e->type, LaneRead{values[k], int_imm(*lane - chunk.offset)}, e->span);
+      if (*lane < chunk.offset + chunk.valid)
+        return make_expr(e->type, LaneRead{values[k], int_imm(*lane - chunk.offset)}, e->span);
     }
   }
   const Expr index = bind(scalar(n.index));
@@ -267,10 +273,12 @@ Chunks VectorSplitter::split(const Expr& e) {
     return result;
   };
   return match(
-      e, [&](const IntImm&) { return Chunks(); }, [&](const FloatImm&) { return Chunks(); }, [&](const StringImm&) { return Chunks(); },
-      [&](const AddressOf&) { return Chunks(); }, [&](const LaneRead&) { return Chunks(); },
+      e, [&](const IntImm&) { return Chunks(); }, [&](const FloatImm&) { return Chunks(); },
+      [&](const StringImm&) { return Chunks(); }, [&](const AddressOf&) { return Chunks(); },
+      [&](const LaneRead&) { return Chunks(); },
       [&](const VarRef& n) {
-        if (const auto memory = memories_.find(n.var.get()); memory != memories_.end()) return load_all(var_ref(memory->second), type);
+        if (const auto memory = memories_.find(n.var.get()); memory != memories_.end())
+          return load_all(var_ref(memory->second), type);
         const std::vector<VarPtr>& parts = parts_.at(n.var.get());
         return each([&](size_t k, const Chunk&, Type) { return var_ref(parts[k]); });
       },
@@ -280,7 +288,9 @@ Chunks VectorSplitter::split(const Expr& e) {
       },
       [&](const Binary& n) {
         const Chunks lhs = split(n.lhs), rhs = split(n.rhs);
-        return each([&](size_t k, const Chunk&, Type t) { return make_expr(t, Binary{n.op, lhs[k], rhs[k]}, e->span); });
+        return each([&](size_t k, const Chunk&, Type t) {
+          return make_expr(t, Binary{n.op, lhs[k], rhs[k]}, e->span);
+        });
       },
       [&](const Select& n) { return split_select(e, n); },
       [&](const Cast& n) {
@@ -302,7 +312,8 @@ Chunks VectorSplitter::split(const Expr& e) {
       },
       [&](const Load& n) {
         const Expr pointer = wide_pointer(n.pointer, n.index);
-        return each([&](size_t, const Chunk& chunk, Type t) { return load_chunk(move(pointer, chunk.offset), chunk, t); });
+        return each(
+            [&](size_t, const Chunk& chunk, Type t) { return load_chunk(move(pointer, chunk.offset), chunk, t); });
       },
       [&](const IntrinsicCall& n) { return split_intrinsic(e, n); },
       [&](const FunctionCall& n) {

@@ -9,7 +9,8 @@ namespace aipu::tir {
 
 bool VectorSplitter::any_split(const IntrinsicCall& n, Type result) const {
   const auto is_split = [&](const Expr& e) { return e && plan_.is_split(e->type); };
-  return plan_.is_split(result) || is_split(n.mask) || is_split(n.pass_through) || std::any_of(n.args.begin(), n.args.end(), is_split);
+  return plan_.is_split(result) || is_split(n.mask) || is_split(n.pass_through) ||
+         std::any_of(n.args.begin(), n.args.end(), is_split);
 }
 
 Expr VectorSplitter::scalar_intrinsic(const Expr& e, const IntrinsicCall& n) {
@@ -23,9 +24,11 @@ Expr VectorSplitter::scalar_intrinsic(const Expr& e, const IntrinsicCall& n) {
       const Chunk& chunk = cut(operand)[k];
       Expr mask = masks[k];
       // Padding must not decide.
-      if (chunk.padded() && name == "vany") mask = binary(BinaryOp::kBitAnd, mask, literal_mask(chunk.lanes, chunk.valid));
+      if (chunk.padded() && name == "vany")
+        mask = binary(BinaryOp::kBitAnd, mask, literal_mask(chunk.lanes, chunk.valid));
       if (chunk.padded() && name == "vall")
-        mask = binary(BinaryOp::kBitOr, mask, make_expr(mask->type, Unary{UnaryOp::kBitNot, literal_mask(chunk.lanes, chunk.valid)}));
+        mask = binary(BinaryOp::kBitOr, mask,
+                      make_expr(mask->type, Unary{UnaryOp::kBitNot, literal_mask(chunk.lanes, chunk.valid)}));
       const Expr part = call(name, {mask});
       result = result ? binary(name == "vall" ? BinaryOp::kBitAnd : BinaryOp::kBitOr, result, part) : part;
     }
@@ -40,7 +43,8 @@ Expr VectorSplitter::scalar_intrinsic(const Expr& e, const IntrinsicCall& n) {
     const Expr pointer = bind(element_pointer(n.args[1], operand.element)), stride = bind(scalar(n.args[2]));
     for (size_t k = 0; k < values.size(); ++k) {
       const Chunk& chunk = cut(operand)[k];
-      store_chunk(values[k], move(pointer, strided(stride, chunk.offset)), chunk, masks.empty() ? nullptr : masks[k], stride);
+      store_chunk(values[k], move(pointer, strided(stride, chunk.offset)), chunk, masks.empty() ? nullptr : masks[k],
+                  stride);
     }
     return nothing();
   }
@@ -52,7 +56,8 @@ Expr VectorSplitter::scalar_intrinsic(const Expr& e, const IntrinsicCall& n) {
     const Chunks indices = split(n.args[2]), masks = split_mask(n.mask);
     const Expr pointer = bind(element_pointer(n.args[1], operand.element));
     for (size_t k = 0; k < values.size(); ++k) {
-      emit(Evaluate{call(name, {values[k], pointer, indices[k]}, {}, access_mask(cut(operand)[k], masks.empty() ? nullptr : masks[k]))});
+      emit(Evaluate{call(name, {values[k], pointer, indices[k]}, {},
+                         access_mask(cut(operand)[k], masks.empty() ? nullptr : masks[k]))});
     }
     return nothing();
   }
@@ -70,7 +75,8 @@ Expr VectorSplitter::scalar_intrinsic(const Expr& e, const IntrinsicCall& n) {
     const Chunk whole{0, e->type.lanes, e->type.lanes};
     return gather_chunk(*pieces, e->type, whole, [&](int i) { return i; });
   }
-  fail(e, fmt::format("S.{} on \"{}\": wider than a register of this target, and it can't be split", name, operand.text()));
+  fail(e, fmt::format("S.{} on \"{}\": wider than a register of this target, and it can't be split", name,
+                      operand.text()));
   return e;
 }
 
@@ -80,7 +86,8 @@ Expr VectorSplitter::plain_intrinsic(const Expr& e, const IntrinsicCall& n) {
   lowered.mask = scalar(n.mask);
   lowered.pass_through = scalar(n.pass_through);
   scale_dma(e, n, lowered);
-  if (n.intrinsic->name == "vload" && lowered.args[0]->type != n.args[0]->type) set_attribute(lowered, "lanes", e->type.lanes);
+  if (n.intrinsic->name == "vload" && lowered.args[0]->type != n.args[0]->type)
+    set_attribute(lowered, "lanes", e->type.lanes);
   return make_expr(lower_type(e->type), std::move(lowered), e->span);
 }
 
@@ -104,7 +111,8 @@ void VectorSplitter::scale_dma(const Expr& e, const IntrinsicCall& n, IntrinsicC
   if (name == "dma_copy" || name == "async_dma_copy") counts = {2, 3, 5};
   if (name == "dma_memset") counts = {2};
   if (name == "dma_upsample") counts = {4, 6, 7};
-  if (counts.empty()) return fail(e, fmt::format("S.{} of \"{}\": no register of this target holds such a vector", name, type.text()));
+  if (counts.empty())
+    return fail(e, fmt::format("S.{} of \"{}\": no register of this target holds such a vector", name, type.text()));
   for (const size_t i : counts) lowered.args[i] = binary(BinaryOp::kMul, lowered.args[i], int_imm(type.lanes));
 }
 
@@ -156,9 +164,11 @@ Chunks VectorSplitter::split_intrinsic(const Expr& e, const IntrinsicCall& n) {
   if (name == "vrpadd" || name == "vrpmax" || name == "vrpmin") return split_reduction(e, n);
   const bool elementwise_cast = name == "cast" && n.args.size() == 1 && n.args[0]->type.lanes == type.lanes;
   const bool elementwise_bits = name == "reinterpret" && n.args[0]->type.lanes == type.lanes;
-  if (n.intrinsic->splitting == Splitting::kElementwise || elementwise_cast || elementwise_bits) return split_elementwise(e, n);
+  if (n.intrinsic->splitting == Splitting::kElementwise || elementwise_cast || elementwise_bits)
+    return split_elementwise(e, n);
   if (const std::optional<Pieces> pieces = pieces_of(e, n)) return gather_all(*pieces, type, [](int i) { return i; });
-  fail(e, fmt::format("S.{} giving \"{}\": wider than a register of this target, and it can't be split", name, type.text()));
+  fail(e, fmt::format("S.{} giving \"{}\": wider than a register of this target, and it can't be split", name,
+                      type.text()));
   for (const Chunk& chunk : chunks) result.push_back(zero_of(chunk_type(type, chunk)));
   return result;
 }
@@ -186,8 +196,8 @@ Chunks VectorSplitter::split_elementwise(const Expr& e, const IntrinsicCall& n) 
     for (auto& [key, value] : attributes) {
       if (key == "dtype") value = attribute_of_type(chunk_type(type, chunk));
     }
-    result.push_back(
-        call(n.intrinsic->name, std::move(args), std::move(attributes), std::move(mask), pass_through.empty() ? nullptr : pass_through[k]));
+    result.push_back(call(n.intrinsic->name, std::move(args), std::move(attributes), std::move(mask),
+                          pass_through.empty() ? nullptr : pass_through[k]));
   }
   return result;
 }

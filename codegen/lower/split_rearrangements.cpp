@@ -12,7 +12,8 @@ VectorSplitter::Pieces VectorSplitter::whole_pieces(const std::vector<Expr>& ope
     const bool is_split = plan_.is_split(operand->type);
     Chunks values = is_split ? split(operand) : Chunks{scalar(operand)};
     for (Expr& value : values) value = bind_chunk(value);  // each may be taken several times
-    const std::vector<Chunk> chunks = is_split ? cut(operand->type) : std::vector<Chunk>{{0, operand->type.lanes, operand->type.lanes}};
+    const std::vector<Chunk> chunks =
+        is_split ? cut(operand->type) : std::vector<Chunk>{{0, operand->type.lanes, operand->type.lanes}};
     for (size_t k = 0; k < values.size(); ++k) {
       pieces.values.push_back(values[k]);
       pieces.chunks.push_back({pieces.type.lanes + chunks[k].offset, chunks[k].lanes, chunks[k].valid});
@@ -35,7 +36,8 @@ Expr VectorSplitter::spill(const Pieces& pieces, int64_t room) {
   return pointer;
 }
 
-Expr VectorSplitter::gather_chunk(const Pieces& pieces, Type type, const Chunk& chunk, const LaneMap& from, Expr* memory) {
+Expr VectorSplitter::gather_chunk(const Pieces& pieces, Type type, const Chunk& chunk, const LaneMap& from,
+                                  Expr* memory) {
   const int first = from(chunk.offset);
   const int step = chunk.valid > 1 ? from(chunk.offset + 1) - first : 1;
   bool regular = true;
@@ -60,7 +62,8 @@ Expr VectorSplitter::gather_chunk(const Pieces& pieces, Type type, const Chunk& 
     value = broadcast(bind(load(pointer, int_imm(first))), chunk.lanes);
   } else {
     std::vector<Expr> lanes;
-    for (int i = 0; i < chunk.lanes; ++i) lanes.push_back(load(pointer, int_imm(from(chunk.offset + std::min(i, chunk.valid - 1)))));
+    for (int i = 0; i < chunk.lanes; ++i)
+      lanes.push_back(load(pointer, int_imm(from(chunk.offset + std::min(i, chunk.valid - 1)))));
     value = make_expr(chunk_type(element, chunk), VectorLiteral{std::move(lanes)});
   }
   return bind_chunk(boolean ? from_bytes(value) : value);
@@ -142,7 +145,8 @@ std::optional<VectorSplitter::Pieces> VectorSplitter::pieces_of(const Expr& e, c
   }
   if (name == "vreplic") {
     const Pieces all = whole_pieces({n.args[0]});
-    if (const auto index = as_int(n.args[1])) return rearranged(all, type, [=](int) { return static_cast<int>(*index); });
+    if (const auto index = as_int(n.args[1]))
+      return rearranged(all, type, [=](int) { return static_cast<int>(*index); });
     const Expr index = scalar(n.args[1]);
     Expr lane = load(spill(all), index);
     if (is_bool(type.element)) lane = binary(BinaryOp::kNe, lane, int_imm(0, DType::kU8));
@@ -157,17 +161,19 @@ std::optional<VectorSplitter::Pieces> VectorSplitter::pieces_of(const Expr& e, c
     // The same bytes, as other lanes.
     if (plan_.is_split(operand) && plan_.is_split(type) && !operand.is_mask() && !type.is_mask()) {
       const std::vector<Chunk>&from = cut(operand), &to = cut(type);
-      const bool alike = std::equal(from.begin(), from.end(), to.begin(), to.end(), [&](const Chunk& a, const Chunk& b) {
-        return !a.padded() && !b.padded() && a.lanes * dtype_bits(operand.element) == b.lanes * dtype_bits(type.element);
-      });
+      const bool alike =
+          std::equal(from.begin(), from.end(), to.begin(), to.end(), [&](const Chunk& a, const Chunk& b) {
+            return !a.padded() && !b.padded() &&
+                   a.lanes * dtype_bits(operand.element) == b.lanes * dtype_bits(type.element);
+          });
       if (alike) {
         const Chunks values = split(n.args[0]);
         Pieces result;
         result.type = type;
         result.chunks = to;
         for (size_t k = 0; k < to.size(); ++k) {
-          result.values.push_back(
-              bind_chunk(call("reinterpret", {values[k]}, {{"dtype", attribute_of_type(Type::vector(type.element, to[k].lanes))}})));
+          result.values.push_back(bind_chunk(call(
+              "reinterpret", {values[k]}, {{"dtype", attribute_of_type(Type::vector(type.element, to[k].lanes))}})));
         }
         return result;
       }
@@ -179,7 +185,8 @@ std::optional<VectorSplitter::Pieces> VectorSplitter::pieces_of(const Expr& e, c
     result.type = type;
     if (!plan_.is_split(type)) {
       result.chunks = {{0, type.lanes, type.lanes}};
-      result.values = {bind_chunk(type.is_vector() ? load_chunk(pointer, result.chunks[0], type) : load(pointer, int_imm(0)))};
+      result.values = {
+          bind_chunk(type.is_vector() ? load_chunk(pointer, result.chunks[0], type) : load(pointer, int_imm(0)))};
     } else {
       result.chunks = cut(type);
       result.values = load_all(pointer, type);
@@ -250,23 +257,30 @@ std::optional<VectorSplitter::Pieces> VectorSplitter::nativewise(const Expr& e, 
 namespace {
 
 bool takes_halves(const Intrinsic& intrinsic) {
-  return std::any_of(intrinsic.params.begin(), intrinsic.params.end(), [](const IntrinsicParam& param) { return param.name == "half"; });
+  return std::any_of(intrinsic.params.begin(), intrinsic.params.end(),
+                     [](const IntrinsicParam& param) { return param.name == "half"; });
 }
 
 }  // namespace
 
-std::optional<VectorSplitter::Pieces> VectorSplitter::registerwise(const Expr& e, const IntrinsicCall& n, bool accumulating) {
+std::optional<VectorSplitter::Pieces> VectorSplitter::registerwise(const Expr& e, const IntrinsicCall& n,
+                                                                   bool accumulating) {
   const Type type = e->type;
   const size_t first = accumulating ? 1 : 0;
   const Type operand = n.args[first]->type;
-  // Vectors that are cut into less than native ones, for the sake of wider elements elsewhere, are put together for these.
+  // Vectors that are cut into less than native ones, for the sake of wider elements elsewhere, are put together for
+  // these.
   if (plan_.is_split(operand) && plan_.has_native_registers()) {
     for (const Chunk& chunk : cut(operand)) {
-      if (chunk.padded() || chunk.lanes * dtype_bits(operand.element) % kNativeBits != 0) return nativewise(e, n, operand);
+      if (chunk.padded() || chunk.lanes * dtype_bits(operand.element) % kNativeBits != 0)
+        return nativewise(e, n, operand);
     }
   }
-  const std::vector<Chunk> chunks = plan_.is_split(operand) ? cut(operand) : std::vector<Chunk>{{0, operand.lanes, operand.lanes}};
-  const auto values_of = [&](const Expr& value) { return plan_.is_split(value->type) ? split(value) : Chunks{bind_chunk(scalar(value))}; };
+  const std::vector<Chunk> chunks =
+      plan_.is_split(operand) ? cut(operand) : std::vector<Chunk>{{0, operand.lanes, operand.lanes}};
+  const auto values_of = [&](const Expr& value) {
+    return plan_.is_split(value->type) ? split(value) : Chunks{bind_chunk(scalar(value))};
+  };
   const Chunks x = values_of(n.args[first]), y = values_of(n.args[first + 1]);
   const Chunks masks = n.mask ? values_of(n.mask) : Chunks();
   Pieces acc;
@@ -320,8 +334,8 @@ std::optional<VectorSplitter::Pieces> VectorSplitter::cast_pieces(const Expr& e,
   };
   // In steps that both types fit.
   const int step = std::min(plan_.register_lanes(from.element), plan_.register_lanes(type.element));
-  const std::vector<std::pair<std::string, int64_t>> attributes = {{"dtype", attribute_of_type(Type::scalar(type.element))},
-                                                                   {"saturate", n.attribute("saturate")}};
+  const std::vector<std::pair<std::string, int64_t>> attributes = {
+      {"dtype", attribute_of_type(Type::scalar(type.element))}, {"saturate", n.attribute("saturate")}};
   Pieces result;
   result.type = type.with_lanes(0);
   Expr memory;
@@ -332,7 +346,8 @@ std::optional<VectorSplitter::Pieces> VectorSplitter::cast_pieces(const Expr& e,
       Expr value = call("cast", {gather_chunk(all, from, {offset, each, each}, source, &memory)}, attributes);
       // Lanes that nothing was given for are 0.
       const int filled = std::min(std::max(given - offset, 0), each);
-      if (part == 0 && filled < each) value = call("vsel", {value, zero_of(value->type)}, {}, literal_mask(each, filled));
+      if (part == 0 && filled < each)
+        value = call("vsel", {value, zero_of(value->type)}, {}, literal_mask(each, filled));
       result.values.push_back(bind_chunk(value));
       result.chunks.push_back({offset, each, each});
     }

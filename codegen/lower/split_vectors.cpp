@@ -41,7 +41,8 @@ void VectorSplitter::find_addressed(const PrimFunc& function) {
   walk(
       function.body,
       [&](const Expr& e) {
-        if (const auto* address = e->as<AddressOf>(); address && plan_.is_split(address->var->type)) addressed_.insert(address->var.get());
+        if (const auto* address = e->as<AddressOf>(); address && plan_.is_split(address->var->type))
+          addressed_.insert(address->var.get());
       },
       [](const Stmt&) {});
 }
@@ -158,7 +159,8 @@ void VectorSplitter::statement(const Stmt& stmt) {
           if (depends_on_memory(value)) value = bind_chunk(value);
         }
         const Expr pointer = wide_pointer(n.pointer, n.index);
-        for (size_t k = 0; k < values.size(); ++k) store_chunk(values[k], move(pointer, cut(type)[k].offset), cut(type)[k]);
+        for (size_t k = 0; k < values.size(); ++k)
+          store_chunk(values[k], move(pointer, cut(type)[k].offset), cut(type)[k]);
       },
       [&](const Alloc& n) {
         const Type type = lower_type(n.buffer->type);
@@ -183,8 +185,9 @@ void VectorSplitter::statement(const Stmt& stmt) {
           return;
         }
         // What the condition needs is done in every round.
-        before.push_back(
-            make_stmt(If{make_expr(condition->type, Unary{UnaryOp::kNot, condition}), make_stmt(Break{}, span_), nullptr}, span_));
+        before.push_back(make_stmt(
+            If{make_expr(condition->type, Unary{UnaryOp::kNot, condition}), make_stmt(Break{}, span_), nullptr},
+            span_));
         statements(n.body, before);
         emit(While{bool_imm(true), block(std::move(before))});
       },

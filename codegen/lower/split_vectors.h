@@ -6,13 +6,13 @@
 
 namespace aipu::tir {
 
-// Vectors of any width become registers: afterwards the lanes of every vector are a power of two and fit target.vector_bits.
+// Vectors of any width become registers: afterwards the lanes of every vector are a power of two and fit
+// target.vector_bits.
 //  - A wide variable becomes several (x -> x_0, x_1, ...); one whose address is taken lives in private memory.
 //  - A wide parameter becomes several; a wide result is stored through an added pointer parameter.
 //  - Pointers to vectors that no register holds become pointers to scalars, with scaled indices.
-//  - Elementwise intrinsics are repeated; reductions combine registers first; rearrangements of lanes take a register where it is the right
-//  one, and go through
-//    private memory where not.
+//  - Elementwise intrinsics are repeated; reductions combine registers first; rearrangements of lanes take a register
+//    where it is the right one, and go through private memory where not.
 //  - A register with one meaningful lane is padded to two; loads and stores of it are masked.
 // Fails for intrinsics that are only defined on native vectors when the target's registers are narrower.
 Result<Module> split_vectors(const Module& module, const Target& target);

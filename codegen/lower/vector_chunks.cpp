@@ -9,7 +9,8 @@
 namespace aipu::tir {
 
 bool ChunkPlan::fits(Type vector) const {
-  return std::has_single_bit(static_cast<unsigned>(vector.lanes)) && vector.lanes * dtype_bits(vector.element) <= vector_bits_;
+  return std::has_single_bit(static_cast<unsigned>(vector.lanes)) &&
+         vector.lanes * dtype_bits(vector.element) <= vector_bits_;
 }
 
 ChunkPlan::ChunkPlan(const Module& module, const Target& target) : vector_bits_(target.vector_bits) {

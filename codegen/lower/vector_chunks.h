@@ -9,7 +9,8 @@
 
 namespace aipu::tir {
 
-// Lanes [offset, offset + valid) of a vector, held in a vector of `lanes` lanes (a power of two); lanes beyond `valid` are undefined.
+// Lanes [offset, offset + valid) of a vector, held in a vector of `lanes` lanes (a power of two); lanes beyond `valid`
+// are undefined.
 struct Chunk {
   int offset;
   int lanes;
@@ -19,8 +20,9 @@ struct Chunk {
 
 constexpr int kNativeBits = 256;  // of the vectors that the language calls native
 
-// One cut per lane count and module: all vectors of L lanes are cut alike, by the widest element that occurs with L lanes, so that the
-// lanes of values of different element types stay together (a cast or a mask never crosses registers).
+// One cut per lane count and module: all vectors of L lanes are cut alike, by the widest element that occurs with L
+// lanes, so that the lanes of values of different element types stay together (a cast or a mask never crosses
+// registers).
 class ChunkPlan {
  public:
   ChunkPlan(const Module& module, const Target& target);
@@ -33,7 +35,9 @@ class ChunkPlan {
   const std::vector<Chunk>& chunks(int lanes) const { return splits_.at(lanes); }
   // Whether C has a vector type for the pointee; pointers to others become pointers to scalars.
   bool is_wide_pointer(Type type) const { return type.pointer && type.lanes > 1 && !fits(type.pointee()); }
-  Type lowered_pointer(Type type) const { return is_wide_pointer(type) ? Type::pointer_to(type.element, 1, type.scope) : type; }
+  Type lowered_pointer(Type type) const {
+    return is_wide_pointer(type) ? Type::pointer_to(type.element, 1, type.scope) : type;
+  }
 
  private:
   bool fits(Type vector) const;

@@ -1,9 +1,9 @@
 // Rewrites one function for registers; the pass is split_vectors.h. Private to the lowering.
 //
-// Statements are appended to out_ as they come out; what an expression needs before it (temporaries, the rounds of a condition) goes there
-// too. scalar() rewrites an expression that is no split vector, split() gives one expression per register for one that is. The parts:
-// split_vectors.cpp (functions and statements), split_expressions.cpp (variables, memory, expressions), split_intrinsics.cpp,
-// split_rearrangements.cpp (intrinsics that move lanes).
+// Statements are appended to out_ as they come out; what an expression needs before it (temporaries, the rounds of a
+// condition) goes there too. scalar() rewrites an expression that is no split vector, split() gives one expression per
+// register for one that is. The parts: split_vectors.cpp (functions and statements), split_expressions.cpp (variables,
+// memory, expressions), split_intrinsics.cpp, split_rearrangements.cpp (intrinsics that move lanes).
 #pragma once
 
 #include <functional>
@@ -59,7 +59,9 @@ class VectorSplitter {
   std::vector<VarPtr> make_parts(const Var& var) const;
 
   // Private memory holds the lanes of a mask as bytes.
-  static Type memory_pointer(Type type) { return Type::pointer_to(is_bool(type.element) ? DType::kU8 : type.element, 1, Scope::kPrivate); }
+  static Type memory_pointer(Type type) {
+    return Type::pointer_to(is_bool(type.element) ? DType::kU8 : type.element, 1, Scope::kPrivate);
+  }
 
   // Private memory for the lanes of a vector, with room for the padding of its last register.
   VarPtr allocate(const std::string& name, Type type, int64_t lanes = 0);
@@ -71,15 +73,17 @@ class VectorSplitter {
   static Expr move(const Expr& pointer, int64_t elements);
   static Expr move(const Expr& pointer, Expr elements);
 
-  Expr call(std::string_view name, std::vector<Expr> operands, std::vector<std::pair<std::string, int64_t>> attributes = {},
-            Expr mask = nullptr, Expr pass_through = nullptr);
+  Expr call(std::string_view name, std::vector<Expr> operands,
+            std::vector<std::pair<std::string, int64_t>> attributes = {}, Expr mask = nullptr,
+            Expr pass_through = nullptr);
 
   static Expr literal_mask(int lanes, int valid);
   // The mask of an access to memory: the given one without the padding.
   Expr access_mask(const Chunk& chunk, const Expr& mask) const;
 
   Expr load_chunk(const Expr& pointer, const Chunk& chunk, Type type, Expr mask = nullptr, Expr stride = nullptr);
-  void store_chunk(const Expr& value, const Expr& pointer, const Chunk& chunk, Expr mask = nullptr, Expr stride = nullptr);
+  void store_chunk(const Expr& value, const Expr& pointer, const Chunk& chunk, Expr mask = nullptr,
+                   Expr stride = nullptr);
   // Lanes of a mask as bytes and back.
   Expr to_bytes(const Expr& mask);
   static Expr from_bytes(const Expr& bytes) { return binary(BinaryOp::kNe, bytes, zero_of(bytes->type)); }
@@ -87,7 +91,9 @@ class VectorSplitter {
   void store_chunks(const Chunks& values, const std::vector<Chunk>& chunks, Type type, const Expr& pointer);
   Expr load_lanes(const Expr& pointer, const Chunk& chunk, Type type);
   Chunks load_all(const Expr& pointer, Type type);
-  Expr bind_chunk(Expr value) { return value->as<VarRef>() || value->as<Broadcast>() ? value : define("v", std::move(value)); }
+  Expr bind_chunk(Expr value) {
+    return value->as<VarRef>() || value->as<Broadcast>() ? value : define("v", std::move(value));
+  }
 
   // ---- expressions ----
 
@@ -153,7 +159,8 @@ class VectorSplitter {
 
   Chunks split_elementwise(const Expr& e, const IntrinsicCall& n);
 
-  // Registers are combined from the upper half into the lower half, as the intrinsic does with lanes: the result is the same to the bit.
+  // Registers are combined from the upper half into the lower half, as the intrinsic does with lanes: the result is the
+  // same to the bit.
   Chunks split_reduction(const Expr& e, const IntrinsicCall& n);
 
   // The scalar that a reduction of a split vector yields, in the element type of the result.
@@ -191,8 +198,8 @@ class VectorSplitter {
   // Intrinsics that combine neighbouring lanes, register by register: each gives its part of the result.
   std::optional<Pieces> registerwise(const Expr& e, const IntrinsicCall& n, bool accumulating);
 
-  // The same, and intrinsics that exist on native vectors alone: operands that are cut otherwise are put together to native vectors, 256
-  // bits of `operand` at a time.
+  // The same, and intrinsics that exist on native vectors alone: operands that are cut otherwise are put together to
+  // native vectors, 256 bits of `operand` at a time.
   std::optional<Pieces> nativewise(const Expr& e, const IntrinsicCall& n, Type operand);
 
   // Casts that take a part of the lanes, or several vectors.
@@ -217,7 +224,8 @@ class VectorSplitter {
   std::vector<Stmt>* out_ = nullptr;
   SourceSpan span_;
   VarPtr result_pointer_;
-  std::unordered_set<const Var*> addressed_;                   // split variables whose address is taken: they live in memory
+  // split variables whose address is taken: they live in memory
+  std::unordered_set<const Var*> addressed_;
   std::unordered_map<const Var*, VarPtr> memories_;            // ... here
   std::unordered_map<const Var*, std::vector<VarPtr>> parts_;  // the registers of other split variables
   std::unordered_map<const Var*, VarPtr> renamed_;             // pointers that changed their type

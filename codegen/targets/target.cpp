@@ -6,15 +6,18 @@ namespace aipu::tir {
 namespace {
 
 const std::vector<std::string> kAvx2Features = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"};
-const std::vector<std::string> kAvx512Features = {"avx",   "avx2",    "bmi1",     "bmi2",     "f16c",     "fma",     "abm",
-                                                  "movbe", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
+const std::vector<std::string> kAvx512Features = {"avx",      "avx2",     "bmi1",    "bmi2",    "f16c",
+                                                  "fma",      "abm",      "movbe",   "avx512f", "avx512bw",
+                                                  "avx512cd", "avx512dq", "avx512vl"};
 
 // F16C is not asked for: clang 14 cannot, and every CPU with AVX2 has it.
-bool cpu_has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"); }
+bool cpu_has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+}
 
 bool cpu_has_avx512() {
-  return cpu_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return cpu_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
 bool cpu_has_vnni() { return cpu_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
@@ -52,8 +55,8 @@ std::vector<Target> host_targets() {
   return {avx512, vnni, avx2, baseline};
 }
 
-// The functional model of a Compass NPU. Its fma is always the fused one: where this CPU has none, the prelude computes it in software, so
-// that the results do not depend on the machine that converts.
+// The functional model of a Compass NPU. Its fma is always the fused one: where this CPU has none, the prelude computes
+// it in software, so that the results do not depend on the machine that converts.
 Target compass(std::string name, std::string version, int cores, int shared_kib) {
   Target target;
   target.name = std::move(name);
@@ -97,11 +100,16 @@ Result<Target> find_target(std::string_view name) {
       wanted = wanted.substr(0, wanted.find(' '));
     }
   }
-  if (wanted == "host") wanted = cpu_has_vnni() ? "host-avx512-vnni" : cpu_has_avx512() ? "host-avx512" : cpu_has_avx2() ? "host-avx2" : "host-baseline";
+  if (wanted == "host")
+    wanted = cpu_has_vnni()     ? "host-avx512-vnni"
+             : cpu_has_avx512() ? "host-avx512"
+             : cpu_has_avx2()   ? "host-avx2"
+                                : "host-baseline";
   for (const Target& target : all_targets()) {
     if (target.name == wanted) return target;
   }
-  if (wanted.starts_with("X1")) return unsupported(fmt::format("The Compass DSL does not support the target \"{}\".", wanted));
+  if (wanted.starts_with("X1"))
+    return unsupported(fmt::format("The Compass DSL does not support the target \"{}\".", wanted));
   std::string known = "host";
   for (const Target& target : all_targets()) known += fmt::format(", {}", target.name);
   return invalid_argument(fmt::format("unknown target \"{}\" (there are: {})", name, known));

@@ -12,7 +12,8 @@ namespace aipu::tir {
 namespace {
 
 constexpr double kLaunch = 200, kBarrier = 24, kBranch = 2, kLoopStep = 2, kCall = 8;
-constexpr double kVectorDivide = 12, kScalarDivide = 16, kMath = 16, kReduction = 4, kMatrix = 16, kPrint = 500, kEvent = 4;
+constexpr double kVectorDivide = 12, kScalarDivide = 16, kMath = 16, kReduction = 4, kMatrix = 16, kPrint = 500,
+                 kEvent = 4;
 constexpr double kDmaSetup = 40, kDmaLatency = 100, kDmaRow = 4, kDmaBytesPerCycle = 16, kSharedBytesPerCycle = 32;
 
 double& at(CycleCounts& counts, CycleClass c) { return counts[static_cast<size_t>(c)]; }
@@ -28,9 +29,9 @@ void add_access(Scope scope, double accesses, CycleCounts* counts) {
 bool is_dma(std::string_view name) { return name.starts_with("dma_") || name.starts_with("async_dma_"); }
 
 bool is_transcendental(std::string_view name) {
-  static constexpr std::string_view kNames[] = {"exp",  "log",   "sqrt",    "rsqrt", "sin",  "cos",  "tan",       "tanh",
-                                                "erf",  "gelu",  "sigmoid", "pow",   "asin", "acos", "atan",      "sinh",
-                                                "cosh", "asinh", "acosh",   "atanh", "exp2", "log2", "reciprocal"};
+  static constexpr std::string_view kNames[] = {
+      "exp",  "log",  "sqrt", "rsqrt", "sin",  "cos",   "tan",   "tanh",  "erf",  "gelu", "sigmoid",   "pow",
+      "asin", "acos", "atan", "sinh",  "cosh", "asinh", "acosh", "atanh", "exp2", "log2", "reciprocal"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
@@ -44,7 +45,8 @@ void add_intrinsic(const IntrinsicCall& call, const Type& type, CycleCounts* cou
     lanes = std::max(lanes, static_cast<int>(arg->type.lanes));
   }
   const CycleClass unit = vector ? CycleClass::kVector : CycleClass::kScalar;
-  const auto pointer = std::find_if(call.args.begin(), call.args.end(), [](const Expr& a) { return a != nullptr && a->type.pointer; });
+  const auto pointer =
+      std::find_if(call.args.begin(), call.args.end(), [](const Expr& a) { return a != nullptr && a->type.pointer; });
   if (is_dma(name)) {
     at(*counts, CycleClass::kDma) += kDmaSetup;
   } else if (name == "vload" || name == "vstore" || name == "vload_gather" || name == "vstore_scatter") {
@@ -66,7 +68,8 @@ void add_intrinsic(const IntrinsicCall& call, const Type& type, CycleCounts* cou
     at(*counts, CycleClass::kVector) += kReduction;
   } else if (name == "vmml" || name == "vmma") {
     at(*counts, CycleClass::kVector) += kMatrix;
-  } else if (name == "perf_tick_begin" || name == "perf_tick_end" || name == "prefetch" || name == "reinterpret" || name == "const_mask") {
+  } else if (name == "perf_tick_begin" || name == "perf_tick_end" || name == "prefetch" || name == "reinterpret" ||
+             name == "const_mask") {
     // Nothing is computed.
   } else {
     at(*counts, unit) += 1;
@@ -81,7 +84,9 @@ void add_expression(const Expr& root, CycleCounts* counts) {
     if (const auto* b = e->as<Binary>()) {
       const bool divides = b->op == BinaryOp::kDiv || b->op == BinaryOp::kMod;
       const bool vector = b->lhs->type.is_vector();
-      at(*counts, vector ? CycleClass::kVector : CycleClass::kScalar) += !divides ? 1 : vector ? kVectorDivide : kScalarDivide;
+      at(*counts, vector ? CycleClass::kVector : CycleClass::kScalar) += !divides ? 1
+                                                                         : vector ? kVectorDivide
+                                                                                  : kScalarDivide;
     } else if (e->as<Unary>() != nullptr || e->as<Broadcast>() != nullptr) {
       at(*counts, unit) += 1;
     } else if (e->as<Cast>() != nullptr) {
@@ -264,7 +269,8 @@ class Instrumenter {
       Expr total = int_imm(factor, DType::kI64);
       for (const std::string_view parameter : names) {
         const Expr value = argument(parameter);
-        if (value != nullptr && value->type.is_scalar()) total = binary(BinaryOp::kMul, total, cast(Type::scalar(DType::kI64), value));
+        if (value != nullptr && value->type.is_scalar())
+          total = binary(BinaryOp::kMul, total, cast(Type::scalar(DType::kI64), value));
       }
       return total;
     };
@@ -326,8 +332,8 @@ class Instrumenter {
 double overlapped(const CycleCounts& c) {
   const double scalar = at(c, CycleClass::kScalar) + at(c, CycleClass::kControl);
   const double vector = at(c, CycleClass::kVector) + at(c, CycleClass::kMath);
-  return std::max(scalar, vector) + at(c, CycleClass::kLocalMemory) + at(c, CycleClass::kGlobalMemory) + at(c, CycleClass::kDma) +
-         at(c, CycleClass::kSync);
+  return std::max(scalar, vector) + at(c, CycleClass::kLocalMemory) + at(c, CycleClass::kGlobalMemory) +
+         at(c, CycleClass::kDma) + at(c, CycleClass::kSync);
 }
 
 }  // namespace
@@ -380,8 +386,8 @@ CycleEstimate estimate(const InstrumentedKernel& kernel, std::span<const int64_t
       const int64_t runs = own[static_cast<size_t>(t.first_counter)];
       const int64_t bytes = own[static_cast<size_t>(t.first_counter) + 1];
       const int64_t rows = own[static_cast<size_t>(t.first_counter) + 2];
-      const double cycles =
-          static_cast<double>(runs) * kDmaLatency + static_cast<double>(rows) * kDmaRow + static_cast<double>(bytes) / kDmaBytesPerCycle;
+      const double cycles = static_cast<double>(runs) * kDmaLatency + static_cast<double>(rows) * kDmaRow +
+                            static_cast<double>(bytes) / kDmaBytesPerCycle;
       (t.asynchronous ? row.async_cycles : row.dma_cycles) += cycles;
       if (!t.asynchronous) at(lines[t.line], CycleClass::kDma) += cycles;
       row.dma_bytes += bytes;
@@ -398,7 +404,8 @@ CycleEstimate estimate(const InstrumentedKernel& kernel, std::span<const int64_t
   result.bandwidth_bound = shared > result.cycles;
   result.cycles = std::max(result.cycles, shared);
   for (size_t i = 0; i < lines.size(); ++i) {
-    CycleEstimate::LineCost cost{kernel.lines[i].file == nullptr ? "" : *kernel.lines[i].file, kernel.lines[i].line, lines[i]};
+    CycleEstimate::LineCost cost{kernel.lines[i].file == nullptr ? "" : *kernel.lines[i].file, kernel.lines[i].line,
+                                 lines[i]};
     if (cost.total() > 0) result.lines.push_back(std::move(cost));
   }
   std::sort(result.lines.begin(), result.lines.end(),

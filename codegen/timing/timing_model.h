@@ -1,17 +1,19 @@
 // How many cycles a kernel takes on an X2-like NPU, estimated from what a run of it does.
 //
-// Two steps: instrument() adds counters to a lowered kernel: how often each straight piece of code runs, and how many bytes each DMA call
-// moves, per TEC. After a run on real data, by whatever executes kernels, estimate() weighs the counters. So loops, branches and masks cost
-// what they cost for these arguments.
+// Two steps: instrument() adds counters to a lowered kernel: how often each straight piece of code runs, and how many
+// bytes each DMA call moves, per TEC. After a run on real data, by whatever executes kernels, estimate() weighs the
+// counters. So loops, branches and masks cost what they cost for these arguments.
 //
 // The model, deliberately simple (all constants are in timing_model.cpp):
-//  - A TEC issues a scalar and a vector instruction per cycle: a straight piece of code takes the larger of its scalar and vector cycles,
-//    plus its memory accesses. Every instruction on a native vector costs 1, except division (12), transcendental functions (16),
-//    horizontal reductions (4) and the like. Registers suffice, branches are not predicted (2 cycles), calls take 8.
-//  - Memory by scope, caches always hit: lsram and private 1, shared 2, global 4 cycles per access; strided, gathered and scattered ones 1
-//    more for each lane.
-//  - DMA: 40 cycles to set up, 100 of latency, 16 bytes per cycle and TEC, 4 cycles per row. A synchronous copy stops its TEC. Asynchronous
-//    ones run beside the code of their TEC: only what exceeds the code's own cycles counts. All TECs share 32 bytes per cycle.
+//  - A TEC issues a scalar and a vector instruction per cycle: a straight piece of code takes the larger of its scalar
+//    and vector cycles, plus its memory accesses. Every instruction on a native vector costs 1, except division (12),
+//    transcendental functions (16), horizontal reductions (4) and the like. Registers suffice, branches are not
+//    predicted (2 cycles), calls take 8.
+//  - Memory by scope, caches always hit: lsram and private 1, shared 2, global 4 cycles per access; strided, gathered
+//    and scattered ones 1 more for each lane.
+//  - DMA: 40 cycles to set up, 100 of latency, 16 bytes per cycle and TEC, 4 cycles per row. A synchronous copy stops
+//    its TEC. Asynchronous ones run beside the code of their TEC: only what exceeds the code's own cycles counts. All
+//    TECs share 32 bytes per cycle.
 //  - A launch takes 200 cycles, a barrier 24. The kernel takes as long as its slowest TEC.
 #pragma once
 
@@ -35,8 +37,8 @@ std::string_view cycle_class_name(CycleClass c);  // "scalar", "vector", "math",
 using CycleCounts = std::array<double, kCycleClasses>;
 
 struct InstrumentedKernel {
-  // The kernel with one more parameter at the end of each function, in the entry a pointer to global int64: counter c of TEC t is element
-  // t * counter_count + c. The caller zeroes them.
+  // The kernel with one more parameter at the end of each function, in the entry a pointer to global int64: counter c
+  // of TEC t is element t * counter_count + c. The caller zeroes them.
   Module module;
   int64_t counter_count = 0;
 

@@ -6,8 +6,8 @@
 namespace aipu::tir {
 namespace {
 
-// Compares trees; with `rename`, a variable of `a` may correspond to another one of `b` that is declared at the same place and looks the
-// same.
+// Compares trees; with `rename`, a variable of `a` may correspond to another one of `b` that is declared at the same
+// place and looks the same.
 class Comparison {
  public:
   explicit Comparison(bool rename) : rename_(rename) {}
@@ -15,7 +15,8 @@ class Comparison {
   bool declare(const VarPtr& a, const VarPtr& b) {
     if (!rename_) return a == b;
     if (!a || !b) return a == b;
-    if (a->name != b->name || a->type != b->type || a->restrict_ != b->restrict_ || a->non_negative != b->non_negative) return false;
+    if (a->name != b->name || a->type != b->type || a->restrict_ != b->restrict_ || a->non_negative != b->non_negative)
+      return false;
     partner_[a.get()] = b.get();
     return true;
   }
@@ -56,13 +57,17 @@ class Comparison {
         [&](const VectorLiteral& n) { return all(n.lanes, b->as<VectorLiteral>()->lanes); },
         [&](const Load& n) { return equal(n.pointer, b->as<Load>()->pointer) && equal(n.index, b->as<Load>()->index); },
         [&](const AddressOf& n) { return same(n.var, b->as<AddressOf>()->var); },
-        [&](const LaneRead& n) { return equal(n.vector, b->as<LaneRead>()->vector) && equal(n.index, b->as<LaneRead>()->index); },
+        [&](const LaneRead& n) {
+          return equal(n.vector, b->as<LaneRead>()->vector) && equal(n.index, b->as<LaneRead>()->index);
+        },
         [&](const IntrinsicCall& n) {
           const IntrinsicCall& m = *b->as<IntrinsicCall>();
-          return n.intrinsic == m.intrinsic && n.attributes == m.attributes && all(n.args, m.args) && equal(n.mask, m.mask) &&
-                 equal(n.pass_through, m.pass_through);
+          return n.intrinsic == m.intrinsic && n.attributes == m.attributes && all(n.args, m.args) &&
+                 equal(n.mask, m.mask) && equal(n.pass_through, m.pass_through);
         },
-        [&](const FunctionCall& n) { return n.function == b->as<FunctionCall>()->function && all(n.args, b->as<FunctionCall>()->args); });
+        [&](const FunctionCall& n) {
+          return n.function == b->as<FunctionCall>()->function && all(n.args, b->as<FunctionCall>()->args);
+        });
   }
 
   bool equal(const Stmt& a, const Stmt& b) {
@@ -90,10 +95,12 @@ class Comparison {
         },
         [&](const For& n) {
           const For& m = *b->as<For>();
-          return n.kind == m.kind && equal(n.start, m.start) && equal(n.stop, m.stop) && equal(n.step, m.step) && declare(n.var, m.var) &&
-                 equal(n.body, m.body);
+          return n.kind == m.kind && equal(n.start, m.start) && equal(n.stop, m.stop) && equal(n.step, m.step) &&
+                 declare(n.var, m.var) && equal(n.body, m.body);
         },
-        [&](const While& n) { return equal(n.condition, b->as<While>()->condition) && equal(n.body, b->as<While>()->body); },
+        [&](const While& n) {
+          return equal(n.condition, b->as<While>()->condition) && equal(n.body, b->as<While>()->body);
+        },
         [&](const If& n) {
           const If& m = *b->as<If>();
           return equal(n.condition, m.condition) && equal(n.then_body, m.then_body) && equal(n.else_body, m.else_body);
@@ -128,7 +135,8 @@ bool structurally_equal(const Module& a, const Module& b) {
   for (size_t i = 0; i < a.functions.size(); ++i) {
     const PrimFunc& f = *a.functions[i];
     const PrimFunc& g = *b.functions[i];
-    if (f.name != g.name || f.return_type != g.return_type || f.inline_hint != g.inline_hint || f.params.size() != g.params.size())
+    if (f.name != g.name || f.return_type != g.return_type || f.inline_hint != g.inline_hint ||
+        f.params.size() != g.params.size())
       return false;
     Comparison comparison(true);
     for (size_t k = 0; k < f.params.size(); ++k) {

@@ -93,7 +93,9 @@ Expr bool_imm(bool value) { return make_expr(Type::scalar(DType::kBool), IntImm{
 
 Expr var_ref(const VarPtr& var) { return make_expr(var->type, VarRef{var}); }
 
-Type binary_type(BinaryOp op, Type lhs) { return is_comparison(op) ? Type::vector(DType::kBool, lhs.pointer ? 1 : lhs.lanes) : lhs; }
+Type binary_type(BinaryOp op, Type lhs) {
+  return is_comparison(op) ? Type::vector(DType::kBool, lhs.pointer ? 1 : lhs.lanes) : lhs;
+}
 
 Expr binary(BinaryOp op, Expr lhs, Expr rhs, SourceSpan span) {
   assert(lhs->type.pointer || lhs->type == rhs->type);

@@ -1,18 +1,19 @@
 // TIR expressions: immutable, typed, shared.
 //
 // Semantics (the interpreter is their definition in code, codegen/intrinsics/lanes.* that of every lane):
-//  - Integers wrap modulo 2^bits. Shifts take the left operand's type; scalar counts are taken modulo the width, vector counts are
-//    unsigned and a count >= width gives 0 (or -1 for a negative signed value shifted right).
+//  - Integers wrap modulo 2^bits. Shifts take the left operand's type; scalar counts are taken modulo the width, vector
+//    counts are unsigned and a count >= width gives 0 (or -1 for a negative signed value shifted right).
 //  - kDiv and kMod on integers truncate toward zero; vector division by zero gives 0 and MIN / -1 gives MAX.
 //  - Scalar integer division by zero is an error of the program (the interpreter reports it).
 //  - kMin and kMax on floats: if one operand is NaN the other one; of equal operands (+0 and -0) the right one.
-//  - A Cast follows intrinsics.md 7.1: int to int wraps; int to float16/bfloat16 and float64 to those go through float32; float to int
-//  gives 0
-//    for NaN, clamps to the int32 range (the range of int64 for 64-bit targets), truncates and wraps; anything to bool is != 0.
-//  - Floating operations round to the type of the node, to nearest, ties to even. Nothing is contracted or reassociated: a fused
-//    multiply-add is written as the intrinsic "fma". fp16 and bf16 are computed in float32 and rounded once per operation.
-//  - Both operands of a Binary have the same type (the DSL front end has inserted casts and broadcasts); comparisons give bool with
-//    the same lanes. Pointer + integer moves by whole pointees; pointers compare by address.
+//  - A Cast follows intrinsics.md 7.1: int to int wraps; int to float16/bfloat16 and float64 to those go through
+//    float32; float to int gives 0 for NaN, clamps to the int32 range (the range of int64 for 64-bit targets),
+//    truncates and wraps; anything to bool is != 0.
+//  - Floating operations round to the type of the node, to nearest, ties to even. Nothing is contracted or
+//    reassociated: a fused multiply-add is written as the intrinsic "fma". fp16 and bf16 are computed in float32 and
+//    rounded once per operation.
+//  - Both operands of a Binary have the same type (the DSL front end has inserted casts and broadcasts); comparisons
+//    give bool with the same lanes. Pointer + integer moves by whole pointees; pointers compare by address.
 //  - kAnd/kOr short-circuit, on scalars only; kBitAnd/kBitOr/kBitXor also work on bools and masks.
 //  - A Select has a scalar bool condition and evaluates one arm.
 //  - A pointer element index is a signed integer of any width.
@@ -102,7 +103,8 @@ struct Binary {
 struct Select {
   Expr condition, if_true, if_false;
 };
-// Value conversion to the node's type with equal lanes (intrinsics.md 7.1, part "all", no saturation), or pointer reinterpretation.
+// Value conversion to the node's type with equal lanes (intrinsics.md 7.1, part "all", no saturation), or pointer
+// reinterpretation.
 struct Cast {
   Expr operand;
 };
@@ -121,8 +123,9 @@ struct AddressOf {
 struct LaneRead {
   Expr vector, index;
 };
-// A row of the intrinsic table applied to operands. `mask` (null: all lanes) has the lanes of the operands; `pass_through` gives inactive
-// result lanes where the intrinsic has such an operand (`r`). Attributes are the compile-time arguments, by the names of intrinsics.md.
+// A row of the intrinsic table applied to operands. `mask` (null: all lanes) has the lanes of the operands;
+// `pass_through` gives inactive result lanes where the intrinsic has such an operand (`r`). Attributes are the
+// compile-time arguments, by the names of intrinsics.md.
 struct IntrinsicCall {
   const Intrinsic* intrinsic;
   std::vector<Expr> args;

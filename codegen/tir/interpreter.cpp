@@ -53,7 +53,9 @@ struct AlignedMemory {
   unsigned char* data;
 };
 
-void print_to_stdout(const aipu_tec_context*, const char* text, unsigned long size) { std::fwrite(text, 1, size, stdout); }
+void print_to_stdout(const aipu_tec_context*, const char* text, unsigned long size) {
+  std::fwrite(text, 1, size, stdout);
+}
 
 }  // namespace
 
@@ -63,22 +65,23 @@ Machine::Machine(const InterpreterProgram& program, const aipu_tec_context& cont
 Status Machine::start(std::span<const InterpreterArgument> arguments) {
   const PrimFunc& entry = program_.module.entry();
   if (arguments.size() != entry.params.size()) {
-    return invalid_argument(
-        fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", entry.name, entry.params.size(), arguments.size()));
+    return invalid_argument(fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", entry.name,
+                                        entry.params.size(), arguments.size()));
   }
   const InterpreterNeeds& needs = program_.needs;
   if (needs.lsram_bytes > 0 && (context_.lsram == nullptr || context_.lsram_size < needs.lsram_bytes)) {
-    return out_of_range(fmt::format("'{}' needs {} bytes of lsram, there are {}", entry.name, needs.lsram_bytes, context_.lsram_size));
+    return out_of_range(
+        fmt::format("'{}' needs {} bytes of lsram, there are {}", entry.name, needs.lsram_bytes, context_.lsram_size));
   }
   if (needs.shared_bytes > 0 && (context_.shared == nullptr || context_.shared_size < needs.shared_bytes)) {
-    return out_of_range(
-        fmt::format("'{}' needs {} bytes of shared memory, there are {}", entry.name, needs.shared_bytes, context_.shared_size));
+    return out_of_range(fmt::format("'{}' needs {} bytes of shared memory, there are {}", entry.name,
+                                    needs.shared_bytes, context_.shared_size));
   }
   storage_.resize(static_cast<size_t>(program_.frame_bytes) + 64);
   frame = storage_.data() + (64 - reinterpret_cast<uintptr_t>(storage_.data()) % 64) % 64;
   if (!program_.constants.empty()) {
-    std::memcpy(frame + program_.frame_bytes - static_cast<int64_t>(program_.constants.size()), program_.constants.data(),
-                program_.constants.size());
+    std::memcpy(frame + program_.frame_bytes - static_cast<int64_t>(program_.constants.size()),
+                program_.constants.data(), program_.constants.size());
   }
   uint64_t address = 0x1000;
   for (const RegionPlan& plan : program_.regions) {
@@ -112,7 +115,8 @@ Status Machine::start(std::span<const InterpreterArgument> arguments) {
     const InterpreterArgument& argument = arguments[i];
     const Type type = entry.params[i]->type;
     if (type.pointer != argument.is_pointer) {
-      return invalid_argument(fmt::format("argument {} of '{}' must be a {}", i, entry.name, type.pointer ? "pointer" : "scalar"));
+      return invalid_argument(
+          fmt::format("argument {} of '{}' must be a {}", i, entry.name, type.pointer ? "pointer" : "scalar"));
     }
     const uint32_t slot = program_.param_slots[i];
     if (type.pointer) {
@@ -152,9 +156,9 @@ Status Machine::access_error(Pointer pointer, int64_t byte_offset, int64_t bytes
     return invalid_argument(fmt::format("Out of bounds. A {} through a null pointer", verb));
   const Region& region = regions_[pointer.region];
   if (write && !region.writable) return invalid_argument("a write to constant memory");
-  return invalid_argument(fmt::format("Out of bounds. A {} of {} bytes at byte {} of {}", verb, bytes,
-                                      static_cast<int64_t>(static_cast<uint64_t>(pointer.offset) + static_cast<uint64_t>(byte_offset)),
-                                      region.bytes));
+  return invalid_argument(fmt::format(
+      "Out of bounds. A {} of {} bytes at byte {} of {}", verb, bytes,
+      static_cast<int64_t>(static_cast<uint64_t>(pointer.offset) + static_cast<uint64_t>(byte_offset)), region.bytes));
 }
 
 Status Machine::barrier() {
@@ -213,8 +217,8 @@ Status Machine::wait_event(int event) {
 
 InterpreterNeeds interpreter_needs(const InterpreterProgram& program) { return program.needs; }
 
-Status interpret(const InterpreterProgram& program, const aipu_tec_context& context, std::span<const InterpreterArgument> arguments,
-                 const InterpreterOptions& options) {
+Status interpret(const InterpreterProgram& program, const aipu_tec_context& context,
+                 std::span<const InterpreterArgument> arguments, const InterpreterOptions& options) {
   Machine machine(program, context, options);
   AIPU_RETURN_IF_ERROR(machine.start(arguments));
   return machine.run();

@@ -1,7 +1,7 @@
 // The TIR interpreter: a first-class executor, the oracle for the C printer, the folder of constants.
 //
-// Memory-safe: every pointer knows the region it came from, every access is checked against it, and loops can be bounded, so TIR from an
-// untrusted file can be run.
+// Memory-safe: every pointer knows the region it came from, every access is checked against it, and loops can be
+// bounded, so TIR from an untrusted file can be run.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,9 @@ struct InterpreterArgument {
 
 struct InterpreterOptions {
   uint64_t max_steps =
-      0;  // statements executed per TEC before giving up with an error; 0 = unlimited. Counted per round of a loop and per call.
+      // statements executed per TEC before giving up with an error; 0 = unlimited. Counted per round of a loop and per
+      // call.
+      0;
 };
 
 // A verified module in the compact form that is executed. Immutable: any number of threads may run it.
@@ -41,15 +43,15 @@ struct InterpreterNeeds {
 };
 InterpreterNeeds interpreter_needs(const InterpreterProgram& program);
 
-// Runs the entry as ONE TEC; `context` gives its id, its memories, its barrier. Out-of-bounds accesses, misuse and an exceeded step limit
-// are errors that name the source line.
-Status interpret(const InterpreterProgram& program, const aipu_tec_context& context, std::span<const InterpreterArgument> arguments,
-                 const InterpreterOptions& options = {});
+// Runs the entry as ONE TEC; `context` gives its id, its memories, its barrier. Out-of-bounds accesses, misuse and an
+// exceeded step limit are errors that name the source line.
+Status interpret(const InterpreterProgram& program, const aipu_tec_context& context,
+                 std::span<const InterpreterArgument> arguments, const InterpreterOptions& options = {});
 Status interpret(const Module& module, const aipu_tec_context& context, std::span<const InterpreterArgument> arguments,
                  const InterpreterOptions& options = {});
 
-// Runs all `tec_count` TECs (concurrently if the module has barriers, else one after the other) with their memories allocated here. A TEC
-// that is done, or failed, is not waited for at barriers.
+// Runs all `tec_count` TECs (concurrently if the module has barriers, else one after the other) with their memories
+// allocated here. A TEC that is done, or failed, is not waited for at barriers.
 Status interpret_all(const InterpreterProgram& program, int tec_count, std::span<const InterpreterArgument> arguments,
                      const InterpreterOptions& options = {});
 Status interpret_all(const Module& module, int tec_count, std::span<const InterpreterArgument> arguments,

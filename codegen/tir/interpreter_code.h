@@ -1,7 +1,7 @@
 // What the interpreter executes: instructions over slots of one frame. Private to the interpreter.
 //
-// There is no recursion, so every function has its own part of the frame and every buffer its fixed region. Slots hold values as lanes.h
-// describes them; the constants are at the start of the frame.
+// There is no recursion, so every function has its own part of the frame and every buffer its fixed region. Slots hold
+// values as lanes.h describes them; the constants are at the start of the frame.
 #pragma once
 
 #include <memory>
@@ -77,8 +77,8 @@ class Machine final : public MachineState {
     if (pointer.region >= regions_.size()) return nullptr;
     const Region& region = regions_[pointer.region];
     int64_t offset;
-    if (__builtin_add_overflow(pointer.offset, byte_offset, &offset) || offset < 0 || bytes < 0 || bytes > region.bytes ||
-        offset > region.bytes - bytes || (write && !region.writable)) {
+    if (__builtin_add_overflow(pointer.offset, byte_offset, &offset) || offset < 0 || bytes < 0 ||
+        bytes > region.bytes || offset > region.bytes - bytes || (write && !region.writable)) {
       return nullptr;
     }
     return region.data + offset;

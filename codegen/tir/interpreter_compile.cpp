@@ -20,7 +20,9 @@ int64_t aligned(int64_t offset, int64_t alignment) { return (offset + alignment 
 
 class Compiler {
  public:
-  explicit Compiler(const Module& module) : program_(std::make_shared<InterpreterProgram>()) { program_->module = module; }
+  explicit Compiler(const Module& module) : program_(std::make_shared<InterpreterProgram>()) {
+    program_->module = module;
+  }
 
   Result<std::shared_ptr<const InterpreterProgram>> run() {
     const Module& module = program_->module;
@@ -28,7 +30,8 @@ class Compiler {
     const PrimFunc& entry = module.entry();
     for (size_t i = 0; i < entry.params.size(); ++i) {
       const bool is_pointer = entry.params[i]->type.pointer;
-      program_->argument_regions.push_back(is_pointer ? add_region({RegionPlan::Kind::kArgument, static_cast<int64_t>(i), 0}) : 0);
+      program_->argument_regions.push_back(
+          is_pointer ? add_region({RegionPlan::Kind::kArgument, static_cast<int64_t>(i), 0}) : 0);
     }
     for (const PrimFuncPtr& function : module.functions) {
       FunctionInfo& info = functions_[function->name];
@@ -38,7 +41,9 @@ class Compiler {
     program_->param_slots = functions_[entry.name].params;
     for (const PrimFuncPtr& function : module.functions) {
       compile(*function);
-      if (too_big_) return out_of_range(fmt::format("TIR: '{}' needs more than {} bytes of private memory", entry.name, kMaxFrameBytes));
+      if (too_big_)
+        return out_of_range(
+            fmt::format("TIR: '{}' needs more than {} bytes of private memory", entry.name, kMaxFrameBytes));
     }
     for (const auto& [instruction, name] : calls_) program_->code[instruction].target = functions_[name].start;
     relocate();
@@ -67,7 +72,8 @@ class Compiler {
     return static_cast<uint32_t>(offset);
   }
   uint32_t new_slot(Type type) {
-    return allocate(std::max<int64_t>(value_bytes(type), 1), value_bytes(type) <= 8 && !type.pointer ? 8 : kSlotAlignment);
+    return allocate(std::max<int64_t>(value_bytes(type), 1),
+                    value_bytes(type) <= 8 && !type.pointer ? 8 : kSlotAlignment);
   }
 
   uint32_t slot_for(const VarPtr& var) {
@@ -91,7 +97,9 @@ class Compiler {
     }
     return entry->second;
   }
-  uint32_t constant(const LaneValue& value) { return constant(value.bytes.data(), static_cast<int64_t>(value.bytes.size())); }
+  uint32_t constant(const LaneValue& value) {
+    return constant(value.bytes.data(), static_cast<int64_t>(value.bytes.size()));
+  }
 
   uint32_t add_region(RegionPlan plan) {
     program_->regions.push_back(plan);
@@ -115,7 +123,8 @@ class Compiler {
       if (!scalar) return std::nullopt;
       LaneValue value(e->type);
       const size_t bytes = dtype_bytes(e->type.element);
-      for (int i = 0; i < e->type.lanes; ++i) std::memcpy(value.bytes.data() + static_cast<size_t>(i) * bytes, scalar->bytes.data(), bytes);
+      for (int i = 0; i < e->type.lanes; ++i)
+        std::memcpy(value.bytes.data() + static_cast<size_t>(i) * bytes, scalar->bytes.data(), bytes);
       return value;
     }
     if (const auto* literal = e->as<VectorLiteral>()) {
@@ -167,7 +176,10 @@ class Compiler {
         [&](const VarRef&) { copy_value(); }, [&](const AddressOf&) { copy_value(); },
         [&](const Unary& n) {
           const uint32_t a = value(n.operand);
-          emit({.run = ops::unary_not(n.op == UnaryOp::kNot ? DType::kBool : type.element), .dst = dst, .a = a, .n = type.lanes});
+          emit({.run = ops::unary_not(n.op == UnaryOp::kNot ? DType::kBool : type.element),
+                .dst = dst,
+                .a = a,
+                .n = type.lanes});
         },
         [&](const Binary& n) { binary(n, type, dst); },
         [&](const Select& n) {
@@ -194,12 +206,20 @@ class Compiler {
         },
         [&](const Load& n) {
           const uint32_t pointer = value(n.pointer), index = value(n.index);
-          emit({.run = ops::load(type.bytes(), n.index->type.element), .dst = dst, .a = pointer, .b = index, .number = type.bytes()});
+          emit({.run = ops::load(type.bytes(), n.index->type.element),
+                .dst = dst,
+                .a = pointer,
+                .b = index,
+                .number = type.bytes()});
         },
         [&](const LaneRead& n) {
           const uint32_t vector = value(n.vector), index = value(n.index);
           const auto bytes = static_cast<int64_t>(dtype_bytes(type.element));
-          emit({.run = ops::lane_read(bytes, n.index->type.element), .dst = dst, .a = vector, .b = index, .n = n.vector->type.lanes});
+          emit({.run = ops::lane_read(bytes, n.index->type.element),
+                .dst = dst,
+                .a = vector,
+                .b = index,
+                .n = n.vector->type.lanes});
         },
         [&](const IntrinsicCall& n) { intrinsic(n, type, dst); },
         [&](const FunctionCall& n) {
@@ -231,12 +251,16 @@ class Compiler {
       if (is_comparison(n.op)) {
         emit({.run = ops::pointer_compare(n.op), .dst = dst, .a = a, .b = b});
       } else {
-        emit(
-            {.run = ops::pointer_add(n.rhs->type.element, n.op == BinaryOp::kSub), .dst = dst, .a = a, .b = b, .number = operands.bytes()});
+        emit({.run = ops::pointer_add(n.rhs->type.element, n.op == BinaryOp::kSub),
+              .dst = dst,
+              .a = a,
+              .b = b,
+              .number = operands.bytes()});
       }
       return;
     }
-    const Handler handler = is_comparison(n.op) ? ops::compare(n.op, operands.element) : ops::binary(n.op, operands.element, type.lanes);
+    const Handler handler =
+        is_comparison(n.op) ? ops::compare(n.op, operands.element) : ops::binary(n.op, operands.element, type.lanes);
     emit({.run = handler, .dst = dst, .a = a, .b = b, .n = operands.lanes});
   }
 
@@ -389,7 +413,11 @@ class Compiler {
         [&](const Store& n) {
           const uint32_t pointer = value(n.pointer), index = value(n.index), stored = value(n.value);
           const int64_t bytes = n.value->type.bytes();
-          emit({.run = ops::store(bytes, n.index->type.element), .a = pointer, .b = index, .c = stored, .number = bytes});
+          emit({.run = ops::store(bytes, n.index->type.element),
+                .a = pointer,
+                .b = index,
+                .c = stored,
+                .number = bytes});
           release();
         },
         [&](const Alloc&) {},
@@ -478,7 +506,12 @@ class Compiler {
     const int32_t body = here();
     breaks_.emplace_back();
     statement(n.body);
-    emit({.run = ops::loop_next(element), .dst = var, .a = stop, .b = step, .n = count_statements(n.body), .target = body});
+    emit({.run = ops::loop_next(element),
+          .dst = var,
+          .a = stop,
+          .b = step,
+          .n = count_statements(n.body),
+          .target = body});
     land(enter);
     land_breaks();
   }

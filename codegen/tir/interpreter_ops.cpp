@@ -1,4 +1,5 @@
-// The instructions of the interpreter: tight loops over lanes. Compiled with optimisation in every build type (codegen/CMakeLists.txt).
+// The instructions of the interpreter: tight loops over lanes. Compiled with optimisation in every build type
+// (codegen/CMakeLists.txt).
 #include <fmt/format.h>
 
 #include "codegen/intrinsics/lane_types.h"
@@ -253,7 +254,8 @@ In run_vector_store(In in, Machine& m) {
 template <typename Index, bool kSubtract>
 In run_pointer_add(In in, Machine& m) {
   Pointer pointer = m.value<Pointer>(in->a);
-  const auto distance = static_cast<uint64_t>(static_cast<int64_t>(m.value<Index>(in->b))) * static_cast<uint64_t>(in->number);
+  const auto distance =
+      static_cast<uint64_t>(static_cast<int64_t>(m.value<Index>(in->b))) * static_cast<uint64_t>(in->number);
   const auto offset = static_cast<uint64_t>(pointer.offset);
   pointer.offset = static_cast<int64_t>(kSubtract ? offset - distance : offset + distance);
   m.value<Pointer>(in->dst) = pointer;
@@ -298,7 +300,9 @@ In run_jump_if(In in, Machine& m) {
   return (m.value<uint8_t>(in->a) != 0) == kValue ? m.code() + in->target : in + 1;
 }
 
-In too_many_steps(In in, Machine& m) { return m.fail(in, out_of_range("the limit of executed statements is exceeded")); }
+In too_many_steps(In in, Machine& m) {
+  return m.fail(in, out_of_range("the limit of executed statements is exceeded"));
+}
 
 template <typename T>
 In run_loop_enter(In in, Machine& m) {
@@ -339,7 +343,8 @@ In run_intrinsic(In in, Machine& m) {
     many.resize(site.operands.size());
     operands = many.data();
   }
-  for (size_t i = 0; i < site.operands.size(); ++i) operands[i] = {site.operands[i].first, m.frame + site.operands[i].second};
+  for (size_t i = 0; i < site.operands.size(); ++i)
+    operands[i] = {site.operands[i].first, m.frame + site.operands[i].second};
   const LaneRef mask{Type::vector(DType::kBool, site.result.lanes), m.frame + site.mask};
   const LaneRef pass_through{site.pass_through_type, m.frame + site.pass_through};
   const LaneCall call{*site.call,
@@ -439,7 +444,9 @@ Handler unary_not(DType element) {
 
 Handler convert(DType to, DType from) {
   Handler handler = nullptr;
-  const auto choose = [&]<typename To>(To) { with_lane_type(from, [&]<typename From>(From) { handler = run_convert<To, From>; }); };
+  const auto choose = [&]<typename To>(To) {
+    with_lane_type(from, [&]<typename From>(From) { handler = run_convert<To, From>; });
+  };
   switch (to) {
     case DType::kI32:
       choose(int32_t{});
@@ -531,7 +538,8 @@ Handler vector_load() { return run_vector_load; }
 Handler vector_store() { return run_vector_store; }
 
 Handler pointer_add(DType index, bool subtract) {
-  return with_index(index, [&]<typename I>(I) -> Handler { return subtract ? run_pointer_add<I, true> : run_pointer_add<I, false>; });
+  return with_index(
+      index, [&]<typename I>(I) -> Handler { return subtract ? run_pointer_add<I, true> : run_pointer_add<I, false>; });
 }
 Handler pointer_compare(BinaryOp op) {
   switch (op) {

@@ -49,8 +49,9 @@ class Parser : private TextScanner {
 
   Type type() {
     static constexpr std::pair<std::string_view, Scope> kScopes[] = {
-        {"global.1", Scope::kGlobal1}, {"global.2", Scope::kGlobal2}, {"global.3", Scope::kGlobal3}, {"global", Scope::kGlobal},
-        {"lsram", Scope::kLsram},      {"shared", Scope::kShared},    {"private", Scope::kPrivate},  {"constant", Scope::kConstant}};
+        {"global.1", Scope::kGlobal1}, {"global.2", Scope::kGlobal2}, {"global.3", Scope::kGlobal3},
+        {"global", Scope::kGlobal},    {"lsram", Scope::kLsram},      {"shared", Scope::kShared},
+        {"private", Scope::kPrivate},  {"constant", Scope::kConstant}};
     Type result;
     bool scoped = false;
     for (const auto& [scope_text, scope] : kScopes) {
@@ -118,7 +119,8 @@ class Parser : private TextScanner {
       fail(fmt::format("variable {}#{} is used before its declaration", last_name_, id));
       return nullptr;
     }
-    if (found->second->name != last_name_) fail(fmt::format("variable #{} is called '{}', not '{}'", id, found->second->name, last_name_));
+    if (found->second->name != last_name_)
+      fail(fmt::format("variable #{} is called '{}', not '{}'", id, found->second->name, last_name_));
     return found->second;
   }
 
@@ -199,7 +201,8 @@ class Parser : private TextScanner {
           fail("an integer literal needs an integer type");
           return nullptr;
         }
-        if (wrap_int(integer_value, dtype) != integer_value) fail(fmt::format("{} does not fit {}", integer_value, dtype_name(dtype)));
+        if (wrap_int(integer_value, dtype) != integer_value)
+          fail(fmt::format("{} does not fit {}", integer_value, dtype_name(dtype)));
         return make_expr(Type::scalar(dtype), IntImm{integer_value});
       }
     }
@@ -212,10 +215,11 @@ class Parser : private TextScanner {
 
   std::optional<BinaryOp> binary_op() {
     // Longer symbols first.
-    static constexpr BinaryOp kOps[] = {BinaryOp::kShl,    BinaryOp::kShr,   BinaryOp::kAnd,    BinaryOp::kOr,  BinaryOp::kEq,
-                                        BinaryOp::kNe,     BinaryOp::kLe,    BinaryOp::kGe,     BinaryOp::kMin, BinaryOp::kMax,
-                                        BinaryOp::kAdd,    BinaryOp::kSub,   BinaryOp::kMul,    BinaryOp::kDiv, BinaryOp::kMod,
-                                        BinaryOp::kBitAnd, BinaryOp::kBitOr, BinaryOp::kBitXor, BinaryOp::kLt,  BinaryOp::kGt};
+    static constexpr BinaryOp kOps[] = {BinaryOp::kShl,   BinaryOp::kShr,    BinaryOp::kAnd, BinaryOp::kOr,
+                                        BinaryOp::kEq,    BinaryOp::kNe,     BinaryOp::kLe,  BinaryOp::kGe,
+                                        BinaryOp::kMin,   BinaryOp::kMax,    BinaryOp::kAdd, BinaryOp::kSub,
+                                        BinaryOp::kMul,   BinaryOp::kDiv,    BinaryOp::kMod, BinaryOp::kBitAnd,
+                                        BinaryOp::kBitOr, BinaryOp::kBitXor, BinaryOp::kLt,  BinaryOp::kGt};
     for (const BinaryOp op : kOps) {
       if (accept(binary_op_symbol(op))) return op;
     }
@@ -358,7 +362,8 @@ class Parser : private TextScanner {
       Expr index = expr();
       expect(")");
       if (!ok()) return nullptr;
-      return head == "load" ? typed(Load{std::move(base), std::move(index)}) : typed(LaneRead{std::move(base), std::move(index)});
+      return head == "load" ? typed(Load{std::move(base), std::move(index)})
+                            : typed(LaneRead{std::move(base), std::move(index)});
     }
     if (head == "addr") {
       word();
@@ -498,7 +503,8 @@ class Parser : private TextScanner {
       if (node) variables_.insert(std::move(node));
       SourceSpan at;
       Stmt body = braces(at);
-      return make_stmt(For{std::move(var), std::move(start), std::move(stop), std::move(step), static_cast<ForKind>(kind), std::move(body)},
+      return make_stmt(For{std::move(var), std::move(start), std::move(stop), std::move(step),
+                           static_cast<ForKind>(kind), std::move(body)},
                        std::move(at));
     }
     if (accept_word("while")) {
@@ -517,7 +523,8 @@ class Parser : private TextScanner {
     if (accept_word("eval")) return finish(Evaluate{expr()});
     if (accept_word("return")) {
       Expr value;
-      // Nothing that follows a statement starts an expression, except a variable that a keyword of a statement can't be.
+      // Nothing that follows a statement starts an expression, except a variable that a keyword of a statement can't
+      // be.
       if (peek() != '}' && peek() != '@' && !at_statement()) value = expr();
       return finish(Return{std::move(value)});
     }

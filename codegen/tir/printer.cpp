@@ -200,7 +200,8 @@ class Printer {
           text(")");
         },
         [&](const FunctionCall& n) {
-          text(fmt::format("call<{}> {}(", e->type.text(), is_plain_name(n.function) ? n.function : quoted(n.function)));
+          text(
+              fmt::format("call<{}> {}(", e->type.text(), is_plain_name(n.function) ? n.function : quoted(n.function)));
           list(n.args);
           text(")");
         });
@@ -344,7 +345,8 @@ class Printer {
       declaration(function.params[i]);
     }
     text(fmt::format(") -> {}", function.return_type.text()));
-    if (function.inline_hint != InlineHint::kNone) text(fmt::format(" {}", kInlineHintNames[static_cast<size_t>(function.inline_hint)]));
+    if (function.inline_hint != InlineHint::kNone)
+      text(fmt::format(" {}", kInlineHintNames[static_cast<size_t>(function.inline_hint)]));
     braces(function.body, 0, {});
     text("\n");
   }

@@ -36,7 +36,8 @@ struct LaneWrite {
 struct Store {
   Expr pointer, index, value;
 };  // pointer[index] = value; value has the pointee's type
-// An array of `count` elements of buffer->type.pointee(). `data`, when not empty, is its constant contents (scope kConstant).
+// An array of `count` elements of buffer->type.pointee(). `data`, when not empty, is its constant contents (scope
+// kConstant).
 struct Alloc {
   VarPtr buffer;
   int64_t count;

@@ -1,5 +1,5 @@
-// The text form of TIR: prints and parses back to itself. It is the dump, the test input, the reproducer, and what aipu.bin carries for the
-// interpreter.
+// The text form of TIR: prints and parses back to itself. It is the dump, the test input, the reproducer, and what
+// aipu.bin carries for the interpreter.
 #pragma once
 
 #include <string>

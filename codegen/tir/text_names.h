@@ -5,7 +5,8 @@
 
 namespace aipu::tir {
 
-// The type that the text form leaves out because it follows from the node; nodes of another type are printed as "(type T : ...)".
+// The type that the text form leaves out because it follows from the node; nodes of another type are printed as "(type
+// T : ...)".
 inline Type implied_type(const ExprNode& expr) {
   const auto type_of = [](const Expr& e) { return e ? e->type : Type::void_type(); };
   return std::visit(
@@ -15,7 +16,9 @@ inline Type implied_type(const ExprNode& expr) {
                               wrap_int(n.value, expr.type.element) == n.value;
             return fits ? expr.type : Type::scalar(DType::kI64);
           },
-          [&](const FloatImm&) { return expr.type.is_scalar() && is_floating(expr.type.element) ? expr.type : Type::scalar(DType::kF64); },
+          [&](const FloatImm&) {
+            return expr.type.is_scalar() && is_floating(expr.type.element) ? expr.type : Type::scalar(DType::kF64);
+          },
           [&](const StringImm&) { return Type::scalar(DType::kString); },
           [&](const VarRef& n) { return n.var->type; },
           [&](const Unary& n) { return type_of(n.operand); },
@@ -24,7 +27,8 @@ inline Type implied_type(const ExprNode& expr) {
           [&](const Cast&) { return expr.type; },
           [&](const Broadcast& n) { return type_of(n.scalar).with_lanes(expr.type.lanes); },
           [&](const VectorLiteral& n) {
-            return n.lanes.empty() ? Type::void_type() : type_of(n.lanes.front()).with_lanes(static_cast<int>(n.lanes.size()));
+            return n.lanes.empty() ? Type::void_type()
+                                   : type_of(n.lanes.front()).with_lanes(static_cast<int>(n.lanes.size()));
           },
           [&](const Load& n) { return type_of(n.pointer).pointee(); },
           [&](const AddressOf& n) { return Type::pointer_to(n.var->type.element, n.var->type.lanes, Scope::kPrivate); },

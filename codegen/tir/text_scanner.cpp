@@ -97,7 +97,8 @@ std::string TextScanner::string() {
       } else if (c == 'x') {
         unsigned value = 0;
         const std::string_view digits = text_.substr(std::min(pos_, text_.size()), 2);
-        if (digits.size() != 2 || std::from_chars(digits.data(), digits.data() + 2, value, 16).ptr != digits.data() + 2) {
+        if (digits.size() != 2 ||
+            std::from_chars(digits.data(), digits.data() + 2, value, 16).ptr != digits.data() + 2) {
           fail("bad \\x escape");
           break;
         }

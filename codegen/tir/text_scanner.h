@@ -1,4 +1,5 @@
-// The words of TIR text, for its parser. The first error is kept and stops everything: after it, peek() only sees the end of the text.
+// The words of TIR text, for its parser. The first error is kept and stops everything: after it, peek() only sees the
+// end of the text.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,9 @@ class TextScanner {
   int64_t integer();
   int64_t digits();  // an integer without the space after it
 
-  static bool is_word_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+  static bool is_word_char(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  }
   static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
   std::string_view text_;

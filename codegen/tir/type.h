@@ -31,7 +31,8 @@ struct Type {
   Type pointee() const { return {element, lanes, false, Scope::kPrivate}; }
   Type with_element(DType e) const { return {e, lanes, pointer, scope}; }
   Type with_lanes(int n) const { return {element, n, pointer, scope}; }
-  int64_t bytes() const { return static_cast<int64_t>(dtype_bytes(element)) * lanes; }  // of the value or of the pointee
+  // of the value or of the pointee
+  int64_t bytes() const { return static_cast<int64_t>(dtype_bytes(element)) * lanes; }
 
   friend bool operator==(const Type&, const Type&) = default;
 

@@ -23,7 +23,8 @@ class Verifier {
     if (module_.functions.empty()) return invalid_model("TIR: the module has no functions");
     for (const PrimFuncPtr& function : module_.functions) {
       if (!function) return invalid_model("TIR: a null function");
-      if (!names_.insert(function->name).second) return invalid_model(fmt::format("TIR: function '{}' is defined twice", function->name));
+      if (!names_.insert(function->name).second)
+        return invalid_model(fmt::format("TIR: function '{}' is defined twice", function->name));
     }
     for (const PrimFuncPtr& function : module_.functions) {
       function_ = function.get();
@@ -64,13 +65,15 @@ class Verifier {
       declare(param);
     }
     check(!is_entry || function_->return_type.is_void(), "an entry returns nothing");
-    check(function_->return_type.is_void() || value_type(function_->return_type) || function_->return_type.pointer, "a bad return type");
+    check(function_->return_type.is_void() || value_type(function_->return_type) || function_->return_type.pointer,
+          "a bad return type");
     check(function_->body != nullptr, "no body");
     verify(function_->body, 0, 0);
   }
 
   static bool value_type(Type type) {
-    return !type.pointer && type.element != DType::kVoid && type.element != DType::kString && type.lanes >= 1 && type.lanes <= kMaxLanes;
+    return !type.pointer && type.element != DType::kVoid && type.element != DType::kString && type.lanes >= 1 &&
+           type.lanes <= kMaxLanes;
   }
 
   void declare(const VarPtr& var) {
@@ -102,8 +105,8 @@ class Verifier {
         [&](const Define& n) {
           verify(n.value, 0);
           if (error_.ok() && check(n.var != nullptr, "a null variable")) {
-            check(n.var->type == n.value->type,
-                  fmt::format("a variable of type {} is given a value of type {}", n.var->type.text(), n.value->type.text()));
+            check(n.var->type == n.value->type, fmt::format("a variable of type {} is given a value of type {}",
+                                                            n.var->type.text(), n.value->type.text()));
             declare(n.var);
           }
         },
@@ -111,9 +114,11 @@ class Verifier {
           use(n.var);
           verify(n.value, 0);
           if (error_.ok()) {
-            const bool same_pointer = n.var->type.pointer && n.value->type.pointer && n.var->type.pointee() == n.value->type.pointee();
+            const bool same_pointer =
+                n.var->type.pointer && n.value->type.pointer && n.var->type.pointee() == n.value->type.pointee();
             check(n.var->type == n.value->type || same_pointer,
-                  fmt::format("a variable of type {} is assigned a value of type {}", n.var->type.text(), n.value->type.text()));
+                  fmt::format("a variable of type {} is assigned a value of type {}", n.var->type.text(),
+                              n.value->type.text()));
             check(!allocs_.contains(n.var.get()), "a buffer can't be assigned");
           }
         },
@@ -132,7 +137,8 @@ class Verifier {
           verify(n.index, 0);
           verify(n.value, 0);
           if (!error_.ok()) return;
-          check(n.pointer->type.pointer && n.pointer->type.element != DType::kVoid, "a store needs a pointer to a value");
+          check(n.pointer->type.pointer && n.pointer->type.element != DType::kVoid,
+                "a store needs a pointer to a value");
           check_index(n.index);
           check(n.value->type == n.pointer->type.pointee(),
                 fmt::format("{} is stored through {}", n.value->type.text(), n.pointer->type.text()));
@@ -148,7 +154,8 @@ class Verifier {
                 "a buffer can't be in this scope");
           const int64_t bytes = n.buffer->type.bytes();
           if (check(n.count >= 1 && n.count <= kMaxAllocBytes / bytes, "the size of a buffer")) {
-            check(scope == tir::Scope::kConstant ? static_cast<int64_t>(n.data.size()) == bytes * n.count : n.data.empty(),
+            check(scope == tir::Scope::kConstant ? static_cast<int64_t>(n.data.size()) == bytes * n.count
+                                                 : n.data.empty(),
                   "a constant buffer has exactly its data, another has none");
           }
           allocs_.insert(n.buffer.get());
@@ -161,7 +168,8 @@ class Verifier {
           if (!error_.ok() || !check(n.var != nullptr, "a null variable")) return;
           const Type type = n.var->type;
           check(type.is_scalar() && is_integer(type.element), "a loop variable is an integer");
-          check(n.start->type == type && n.stop->type == type && n.step->type == type, "the types of the bounds of a loop");
+          check(n.start->type == type && n.stop->type == type && n.step->type == type,
+                "the types of the bounds of a loop");
           if (const auto step = as_int(n.step)) check(*step > 0, "the step of a loop is positive");
           if (n.kind == ForKind::kVectorized || n.kind == ForKind::kUnrolled) {
             const auto start = as_int(n.start), stop = as_int(n.stop);
@@ -224,97 +232,103 @@ class Verifier {
   void check_node(const ExprNode& e) {
     const Type type = e.type;
     const auto present = [&](const Expr& child) { return check(child != nullptr, "a null expression"); };
-    std::visit(Overloaded{
-                   [&](const IntImm& n) {
-                     check(type.is_scalar() && (is_integer(type.element) || is_bool(type.element)), "the type of an integer constant");
-                     check(wrap_int(n.value, type.element) == n.value, fmt::format("{} does not fit {}", n.value, type.text()));
-                   },
-                   [&](const FloatImm& n) {
-                     check(type.is_scalar() && is_floating(type.element), "the type of a floating constant");
-                     const double rounded = round_float(n.value, type.element);
-                     check(rounded == n.value || (rounded != rounded && n.value != n.value),
-                           fmt::format("{} is no {}", n.value, type.text()));
-                   },
-                   [&](const StringImm&) { typed(e, Type::scalar(DType::kString), "a string"); },
-                   [&](const VarRef& n) {
-                     use(n.var);
-                     if (error_.ok()) typed(e, n.var->type, "a variable");
-                   },
-                   [&](const Unary& n) {
-                     if (!present(n.operand)) return;
-                     typed(e, n.operand->type, "a unary operation");
-                     if (n.op == UnaryOp::kNot)
-                       check(type == Type::scalar(DType::kBool), "'not' is for scalar bools");
-                     else
-                       check(!type.pointer && (is_integer(type.element) || is_bool(type.element)), "'~' is for integers, bools and masks");
-                   },
-                   [&](const Binary& n) {
-                     if (present(n.lhs) && present(n.rhs)) check_binary(e, n);
-                   },
-                   [&](const Select& n) {
-                     if (!present(n.condition) || !present(n.if_true) || !present(n.if_false)) return;
-                     check(n.condition->type == Type::scalar(DType::kBool), "the condition of a select is a scalar bool");
-                     check(n.if_true->type == n.if_false->type, "the arms of a select have one type");
-                     typed(e, n.if_true->type, "a select");
-                   },
-                   [&](const Cast& n) {
-                     if (!present(n.operand)) return;
-                     const Type from = n.operand->type;
-                     if (type.pointer || from.pointer) {
-                       check(type.pointer && from.pointer, "a cast between a pointer and a value");
-                     } else {
-                       check(value_type(type) && value_type(from) && from.lanes == type.lanes,
-                             fmt::format("a cast from {} to {}", from.text(), type.text()));
-                     }
-                   },
-                   [&](const Broadcast& n) {
-                     if (!present(n.scalar)) return;
-                     check(n.scalar->type.is_scalar() && value_type(type), "a broadcast is of a scalar");
-                     typed(e, n.scalar->type.with_lanes(type.lanes), "a broadcast");
-                   },
-                   [&](const VectorLiteral& n) {
-                     check(type.is_vector() && value_type(type) && n.lanes.size() == static_cast<size_t>(type.lanes),
-                           "the lanes of a vector literal");
-                     for (const Expr& lane : n.lanes) {
-                       if (present(lane)) check(lane->type == type.with_lanes(1), "the type of a lane of a vector literal");
-                     }
-                   },
-                   [&](const Load& n) {
-                     if (!present(n.pointer) || !present(n.index)) return;
-                     check(n.pointer->type.pointer && value_type(n.pointer->type.pointee()), "a load needs a pointer to a value");
-                     check_index(n.index);
-                     typed(e, n.pointer->type.pointee(), "a load");
-                   },
-                   [&](const AddressOf& n) {
-                     use(n.var);
-                     if (!error_.ok()) return;
-                     check(value_type(n.var->type), "the address of a scalar or vector variable only");
-                     typed(e, Type::pointer_to(n.var->type.element, n.var->type.lanes, tir::Scope::kPrivate), "an address");
-                   },
-                   [&](const LaneRead& n) {
-                     if (!present(n.vector) || !present(n.index)) return;
-                     check(n.vector->type.is_vector(), "a lane of something that is no vector");
-                     check_index(n.index);
-                     check_constant_lane(n.index, n.vector->type.lanes);
-                     typed(e, n.vector->type.with_lanes(1), "a lane");
-                   },
-                   [&](const IntrinsicCall& n) { check_intrinsic(e, n); },
-                   [&](const FunctionCall& n) {
-                     const PrimFunc* callee = module_.find(n.function);
-                     if (!check(callee != nullptr, fmt::format("there is no function '{}'", n.function))) return;
-                     check(callee != module_.functions.front().get(), "current not support entry function as subroutines");
-                     typed(e, callee->return_type, "a call");
-                     if (!check(n.args.size() == callee->params.size(),
-                                fmt::format("'{}' is called with {} arguments", n.function, n.args.size())))
-                       return;
-                     for (size_t i = 0; i < n.args.size(); ++i) {
-                       if (!present(n.args[i])) continue;
-                       const Type a = n.args[i]->type, p = callee->params[i]->type;
-                       check(a == p, fmt::format("argument {} of '{}' has type {} instead of {}", i, n.function, a.text(), p.text()));
-                     }
-                   },
-               },
-               e.node);
+    std::visit(
+        Overloaded{
+            [&](const IntImm& n) {
+              check(type.is_scalar() && (is_integer(type.element) || is_bool(type.element)),
+                    "the type of an integer constant");
+              check(wrap_int(n.value, type.element) == n.value,
+                    fmt::format("{} does not fit {}", n.value, type.text()));
+            },
+            [&](const FloatImm& n) {
+              check(type.is_scalar() && is_floating(type.element), "the type of a floating constant");
+              const double rounded = round_float(n.value, type.element);
+              check(rounded == n.value || (rounded != rounded && n.value != n.value),
+                    fmt::format("{} is no {}", n.value, type.text()));
+            },
+            [&](const StringImm&) { typed(e, Type::scalar(DType::kString), "a string"); },
+            [&](const VarRef& n) {
+              use(n.var);
+              if (error_.ok()) typed(e, n.var->type, "a variable");
+            },
+            [&](const Unary& n) {
+              if (!present(n.operand)) return;
+              typed(e, n.operand->type, "a unary operation");
+              if (n.op == UnaryOp::kNot)
+                check(type == Type::scalar(DType::kBool), "'not' is for scalar bools");
+              else
+                check(!type.pointer && (is_integer(type.element) || is_bool(type.element)),
+                      "'~' is for integers, bools and masks");
+            },
+            [&](const Binary& n) {
+              if (present(n.lhs) && present(n.rhs)) check_binary(e, n);
+            },
+            [&](const Select& n) {
+              if (!present(n.condition) || !present(n.if_true) || !present(n.if_false)) return;
+              check(n.condition->type == Type::scalar(DType::kBool), "the condition of a select is a scalar bool");
+              check(n.if_true->type == n.if_false->type, "the arms of a select have one type");
+              typed(e, n.if_true->type, "a select");
+            },
+            [&](const Cast& n) {
+              if (!present(n.operand)) return;
+              const Type from = n.operand->type;
+              if (type.pointer || from.pointer) {
+                check(type.pointer && from.pointer, "a cast between a pointer and a value");
+              } else {
+                check(value_type(type) && value_type(from) && from.lanes == type.lanes,
+                      fmt::format("a cast from {} to {}", from.text(), type.text()));
+              }
+            },
+            [&](const Broadcast& n) {
+              if (!present(n.scalar)) return;
+              check(n.scalar->type.is_scalar() && value_type(type), "a broadcast is of a scalar");
+              typed(e, n.scalar->type.with_lanes(type.lanes), "a broadcast");
+            },
+            [&](const VectorLiteral& n) {
+              check(type.is_vector() && value_type(type) && n.lanes.size() == static_cast<size_t>(type.lanes),
+                    "the lanes of a vector literal");
+              for (const Expr& lane : n.lanes) {
+                if (present(lane)) check(lane->type == type.with_lanes(1), "the type of a lane of a vector literal");
+              }
+            },
+            [&](const Load& n) {
+              if (!present(n.pointer) || !present(n.index)) return;
+              check(n.pointer->type.pointer && value_type(n.pointer->type.pointee()),
+                    "a load needs a pointer to a value");
+              check_index(n.index);
+              typed(e, n.pointer->type.pointee(), "a load");
+            },
+            [&](const AddressOf& n) {
+              use(n.var);
+              if (!error_.ok()) return;
+              check(value_type(n.var->type), "the address of a scalar or vector variable only");
+              typed(e, Type::pointer_to(n.var->type.element, n.var->type.lanes, tir::Scope::kPrivate), "an address");
+            },
+            [&](const LaneRead& n) {
+              if (!present(n.vector) || !present(n.index)) return;
+              check(n.vector->type.is_vector(), "a lane of something that is no vector");
+              check_index(n.index);
+              check_constant_lane(n.index, n.vector->type.lanes);
+              typed(e, n.vector->type.with_lanes(1), "a lane");
+            },
+            [&](const IntrinsicCall& n) { check_intrinsic(e, n); },
+            [&](const FunctionCall& n) {
+              const PrimFunc* callee = module_.find(n.function);
+              if (!check(callee != nullptr, fmt::format("there is no function '{}'", n.function))) return;
+              check(callee != module_.functions.front().get(), "current not support entry function as subroutines");
+              typed(e, callee->return_type, "a call");
+              if (!check(n.args.size() == callee->params.size(),
+                         fmt::format("'{}' is called with {} arguments", n.function, n.args.size())))
+                return;
+              for (size_t i = 0; i < n.args.size(); ++i) {
+                if (!present(n.args[i])) continue;
+                const Type a = n.args[i]->type, p = callee->params[i]->type;
+                check(a == p,
+                      fmt::format("argument {} of '{}' has type {} instead of {}", i, n.function, a.text(), p.text()));
+              }
+            },
+        },
+        e.node);
   }
 
   void check_binary(const ExprNode& e, const Binary& n) {
@@ -371,7 +385,8 @@ class Verifier {
         if (param.name != name || param.kind != ParamKind::kAttribute) continue;
         known = true;
         if (!param.choices.empty())
-          check(value >= 0 && value < static_cast<int64_t>(param.choices.size()), fmt::format("attribute {}={}", name, value));
+          check(value >= 0 && value < static_cast<int64_t>(param.choices.size()),
+                fmt::format("attribute {}={}", name, value));
         if (name == "lanes") check(value >= 0 && value <= kMaxLanes, fmt::format("attribute {}={}", name, value));
         if (name == "dtype") {
           const Type type = type_of_attribute(value);

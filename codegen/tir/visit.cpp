@@ -22,8 +22,9 @@ Expr Mutator::mutate_children(const Expr& expr) {
   };
   const auto rebuilt = [&](auto node) { return changed ? make_expr(expr->type, std::move(node), expr->span) : expr; };
   return match(
-      expr, [&](const IntImm&) { return expr; }, [&](const FloatImm&) { return expr; }, [&](const StringImm&) { return expr; },
-      [&](const VarRef&) { return expr; }, [&](const AddressOf&) { return expr; },
+      expr, [&](const IntImm&) { return expr; }, [&](const FloatImm&) { return expr; },
+      [&](const StringImm&) { return expr; }, [&](const VarRef&) { return expr; },
+      [&](const AddressOf&) { return expr; },
       [&](const Unary& n) {
         return rebuilt(Unary{n.op, visit(n.operand)});
       },
@@ -50,7 +51,8 @@ Expr Mutator::mutate_children(const Expr& expr) {
       [&](const IntrinsicCall& n) {
         std::vector<Expr> args = visit_all(n.args);
         Expr mask = visit(n.mask);
-        return rebuilt(IntrinsicCall{n.intrinsic, std::move(args), std::move(mask), visit(n.pass_through), n.attributes});
+        return rebuilt(
+            IntrinsicCall{n.intrinsic, std::move(args), std::move(mask), visit(n.pass_through), n.attributes});
       },
       [&](const FunctionCall& n) {
         return rebuilt(FunctionCall{n.function, visit_all(n.args)});
@@ -119,8 +121,8 @@ void for_each_child(const Expr& expr, const std::function<void(const Expr&)>& vi
     if (child) visit(child);
   };
   match(
-      expr, [](const IntImm&) {}, [](const FloatImm&) {}, [](const StringImm&) {}, [](const VarRef&) {}, [](const AddressOf&) {},
-      [&](const Unary& n) { one(n.operand); },
+      expr, [](const IntImm&) {}, [](const FloatImm&) {}, [](const StringImm&) {}, [](const VarRef&) {},
+      [](const AddressOf&) {}, [&](const Unary& n) { one(n.operand); },
       [&](const Binary& n) {
         one(n.lhs);
         one(n.rhs);
@@ -200,11 +202,13 @@ void walk(const Expr& expr, const std::function<void(const Expr&)>& visit_expr) 
   for_each_child(expr, [&](const Expr& child) { walk(child, visit_expr); });
 }
 
-void walk(const Stmt& stmt, const std::function<void(const Expr&)>& visit_expr, const std::function<void(const Stmt&)>& visit_stmt) {
+void walk(const Stmt& stmt, const std::function<void(const Expr&)>& visit_expr,
+          const std::function<void(const Stmt&)>& visit_stmt) {
   if (!stmt) return;
   visit_stmt(stmt);
   for_each_child(
-      stmt, [&](const Expr& child) { walk(child, visit_expr); }, [&](const Stmt& child) { walk(child, visit_expr, visit_stmt); });
+      stmt, [&](const Expr& child) { walk(child, visit_expr); },
+      [&](const Stmt& child) { walk(child, visit_expr, visit_stmt); });
 }
 
 }  // namespace aipu::tir

@@ -1,4 +1,5 @@
-// The two ways to walk TIR. match() is exhaustive at compile time; Mutator recurses by default and copies nothing that did not change.
+// The two ways to walk TIR. match() is exhaustive at compile time; Mutator recurses by default and copies nothing that
+// did not change.
 #pragma once
 
 #include <functional>
@@ -15,8 +16,8 @@ struct Overloaded : Cases... {
 template <typename... Cases>
 Overloaded(Cases...) -> Overloaded<Cases...>;
 
-// match(expr, [](const IntImm& n) {...}, [](const Binary& n) {...}, ...): all node types of the list must be handled (a generic lambda
-// `[](const auto&)` is a visible decision to treat the rest alike).
+// match(expr, [](const IntImm& n) {...}, [](const Binary& n) {...}, ...): all node types of the list must be handled (a
+// generic lambda `[](const auto&)` is a visible decision to treat the rest alike).
 template <typename Node, typename... Cases>
 decltype(auto) match(const std::shared_ptr<const Node>& node, Cases&&... cases) {
   auto visitor = Overloaded<std::remove_cvref_t<Cases>...>{std::forward<Cases>(cases)...};
@@ -41,6 +42,7 @@ void for_each_child(const Stmt& stmt, const std::function<void(const Expr&)>& vi
 
 void walk(const Expr& expr, const std::function<void(const Expr&)>& visit_expr);
 // Calls `visit` on every expression below, parents before children.
-void walk(const Stmt& stmt, const std::function<void(const Expr&)>& visit_expr, const std::function<void(const Stmt&)>& visit_stmt);
+void walk(const Stmt& stmt, const std::function<void(const Expr&)>& visit_expr,
+          const std::function<void(const Stmt&)>& visit_stmt);
 
 }  // namespace aipu::tir

@@ -1,22 +1,25 @@
-// Compass IR: the text form of a graph in Compass's `key=value` layers, and the weight file beside it (toolchain reference, section 8).
+// Compass IR: the text form of a graph in Compass's `key=value` layers, and the weight file beside it (toolchain
+// reference, section 8).
 //
-// A graph is written as Input layers, Constant layers, one layer per node in execution order, Symbol layers. Beyond the keys of the
-// reference:
+// A graph is written as Input layers, Constant layers, one layer per node in execution order, Symbol layers. Beyond the
+// keys of the reference:
 //
-//   header     format=aipu-graph-1             this dialect; a text without it is in the reference's own form (see DslCall)
+//   header     format=aipu-graph-1             this dialect; a text without it is in the reference's form (see DslCall)
 //              output_names=[y]                names of the graph outputs, where output_tensors are the values
 //   any layer  layer_graph=2                   the sub-graph the layer belongs to; absent in the main graph
 //   node       layer_subgraphs=[1,2]           sub-graphs of If, Loop, Scan; their layers come first
 //              layer_top_data=[[2,N],-]        known elements of the outputs, where any are
 //              layer_origins="conv1" "Conv", "relu1" "Relu"       the ONNX nodes it came from, name and op
-//              attr.NAME=int 1 | float 0.5 | string "x" | dtype float32 | ints [1,2] | floats [1.5] | strings ["x"] | dims [N,3]
+//              attr.NAME=int 1 | float 0.5 | string "x" | dtype float32 | ints [1,2] | floats [1.5] | strings ["x"]
+//                        | dims [N,3]
 //              attr.NAME=tensor float32 [2,2] at 0 size 16        in the weight file
 //   Constant   weights_type, weights_shape, weights_offset, weights_size
 //   Symbol     symbol_kind=extent|element, symbol_tensor, symbol_index: what binds the symbol layer_name
-//   Subgraph   layer_top: its outputs, output_names, captured_count, symbol_scope, subgraph_name; its number is layer_graph
+//   Subgraph   layer_top: its outputs, output_names, captured_count, symbol_scope, subgraph_name; its number is
+//              layer_graph
 //
-// Extents are Dim expressions: [[N, 3, 2*H + 1]]. Names that are not plain words are quoted; an absent operand or output is `-`.
-// Reading what was written gives a graph that prints the same (print_graph).
+// Extents are Dim expressions: [[N, 3, 2*H + 1]]. Names that are not plain words are quoted; an absent operand or
+// output is `-`. Reading what was written gives a graph that prints the same (print_graph).
 #pragma once
 
 #include <cstddef>
@@ -59,6 +62,7 @@ struct DslCall {
   std::vector<std::pair<std::string, std::string>> attributes;        // in parameter order, as text
 };
 CompassIr write_dsl_ir(const DslCall& call);
-Result<DslCall> read_dsl_ir(std::string_view text, std::span<const std::byte> weights, std::shared_ptr<const void> owner);
+Result<DslCall> read_dsl_ir(std::string_view text, std::span<const std::byte> weights,
+                            std::shared_ptr<const void> owner);
 
 }  // namespace aipu::frontend

@@ -55,11 +55,13 @@ Result<std::vector<Section>> split(std::string_view text) {
       continue;
     }
     const size_t equals = line.find('=');
-    if (equals == std::string_view::npos || equals == 0) return invalid_model(str_cat("line ", line_number, ": expected key=value"));
+    if (equals == std::string_view::npos || equals == 0)
+      return invalid_model(str_cat("line ", line_number, ": expected key=value"));
     if (!open) sections.push_back({line_number, {}});
     open = true;
     const std::string key(line.substr(0, equals));
-    if (sections.back().find(key) != nullptr) return invalid_model(str_cat("line ", line_number, ": '", key, "' is there twice"));
+    if (sections.back().find(key) != nullptr)
+      return invalid_model(str_cat("line ", line_number, ": '", key, "' is there twice"));
     sections.back().entries.emplace_back(key, line.substr(equals + 1));
   }
   if (sections.empty()) return invalid_model("not a Compass IR text: it is empty");
@@ -97,7 +99,9 @@ class Layer {
     return message.starts_with("line 1: ") ? message.substr(8) : message;  // a value is one line
   }
 
-  static Result<std::string> read_name(TextReader& reader) { return reader.peek() == '"' ? reader.string() : reader.word("a name"); }
+  static Result<std::string> read_name(TextReader& reader) {
+    return reader.peek() == '"' ? reader.string() : reader.word("a name");
+  }
 
   template <typename T, typename Read>
   static Result<std::vector<T>> read_list(TextReader& reader, const Read& read) {
@@ -126,22 +130,26 @@ class Layer {
     return value<int64_t>(key, [](TextReader& r) { return r.integer(); });
   }
   Result<std::vector<std::optional<std::string>>> names(std::string_view key) const {
-    return value<std::vector<std::optional<std::string>>>(key, [](TextReader& r) { return read_optionals<std::string>(r, read_name); });
+    return value<std::vector<std::optional<std::string>>>(
+        key, [](TextReader& r) { return read_optionals<std::string>(r, read_name); });
   }
   Result<std::vector<std::string>> plain_names(std::string_view key) const {
     return value<std::vector<std::string>>(key, [](TextReader& r) { return read_list<std::string>(r, read_name); });
   }
   Result<std::vector<std::optional<Shape>>> shapes(std::string_view key) const {
-    return value<std::vector<std::optional<Shape>>>(key, [](TextReader& r) { return read_optionals<Shape>(r, graph::read_shape); });
+    return value<std::vector<std::optional<Shape>>>(
+        key, [](TextReader& r) { return read_optionals<Shape>(r, graph::read_shape); });
   }
   static Result<DType> read_dtype(TextReader& reader) {
     AIPU_ASSIGN_OR_RETURN(const std::string word, reader.word("an element type"));
     const auto dtype = parse_dtype(word);
-    if (!dtype || *dtype == DType::kVoid || *dtype == DType::kString) return invalid_model(str_cat("unknown element type '", word, "'"));
+    if (!dtype || *dtype == DType::kVoid || *dtype == DType::kString)
+      return invalid_model(str_cat("unknown element type '", word, "'"));
     return *dtype;
   }
   Result<std::vector<std::optional<DType>>> dtypes(std::string_view key) const {
-    return value<std::vector<std::optional<DType>>>(key, [](TextReader& r) { return read_optionals<DType>(r, read_dtype); });
+    return value<std::vector<std::optional<DType>>>(key,
+                                                    [](TextReader& r) { return read_optionals<DType>(r, read_dtype); });
   }
 
   const Section& section() const { return section_; }
@@ -156,16 +164,19 @@ struct Weights {
 
   Result<ConstantPtr> constant(DType dtype, const Shape& shape, int64_t offset, int64_t size) const {
     const auto extents = graph::static_shape(shape);
-    if (!extents || extents->size() > kMaxRank) return invalid_model("a constant's shape must be numbers, at most 32 of them");
+    if (!extents || extents->size() > kMaxRank)
+      return invalid_model("a constant's shape must be numbers, at most 32 of them");
     std::optional<int64_t> needed = static_cast<int64_t>(dtype_bytes(dtype));
     for (const int64_t extent : *extents) {
       if (extent < 0) return invalid_model(str_cat("the extent ", extent, " is negative"));
       if (needed) needed = checked_mul(*needed, extent);
     }
-    if (needed != size) return invalid_model(str_cat("the size ", size, " does not fit ", dtype_name(dtype), graph::shape_text(shape)));
+    if (needed != size)
+      return invalid_model(str_cat("the size ", size, " does not fit ", dtype_name(dtype), graph::shape_text(shape)));
     const auto available = static_cast<int64_t>(bytes.size());
     if (offset < 0 || offset > available || size > available - offset) {
-      return invalid_model(str_cat("bytes ", offset, " to ", offset, "+", size, " are not in the weights, which have ", available));
+      return invalid_model(
+          str_cat("bytes ", offset, " to ", offset, "+", size, " are not in the weights, which have ", available));
     }
     const auto part = bytes.subspan(static_cast<size_t>(offset), static_cast<size_t>(size));
     const bool aligned = reinterpret_cast<uintptr_t>(part.data()) % dtype_bytes(dtype) == 0;
@@ -192,7 +203,8 @@ class GraphReader {
     AIPU_ASSIGN_OR_RETURN(graph->name, header.name("model_name"));
     AIPU_RETURN_IF_ERROR(fill(*graph, 0, header, "output_tensors", 0));
     for (const auto& [number, layers] : by_graph_) {
-      if (number != 0 && !used_.contains(number)) return invalid_model(str_cat("sub-graph ", number, " belongs to no layer"));
+      if (number != 0 && !used_.contains(number))
+        return invalid_model(str_cat("sub-graph ", number, " belongs to no layer"));
     }
     return graph;
   }
@@ -339,16 +351,17 @@ class GraphReader {
     AIPU_ASSIGN_OR_RETURN(auto outputs, tops(scope, layer));
     if (layer.has("layer_subgraphs")) AIPU_RETURN_IF_ERROR(add_subgraphs(layer, depth, &node));
     if (layer.has("layer_origins")) {
-      AIPU_ASSIGN_OR_RETURN(node.origins, layer.value<graph::OriginSet>("layer_origins", [](TextReader& r) -> Result<graph::OriginSet> {
-        graph::OriginSet origins;
-        do {
-          graph::Origin origin;
-          AIPU_ASSIGN_OR_RETURN(origin.name, r.string());
-          AIPU_ASSIGN_OR_RETURN(origin.op, r.string());
-          graph::merge_origins(&origins, {std::move(origin)});
-        } while (r.accept(','));
-        return origins;
-      }));
+      AIPU_ASSIGN_OR_RETURN(
+          node.origins, layer.value<graph::OriginSet>("layer_origins", [](TextReader& r) -> Result<graph::OriginSet> {
+            graph::OriginSet origins;
+            do {
+              graph::Origin origin;
+              AIPU_ASSIGN_OR_RETURN(origin.name, r.string());
+              AIPU_ASSIGN_OR_RETURN(origin.op, r.string());
+              graph::merge_origins(&origins, {std::move(origin)});
+            } while (r.accept(','));
+            return origins;
+          }));
     }
     for (const auto& [key, text] : layer.section().entries) {
       if (!key.starts_with("attr.")) continue;
@@ -357,11 +370,13 @@ class GraphReader {
         TextReader reader(name);
         AIPU_ASSIGN_OR_RETURN(name, reader.string());
       }
-      AIPU_ASSIGN_OR_RETURN(auto value, layer.value<graph::AttributeValue>(key, [this](TextReader& r) { return attribute(r); }));
+      AIPU_ASSIGN_OR_RETURN(auto value,
+                            layer.value<graph::AttributeValue>(key, [this](TextReader& r) { return attribute(r); }));
       node.attributes.set(name, std::move(value));
     }
     node.outputs.resize(outputs.size());
-    // The schema's defaults and normal forms are in the file already; what is not must be right before anyone relies on it.
+    // The schema's defaults and normal forms are in the file already; what is not must be right before anyone relies on
+    // it.
     if (const auto* def = graph::find_op(node.op)) {
       if (auto status = graph::check_node_schema(*def, scope.graph, &node); !status.ok())
         return layer.error("layer_type", status.message());
@@ -393,7 +408,8 @@ class GraphReader {
         const std::string* type = section->find("layer_type");
         if (type != nullptr && *type == "Subgraph") ports = section;
       }
-      if (ports == nullptr) return layer.error("layer_subgraphs", str_cat("sub-graph ", number, " has no Subgraph layer"));
+      if (ports == nullptr)
+        return layer.error("layer_subgraphs", str_cat("sub-graph ", number, " has no Subgraph layer"));
       auto graph = std::make_unique<Graph>();
       AIPU_ASSIGN_OR_RETURN(graph->name, Layer(*ports).name("subgraph_name"));
       AIPU_RETURN_IF_ERROR(fill(*graph, number, Layer(*ports), "layer_top", depth + 1));
@@ -415,7 +431,8 @@ class GraphReader {
     if (kind == "dtype") return wrapped(Layer::read_dtype(r));
     if (kind == "ints") return wrapped(Layer::read_list<int64_t>(r, [](TextReader& each) { return each.integer(); }));
     if (kind == "floats") return wrapped(Layer::read_list<double>(r, [](TextReader& each) { return each.number(); }));
-    if (kind == "strings") return wrapped(Layer::read_list<std::string>(r, [](TextReader& each) { return each.string(); }));
+    if (kind == "strings")
+      return wrapped(Layer::read_list<std::string>(r, [](TextReader& each) { return each.string(); }));
     if (kind == "dims") return wrapped(graph::read_shape(r));
     if (kind == "tensor") {
       AIPU_ASSIGN_OR_RETURN(const DType dtype, Layer::read_dtype(r));
@@ -447,7 +464,8 @@ Result<DslCall> read_dsl_sections(const std::vector<Section>& sections, const We
     AIPU_ASSIGN_OR_RETURN(const Shape shape, layer.value<Shape>("layer_top_shape", graph::read_shape));
     AIPU_ASSIGN_OR_RETURN(const auto dtypes, layer.dtypes("layer_top_type"));
     const auto extents = graph::static_shape(shape);
-    if (!extents || dtypes.size() != 1 || !dtypes[0]) return layer.error("layer_top_shape", "expected one list of numbers and one type");
+    if (!extents || dtypes.size() != 1 || !dtypes[0])
+      return layer.error("layer_top_shape", "expected one list of numbers and one type");
     call.inputs.push_back({*dtypes[0], *extents});
   }
   if (sections.size() < 2) return invalid_model("there is no layer");
@@ -469,7 +487,8 @@ Result<DslCall> read_dsl_sections(const std::vector<Section>& sections, const We
     const auto part_of_constant = [&](std::string_view suffix) {
       if (!key.ends_with(suffix)) return false;
       const std::string stem = key.substr(0, key.size() - suffix.size());
-      return layer.has(stem + "_type") && layer.has(stem + "_shape") && layer.has(stem + "_offset") && layer.has(stem + "_size");
+      return layer.has(stem + "_type") && layer.has(stem + "_shape") && layer.has(stem + "_offset") &&
+             layer.has(stem + "_size");
     };
     if (part_of_constant("_shape") || part_of_constant("_offset") || part_of_constant("_size")) continue;
     if (!part_of_constant("_type")) {
@@ -500,7 +519,8 @@ Result<std::unique_ptr<Graph>> dsl_graph(const DslCall& call) {
   graph::Node node;
   node.op = op;
   node.origins = {{"dsl_func", op}};
-  for (size_t i = 0; i < call.inputs.size(); ++i) node.inputs.push_back(graph->add_input(str_cat("input", i), type_of(call.inputs[i])));
+  for (size_t i = 0; i < call.inputs.size(); ++i)
+    node.inputs.push_back(graph->add_input(str_cat("input", i), type_of(call.inputs[i])));
   for (const auto& [name, constant] : call.constants) node.inputs.push_back(graph->add_constant(constant, name));
   for (const auto& [name, text] : call.attributes) {
     int64_t integer = 0;
@@ -508,7 +528,8 @@ Result<std::unique_ptr<Graph>> dsl_graph(const DslCall& call) {
     const char* end = text.data() + text.size();
     if (const auto [at, failure] = std::from_chars(text.data(), end, integer); failure == std::errc() && at == end) {
       node.attributes.set(name, integer);
-    } else if (const auto [stop, error] = std::from_chars(text.data(), end, number); error == std::errc() && stop == end) {
+    } else if (const auto [stop, error] = std::from_chars(text.data(), end, number);
+               error == std::errc() && stop == end) {
       node.attributes.set(name, number);
     } else {
       node.attributes.set(name, text);
@@ -525,14 +546,16 @@ Result<std::unique_ptr<Graph>> dsl_graph(const DslCall& call) {
 
 }  // namespace
 
-Result<DslCall> read_dsl_ir(std::string_view text, std::span<const std::byte> weights, std::shared_ptr<const void> owner) {
+Result<DslCall> read_dsl_ir(std::string_view text, std::span<const std::byte> weights,
+                            std::shared_ptr<const void> owner) {
   AIPU_ASSIGN_OR_RETURN(const auto sections, split(text));
   return read_dsl_sections(sections, {weights, std::move(owner)});
 }
 
 namespace {
 
-Result<std::unique_ptr<Graph>> read_any(std::string_view text, std::span<const std::byte> weights, std::shared_ptr<const void> owner) {
+Result<std::unique_ptr<Graph>> read_any(std::string_view text, std::span<const std::byte> weights,
+                                        std::shared_ptr<const void> owner) {
   AIPU_ASSIGN_OR_RETURN(const auto sections, split(text));
   const Weights available{weights, std::move(owner)};
   std::unique_ptr<Graph> graph;

@@ -90,7 +90,8 @@ class GraphWriter {
   }
   static std::string types(const Graph& graph, const std::vector<ValueId>& values) {
     return list_text(
-        values, [&](ValueId id) { return id.valid() ? std::string(dtype_name(graph.type(id).dtype)) : std::string("-"); }, ",");
+        values,
+        [&](ValueId id) { return id.valid() ? std::string(dtype_name(graph.type(id).dtype)) : std::string("-"); }, ",");
   }
 
   void begin_layer(const std::string& name, const std::string& type, int graph_number) {
@@ -114,11 +115,13 @@ class GraphWriter {
     bool any = false;
     for (const ValueId id : values) any |= id.valid() && graph.value(id).data.has_value();
     if (!any) return;
-    text_.line(
-        "layer_top_data",
-        list_text(
-            values, [&](ValueId id) { return id.valid() && graph.value(id).data ? extents_text(*graph.value(id).data) : std::string("-"); },
-            ", "));
+    text_.line("layer_top_data", list_text(
+                                     values,
+                                     [&](ValueId id) {
+                                       return id.valid() && graph.value(id).data ? extents_text(*graph.value(id).data)
+                                                                                 : std::string("-");
+                                     },
+                                     ", "));
   }
 
   void layers(const Graph& graph, int number) {
@@ -198,7 +201,9 @@ class GraphWriter {
       std::string operator()(const std::string& v) const { return "string " + graph::quoted(v); }
       std::string operator()(DType v) const { return str_cat("dtype ", dtype_name(v)); }
       std::string operator()(const std::vector<int64_t>& v) const { return "ints " + extents_text(v); }
-      std::string operator()(const std::vector<double>& v) const { return "floats " + list_text(v, graph::double_text, ", "); }
+      std::string operator()(const std::vector<double>& v) const {
+        return "floats " + list_text(v, graph::double_text, ", ");
+      }
       std::string operator()(const std::vector<std::string>& v) const {
         return "strings " + list_text(
                                 v, [](const std::string& s) { return graph::quoted(s); }, ", ");
@@ -206,7 +211,8 @@ class GraphWriter {
       std::string operator()(const Shape& v) const { return "dims " + extents_text(v); }
       std::string operator()(const graph::ConstantPtr& v) const {
         const size_t offset = w.store(*v);
-        return str_cat("tensor ", dtype_name(v->dtype()), " ", extents_text(v->shape()), " at ", offset, " size ", v->bytes().size());
+        return str_cat("tensor ", dtype_name(v->dtype()), " ", extents_text(v->shape()), " at ", offset, " size ",
+                       v->bytes().size());
       }
     };
     return std::visit(Visitor{*this}, value);

@@ -1,4 +1,5 @@
-// The one list of what can be imported: (domain, op type, first opset of this form) -> converter. Private to frontend/onnx.
+// The one list of what can be imported: (domain, op type, first opset of this form) -> converter. Private to
+// frontend/onnx.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@
 
 namespace aipu::frontend {
 
-constexpr int64_t kNewestOpset = 24;  // of the default domain; up to here every change of the operators below has been looked at
+// of the default domain; up to here every change of the operators below has been looked at
+constexpr int64_t kNewestOpset = 24;
 
 using Converter = void (*)(OpContext&);
 

@@ -50,7 +50,8 @@ Status parse_shape_option(const std::string& text, std::map<std::string, std::ve
   for (size_t begin = 0; !list.empty() && begin <= list.size();) {
     const size_t end = std::min(list.find('x', begin), list.size());
     const std::string extent = list.substr(begin, end - begin);
-    const bool digits = !extent.empty() && extent.size() < 18 && extent.find_first_not_of("0123456789") == std::string::npos;
+    const bool digits =
+        !extent.empty() && extent.size() < 18 && extent.find_first_not_of("0123456789") == std::string::npos;
     if (!digits && extent != "-1") return bad();
     extents.push_back(std::strtoll(extent.c_str(), nullptr, 10));
     begin = end + 1;

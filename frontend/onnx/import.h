@@ -1,7 +1,9 @@
-// ONNX -> Graph: any ONNX protobuf, opsets 1 and 6-21, as canonical ops (semantics of opset 21) with the origin of every node.
+// ONNX -> Graph: any ONNX protobuf, opsets 1 and 6-21, as canonical ops (semantics of opset 21) with the origin of
+// every node.
 //
-// Nothing in the file is trusted: sizes, depths, references and types are checked, and what goes wrong is one line naming the node.
-// Operators that cannot be imported are collected over the whole model (sub-graphs and functions included) and reported together.
+// Nothing in the file is trusted: sizes, depths, references and types are checked, and what goes wrong is one line
+// naming the node. Operators that cannot be imported are collected over the whole model (sub-graphs and functions
+// included) and reported together.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +20,14 @@
 namespace aipu::frontend {
 
 struct ImportOptions {
-  // `--shape NAME=1x3x224x224`: extents of graph inputs; -1 keeps what the model says. A dim_param fixed here is fixed everywhere.
+  // `--shape NAME=1x3x224x224`: extents of graph inputs; -1 keeps what the model says. A dim_param fixed here is fixed
+  // everywhere.
   std::map<std::string, std::vector<int64_t>> shapes;
-  // Graph inputs that become constants: what decides shapes and axes at run time can be fixed here. They are no inputs of the graph then.
+  // Graph inputs that become constants: what decides shapes and axes at run time can be fixed here. They are no inputs
+  // of the graph then.
   std::map<std::string, graph::ConstantPtr> constant_inputs;
-  // Where external data may live, for models imported from memory; import_onnx(path) uses the model's own folder. "" = external data is an
-  // error.
+  // Where external data may live, for models imported from memory; import_onnx(path) uses the model's own folder. "" =
+  // external data is an error.
   std::string external_data_folder;
   // Receives remarks about declared shapes that inference contradicts, one line each; may be null.
   std::vector<std::string>* warnings = nullptr;

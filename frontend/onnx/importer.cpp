@@ -26,7 +26,8 @@ std::string node_name(const onnx::NodeProto& node) {
   return "unnamed";
 }
 
-Importer::Importer(ParsedModel model, std::shared_ptr<const MappedFile> file, const ImportOptions& options, const std::string& folder)
+Importer::Importer(ParsedModel model, std::shared_ptr<const MappedFile> file, const ImportOptions& options,
+                   const std::string& folder)
     : model_(model.proto), options_(options), reader_(model_, folder) {
   reader_.take_initializers(model, std::move(file));
 }
@@ -172,8 +173,10 @@ Result<OnnxAttribute> Importer::read_attribute(const onnx::AttributeProto& attri
   return out;
 }
 
-// The attributes of a node by name, references to the enclosing function's attributes resolved (an unbound one is absent).
-Status Importer::collect_attributes(Scope& scope, const onnx::NodeProto& node, std::map<std::string, const onnx::AttributeProto*>* out) {
+// The attributes of a node by name, references to the enclosing function's attributes resolved (an unbound one is
+// absent).
+Status Importer::collect_attributes(Scope& scope, const onnx::NodeProto& node,
+                                    std::map<std::string, const onnx::AttributeProto*>* out) {
   for (const auto& attribute : node.attribute()) {
     const onnx::AttributeProto* source = &attribute;
     if (!attribute.ref_attr_name().empty()) {
@@ -181,12 +184,14 @@ Status Importer::collect_attributes(Scope& scope, const onnx::NodeProto& node, s
       Scope* owner = &scope;
       while (!owner->in_function && owner->parent != nullptr) owner = owner->parent;
       if (!owner->in_function)
-        return invalid_model(str_cat("attribute '", attribute.name(), "' refers to a function's attribute outside of a function"));
+        return invalid_model(
+            str_cat("attribute '", attribute.name(), "' refers to a function's attribute outside of a function"));
       const auto it = owner->function_attributes.find(attribute.ref_attr_name());
       if (it == owner->function_attributes.end()) continue;
       source = it->second;
     }
-    if (!out->emplace(attribute.name(), source).second) return invalid_model(str_cat("attribute '", attribute.name(), "' is there twice"));
+    if (!out->emplace(attribute.name(), source).second)
+      return invalid_model(str_cat("attribute '", attribute.name(), "' is there twice"));
   }
   return {};
 }
@@ -198,7 +203,8 @@ Status Importer::import_nodes(Scope& scope, const google::protobuf::RepeatedPtrF
   for (const int index : order) {
     const onnx::NodeProto& node = nodes[index];
     if (auto status = import_node(scope, node); !status.ok()) {
-      return std::move(status).context(str_cat("node '", scope.name_prefix, node_name(node), "' (", node.op_type(), ")"));
+      return std::move(status).context(
+          str_cat("node '", scope.name_prefix, node_name(node), "' (", node.op_type(), ")"));
     }
   }
   return {};
@@ -206,7 +212,8 @@ Status Importer::import_nodes(Scope& scope, const google::protobuf::RepeatedPtrF
 
 Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {
   if (++imported_nodes_ > kMaxImportedNodes) {
-    return out_of_range(str_cat("the model has more than ", kMaxImportedNodes, " nodes once its functions are expanded"));
+    return out_of_range(
+        str_cat("the model has more than ", kMaxImportedNodes, " nodes once its functions are expanded"));
   }
   const std::string domain = domain_of(node.domain());
   const auto version_it = scope.opsets->find(domain);
@@ -222,7 +229,8 @@ Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {
     return {};
   }
 
-  OpContext context(*scope.graph, *this, node.op_type(), version, graph::Origin{scope.name_prefix + node_name(node), node.op_type()});
+  OpContext context(*scope.graph, *this, node.op_type(), version,
+                    graph::Origin{scope.name_prefix + node_name(node), node.op_type()});
   bool poisoned = false;
   for (const auto& name : node.input()) {
     if (name.empty()) {
@@ -270,13 +278,16 @@ Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {
     }
   }
   if (context.ok() && context.results.size() < context.output_names.size()) {
-    context.fail_invalid(str_cat("has ", context.output_names.size(), " outputs, ", context.results.size(), " are defined"));
+    context.fail_invalid(
+        str_cat("has ", context.output_names.size(), " outputs, ", context.results.size(), " are defined"));
   }
   if (!context.ok()) {
     // Type rules put the op in front of their messages; here the node says it already.
     std::string_view message = context.status().message();
-    if (const std::string prefix = node.op_type() + ": "; message.starts_with(prefix)) message.remove_prefix(prefix.size());
-    if (context.status().code() != ErrorCode::kUnsupported) return Status(context.status().code(), std::string(message));
+    if (const std::string prefix = node.op_type() + ": "; message.starts_with(prefix))
+      message.remove_prefix(prefix.size());
+    if (context.status().code() != ErrorCode::kUnsupported)
+      return Status(context.status().code(), std::string(message));
     if (!message.empty()) report_unsupported(node, scope.name_prefix, version, std::string(message));
     poison_outputs(scope, node);
     return {};
@@ -290,10 +301,12 @@ Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {
 }
 
 Status Importer::import_call(Scope& scope, const onnx::NodeProto& node, const onnx::FunctionProto& function) {
-  if (scope.depth >= kMaxDepth) return invalid_model(str_cat("functions call each other more than ", kMaxDepth, " deep"));
+  if (scope.depth >= kMaxDepth)
+    return invalid_model(str_cat("functions call each other more than ", kMaxDepth, " deep"));
   if (node.input_size() > function.input_size() || node.output_size() > function.output_size()) {
-    return invalid_model(str_cat("is called with ", node.input_size(), " inputs and ", node.output_size(), " outputs, the function has ",
-                                 function.input_size(), " and ", function.output_size()));
+    return invalid_model(str_cat("is called with ", node.input_size(), " inputs and ", node.output_size(),
+                                 " outputs, the function has ", function.input_size(), " and ",
+                                 function.output_size()));
   }
   Scope inner;
   inner.graph = scope.graph;
@@ -313,7 +326,8 @@ Status Importer::import_call(Scope& scope, const onnx::NodeProto& node, const on
       inner.values.emplace(function.input(i), argument.value);
     }
   }
-  for (const auto& attribute : function_defaults_.at(&function)) inner.function_attributes[attribute->name()] = attribute.get();
+  for (const auto& attribute : function_defaults_.at(&function))
+    inner.function_attributes[attribute->name()] = attribute.get();
   std::map<std::string, const onnx::AttributeProto*> given;
   AIPU_RETURN_IF_ERROR(collect_attributes(scope, node, &given));
   for (const auto& [name, attribute] : given) inner.function_attributes[name] = attribute;
@@ -322,7 +336,8 @@ Status Importer::import_call(Scope& scope, const onnx::NodeProto& node, const on
   for (int i = 0; i < node.output_size(); ++i) {
     if (node.output(i).empty()) continue;
     AIPU_ASSIGN_OR_RETURN(const Found result, lookup(inner, function.output(i)));
-    if (!result.exists) return invalid_model(str_cat("the function's output '", function.output(i), "' is not defined"));
+    if (!result.exists)
+      return invalid_model(str_cat("the function's output '", function.output(i), "' is not defined"));
     if (result.poisoned || !result.value.valid()) {
       scope.poisoned.insert(node.output(i));
     } else {
@@ -332,7 +347,8 @@ Status Importer::import_call(Scope& scope, const onnx::NodeProto& node, const on
   return {};
 }
 
-Result<ImportedSubgraph> Importer::import_subgraph(const onnx::GraphProto& proto, const std::vector<TensorType>& formals) {
+Result<ImportedSubgraph> Importer::import_subgraph(const onnx::GraphProto& proto,
+                                                   const std::vector<TensorType>& formals) {
   Scope& owner = *current_;
   if (owner.depth >= kMaxDepth) return invalid_model(str_cat("sub-graphs are nested more than ", kMaxDepth, " deep"));
   ImportedSubgraph imported{std::make_unique<Graph>(), {}};
@@ -351,7 +367,8 @@ Result<ImportedSubgraph> Importer::import_subgraph(const onnx::GraphProto& proto
     if (!scope.initializers.contains(input.name())) names.push_back(input.name());
   }
   if (names.size() != formals.size()) {
-    return invalid_model(str_cat("sub-graph '", proto.name(), "' has ", names.size(), " inputs, ", formals.size(), " are given"));
+    return invalid_model(
+        str_cat("sub-graph '", proto.name(), "' has ", names.size(), " inputs, ", formals.size(), " are given"));
   }
   for (size_t i = 0; i < names.size(); ++i) {
     AIPU_RETURN_IF_ERROR(define(scope, names[i], imported.graph->add_input(names[i], formals[i])));
@@ -359,7 +376,8 @@ Result<ImportedSubgraph> Importer::import_subgraph(const onnx::GraphProto& proto
   AIPU_RETURN_IF_ERROR(import_nodes(scope, proto.node()));
   std::vector<ValueId> outputs;
   AIPU_RETURN_IF_ERROR(subgraph_outputs(scope, proto, &outputs));
-  for (size_t i = 0; i < outputs.size(); ++i) imported.graph->add_output(outputs[i], proto.output(static_cast<int>(i)).name());
+  for (size_t i = 0; i < outputs.size(); ++i)
+    imported.graph->add_output(outputs[i], proto.output(static_cast<int>(i)).name());
   imported.captures = scope.captures;
   imported.graph->captured_count = static_cast<int>(scope.captures.size());
   return imported;
@@ -384,9 +402,11 @@ Result<std::vector<ValueId>> Importer::inline_subgraph(const onnx::GraphProto& p
 Status Importer::subgraph_outputs(Scope& scope, const onnx::GraphProto& proto, std::vector<ValueId>* outputs) {
   for (const auto& output : proto.output()) {
     AIPU_ASSIGN_OR_RETURN(const Found found, lookup(scope, output.name()));
-    if (!found.exists) return invalid_model(str_cat("output '", output.name(), "' of sub-graph '", proto.name(), "' is not defined"));
+    if (!found.exists)
+      return invalid_model(str_cat("output '", output.name(), "' of sub-graph '", proto.name(), "' is not defined"));
     if (found.poisoned) return already_reported();
-    if (!found.value.valid()) return invalid_model(str_cat("output '", output.name(), "' of sub-graph '", proto.name(), "' is absent"));
+    if (!found.value.valid())
+      return invalid_model(str_cat("output '", output.name(), "' of sub-graph '", proto.name(), "' is absent"));
     outputs->push_back(found.value);
   }
   return {};
@@ -394,7 +414,8 @@ Status Importer::subgraph_outputs(Scope& scope, const onnx::GraphProto& proto, s
 
 // ---- what is not supported
 
-void Importer::report_unsupported(const onnx::NodeProto& node, const std::string& prefix, int64_t version, std::string reason) {
+void Importer::report_unsupported(const onnx::NodeProto& node, const std::string& prefix, int64_t version,
+                                  std::string reason) {
   // A loop body may be imported several times, a function called from several places: each node counts once.
   if (!reported_.insert(&node).second) return;
   const std::string domain = domain_of(node.domain());

@@ -1,4 +1,5 @@
-// The walk over a model: scopes and names, functions, sub-graphs, the collection of what is not supported. Private to frontend/onnx.
+// The walk over a model: scopes and names, functions, sub-graphs, the collection of what is not supported. Private to
+// frontend/onnx.
 #pragma once
 
 #include <map>
@@ -50,9 +51,11 @@ struct Scope {
 class Importer : public SubgraphImporter {
  public:
   // `file`: what the model was parsed from, for Constants to borrow from; null where it does not outlive this object.
-  Importer(ParsedModel model, std::shared_ptr<const MappedFile> file, const ImportOptions& options, const std::string& folder);
+  Importer(ParsedModel model, std::shared_ptr<const MappedFile> file, const ImportOptions& options,
+           const std::string& folder);
   Result<std::unique_ptr<Graph>> run();
-  Result<ImportedSubgraph> import_subgraph(const onnx::GraphProto& proto, const std::vector<TensorType>& formals) override;
+  Result<ImportedSubgraph> import_subgraph(const onnx::GraphProto& proto,
+                                           const std::vector<TensorType>& formals) override;
   Result<std::vector<ValueId>> inline_subgraph(const onnx::GraphProto& proto) override;
   Dim fresh_symbol(const std::string& hint) override;
 
@@ -71,7 +74,8 @@ class Importer : public SubgraphImporter {
   // scan.cpp: before anything is imported
   Status check_opsets(const OpsetVersions& opsets) const;
   Status collect_functions();
-  Status scan_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, const OpsetVersions& opsets, int depth);
+  Status scan_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, const OpsetVersions& opsets,
+                    int depth);
   static Result<std::vector<int>> execution_order(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes);
 
   // ports.cpp: graph inputs and outputs
@@ -93,7 +97,8 @@ class Importer : public SubgraphImporter {
   void poison_outputs(Scope& scope, const onnx::NodeProto& node);
   Status read_initializers(Scope& scope, const onnx::GraphProto& graph);
   Result<OnnxAttribute> read_attribute(const onnx::AttributeProto& attribute);
-  Status collect_attributes(Scope& scope, const onnx::NodeProto& node, std::map<std::string, const onnx::AttributeProto*>* out);
+  Status collect_attributes(Scope& scope, const onnx::NodeProto& node,
+                            std::map<std::string, const onnx::AttributeProto*>* out);
   void report_unsupported(const onnx::NodeProto& node, const std::string& prefix, int64_t version, std::string reason);
   Status unsupported_error() const;
   const onnx::FunctionProto* find_function(const std::string& domain, const std::string& op) const;

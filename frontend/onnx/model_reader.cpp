@@ -18,13 +18,14 @@ using graph::ConstantPtr;
 
 Result<ParsedModel> parse_model(std::span<const std::byte> bytes) {
   if (bytes.size() > static_cast<size_t>(INT_MAX)) {
-    return out_of_range(
-        str_cat("the model has ", bytes.size(), " bytes, protobuf files end at 2147483647; store the weights as external data"));
+    return out_of_range(str_cat("the model has ", bytes.size(),
+                                " bytes, protobuf files end at 2147483647; store the weights as external data"));
   }
   const SplitModel split = split_raw_data(bytes);
   const std::span<const std::byte> text = split.rest.empty() ? bytes : std::as_bytes(std::span(split.rest));
   ParsedModel model{std::make_shared<onnx::ModelProto>(), {}};
-  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t*>(text.data()), static_cast<int>(text.size()));
+  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t*>(text.data()),
+                                                static_cast<int>(text.size()));
   stream.SetRecursionLimit(100);
   if (!model.proto->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
     return invalid_model("not an ONNX model: the protobuf is damaged or truncated");
@@ -117,7 +118,8 @@ ConstantPtr copy_bytes(DType dtype, std::vector<int64_t> shape, std::span<const 
 }
 
 // Borrows where bools are 0 or 1; copies otherwise.
-ConstantPtr wrap_bytes(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+ConstantPtr wrap_bytes(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes,
+                       std::shared_ptr<const void> owner) {
   if ((dtype == DType::kBool && !is_clean_bool(bytes)) || owner == nullptr) {
     return copy_bytes(dtype, std::move(shape), bytes);
   }
@@ -131,7 +133,8 @@ std::shared_ptr<const void> part_of(const std::shared_ptr<const MappedFile>& fil
 }
 
 std::optional<int64_t> parse_size(const std::string& text) {
-  if (text.empty() || text.size() > 18 || !std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; }))
+  if (text.empty() || text.size() > 18 ||
+      !std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; }))
     return std::nullopt;
   return std::strtoll(text.c_str(), nullptr, 10);
 }
@@ -155,14 +158,16 @@ void TensorReader::take_initializers(const ParsedModel& model, std::shared_ptr<c
 Result<ConstantPtr> TensorReader::read(const onnx::TensorProto& tensor) {
   if (const auto it = ready_.find(&tensor); it != ready_.end()) return it->second;
   auto constant = read_unnamed(tensor);
-  if (!constant.ok()) return Status(constant.status().code(), str_cat("tensor '", tensor.name(), "' ", constant.status().message()));
+  if (!constant.ok())
+    return Status(constant.status().code(), str_cat("tensor '", tensor.name(), "' ", constant.status().message()));
   return constant;
 }
 
 Result<ConstantPtr> TensorReader::read_unnamed(const onnx::TensorProto& tensor) {
   const auto dtype = dtype_from_onnx(tensor.data_type());
   if (!dtype || *dtype == DType::kVoid || *dtype == DType::kString) {
-    return unsupported(str_cat("has the element type ", dtype == DType::kString ? "string" : str_cat("number ", tensor.data_type()),
+    return unsupported(str_cat("has the element type ",
+                               dtype == DType::kString ? "string" : str_cat("number ", tensor.data_type()),
                                ", which tensors here cannot have"));
   }
   if (tensor.has_segment()) return unsupported("is stored in segments");
@@ -171,7 +176,8 @@ Result<ConstantPtr> TensorReader::read_unnamed(const onnx::TensorProto& tensor) 
   if (!byte_count) return out_of_range("has a size beyond 64 bits");
   std::vector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
 
-  if (tensor.data_location() == onnx::TensorProto::EXTERNAL) return read_external(tensor, *dtype, std::move(shape), *byte_count);
+  if (tensor.data_location() == onnx::TensorProto::EXTERNAL)
+    return read_external(tensor, *dtype, std::move(shape), *byte_count);
   const auto outside = raw_data_.find(&tensor);
   if (outside != raw_data_.end() || tensor.has_raw_data()) {
     const auto raw = outside != raw_data_.end() ? outside->second : std::as_bytes(std::span(tensor.raw_data()));
@@ -184,8 +190,8 @@ Result<ConstantPtr> TensorReader::read_unnamed(const onnx::TensorProto& tensor) 
   return Constant::create(*dtype, std::move(shape), std::move(bytes));
 }
 
-Result<ConstantPtr> TensorReader::read_external(const onnx::TensorProto& tensor, DType dtype, std::vector<int64_t> shape,
-                                                int64_t byte_count) {
+Result<ConstantPtr> TensorReader::read_external(const onnx::TensorProto& tensor, DType dtype,
+                                                std::vector<int64_t> shape, int64_t byte_count) {
   if (folder_.empty()) return invalid_model("keeps its data in another file, and this model has no folder");
   std::string location;
   int64_t offset = 0;
@@ -195,7 +201,8 @@ Result<ConstantPtr> TensorReader::read_external(const onnx::TensorProto& tensor,
     if (entry.key() == "offset" || entry.key() == "length") {
       const auto number = parse_size(entry.value());
       if (!number)
-        return invalid_model(str_cat("has the external data ", entry.key(), " '", entry.value(), "', which is not a number of bytes"));
+        return invalid_model(
+            str_cat("has the external data ", entry.key(), " '", entry.value(), "', which is not a number of bytes"));
       (entry.key() == "offset" ? offset : length.emplace()) = *number;
     }
   }
@@ -203,16 +210,20 @@ Result<ConstantPtr> TensorReader::read_external(const onnx::TensorProto& tensor,
   const fs::path relative(location);
   const bool climbs = std::any_of(relative.begin(), relative.end(), [](const fs::path& part) { return part == ".."; });
   if (location.empty() || location.find('\0') != std::string::npos || relative.is_absolute() || climbs) {
-    return invalid_model(str_cat("has the external data location '", location, "'; it must be a path below the model's folder"));
+    return invalid_model(
+        str_cat("has the external data location '", location, "'; it must be a path below the model's folder"));
   }
   // Symbolic links are resolved before the check, so that they do not lead out of the folder either.
   std::error_code error;
   const fs::path root = fs::canonical(folder_, error);
   if (error) return io_error(str_cat("needs the folder '", folder_, "': ", error.message()));
   const fs::path file = fs::canonical(root / relative, error);
-  if (error) return io_error(str_cat("needs the external data file '", (fs::path(folder_) / relative).string(), "': ", error.message()));
+  if (error)
+    return io_error(
+        str_cat("needs the external data file '", (fs::path(folder_) / relative).string(), "': ", error.message()));
   if (std::mismatch(root.begin(), root.end(), file.begin(), file.end()).first != root.end()) {
-    return invalid_model(str_cat("has the external data location '", location, "', which leads out of the model's folder"));
+    return invalid_model(
+        str_cat("has the external data location '", location, "', which leads out of the model's folder"));
   }
   if (!fs::is_regular_file(file, error))
     return io_error(str_cat("needs the external data file '", location, "', which is not a regular file"));
@@ -227,7 +238,8 @@ Result<ConstantPtr> TensorReader::read_external(const onnx::TensorProto& tensor,
     return invalid_model(str_cat("has ", *length, " bytes of external data, its shape and type need ", byte_count));
   }
   if (offset > available || byte_count > available - offset) {
-    return invalid_model(str_cat("needs bytes ", offset, " to ", offset + byte_count, " of '", location, "', which has ", available));
+    return invalid_model(
+        str_cat("needs bytes ", offset, " to ", offset + byte_count, " of '", location, "', which has ", available));
   }
   const auto bytes = mapping->bytes().subspan(static_cast<size_t>(offset), static_cast<size_t>(byte_count));
   return wrap_bytes(dtype, std::move(shape), bytes, part_of(mapping, bytes));
@@ -261,14 +273,16 @@ Result<ConstantPtr> TensorReader::read(const onnx::SparseTensorProto& sparse) {
       for (int64_t axis = 0; axis < rank; ++axis) {
         const int64_t coordinate = positions[static_cast<size_t>(i * rank + axis)];
         if (coordinate < 0 || coordinate >= sparse.dims(static_cast<int>(axis))) {
-          return invalid_model(str_cat(where, "has the index ", coordinate, " in an axis of extent ", sparse.dims(static_cast<int>(axis))));
+          return invalid_model(str_cat(where, "has the index ", coordinate, " in an axis of extent ",
+                                       sparse.dims(static_cast<int>(axis))));
         }
         position = position * sparse.dims(static_cast<int>(axis)) + coordinate;
       }
     }
     if (position < 0 || position >= *dense_count)
       return invalid_model(str_cat(where, "has the index ", position, " of ", *dense_count, " elements"));
-    std::memcpy(bytes.data() + static_cast<size_t>(position) * size, values->bytes().data() + static_cast<size_t>(i) * size, size);
+    std::memcpy(bytes.data() + static_cast<size_t>(position) * size,
+                values->bytes().data() + static_cast<size_t>(i) * size, size);
   }
   return Constant::create(values->dtype(), {sparse.dims().begin(), sparse.dims().end()}, std::move(bytes));
 }

@@ -19,12 +19,14 @@ class TensorProto;
 namespace aipu::frontend {
 
 constexpr int kMaxRank = 32;
-constexpr int64_t kMaxDensifiedBytes = int64_t{1} << 28;  // of a sparse tensor, whose dense size the file does not pay for
+// of a sparse tensor, whose dense size the file does not pay for
+constexpr int64_t kMaxDensifiedBytes = int64_t{1} << 28;
 
 // A model whose large initializers have stayed where they were.
 struct ParsedModel {
   std::shared_ptr<onnx::ModelProto> proto;
-  std::map<const onnx::TensorProto*, std::span<const std::byte>> raw_data;  // of initializers whose own raw_data is empty
+  // of initializers whose own raw_data is empty
+  std::map<const onnx::TensorProto*, std::span<const std::byte>> raw_data;
 };
 
 Result<ParsedModel> parse_model(std::span<const std::byte> bytes);
@@ -36,9 +38,9 @@ class TensorReader {
   TensorReader(std::shared_ptr<const void> owner, std::string external_data_folder)
       : owner_(std::move(owner)), folder_(std::move(external_data_folder)) {}
 
-  // The initializers of a model are where `model` says: in the file that `owner` maps, whose pages go away with the last Constant that
-  // borrows from them, so that folded and packed weights do not stand beside those of the file until the end. Without an owner they are
-  // copied. Large ones are hashed at once, on all CPUs.
+  // The initializers of a model are where `model` says: in the file that `owner` maps, whose pages go away with the
+  // last Constant that borrows from them, so that folded and packed weights do not stand beside those of the file until
+  // the end. Without an owner they are copied. Large ones are hashed at once, on all CPUs.
   void take_initializers(const ParsedModel& model, std::shared_ptr<const MappedFile> owner);
 
   // Without a copy where the bytes are there. The message names the tensor.
@@ -48,7 +50,8 @@ class TensorReader {
 
  private:
   Result<graph::ConstantPtr> read_unnamed(const onnx::TensorProto& tensor);
-  Result<graph::ConstantPtr> read_external(const onnx::TensorProto& tensor, DType dtype, std::vector<int64_t> shape, int64_t byte_count);
+  Result<graph::ConstantPtr> read_external(const onnx::TensorProto& tensor, DType dtype, std::vector<int64_t> shape,
+                                           int64_t byte_count);
 
   std::shared_ptr<const void> owner_;
   std::string folder_;

@@ -133,8 +133,8 @@ Attributes OpContext::pass_attributes(std::string_view canonical_op) {
           if (dtype && *dtype != DType::kVoid && *dtype != DType::kString) {
             out.set(wanted.name, *dtype);
           } else {
-            fail_unsupported(str_cat("element type ", dtype == DType::kString ? "string" : str_cat("number ", a->i), " in attribute '",
-                                     wanted.name, "' is not supported"));
+            fail_unsupported(str_cat("element type ", dtype == DType::kString ? "string" : str_cat("number ", a->i),
+                                     " in attribute '", wanted.name, "' is not supported"));
           }
         }
         break;
@@ -176,8 +176,8 @@ ValueId OpContext::emit(std::string_view op, AttributeList attribute_list, std::
 void OpContext::emit_outputs(std::string_view op, Attributes attribute_map, std::vector<ValueId> operands,
                              std::vector<std::unique_ptr<Graph>> subgraphs) {
   if (!ok()) return;
-  auto node =
-      graph_.add_node(std::string(op), std::move(attribute_map), std::move(operands), output_names, {origin_}, std::move(subgraphs));
+  auto node = graph_.add_node(std::string(op), std::move(attribute_map), std::move(operands), output_names, {origin_},
+                              std::move(subgraphs));
   if (!node.ok()) return fail(std::move(node).status());
   results = graph_.node(*node).outputs;
 }
@@ -207,7 +207,9 @@ ValueId OpContext::constant(ConstantPtr constant) {
 
 ValueId OpContext::int64s(std::vector<int64_t> elements) { return constant(Constant::int64s(std::move(elements))); }
 
-ValueId OpContext::int64_scalar(int64_t value) { return constant(Constant::of<int64_t>(DType::kI64, {}, std::span(&value, 1))); }
+ValueId OpContext::int64_scalar(int64_t value) {
+  return constant(Constant::of<int64_t>(DType::kI64, {}, std::span(&value, 1)));
+}
 
 namespace {
 
@@ -261,7 +263,9 @@ ValueId OpContext::unsqueeze(ValueId value, std::vector<int64_t> axes) {
   return axes.empty() ? value : emit("Unsqueeze", {}, {value, int64s(std::move(axes))});
 }
 
-ValueId OpContext::squeeze(ValueId value, std::vector<int64_t> axes) { return emit("Squeeze", {}, {value, int64s(std::move(axes))}); }
+ValueId OpContext::squeeze(ValueId value, std::vector<int64_t> axes) {
+  return emit("Squeeze", {}, {value, int64s(std::move(axes))});
+}
 
 ValueId OpContext::transpose(ValueId value, std::vector<int64_t> permutation) {
   return emit("Transpose", {{"perm", std::move(permutation)}}, {value});

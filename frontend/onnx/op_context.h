@@ -1,7 +1,8 @@
 // What a converter sees of one ONNX node, and how it emits canonical ops. Private to frontend/onnx; free of protobuf.
 //
-// Errors are sticky: the first failure is kept, later calls return invalid values and do nothing, so that a converter reads as a straight
-// list of emissions. The importer looks at status() afterwards, adds the node's name, and refuses attributes that no one took.
+// Errors are sticky: the first failure is kept, later calls return invalid values and do nothing, so that a converter
+// reads as a straight list of emissions. The importer looks at status() afterwards, adds the node's name, and refuses
+// attributes that no one took.
 #pragma once
 
 #include <map>
@@ -44,7 +45,8 @@ struct OnnxAttribute {
   bool taken = false;
 };
 
-// A sub-graph imported into a Graph of its own, and the values of the enclosing graph it uses, in the order of its last inputs.
+// A sub-graph imported into a Graph of its own, and the values of the enclosing graph it uses, in the order of its last
+// inputs.
 struct ImportedSubgraph {
   std::unique_ptr<Graph> graph;
   std::vector<ValueId> captures;
@@ -55,7 +57,8 @@ class SubgraphImporter {
  public:
   virtual ~SubgraphImporter() = default;
   // `formals` are the types of the sub-graph's own inputs.
-  virtual Result<ImportedSubgraph> import_subgraph(const onnx::GraphProto& proto, const std::vector<TensorType>& formals) = 0;
+  virtual Result<ImportedSubgraph> import_subgraph(const onnx::GraphProto& proto,
+                                                   const std::vector<TensorType>& formals) = 0;
   // Puts the nodes of a sub-graph without inputs into the current graph; its outputs.
   virtual Result<std::vector<ValueId>> inline_subgraph(const onnx::GraphProto& proto) = 0;
   // A symbol no one else in the model uses.
@@ -67,7 +70,11 @@ using AttributeList = std::vector<std::pair<std::string, AttributeValue>>;
 class OpContext {
  public:
   OpContext(Graph& graph, SubgraphImporter& subgraphs, std::string op_type, int64_t version, graph::Origin origin)
-      : graph_(graph), subgraphs_(subgraphs), op_type_(std::move(op_type)), version_(version), origin_(std::move(origin)) {}
+      : graph_(graph),
+        subgraphs_(subgraphs),
+        op_type_(std::move(op_type)),
+        version_(version),
+        origin_(std::move(origin)) {}
 
   // ---- filled by the importer
   std::vector<ValueId> inputs;
@@ -114,10 +121,12 @@ class OpContext {
 
   // ---- emission
   ValueId emit(std::string_view op, AttributeList attributes, std::vector<ValueId> inputs);
-  // The node that makes outputs 0..n-1 of this ONNX node, under their names; outputs not asked for are absent where `trailing_optional`.
+  // The node that makes outputs 0..n-1 of this ONNX node, under their names; outputs not asked for are absent where
+  // `trailing_optional`.
   void emit_outputs(std::string_view op, Attributes attributes, std::vector<ValueId> inputs,
                     std::vector<std::unique_ptr<Graph>> subgraphs = {});
-  void emit_output(std::string_view op, AttributeList attributes, std::vector<ValueId> inputs);  // the one output of this ONNX node
+  // the one output of this ONNX node
+  void emit_output(std::string_view op, AttributeList attributes, std::vector<ValueId> inputs);
   void set_output(size_t i, ValueId value);
 
   ValueId constant(ConstantPtr constant);
@@ -125,7 +134,8 @@ class OpContext {
   ValueId int64_scalar(int64_t value);
   ValueId scalar(DType dtype, double value);  // rank 0 of any numeric dtype or bool
   ValueId shape_of(ValueId value) { return emit("Shape", {}, {value}); }
-  ValueId size_of(ValueId value, int64_t axis) { return emit("Shape", {{"start", axis}, {"end", axis + 1}}, {value}); }  // [1]
+  // [1]
+  ValueId size_of(ValueId value, int64_t axis) { return emit("Shape", {{"start", axis}, {"end", axis + 1}}, {value}); }
   ValueId cast(ValueId value, DType to);  // the value itself where the dtype fits
   ValueId unsqueeze(ValueId value, std::vector<int64_t> axes);
   ValueId squeeze(ValueId value, std::vector<int64_t> axes);

@@ -74,7 +74,8 @@ Result<TensorType> Importer::input_type(const onnx::ValueInfoProto& info) {
   if (!declared.has_shape()) {
     // No shape at all: only an option can say the rank.
     if (given == options_.shapes.end()) {
-      return invalid_model(str_cat("input '", info.name(), "' has no shape; give one with --shape ", info.name(), "=..."));
+      return invalid_model(
+          str_cat("input '", info.name(), "' has no shape; give one with --shape ", info.name(), "=..."));
     }
     for (size_t axis = 0; axis < given->second.size(); ++axis) {
       const int64_t extent = given->second[axis];
@@ -83,7 +84,8 @@ Result<TensorType> Importer::input_type(const onnx::ValueInfoProto& info) {
     return type;
   }
   const int rank = declared.shape().dim_size();
-  if (rank > kMaxRank) return out_of_range(str_cat("input '", info.name(), "' has rank ", rank, ", the limit is ", kMaxRank));
+  if (rank > kMaxRank)
+    return out_of_range(str_cat("input '", info.name(), "' has rank ", rank, ", the limit is ", kMaxRank));
   for (int axis = 0; axis < rank; ++axis) {
     const auto& dim = declared.shape().dim(axis);
     if (dim.has_dim_value() && dim.dim_value() >= 0) {
@@ -92,7 +94,8 @@ Result<TensorType> Importer::input_type(const onnx::ValueInfoProto& info) {
     }
     // "?" and "" are how exporters spell a dimension without a name.
     const bool named = dim.has_dim_param() && !dim.dim_param().empty() && dim.dim_param() != "?";
-    const std::string symbol = named ? symbol_for(dim.dim_param()) : symbol_for_axis(info.name(), static_cast<size_t>(axis));
+    const std::string symbol =
+        named ? symbol_for(dim.dim_param()) : symbol_for_axis(info.name(), static_cast<size_t>(axis));
     const auto fixed = fixed_symbols_.find(symbol);
     type.shape.push_back(fixed != fixed_symbols_.end() ? Dim(fixed->second) : Dim::symbol(symbol));
   }
@@ -111,7 +114,8 @@ Status Importer::add_graph_inputs(Scope& scope) {
     }
   }
   for (const auto& [name, extents] : options_.shapes) {
-    const auto it = std::find_if(inputs.begin(), inputs.end(), [&](const auto* input) { return input->name() == name; });
+    const auto it =
+        std::find_if(inputs.begin(), inputs.end(), [&](const auto* input) { return input->name() == name; });
     if (it == inputs.end()) {
       std::string names;
       for (const auto* input : inputs) names += str_cat(names.empty() ? "'" : ", '", input->name(), "'");
@@ -122,7 +126,8 @@ Status Importer::add_graph_inputs(Scope& scope) {
     const auto mismatch = [&](const std::string& what) {
       return invalid_argument(str_cat("--shape: input '", name, "' is ", declared.text(), " in the model, ", what));
     };
-    if (declared.shape.size() != extents.size()) return mismatch(str_cat("the shape given has ", extents.size(), " extents"));
+    if (declared.shape.size() != extents.size())
+      return mismatch(str_cat("the shape given has ", extents.size(), " extents"));
     for (size_t axis = 0; axis < extents.size(); ++axis) {
       const Dim& dim = declared.shape[axis];
       if (extents[axis] < 0) continue;
@@ -132,15 +137,17 @@ Status Importer::add_graph_inputs(Scope& scope) {
         fixed_symbols_.emplace(dim.symbol_name(), extents[axis]);
         // The same symbol twice in one shape.
         if (fixed_symbols_.at(dim.symbol_name()) != extents[axis]) {
-          return mismatch(
-              str_cat("'", dim.symbol_name(), "' cannot be both ", fixed_symbols_.at(dim.symbol_name()), " and ", extents[axis]));
+          return mismatch(str_cat("'", dim.symbol_name(), "' cannot be both ", fixed_symbols_.at(dim.symbol_name()),
+                                  " and ", extents[axis]));
         }
       }
     }
   }
   for (const auto& [name, constant] : options_.constant_inputs) {
-    const bool known = std::any_of(inputs.begin(), inputs.end(), [&](const auto* input) { return input->name() == name; });
-    if (!known || constant == nullptr) return invalid_argument(str_cat("there is no input '", name, "' to make a constant of"));
+    const bool known =
+        std::any_of(inputs.begin(), inputs.end(), [&](const auto* input) { return input->name() == name; });
+    if (!known || constant == nullptr)
+      return invalid_argument(str_cat("there is no input '", name, "' to make a constant of"));
   }
   for (const auto* input : inputs) {
     if (input->name().empty()) return invalid_model("an input has no name");
@@ -166,8 +173,8 @@ Status Importer::add_constant_input(Scope& scope, const onnx::ValueInfoProto& in
     }
   }
   if (!fits)
-    return invalid_argument(
-        str_cat("input '", info.name(), "' cannot be a constant ", constant->type().text(), ", the model declares another type"));
+    return invalid_argument(str_cat("input '", info.name(), "' cannot be a constant ", constant->type().text(),
+                                    ", the model declares another type"));
   return define(scope, info.name(), scope.graph->add_constant(constant, info.name()));
 }
 
@@ -179,8 +186,9 @@ Status Importer::check_declared_output(const onnx::ValueInfoProto& info, const T
   const auto& declared = info.type().tensor_type();
   const auto dtype = dtype_from_onnx(declared.elem_type());
   if (declared.elem_type() != 0 && dtype != inferred.dtype) {
-    return invalid_model(str_cat("output '", info.name(), "' is declared ", dtype ? dtype_name(*dtype) : "of an unknown element type",
-                                 ", the graph makes ", dtype_name(inferred.dtype)));
+    return invalid_model(str_cat("output '", info.name(), "' is declared ",
+                                 dtype ? dtype_name(*dtype) : "of an unknown element type", ", the graph makes ",
+                                 dtype_name(inferred.dtype)));
   }
   // Declared shapes are often stale after edits and batch changes; what is inferred counts.
   if (!declared.has_shape() || options_.warnings == nullptr) return {};
@@ -191,7 +199,8 @@ Status Importer::check_declared_output(const onnx::ValueInfoProto& info, const T
     contradicts = dim.has_dim_value() && dim.dim_value() > 0 && extent && *extent != dim.dim_value();
   }
   if (contradicts)
-    options_.warnings->push_back(str_cat("output '", info.name(), "' has the shape ", inferred.text(), ", the model declares another"));
+    options_.warnings->push_back(
+        str_cat("output '", info.name(), "' has the shape ", inferred.text(), ", the model declares another"));
   return {};
 }
 
@@ -199,8 +208,10 @@ Status Importer::add_graph_outputs(Scope& scope) {
   std::unordered_set<std::string> names;
   for (const auto& output : model_->graph().output()) {
     AIPU_ASSIGN_OR_RETURN(const Found found, lookup(scope, output.name()));
-    if (!found.exists || !found.value.valid()) return invalid_model(str_cat("output '", output.name(), "' is not defined"));
-    if (!names.insert(output.name()).second) return invalid_model(str_cat("output '", output.name(), "' is there twice"));
+    if (!found.exists || !found.value.valid())
+      return invalid_model(str_cat("output '", output.name(), "' is not defined"));
+    if (!names.insert(output.name()).second)
+      return invalid_model(str_cat("output '", output.name(), "' is there twice"));
     AIPU_RETURN_IF_ERROR(check_declared_output(output, scope.graph->type(found.value)));
     scope.graph->add_output(found.value, output.name());
   }

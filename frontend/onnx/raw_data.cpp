@@ -140,7 +140,8 @@ SplitModel split_raw_data(Bytes model) {
       return true;
     }
     std::string graph;
-    if (field.wire_type != kLengthDelimited || ++graphs > 1 || !split_graph(field.value, &graph, &result.raw_data)) return false;
+    if (field.wire_type != kLengthDelimited || ++graphs > 1 || !split_graph(field.value, &graph, &result.raw_data))
+      return false;
     append_message(&result.rest, kModelGraph, graph);
     return true;
   });

@@ -1,4 +1,5 @@
-// The table of converters. Rows of one op stand together, oldest first; a row serves opsets from its `since` to the next row's.
+// The table of converters. Rows of one op stand together, oldest first; a row serves opsets from its `since` to the
+// next row's.
 #include <map>
 #include <tuple>
 
@@ -303,7 +304,8 @@ const ConverterRow* find_converter(std::string_view domain, std::string_view op,
   const auto it = kFirstRow.find({domain, op});
   if (it == kFirstRow.end()) return nullptr;
   const ConverterRow* found = nullptr;
-  for (const auto* row = it->second; row != std::end(kRows) && row->op == op && row->domain == domain && row->since <= version; ++row)
+  for (const auto* row = it->second;
+       row != std::end(kRows) && row->op == op && row->domain == domain && row->since <= version; ++row)
     found = row;
   return found;
 }

@@ -1,4 +1,5 @@
-// What is checked before anything is imported: opset versions, functions, that every operator is known, an order of execution.
+// What is checked before anything is imported: opset versions, functions, that every operator is known, an order of
+// execution.
 #include <algorithm>
 #include <queue>
 #include <set>
@@ -12,7 +13,8 @@ namespace {
 
 using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
-constexpr int kFunctionAttributeProtoField = 11;  // FunctionProto.attribute_proto: newer than the messages of libonnx 1.12
+// FunctionProto.attribute_proto: newer than the messages of libonnx 1.12
+constexpr int kFunctionAttributeProtoField = 11;
 constexpr int kMaxScanDepth = 32;
 
 void collect_uses(const Nodes& nodes, std::vector<const std::string*>* names);
@@ -102,9 +104,12 @@ Status Importer::collect_functions() {
     const auto& unknown = function.GetReflection()->GetUnknownFields(function);
     for (int i = 0; i < unknown.field_count(); ++i) {
       const auto& field = unknown.field(i);
-      if (field.number() != kFunctionAttributeProtoField || field.type() != google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED) continue;
+      if (field.number() != kFunctionAttributeProtoField ||
+          field.type() != google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED)
+        continue;
       auto attribute = std::make_unique<onnx::AttributeProto>();
-      if (!attribute->ParseFromString(field.length_delimited())) return invalid_model(where() + " has a damaged attribute");
+      if (!attribute->ParseFromString(field.length_delimited()))
+        return invalid_model(where() + " has a damaged attribute");
       defaults.push_back(std::move(attribute));
     }
   }
@@ -118,14 +123,16 @@ const onnx::FunctionProto* Importer::find_function(const std::string& domain, co
 
 // Reports every node that no converter, plugin or function covers, here and in the sub-graphs and functions below.
 Status Importer::scan_nodes(const Nodes& nodes, const OpsetVersions& opsets, int depth) {
-  if (depth > kMaxScanDepth) return invalid_model(str_cat("sub-graphs and functions are nested more than ", kMaxScanDepth, " deep"));
+  if (depth > kMaxScanDepth)
+    return invalid_model(str_cat("sub-graphs and functions are nested more than ", kMaxScanDepth, " deep"));
   for (const auto& node : nodes) {
     const std::string domain = domain_of(node.domain());
     const auto version = opsets.find(domain);
     const onnx::FunctionProto* function = find_function(domain, node.op_type());
     if (version == opsets.end() && function == nullptr) {
       return invalid_model(str_cat("node '", node_name(node), "' (", node.op_type(), ") is of domain '",
-                                   domain.empty() ? "ai.onnx" : domain, "', which the model's opset imports do not list"));
+                                   domain.empty() ? "ai.onnx" : domain,
+                                   "', which the model's opset imports do not list"));
     }
     const int64_t opset = version != opsets.end() ? version->second : 1;
     const ConverterRow* row = find_converter(domain, node.op_type(), opset);
@@ -133,11 +140,11 @@ Status Importer::scan_nodes(const Nodes& nodes, const OpsetVersions& opsets, int
       report_unsupported(node, "", opset, std::string(row->refusal));
     } else if (row == nullptr && (domain.empty() || graph::find_op(domain + "::" + node.op_type()) == nullptr)) {
       if (function == nullptr) {
-        report_unsupported(
-            node, "", opset,
-            domain.empty()
-                ? (find_converter("", node.op_type(), kNewestOpset) != nullptr ? "the model's opset is too old for it" : "unknown operator")
-                : "unknown operator; a plugin can define it (--plugin FILE)");
+        report_unsupported(node, "", opset,
+                           domain.empty() ? (find_converter("", node.op_type(), kNewestOpset) != nullptr
+                                                 ? "the model's opset is too old for it"
+                                                 : "unknown operator")
+                                          : "unknown operator; a plugin can define it (--plugin FILE)");
       } else if (scanned_.insert(function).second) {
         AIPU_RETURN_IF_ERROR(scan_nodes(function->node(), function_opsets_.at(function), depth + 1));
       }

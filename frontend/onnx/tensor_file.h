@@ -1,5 +1,5 @@
-// The files of ONNX backend tests: input_0.pb, output_0.pb, ... each a serialized TensorProto (SequenceProto and OptionalProto
-// are refused: the ports of a model say where they occur).
+// The files of ONNX backend tests: input_0.pb, output_0.pb, ... each a serialized TensorProto (SequenceProto and
+// OptionalProto are refused: the ports of a model say where they occur).
 #pragma once
 
 #include <string>

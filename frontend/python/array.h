@@ -11,7 +11,8 @@ bool is_array(PyObject* object);
 // The element type of a NumPy array by its dtype's name; kVoid for others.
 DType dtype_of_array(pybind11::handle array);
 
-// A view of an array's memory, released when it goes. Types that the protocol does not know (bfloat16) are seen as integers of their size.
+// A view of an array's memory, released when it goes. Types that the protocol does not know (bfloat16) are seen as
+// integers of their size.
 class ArrayBuffer {
  public:
   ArrayBuffer() = default;

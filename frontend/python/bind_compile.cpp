@@ -65,8 +65,8 @@ py::list parameters_of(const kernels::PrimFuncInfo& info) {
   py::list rows;
   for (const kernels::ParamInfo& param : info.params) {
     const tir::Type type = param.type.pointer ? param.type.pointee() : param.type;
-    rows.append(py::make_tuple(param.name, type.is_void() ? "void" : dsl::type_text(type), std::string(param_category_name(param.category)),
-                               param.tensor_index));
+    rows.append(py::make_tuple(param.name, type.is_void() ? "void" : dsl::type_text(type),
+                               std::string(param_category_name(param.category)), param.tensor_index));
   }
   return rows;
 }
@@ -77,12 +77,14 @@ Result<KernelModule> parse_text(const std::string& text) {
   return KernelModule{std::move(module)};
 }
 
-Result<std::string> c_text(const KernelModule& kernel, const std::string& target_name, const std::vector<std::string>& disabled) {
+Result<std::string> c_text(const KernelModule& kernel, const std::string& target_name,
+                           const std::vector<std::string>& disabled) {
   AIPU_ASSIGN_OR_RETURN(const tir::Target target, tir::find_target(target_name));
   return tir::compass_c_text(kernel.module, target, disabled);
 }
 
-Result<KernelModule> lower_module(const KernelModule& kernel, const std::string& target_name, const std::vector<std::string>& disabled) {
+Result<KernelModule> lower_module(const KernelModule& kernel, const std::string& target_name,
+                                  const std::vector<std::string>& disabled) {
   AIPU_ASSIGN_OR_RETURN(const tir::Target target, tir::find_target(target_name));
   tir::LowerOptions options;
   const auto known = tir::lowering_passes();
@@ -93,8 +95,8 @@ Result<KernelModule> lower_module(const KernelModule& kernel, const std::string&
   return KernelModule{std::move(lowered)};
 }
 
-Result<CompiledKernel> compile_module(const KernelModule& kernel, const std::string& target_name, const std::vector<std::string>& disabled,
-                                      const std::vector<std::string>& flags) {
+Result<CompiledKernel> compile_module(const KernelModule& kernel, const std::string& target_name,
+                                      const std::vector<std::string>& disabled, const std::vector<std::string>& flags) {
   AIPU_ASSIGN_OR_RETURN(const tir::Target target, tir::find_target(target_name));
   gbuilder::DslKernelOptions options;
   options.disabled_passes = disabled;
@@ -117,7 +119,8 @@ Result<TimedKernel> time_kernel(const CompiledKernel& kernel) {
   if (!instrumented.ok()) return std::move(instrumented).status();
   gbuilder::DslKernelOptions options;
   options.compile.jobs = 1;
-  AIPU_ASSIGN_OR_RETURN(gbuilder::DslKernel compiled, gbuilder::compile_dsl_kernel(instrumented->module, original.target, options));
+  AIPU_ASSIGN_OR_RETURN(gbuilder::DslKernel compiled,
+                        gbuilder::compile_dsl_kernel(instrumented->module, original.target, options));
   return TimedKernel{std::make_shared<const tir::InstrumentedKernel>(std::move(*instrumented)),
                      {std::make_shared<const gbuilder::DslKernel>(std::move(compiled))}};
 }
@@ -147,8 +150,10 @@ py::dict estimate_dict(const tir::InstrumentedKernel& kernel, const py::bytes& c
     row["dma_bytes"] = tec.dma_bytes;
     tecs.append(row);
   }
-  for (const auto& line : estimate.lines) lines.append(py::make_tuple(line.file, line.line, line.total(), classes_of(line.classes)));
-  for (const auto& t : estimate.transfers) transfers.append(py::make_tuple(t.name, t.line, t.asynchronous, t.runs, t.bytes, t.cycles));
+  for (const auto& line : estimate.lines)
+    lines.append(py::make_tuple(line.file, line.line, line.total(), classes_of(line.classes)));
+  for (const auto& t : estimate.transfers)
+    transfers.append(py::make_tuple(t.name, t.line, t.asynchronous, t.runs, t.bytes, t.cycles));
   result["tecs"] = tecs;
   result["lines"] = lines;
   result["transfers"] = transfers;
@@ -187,7 +192,8 @@ void bind_kernels(py::module_& module) {
           },
           "The names of all functions, the entry first.")
       .def(
-          "text", [](const KernelModule& k) { return tir::print_module(k.module); }, "The IR as text, which parse_kernel_text() reads.")
+          "text", [](const KernelModule& k) { return tir::print_module(k.module); },
+          "The IR as text, which parse_kernel_text() reads.")
       .def(
           "parameters",
           [](const KernelModule& k) -> py::tuple {
@@ -235,7 +241,8 @@ void bind_kernels(py::module_& module) {
       .def_property_readonly(
           "compiled", [](const TimedKernel& k) { return k.compiled; }, "The kernel to run.")
       .def(
-          "estimate", [](const TimedKernel& k, const py::bytes& counters) { return estimate_dict(*k.instrumented, counters); },
+          "estimate",
+          [](const TimedKernel& k, const py::bytes& counters) { return estimate_dict(*k.instrumented, counters); },
           py::arg("counters"), "The cycles, by TEC, source line and kind of work.");
   module.def(
       "time_kernel", [](const CompiledKernel& kernel) { return outcome(time_kernel(kernel)); }, py::arg("kernel"),
@@ -245,33 +252,38 @@ void bind_kernels(py::module_& module) {
       [](const py::object& function, const std::string& name, const std::string& target) {
         return outcome(parse_decorated(function, name, target));
       },
-      py::arg("function"), py::arg("name"), py::arg("target"), "(KernelModule of a decorated function, \"\") or (None, diagnostics).");
+      py::arg("function"), py::arg("name"), py::arg("target"),
+      "(KernelModule of a decorated function, \"\") or (None, diagnostics).");
   module.def(
       "parse_kernel_text", [](const std::string& text) { return outcome(parse_text(text)); }, py::arg("text"),
       "(KernelModule of its text form, \"\") or (None, error).");
   py::class_<Executor>(module, "Executor", "Runs a compiled kernel on NumPy arrays.")
-      .def(py::init([](const CompiledKernel& kernel, std::string folder, py::object warn, py::object built, std::string backend) {
-             return std::make_unique<Executor>(kernel.kernel, std::move(folder), std::move(backend), std::move(warn), std::move(built));
+      .def(py::init([](const CompiledKernel& kernel, std::string folder, py::object warn, py::object built,
+                       std::string backend) {
+             return std::make_unique<Executor>(kernel.kernel, std::move(folder), std::move(backend), std::move(warn),
+                                               std::move(built));
            }),
            py::arg("kernel"), py::arg("folder"), py::arg("warn"), py::arg("built"), py::arg("backend") = "")
       .def("__call__", &Executor::run, "Runs the kernel; arrays that it writes are changed in place.")
       .def("benchmark", &Executor::benchmark, py::arg("repeat"), py::arg("number"), py::arg("min_repeat_ms"),
-           py::arg("limit_zero_time_iterations"), py::arg("cooldown_interval_ms"), py::arg("repeats_to_cooldown"), "Seconds per run.");
+           py::arg("limit_zero_time_iterations"), py::arg("cooldown_interval_ms"), py::arg("repeats_to_cooldown"),
+           "Seconds per run.");
 }
 
 }  // namespace
 
 void bind_compile(py::module_& module) {
   module.def(
-      "target", [](const std::string& name) { return target_row(value_or_throw(tir::find_target(name))); }, py::arg("name"),
+      "target", [](const std::string& name) { return target_row(value_or_throw(tir::find_target(name))); },
+      py::arg("name"),
       "The row of a target by name, \"host\" and \"compass -mcpu=NAME\" resolved; ValueError for unknown names.");
   bind_kernels(module);
   module.def(
       "build_model",
       [](const std::string& model, const std::string& weights, const std::string& output, const std::string& target,
          const std::vector<std::string>& shapes, const std::vector<std::string>& plugins, const std::string& emit_c,
-         const std::string& emit_ir, const std::string& dump_ir, const std::vector<std::string>& disabled_passes, bool fast_math, int jobs,
-         bool use_cache) {
+         const std::string& emit_ir, const std::string& dump_ir, const std::vector<std::string>& disabled_passes,
+         bool fast_math, int jobs, bool use_cache) {
         gbuilder::BuildOptions options;
         options.model = model;
         options.weights = weights;
@@ -293,9 +305,9 @@ void bind_compile(py::module_& module) {
         }();
         return build_report(value_or_throw(std::move(report)));
       },
-      py::arg("model"), py::arg("weights"), py::arg("output"), py::arg("target"), py::arg("shapes"), py::arg("plugins"), py::arg("emit_c"),
-      py::arg("emit_ir"), py::arg("dump_ir"), py::arg("disabled_passes"), py::arg("fast_math"), py::arg("jobs"), py::arg("use_cache"),
-      "A model file to an aipu.bin, as aipugb does it.");
+      py::arg("model"), py::arg("weights"), py::arg("output"), py::arg("target"), py::arg("shapes"), py::arg("plugins"),
+      py::arg("emit_c"), py::arg("emit_ir"), py::arg("dump_ir"), py::arg("disabled_passes"), py::arg("fast_math"),
+      py::arg("jobs"), py::arg("use_cache"), "A model file to an aipu.bin, as aipugb does it.");
 }
 
 }  // namespace aipu::python

@@ -1,4 +1,5 @@
-// The lanes of the intrinsics and operators for eager Python calls (PySim), from the one C++ table (codegen/intrinsics).
+// The lanes of the intrinsics and operators for eager Python calls (PySim), from the one C++ table
+// (codegen/intrinsics).
 //
 // Values cross the border as Python objects with the attributes
 //   _code    the type, tir::attribute_of_type()
@@ -35,8 +36,8 @@ std::string& undefined_filler() {
   const std::string& text = status.message();
   const auto starts = [&](std::string_view prefix) { return text.compare(0, prefix.size(), prefix) == 0; };
   PyObject* type = PyExc_AssertionError;
-  if (starts("Can't broadcast") || starts("Unsupported cast") || starts("Argument type mismatch") || starts("Unsupported specifier") ||
-      starts("Specifier ") || starts("The specifier count")) {
+  if (starts("Can't broadcast") || starts("Unsupported cast") || starts("Argument type mismatch") ||
+      starts("Unsupported specifier") || starts("Specifier ") || starts("The specifier count")) {
     type = PyExc_ValueError;
   } else if (starts("The 2nd arg can't be zero.")) {
     type = PyExc_ZeroDivisionError;
@@ -64,10 +65,11 @@ const py::dtype& numpy_dtype(DType dtype) {
   return cache->emplace(dtype, py::dtype(name)).first->second;
 }
 
-// Made by NumPy itself: pybind11 before 2.12 does not know where NumPy 2 keeps the size of an item, so nothing here may ask it (nbytes(),
-// itemsize(), constructors from a dtype).
+// Made by NumPy itself: pybind11 before 2.12 does not know where NumPy 2 keeps the size of an item, so nothing here may
+// ask it (nbytes(), itemsize(), constructors from a dtype).
 py::array empty_lanes(tir::Type type) {
-  static const py::object* make = new py::object(py::module_::import("numpy").attr("empty"));  // outlives the interpreter's end
+  // outlives the interpreter's end
+  static const py::object* make = new py::object(py::module_::import("numpy").attr("empty"));
   return py::reinterpret_borrow<py::array>((*make)(type.lanes, numpy_dtype(type.element)));
 }
 
@@ -105,7 +107,8 @@ class Reader {
     } else if (PyLong_Check(o)) {
       int overflow = 0;
       const long long value = PyLong_AsLongLongAndOverflow(o, &overflow);
-      if (overflow != 0) throw py::value_error("an integer literal does not fit 64 bits: " + std::string(py::str(object)));
+      if (overflow != 0)
+        throw py::value_error("an integer literal does not fit 64 bits: " + std::string(py::str(object)));
       operand.literal = int64_t{value};
     } else if (PyFloat_CheckExact(o)) {
       operand.literal = PyFloat_AS_DOUBLE(o);
@@ -142,7 +145,8 @@ class Reader {
   }
 
   void read_numpy_scalar(py::handle object, EagerOperand& operand) {
-    py::array array = py::isinstance<py::array>(object) || py::hasattr(object, "dtype") ? py::array::ensure(object) : py::array();
+    py::array array =
+        py::isinstance<py::array>(object) || py::hasattr(object, "dtype") ? py::array::ensure(object) : py::array();
     const auto dtype = array && array.ndim() == 0 ? parse_dtype(std::string(py::str(array.dtype()))) : std::nullopt;
     if (!dtype || dtype_bits(*dtype) == 0) {
       throw py::type_error("a value of the type \"" + std::string(py::str(py::type::of(object).attr("__name__"))) +
@@ -174,8 +178,8 @@ void add_mask(EagerCall& call, Reader& reader, py::handle mask) {
 }
 
 // (code, array), or None for calls without a result.
-py::object call_intrinsic(const std::string& name, const py::tuple& operands, py::object mask, py::object r, const py::tuple& attributes,
-                          int undefined) {
+py::object call_intrinsic(const std::string& name, const py::tuple& operands, py::object mask, py::object r,
+                          const py::tuple& attributes, int undefined) {
   Reader reader;
   EagerCall call(row_of(name));
   const auto check = [](const Status& status) {
@@ -263,7 +267,8 @@ py::str print_text(const std::string& format, const py::tuple& arguments) {
       ++i;
     }
     for (EagerOperand& operand : operands) {
-      if (operand.type.pointer) operand = EagerOperand{.literal = std::string("%p"), .type = {}, .lanes = nullptr, .memory = {}};
+      if (operand.type.pointer)
+        operand = EagerOperand{.literal = std::string("%p"), .type = {}, .lanes = nullptr, .memory = {}};
     }
   }
   EagerCall call(row_of("printf"));
@@ -293,7 +298,8 @@ py::object mask_bits(const std::string& text) {
   const auto bits = dsl::parse_mask_text(text);
   if (!bits) return py::none();
   py::array array = empty_lanes(tir::Type::vector(DType::kBool, static_cast<int>(bits->size())));
-  std::transform(bits->begin(), bits->end(), writable_bytes(array), [](bool bit) { return static_cast<std::byte>(bit); });
+  std::transform(bits->begin(), bits->end(), writable_bytes(array),
+                 [](bool bit) { return static_cast<std::byte>(bit); });
   return array;
 }
 
@@ -304,7 +310,8 @@ py::list parameters(const std::string& name) {
   for (const tir::IntrinsicParam& p : row_of(name).params) {
     py::list choices;
     for (const std::string_view c : p.choices) choices.append(py::str(std::string(c)));
-    rows.append(py::make_tuple(std::string(p.name), kKinds[static_cast<size_t>(p.kind)], p.required, p.default_value, std::move(choices)));
+    rows.append(py::make_tuple(std::string(p.name), kKinds[static_cast<size_t>(p.kind)], p.required, p.default_value,
+                               std::move(choices)));
   }
   return rows;
 }
@@ -320,13 +327,16 @@ void bind_lanes(py::module_& module) {
         return names;
       },
       "The names of all intrinsics, without the prefix \"S.\".");
-  module.def("intrinsic_parameters", &parameters, py::arg("name"), "(name, kind, required, default, choices) of each parameter.");
+  module.def("intrinsic_parameters", &parameters, py::arg("name"),
+             "(name, kind, required, default, choices) of each parameter.");
   module.def("call_intrinsic", &call_intrinsic, py::arg("name"), py::arg("operands"), py::arg("mask") = py::none(),
              py::arg("r") = py::none(), py::arg("attributes") = py::tuple(), py::arg("undefined") = 0,
              "Calls a row of the intrinsic table: (code, lanes), or None. The phrases of the language are raised.");
-  module.def("binary", &binary, py::arg("op"), py::arg("x"), py::arg("y"), "An operator with its operand matching: (code, lanes).");
+  module.def("binary", &binary, py::arg("op"), py::arg("x"), py::arg("y"),
+             "An operator with its operand matching: (code, lanes).");
   module.def("invert", &invert, py::arg("x"), "~x: (code, lanes).");
-  module.def("convert", &convert, py::arg("x"), py::arg("code"), "A scalar or vector converted as by a store: its lanes.");
+  module.def("convert", &convert, py::arg("x"), py::arg("code"),
+             "A scalar or vector converted as by a store: its lanes.");
   module.def("convert_lanes", &convert_lanes, py::arg("items"), py::arg("code"), "Scalars as the lanes of one vector.");
   module.def("print_text", &print_text, py::arg("format"), py::arg("arguments"), "What S.printf prints.");
   module.def("type_code", &type_code, py::arg("text"), py::arg("pointer") = false, py::arg("scope") = 0,

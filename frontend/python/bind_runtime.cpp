@@ -55,7 +55,8 @@ class NativeSession {
     auto buffer = std::make_unique<ArrayBuffer>();
     const DType dtype = buffer->acquire(array);
     const Py_buffer& view = buffer->view();
-    if (dtype == DType::kVoid || !buffer->is_contiguous('C')) throw py::value_error("a C-contiguous NumPy array is expected");
+    if (dtype == DType::kVoid || !buffer->is_contiguous('C'))
+      throw py::value_error("a C-contiguous NumPy array is expected");
     const std::vector<int64_t> shape(view.shape, view.shape + view.ndim);
     check(session_->bind_input(index, {dtype, shape, view.buf}));
     inputs_.at(index) = std::move(buffer);
@@ -114,7 +115,8 @@ class NativeSession {
     py::list rows;
     for (const auto& row : session_->profile()) {
       rows.append(py::make_tuple(std::string(row.engine), std::string(row.name), std::string(row.origin), row.threads,
-                                 static_cast<double>(row.start_ns) * 1e-9, static_cast<double>(row.duration_ns) * 1e-9));
+                                 static_cast<double>(row.start_ns) * 1e-9,
+                                 static_cast<double>(row.duration_ns) * 1e-9));
     }
     return rows;
   }
@@ -154,10 +156,12 @@ void bind_runtime(py::module_& module) {
       .def_property_readonly(
           "inputs", [](const NativeModel& m) { return specs_of(m.model->inputs()); }, "(name, dtype, shape) per input.")
       .def_property_readonly(
-          "outputs", [](const NativeModel& m) { return specs_of(m.model->outputs()); }, "(name, dtype, shape) per output.");
+          "outputs", [](const NativeModel& m) { return specs_of(m.model->outputs()); },
+          "(name, dtype, shape) per output.");
   py::class_<NativeSession>(module, "Session", "An execution of a model; one thread at a time.")
       .def(py::init<const NativeModel&, int, bool>(), py::arg("model"), py::arg("threads"), py::arg("profile"))
-      .def("bind_input", &NativeSession::bind_input, py::arg("index"), py::arg("array"), "Reads the array in place in later runs.")
+      .def("bind_input", &NativeSession::bind_input, py::arg("index"), py::arg("array"),
+           "Reads the array in place in later runs.")
       .def("bind_output", &NativeSession::bind_output, py::arg("index"), py::arg("array"),
            "Writes into the array in later runs; None: own memory.")
       .def("prepare", &NativeSession::prepare, "Checks shapes and plans memory.")

@@ -30,7 +30,8 @@ T* lanes_of(LaneValue& value) {
 Status convert_lanes(const LaneRef& from, LaneValue& to) {
   const int lanes = to.type.lanes;
   if (from.type.lanes != 1 && from.type.lanes != lanes) {
-    return invalid_argument(fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", from.type.text(), to.type.text()));
+    return invalid_argument(
+        fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", from.type.text(), to.type.text()));
   }
   tir::with_lane_type(to.type.element, [&]<typename To>(To) {
     To* out = lanes_of<To>(to);
@@ -39,7 +40,8 @@ Status convert_lanes(const LaneRef& from, LaneValue& to) {
       if constexpr (std::is_same_v<To, From>) {
         for (int i = 0; i < lanes; ++i) out[i] = in[from.type.lanes == 1 ? 0 : i];
       } else {
-        for (int i = 0; i < lanes; ++i) out[i] = tir::convert_lane<To>(tir::to_compute(in[from.type.lanes == 1 ? 0 : i]));
+        for (int i = 0; i < lanes; ++i)
+          out[i] = tir::convert_lane<To>(tir::to_compute(in[from.type.lanes == 1 ? 0 : i]));
       }
     });
   });
@@ -81,9 +83,10 @@ Result<Expr> EagerCall::expr_of(const EagerOperand& operand) {
     LaneValue& held = temporaries_.emplace_back(operand.type);
     held.ref().set(0, pointer);
     ref = held.ref();
-  } else if (row_.pure && operand.type == Type::scalar(DType::kBF16) && row_.name != "vbcast" && row_.name != "reinterpret" &&
-             row_.name != "cast") {
-    return invalid_argument("There isn't any compute instruction for bfloat16 scalar, please convert it to float32 first.");
+  } else if (row_.pure && operand.type == Type::scalar(DType::kBF16) && row_.name != "vbcast" &&
+             row_.name != "reinterpret" && row_.name != "cast") {
+    return invalid_argument(
+        "There isn't any compute instruction for bfloat16 scalar, please convert it to float32 first.");
   }
   variables_.emplace_back(std::make_shared<const tir::Var>(tir::Var{{}, operand.type}), ref);
   return tir::var_ref(variables_.back().first);
@@ -106,7 +109,8 @@ void EagerCall::set_mask_bits(const std::vector<bool>& bits) {
   std::vector<Expr> lanes;
   lanes.reserve(bits.size());
   for (const bool bit : bits) lanes.push_back(tir::bool_imm(bit));
-  mask_ = tir::make_expr(Type::vector(DType::kBool, static_cast<int>(bits.size())), tir::VectorLiteral{std::move(lanes)});
+  mask_ =
+      tir::make_expr(Type::vector(DType::kBool, static_cast<int>(bits.size())), tir::VectorLiteral{std::move(lanes)});
 }
 
 Status EagerCall::set_pass_through(const EagerOperand& value) {
@@ -181,8 +185,12 @@ Status EagerCall::run(std::byte* result, UndefinedLanes undefined, std::string_v
     AIPU_ASSIGN_OR_RETURN(pass_through, evaluate(pass_through_));
   }
   const tir::IntrinsicCall call{&row_, operands_, mask_, pass_through_, attributes_};
-  AIPU_RETURN_IF_ERROR(row_.run(
-      {call, {result_, bytes == 0 ? nullptr : result}, refs, mask_ ? &mask : nullptr, pass_through_ ? &pass_through : nullptr, this}));
+  AIPU_RETURN_IF_ERROR(row_.run({call,
+                                 {result_, bytes == 0 ? nullptr : result},
+                                 refs,
+                                 mask_ ? &mask : nullptr,
+                                 pass_through_ ? &pass_through : nullptr,
+                                 this}));
   if (undefined == UndefinedLanes::kNone || filler.empty() || result_.pointer) return {};
   const size_t lane_bytes = dtype_bytes(result_.element);
   for (int i = 0; i < result_.lanes; ++i) {
@@ -191,7 +199,8 @@ Status EagerCall::run(std::byte* result, UndefinedLanes undefined, std::string_v
                       : undefined == UndefinedLanes::kOdd         ? i % 2 == 0
                                                                   : i < 2;
     const size_t first = static_cast<size_t>(i) * lane_bytes;
-    for (size_t k = 0; k < lane_bytes && !keep; ++k) result[first + k] = static_cast<std::byte>(filler[(first + k) % filler.size()]);
+    for (size_t k = 0; k < lane_bytes && !keep; ++k)
+      result[first + k] = static_cast<std::byte>(filler[(first + k) % filler.size()]);
   }
   return {};
 }
@@ -211,12 +220,14 @@ Status EagerCall::access_error(tir::Pointer pointer, int64_t byte_offset, int64_
   if (pointer.region == 0) return out_of_range(fmt::format("S.{}: the null pointer is accessed.", row_.name));
   const EagerMemory& memory = memories_[pointer.region];
   if (write && !memory.writable) return out_of_range(fmt::format("S.{}: read-only memory is written.", row_.name));
-  return out_of_range(fmt::format("Out of bounds. S.{} {} {} bytes at byte {} of {}.", row_.name, write ? "writes" : "reads", bytes,
-                                  pointer.offset + byte_offset, memory.bytes));
+  return out_of_range(fmt::format("Out of bounds. S.{} {} {} bytes at byte {} of {}.", row_.name,
+                                  write ? "writes" : "reads", bytes, pointer.offset + byte_offset, memory.bytes));
 }
 
 uint64_t EagerCall::address_of(tir::Pointer pointer) {
-  return pointer.region == 0 ? 0 : reinterpret_cast<uintptr_t>(memories_[pointer.region].data) + static_cast<uint64_t>(pointer.offset);
+  return pointer.region == 0
+             ? 0
+             : reinterpret_cast<uintptr_t>(memories_[pointer.region].data) + static_cast<uint64_t>(pointer.offset);
 }
 
 // ---- operators ----
@@ -232,14 +243,17 @@ dsl::OperandType matched_as(const EagerOperand& x) {
 
 bool is_shift(tir::BinaryOp op) { return op == tir::BinaryOp::kShl || op == tir::BinaryOp::kShr; }
 bool is_half(DType d) { return d == DType::kF16 || d == DType::kBF16; }
-bool is_bitwise(tir::BinaryOp op) { return op == tir::BinaryOp::kBitAnd || op == tir::BinaryOp::kBitOr || op == tir::BinaryOp::kBitXor; }
+bool is_bitwise(tir::BinaryOp op) {
+  return op == tir::BinaryOp::kBitAnd || op == tir::BinaryOp::kBitOr || op == tir::BinaryOp::kBitXor;
+}
 
 // What the operator refuses on operands of this type.
 Status check_operator(tir::BinaryOp op, Type type) {
   const DType element = type.element;
   const auto symbol = tir::binary_op_symbol(op);
   if (type == Type::scalar(DType::kBF16)) {
-    return invalid_argument("There isn't any compute instruction for bfloat16 scalar, please convert it to float32 first.");
+    return invalid_argument(
+        "There isn't any compute instruction for bfloat16 scalar, please convert it to float32 first.");
   }
   if (is_bool(element) && !is_bitwise(op) && op != tir::BinaryOp::kEq && op != tir::BinaryOp::kNe) {
     return invalid_argument(fmt::format("The operator '{}' does not support boolean vectors.", symbol));
@@ -272,7 +286,8 @@ C arithmetic(tir::BinaryOp op, C x, C y, bool scalar) {
       break;
   }
   if constexpr (std::is_integral_v<C>) {
-    const auto count = static_cast<uint64_t>(static_cast<std::make_unsigned_t<C>>(y)) & (scalar ? sizeof(C) * 8 - 1 : ~uint64_t{0});
+    const auto count =
+        static_cast<uint64_t>(static_cast<std::make_unsigned_t<C>>(y)) & (scalar ? sizeof(C) * 8 - 1 : ~uint64_t{0});
     switch (op) {
       case BinaryOp::kMod:
         return tir::lane_mod(x, y);
@@ -336,8 +351,9 @@ LaneValue apply(tir::BinaryOp op, const LaneValue& x, const LaneValue& y) {
 Status check_comparison(const EagerOperand& x, const EagerOperand& y) {
   if (!x.is_typed() || !y.is_typed() || is_bool(x.type.element) || is_bool(y.type.element)) return {};
   if (!dsl::unsafe_comparison(x.type.element, y.type.element)) return {};
-  return invalid_argument(fmt::format("Unsafe unsigned and signed comparison, \"{}\" vs. \"{}\", please do the type conversion explicitly.",
-                                      x.type.text(), y.type.text()));
+  return invalid_argument(
+      fmt::format("Unsafe unsigned and signed comparison, \"{}\" vs. \"{}\", please do the type conversion explicitly.",
+                  x.type.text(), y.type.text()));
 }
 
 }  // namespace
@@ -348,7 +364,8 @@ Result<LaneValue> eager_convert(const EagerOperand& x, Type to) {
     set_number(out, x);
     return out;
   }
-  if (!x.is_typed() || x.type.pointer) return invalid_argument(fmt::format("A value is needed that converts to \"{}\".", to.text()));
+  if (!x.is_typed() || x.type.pointer)
+    return invalid_argument(fmt::format("A value is needed that converts to \"{}\".", to.text()));
   AIPU_RETURN_IF_ERROR(convert_lanes({x.type, const_cast<std::byte*>(x.lanes)}, out));
   return out;
 }
@@ -364,7 +381,8 @@ Result<LaneValue> eager_binary(tir::BinaryOp op, const EagerOperand& x, const Ea
   if (tir::is_comparison(op)) AIPU_RETURN_IF_ERROR(check_comparison(x, y));
   const int x_lanes = x.is_typed() ? x.type.lanes : 1, y_lanes = y.is_typed() ? y.type.lanes : 1;
   if (x_lanes != y_lanes && x_lanes != 1 && y_lanes != 1) {
-    return invalid_argument(fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", x.type.text(), y.type.text()));
+    return invalid_argument(
+        fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", x.type.text(), y.type.text()));
   }
   DType element = DType::kVoid;
   if (is_shift(op)) {
@@ -394,7 +412,8 @@ Result<LaneValue> eager_invert(const EagerOperand& x) {
     return invalid_argument("The operand of '~' must be an integer or a boolean.");
   }
   LaneValue out(x.type);
-  for (size_t i = 0; i < out.bytes.size(); ++i) out.bytes[i] = is_bool(x.type.element) ? x.lanes[i] ^ std::byte{1} : ~x.lanes[i];
+  for (size_t i = 0; i < out.bytes.size(); ++i)
+    out.bytes[i] = is_bool(x.type.element) ? x.lanes[i] ^ std::byte{1} : ~x.lanes[i];
   return out;
 }
 

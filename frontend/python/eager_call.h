@@ -1,5 +1,5 @@
-// One call of an intrinsic or operator on values that are already there: what the interpreter does within a program, for eager Python
-// (PySim) outside of one. Knows nothing of Python.
+// One call of an intrinsic or operator on values that are already there: what the interpreter does within a program,
+// for eager Python (PySim) outside of one. Knows nothing of Python.
 #pragma once
 
 #include <cstddef>
@@ -80,8 +80,9 @@ class EagerCall final : private tir::MachineState {
   tir::Expr mask_, pass_through_;
   std::vector<std::pair<std::string, int64_t>> attributes_;
   tir::Type result_;
-  std::vector<std::pair<tir::VarPtr, tir::LaneRef>> variables_;  // the values given, by the variables that stand for them
-  std::vector<EagerMemory> memories_ = {EagerMemory{}};          // region 0 is the null pointer's
+  // the values given, by the variables that stand for them
+  std::vector<std::pair<tir::VarPtr, tir::LaneRef>> variables_;
+  std::vector<EagerMemory> memories_ = {EagerMemory{}};  // region 0 is the null pointer's
   std::deque<tir::LaneValue> temporaries_;
   std::string printed_;
 };

@@ -182,7 +182,9 @@ Result<dsl::CapturedFunction> PythonCapture::parse(py::handle function, py::hand
   return captured;
 }
 
-Result<dsl::CapturedFunction> PythonCapture::decorated(py::handle function) { return parse(function.attr("py_func"), function); }
+Result<dsl::CapturedFunction> PythonCapture::decorated(py::handle function) {
+  return parse(function.attr("py_func"), function);
+}
 
 dsl::Captured PythonCapture::opaque(py::handle object, std::string script) {
   dsl::CapturedOpaque value;
@@ -198,7 +200,8 @@ dsl::Captured PythonCapture::plain_function(py::handle function) {
   return opaque(function);  // without source, or beyond the language: compile-time calls only
 }
 
-dsl::Captured PythonCapture::with_bound(dsl::Captured function, const py::tuple& args, const py::dict& keywords, py::handle object) {
+dsl::Captured PythonCapture::with_bound(dsl::Captured function, const py::tuple& args, const py::dict& keywords,
+                                        py::handle object) {
   auto* known = std::get_if<dsl::CapturedFunction>(&function.value);
   if (known == nullptr || known->embedded == nullptr) return opaque(object);
   auto embedded = std::make_shared<dsl::EmbeddedFunction>(*known->embedded);
@@ -206,7 +209,8 @@ dsl::Captured PythonCapture::with_bound(dsl::Captured function, const py::tuple&
   for (const py::handle arg : args) bound.push_back(capture(arg));
   bound.insert(bound.end(), embedded->bound.begin(), embedded->bound.end());
   embedded->bound = std::move(bound);
-  for (const auto& [name, value] : keywords) embedded->bound_keywords.emplace_back(py::cast<std::string>(name), capture(value));
+  for (const auto& [name, value] : keywords)
+    embedded->bound_keywords.emplace_back(py::cast<std::string>(name), capture(value));
   known->embedded = std::move(embedded);
   return function;
 }
@@ -272,7 +276,8 @@ dsl::Captured PythonCapture::capture(py::handle object) {
     if (type) {
       if (py::isinstance(object, type_object_)) return {dsl::CapturedType{*type, object.attr("is_size").cast<bool>()}};
       const auto scope = scope_of(std::string(py::str(object.attr("scope"))));
-      return {dsl::CapturedType{tir::Type::pointer_to(type->element, type->lanes, scope.value_or(tir::Scope::kPrivate)), false}};
+      return {dsl::CapturedType{tir::Type::pointer_to(type->element, type->lanes, scope.value_or(tir::Scope::kPrivate)),
+                                false}};
     }
     return opaque(object);
   }
@@ -296,20 +301,23 @@ dsl::Captured PythonCapture::capture(py::handle object) {
     if (const auto type = parse_dtype(std::string(py::str(object.attr("name")))))
       return {dsl::CapturedType{tir::Type::scalar(*type), false}};
   }
-  if (PyType_Check(p) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(p), reinterpret_cast<PyTypeObject*>(generic_.ptr())) != 0) {
+  if (PyType_Check(p) &&
+      PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(p), reinterpret_cast<PyTypeObject*>(generic_.ptr())) != 0) {
     const auto type = parse_dtype(std::string(py::str(numpy_dtype_(object).attr("name"))));
     if (type && *type != DType::kString) return {dsl::CapturedType{tir::Type::scalar(*type), false}};
   }
   if (PyFunction_Check(p)) return plain_function(object);
   if (PyMethod_Check(p) && PyFunction_Check(PyMethod_GET_FUNCTION(p))) {
-    return with_bound(plain_function(PyMethod_GET_FUNCTION(p)), py::make_tuple(py::handle(PyMethod_GET_SELF(p))), py::dict(), object);
+    return with_bound(plain_function(PyMethod_GET_FUNCTION(p)), py::make_tuple(py::handle(PyMethod_GET_SELF(p))),
+                      py::dict(), object);
   }
   if (py::isinstance(object, partial_)) {
     return with_bound(capture(object.attr("func")), object.attr("args"), object.attr("keywords"), object);
   }
   if (PyCFunction_Check(p)) {
     // operator.add and its like: with run-time arguments they are the operators.
-    if (const py::object source = helpers_.attr("operator_function")(object); !source.is_none()) return plain_function(source);
+    if (const py::object source = helpers_.attr("operator_function")(object); !source.is_none())
+      return plain_function(source);
   }
   return opaque(object);
 }
@@ -337,7 +345,8 @@ py::object PythonCapture::to_python(const dsl::Captured& captured) {
           return helpers_.attr("make_array")(std::string(dtype_name(v.dtype)), v.shape,
                                              py::bytes(reinterpret_cast<const char*>(v.bytes.data()), v.bytes.size()));
         } else if constexpr (std::is_same_v<T, dsl::CapturedType>) {
-          const std::string text = v.type.is_void() ? "void" : dsl::type_text(v.type.pointer ? v.type.pointee() : v.type);
+          const std::string text =
+              v.type.is_void() ? "void" : dsl::type_text(v.type.pointer ? v.type.pointee() : v.type);
           if (v.type.pointer) return pointer_type_(data_type_(text), std::string(tir::scope_name(v.type.scope)));
           return data_type_(text);
         } else if constexpr (std::is_same_v<T, dsl::CapturedFunction>) {

@@ -1,4 +1,5 @@
-// Names of a kernel resolved in Python: the closure and the globals of the function that uses them, by value when the kernel is compiled.
+// Names of a kernel resolved in Python: the closure and the globals of the function that uses them, by value when the
+// kernel is compiled.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -13,15 +14,16 @@
 
 namespace aipu::python {
 
-// Converts objects between Python and the DSL front end for one compilation. Holds the global interpreter lock throughout its life; the
-// environments it makes must not outlive it.
+// Converts objects between Python and the DSL front end for one compilation. Holds the global interpreter lock
+// throughout its life; the environments it makes must not outlive it.
 class PythonCapture {
  public:
   explicit PythonCapture(std::string target);
 
   // A decorated function, with its source parsed. Errors carry the diagnostics of the source.
   Result<dsl::CapturedFunction> decorated(pybind11::handle function);
-  // Any object: numbers, strings, containers, arrays and types by value, functions with their source where there is one, the rest opaque.
+  // Any object: numbers, strings, containers, arrays and types by value, functions with their source where there is
+  // one, the rest opaque.
   dsl::Captured capture(pybind11::handle object);
   // The way back, for calls of Python functions.
   pybind11::object to_python(const dsl::Captured& captured);
@@ -34,7 +36,8 @@ class PythonCapture {
   Result<dsl::CapturedFunction> parse(pybind11::handle function, pybind11::handle wrapper);
   dsl::Captured opaque(pybind11::handle object, std::string script = {});
   // `function` with arguments given in advance; `object` as it is if that is no function with source.
-  dsl::Captured with_bound(dsl::Captured function, const pybind11::tuple& args, const pybind11::dict& keywords, pybind11::handle object);
+  dsl::Captured with_bound(dsl::Captured function, const pybind11::tuple& args, const pybind11::dict& keywords,
+                           pybind11::handle object);
   dsl::Captured plain_function(pybind11::handle function);
 
   std::string target_;

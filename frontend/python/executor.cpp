@@ -51,8 +51,8 @@ class Executor::Arguments {
   Arguments(const Executor& executor, const py::args& args) : executor_(executor) {
     const auto& params = executor.kernel_->info.params;
     if (args.size() != params.size()) {
-      raise(PyExc_AssertionError,
-            fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", executor.kernel_->info.name, params.size(), args.size()));
+      raise(PyExc_AssertionError, fmt::format("The function \"{}\" expect {} args, but got: \"{}\".",
+                                              executor.kernel_->info.name, params.size(), args.size()));
     }
     items_ = std::vector<Argument>(params.size());
     for (size_t i = 0; i < params.size(); ++i) {
@@ -82,7 +82,8 @@ class Executor::Arguments {
       return;
     }
     if (!is_array(object)) {
-      raise(PyExc_AssertionError, fmt::format("The {}-th arg expect a NumPy, but got: \"{}\".", i + 1, Py_TYPE(object)->tp_name));
+      raise(PyExc_AssertionError,
+            fmt::format("The {}-th arg expect a NumPy, but got: \"{}\".", i + 1, Py_TYPE(object)->tp_name));
     }
     take_array(i, object, &item);
     if (item.what.dtype != param.type.element && param.type.element != DType::kVoid) {
@@ -90,8 +91,9 @@ class Executor::Arguments {
                       std::string(dtype_name(item.what.dtype)));
     }
     if (item.read_only && param.category == ParamCategory::kOutputTensor) {
-      raise(PyExc_ValueError, fmt::format("The {}-th arg of function \"{}\" is written by it, but is a read-only NumPy.", i + 1,
-                                          executor_.kernel_->info.name));
+      raise(PyExc_ValueError,
+            fmt::format("The {}-th arg of function \"{}\" is written by it, but is a read-only NumPy.", i + 1,
+                        executor_.kernel_->info.name));
     }
     mark(static_cast<uint64_t>(item.what.dtype) << 8 | (item.what.shape.size() + 1));
     for (const int64_t extent : item.what.shape) mark(extent);
@@ -114,7 +116,8 @@ class Executor::Arguments {
       return;
     }
     if (PyBuffer_IsContiguous(&view, 'F') != 0) {
-      item->what.shape.assign(std::make_reverse_iterator(view.shape + view.ndim), std::make_reverse_iterator(view.shape));
+      item->what.shape.assign(std::make_reverse_iterator(view.shape + view.ndim),
+                              std::make_reverse_iterator(view.shape));
       return;
     }
     py::object base = array;
@@ -125,13 +128,15 @@ class Executor::Arguments {
     }
     ArrayBuffer whole;
     // The base may have another element type: its bytes are what the view lies in.
-    const py::object bytes =
-        base.attr("flags").attr("c_contiguous").cast<bool>() ? base.attr("reshape")(-1).attr("view")("uint8") : py::none();
+    const py::object bytes = base.attr("flags").attr("c_contiguous").cast<bool>()
+                                 ? base.attr("reshape")(-1).attr("view")("uint8")
+                                 : py::none();
     if (bytes.is_none() || whole.acquire(bytes) == DType::kVoid) {
       raise(PyExc_AssertionError,
-            fmt::format("The {}-th arg of function \"{}\" is a NumPy view whose base is not contiguous, please use its copy "
-                        "instead.",
-                        i + 1, executor_.kernel_->info.name));
+            fmt::format(
+                "The {}-th arg of function \"{}\" is a NumPy view whose base is not contiguous, please use its copy "
+                "instead.",
+                i + 1, executor_.kernel_->info.name));
     }
     const size_t element = dtype_bytes(dtype);
     item->what.byte_offset = static_cast<const char*>(view.buf) - static_cast<const char*>(whole.view().buf);
@@ -142,8 +147,9 @@ class Executor::Arguments {
   }
 
   [[noreturn]] void unknown_type(size_t i, const py::object& array) const {
-    raise(PyExc_AssertionError, fmt::format("The {}-th arg of function \"{}\" has the NumPy dtype \"{}\", which no kernel can use.", i + 1,
-                                            executor_.kernel_->info.name, std::string(py::str(array.attr("dtype")))));
+    raise(PyExc_AssertionError,
+          fmt::format("The {}-th arg of function \"{}\" has the NumPy dtype \"{}\", which no kernel can use.", i + 1,
+                      executor_.kernel_->info.name, std::string(py::str(array.attr("dtype")))));
   }
 
   void add_number(size_t i, const ParamInfo& param, PyObject* object) {
@@ -161,8 +167,8 @@ class Executor::Arguments {
       value = PyObject_IsTrue(object) == 1 ? 1 : 0;
       if (PyErr_Occurred() != nullptr) not_a_number(i, object);
     } else {
-      const py::object integer =
-          PyLong_Check(object) ? py::reinterpret_borrow<py::object>(object) : py::reinterpret_steal<py::object>(PyNumber_Long(object));
+      const py::object integer = PyLong_Check(object) ? py::reinterpret_borrow<py::object>(object)
+                                                      : py::reinterpret_steal<py::object>(PyNumber_Long(object));
       if (!integer || PyUnicode_Check(object)) not_a_number(i, object);
       value = static_cast<int64_t>(PyLong_AsUnsignedLongLongMask(integer.ptr()));
       value = tir::wrap_int(value, dtype);
@@ -182,8 +188,8 @@ class Executor::Arguments {
   std::string key_;
 };
 
-Executor::Executor(std::shared_ptr<const gbuilder::DslKernel> kernel, std::string folder, std::string backend, py::object warn,
-                   py::object built)
+Executor::Executor(std::shared_ptr<const gbuilder::DslKernel> kernel, std::string folder, std::string backend,
+                   py::object warn, py::object built)
     : kernel_(std::move(kernel)),
       folder_(std::move(folder)),
       backend_(std::move(backend)),
@@ -217,13 +223,15 @@ std::unique_ptr<Executor::Call> Executor::make_call(const Arguments& arguments) 
   py::list attributes, constants;
   for (const auto& [name, text] : file->call.attributes) attributes.append(py::make_tuple(name, text));
   for (const auto& [name, constant] : file->call.constants) constants.append(name);
-  built_(file->ir.text, py::bytes(reinterpret_cast<const char*>(file->ir.weights.data()), file->ir.weights.size()), attributes, constants,
-         static_cast<int>(file->has_fake_input ? 0 : file->inputs.size()), static_cast<int>(file->outputs.size()));
+  built_(file->ir.text, py::bytes(reinterpret_cast<const char*>(file->ir.weights.data()), file->ir.weights.size()),
+         attributes, constants, static_cast<int>(file->has_fake_input ? 0 : file->inputs.size()),
+         static_cast<int>(file->outputs.size()));
   runtime::LoadOptions load_options;
   load_options.backend = backend_;
   call->model = value_or_throw(runtime::Model::load(path, load_options));
   runtime::SessionOptions options;
-  options.threads = kernel_->target.family == tir::TargetFamily::kHost ? 0 : 1;  // the model of an NPU has threads of its own
+  // the model of an NPU has threads of its own
+  options.threads = kernel_->target.family == tir::TargetFamily::kHost ? 0 : 1;
   call->session = value_or_throw(runtime::Session::create(call->model, options));
   return call;
 }
@@ -289,8 +297,9 @@ void Executor::run(const py::args& args) {
   if (!status.ok()) raise(PyExc_RuntimeError, status.message());
 }
 
-std::vector<double> Executor::benchmark(const py::args& args, int repeat, int number, double min_repeat_ms, int limit_zero_time_iterations,
-                                        double cooldown_interval_ms, int repeats_to_cooldown) {
+std::vector<double> Executor::benchmark(const py::args& args, int repeat, int number, double min_repeat_ms,
+                                        int limit_zero_time_iterations, double cooldown_interval_ms,
+                                        int repeats_to_cooldown) {
   const Arguments arguments(*this, args);
   const auto lock = lock_without_gil(mutex_);
   Call& call = prepare(arguments);
@@ -306,7 +315,8 @@ std::vector<double> Executor::benchmark(const py::args& args, int repeat, int nu
   int64_t runs = std::max(number, 1);
   for (int r = 0; r < repeat && status.ok(); ++r) {
     double seconds = seconds_of(runs);
-    for (int zero = 0; status.ok() && seconds * 1e3 < min_repeat_ms && (seconds > 0 || ++zero < limit_zero_time_iterations);) {
+    for (int zero = 0;
+         status.ok() && seconds * 1e3 < min_repeat_ms && (seconds > 0 || ++zero < limit_zero_time_iterations);) {
       const double grow = seconds > 0 ? min_repeat_ms / (seconds * 1e3) * 1.2 : 2;
       runs = std::max(runs + 1, static_cast<int64_t>(std::ceil(static_cast<double>(runs) * grow)));
       seconds = seconds_of(runs);

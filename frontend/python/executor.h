@@ -16,16 +16,17 @@ namespace aipu::python {
 
 class Executor {
  public:
-  // `folder`: where aipu.bin goes. `backend`: what runs it; empty: the target's own. `warn(index, name, expected, found)` is told of arrays
-  // of another type than the parameter's; `built(text, weights, attributes, constants)` of every new aipu.bin.
-  Executor(std::shared_ptr<const gbuilder::DslKernel> kernel, std::string folder, std::string backend, pybind11::object warn,
-           pybind11::object built);
+  // `folder`: where aipu.bin goes. `backend`: what runs it; empty: the target's own. `warn(index, name, expected,
+  // found)` is told of arrays of another type than the parameter's; `built(text, weights, attributes, constants)` of
+  // every new aipu.bin.
+  Executor(std::shared_ptr<const gbuilder::DslKernel> kernel, std::string folder, std::string backend,
+           pybind11::object warn, pybind11::object built);
 
   // Runs the kernel on the arguments; arrays that it writes are changed in place.
   void run(const pybind11::args& args);
   // Seconds per run, `repeat` results of `number` runs each, after one run to warm up. Nothing is converted in between.
-  std::vector<double> benchmark(const pybind11::args& args, int repeat, int number, double min_repeat_ms, int limit_zero_time_iterations,
-                                double cooldown_interval_ms, int repeats_to_cooldown);
+  std::vector<double> benchmark(const pybind11::args& args, int repeat, int number, double min_repeat_ms,
+                                int limit_zero_time_iterations, double cooldown_interval_ms, int repeats_to_cooldown);
 
  private:
   struct Argument;

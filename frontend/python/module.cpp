@@ -13,7 +13,8 @@ void throw_status(const Status& status) {
 }  // namespace aipu::python
 
 PYBIND11_MODULE(_native, module) {
-  module.doc() = "The compiled half of the package aipu: compiler, runtime and the lanes of the intrinsics. Not for direct use.";
+  module.doc() =
+      "The compiled half of the package aipu: compiler, runtime and the lanes of the intrinsics. Not for direct use.";
   aipu::python::bind_compile(module);
   aipu::python::bind_runtime(module);
   aipu::python::bind_lanes(module);

@@ -32,7 +32,9 @@ Status CommandChecker::check_order(const Command& command) {
   for (const CommandId& wait : command.waits) {
     const auto engine = static_cast<size_t>(wait.engine);
     if (engine >= kEngineCount || engine == self) return fail(command, "waits for its own engine");
-    if (wait.index >= count_[engine]) return fail(command, str_cat("waits for ", engine_name(wait.engine), "[", wait.index, "], which does not come before it"));
+    if (wait.index >= count_[engine])
+      return fail(command,
+                  str_cat("waits for ", engine_name(wait.engine), "[", wait.index, "], which does not come before it"));
     const Clock& other = start_[engine][wait.index];
     for (size_t e = 0; e < clock.size(); ++e) clock[e] = std::max(clock[e], other[e]);
     clock[engine] = std::max(clock[engine], wait.index + 1);
@@ -47,17 +49,21 @@ Status CommandChecker::check_indices(const Command& command) const {
   if (const auto* tec = std::get_if<TecBody>(&command.body)) {
     if (tec->kernel >= plan_.kernels.size()) return fail(command, "kernel out of range");
     const PlanKernel& kernel = plan_.kernels[tec->kernel];
-    if (tec->arguments.size() != kernel.argument_count) return fail(command, str_cat("the kernel has ", kernel.argument_count, " parameters"));
+    if (tec->arguments.size() != kernel.argument_count)
+      return fail(command, str_cat("the kernel has ", kernel.argument_count, " parameters"));
     for (size_t i = 0; i < tec->arguments.size(); ++i) {
       const bool pointer = tec->arguments[i].kind == PlanArgument::Kind::kTensor;
-      if (i < kernel.pointer_arguments.size() && kernel.pointer_arguments[i] != pointer) return fail(command, str_cat("argument ", i, " is of the wrong kind"));
+      if (i < kernel.pointer_arguments.size() && kernel.pointer_arguments[i] != pointer)
+        return fail(command, str_cat("argument ", i, " is of the wrong kind"));
     }
   }
   if (const auto* host = std::get_if<HostBody>(&command.body)) {
     if (host->op == HostOp::kBindSymbols) {
-      if (host->b == 0 || uint64_t{host->a} + host->b > plan_.symbols.size()) return fail(command, "symbols out of range");
+      if (host->b == 0 || uint64_t{host->a} + host->b > plan_.symbols.size())
+        return fail(command, "symbols out of range");
       for (uint32_t i = host->a; i < host->a + host->b; ++i) {
-        if (plan_.symbols[i].kind != SymbolKind::kTensorElement) return fail(command, str_cat("binds '", plan_.symbols[i].name, "', which is no element of a tensor"));
+        if (plan_.symbols[i].kind != SymbolKind::kTensorElement)
+          return fail(command, str_cat("binds '", plan_.symbols[i].name, "', which is no element of a tensor"));
       }
     }
     if (host->op == HostOp::kCheck && host->b >= plan_.strings.size()) return fail(command, "message out of range");
@@ -65,14 +71,16 @@ Status CommandChecker::check_indices(const Command& command) const {
   for (const Access& access : command_accesses(plan_, command)) {
     if (access.tensor >= plan_.tensors.size()) return fail(command, str_cat("tensor ", access.tensor, " out of range"));
     const PlanTensor& tensor = plan_.tensors[access.tensor];
-    if (tensor.kind == TensorKind::kView && (tensor.base >= plan_.tensors.size() || plan_.tensors[tensor.base].kind == TensorKind::kView)) {
+    if (tensor.kind == TensorKind::kView &&
+        (tensor.base >= plan_.tensors.size() || plan_.tensors[tensor.base].kind == TensorKind::kView)) {
       return fail(command, str_cat("'", tensor.name, "' is a view of a view or of nothing"));
     }
     const PlanTensor& root = plan_.tensors[root_tensor(plan_, access.tensor)];
     if (access.writes && (root.kind == TensorKind::kInput || root.kind == TensorKind::kConstant)) {
       return fail(command, str_cat("writes '", tensor.name, "', which is read-only"));
     }
-    if (root.kind == TensorKind::kArena && (command.sequence < root.first_use || command.sequence > root.last_use || root.first_use == kNone)) {
+    if (root.kind == TensorKind::kArena &&
+        (command.sequence < root.first_use || command.sequence > root.last_use || root.first_use == kNone)) {
       return fail(command, str_cat("uses '", tensor.name, "' outside its life"));
     }
   }
@@ -94,8 +102,10 @@ Status CommandChecker::check_ranges(const Command& command) const {
   };
   for (const Access& access : command_accesses(plan_, command)) {
     const PlanTensor& tensor = plan_.tensors[access.tensor];
-    if (tensor.kind == TensorKind::kView && !inside(tensor.base, constant(tensor.view_offset), constant(tensor.size_bytes))) {
-      return fail(command, str_cat("the view '", tensor.name, "' reaches beyond '", plan_.tensors[tensor.base].name, "'"));
+    if (tensor.kind == TensorKind::kView &&
+        !inside(tensor.base, constant(tensor.view_offset), constant(tensor.size_bytes))) {
+      return fail(command,
+                  str_cat("the view '", tensor.name, "' reaches beyond '", plan_.tensors[tensor.base].name, "'"));
     }
   }
   if (const auto* tec = std::get_if<TecBody>(&command.body)) {
@@ -115,8 +125,10 @@ Status CommandChecker::check_ranges(const Command& command) const {
       return steps ? checked_add(*steps, *width) : std::nullopt;
     };
     if (width && *width < 0) return fail(command, "copies a negative number of bytes");
-    if (!inside(dma->source, constant(dma->source_offset), covered(dma->source_stride))) return fail(command, "reads beyond its source");
-    if (!inside(dma->destination, constant(dma->destination_offset), covered(dma->destination_stride))) return fail(command, "writes beyond its destination");
+    if (!inside(dma->source, constant(dma->source_offset), covered(dma->source_stride)))
+      return fail(command, "reads beyond its source");
+    if (!inside(dma->destination, constant(dma->destination_offset), covered(dma->destination_stride)))
+      return fail(command, "writes beyond its destination");
   }
   return {};
 }
@@ -165,7 +177,8 @@ Status CommandChecker::prove_hazards() const {
   for (const Command* command : commands_) {
     for (const Access& access : command_accesses(plan_, *command)) {
       uint32_t memory = root_tensor(plan_, access.tensor);
-      for (size_t steps = 0; plan_.tensors[memory].in_place_of < plan_.tensors.size() && steps < plan_.tensors.size(); ++steps) {
+      for (size_t steps = 0; plan_.tensors[memory].in_place_of < plan_.tensors.size() && steps < plan_.tensors.size();
+           ++steps) {
         memory = plan_.tensors[memory].in_place_of;
       }
       uses[memory].push_back({command, access.writes});
@@ -175,9 +188,10 @@ Status CommandChecker::prove_hazards() const {
     for (size_t later = 0; later < list.size(); ++later) {
       for (size_t earlier = 0; earlier < later; ++earlier) {
         if (!list[later].writes && !list[earlier].writes) continue;
-        if (list[later].command == list[earlier].command || ordered(*list[earlier].command, *list[later].command)) continue;
-        return fail(*list[later].command, str_cat("does not wait for ", print_command(plan_, *list[earlier].command), ", which uses '",
-                                                  plan_.tensors[memory].name, "' too"));
+        if (list[later].command == list[earlier].command || ordered(*list[earlier].command, *list[later].command))
+          continue;
+        return fail(*list[later].command, str_cat("does not wait for ", print_command(plan_, *list[earlier].command),
+                                                  ", which uses '", plan_.tensors[memory].name, "' too"));
       }
     }
   }
@@ -198,8 +212,9 @@ Status CommandChecker::prove_reuse() const {
       for (const Command* before : old_users) {
         for (const Command* after : new_users) {
           if (ordered(*before, *after)) continue;
-          return fail(*after, str_cat("does not wait for ", print_command(plan_, *before), ", although '", plan_.tensors[new_tensor].name,
-                                      "' may get the memory of '", plan_.tensors[old_tensor].name, "'"));
+          return fail(*after, str_cat("does not wait for ", print_command(plan_, *before), ", although '",
+                                      plan_.tensors[new_tensor].name, "' may get the memory of '",
+                                      plan_.tensors[old_tensor].name, "'"));
         }
       }
     }

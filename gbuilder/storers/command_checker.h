@@ -1,8 +1,9 @@
 // Proves a program of a plan right, from its commands alone: nothing of how the planner came to its waits is reused.
 //
-// Per command: ids and sequence numbers, waits on earlier commands of other engines, indices and (where they are constant) offsets and sizes in range,
-// nothing read-only written, symbols bound before they are used. Over the whole program: any two commands of different engines that may touch the same
-// memory, one of them writing, are ordered by waits, and so are the users of two arena tensors whose lifetimes allow them to share memory.
+// Per command: ids and sequence numbers, waits on earlier commands of other engines, indices and (where they are
+// constant) offsets and sizes in range, nothing read-only written, symbols bound before they are used. Over the whole
+// program: any two commands of different engines that may touch the same memory, one of them writing, are ordered by
+// waits, and so are the users of two arena tensors whose lifetimes allow them to share memory.
 #pragma once
 
 #include <set>

@@ -13,7 +13,8 @@ namespace {
 
 class DumpStorer : public EngineStorer {
  public:
-  DumpStorer(const Plan* plan, std::string* text, std::unique_ptr<EngineStorer> next) : plan_(plan), text_(text), next_(std::move(next)) {}
+  DumpStorer(const Plan* plan, std::string* text, std::unique_ptr<EngineStorer> next)
+      : plan_(plan), text_(text), next_(std::move(next)) {}
   Status store(const Command& command) override {
     *text_ += print_command(*plan_, command);
     *text_ += '\n';
@@ -29,7 +30,8 @@ class DumpStorer : public EngineStorer {
 
 class CheckStorer : public EngineStorer {
  public:
-  CheckStorer(CommandChecker* checker, std::unique_ptr<EngineStorer> next) : checker_(checker), next_(std::move(next)) {}
+  CheckStorer(CommandChecker* checker, std::unique_ptr<EngineStorer> next)
+      : checker_(checker), next_(std::move(next)) {}
   Status store(const Command& command) override {
     AIPU_RETURN_IF_ERROR(checker_->check(command));
     return next_->store(command);
@@ -46,7 +48,8 @@ class CheckStorer : public EngineStorer {
 
 }  // namespace
 
-std::unique_ptr<EngineStorer> make_dump_storer(const Plan* plan, std::string* text, std::unique_ptr<EngineStorer> next) {
+std::unique_ptr<EngineStorer> make_dump_storer(const Plan* plan, std::string* text,
+                                               std::unique_ptr<EngineStorer> next) {
   return std::make_unique<DumpStorer>(plan, text, std::move(next));
 }
 
@@ -59,8 +62,8 @@ Result<Recording> record_plan(const Plan& plan, const RecordOptions& options) {
   recording.programs.resize(plan.programs.size());
   for (size_t p = 0; p < plan.programs.size(); ++p) {
     CommandChecker checker(plan);
-    std::array<std::unique_ptr<EngineStorer>, kEngineCount> engines = {make_tec_storer(&recording, p), make_dma_storer(&recording, p),
-                                                                       make_host_storer(&recording, p)};
+    std::array<std::unique_ptr<EngineStorer>, kEngineCount> engines = {
+        make_tec_storer(&recording, p), make_dma_storer(&recording, p), make_host_storer(&recording, p)};
     for (size_t e = 0; e < engines.size(); ++e) {
       if (options.check) engines[e] = make_check_storer(&checker, std::move(engines[e]));
       if (options.dump != nullptr) engines[e] = make_dump_storer(&plan, &(*options.dump)[e], std::move(engines[e]));

@@ -1,5 +1,5 @@
-// Recording: the commands of a program go through one CommandStorer, which hands each to the storer of its engine. Decorators around an engine's storer add
-// dumping and checking without the storers or the planner knowing.
+// Recording: the commands of a program go through one CommandStorer, which hands each to the storer of its engine.
+// Decorators around an engine's storer add dumping and checking without the storers or the planner knowing.
 #pragma once
 
 #include <array>
@@ -20,7 +20,8 @@ class EngineStorer {
 
 class CommandStorer {
  public:
-  explicit CommandStorer(std::array<std::unique_ptr<EngineStorer>, kEngineCount> engines) : engines_(std::move(engines)) {}
+  explicit CommandStorer(std::array<std::unique_ptr<EngineStorer>, kEngineCount> engines)
+      : engines_(std::move(engines)) {}
   // In the order of `sequence`.
   Status store(const Command& command) { return engines_[static_cast<size_t>(command.engine())]->store(command); }
   Status finish();
@@ -38,7 +39,8 @@ std::unique_ptr<EngineStorer> make_host_storer(Recording* recording, size_t prog
 std::unique_ptr<EngineStorer> make_dump_storer(const Plan* plan, std::string* text, std::unique_ptr<EngineStorer> next);
 
 class CommandChecker;
-// Shows each command to the checker, which the storers of all engines share, before handing it on; finish() makes it prove the whole.
+// Shows each command to the checker, which the storers of all engines share, before handing it on; finish() makes it
+// prove the whole.
 std::unique_ptr<EngineStorer> make_check_storer(CommandChecker* checker, std::unique_ptr<EngineStorer> next);
 
 struct RecordOptions {

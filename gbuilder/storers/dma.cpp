@@ -35,6 +35,8 @@ class DmaStorer : public EngineStorer {
 
 }  // namespace
 
-std::unique_ptr<EngineStorer> make_dma_storer(Recording* recording, size_t program) { return std::make_unique<DmaStorer>(recording, program); }
+std::unique_ptr<EngineStorer> make_dma_storer(Recording* recording, size_t program) {
+  return std::make_unique<DmaStorer>(recording, program);
+}
 
 }  // namespace aipu::gbuilder

@@ -32,6 +32,8 @@ class HostStorer : public EngineStorer {
 
 }  // namespace
 
-std::unique_ptr<EngineStorer> make_host_storer(Recording* recording, size_t program) { return std::make_unique<HostStorer>(recording, program); }
+std::unique_ptr<EngineStorer> make_host_storer(Recording* recording, size_t program) {
+  return std::make_unique<HostStorer>(recording, program);
+}
 
 }  // namespace aipu::gbuilder

@@ -1,4 +1,5 @@
-// Command buffers in the form of the file: fixed-size records per engine, with arguments and waits in tables beside them.
+// Command buffers in the form of the file: fixed-size records per engine, with arguments and waits in tables beside
+// them.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,8 @@ struct TecRecord {
   uint32_t sequence, kernel, first_argument, argument_count, first_wait, wait_count, max_tecs, origin, operations;
 };
 struct DmaRecord {
-  uint32_t sequence, destination, source, destination_offset, source_offset, width, times, destination_stride, source_stride, first_wait, wait_count,
-      origin;
+  uint32_t sequence, destination, source, destination_offset, source_offset, width, times, destination_stride,
+      source_stride, first_wait, wait_count, origin;
 };
 struct HostRecord {
   uint32_t sequence;

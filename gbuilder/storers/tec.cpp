@@ -33,6 +33,8 @@ class TecStorer : public EngineStorer {
 
 }  // namespace
 
-std::unique_ptr<EngineStorer> make_tec_storer(Recording* recording, size_t program) { return std::make_unique<TecStorer>(recording, program); }
+std::unique_ptr<EngineStorer> make_tec_storer(Recording* recording, size_t program) {
+  return std::make_unique<TecStorer>(recording, program);
+}
 
 }  // namespace aipu::gbuilder

@@ -85,7 +85,8 @@ Hash128 key_of(const Constant& constant, std::string_view kind, const Hash128& c
 
 std::string TensorType::text() const { return std::string(dtype_name(dtype)) + shape_text(shape); }
 
-std::shared_ptr<const Constant> Constant::create(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes) {
+std::shared_ptr<const Constant> Constant::create(DType dtype, std::vector<int64_t> shape,
+                                                 std::vector<std::byte> bytes) {
   if (checked_bytes(dtype, shape) != static_cast<int64_t>(bytes.size())) return nullptr;
   std::shared_ptr<Constant> constant(new Constant());
   constant->dtype_ = dtype;
@@ -96,8 +97,8 @@ std::shared_ptr<const Constant> Constant::create(DType dtype, std::vector<int64_
   return constant;
 }
 
-std::shared_ptr<const Constant> Constant::borrow(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes,
-                                                 std::shared_ptr<const void> owner) {
+std::shared_ptr<const Constant> Constant::borrow(DType dtype, std::vector<int64_t> shape,
+                                                 std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
   if (checked_bytes(dtype, shape) != static_cast<int64_t>(bytes.size())) return nullptr;
   std::shared_ptr<Constant> constant(new Constant());
   constant->dtype_ = dtype;
@@ -108,8 +109,8 @@ std::shared_ptr<const Constant> Constant::borrow(DType dtype, std::vector<int64_
   return constant;
 }
 
-std::shared_ptr<const Constant> Constant::deferred(DType dtype, std::vector<int64_t> shape, const Hash128& recipe, int64_t pieces,
-                                                   Fill fill) {
+std::shared_ptr<const Constant> Constant::deferred(DType dtype, std::vector<int64_t> shape, const Hash128& recipe,
+                                                   int64_t pieces, Fill fill) {
   const auto size = checked_bytes(dtype, shape);
   if (!size || pieces <= 0 || *size % pieces != 0) return nullptr;
   // Nothing to make: there is no piece to ask for either.
@@ -183,7 +184,8 @@ std::vector<double> Constant::to_doubles() const {
   return result;
 }
 
-// ---- attributes -------------------------------------------------------------------------------------------------------------------
+// ---- attributes
+// --------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -202,7 +204,9 @@ const AttributeValue* Attributes::find(std::string_view name) const {
   const auto it = map_.find(name);
   return it != map_.end() ? &it->second : nullptr;
 }
-void Attributes::set(std::string_view name, AttributeValue value) { map_.insert_or_assign(std::string(name), std::move(value)); }
+void Attributes::set(std::string_view name, AttributeValue value) {
+  map_.insert_or_assign(std::string(name), std::move(value));
+}
 void Attributes::erase(std::string_view name) {
   if (const auto it = map_.find(name); it != map_.end()) map_.erase(it);
 }
@@ -211,8 +215,12 @@ int64_t Attributes::i(std::string_view name) const { return read<int64_t>(*this,
 double Attributes::f(std::string_view name) const { return read<double>(*this, name); }
 const std::string& Attributes::s(std::string_view name) const { return read<std::string>(*this, name); }
 DType Attributes::dtype(std::string_view name) const { return read<DType>(*this, name); }
-const std::vector<int64_t>& Attributes::ints(std::string_view name) const { return read<std::vector<int64_t>>(*this, name); }
-const std::vector<double>& Attributes::floats(std::string_view name) const { return read<std::vector<double>>(*this, name); }
+const std::vector<int64_t>& Attributes::ints(std::string_view name) const {
+  return read<std::vector<int64_t>>(*this, name);
+}
+const std::vector<double>& Attributes::floats(std::string_view name) const {
+  return read<std::vector<double>>(*this, name);
+}
 const Shape& Attributes::shape(std::string_view name) const { return read<Shape>(*this, name); }
 const ConstantPtr& Attributes::constant(std::string_view name) const { return read<ConstantPtr>(*this, name); }
 int64_t Attributes::i_or(std::string_view name, int64_t otherwise) const { return has(name) ? i(name) : otherwise; }
@@ -233,7 +241,8 @@ bool operator==(const Attributes& a, const Attributes& b) {
   });
 }
 
-// ---- origins ----------------------------------------------------------------------------------------------------------------------
+// ---- origins
+// --------------------------------------------------------------------------------------------------
 
 void merge_origins(OriginSet* into, const OriginSet& from) {
   into->insert(into->end(), from.begin(), from.end());

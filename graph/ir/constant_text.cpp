@@ -141,8 +141,8 @@ std::string constant_text(const Constant& constant, int64_t inline_elements) {
     return out + "}";
   }
   // A splat that could not be read back is better a hash.
-  if (static_cast<int64_t>(bytes.size()) <= kMaxTextBytes && std::memcmp(bytes.data(), bytes.data() + size, bytes.size() - size) == 0 &&
-      has_text(constant, 0)) {
+  if (static_cast<int64_t>(bytes.size()) <= kMaxTextBytes &&
+      std::memcmp(bytes.data(), bytes.data() + size, bytes.size() - size) == 0 && has_text(constant, 0)) {
     return out + " splat " + element_text(constant, 0);
   }
   return out + " hash " + constant.hash().hex();
@@ -167,7 +167,8 @@ Result<ConstantPtr> read_constant(TextReader& reader, const ConstantTable& table
     is_empty = is_empty || extent == 0;
   }
   for (const int64_t extent : *shape) total = is_empty ? 0 : total ? checked_mul(*total, extent) : total;
-  if (!total || *total > (int64_t{1} << 40) || type.dtype == DType::kString) return reader.error("the constant is too large");
+  if (!total || *total > (int64_t{1} << 40) || type.dtype == DType::kString)
+    return reader.error("the constant is too large");
   const size_t size = dtype_bytes(type.dtype);
   const size_t count = static_cast<size_t>(*total) / size;
 
@@ -176,12 +177,15 @@ Result<ConstantPtr> read_constant(TextReader& reader, const ConstantTable& table
     const std::string hash = reader.run_of("");
     const auto it = table.by_hash.find(hash);
     if (it == table.by_hash.end()) return reader.error(str_cat("no constant with hash ", hash, " was given"));
-    if (it->second->type() != type) return reader.error(str_cat("the constant with hash ", hash, " is ", it->second->type().text()));
+    if (it->second->type() != type)
+      return reader.error(str_cat("the constant with hash ", hash, " is ", it->second->type().text()));
     return it->second;
   }
   if (*total > kMaxTextBytes) return reader.error("the constant is too large to be written out");
   std::vector<std::byte> bytes;
-  const auto append = [&](const std::vector<std::byte>& element) { bytes.insert(bytes.end(), element.begin(), element.end()); };
+  const auto append = [&](const std::vector<std::byte>& element) {
+    bytes.insert(bytes.end(), element.begin(), element.end());
+  };
   if (reader.accept_word("splat")) {
     AIPU_ASSIGN_OR_RETURN(const auto element, read_element(reader, type.dtype));
     bytes.reserve(count * size);
@@ -194,7 +198,8 @@ Result<ConstantPtr> read_constant(TextReader& reader, const ConstantTable& table
   } else if (reader.accept_word("bytes")) {
     reader.peek();
     const std::string digits = reader.run_of("");
-    if (digits.size() != count * size * 2) return reader.error(str_cat("expected ", count * size * 2, " hexadecimal digits"));
+    if (digits.size() != count * size * 2)
+      return reader.error(str_cat("expected ", count * size * 2, " hexadecimal digits"));
     for (size_t k = 0; k < digits.size(); k += 2) {
       unsigned value = 0;
       const auto [end, failure] = std::from_chars(digits.data() + k, digits.data() + k + 2, value, 16);

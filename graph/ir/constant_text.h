@@ -16,8 +16,8 @@ std::string double_text(double value);
 std::string value_name(std::string_view name);
 Result<std::string> read_value_name(TextReader& reader);
 
-// "float32[2,2] {1, 2, 3, 4}", "float32[64] splat 0.5", "float32[64,3,7,7] hash 0123..", or "float32[1] bytes 0000c07f" where no number
-// says it.
+// "float32[2,2] {1, 2, 3, 4}", "float32[64] splat 0.5", "float32[64,3,7,7] hash 0123..", or "float32[1] bytes 0000c07f"
+// where no number says it.
 std::string constant_text(const Constant& constant, int64_t inline_elements);
 // Also "iota", which counts up from 0 in C order: for tests.
 Result<ConstantPtr> read_constant(TextReader& reader, const ConstantTable& table);

@@ -37,7 +37,8 @@ Dim floordiv_constant(const Dim& a, int64_t divisor) {
   }
   // floor((floor(x/b) + k) / c) = floor((x + k*b) / (b*c))
   const Polynomial head = without_constant_term(parts->rest);
-  if (head.size() == 1 && head[0].coefficient == 1 && head[0].atoms.size() == 1 && head[0].atoms[0].op() == DimOp::kFloorDiv) {
+  if (head.size() == 1 && head[0].coefficient == 1 && head[0].atoms.size() == 1 &&
+      head[0].atoms[0].op() == DimOp::kFloorDiv) {
     const auto& inner = head[0].atoms[0].operands();
     const auto b = inner[1].constant();
     const auto whole = b && *b > 0 ? checked_mul(*b, divisor) : std::nullopt;
@@ -82,7 +83,8 @@ Dim extremum(DimOp op, const Dim& a, const Dim& b) {
     // x makes y superfluous; so it does when it beats one operand of the opposite: max(x, min(x, y)) = x.
     const std::function<bool(const Dim&, const Dim&)> beats = [&](const Dim& x, const Dim& y) {
       if (y.op() == (op == DimOp::kMax ? DimOp::kMin : DimOp::kMax)) {
-        return std::any_of(y.operands().begin(), y.operands().end(), [&](const Dim& operand) { return beats(x, operand); });
+        return std::any_of(y.operands().begin(), y.operands().end(),
+                           [&](const Dim& operand) { return beats(x, operand); });
       }
       const Dim difference = op == DimOp::kMax ? x - y : y - x;
       const auto low = difference.lower_bound();
@@ -122,10 +124,15 @@ const std::vector<Dim>& Dim::operands() const {
   return node_ == nullptr ? none : node_->operands;
 }
 
-std::optional<int64_t> Dim::lower_bound() const { return node_ == nullptr ? std::optional<int64_t>(value_) : node_->low; }
-std::optional<int64_t> Dim::upper_bound() const { return node_ == nullptr ? std::optional<int64_t>(value_) : node_->high; }
+std::optional<int64_t> Dim::lower_bound() const {
+  return node_ == nullptr ? std::optional<int64_t>(value_) : node_->low;
+}
+std::optional<int64_t> Dim::upper_bound() const {
+  return node_ == nullptr ? std::optional<int64_t>(value_) : node_->high;
+}
 
-// ---- operators --------------------------------------------------------------------------------------------------------------------
+// ---- operators
+// --------------------------------------------------------------------------------------------------
 
 bool operator==(const Dim& a, const Dim& b) {
   if (a.node_ == b.node_) return a.node_ != nullptr || a.value_ == b.value_;
@@ -225,7 +232,8 @@ Dim mod(const Dim& a, const Dim& b) {
   const Polynomial divisor = polynomial_of(b);
   if (divide_exactly(dividend, divisor)) return 0;
   if (divisor.size() == 1) {
-    if (const auto parts = split(dividend, divisor.front()); parts && !parts->quotient.empty()) return mod(dim_of(parts->rest), b);
+    if (const auto parts = split(dividend, divisor.front()); parts && !parts->quotient.empty())
+      return mod(dim_of(parts->rest), b);
   }
   if (const auto low = a.lower_bound(); low && *low >= 0) {
     const auto room = (b - a).lower_bound();
@@ -267,7 +275,8 @@ Dim eq(const Dim& a, const Dim& b) {
   if (is_boolean(variable)) {
     if (*bound == 1) return variable;
     // not(not(x)) = x
-    if (*bound == 0 && variable.op() == DimOp::kEq && variable.operands()[1] == Dim(0) && is_boolean(variable.operands()[0])) {
+    if (*bound == 0 && variable.op() == DimOp::kEq && variable.operands()[1] == Dim(0) &&
+        is_boolean(variable.operands()[0])) {
       return variable.operands()[0];
     }
   }
@@ -300,13 +309,15 @@ Dim select(const Dim& condition, const Dim& if_nonzero, const Dim& if_zero) {
   const auto low = condition.lower_bound();
   const auto high = condition.upper_bound();
   if ((low && *low > 0) || (high && *high < 0)) return if_nonzero;
-  if (condition.op() == DimOp::kEq && condition.operands()[1] == Dim(0)) return select(condition.operands()[0], if_zero, if_nonzero);
+  if (condition.op() == DimOp::kEq && condition.operands()[1] == Dim(0))
+    return select(condition.operands()[0], if_zero, if_nonzero);
   if (is_boolean(condition) && if_nonzero == Dim(1) && if_zero == Dim(0)) return condition;
   if (is_boolean(condition) && if_nonzero == Dim(0) && if_zero == Dim(1)) return eq(condition, 0);
   return DimNode::make(DimOp::kSelect, {condition, if_nonzero, if_zero});
 }
 
-// ---- substitution -----------------------------------------------------------------------------------------------------------------
+// ---- substitution
+// --------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -315,7 +326,8 @@ Dim rebuild(DimOp op, const std::vector<Dim>& operands) {
     case DimOp::kAdd:
     case DimOp::kMul: {
       Dim result = operands[0];
-      for (size_t k = 1; k < operands.size(); ++k) result = op == DimOp::kAdd ? result + operands[k] : result * operands[k];
+      for (size_t k = 1; k < operands.size(); ++k)
+        result = op == DimOp::kAdd ? result + operands[k] : result * operands[k];
       return result;
     }
     case DimOp::kFloorDiv:
@@ -384,7 +396,8 @@ void Dim::collect_symbols(std::vector<std::string>* names) const {
   visit(*this);
 }
 
-// ---- shapes -----------------------------------------------------------------------------------------------------------------------
+// ---- shapes
+// --------------------------------------------------------------------------------------------------
 
 Dim element_count(const Shape& shape) {
   Dim count = 1;

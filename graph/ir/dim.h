@@ -1,11 +1,12 @@
 // Dim: a symbolic integer expression; the extent of an axis, an element of a shape tensor, a kernel's scalar argument.
 //
-// A Dim is a constant, a named symbol, or + - * floordiv ceildiv mod min max eq lt select of Dims. Construction keeps a normal form (a sum
-// of products of atoms, sorted), so that equal polynomials compare equal: (N+1)*2 == 2*N+2, and N*6/2... divides exactly where that is
-// provable. Symbols are interned by name within a process; what binds a symbol (a compile-time --shape, an input's extent, an element of a
-// tensor at run time) is recorded by the Graph (graph.h, Symbol), not here. Symbols stand for values >= 0 unless their name begins with '$'
-// (see Dim::symbol). Constants cost no allocation. A constant sum or product that overflows 64 bits, and an expression that grows beyond
-// kMaxDimSize terms, becomes floordiv(1, 0): an error when it is evaluated, never a wrong number.
+// A Dim is a constant, a named symbol, or + - * floordiv ceildiv mod min max eq lt select of Dims. Construction keeps a
+// normal form (a sum of products of atoms, sorted), so that equal polynomials compare equal: (N+1)*2 == 2*N+2, and
+// N*6/2... divides exactly where that is provable. Symbols are interned by name within a process; what binds a symbol
+// (a compile-time --shape, an input's extent, an element of a tensor at run time) is recorded by the Graph (graph.h,
+// Symbol), not here. Symbols stand for values >= 0 unless their name begins with '$' (see Dim::symbol). Constants cost
+// no allocation. A constant sum or product that overflows 64 bits, and an expression that grows beyond kMaxDimSize
+// terms, becomes floordiv(1, 0): an error when it is evaluated, never a wrong number.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,8 @@ class Dim {
   Dim() : Dim(0) {}
   Dim(int64_t value) : value_(value) {}                 // NOLINT: implicit on purpose, shapes are written {n, 3, 224}
   Dim(int value) : Dim(static_cast<int64_t>(value)) {}  // NOLINT
-  // `may_be_negative`: an element of a run-time tensor; its name gets a '$' in front, unless it has one. A plain extent is known to be >=
-  // 0.
+  // `may_be_negative`: an element of a run-time tensor; its name gets a '$' in front, unless it has one. A plain extent
+  // is known to be >= 0.
   static Dim symbol(std::string_view name, bool may_be_negative = false);
 
   bool is_constant() const { return node_ == nullptr; }
@@ -69,7 +70,8 @@ class Dim {
 
 inline constexpr int kMaxDimSize = 4000;  // operators and leaves of an expression, written out
 
-Dim floordiv(const Dim& a, const Dim& b);  // rounds toward minus infinity; division by zero evaluates to an error at bind time
+// rounds toward minus infinity; division by zero evaluates to an error at bind time
+Dim floordiv(const Dim& a, const Dim& b);
 Dim ceildiv(const Dim& a, const Dim& b);
 Dim mod(const Dim& a, const Dim& b);  // a - b*floordiv(a, b)
 Dim min(const Dim& a, const Dim& b);

@@ -9,7 +9,8 @@
 
 namespace aipu::graph {
 
-// ---- order and equality -----------------------------------------------------------------------------------------------------------
+// ---- order and equality
+// --------------------------------------------------------------------------------------------------
 
 int compare(const Dim& a, const Dim& b) {
   const DimNode* x = DimNode::of(a);
@@ -31,7 +32,8 @@ int compare(const Dim& a, const Dim& b) {
   return x->operands.size() < y->operands.size() ? -1 : x->operands.size() > y->operands.size() ? 1 : 0;
 }
 
-// ---- numbers ----------------------------------------------------------------------------------------------------------------------
+// ---- numbers
+// --------------------------------------------------------------------------------------------------
 
 std::optional<int64_t> floor_divide(int64_t a, int64_t b) {
   if (b == 0 || (a == std::numeric_limits<int64_t>::min() && b == -1)) return std::nullopt;
@@ -62,7 +64,8 @@ struct Interval {
 Interval interval_of(const Dim& dim) { return {dim.lower_bound(), dim.upper_bound()}; }
 
 Interval sum(const Interval& a, const Interval& b) {
-  return {a.low && b.low ? checked_add(*a.low, *b.low) : std::nullopt, a.high && b.high ? checked_add(*a.high, *b.high) : std::nullopt};
+  return {a.low && b.low ? checked_add(*a.low, *b.low) : std::nullopt,
+          a.high && b.high ? checked_add(*a.high, *b.high) : std::nullopt};
 }
 
 // Exact where all four bounds are known; otherwise what the signs tell.
@@ -99,14 +102,16 @@ Interval bounds_of(DimOp op, const std::vector<Dim>& operands) {
     case DimOp::kAdd:
     case DimOp::kMul: {
       Interval result = at(0);
-      for (size_t k = 1; k < operands.size(); ++k) result = op == DimOp::kAdd ? sum(result, at(k)) : product(result, at(k));
+      for (size_t k = 1; k < operands.size(); ++k)
+        result = op == DimOp::kAdd ? sum(result, at(k)) : product(result, at(k));
       return result;
     }
     case DimOp::kFloorDiv:
     case DimOp::kCeilDiv: {
       const Interval a = at(0);
       if (const auto divisor = operands[1].constant(); op == DimOp::kFloorDiv && divisor && *divisor > 0) {
-        return {a.low ? floor_divide(*a.low, *divisor) : std::nullopt, a.high ? floor_divide(*a.high, *divisor) : std::nullopt};
+        return {a.low ? floor_divide(*a.low, *divisor) : std::nullopt,
+                a.high ? floor_divide(*a.high, *divisor) : std::nullopt};
       }
       // A divisor of zero yields no value at all, so one that is >= 0 counts as >= 1.
       if (at_least(a, 0) && at_least(at(1), 0)) return {0, a.high};
@@ -147,7 +152,8 @@ int size_of(const Dim& dim) {
 }
 }  // namespace
 
-// ---- nodes ------------------------------------------------------------------------------------------------------------------------
+// ---- nodes
+// --------------------------------------------------------------------------------------------------
 
 Dim undefined() { return DimNode::make(DimOp::kFloorDiv, {Dim(1), Dim(0)}); }
 

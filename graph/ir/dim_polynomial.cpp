@@ -12,8 +12,8 @@
 namespace aipu::graph {
 namespace {
 
-// Graded lexicographic, greatest first: more atoms first, then the one with the earlier atoms. It is compatible with multiplication, which
-// long division needs.
+// Graded lexicographic, greatest first: more atoms first, then the one with the earlier atoms. It is compatible with
+// multiplication, which long division needs.
 int compare_monomials(const Monomial& a, const Monomial& b) {
   if (a.size() != b.size()) return a.size() > b.size() ? -1 : 1;
   for (size_t k = 0; k < a.size(); ++k) {
@@ -22,7 +22,9 @@ int compare_monomials(const Monomial& a, const Monomial& b) {
   return 0;
 }
 
-uint64_t magnitude(int64_t value) { return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value); }
+uint64_t magnitude(int64_t value) {
+  return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+}
 
 }  // namespace
 
@@ -30,7 +32,8 @@ Term term_of(const Dim& dim) {
   if (const auto value = dim.constant()) return {*value, {}};
   if (dim.op() != DimOp::kMul) return {1, {dim}};
   const auto& factors = dim.operands();
-  if (const auto coefficient = factors.front().constant()) return {*coefficient, Monomial(factors.begin() + 1, factors.end())};
+  if (const auto coefficient = factors.front().constant())
+    return {*coefficient, Monomial(factors.begin() + 1, factors.end())};
   return {1, factors};
 }
 

@@ -1,4 +1,5 @@
-// The normal form of sums and products: polynomials over atoms (symbols and operators other than + and *). Private to the dim_*.cpp files.
+// The normal form of sums and products: polynomials over atoms (symbols and operators other than + and *). Private to
+// the dim_*.cpp files.
 #pragma once
 
 #include <cstddef>

@@ -70,7 +70,8 @@ void print(const Dim& dim, std::string* out) {
         print(term, &text);
         if (first) {
           *out += text;
-        } else if (text.starts_with('-') && !text.starts_with("-9223372036854775808")) {  // whose magnitude is not a number
+        } else if (text.starts_with('-') &&
+                   !text.starts_with("-9223372036854775808")) {  // whose magnitude is not a number
           *out += " - ";
           out->append(text, 1);
         } else {
@@ -97,8 +98,8 @@ void print(const Dim& dim, std::string* out) {
   *out += ')';
 }
 
-// sum = product (("+" | "-") product)*, product = factor ("*" factor)*, factor = "-" factor | number | symbol | function "(" ... ")" | "("
-// sum ")"
+// sum = product (("+" | "-") product)*, product = factor ("*" factor)*,
+// factor = "-" factor | number | symbol | function "(" ... ")" | "(" sum ")"
 class DimParser {
  public:
   explicit DimParser(TextReader& reader) : reader_(reader) {}

@@ -35,8 +35,8 @@ Result<Inferred> infer(Graph& graph, const OpDef& def, const Node& node) {
     // Extents are sums and products of what a model says; here is the one place where all of them pass.
     for (const Dim& extent : context.output_types[k].shape) {
       if (const auto high = extent.upper_bound(); high && *high < 0) {
-        return invalid_model(
-            str_cat(def.name, ": output ", k, " would be ", context.output_types[k].text(), ", which has a negative extent"));
+        return invalid_model(str_cat(def.name, ": output ", k, " would be ", context.output_types[k].text(),
+                                     ", which has a negative extent"));
       }
     }
   }
@@ -52,7 +52,8 @@ void for_each_symbol(const Shape& shape, const Visit& visit) {
 
 }  // namespace
 
-// ---- construction -----------------------------------------------------------------------------------------------------------------
+// ---- construction
+// --------------------------------------------------------------------------------------------------
 
 std::string Graph::unique_name(std::string_view hint) {
   if (hint.empty()) hint = "v";
@@ -91,17 +92,20 @@ ValueId Graph::add_constant(ConstantPtr constant, std::string name_hint) {
   return id;
 }
 
-Result<NodeId> Graph::add_node(std::string op, Attributes attributes, std::vector<ValueId> inputs, std::vector<std::string> output_names,
-                               OriginSet origins, std::vector<std::unique_ptr<Graph>> subgraphs) {
+Result<NodeId> Graph::add_node(std::string op, Attributes attributes, std::vector<ValueId> inputs,
+                               std::vector<std::string> output_names, OriginSet origins,
+                               std::vector<std::unique_ptr<Graph>> subgraphs) {
   const OpDef* def = find_op(op);
   if (def == nullptr) return unsupported(str_cat(op, ": no such op is known; a plugin may add it"));
-  Node node{std::move(op), std::move(attributes), std::move(inputs), {}, std::move(subgraphs), std::move(origins), false};
+  Node node{std::move(op), std::move(attributes), std::move(inputs), {}, std::move(subgraphs), std::move(origins),
+            false};
   node.outputs.resize(output_names.size());
   AIPU_RETURN_IF_ERROR(check_node_schema(*def, *this, &node));
   AIPU_ASSIGN_OR_RETURN(Inferred inferred, infer(*this, *def, node));
 
   std::vector<std::pair<std::string, TensorType>> outputs;
-  for (size_t k = 0; k < output_names.size(); ++k) outputs.emplace_back(std::move(output_names[k]), std::move(inferred.types[k]));
+  for (size_t k = 0; k < output_names.size(); ++k)
+    outputs.emplace_back(std::move(output_names[k]), std::move(inferred.types[k]));
   const NodeId id = add_typed_node(std::move(node), std::move(outputs));
   const Node& added = nodes_[static_cast<size_t>(id.index)];
   for (size_t k = 0; k < added.outputs.size(); ++k) {
@@ -128,20 +132,22 @@ NodeId Graph::add_typed_node(Node node, std::vector<std::pair<std::string, Tenso
   return id;
 }
 
-Result<ValueId> Graph::emit(std::string op, Attributes attributes, std::vector<ValueId> inputs, OriginSet origins, std::string name_hint) {
+Result<ValueId> Graph::emit(std::string op, Attributes attributes, std::vector<ValueId> inputs, OriginSet origins,
+                            std::string name_hint) {
   if (name_hint.empty()) {
     name_hint = op;
     std::transform(name_hint.begin(), name_hint.end(), name_hint.begin(),
                    [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   }
-  AIPU_ASSIGN_OR_RETURN(const NodeId id,
-                        add_node(std::move(op), std::move(attributes), std::move(inputs), {std::move(name_hint)}, std::move(origins)));
+  AIPU_ASSIGN_OR_RETURN(const NodeId id, add_node(std::move(op), std::move(attributes), std::move(inputs),
+                                                  {std::move(name_hint)}, std::move(origins)));
   return nodes_[static_cast<size_t>(id.index)].outputs[0];
 }
 
 void Graph::add_output(ValueId value, std::string output_name) { outputs_.push_back({value, std::move(output_name)}); }
 
-// ---- users ------------------------------------------------------------------------------------------------------------------------
+// ---- users
+// --------------------------------------------------------------------------------------------------
 
 void Graph::touch(NodeId id) {
   const auto index = static_cast<size_t>(id.index);
@@ -191,8 +197,8 @@ size_t Graph::user_count(ValueId id) const {
   if (!touched_.empty()) update_users();
   const auto index = static_cast<size_t>(id.index);
   const size_t nodes = index < users_by_value_.size() ? users_by_value_[index].size() : 0;
-  return nodes +
-         static_cast<size_t>(std::count_if(outputs_.begin(), outputs_.end(), [&](const Output& output) { return output.value == id; }));
+  return nodes + static_cast<size_t>(std::count_if(outputs_.begin(), outputs_.end(),
+                                                   [&](const Output& output) { return output.value == id; }));
 }
 
 bool Graph::users_are_consistent() const {
@@ -212,7 +218,8 @@ bool Graph::is_graph_output(ValueId id) const {
   return std::any_of(outputs_.begin(), outputs_.end(), [&](const Output& output) { return output.value == id; });
 }
 
-// ---- order ------------------------------------------------------------------------------------------------------------------------
+// ---- order
+// --------------------------------------------------------------------------------------------------
 
 const Symbol* Graph::symbol_entry(std::string_view symbol) const {
   const auto it = symbol_indices_.find(symbol);
@@ -250,8 +257,9 @@ std::vector<ValueId> Graph::symbol_tensors(NodeId id) const {
 }
 
 std::vector<NodeId> Graph::topological_order() const {
-  const bool has_run_symbols =
-      std::any_of(symbols_.begin(), symbols_.end(), [](const Symbol& symbol) { return symbol.kind == Symbol::Kind::kTensorElement; });
+  const bool has_run_symbols = std::any_of(symbols_.begin(), symbols_.end(), [](const Symbol& symbol) {
+    return symbol.kind == Symbol::Kind::kTensorElement;
+  });
   // Kahn's algorithm; the ready node with the smallest id goes first.
   std::vector<int> waiting(nodes_.size(), 0);
   std::vector<std::vector<int32_t>> next(nodes_.size());
@@ -287,7 +295,8 @@ std::vector<NodeId> Graph::topological_order() const {
   return order;
 }
 
-// ---- symbols and data -------------------------------------------------------------------------------------------------------------
+// ---- symbols and data
+// --------------------------------------------------------------------------------------------------
 
 void Graph::add_symbol(Symbol symbol) {
   symbol_indices_[symbol.name] = symbols_.size();
@@ -321,7 +330,8 @@ std::optional<std::vector<Dim>> Graph::require_data(ValueId id, int64_t limit) {
   const auto count = element_count(value(id).type.shape).constant();
   if (!count || *count > limit || *count < 0) return std::nullopt;
   std::vector<Dim> data;
-  for (int64_t k = 0; k < *count; ++k) data.push_back(fresh_symbol(str_cat(value(id).name, '.', k), Symbol::Kind::kTensorElement, id, k));
+  for (int64_t k = 0; k < *count; ++k)
+    data.push_back(fresh_symbol(str_cat(value(id).name, '.', k), Symbol::Kind::kTensorElement, id, k));
   value(id).data = data;
   return data;
 }
@@ -341,7 +351,8 @@ void Graph::substitute_symbols(const std::function<std::optional<Dim>(const std:
     if (node.erased) continue;
     std::vector<std::pair<std::string, Shape>> changed;
     for (const auto& [key, attribute] : node.attributes.all()) {
-      if (const auto* shape = std::get_if<Shape>(&attribute); shape != nullptr && !is_static(*shape)) changed.emplace_back(key, *shape);
+      if (const auto* shape = std::get_if<Shape>(&attribute); shape != nullptr && !is_static(*shape))
+        changed.emplace_back(key, *shape);
     }
     for (auto& [key, shape] : changed) {
       apply(shape);
@@ -357,7 +368,8 @@ void Graph::substitute_symbols(const std::function<std::optional<Dim>(const std:
   for (size_t k = 0; k < symbols_.size(); ++k) symbol_indices_[symbols_[k].name] = k;
 }
 
-// ---- rewriting --------------------------------------------------------------------------------------------------------------------
+// ---- rewriting
+// --------------------------------------------------------------------------------------------------
 
 void Graph::set_input(NodeId id, size_t index, ValueId value_id) {
   touch(id);
@@ -367,8 +379,8 @@ void Graph::set_input(NodeId id, size_t index, ValueId value_id) {
 Status Graph::replace_uses(ValueId from, ValueId to) {
   if (from == to) return {};
   if (type(from).dtype != type(to).dtype || type(from).rank() != type(to).rank()) {
-    return internal_error(
-        str_cat("value %", value(from).name, ": ", type(from).text(), " cannot be replaced by %", value(to).name, ": ", type(to).text()));
+    return internal_error(str_cat("value %", value(from).name, ": ", type(from).text(), " cannot be replaced by %",
+                                  value(to).name, ": ", type(to).text()));
   }
   for (const NodeId user : users(from)) {
     touch(user);
@@ -423,7 +435,8 @@ Status Graph::infer_node(NodeId id) {
     Value& output = value(node.outputs[k]);
     output.type = std::move(inferred->types[k]);
     // Elements that run symbols stand for stay known by them.
-    if (inferred->data[k] || (output.data && element_count(output.type.shape) != Dim(static_cast<int64_t>(output.data->size())))) {
+    if (inferred->data[k] ||
+        (output.data && element_count(output.type.shape) != Dim(static_cast<int64_t>(output.data->size())))) {
       output.data = std::move(inferred->data[k]);
     }
   }
@@ -499,7 +512,8 @@ size_t Graph::erase_dead_nodes() {
   std::set<std::string> gone;
   for (size_t k = 0; k < symbols_.size(); ++k) {
     const ValueId tensor = symbols_[k].value;
-    if (used_symbol[k] != 0 || symbols_[k].kind == Symbol::Kind::kInputExtent || (tensor.valid() && !value(tensor).erased)) {
+    if (used_symbol[k] != 0 || symbols_[k].kind == Symbol::Kind::kInputExtent ||
+        (tensor.valid() && !value(tensor).erased)) {
       kept.push_back(std::move(symbols_[k]));
     } else {
       gone.insert(std::move(symbols_[k].name));

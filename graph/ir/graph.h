@@ -1,16 +1,16 @@
 // Graph IR: a mutable, indexed, SSA data-flow graph of canonical ONNX ops (semantics of opset 21) over symbolic shapes.
 //
-//  - Nodes and values live in vectors and are addressed by strong ids that stay valid through every rewrite; erased ones leave tombstones.
-//  Node order in
-//    topological_order() is a valid execution order.
+//  - Nodes and values live in vectors and are addressed by strong ids that stay valid through every rewrite; erased
+//    ones leave tombstones. Node order in topological_order() is a valid execution order.
 //  - A value that holds a Constant has no producer. An absent optional operand is an invalid ValueId.
-//  - Every value has a dtype and a shape of known rank from the importer on; extents are Dims. There is no "static only" road.
-//  - `data`: for small integer (or bool) tensors the elements as Dims, where known. This is how Shape -> Gather -> Concat -> Reshape chains
-//  fold.
-//    An integer tensor whose elements are needed as extents but known only at run time gets *run symbols* (require_data): the runtime binds
-//    each from one element of that tensor, after the tensor's producer has run. All data-dependent shapes reduce to that.
-//  - Layout: ops are imported in ONNX's NCHW meaning; the layout pass rewrites spatial ops to attribute layout="NHWC" with explicit
-//  Transposes around.
+//  - Every value has a dtype and a shape of known rank from the importer on; extents are Dims. There is no "static
+//    only" road.
+//  - `data`: for small integer (or bool) tensors the elements as Dims, where known. This is how Shape -> Gather ->
+//    Concat -> Reshape chains fold. An integer tensor whose elements are needed as extents but known only at run time
+//    gets *run symbols* (require_data): the runtime binds each from one element of that tensor, after the tensor's
+//    producer has run. All data-dependent shapes reduce to that.
+//  - Layout: ops are imported in ONNX's NCHW meaning; the layout pass rewrites spatial ops to attribute layout="NHWC"
+//    with explicit Transposes around.
 #pragma once
 
 #include <cstddef>
@@ -53,24 +53,25 @@ struct TensorType {
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
 
-// Immutable bytes with a dtype and a static shape; shared, never copied to be looked at. The bytes of a borrowed one may be at any address:
-// elements are read with memcpy.
+// Immutable bytes with a dtype and a static shape; shared, never copied to be looked at. The bytes of a borrowed one
+// may be at any address: elements are read with memcpy.
 class Constant {
  public:
-  // Writes pieces first, first + 1, ... to `out`, whose size is that of whole pieces; every byte of it. Called from several threads at a
-  // time.
+  // Writes pieces first, first + 1, ... to `out`, whose size is that of whole pieces; every byte of it. Called from
+  // several threads at a time.
   using Fill = std::function<void(int64_t first, std::span<std::byte> out)>;
 
   // `bytes` holds element_count * dtype_bytes in C order (strings: unsupported); null if the size is another.
   static std::shared_ptr<const Constant> create(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes);
   // Borrows: `owner` keeps `bytes` alive (a mapped file, a protobuf message).
-  static std::shared_ptr<const Constant> borrow(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes,
-                                                std::shared_ptr<const void> owner);
-  // Bytes that are made when they are asked for: `pieces` > 0 of equal size, one behind the other. Packed weights are such, so that they go
-  // to the file without ever being in memory as a whole. `recipe` says what the bytes are: constants with the same recipe, dtype and shape
-  // have the same bytes. Null if the size is not a multiple of the number of pieces.
-  static std::shared_ptr<const Constant> deferred(DType dtype, std::vector<int64_t> shape, const Hash128& recipe, int64_t pieces,
-                                                  Fill fill);
+  static std::shared_ptr<const Constant> borrow(DType dtype, std::vector<int64_t> shape,
+                                                std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+  // Bytes that are made when they are asked for: `pieces` > 0 of equal size, one behind the other. Packed weights are
+  // such, so that they go to the file without ever being in memory as a whole. `recipe` says what the bytes are:
+  // constants with the same recipe, dtype and shape have the same bytes. Null if the size is not a multiple of the
+  // number of pieces.
+  static std::shared_ptr<const Constant> deferred(DType dtype, std::vector<int64_t> shape, const Hash128& recipe,
+                                                  int64_t pieces, Fill fill);
   template <typename T>
   static std::shared_ptr<const Constant> of(DType dtype, std::vector<int64_t> shape, std::span<const T> elements) {
     const auto bytes = std::as_bytes(elements);
@@ -115,13 +116,14 @@ class Constant {
 };
 using ConstantPtr = std::shared_ptr<const Constant>;
 
-// ---- attributes -------------------------------------------------------------------------------------------------------------------
+// ---- attributes
+// --------------------------------------------------------------------------------------------------
 
 using AttributeValue = std::variant<int64_t, double, std::string, DType, std::vector<int64_t>, std::vector<double>,
                                     std::vector<std::string>, Shape, ConstantPtr>;
 
-// A typed attribute map, sorted by name. The op's OpDef says which names exist, their types and defaults; after import every attribute with
-// a default is present, so readers need no defaults of their own.
+// A typed attribute map, sorted by name. The op's OpDef says which names exist, their types and defaults; after import
+// every attribute with a default is present, so readers need no defaults of their own.
 class Attributes {
  public:
   bool has(std::string_view name) const { return find(name) != nullptr; }
@@ -150,7 +152,8 @@ class Attributes {
   std::map<std::string, AttributeValue, std::less<>> map_;
 };
 
-// ---- origins ----------------------------------------------------------------------------------------------------------------------
+// ---- origins
+// --------------------------------------------------------------------------------------------------
 
 // The ONNX node an IR node came from, or the pass that made it.
 struct Origin {
@@ -163,7 +166,8 @@ using OriginSet = std::vector<Origin>;  // sorted, unique
 void merge_origins(OriginSet* into, const OriginSet& from);
 std::string origins_text(const OriginSet& origins);  // "'conv1' (Conv) + 'relu1' (Relu)"
 
-// ---- nodes, values ----------------------------------------------------------------------------------------------------------------
+// ---- nodes, values
+// --------------------------------------------------------------------------------------------------
 
 struct Node {
   std::string op;  // canonical op name: ONNX's, or "domain::Name" outside the default domain
@@ -201,24 +205,31 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
 
   std::string name;
-  // Put into the names of run symbols. Sub-graphs need one of their own (e.g. "then_3."), as symbols of one name are one symbol everywhere.
+  // Put into the names of run symbols. Sub-graphs need one of their own (e.g. "then_3."), as symbols of one name are
+  // one symbol everywhere.
   std::string symbol_scope;
 
   // ---- construction
-  ValueId add_input(std::string name, TensorType type);  // new extents that are plain symbols become kInputExtent symbols
-  ValueId add_constant(ConstantPtr constant, std::string name_hint = "const");  // equal content (by hash) yields the same value
-  // Adds a node whose outputs (output_names.size() of them, "" = not asked for) get their types by inference; on error nothing is added.
-  Result<NodeId> add_node(std::string op, Attributes attributes, std::vector<ValueId> inputs, std::vector<std::string> output_names,
-                          OriginSet origins, std::vector<std::unique_ptr<Graph>> subgraphs = {});
+  // new extents that are plain symbols become kInputExtent symbols
+  ValueId add_input(std::string name, TensorType type);
+  // equal content (by hash) yields the same value
+  ValueId add_constant(ConstantPtr constant, std::string name_hint = "const");
+  // Adds a node whose outputs (output_names.size() of them, "" = not asked for) get their types by inference; on error
+  // nothing is added.
+  Result<NodeId> add_node(std::string op, Attributes attributes, std::vector<ValueId> inputs,
+                          std::vector<std::string> output_names, OriginSet origins,
+                          std::vector<std::unique_ptr<Graph>> subgraphs = {});
   // The usual case: one output, named after hint.
-  Result<ValueId> emit(std::string op, Attributes attributes, std::vector<ValueId> inputs, OriginSet origins, std::string name_hint = "");
-  // The same with types that are known already, unchecked: for the parser and for copies; verify_graph() tells whether they hold.
+  Result<ValueId> emit(std::string op, Attributes attributes, std::vector<ValueId> inputs, OriginSet origins,
+                       std::string name_hint = "");
+  // The same with types that are known already, unchecked: for the parser and for copies; verify_graph() tells whether
+  // they hold.
   NodeId add_typed_node(Node node, std::vector<std::pair<std::string, TensorType>> outputs);
-  void add_output(ValueId value, std::string name);  // graph outputs have names of their own: one value may be given out twice
+  // graph outputs have names of their own: one value may be given out twice
+  void add_output(ValueId value, std::string name);
 
-  // ---- access
-  // Inputs may be changed through the reference until the next call of users() or of anything that rewrites; set_input() may be called at
-  // any time.
+  // ---- access Inputs may be changed through the reference until the next call of users() or of anything that
+  // rewrites; set_input() may be called at any time.
   Node& node(NodeId id) {
     touch(id);
     return nodes_[static_cast<size_t>(id.index)];
@@ -238,8 +249,8 @@ class Graph {
   const std::vector<Output>& outputs() const { return outputs_; }
   std::vector<Output>& mutable_outputs() { return outputs_; }
 
-  // Live nodes; as near to id order as possible. Run symbols count: what a node's output types mention is computed before it. Nodes on a
-  // cycle are missing.
+  // Live nodes; as near to id order as possible. Run symbols count: what a node's output types mention is computed
+  // before it. Nodes on a cycle are missing.
   std::vector<NodeId> topological_order() const;
   std::vector<NodeId> users(ValueId id) const;  // each node once, in id order; graph outputs do not count
   size_t user_count(ValueId id) const;          // users and graph outputs
@@ -252,26 +263,28 @@ class Graph {
   const Symbol* find_symbol(std::string_view name) const;
   void add_symbol(Symbol symbol);  // of a name that is not taken
   Dim fresh_symbol(std::string_view name_hint, Symbol::Kind kind, ValueId value, int64_t index);
-  // The elements of a small integer/bool tensor as Dims: known data, constant elements, or new run symbols (kTensorElement) where the
-  // element count is static and at most `limit`; nullopt otherwise.
+  // The elements of a small integer/bool tensor as Dims: known data, constant elements, or new run symbols
+  // (kTensorElement) where the element count is static and at most `limit`; nullopt otherwise.
   std::optional<std::vector<Dim>> require_data(ValueId id, int64_t limit = 64);
   // The same without making symbols.
   std::optional<std::vector<Dim>> known_data(ValueId id) const;
 
   // ---- rewriting (used through passes; types must match at the seam)
   void set_input(NodeId id, size_t index, ValueId value);
-  // Graph outputs and symbols included; refuses a dtype or rank change. Run symbols of `from` are substituted if the elements of `to` are
-  // known.
+  // Graph outputs and symbols included; refuses a dtype or rank change. Run symbols of `from` are substituted if the
+  // elements of `to` are known.
   Status replace_uses(ValueId from, ValueId to);
   void erase_node(NodeId id);    // its outputs must be unused
   Status infer_node(NodeId id);  // recompute the output types after inputs or attributes changed
-  // Nodes, constants and run symbols that no graph output, and no type that one depends on, needs; returns how many nodes.
+  // Nodes, constants and run symbols that no graph output, and no type that one depends on, needs; returns how many
+  // nodes.
   size_t erase_dead_nodes();
-  void substitute_symbols(const std::function<std::optional<Dim>(const std::string&)>& lookup);  // in all types, data and attributes
+  // in all types, data and attributes
+  void substitute_symbols(const std::function<std::optional<Dim>(const std::string&)>& lookup);
   std::string unique_name(std::string_view hint);
 
-  // For sub-graphs: values of enclosing graphs used inside are inputs here, listed after the formal ones; Node::inputs of the owner
-  // ends with the matching outer values. captured_count says how many.
+  // For sub-graphs: values of enclosing graphs used inside are inputs here, listed after the formal ones; Node::inputs
+  // of the owner ends with the matching outer values. captured_count says how many.
   int captured_count = 0;
   // Drops a captured, unused input; its owner has to drop the matching one. False for a formal input.
   bool erase_captured_input(ValueId id);
@@ -282,7 +295,8 @@ class Graph {
  private:
   void touch(NodeId id);
   void index_node(size_t node) const;
-  void update_users() const;  // users() is safe from several threads only after one call with no node() of a mutable graph in between
+  // users() is safe from several threads only after one call with no node() of a mutable graph in between
+  void update_users() const;
   const Symbol* symbol_entry(std::string_view symbol) const;
   template <typename Visit>
   void for_each_run_symbol(const Node& node, const Visit& visit) const;
@@ -296,7 +310,8 @@ class Graph {
   std::map<Hash128, ValueId> constants_by_hash_;
   std::map<std::string, size_t, std::less<>> symbol_indices_;
 
-  // Who uses a value, kept up to date lazily: nodes handed out for writing are looked at again before the next question.
+  // Who uses a value, kept up to date lazily: nodes handed out for writing are looked at again before the next
+  // question.
   mutable std::vector<std::vector<NodeId>> users_by_value_;
   mutable std::vector<std::vector<ValueId>> indexed_inputs_;
   mutable std::vector<int32_t> touched_;

@@ -26,7 +26,8 @@ Registry& registry() {
   return *instance;
 }
 
-constexpr std::string_view kKindNames[] = {"int", "float", "string", "dtype", "ints", "floats", "strings", "dims", "constant"};
+constexpr std::string_view kKindNames[] = {"int",    "float",   "string", "dtype",   "ints",
+                                           "floats", "strings", "dims",   "constant"};
 static_assert(std::size(kKindNames) == std::variant_size_v<AttributeValue>);
 
 // The kind enum lists the alternatives of the variant in another order.
@@ -71,8 +72,8 @@ Status check_attributes(const OpDef& def, const Node& node) {
     const AttributeDef* attribute = find_attribute(def, name);
     if (attribute == nullptr) return invalid_model(str_cat(def.name, ": has no attribute '", name, '\''));
     if (kind_of(value) != attribute->kind) {
-      return invalid_model(str_cat(def.name, ": attribute '", name, "' must be of kind ", kind_name(attribute->kind), ", found ",
-                                   kind_name(kind_of(value))));
+      return invalid_model(str_cat(def.name, ": attribute '", name, "' must be of kind ", kind_name(attribute->kind),
+                                   ", found ", kind_name(kind_of(value))));
     }
     if (const auto* constant = std::get_if<ConstantPtr>(&value); constant != nullptr && *constant == nullptr) {
       return invalid_model(str_cat(def.name, ": attribute '", name, "' holds no tensor"));
@@ -90,7 +91,8 @@ Status check_attributes(const OpDef& def, const Node& node) {
 Status check_operands(const OpDef& def, const Graph& graph, const Node& node) {
   size_t captured = 0;
   for (const auto& subgraph : node.subgraphs) captured += static_cast<size_t>(std::max(subgraph->captured_count, 0));
-  if (captured > node.inputs.size()) return invalid_model(str_cat(def.name, ": has fewer inputs than its sub-graphs capture"));
+  if (captured > node.inputs.size())
+    return invalid_model(str_cat(def.name, ": has fewer inputs than its sub-graphs capture"));
   const size_t count = node.inputs.size() - captured;
   for (size_t k = 0; k < count; ++k) {
     const OperandDef* operand = operand_at(def.inputs, k);
@@ -116,7 +118,8 @@ Status check_operands(const OpDef& def, const Graph& graph, const Node& node) {
   }
   for (size_t k = 0; k < node.outputs.size(); ++k) {
     if (operand_at(def.outputs, k) == nullptr) {
-      return invalid_model(str_cat(def.name, ": has at most ", def.outputs.size(), " outputs, found ", node.outputs.size()));
+      return invalid_model(
+          str_cat(def.name, ": has at most ", def.outputs.size(), " outputs, found ", node.outputs.size()));
     }
   }
   if (node.outputs.empty()) return invalid_model(str_cat(def.name, ": has no output"));
@@ -146,7 +149,8 @@ std::vector<const OpDef*> all_ops() {
 }
 
 Status register_op(OpDef def) {
-  if (def.name.empty() || !def.infer) return invalid_argument(str_cat("op '", def.name, "': a record needs a name and a type rule"));
+  if (def.name.empty() || !def.infer)
+    return invalid_argument(str_cat("op '", def.name, "': a record needs a name and a type rule"));
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   std::string name = def.name;
@@ -158,7 +162,8 @@ Status register_op(OpDef def) {
 
 Status check_node_schema(const OpDef& def, const Graph& graph, Node* node) {
   for (const AttributeDef& attribute : def.attributes) {
-    if (attribute.default_value && !node->attributes.has(attribute.name)) node->attributes.set(attribute.name, *attribute.default_value);
+    if (attribute.default_value && !node->attributes.has(attribute.name))
+      node->attributes.set(attribute.name, *attribute.default_value);
   }
   AIPU_RETURN_IF_ERROR(check_attributes(def, *node));
   AIPU_RETURN_IF_ERROR(check_operands(def, graph, *node));
@@ -189,8 +194,8 @@ Result<Shape> broadcast_shapes(std::span<const Shape> shapes) {
       if (x == 1) {
         total = extent;
       } else if (x && y) {
-        return invalid_model(
-            str_cat("shapes ", shape_text(result), " and ", shape_text(shape), " do not broadcast: extents ", *x, " and ", *y));
+        return invalid_model(str_cat("shapes ", shape_text(result), " and ", shape_text(shape),
+                                     " do not broadcast: extents ", *x, " and ", *y));
       } else if (x || y) {
         // The symbolic one has to be 1 or the same.
         if (y) total = extent;

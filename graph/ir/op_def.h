@@ -1,5 +1,5 @@
-// Op records: one OpDef per canonical op says everything the graph knows about it. Printer, parser, verifier, importer, support table and
-// fuzzer read the record. Records are registered by an explicit list, graph/ops/op_list.h.
+// Op records: one OpDef per canonical op says everything the graph knows about it. Printer, parser, verifier, importer,
+// support table and fuzzer read the record. Records are registered by an explicit list, graph/ops/op_list.h.
 #pragma once
 
 #include <functional>
@@ -67,12 +67,12 @@ struct OpDef {
   uint32_t traits = 0;
   std::function<Status(InferContext&)> infer;
   std::function<Status(const Graph&, const Node&)> verify = nullptr;  // beyond the schema
-  // Brings attributes to their normal form where that depends on the inputs' types: negative axes become positive, absent strides, pads,
-  // kernel_shape appear, auto_pad becomes explicit pads. check_node_schema calls it after the fixed defaults; doing it twice changes
-  // nothing.
+  // Brings attributes to their normal form where that depends on the inputs' types: negative axes become positive,
+  // absent strides, pads, kernel_shape appear, auto_pad becomes explicit pads. check_node_schema calls it after the
+  // fixed defaults; doing it twice changes nothing.
   std::function<Status(const Graph&, Node*)> complete = nullptr;
-  // Moves shape-like operands whose elements are known (or made known with run symbols) into attributes and makes them absent; see
-  // graph/ops/shape_operands.h. Null: the op has none.
+  // Moves shape-like operands whose elements are known (or made known with run symbols) into attributes and makes them
+  // absent; see graph/ops/shape_operands.h. Null: the op has none.
   std::function<Status(Graph&, NodeId)> resolve = nullptr;
 };
 
@@ -81,13 +81,14 @@ std::vector<const OpDef*> all_ops();
 // Adds a record at run time (a user's plugin); an error when the name is taken.
 Status register_op(OpDef def);
 
-// Fills defaults, completes attributes and checks names, kinds, operand counts and dtypes. The message starts with the op's name.
+// Fills defaults, completes attributes and checks names, kinds, operand counts and dtypes. The message starts with the
+// op's name.
 Status check_node_schema(const OpDef& def, const Graph& graph, Node* node);
 // The same for a node that must be complete already.
 Status check_complete_node(const OpDef& def, const Graph& graph, const Node& node);
 
-// NumPy/ONNX multidirectional broadcasting of symbolic shapes. Two different symbols facing each other are assumed equal only if one is
-// constant 1; otherwise the result is max(a, b) and the runtime checks it.
+// NumPy/ONNX multidirectional broadcasting of symbolic shapes. Two different symbols facing each other are assumed
+// equal only if one is constant 1; otherwise the result is max(a, b) and the runtime checks it.
 Result<Shape> broadcast_shapes(std::span<const Shape> shapes);
 
 }  // namespace aipu::graph

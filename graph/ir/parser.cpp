@@ -1,5 +1,5 @@
-// Text -> Graph. Reads what print_graph() writes, and shorter forms for tests: outputs without types are inferred, attributes with defaults
-// may be left out.
+// Text -> Graph. Reads what print_graph() writes, and shorter forms for tests: outputs without types are inferred,
+// attributes with defaults may be left out.
 #include <map>
 
 #include "graph/ir/constant_text.h"
@@ -196,7 +196,8 @@ class Parser {
 
   Status add(Scope& scope, Node node, std::vector<Definition> outputs) {
     for (const Definition& output : outputs) {
-      if (!output.name.empty() && scope.values.contains(output.name)) return reader_.error(str_cat('%', output.name, " is defined twice"));
+      if (!output.name.empty() && scope.values.contains(output.name))
+        return reader_.error(str_cat('%', output.name, " is defined twice"));
     }
     bool typed = true;
     for (const Definition& output : outputs) typed = typed && (output.name.empty() || output.type);
@@ -204,7 +205,8 @@ class Parser {
     node.outputs.resize(outputs.size());
     if (typed) {
       if (const OpDef* def = find_op(node.op)) {
-        if (Status status = check_node_schema(*def, scope.graph, &node); !status.ok()) return reader_.error(status.message());
+        if (Status status = check_node_schema(*def, scope.graph, &node); !status.ok())
+          return reader_.error(status.message());
       }
       std::vector<std::pair<std::string, TensorType>> types;
       for (const Definition& output : outputs) types.emplace_back(output.name, output.type.value_or(TensorType()));
@@ -212,8 +214,8 @@ class Parser {
     } else {
       std::vector<std::string> names;
       for (const Definition& output : outputs) names.push_back(output.name);
-      auto added = scope.graph.add_node(std::move(node.op), std::move(node.attributes), std::move(node.inputs), std::move(names),
-                                        std::move(node.origins), std::move(node.subgraphs));
+      auto added = scope.graph.add_node(std::move(node.op), std::move(node.attributes), std::move(node.inputs),
+                                        std::move(names), std::move(node.origins), std::move(node.subgraphs));
       if (!added.ok()) return reader_.error(added.status().message());
       id = *added;
     }
@@ -277,6 +279,8 @@ class Parser {
 
 }  // namespace
 
-Result<std::unique_ptr<Graph>> parse_graph(std::string_view text, const ConstantTable& constants) { return Parser(text, constants).run(); }
+Result<std::unique_ptr<Graph>> parse_graph(std::string_view text, const ConstantTable& constants) {
+  return Parser(text, constants).run();
+}
 
 }  // namespace aipu::graph

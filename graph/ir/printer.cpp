@@ -138,13 +138,15 @@ class Printer {
 void collect(const Graph& graph, ConstantTable* table) {
   for (size_t k = 0; k < graph.value_count(); ++k) {
     const Value& value = graph.value(ValueId{static_cast<int32_t>(k)});
-    if (!value.erased && value.constant != nullptr) table->by_hash.emplace(value.constant->hash().hex(), value.constant);
+    if (!value.erased && value.constant != nullptr)
+      table->by_hash.emplace(value.constant->hash().hex(), value.constant);
   }
   for (size_t k = 0; k < graph.node_count(); ++k) {
     const Node& node = graph.node(NodeId{static_cast<int32_t>(k)});
     if (node.erased) continue;
     for (const auto& [name, attribute] : node.attributes.all()) {
-      if (const auto* constant = std::get_if<ConstantPtr>(&attribute)) table->by_hash.emplace((*constant)->hash().hex(), *constant);
+      if (const auto* constant = std::get_if<ConstantPtr>(&attribute))
+        table->by_hash.emplace((*constant)->hash().hex(), *constant);
     }
     for (const auto& subgraph : node.subgraphs) collect(*subgraph, table);
   }

@@ -146,7 +146,8 @@ Result<std::string> TextReader::string() {
         unsigned byte = 0;
         const size_t end = std::min(at_ + 2, text_.size());
         const auto [stop, failure] = std::from_chars(text_.data() + at_, text_.data() + end, byte, 16);
-        if (failure != std::errc() || stop != text_.data() + at_ + 2) return error("expected two hexadecimal digits after \\x");
+        if (failure != std::errc() || stop != text_.data() + at_ + 2)
+          return error("expected two hexadecimal digits after \\x");
         at_ += 2;
         c = static_cast<char>(byte);
       } else if (c != '"' && c != '\\') {
@@ -169,7 +170,9 @@ Result<std::string> TextReader::word(std::string_view what) {
 
 std::string TextReader::run_of(std::string_view also) {
   size_t end = at_;
-  while (end < text_.size() && (is_digit(text_[end]) || is_letter(text_[end]) || also.find(text_[end]) != std::string_view::npos)) ++end;
+  while (end < text_.size() &&
+         (is_digit(text_[end]) || is_letter(text_[end]) || also.find(text_[end]) != std::string_view::npos))
+    ++end;
   std::string result(text_.substr(at_, end - at_));
   at_ = end;
   return result;

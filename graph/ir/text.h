@@ -15,7 +15,8 @@ bool is_plain_word(std::string_view text);
 // In double quotes, with \" \\ \n and \xHH for what is not printable.
 std::string quoted(std::string_view text);
 
-// Walks over a text; spaces, line ends and '#' comments separate and are skipped. Errors say the line. Never reads beyond the text.
+// Walks over a text; spaces, line ends and '#' comments separate and are skipped. Errors say the line. Never reads
+// beyond the text.
 class TextReader {
  public:
   explicit TextReader(std::string_view text) : text_(text) {}

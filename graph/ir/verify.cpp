@@ -43,7 +43,9 @@ class Verifier {
     return origins.empty() ? str_cat("node ", id.index, " (", node.op, ")") : str_cat("node ", origins);
   }
 
-  bool exists(ValueId id) const { return id.valid() && static_cast<size_t>(id.index) < graph_.value_count() && !graph_.value(id).erased; }
+  bool exists(ValueId id) const {
+    return id.valid() && static_cast<size_t>(id.index) < graph_.value_count() && !graph_.value(id).erased;
+  }
 
   Status check_values() const {
     std::set<ValueId> inputs(graph_.inputs().begin(), graph_.inputs().end());
@@ -55,9 +57,12 @@ class Verifier {
         if (inputs.contains(id)) return broken(str_cat("input %", value.name, " is erased"));
         continue;
       }
-      if (value.name.empty() || !names.insert(value.name).second) return broken(str_cat("value name '", value.name, "' is empty or taken"));
-      const int definitions = (value.producer.valid() ? 1 : 0) + (value.constant != nullptr ? 1 : 0) + (inputs.contains(id) ? 1 : 0);
-      if (definitions != 1) return broken(str_cat("%", value.name, " must be one of node output, constant and graph input"));
+      if (value.name.empty() || !names.insert(value.name).second)
+        return broken(str_cat("value name '", value.name, "' is empty or taken"));
+      const int definitions =
+          (value.producer.valid() ? 1 : 0) + (value.constant != nullptr ? 1 : 0) + (inputs.contains(id) ? 1 : 0);
+      if (definitions != 1)
+        return broken(str_cat("%", value.name, " must be one of node output, constant and graph input"));
       if (value.constant != nullptr && value.constant->type() != value.type)
         return broken(str_cat("%", value.name, " is not typed as its constant"));
       if (value.type.dtype == DType::kVoid) return broken(str_cat("%", value.name, " has no element type"));
@@ -67,7 +72,8 @@ class Verifier {
         }
       }
       if (value.data && element_count(value.type.shape) != Dim(static_cast<int64_t>(value.data->size()))) {
-        return broken(str_cat("%", value.name, ": ", value.type.text(), " has ", value.data->size(), " known elements"));
+        return broken(
+            str_cat("%", value.name, ": ", value.type.text(), " has ", value.data->size(), " known elements"));
       }
     }
     return {};
@@ -75,7 +81,8 @@ class Verifier {
 
   Status check_links(NodeId id, const Node& node) const {
     for (size_t k = 0; k < node.inputs.size(); ++k) {
-      if (node.inputs[k].valid() && !exists(node.inputs[k])) return broken(str_cat("input ", k, " is not a live value"));
+      if (node.inputs[k].valid() && !exists(node.inputs[k]))
+        return broken(str_cat("input ", k, " is not a live value"));
     }
     for (size_t k = 0; k < node.outputs.size(); ++k) {
       if (!node.outputs[k].valid()) continue;
@@ -97,7 +104,8 @@ class Verifier {
         return broken(str_cat("symbol ", symbol.name, ": index ", symbol.index, " is out of range"));
       if (extent && graph_.value(symbol.value).producer.valid())
         return broken(str_cat("symbol ", symbol.name, " is no extent of an input"));
-      if (!extent && !is_integer(type.dtype) && !is_bool(type.dtype)) return broken(str_cat("symbol ", symbol.name, " is no integer"));
+      if (!extent && !is_integer(type.dtype) && !is_bool(type.dtype))
+        return broken(str_cat("symbol ", symbol.name, " is no integer"));
     }
     return {};
   }
@@ -126,8 +134,8 @@ class Verifier {
         same = !(low && *low > 0) && !(high && *high < 0);
       }
       if (!same) {
-        return internal_error(str_cat(node.op, ": output ", k, " %", graph_.value(node.outputs[k]).name, " is typed ", found.text(),
-                                      ", its op yields ", expected.text()));
+        return internal_error(str_cat(node.op, ": output ", k, " %", graph_.value(node.outputs[k]).name, " is typed ",
+                                      found.text(), ", its op yields ", expected.text()));
       }
     }
     return {};

@@ -1,5 +1,5 @@
-// If, Loop, Scan. Operands of the node: the op's own, then the values captured by the first sub-graph, then those captured by the second
-// (the records list the op's own only).
+// If, Loop, Scan. Operands of the node: the op's own, then the values captured by the first sub-graph, then those
+// captured by the second (the records list the op's own only).
 #include <algorithm>
 
 #include "graph/ops/op_list.h"
@@ -20,8 +20,8 @@ bool visible_outside(const Graph& body, const Dim& d) {
 Status expect_visible(const Graph& body, const TensorType& type, size_t output) {
   for (const Dim& extent : type.shape) {
     if (!visible_outside(body, extent)) {
-      return unsupported(
-          str_cat("output ", output, " of the sub-graph has the extent ", extent.text(), ", which only data inside the sub-graph decides"));
+      return unsupported(str_cat("output ", output, " of the sub-graph has the extent ", extent.text(),
+                                 ", which only data inside the sub-graph decides"));
     }
   }
   return {};
@@ -34,13 +34,14 @@ Status check_captures(const Node& node, size_t own_operands) {
   size_t captured = 0;
   for (const auto& body : node.subgraphs) captured += static_cast<size_t>(body->captured_count);
   if (node.inputs.size() == own_operands + captured) return {};
-  return internal_error(
-      str_cat("the node has ", node.inputs.size(), " operands, expected ", own_operands, " and ", captured, " captured values"));
+  return internal_error(str_cat("the node has ", node.inputs.size(), " operands, expected ", own_operands, " and ",
+                                captured, " captured values"));
 }
 
 std::optional<Data> visible_data(const Graph& body, ValueId value) {
   auto data = data_of(body, value);
-  if (data && !std::all_of(data->begin(), data->end(), [&](const Dim& d) { return visible_outside(body, d); })) return std::nullopt;
+  if (data && !std::all_of(data->begin(), data->end(), [&](const Dim& d) { return visible_outside(body, d); }))
+    return std::nullopt;
   return data;
 }
 
@@ -58,15 +59,17 @@ Status infer_if_branch(InferContext& ctx, const Graph& branch) {
 
 Status infer_if(InferContext& ctx) {
   const Node& node = ctx.node();
-  if (node.subgraphs.size() != 2) return invalid_model(str_cat("expected a then and an else branch, found ", node.subgraphs.size()));
+  if (node.subgraphs.size() != 2)
+    return invalid_model(str_cat("expected a then and an else branch, found ", node.subgraphs.size()));
   AIPU_RETURN_IF_ERROR(check_captures(node, 1));
   if (element_count(ctx.input(0).shape).constant_or(1) != 1)
     return invalid_model(str_cat("the condition must have one element, found ", ctx.input(0).text()));
   const Graph& then_branch = *node.subgraphs[0];
   const Graph& else_branch = *node.subgraphs[1];
-  if (then_branch.outputs().size() != else_branch.outputs().size() || then_branch.outputs().size() < node.outputs.size()) {
-    return invalid_model(str_cat("the branches have ", then_branch.outputs().size(), " and ", else_branch.outputs().size(),
-                                 " outputs, the node ", node.outputs.size()));
+  if (then_branch.outputs().size() != else_branch.outputs().size() ||
+      then_branch.outputs().size() < node.outputs.size()) {
+    return invalid_model(str_cat("the branches have ", then_branch.outputs().size(), " and ",
+                                 else_branch.outputs().size(), " outputs, the node ", node.outputs.size()));
   }
   const auto condition = data_of(ctx, 0);
   if (condition && condition->front().is_constant())
@@ -77,10 +80,11 @@ Status infer_if(InferContext& ctx) {
     const ValueId b_value = else_branch.outputs()[i].value;
     const TensorType& a = then_branch.type(a_value);
     const TensorType& b = else_branch.type(b_value);
-    if (a.dtype != b.dtype) return invalid_model(str_cat("output ", i, " is ", a.text(), " in one branch and ", b.text(), " in the other"));
+    if (a.dtype != b.dtype)
+      return invalid_model(str_cat("output ", i, " is ", a.text(), " in one branch and ", b.text(), " in the other"));
     if (a.rank() != b.rank()) {
-      return unsupported(
-          str_cat("output ", i, " is ", a.text(), " in one branch and ", b.text(), " in the other; the rank must not depend on data"));
+      return unsupported(str_cat("output ", i, " is ", a.text(), " in one branch and ", b.text(),
+                                 " in the other; the rank must not depend on data"));
     }
     AIPU_RETURN_IF_ERROR(expect_visible(then_branch, a, i));
     AIPU_RETURN_IF_ERROR(expect_visible(else_branch, b, i));
@@ -109,16 +113,19 @@ Status infer_if(InferContext& ctx) {
 
 // ---- Loop: M, cond, states..., captured; body: iteration, cond, states... -> cond, states..., scans...
 
-Status expect_state_type(const Graph& body, size_t state, const TensorType& initial, const TensorType& inside, const TensorType& result) {
+Status expect_state_type(const Graph& body, size_t state, const TensorType& initial, const TensorType& inside,
+                         const TensorType& result) {
   if (initial.dtype != inside.dtype || inside.dtype != result.dtype) {
-    return invalid_model(
-        str_cat("state ", state, " is ", initial.text(), " initially, ", inside.text(), " in the body, and becomes ", result.text()));
+    return invalid_model(str_cat("state ", state, " is ", initial.text(), " initially, ", inside.text(),
+                                 " in the body, and becomes ", result.text()));
   }
   if (inside.shape != result.shape || inside.rank() != initial.rank()) {
-    return unsupported(str_cat("state ", state, " changes its shape from ", inside.text(), " to ", result.text(), " while looping"));
+    return unsupported(
+        str_cat("state ", state, " changes its shape from ", inside.text(), " to ", result.text(), " while looping"));
   }
   for (size_t k = 0; k < inside.shape.size(); ++k) {
-    AIPU_RETURN_IF_ERROR(expect_equal(initial.shape[k], inside.shape[k], str_cat("extent ", k, " of the initial state ", state)));
+    AIPU_RETURN_IF_ERROR(
+        expect_equal(initial.shape[k], inside.shape[k], str_cat("extent ", k, " of the initial state ", state)));
   }
   return expect_visible(body, result, state);
 }
@@ -131,7 +138,8 @@ Status infer_loop(InferContext& ctx) {
   if (formal < 2 || body.outputs().size() < formal - 1) return invalid_model("the body has too few inputs or outputs");
   const size_t states = formal - 2;
   AIPU_RETURN_IF_ERROR(check_captures(node, 2 + states));
-  if (body.outputs().size() - 1 < node.outputs.size()) return invalid_model("the node has more outputs than its body gives");
+  if (body.outputs().size() - 1 < node.outputs.size())
+    return invalid_model("the node has more outputs than its body gives");
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const TensorType& result = body.type(body.outputs()[i + 1].value);
     if (i < states) {
@@ -143,10 +151,13 @@ Status infer_loop(InferContext& ctx) {
     AIPU_RETURN_IF_ERROR(expect_visible(body, result, i));
     const auto body_condition = data_of(body, body.outputs()[0].value);
     const auto first_condition = ctx.has_input(1) ? data_of(ctx, 1) : std::optional<Data>(Data{Dim(1)});
-    const auto always = [](const std::optional<Data>& data) { return data && data->size() == 1 && data->front().constant() == 1; };
+    const auto always = [](const std::optional<Data>& data) {
+      return data && data->size() == 1 && data->front().constant() == 1;
+    };
     const bool passes_on = body.outputs()[0].value == body.inputs()[1];
     if (!ctx.has_input(0) || !always(first_condition) || !(passes_on || always(body_condition))) {
-      return unsupported(str_cat("output ", i, " stacks one slice per iteration, and only the data decides how many there are"));
+      return unsupported(
+          str_cat("output ", i, " stacks one slice per iteration, and only the data decides how many there are"));
     }
     AIPU_ASSIGN_OR_RETURN(const Shape trips, shape_operand(ctx, 0, "M"));
     Shape shape = result.shape;
@@ -181,12 +192,14 @@ Status complete_scan(const Graph& graph, Node* node) {
   AIPU_RETURN_IF_ERROR(fill("scan_output_directions", stacked));
   std::vector<int64_t> axes = a.ints("scan_input_axes");
   for (size_t k = 0; k < axes.size(); ++k) {
-    AIPU_ASSIGN_OR_RETURN(axes[k], normal_axis(axes[k], graph.type(node->inputs[static_cast<size_t>(states) + k]).rank()));
+    AIPU_ASSIGN_OR_RETURN(axes[k],
+                          normal_axis(axes[k], graph.type(node->inputs[static_cast<size_t>(states) + k]).rank()));
   }
   a.set("scan_input_axes", std::move(axes));
   axes = a.ints("scan_output_axes");
   for (size_t k = 0; k < axes.size(); ++k) {
-    AIPU_ASSIGN_OR_RETURN(axes[k], normal_axis(axes[k], body.type(body.outputs()[static_cast<size_t>(states) + k].value).rank() + 1));
+    AIPU_ASSIGN_OR_RETURN(
+        axes[k], normal_axis(axes[k], body.type(body.outputs()[static_cast<size_t>(states) + k].value).rank() + 1));
   }
   a.set("scan_output_axes", std::move(axes));
   return {};
@@ -208,12 +221,15 @@ Status infer_scan(InferContext& ctx) {
     shape.erase(position);
     const TensorType& element = body.type(body.inputs()[states + k]);
     if (element.dtype != ctx.input(states + k).dtype || element.rank() != static_cast<int>(shape.size())) {
-      return invalid_model(str_cat("the body takes ", element.text(), " from sequence ", k, ", ", ctx.input(states + k).text()));
+      return invalid_model(
+          str_cat("the body takes ", element.text(), " from sequence ", k, ", ", ctx.input(states + k).text()));
     }
     for (size_t d = 0; d < shape.size(); ++d)
-      AIPU_RETURN_IF_ERROR(expect_equal(shape[d], element.shape[d], str_cat("extent ", d, " of an element of sequence ", k)));
+      AIPU_RETURN_IF_ERROR(
+          expect_equal(shape[d], element.shape[d], str_cat("extent ", d, " of an element of sequence ", k)));
   }
-  if (body.outputs().size() < node.outputs.size()) return invalid_model("the node has more outputs than its body gives");
+  if (body.outputs().size() < node.outputs.size())
+    return invalid_model("the node has more outputs than its body gives");
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const TensorType& result = body.type(body.outputs()[i].value);
     if (i < states) {
@@ -255,8 +271,10 @@ OpDef scan_op() {
   def.name = "Scan";
   def.inputs = {variadic_operand("states_and_sequences", "*")};
   def.outputs = {variadic_operand("outputs", "*")};
-  def.attributes = {attr::required("num_scan_inputs", AttributeKind::kInt), attr::optional("scan_input_axes", AttributeKind::kInts),
-                    attr::optional("scan_input_directions", AttributeKind::kInts), attr::optional("scan_output_axes", AttributeKind::kInts),
+  def.attributes = {attr::required("num_scan_inputs", AttributeKind::kInt),
+                    attr::optional("scan_input_axes", AttributeKind::kInts),
+                    attr::optional("scan_input_directions", AttributeKind::kInts),
+                    attr::optional("scan_output_axes", AttributeKind::kInts),
                     attr::optional("scan_output_directions", AttributeKind::kInts)};
   def.complete = complete_scan;
   def.infer = infer_scan;

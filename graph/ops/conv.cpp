@@ -30,7 +30,8 @@ Status check_channels(InferContext& ctx, size_t weight_index, size_t bias_index)
   const int64_t group = ctx.attributes().i("group");
   if (group < 1) return invalid_model(str_cat("group is ", group));
   const SpatialLayout layout(ctx.attributes(), input.rank());
-  AIPU_RETURN_IF_ERROR(expect_equal(layout.channels(input.shape), weight.shape[1] * Dim(group), "the input's channel count"));
+  AIPU_RETURN_IF_ERROR(
+      expect_equal(layout.channels(input.shape), weight.shape[1] * Dim(group), "the input's channel count"));
   if (weight.shape[0].constant_or(0) % group != 0) {
     return invalid_model(str_cat(weight.shape[0].text(), " output channels do not divide into ", group, " groups"));
   }
@@ -77,9 +78,10 @@ Status infer_conv_transpose(InferContext& ctx) {
     } else if (same) {
       spatial[k] = spatial[k] * stride;
     } else {
-      spatial[k] =
-          stride * (spatial[k] - 1) + Dim(a.ints("output_padding")[k]) + window.reach(k) - window.pads_begin[k] - window.pads_end[k];
-      if (spatial[k].constant_or(1) < 0) return invalid_model(str_cat("pads cut more than the output has on spatial axis ", k));
+      spatial[k] = stride * (spatial[k] - 1) + Dim(a.ints("output_padding")[k]) + window.reach(k) -
+                   window.pads_begin[k] - window.pads_end[k];
+      if (spatial[k].constant_or(1) < 0)
+        return invalid_model(str_cat("pads cut more than the output has on spatial axis ", k));
     }
   }
   set_output(ctx, 0, input.dtype, layout.make(layout.batch(input.shape), channels, spatial));
@@ -107,7 +109,8 @@ Status check_integer_product(const InferContext& ctx, const Dim& channels) {
   AIPU_RETURN_IF_ERROR(check_quantization(ctx, 3, &channels, "w_zero_point"));
   AIPU_RETURN_IF_ERROR(check_quantization(ctx, 4, &channels, "scale"));
   for (const size_t k : {size_t{0}, size_t{1}}) {
-    if (dtype_bits(ctx.input(k).dtype) != 8) return invalid_model(str_cat("8-bit operands are needed, found ", ctx.input(k).text()));
+    if (dtype_bits(ctx.input(k).dtype) != 8)
+      return invalid_model(str_cat("8-bit operands are needed, found ", ctx.input(k).text()));
   }
   return {};
 }
@@ -165,7 +168,8 @@ OpDef conv_transpose_op() {
 OpDef conv_integer_op() {
   OpDef def;
   def.name = "ConvInteger";
-  def.inputs = {operand("x", "iu"), operand("w", "iu"), optional_operand("x_zero_point", "iu"), optional_operand("w_zero_point", "iu")};
+  def.inputs = {operand("x", "iu"), operand("w", "iu"), optional_operand("x_zero_point", "iu"),
+                optional_operand("w_zero_point", "iu")};
   def.outputs = {operand("y", "i")};
   def.attributes = window_attributes();
   def.traits = kSpatial;

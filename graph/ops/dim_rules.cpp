@@ -77,7 +77,8 @@ std::optional<Dim> apply_unary(std::string_view op, const Dim& a) {
 }
 
 bool tracked(DType dtype) {
-  return dtype == DType::kI64 || dtype == DType::kI32 || dtype == DType::kBool || dtype == DType::kF32 || dtype == DType::kF64;
+  return dtype == DType::kI64 || dtype == DType::kI32 || dtype == DType::kBool || dtype == DType::kF32 ||
+         dtype == DType::kF64;
 }
 
 bool fits(const Dim& element, DType dtype) {
@@ -88,13 +89,15 @@ bool fits(const Dim& element, DType dtype) {
   if (dtype == DType::kF32) return std::abs(static_cast<double>(*value)) <= 0x1p24;
   if (is_floating(dtype)) return std::abs(static_cast<double>(*value)) <= (dtype == DType::kF16 ? 0x1p11 : 0x1p8);
   const int bits = dtype_bits(dtype);
-  if (is_signed_int(dtype)) return bits == 64 || (*value >= -(int64_t{1} << (bits - 1)) && *value < (int64_t{1} << (bits - 1)));
+  if (is_signed_int(dtype))
+    return bits == 64 || (*value >= -(int64_t{1} << (bits - 1)) && *value < (int64_t{1} << (bits - 1)));
   if (is_unsigned_int(dtype)) return *value >= 0 && (bits == 64 || *value < (int64_t{1} << bits));
   return false;
 }
 
 std::optional<Data> checked_elements(std::optional<Data> data, DType dtype) {
-  if (!data || !std::all_of(data->begin(), data->end(), [&](const Dim& d) { return fits(d, dtype); })) return std::nullopt;
+  if (!data || !std::all_of(data->begin(), data->end(), [&](const Dim& d) { return fits(d, dtype); }))
+    return std::nullopt;
   return data;
 }
 
@@ -111,7 +114,8 @@ std::optional<Fraction> fraction_of_double(double value) {
   return std::nullopt;
 }
 
-std::optional<std::vector<Fraction>> broadcast_fractions(const Graph& graph, ValueId from, const std::vector<Fraction>& elements,
+std::optional<std::vector<Fraction>> broadcast_fractions(const Graph& graph, ValueId from,
+                                                         const std::vector<Fraction>& elements,
                                                          const std::vector<int64_t>& to) {
   const auto shape = static_shape(graph.type(from).shape);
   if (!shape) return std::nullopt;
@@ -153,7 +157,8 @@ std::optional<std::vector<Fraction>> fractions_of(const Graph& graph, ValueId va
   if (!producer.valid()) return std::nullopt;
   const Node& node = graph.node(producer);
   if (!is_floating(type.dtype)) return std::nullopt;
-  if (node.op == "Cast" || node.op == "Identity" || node.op == "Reshape" || node.op == "Squeeze" || node.op == "Unsqueeze") {
+  if (node.op == "Cast" || node.op == "Identity" || node.op == "Reshape" || node.op == "Squeeze" ||
+      node.op == "Unsqueeze") {
     if (!is_floating(graph.type(node.inputs[0]).dtype)) return std::nullopt;
     return fractions_of(graph, node.inputs[0], depth - 1);
   }

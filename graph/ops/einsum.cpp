@@ -1,5 +1,5 @@
-// Einsum: the equation is normalised when completed (explicit output, letters only, spaces and "..." expanded), so readers parse
-// "ij,jk->ik" and nothing else.
+// Einsum: the equation is normalised when completed (explicit output, letters only, spaces and "..." expanded), so
+// readers parse "ij,jk->ik" and nothing else.
 #include <algorithm>
 #include <array>
 
@@ -50,7 +50,8 @@ Status complete_einsum(const Graph& graph, Node* node) {
   const size_t arrow = equation.find("->");
   const auto inputs = split_text(std::string_view(equation).substr(0, arrow), ',');
   if (inputs.size() != node->inputs.size()) {
-    return invalid_model(str_cat("equation '", equation, "' has ", inputs.size(), " terms for ", node->inputs.size(), " inputs"));
+    return invalid_model(
+        str_cat("equation '", equation, "' has ", inputs.size(), " terms for ", node->inputs.size(), " inputs"));
   }
   std::vector<Term> terms;
   size_t widest = 0;  // axes behind "..."
@@ -60,7 +61,8 @@ Status complete_einsum(const Graph& graph, Node* node) {
     const auto rank = static_cast<size_t>(graph.type(node->inputs[i]).rank());
     const size_t named = term.before.size() + term.after.size();
     if (named > rank || (named < rank && !term.ellipsis)) {
-      return invalid_model(str_cat("term '", inputs[i], "' does not fit input ", i, ", ", graph.type(node->inputs[i]).text()));
+      return invalid_model(
+          str_cat("term '", inputs[i], "' does not fit input ", i, ", ", graph.type(node->inputs[i]).text()));
     }
     widest = std::max(widest, rank - named);
     for (const char c : term.before + term.after) ++uses[static_cast<size_t>(c)];

@@ -7,7 +7,8 @@
 
 namespace aipu::graph {
 
-// One letter per axis; "ab,bc->ac" has inputs {"ab", "bc"} and output "ac". A letter that is in no output is summed over.
+// One letter per axis; "ab,bc->ac" has inputs {"ab", "bc"} and output "ac". A letter that is in no output is summed
+// over.
 struct EinsumTerms {
   std::vector<std::string> inputs;
   std::string output;

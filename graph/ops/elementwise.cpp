@@ -7,8 +7,8 @@
 namespace aipu::graph {
 namespace {
 
-OpDef elementwise(std::string name, std::vector<OperandDef> inputs, std::string output_types, std::function<Status(InferContext&)> infer,
-                  uint32_t traits = 0) {
+OpDef elementwise(std::string name, std::vector<OperandDef> inputs, std::string output_types,
+                  std::function<Status(InferContext&)> infer, uint32_t traits = 0) {
   OpDef def;
   def.name = std::move(name);
   def.inputs = std::move(inputs);
@@ -85,8 +85,8 @@ Status infer_variadic(InferContext& ctx) {
   const DType dtype = ctx.input(0).dtype;
   for (size_t i = 0; i < ctx.node().inputs.size(); ++i) {
     if (ctx.input(i).dtype != dtype) {
-      return invalid_model(
-          str_cat("operands must have one element type, found ", dtype_name(dtype), " and ", dtype_name(ctx.input(i).dtype)));
+      return invalid_model(str_cat("operands must have one element type, found ", dtype_name(dtype), " and ",
+                                   dtype_name(ctx.input(i).dtype)));
     }
     shapes.push_back(ctx.input(i).shape);
   }
@@ -127,7 +127,8 @@ Status infer_where(InferContext& ctx) {
     operands.push_back(broadcast_data(*data, *static_shape(ctx.input(i).shape), *to));
   }
   Data result;
-  for (size_t k = 0; k < operands[0].size(); ++k) result.push_back(select(operands[0][k], operands[1][k], operands[2][k]));
+  for (size_t k = 0; k < operands[0].size(); ++k)
+    result.push_back(select(operands[0][k], operands[1][k], operands[2][k]));
   set_data(ctx, 0, std::move(result));
   return {};
 }
@@ -157,8 +158,8 @@ Status infer_clip(InferContext& ctx) {
 Status infer_cast(InferContext& ctx, DType to) {
   const TensorType& from = ctx.input(0);
   if (to == DType::kVoid || to == DType::kString || from.dtype == DType::kString) {
-    return unsupported(
-        str_cat("casting ", dtype_name(from.dtype), " to ", dtype_name(to), " is not supported; strings are not tensors here"));
+    return unsupported(str_cat("casting ", dtype_name(from.dtype), " to ", dtype_name(to),
+                               " is not supported; strings are not tensors here"));
   }
   set_output(ctx, 0, to, from.shape);
   auto data = data_of(ctx, 0);
@@ -202,7 +203,9 @@ Status infer_pow(InferContext& ctx) {
 
 }  // namespace
 
-OpDef unary_op(std::string name, std::string types) { return elementwise(std::move(name), {operand("X", types)}, types, infer_unary); }
+OpDef unary_op(std::string name, std::string types) {
+  return elementwise(std::move(name), {operand("X", types)}, types, infer_unary);
+}
 
 OpDef predicate_op(std::string name, std::vector<AttributeDef> attributes) {
   OpDef def = elementwise(std::move(name), {operand("X", "f")}, "b", infer_predicate);
@@ -228,14 +231,14 @@ OpDef identity_op() {
 
 OpDef binary_op(std::string name, std::string types, uint32_t traits) {
   return elementwise(
-      std::move(name), {operand("A", types), operand("B", types)}, types, [](InferContext& ctx) { return infer_binary(ctx, DType::kVoid); },
-      traits);
+      std::move(name), {operand("A", types), operand("B", types)}, types,
+      [](InferContext& ctx) { return infer_binary(ctx, DType::kVoid); }, traits);
 }
 
 OpDef comparison_op(std::string name, std::string types, uint32_t traits) {
   return elementwise(
-      std::move(name), {operand("A", types), operand("B", types)}, "b", [](InferContext& ctx) { return infer_binary(ctx, DType::kBool); },
-      traits);
+      std::move(name), {operand("A", types), operand("B", types)}, "b",
+      [](InferContext& ctx) { return infer_binary(ctx, DType::kBool); }, traits);
 }
 
 OpDef variadic_op(std::string name, std::string types) {
@@ -269,27 +272,31 @@ OpDef gelu_op() {
 OpDef pow_op() { return elementwise("Pow", {operand("X", kNumeric), operand("Y", kNumeric)}, kNumeric, infer_pow); }
 
 OpDef prelu_op() {
-  return elementwise("PRelu", {operand("X", kNumeric), operand("slope", kNumeric)}, kNumeric, [](InferContext& ctx) -> Status {
-    AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1}));
-    AIPU_ASSIGN_OR_RETURN(const Shape shape, broadcast_inputs(ctx, {0, 1}));
-    // Unidirectional: the slope may not widen X.
-    if (static_cast<int>(shape.size()) != ctx.input(0).rank()) {
-      return invalid_model(str_cat("slope ", ctx.input(1).text(), " does not broadcast to ", ctx.input(0).text()));
-    }
-    return infer_same_as_input(ctx);
-  });
+  return elementwise(
+      "PRelu", {operand("X", kNumeric), operand("slope", kNumeric)}, kNumeric, [](InferContext& ctx) -> Status {
+        AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1}));
+        AIPU_ASSIGN_OR_RETURN(const Shape shape, broadcast_inputs(ctx, {0, 1}));
+        // Unidirectional: the slope may not widen X.
+        if (static_cast<int>(shape.size()) != ctx.input(0).rank()) {
+          return invalid_model(str_cat("slope ", ctx.input(1).text(), " does not broadcast to ", ctx.input(0).text()));
+        }
+        return infer_same_as_input(ctx);
+      });
 }
 
 OpDef clip_op() {
-  return elementwise("Clip", {operand("input", kNumeric), optional_operand("min", kNumeric), optional_operand("max", kNumeric)}, kNumeric,
-                     infer_clip);
+  return elementwise("Clip",
+                     {operand("input", kNumeric), optional_operand("min", kNumeric), optional_operand("max", kNumeric)},
+                     kNumeric, infer_clip);
 }
 
-OpDef where_op() { return elementwise("Where", {operand("condition", "b"), operand("X", "*"), operand("Y", "*")}, "*", infer_where); }
+OpDef where_op() {
+  return elementwise("Where", {operand("condition", "b"), operand("X", "*"), operand("Y", "*")}, "*", infer_where);
+}
 
 OpDef cast_op() {
-  OpDef def =
-      elementwise("Cast", {operand("input", "*")}, "*", [](InferContext& ctx) { return infer_cast(ctx, ctx.attributes().dtype("to")); });
+  OpDef def = elementwise("Cast", {operand("input", "*")}, "*",
+                          [](InferContext& ctx) { return infer_cast(ctx, ctx.attributes().dtype("to")); });
   def.attributes = {attr::required("to", AttributeKind::kDType)};
   return def;
 }

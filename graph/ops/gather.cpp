@@ -23,7 +23,8 @@ Status infer_gather(InferContext& ctx) {
   for (const Dim& position : *positions) {
     auto index = position.constant();
     if (!index) return {};
-    if (*index < -extent || *index >= extent) return invalid_model(str_cat("index ", *index, " is out of range for ", data.text()));
+    if (*index < -extent || *index >= extent)
+      return invalid_model(str_cat("index ", *index, " is out of range for ", data.text()));
     if (*index < 0) *index += extent;
     const auto begin = elements->begin() + *index * row;
     result.insert(result.end(), begin, begin + row);
@@ -43,7 +44,8 @@ Result<int64_t> tuple_length(const InferContext& ctx, int limit) {
   AIPU_RETURN_IF_ERROR(expect_rank_at_least(ctx, 1, 1));
   const auto length = ctx.input(1).shape.back().constant();
   if (!length) return unsupported(str_cat("the last extent of indices must be static, found ", ctx.input(1).text()));
-  if (*length < 1 || *length > limit) return invalid_model(str_cat("index tuples have ", *length, " elements, expected 1 to ", limit));
+  if (*length < 1 || *length > limit)
+    return invalid_model(str_cat("index tuples have ", *length, " elements, expected 1 to ", limit));
   return *length;
 }
 
@@ -69,7 +71,8 @@ Status infer_scatter_elements(InferContext& ctx) {
   AIPU_RETURN_IF_ERROR(expect_rank(ctx, 1, ctx.input(0).rank()));
   AIPU_RETURN_IF_ERROR(expect_rank(ctx, 2, ctx.input(0).rank()));
   for (size_t k = 0; k < ctx.input(1).shape.size(); ++k) {
-    AIPU_RETURN_IF_ERROR(expect_equal(ctx.input(2).shape[k], ctx.input(1).shape[k], str_cat("extent ", k, " of updates")));
+    AIPU_RETURN_IF_ERROR(
+        expect_equal(ctx.input(2).shape[k], ctx.input(1).shape[k], str_cat("extent ", k, " of updates")));
   }
   return infer_same_as_input(ctx);
 }
@@ -88,7 +91,9 @@ Status infer_scatter_nd(InferContext& ctx) {
   return infer_same_as_input(ctx);
 }
 
-Status verify_reduction(const Graph&, const Node& node) { return expect_choice(node, "reduction", {"none", "add", "mul", "min", "max"}); }
+Status verify_reduction(const Graph&, const Node& node) {
+  return expect_choice(node, "reduction", {"none", "add", "mul", "min", "max"});
+}
 
 }  // namespace
 

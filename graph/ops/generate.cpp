@@ -14,7 +14,8 @@ Status complete_constant_of_shape(const Graph&, Node* node) {
     node->attributes.set("value", Constant::of<float>(DType::kF32, {1}, std::span(&zero, 1)));
   }
   const ConstantPtr& value = node->attributes.constant("value");
-  if (value->element_count() != 1) return invalid_model(str_cat("value must have one element, found ", value->type().text()));
+  if (value->element_count() != 1)
+    return invalid_model(str_cat("value must have one element, found ", value->type().text()));
   return {};
 }
 
@@ -39,7 +40,8 @@ Result<Dim> range_scalar(InferContext& ctx, size_t input, const char* name) {
   if (ctx.attributes().has(name)) return ctx.attributes().shape(name).front();
   if (!ctx.has_input(input)) return invalid_model(str_cat("operand '", name, "' is missing"));
   auto data = ctx.require_data(input);
-  if (!data || data->size() != 1) return invalid_model(str_cat("operand '", name, "' must be a scalar, found ", ctx.input(input).text()));
+  if (!data || data->size() != 1)
+    return invalid_model(str_cat("operand '", name, "' must be a scalar, found ", ctx.input(input).text()));
   return data->front();
 }
 
@@ -56,14 +58,17 @@ Result<Dim> float_range_extent(InferContext& ctx) {
   if (ctx.attributes().has("extent")) return ctx.attributes().shape("extent").front();
   if (ctx.has_input(3)) {
     AIPU_ASSIGN_OR_RETURN(const Shape count, shape_operand(ctx, 3, "extent"));
-    if (count.size() != 1) return invalid_model(str_cat("the count must have one element, found ", ctx.input(3).text()));
+    if (count.size() != 1)
+      return invalid_model(str_cat("the count must have one element, found ", ctx.input(3).text()));
     return max(count.front(), 0);
   }
   double values[3] = {};
   for (size_t i = 0; i < 3; ++i) {
     const Constant* constant = ctx.has_input(i) ? ctx.graph().constant(ctx.node().inputs[i]) : nullptr;
     if (constant == nullptr || constant->element_count() != 1) {
-      return unsupported("over floats, start, limit and delta must be known when compiling, or counted: they give the output's extent");
+      return unsupported(
+          "over floats, start, limit and delta must be known when compiling, or counted: they give the output's "
+          "extent");
     }
     values[i] = constant->to_doubles().front();
   }
@@ -106,7 +111,9 @@ Result<Dim> one_hot_depth(InferContext& ctx) {
   if (!ctx.has_input(1)) return invalid_model("operand 'depth' is missing");
   auto data = data_of(ctx, 1);
   if (!data && is_integer(ctx.input(1).dtype)) data = ctx.require_data(1);
-  if (!data) return unsupported(str_cat("depth must be known when compiling unless it is an integer, found ", ctx.input(1).text()));
+  if (!data)
+    return unsupported(
+        str_cat("depth must be known when compiling unless it is an integer, found ", ctx.input(1).text()));
   if (data->size() != 1) return invalid_model(str_cat("depth must be a scalar, found ", ctx.input(1).text()));
   return data->front();
 }
@@ -140,8 +147,8 @@ OpDef constant_of_shape_op() {
 OpDef range_op() {
   OpDef def;
   def.name = "Range";
-  def.inputs = {optional_operand("start", kNumeric), optional_operand("limit", kNumeric), optional_operand("delta", kNumeric),
-                optional_operand("count", kIndex)};
+  def.inputs = {optional_operand("start", kNumeric), optional_operand("limit", kNumeric),
+                optional_operand("delta", kNumeric), optional_operand("count", kIndex)};
   def.outputs = {operand("output", kNumeric)};
   def.attributes = {attr::optional("start", AttributeKind::kShape), attr::optional("delta", AttributeKind::kShape),
                     attr::optional("extent", AttributeKind::kShape), attr::optional("dtype", AttributeKind::kDType)};

@@ -8,23 +8,33 @@
 namespace aipu::graph {
 
 namespace attr {
-AttributeDef i(std::string name, int64_t value) { return {std::move(name), AttributeKind::kInt, false, AttributeValue(value)}; }
-AttributeDef f(std::string name, double value) { return {std::move(name), AttributeKind::kFloat, false, AttributeValue(value)}; }
+AttributeDef i(std::string name, int64_t value) {
+  return {std::move(name), AttributeKind::kInt, false, AttributeValue(value)};
+}
+AttributeDef f(std::string name, double value) {
+  return {std::move(name), AttributeKind::kFloat, false, AttributeValue(value)};
+}
 AttributeDef s(std::string name, std::string value) {
   return {std::move(name), AttributeKind::kString, false, AttributeValue(std::move(value))};
 }
 AttributeDef ints(std::string name, std::vector<int64_t> value) {
   return {std::move(name), AttributeKind::kInts, false, AttributeValue(std::move(value))};
 }
-AttributeDef dtype(std::string name, DType value) { return {std::move(name), AttributeKind::kDType, false, AttributeValue(value)}; }
+AttributeDef dtype(std::string name, DType value) {
+  return {std::move(name), AttributeKind::kDType, false, AttributeValue(value)};
+}
 AttributeDef optional(std::string name, AttributeKind kind) { return {std::move(name), kind, false, std::nullopt}; }
 AttributeDef required(std::string name, AttributeKind kind) { return {std::move(name), kind, true, std::nullopt}; }
 AttributeDef layout() { return s("layout", "NCHW"); }
 }  // namespace attr
 
 OperandDef operand(std::string name, std::string types) { return {std::move(name), std::move(types), false, false}; }
-OperandDef optional_operand(std::string name, std::string types) { return {std::move(name), std::move(types), true, false}; }
-OperandDef variadic_operand(std::string name, std::string types) { return {std::move(name), std::move(types), false, true}; }
+OperandDef optional_operand(std::string name, std::string types) {
+  return {std::move(name), std::move(types), true, false};
+}
+OperandDef variadic_operand(std::string name, std::string types) {
+  return {std::move(name), std::move(types), false, true};
+}
 
 void set_output(InferContext& ctx, size_t i, DType dtype, Shape shape) {
   if (i < ctx.output_types.size()) ctx.output_types[i] = TensorType{dtype, std::move(shape)};
@@ -37,8 +47,8 @@ Status same_dtype(const InferContext& ctx, std::initializer_list<size_t> inputs)
     if (first == nullptr) {
       first = &ctx.input(i);
     } else if (first->dtype != ctx.input(i).dtype) {
-      return invalid_model(
-          str_cat("operands must have one element type, found ", dtype_name(first->dtype), " and ", dtype_name(ctx.input(i).dtype)));
+      return invalid_model(str_cat("operands must have one element type, found ", dtype_name(first->dtype), " and ",
+                                   dtype_name(ctx.input(i).dtype)));
     }
   }
   return {};
@@ -128,8 +138,9 @@ Result<Shape> shape_operand(InferContext& ctx, size_t input, std::string_view at
   if (!ctx.has_input(input)) return invalid_model(str_cat("operand '", attribute, "' is missing"));
   auto data = ctx.require_data(input);
   if (!data) {
-    return unsupported(str_cat("operand '", attribute, "' is ", ctx.input(input).text(),
-                               ": its elements become extents, so it must have a small, static number of integer elements"));
+    return unsupported(
+        str_cat("operand '", attribute, "' is ", ctx.input(input).text(),
+                ": its elements become extents, so it must have a small, static number of integer elements"));
   }
   return *std::move(data);
 }
@@ -138,7 +149,8 @@ Result<std::vector<int64_t>> to_int64s(const Shape& elements, std::string_view w
   std::vector<int64_t> result;
   for (const Dim& element : elements) {
     const auto value = element.constant();
-    if (!value) return unsupported(str_cat("operand '", what, "' must be known when compiling, found element ", element.text()));
+    if (!value)
+      return unsupported(str_cat("operand '", what, "' must be known when compiling, found element ", element.text()));
     result.push_back(*value);
   }
   return result;
@@ -150,7 +162,8 @@ Result<std::optional<std::vector<int64_t>>> constant_ints(InferContext& ctx, siz
   if (!ctx.attributes().has(attribute)) {
     const auto data = ctx.known_data(input);
     if (!data) {
-      return unsupported(str_cat("operand '", attribute, "' must be known when compiling; give the model with a constant there"));
+      return unsupported(
+          str_cat("operand '", attribute, "' must be known when compiling; give the model with a constant there"));
     }
     AIPU_ASSIGN_OR_RETURN(auto ints, to_int64s(*data, attribute));
     return std::optional(std::move(ints));
@@ -202,7 +215,8 @@ std::vector<int64_t> strides_of(const std::vector<int64_t>& shape) {
   return strides;
 }
 
-void for_each_index(const std::vector<int64_t>& shape, const std::function<void(int64_t, const std::vector<int64_t>&)>& visit) {
+void for_each_index(const std::vector<int64_t>& shape,
+                    const std::function<void(int64_t, const std::vector<int64_t>&)>& visit) {
   const int64_t count = count_of(shape);
   std::vector<int64_t> index(shape.size(), 0);
   for (int64_t flat = 0; flat < count; ++flat) {

@@ -1,4 +1,5 @@
-// What op records are written with: short constructors for schema rows, and the pieces of type inference that many ops share.
+// What op records are written with: short constructors for schema rows, and the pieces of type inference that many ops
+// share.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,8 @@ inline constexpr const char* kIndex = "i";
 
 // ---- types
 
-void set_output(InferContext& ctx, size_t i, DType dtype, Shape shape);            // nothing when output i does not exist
+// nothing when output i does not exist
+void set_output(InferContext& ctx, size_t i, DType dtype, Shape shape);
 Status same_dtype(const InferContext& ctx, std::initializer_list<size_t> inputs);  // absent ones are skipped
 Status expect_rank(const InferContext& ctx, size_t i, int rank);
 Status expect_rank_at_least(const InferContext& ctx, size_t i, int rank);
@@ -55,14 +57,16 @@ Status expect_choice(const Node& node, std::string_view attribute, std::initiali
 Result<int64_t> normal_axis(int64_t axis, int rank, bool inclusive = false);
 Result<std::vector<int64_t>> normal_axes(const std::vector<int64_t>& axes, int rank);  // sorted; refuses repetitions
 // For OpDef::complete: normalises an int attribute against the rank of input `input`.
-std::function<Status(const Graph&, Node*)> complete_axis(std::string attribute, size_t input = 0, bool inclusive = false);
+std::function<Status(const Graph&, Node*)> complete_axis(std::string attribute, size_t input = 0,
+                                                         bool inclusive = false);
 Status complete_axis_attribute(Node* node, std::string_view attribute, int rank, bool inclusive = false);
 
 // ---- shape-like operands
 
 // Elements of operand `input`: from attribute `attribute` when present, else known or run-symbol data of the operand.
 Result<Shape> shape_operand(InferContext& ctx, size_t input, std::string_view attribute);
-// The same for operands that must be compile-time constants (axes). nullopt when neither attribute nor operand is there.
+// The same for operands that must be compile-time constants (axes). nullopt when neither attribute nor operand is
+// there.
 Result<std::optional<std::vector<int64_t>>> constant_ints(InferContext& ctx, size_t input, std::string_view attribute);
 Result<std::vector<int64_t>> to_int64s(const Shape& elements, std::string_view what);
 
@@ -74,7 +78,8 @@ inline constexpr int64_t kDataLimit = 256;
 // The elements of a value where known as integers; floats count when they are integral and exactly representable.
 std::optional<Data> data_of(const Graph& graph, ValueId value);
 std::optional<Data> data_of(const InferContext& ctx, size_t input);
-void set_data(InferContext& ctx, size_t i, std::optional<Data> data);  // dropped unless it has the output's static element count
+// dropped unless it has the output's static element count
+void set_data(InferContext& ctx, size_t i, std::optional<Data> data);
 // The elements of a `from`-shaped tensor seen as a `to`-shaped one.
 Data broadcast_data(const Data& data, const std::vector<int64_t>& from, const std::vector<int64_t>& to);
 
@@ -82,7 +87,8 @@ Data broadcast_data(const Data& data, const std::vector<int64_t>& from, const st
 int64_t count_of(const std::vector<int64_t>& shape);
 std::vector<int64_t> strides_of(const std::vector<int64_t>& shape);  // of a C-order tensor, in elements
 // Calls visit(flat index in C order, coordinates) for every coordinate.
-void for_each_index(const std::vector<int64_t>& shape, const std::function<void(int64_t, const std::vector<int64_t>&)>& visit);
+void for_each_index(const std::vector<int64_t>& shape,
+                    const std::function<void(int64_t, const std::vector<int64_t>&)>& visit);
 
 Status infer_same_as_input(InferContext& ctx);  // output 0 has the type of input 0
 

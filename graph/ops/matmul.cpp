@@ -6,12 +6,13 @@ namespace {
 
 // NumPy's rules: 1-D operands are a row on the left, a column on the right; leading axes broadcast.
 Result<Shape> product_shape(const TensorType& a, const TensorType& b) {
-  if (a.rank() < 1 || b.rank() < 1) return invalid_model(str_cat("scalars have no matrix product: ", a.text(), " and ", b.text()));
+  if (a.rank() < 1 || b.rank() < 1)
+    return invalid_model(str_cat("scalars have no matrix product: ", a.text(), " and ", b.text()));
   const Dim& inner_a = a.shape.back();
   const Dim& inner_b = b.rank() == 1 ? b.shape[0] : b.shape[b.shape.size() - 2];
   if (provably_different(inner_a, inner_b)) {
-    return invalid_model(
-        str_cat("cannot multiply ", a.text(), " by ", b.text(), ": the inner extents are ", inner_a.text(), " and ", inner_b.text()));
+    return invalid_model(str_cat("cannot multiply ", a.text(), " by ", b.text(), ": the inner extents are ",
+                                 inner_a.text(), " and ", inner_b.text()));
   }
   const Shape batches[2] = {a.rank() > 2 ? Shape(a.shape.begin(), a.shape.end() - 2) : Shape(),
                             b.rank() > 2 ? Shape(b.shape.begin(), b.shape.end() - 2) : Shape()};
@@ -76,7 +77,8 @@ OpDef matmul_op() {
 OpDef matmul_integer_op() {
   OpDef def;
   def.name = "MatMulInteger";
-  def.inputs = {operand("A", "iu"), operand("B", "iu"), optional_operand("a_zero_point", "iu"), optional_operand("b_zero_point", "iu")};
+  def.inputs = {operand("A", "iu"), operand("B", "iu"), optional_operand("a_zero_point", "iu"),
+                optional_operand("b_zero_point", "iu")};
   def.outputs = {operand("Y", "i")};
   def.infer = [](InferContext& ctx) { return infer_matmul(ctx, 0, 1, DType::kI32); };
   return def;
@@ -85,8 +87,9 @@ OpDef matmul_integer_op() {
 OpDef qlinear_matmul_op() {
   OpDef def;
   def.name = "QLinearMatMul";
-  def.inputs = {operand("a", "iu"),      operand("a_scale", "f"),       operand("a_zero_point", "iu"), operand("b", "iu"),
-                operand("b_scale", "f"), operand("b_zero_point", "iu"), operand("y_scale", "f"),       operand("y_zero_point", "iu")};
+  def.inputs = {operand("a", "iu"),      operand("a_scale", "f"),      operand("a_zero_point", "iu"),
+                operand("b", "iu"),      operand("b_scale", "f"),      operand("b_zero_point", "iu"),
+                operand("y_scale", "f"), operand("y_zero_point", "iu")};
   def.outputs = {operand("y", "iu")};
   def.infer = [](InferContext& ctx) { return infer_matmul(ctx, 0, 3, ctx.input(7).dtype); };
   return def;
@@ -108,10 +111,12 @@ OpDef quantized_matmul_op() {
     for (const size_t k : {size_t{2}, size_t{3}, size_t{4}, size_t{5}}) {
       if (!ctx.has_input(k) || element_count(ctx.input(k).shape).constant() == 1) continue;
       if (k == 2) return invalid_model(str_cat("x_zero_point must have one element, found ", ctx.input(k).text()));
-      AIPU_RETURN_IF_ERROR(expect_equal(element_count(ctx.input(k).shape), columns, str_cat("the element count of operand ", k)));
+      AIPU_RETURN_IF_ERROR(
+          expect_equal(element_count(ctx.input(k).shape), columns, str_cat("the element count of operand ", k)));
     }
     for (const size_t k : {size_t{0}, size_t{1}}) {
-      if (dtype_bits(ctx.input(k).dtype) != 8) return invalid_model(str_cat("8-bit operands are needed, found ", ctx.input(k).text()));
+      if (dtype_bits(ctx.input(k).dtype) != 8)
+        return invalid_model(str_cat("8-bit operands are needed, found ", ctx.input(k).text()));
     }
     return infer_matmul(ctx, 0, 1, ctx.has_input(4) ? ctx.input(4).dtype : DType::kI32);
   };

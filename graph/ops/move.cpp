@@ -1,4 +1,5 @@
-// Ops that move elements to computed places: Transpose, Concat, Split, Slice, Pad, DepthToSpace, SpaceToDepth, Trilu, ReverseSequence.
+// Ops that move elements to computed places: Transpose, Concat, Split, Slice, Pad, DepthToSpace, SpaceToDepth, Trilu,
+// ReverseSequence.
 #include <algorithm>
 
 #include "graph/ops/op_list.h"
@@ -85,7 +86,8 @@ Status infer_concat(InferContext& ctx) {
 Status complete_split(const Graph& graph, Node* node) {
   AIPU_RETURN_IF_ERROR(complete_axis_attribute(node, "axis", graph.type(node->inputs[0]).rank()));
   const bool sized = node->attributes.has("split") || (node->inputs.size() > 1 && node->inputs[1].valid());
-  if (!sized && !node->attributes.has("num_outputs")) node->attributes.set("num_outputs", static_cast<int64_t>(node->outputs.size()));
+  if (!sized && !node->attributes.has("num_outputs"))
+    node->attributes.set("num_outputs", static_cast<int64_t>(node->outputs.size()));
   return {};
 }
 
@@ -96,7 +98,8 @@ Result<Shape> split_extents(InferContext& ctx) {
   Shape extents;
   if (ctx.has_input(1) || ctx.attributes().has("split")) {
     AIPU_ASSIGN_OR_RETURN(extents, shape_operand(ctx, 1, "split"));
-    if (extents.size() != count) return invalid_model(str_cat("split has ", extents.size(), " elements for ", count, " outputs"));
+    if (extents.size() != count)
+      return invalid_model(str_cat("split has ", extents.size(), " elements for ", count, " outputs"));
     Dim sum;
     for (const Dim& extent : extents) sum += extent;
     AIPU_RETURN_IF_ERROR(expect_equal(sum, total, "the sum of split"));
@@ -104,7 +107,8 @@ Result<Shape> split_extents(InferContext& ctx) {
   }
   const auto parts = static_cast<int64_t>(count);
   if (ctx.attributes().i("num_outputs") != parts) {
-    return invalid_model(str_cat("num_outputs is ", ctx.attributes().i("num_outputs"), ", but the node has ", parts, " outputs"));
+    return invalid_model(
+        str_cat("num_outputs is ", ctx.attributes().i("num_outputs"), ", but the node has ", parts, " outputs"));
   }
   const Dim chunk = ceildiv(total, parts);
   for (int64_t k = 0; k < parts; ++k) {
@@ -154,7 +158,9 @@ void slice_axis(const Dim& extent, const Dim& start, const Dim& end, int64_t ste
   const auto s = start.constant();
   const auto e = end.constant();
   if (step > 0) {
-    const Dim last = e && *e >= kFar ? extent : e && *e <= -kFar ? Dim(0) : max(min(from_the_end(end, extent), extent), 0);
+    const Dim last = e && *e >= kFar    ? extent
+                     : e && *e <= -kFar ? Dim(0)
+                                        : max(min(from_the_end(end, extent), extent), 0);
     if (s && *s < 0 && last == extent) {
       // The last -s elements, fewer if there are not that many.
       const Dim tail = *s <= -kFar ? extent : min(extent, Dim(-*s));
@@ -168,7 +174,9 @@ void slice_axis(const Dim& extent, const Dim& start, const Dim& end, int64_t ste
     return;
   }
   const Dim top = extent - 1;
-  const Dim begin = s && (*s >= kFar || *s == -1) ? top : s && *s <= -kFar ? min(0, top) : min(max(from_the_end(start, extent), 0), top);
+  const Dim begin = s && (*s >= kFar || *s == -1) ? top
+                    : s && *s <= -kFar            ? min(0, top)
+                                                  : min(max(from_the_end(start, extent), 0), top);
   const Dim last = e && *e <= -kFar ? Dim(-1) : e && *e >= kFar ? top : min(max(from_the_end(end, extent), -1), top);
   *first = max(begin, 0);
   *size = max(ceildiv(begin - last, -step), 0);
@@ -190,14 +198,15 @@ Result<SliceGeometry> slice_geometry(InferContext& ctx) {
   AIPU_ASSIGN_OR_RETURN(const auto given_axes, constant_ints(ctx, 3, "axes"));
   AIPU_ASSIGN_OR_RETURN(const auto given_steps, constant_ints(ctx, 4, "steps"));
   const size_t count = starts.size();
-  if (ends.size() != count || (given_axes && given_axes->size() != count) || (given_steps && given_steps->size() != count) ||
-      count > rank) {
+  if (ends.size() != count || (given_axes && given_axes->size() != count) ||
+      (given_steps && given_steps->size() != count) || count > rank) {
     return invalid_model(str_cat("starts, ends, axes and steps must have equally many elements, at most ", rank));
   }
   g = {Shape(rank, Dim(0)), std::vector<int64_t>(rank, 1), input.shape};
   std::vector<bool> seen(rank, false);
   for (size_t k = 0; k < count; ++k) {
-    AIPU_ASSIGN_OR_RETURN(const int64_t axis, normal_axis(given_axes ? (*given_axes)[k] : static_cast<int64_t>(k), input.rank()));
+    AIPU_ASSIGN_OR_RETURN(const int64_t axis,
+                          normal_axis(given_axes ? (*given_axes)[k] : static_cast<int64_t>(k), input.rank()));
     const auto a = static_cast<size_t>(axis);
     if (seen[a]) return invalid_model(str_cat("axis ", axis, " is listed twice"));
     seen[a] = true;
@@ -235,10 +244,12 @@ Result<Shape> pad_amounts(InferContext& ctx) {
   AIPU_ASSIGN_OR_RETURN(const Shape given, shape_operand(ctx, 1, "pads"));
   AIPU_ASSIGN_OR_RETURN(const auto axes, constant_ints(ctx, 3, "axes"));
   const size_t count = axes ? axes->size() : rank;
-  if (given.size() != 2 * count) return invalid_model(str_cat("pads has ", given.size(), " elements, expected ", 2 * count));
+  if (given.size() != 2 * count)
+    return invalid_model(str_cat("pads has ", given.size(), " elements, expected ", 2 * count));
   Shape pads(2 * rank, Dim(0));
   for (size_t k = 0; k < count; ++k) {
-    AIPU_ASSIGN_OR_RETURN(const int64_t axis, normal_axis(axes ? (*axes)[k] : static_cast<int64_t>(k), ctx.input(0).rank()));
+    AIPU_ASSIGN_OR_RETURN(const int64_t axis,
+                          normal_axis(axes ? (*axes)[k] : static_cast<int64_t>(k), ctx.input(0).rank()));
     pads[static_cast<size_t>(axis)] = given[k];
     pads[static_cast<size_t>(axis) + rank] = given[count + k];
   }
@@ -249,10 +260,12 @@ Status infer_pad(InferContext& ctx) {
   AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 2}));
   AIPU_ASSIGN_OR_RETURN(const Shape pads, pad_amounts(ctx));
   Shape shape = ctx.input(0).shape;
-  if (pads.size() != 2 * shape.size()) return invalid_model(str_cat("pads has ", pads.size(), " elements for ", ctx.input(0).text()));
+  if (pads.size() != 2 * shape.size())
+    return invalid_model(str_cat("pads has ", pads.size(), " elements for ", ctx.input(0).text()));
   for (size_t k = 0; k < shape.size(); ++k) {
     shape[k] = shape[k] + pads[k] + pads[k + shape.size()];
-    if (shape[k].constant_or(0) < 0) return invalid_model(str_cat("pads remove more than axis ", k, " of ", ctx.input(0).text(), " has"));
+    if (shape[k].constant_or(0) < 0)
+      return invalid_model(str_cat("pads remove more than axis ", k, " of ", ctx.input(0).text(), " has"));
   }
   set_output(ctx, 0, ctx.input(0).dtype, std::move(shape));
   return {};
@@ -321,7 +334,8 @@ OpDef split_op() {
   def.name = "Split";
   def.inputs = {operand("input", "*"), optional_operand("split", kIndex)};
   def.outputs = {variadic_operand("outputs", "*")};
-  def.attributes = {attr::i("axis", 0), attr::optional("num_outputs", AttributeKind::kInt), attr::optional("split", AttributeKind::kShape)};
+  def.attributes = {attr::i("axis", 0), attr::optional("num_outputs", AttributeKind::kInt),
+                    attr::optional("split", AttributeKind::kShape)};
   def.complete = complete_split;
   def.infer = infer_split;
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
@@ -364,7 +378,9 @@ OpDef pad_op() {
     attributes->set("pads", std::move(pads));
     return true;
   });
-  def.verify = [](const Graph&, const Node& node) { return expect_choice(node, "mode", {"constant", "reflect", "edge", "wrap"}); };
+  def.verify = [](const Graph&, const Node& node) {
+    return expect_choice(node, "mode", {"constant", "reflect", "edge", "wrap"});
+  };
   return def;
 }
 
@@ -412,7 +428,8 @@ OpDef reverse_sequence_op() {
     const int64_t batch = node.attributes.i("batch_axis");
     const int64_t time = node.attributes.i("time_axis");
     if (batch + time == 1 && batch * time == 0) return {};
-    return invalid_model(str_cat("batch_axis and time_axis must be 0 and 1 in some order, found ", batch, " and ", time));
+    return invalid_model(
+        str_cat("batch_axis and time_axis must be 0 and 1 in some order, found ", batch, " and ", time));
   };
   return def;
 }

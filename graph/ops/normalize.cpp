@@ -22,8 +22,8 @@ Status infer_per_channel(InferContext& ctx) {
   return infer_same_as_input(ctx);
 }
 
-OpDef normalization(std::string name, std::vector<OperandDef> inputs, std::vector<AttributeDef> attributes, uint32_t traits,
-                    std::function<Status(InferContext&)> infer) {
+OpDef normalization(std::string name, std::vector<OperandDef> inputs, std::vector<AttributeDef> attributes,
+                    uint32_t traits, std::function<Status(InferContext&)> infer) {
   OpDef def;
   def.name = std::move(name);
   def.inputs = std::move(inputs);
@@ -68,7 +68,8 @@ Status infer_group_normalization(InferContext& ctx) {
 
 OpDef batch_normalization_op() {
   return normalization("BatchNormalization",
-                       {operand("X", "f"), operand("scale", "f"), operand("B", "f"), operand("input_mean", "f"), operand("input_var", "f")},
+                       {operand("X", "f"), operand("scale", "f"), operand("B", "f"), operand("input_mean", "f"),
+                        operand("input_var", "f")},
                        {attr::f("epsilon", 1e-5)}, kSpatial, infer_per_channel);
 }
 
@@ -78,16 +79,17 @@ OpDef instance_normalization_op() {
 }
 
 OpDef group_normalization_op() {
-  return normalization(
-      "GroupNormalization", {operand("X", "f"), operand("scale", "f"), operand("bias", "f")},
-      {attr::f("epsilon", 1e-5), attr::required("num_groups", AttributeKind::kInt), attr::dtype("stash_type", DType::kF32)}, kSpatial,
-      infer_group_normalization);
+  return normalization("GroupNormalization", {operand("X", "f"), operand("scale", "f"), operand("bias", "f")},
+                       {attr::f("epsilon", 1e-5), attr::required("num_groups", AttributeKind::kInt),
+                        attr::dtype("stash_type", DType::kF32)},
+                       kSpatial, infer_group_normalization);
 }
 
 OpDef layer_normalization_op() {
   OpDef def =
       normalization("LayerNormalization", {operand("X", "f"), operand("Scale", "f"), optional_operand("B", "f")},
-                    {attr::i("axis", -1), attr::f("epsilon", 1e-5), attr::dtype("stash_type", DType::kF32)}, 0, infer_layer_normalization);
+                    {attr::i("axis", -1), attr::f("epsilon", 1e-5), attr::dtype("stash_type", DType::kF32)}, 0,
+                    infer_layer_normalization);
   def.outputs.push_back(optional_operand("Mean", "f"));
   def.outputs.push_back(optional_operand("InvStdDev", "f"));
   def.complete = complete_axis("axis");
@@ -95,15 +97,16 @@ OpDef layer_normalization_op() {
 }
 
 OpDef rms_normalization_op() {
-  OpDef def =
-      normalization("RMSNormalization", {operand("X", "f"), operand("scale", "f")},
-                    {attr::i("axis", -1), attr::f("epsilon", 1e-5), attr::dtype("stash_type", DType::kF32)}, 0, infer_layer_normalization);
+  OpDef def = normalization("RMSNormalization", {operand("X", "f"), operand("scale", "f")},
+                            {attr::i("axis", -1), attr::f("epsilon", 1e-5), attr::dtype("stash_type", DType::kF32)}, 0,
+                            infer_layer_normalization);
   def.complete = complete_axis("axis");
   return def;
 }
 
 OpDef lp_normalization_op() {
-  OpDef def = normalization("LpNormalization", {operand("input", "f")}, {attr::i("axis", -1), attr::i("p", 2)}, 0, infer_same_as_input);
+  OpDef def = normalization("LpNormalization", {operand("input", "f")}, {attr::i("axis", -1), attr::i("p", 2)}, 0,
+                            infer_same_as_input);
   def.complete = complete_axis("axis");
   def.verify = [](const Graph&, const Node& node) -> Status {
     const int64_t p = node.attributes.i("p");
@@ -114,7 +117,8 @@ OpDef lp_normalization_op() {
 }
 
 OpDef mean_variance_normalization_op() {
-  OpDef def = normalization("MeanVarianceNormalization", {operand("X", "f")}, {attr::ints("axes", {0, 2, 3})}, 0, infer_same_as_input);
+  OpDef def = normalization("MeanVarianceNormalization", {operand("X", "f")}, {attr::ints("axes", {0, 2, 3})}, 0,
+                            infer_same_as_input);
   def.complete = [](const Graph& graph, Node* node) -> Status {
     AIPU_ASSIGN_OR_RETURN(auto axes, normal_axes(node->attributes.ints("axes"), graph.type(node->inputs[0]).rank()));
     node->attributes.set("axes", std::move(axes));
@@ -124,13 +128,13 @@ OpDef mean_variance_normalization_op() {
 }
 
 OpDef lrn_op() {
-  OpDef def =
-      normalization("LRN", {operand("X", "f")},
-                    {attr::f("alpha", 1e-4), attr::f("beta", 0.75), attr::f("bias", 1.0), attr::required("size", AttributeKind::kInt)},
-                    kSpatial, [](InferContext& ctx) -> Status {
-                      AIPU_RETURN_IF_ERROR(expect_rank_at_least(ctx, 0, 2));
-                      return infer_same_as_input(ctx);
-                    });
+  OpDef def = normalization("LRN", {operand("X", "f")},
+                            {attr::f("alpha", 1e-4), attr::f("beta", 0.75), attr::f("bias", 1.0),
+                             attr::required("size", AttributeKind::kInt)},
+                            kSpatial, [](InferContext& ctx) -> Status {
+                              AIPU_RETURN_IF_ERROR(expect_rank_at_least(ctx, 0, 2));
+                              return infer_same_as_input(ctx);
+                            });
   def.verify = [](const Graph&, const Node& node) -> Status {
     if (node.attributes.i("size") >= 1) return {};
     return invalid_model(str_cat("size is ", node.attributes.i("size")));
@@ -148,7 +152,8 @@ OpDef dropout_op() {
     if (ctx.has_input(2)) {
       const auto training = data_of(ctx, 2);
       if (!training || training->size() != 1 || training->front().constant() != 0) {
-        return unsupported("training_mode must be false when compiling: this is for inference, random masks are not made");
+        return unsupported(
+            "training_mode must be false when compiling: this is for inference, random masks are not made");
       }
     }
     AIPU_RETURN_IF_ERROR(infer_same_as_input(ctx));

@@ -75,9 +75,9 @@ OpDef conv_op();
 OpDef conv_transpose_op();
 OpDef conv_integer_op();
 OpDef qlinear_conv_op();
-// What quantised graphs become (passes/integer_arithmetic.cpp): out = scale * (sum of (x - x_zero_point) * (w - w_zero_point) + bias) in
-// the scale's dtype, or without a scale the int32 accumulators. 8-bit operands; zero point of w, scale and bias of one element or one per
-// output channel (per column of the 2-D w).
+// What quantised graphs become (passes/integer_arithmetic.cpp): out = scale * (sum of (x - x_zero_point) * (w -
+// w_zero_point) + bias) in the scale's dtype, or without a scale the int32 accumulators. 8-bit operands; zero point of
+// w, scale and bias of one element or one per output channel (per column of the 2-D w).
 OpDef quantized_conv_op();
 
 // pool.cpp
@@ -92,8 +92,8 @@ OpDef roi_align_op();
 OpDef max_roi_pool_op();
 OpDef grid_sample_op();
 OpDef deform_conv_op();
-// The first half of a DeformConv: for each channel the values at its window's taps, as channels (tap innermost) of an image of the output's
-// extents, [N, C * taps, ...]. What remains is a convolution of 1x1 (passes/decompose_image.cpp).
+// The first half of a DeformConv: for each channel the values at its window's taps, as channels (tap innermost) of an
+// image of the output's extents, [N, C * taps, ...]. What remains is a convolution of 1x1 (passes/decompose_image.cpp).
 OpDef deform_columns_op();
 OpDef col2im_op();
 

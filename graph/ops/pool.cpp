@@ -18,10 +18,13 @@ std::vector<AttributeDef> pool_attributes(std::vector<AttributeDef> more) {
   return attributes;
 }
 
-Status complete_pool(const Graph& graph, Node* node) { return complete_window(graph, node, node->attributes.ints("kernel_shape")); }
+Status complete_pool(const Graph& graph, Node* node) {
+  return complete_window(graph, node, node->attributes.ints("kernel_shape"));
+}
 
 Status infer_pool(InferContext& ctx) {
-  AIPU_ASSIGN_OR_RETURN(const Shape spatial, slide_window(ctx.graph(), ctx.node(), ctx.attributes().i("ceil_mode") != 0));
+  AIPU_ASSIGN_OR_RETURN(const Shape spatial,
+                        slide_window(ctx.graph(), ctx.node(), ctx.attributes().i("ceil_mode") != 0));
   const TensorType& input = ctx.input(0);
   const SpatialLayout layout(ctx.attributes(), input.rank());
   const Shape shape = layout.make(layout.batch(input.shape), layout.channels(input.shape), spatial);
@@ -56,12 +59,14 @@ Status infer_global_pool(InferContext& ctx) {
 Status complete_max_unpool(const Graph& graph, Node* node) {
   const int rank = graph.type(node->inputs[0]).rank();
   if (rank < 3)
-    return invalid_model(str_cat("the input must have a batch, a channel and spatial axes, found ", graph.type(node->inputs[0]).text()));
+    return invalid_model(
+        str_cat("the input must have a batch, a channel and spatial axes, found ", graph.type(node->inputs[0]).text()));
   const auto count = static_cast<size_t>(rank - 2);
   Attributes& a = node->attributes;
   if (!a.has("strides")) a.set("strides", std::vector<int64_t>(count, 1));
   if (!a.has("pads")) a.set("pads", std::vector<int64_t>(2 * count, 0));
-  if (a.ints("kernel_shape").size() != count || a.ints("strides").size() != count || a.ints("pads").size() != 2 * count) {
+  if (a.ints("kernel_shape").size() != count || a.ints("strides").size() != count ||
+      a.ints("pads").size() != 2 * count) {
     return invalid_model(str_cat("kernel_shape, strides and pads must be for ", count, " spatial axes"));
   }
   return {};
@@ -121,8 +126,9 @@ OpDef max_unpool_op() {
   def.name = "MaxUnpool";
   def.inputs = {operand("X", "f"), operand("I", kIndex), optional_operand("output_shape", kIndex)};
   def.outputs = {operand("output", "f")};
-  def.attributes = {attr::required("kernel_shape", AttributeKind::kInts), attr::optional("strides", AttributeKind::kInts),
-                    attr::optional("pads", AttributeKind::kInts), attr::optional("output_shape", AttributeKind::kShape)};
+  def.attributes = {attr::required("kernel_shape", AttributeKind::kInts),
+                    attr::optional("strides", AttributeKind::kInts), attr::optional("pads", AttributeKind::kInts),
+                    attr::optional("output_shape", AttributeKind::kShape)};
   def.complete = complete_max_unpool;
   def.infer = infer_max_unpool;
   def.resolve = resolve_with({2}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {

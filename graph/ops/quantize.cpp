@@ -1,5 +1,5 @@
-// Linear quantisation: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, and ONNX Runtime's quantised operators of the domain
-// com.microsoft.
+// Linear quantisation: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, and ONNX Runtime's quantised operators
+// of the domain com.microsoft.
 #include <algorithm>
 
 #include "graph/ops/op_list.h"
@@ -7,7 +7,8 @@
 namespace aipu::graph {
 namespace {
 
-// The axis matters only when the scale is a vector (or, with block_size, of the input's rank); a scalar's is normalised to 0.
+// The axis matters only when the scale is a vector (or, with block_size, of the input's rank); a scalar's is normalised
+// to 0.
 Status complete_quantization(const Graph& graph, Node* node) {
   const TensorType& input = graph.type(node->inputs[0]);
   const TensorType& scale = graph.type(node->inputs[1]);
@@ -25,7 +26,8 @@ Status check_scale(InferContext& ctx) {
   const int64_t block = ctx.attributes().i("block_size");
   if (ctx.has_input(2)) {
     const TensorType& zero = ctx.input(2);
-    AIPU_RETURN_IF_ERROR(expect_equal(element_count(zero.shape), element_count(scale.shape), "the element count of the zero point"));
+    AIPU_RETURN_IF_ERROR(
+        expect_equal(element_count(zero.shape), element_count(scale.shape), "the element count of the zero point"));
   }
   const auto axis = static_cast<size_t>(ctx.attributes().i("axis"));
   if (block > 0) {
@@ -122,8 +124,8 @@ OpDef qlinear_binary_op(std::string name) {
 OpDef qlinear_unary_op(std::string name, std::vector<AttributeDef> attributes) {
   OpDef def;
   def.name = std::move(name);
-  def.inputs = {operand("X", "iu"), operand("X_scale", "f"), optional_operand("X_zero_point", "iu"), operand("Y_scale", "f"),
-                optional_operand("Y_zero_point", "iu")};
+  def.inputs = {operand("X", "iu"), operand("X_scale", "f"), optional_operand("X_zero_point", "iu"),
+                operand("Y_scale", "f"), optional_operand("Y_zero_point", "iu")};
   def.outputs = {operand("Y", "iu")};
   def.attributes = std::move(attributes);
   def.infer = [](InferContext& ctx) -> Status {
@@ -157,7 +159,8 @@ OpDef qlinear_concat_op() {
   def.complete = complete_axis("axis", 2);
   def.infer = [](InferContext& ctx) -> Status {
     const size_t count = ctx.node().inputs.size();
-    if (count < 5 || count % 3 != 2) return invalid_model("the inputs must be triples of a tensor, a scale and a zero point");
+    if (count < 5 || count % 3 != 2)
+      return invalid_model("the inputs must be triples of a tensor, a scale and a zero point");
     Shape shape = ctx.input(2).shape;
     const auto axis = static_cast<size_t>(ctx.attributes().i("axis"));
     for (size_t k = 5; k < count; k += 3) {
@@ -184,7 +187,9 @@ OpDef qgemm_op() {
     const bool a_transposed = ctx.attributes().i("transA") != 0, b_transposed = ctx.attributes().i("transB") != 0;
     const Shape &a = ctx.input(0).shape, &b = ctx.input(3).shape;
     AIPU_RETURN_IF_ERROR(expect_equal(b[b_transposed ? 1 : 0], a[a_transposed ? 0 : 1], "the inner extent of B"));
-    const DType dtype = ctx.has_input(8) ? ctx.input(8).dtype : ctx.has_input(7) ? ctx.input(0).dtype : ctx.input(1).dtype;
+    const DType dtype = ctx.has_input(8)   ? ctx.input(8).dtype
+                        : ctx.has_input(7) ? ctx.input(0).dtype
+                                           : ctx.input(1).dtype;
     set_output(ctx, 0, dtype, {a[a_transposed ? 1 : 0], b[b_transposed ? 0 : 1]});
     return {};
   };

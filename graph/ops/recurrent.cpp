@@ -70,7 +70,8 @@ Status infer_recurrent(const Recurrence& kind, InferContext& ctx) {
     AIPU_RETURN_IF_ERROR(check(7, {directions, hidden * Dim(3)}, "P"));
   }
   const DType dtype = ctx.input(0).dtype;
-  set_output(ctx, 0, dtype, batch_first ? Shape{batch, length, directions, hidden} : Shape{length, directions, batch, hidden});
+  set_output(ctx, 0, dtype,
+             batch_first ? Shape{batch, length, directions, hidden} : Shape{length, directions, batch, hidden});
   set_output(ctx, 1, dtype, state);
   set_output(ctx, 2, dtype, state);
   return {};

@@ -88,7 +88,8 @@ Status infer_reduce(InferContext& ctx) {
 }
 
 Status infer_arg(InferContext& ctx) {
-  set_output(ctx, 0, DType::kI64, reduced_shape(ctx.input(0).shape, {ctx.attributes().i("axis")}, ctx.attributes().i("keepdims") != 0));
+  set_output(ctx, 0, DType::kI64,
+             reduced_shape(ctx.input(0).shape, {ctx.attributes().i("axis")}, ctx.attributes().i("keepdims") != 0));
   return {};
 }
 
@@ -97,7 +98,8 @@ Result<Dim> top_k_extent(InferContext& ctx) {
   if (k.size() != 1) return invalid_model(str_cat("K must have one element, found ", k.size()));
   if (k[0].constant_or(0) < 0) return invalid_model(str_cat("K is ", k[0].text()));
   const Dim& extent = ctx.input(0).shape[static_cast<size_t>(ctx.attributes().i("axis"))];
-  if ((k[0] - extent).lower_bound().value_or(0) > 0) return invalid_model(str_cat("K is ", k[0].text(), ", the axis has ", extent.text()));
+  if ((k[0] - extent).lower_bound().value_or(0) > 0)
+    return invalid_model(str_cat("K is ", k[0].text(), ", the axis has ", extent.text()));
   return k[0];
 }
 
@@ -123,7 +125,8 @@ OpDef reduce_op(std::string name, std::string types) {
   def.name = std::move(name);
   def.inputs = {operand("data", types), optional_operand("axes", kIndex)};
   def.outputs = {operand("reduced", types)};
-  def.attributes = {attr::i("keepdims", 1), attr::i("noop_with_empty_axes", 0), attr::optional("axes", AttributeKind::kInts)};
+  def.attributes = {attr::i("keepdims", 1), attr::i("noop_with_empty_axes", 0),
+                    attr::optional("axes", AttributeKind::kInts)};
   def.complete = complete_reduce;
   def.infer = infer_reduce;
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
@@ -161,7 +164,8 @@ OpDef top_k_op() {
   def.name = "TopK";
   def.inputs = {operand("X", kNumeric), optional_operand("K", kIndex)};
   def.outputs = {operand("Values", kNumeric), operand("Indices", "i")};
-  def.attributes = {attr::i("axis", -1), attr::i("largest", 1), attr::i("sorted", 1), attr::optional("k", AttributeKind::kShape)};
+  def.attributes = {attr::i("axis", -1), attr::i("largest", 1), attr::i("sorted", 1),
+                    attr::optional("k", AttributeKind::kShape)};
   def.complete = complete_axis("axis");
   def.infer = infer_top_k;
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {

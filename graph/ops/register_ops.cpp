@@ -47,7 +47,8 @@ std::vector<OpDef> builtin_ops() {
   add(activation_op("Elu", {attr::f("alpha", 1.0)}));
   add(activation_op("HardSigmoid", {attr::f("alpha", 0.2), attr::f("beta", 0.5)}));
   add(activation_op("LeakyRelu", {attr::f("alpha", 0.01)}));
-  add(activation_op("Selu", {attr::f("alpha", 1.67326319217681884765625), attr::f("gamma", 1.05070102214813232421875)}));
+  add(activation_op("Selu",
+                    {attr::f("alpha", 1.67326319217681884765625), attr::f("gamma", 1.05070102214813232421875)}));
   add(activation_op("Shrink", {attr::f("bias", 0.0), attr::f("lambd", 0.5)}, "iuf"));
   add(activation_op("Swish", {attr::f("alpha", 1.0)}));
   add(activation_op("ThresholdedRelu", {attr::f("alpha", 1.0)}));

@@ -16,7 +16,8 @@ Status infer_view(InferContext& ctx, Shape shape) {
 
 bool may_be_negative(const Dim& d) { return d.lower_bound().value_or(-1) < 0; }
 
-// total / product(divisors), first cancelling extents that occur on both sides: [N,12] seen as [N,3,-1] divides 12 by 3 whatever N is.
+// total / product(divisors), first cancelling extents that occur on both sides: [N,12] seen as [N,3,-1] divides 12 by 3
+// whatever N is.
 Dim quotient_of(Shape total, Shape divisors) {
   for (auto divisor = divisors.begin(); divisor != divisors.end();) {
     const auto same = std::find(total.begin(), total.end(), *divisor);
@@ -31,8 +32,8 @@ Dim quotient_of(Shape total, Shape divisors) {
   return product.constant() == 1 ? element_count(total) : floordiv(element_count(total), product);
 }
 
-// Output extents of Reshape. An element that is an expression of extents stands for itself; one read from a tensor at run time follows
-// ONNX's rules for 0 and -1 in a select().
+// Output extents of Reshape. An element that is an expression of extents stands for itself; one read from a tensor at
+// run time follows ONNX's rules for 0 and -1 in a select().
 Result<Shape> reshape_extents(InferContext& ctx) {
   if (ctx.attributes().has("shape")) return ctx.attributes().shape("shape");
   AIPU_ASSIGN_OR_RETURN(Shape wanted, shape_operand(ctx, 1, "shape"));
@@ -89,7 +90,8 @@ Result<Shape> reshape_extents(InferContext& ctx) {
 Status infer_reshape(InferContext& ctx) {
   AIPU_ASSIGN_OR_RETURN(Shape shape, reshape_extents(ctx));
   if (provably_different(element_count(ctx.input(0).shape), element_count(shape))) {
-    return invalid_model(str_cat("cannot reshape ", ctx.input(0).text(), " to ", shape_text(shape), ": the element counts differ"));
+    return invalid_model(
+        str_cat("cannot reshape ", ctx.input(0).text(), " to ", shape_text(shape), ": the element counts differ"));
   }
   return infer_view(ctx, std::move(shape));
 }
@@ -101,7 +103,8 @@ Result<std::vector<int64_t>> squeeze_axes(InferContext& ctx) {
   if (given) {
     AIPU_ASSIGN_OR_RETURN(axes, normal_axes(*given, input.rank()));
     for (const int64_t axis : axes) {
-      AIPU_RETURN_IF_ERROR(expect_equal(input.shape[static_cast<size_t>(axis)], 1, str_cat("the extent of squeezed axis ", axis)));
+      AIPU_RETURN_IF_ERROR(
+          expect_equal(input.shape[static_cast<size_t>(axis)], 1, str_cat("the extent of squeezed axis ", axis)));
     }
     return axes;
   }
@@ -109,8 +112,8 @@ Result<std::vector<int64_t>> squeeze_axes(InferContext& ctx) {
     const Dim& extent = input.shape[static_cast<size_t>(axis)];
     if (extent.constant() == 1) axes.push_back(axis);
     if (!extent.is_constant() && !provably_different(extent, 1)) {
-      return unsupported(str_cat("without axes the output's rank depends on whether ", extent.text(), " of ", input.text(),
-                                 " is 1; give the axes or a static shape (--shape)"));
+      return unsupported(str_cat("without axes the output's rank depends on whether ", extent.text(), " of ",
+                                 input.text(), " is 1; give the axes or a static shape (--shape)"));
     }
   }
   return axes;
@@ -120,7 +123,8 @@ Status infer_squeeze(InferContext& ctx) {
   AIPU_ASSIGN_OR_RETURN(const auto axes, squeeze_axes(ctx));
   Shape shape;
   for (int axis = 0; axis < ctx.input(0).rank(); ++axis) {
-    if (!std::binary_search(axes.begin(), axes.end(), axis)) shape.push_back(ctx.input(0).shape[static_cast<size_t>(axis)]);
+    if (!std::binary_search(axes.begin(), axes.end(), axis))
+      shape.push_back(ctx.input(0).shape[static_cast<size_t>(axis)]);
   }
   return infer_view(ctx, std::move(shape));
 }
@@ -147,7 +151,9 @@ Status infer_flatten(InferContext& ctx) {
 // ONNX clamps start and end into [0, rank].
 Status complete_shape(const Graph& graph, Node* node) {
   const int64_t rank = graph.type(node->inputs[0]).rank();
-  const auto clamp = [&](int64_t position) { return std::clamp<int64_t>(position < 0 ? position + rank : position, 0, rank); };
+  const auto clamp = [&](int64_t position) {
+    return std::clamp<int64_t>(position < 0 ? position + rank : position, 0, rank);
+  };
   const int64_t start = clamp(node->attributes.i("start"));
   const int64_t end = clamp(node->attributes.i_or("end", rank));
   node->attributes.set("start", start);
@@ -180,14 +186,16 @@ Status infer_expand(InferContext& ctx) {
   set_output(ctx, 0, ctx.input(0).dtype, shape);
   const auto to = static_shape(shape);
   const auto data = data_of(ctx, 0);
-  if (to && data && count_of(*to) <= kDataLimit) set_data(ctx, 0, broadcast_data(*data, *static_shape(ctx.input(0).shape), *to));
+  if (to && data && count_of(*to) <= kDataLimit)
+    set_data(ctx, 0, broadcast_data(*data, *static_shape(ctx.input(0).shape), *to));
   return {};
 }
 
 Result<Shape> tile_repeats(InferContext& ctx) {
   AIPU_ASSIGN_OR_RETURN(Shape repeats, shape_operand(ctx, 1, "repeats"));
   if (static_cast<int>(repeats.size()) != ctx.input(0).rank()) {
-    return invalid_model(str_cat("repeats has ", repeats.size(), " elements for an input of rank ", ctx.input(0).rank()));
+    return invalid_model(
+        str_cat("repeats has ", repeats.size(), " elements for an input of rank ", ctx.input(0).rank()));
   }
   return repeats;
 }
@@ -212,7 +220,8 @@ Status infer_tile(InferContext& ctx) {
   return {};
 }
 
-OpDef one_operand(std::string name, uint32_t traits, std::function<Status(InferContext&)> infer, const char* output_types = "*") {
+OpDef one_operand(std::string name, uint32_t traits, std::function<Status(InferContext&)> infer,
+                  const char* output_types = "*") {
   OpDef def;
   def.name = std::move(name);
   def.inputs = {operand("data", "*")};

@@ -1,5 +1,6 @@
-// Resize. Scales become attribute `scales` (one per axis in ONNX's NCHW order, whatever the layout; absent when sizes are given); output
-// extents become attribute `sizes` (same order); the crop box of tf_crop_and_resize attribute `roi` (starts, then ends, one per axis).
+// Resize. Scales become attribute `scales` (one per axis in ONNX's NCHW order, whatever the layout; absent when sizes
+// are given); output extents become attribute `sizes` (same order); the crop box of tf_crop_and_resize attribute `roi`
+// (starts, then ends, one per axis).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -49,8 +50,8 @@ Result<std::vector<size_t>> listed_axes(const InferContext& ctx, size_t rank) {
   return axes;
 }
 
-// floor(extent * scale). Static extents are multiplied in float32, as ONNX's own inference does; for symbolic ones the scale is taken as
-// the simplest fraction with that float32 value.
+// floor(extent * scale). Static extents are multiplied in float32, as ONNX's own inference does; for symbolic ones the
+// scale is taken as the simplest fraction with that float32 value.
 Dim scaled_extent(const Dim& extent, double scale) {
   const auto factor = static_cast<float>(scale);
   if (const auto value = extent.constant()) {
@@ -84,13 +85,15 @@ struct ResizeGeometry {
   std::vector<double> roi;     // empty unless tf_crop_and_resize
 };
 
-Status apply_aspect_policy(const std::string& policy, const Shape& input, const std::vector<size_t>& axes, Shape* extents) {
+Status apply_aspect_policy(const std::string& policy, const Shape& input, const std::vector<size_t>& axes,
+                           Shape* extents) {
   double scale = 0;
   for (const size_t axis : axes) {
     const auto from = input[axis].constant();
     const auto to = (*extents)[axis].constant();
     if (!from || !to || *from == 0)
-      return unsupported(str_cat("keep_aspect_ratio_policy '", policy, "' needs static extents and sizes; give --shape"));
+      return unsupported(
+          str_cat("keep_aspect_ratio_policy '", policy, "' needs static extents and sizes; give --shape"));
     const double ratio = static_cast<double>(*to) / static_cast<double>(*from);
     if (scale == 0) scale = ratio;
     scale = policy == "not_larger" ? std::min(scale, ratio) : std::max(scale, ratio);
@@ -113,7 +116,8 @@ Result<ResizeGeometry> resize_geometry(InferContext& ctx) {
   } else if (a.s("coordinate_transformation_mode") == "tf_crop_and_resize") {
     if (!has_elements(ctx, kRoi)) return invalid_model("tf_crop_and_resize needs a roi");
     AIPU_ASSIGN_OR_RETURN(const auto box, constant_floats(ctx, kRoi, "roi"));
-    if (box.size() != 2 * axes.size()) return invalid_model(str_cat("roi has ", box.size(), " elements, expected ", 2 * axes.size()));
+    if (box.size() != 2 * axes.size())
+      return invalid_model(str_cat("roi has ", box.size(), " elements, expected ", 2 * axes.size()));
     g.roi.assign(2 * input.size(), 0.0);
     std::fill(g.roi.begin() + static_cast<std::ptrdiff_t>(input.size()), g.roi.end(), 1.0);
     for (size_t k = 0; k < axes.size(); ++k) {
@@ -129,17 +133,20 @@ Result<ResizeGeometry> resize_geometry(InferContext& ctx) {
       return invalid_model(str_cat("sizes has ", g.extents.size(), " elements, expected ", input.size()));
     return g;
   }
-  if (has_elements(ctx, kScales) == has_elements(ctx, kSizes)) return invalid_model("exactly one of scales and sizes must be given");
+  if (has_elements(ctx, kScales) == has_elements(ctx, kSizes))
+    return invalid_model("exactly one of scales and sizes must be given");
   if (has_elements(ctx, kSizes)) {
     AIPU_ASSIGN_OR_RETURN(const Shape sizes, shape_operand(ctx, kSizes, "sizes"));
-    if (sizes.size() != axes.size()) return invalid_model(str_cat("sizes has ", sizes.size(), " elements, expected ", axes.size()));
+    if (sizes.size() != axes.size())
+      return invalid_model(str_cat("sizes has ", sizes.size(), " elements, expected ", axes.size()));
     for (size_t k = 0; k < axes.size(); ++k) g.extents[axes[k]] = sizes[k];
     const std::string& policy = a.s("keep_aspect_ratio_policy");
     if (policy != "stretch") AIPU_RETURN_IF_ERROR(apply_aspect_policy(policy, input, axes, &g.extents));
     return g;
   }
   AIPU_ASSIGN_OR_RETURN(const auto scales, constant_floats(ctx, kScales, "scales"));
-  if (scales.size() != axes.size()) return invalid_model(str_cat("scales has ", scales.size(), " elements, expected ", axes.size()));
+  if (scales.size() != axes.size())
+    return invalid_model(str_cat("scales has ", scales.size(), " elements, expected ", axes.size()));
   g.scales.assign(input.size(), 1.0);
   for (size_t k = 0; k < axes.size(); ++k) {
     if (!(scales[k] > 0) || scales[k] > 65536) return invalid_model(str_cat("scale ", scales[k], " on axis ", axes[k]));
@@ -163,18 +170,20 @@ Status infer_resize(InferContext& ctx) {
   for (const Dim& extent : g.extents) {
     if (extent.constant_or(0) < 0) return invalid_model(str_cat("sizes has element ", extent.text()));
   }
-  if (channels_last(ctx.attributes()) && g.extents.size() > 2) std::rotate(g.extents.begin() + 1, g.extents.begin() + 2, g.extents.end());
+  if (channels_last(ctx.attributes()) && g.extents.size() > 2)
+    std::rotate(g.extents.begin() + 1, g.extents.begin() + 2, g.extents.end());
   set_output(ctx, 0, ctx.input(0).dtype, std::move(g.extents));
   return {};
 }
 
 Status verify_resize(const Graph&, const Node& node) {
   AIPU_RETURN_IF_ERROR(expect_choice(node, "mode", {"nearest", "linear", "cubic"}));
-  AIPU_RETURN_IF_ERROR(expect_choice(node, "nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}));
+  AIPU_RETURN_IF_ERROR(
+      expect_choice(node, "nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}));
   AIPU_RETURN_IF_ERROR(expect_choice(node, "keep_aspect_ratio_policy", {"stretch", "not_larger", "not_smaller"}));
   return expect_choice(node, "coordinate_transformation_mode",
-                       {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn",
-                        "tf_crop_and_resize"});
+                       {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+                        "tf_half_pixel_for_nn", "tf_crop_and_resize"});
 }
 
 }  // namespace
@@ -182,7 +191,8 @@ Status verify_resize(const Graph&, const Node& node) {
 OpDef resize_op() {
   OpDef def;
   def.name = "Resize";
-  def.inputs = {operand("X", kNumeric), optional_operand("roi", "f"), optional_operand("scales", "f"), optional_operand("sizes", kIndex)};
+  def.inputs = {operand("X", kNumeric), optional_operand("roi", "f"), optional_operand("scales", "f"),
+                optional_operand("sizes", kIndex)};
   def.outputs = {operand("Y", kNumeric)};
   def.attributes = {attr::s("coordinate_transformation_mode", "half_pixel"),
                     attr::f("cubic_coeff_a", -0.75),

@@ -14,7 +14,8 @@ Status infer_regions(InferContext& ctx, int columns, const Dim& height, const Di
   AIPU_RETURN_IF_ERROR(expect_rank(ctx, 1, 2));
   AIPU_RETURN_IF_ERROR(expect_equal(ctx.input(1).shape[1], columns, "the second extent of rois"));
   const SpatialLayout layout(ctx.attributes(), 4);
-  set_output(ctx, 0, ctx.input(0).dtype, layout.make(ctx.input(1).shape[0], layout.channels(ctx.input(0).shape), {height, width}));
+  set_output(ctx, 0, ctx.input(0).dtype,
+             layout.make(ctx.input(1).shape[0], layout.channels(ctx.input(0).shape), {height, width}));
   return {};
 }
 
@@ -24,13 +25,15 @@ Status infer_roi_align(InferContext& ctx) {
   AIPU_RETURN_IF_ERROR(expect_equal(ctx.input(2).shape[0], ctx.input(1).shape[0], "the extent of batch_indices"));
   const int64_t height = ctx.attributes().i("output_height");
   const int64_t width = ctx.attributes().i("output_width");
-  if (height < 1 || width < 1) return invalid_model(str_cat("output_height and output_width are ", height, " and ", width));
+  if (height < 1 || width < 1)
+    return invalid_model(str_cat("output_height and output_width are ", height, " and ", width));
   return infer_regions(ctx, 4, height, width);
 }
 
 Status infer_max_roi_pool(InferContext& ctx) {
   const std::vector<int64_t>& pooled = ctx.attributes().ints("pooled_shape");
-  if (pooled.size() != 2 || pooled[0] < 1 || pooled[1] < 1) return invalid_model("pooled_shape must be two positive numbers");
+  if (pooled.size() != 2 || pooled[0] < 1 || pooled[1] < 1)
+    return invalid_model("pooled_shape must be two positive numbers");
   return infer_regions(ctx, 5, pooled[0], pooled[1]);
 }
 
@@ -44,8 +47,9 @@ Status infer_grid_sample(InferContext& ctx) {
   AIPU_RETURN_IF_ERROR(expect_equal(grid.shape[0], input.shape[0], "the grid's batch extent"));
   AIPU_RETURN_IF_ERROR(expect_equal(grid.shape.back(), input.rank() - 2, "the grid's last extent"));
   const SpatialLayout layout(ctx.attributes(), input.rank());
-  set_output(ctx, 0, input.dtype,
-             layout.make(input.shape[0], layout.channels(input.shape), Shape(grid.shape.begin() + 1, grid.shape.end() - 1)));
+  set_output(
+      ctx, 0, input.dtype,
+      layout.make(input.shape[0], layout.channels(input.shape), Shape(grid.shape.begin() + 1, grid.shape.end() - 1)));
   return {};
 }
 
@@ -55,7 +59,8 @@ constexpr int64_t kWindowLimit = int64_t{1} << 31;
 
 Status complete_deform_window(Node* node, const std::vector<int64_t>& kernel) {
   Attributes& a = node->attributes;
-  if (a.has("kernel_shape") && a.ints("kernel_shape") != kernel) return invalid_model("kernel_shape differs from the weight's extents");
+  if (a.has("kernel_shape") && a.ints("kernel_shape") != kernel)
+    return invalid_model("kernel_shape differs from the weight's extents");
   a.set("kernel_shape", kernel);
   if (!a.has("strides")) a.set("strides", std::vector<int64_t>(2, 1));
   if (!a.has("dilations")) a.set("dilations", std::vector<int64_t>(2, 1));
@@ -82,8 +87,10 @@ Result<Shape> deform_extents(InferContext& ctx, const SpatialLayout& layout, siz
   Shape extents = layout.spatial(ctx.input(0).shape);
   for (size_t k = 0; k < 2; ++k) {
     const Dim reach((kernel[k] - 1) * a.ints("dilations")[k] + 1);
-    extents[k] = floordiv(extents[k] + Dim(a.ints("pads")[k] + a.ints("pads")[k + 2]) - reach, Dim(a.ints("strides")[k])) + 1;
-    AIPU_RETURN_IF_ERROR(expect_equal(ctx.input(offset).shape[k + 2], extents[k], str_cat("extent ", k + 2, " of offset")));
+    extents[k] =
+        floordiv(extents[k] + Dim(a.ints("pads")[k] + a.ints("pads")[k + 2]) - reach, Dim(a.ints("strides")[k])) + 1;
+    AIPU_RETURN_IF_ERROR(
+        expect_equal(ctx.input(offset).shape[k + 2], extents[k], str_cat("extent ", k + 2, " of offset")));
   }
   const Dim taps = a.i("offset_group") * kernel[0] * kernel[1];
   AIPU_RETURN_IF_ERROR(expect_equal(ctx.input(offset).shape[1], taps * Dim(2), "the second extent of offset"));
@@ -103,7 +110,8 @@ Status infer_deform_conv(InferContext& ctx) {
   const SpatialLayout layout(ctx.attributes(), 4);
   AIPU_ASSIGN_OR_RETURN(Shape shape, deform_extents(ctx, layout, 2, 4));
   const Shape& weight = ctx.input(1).shape;
-  AIPU_RETURN_IF_ERROR(expect_equal(ctx.input(0).shape[1], weight[1] * Dim(ctx.attributes().i("group")), "the number of channels"));
+  AIPU_RETURN_IF_ERROR(
+      expect_equal(ctx.input(0).shape[1], weight[1] * Dim(ctx.attributes().i("group")), "the number of channels"));
   shape.insert(shape.begin(), {ctx.input(0).shape[0], weight[0]});
   set_output(ctx, 0, ctx.input(0).dtype, std::move(shape));
   return {};
@@ -115,13 +123,15 @@ Status infer_deform_columns(InferContext& ctx) {
   AIPU_ASSIGN_OR_RETURN(const Shape extents, deform_extents(ctx, layout, 1, 2));
   const std::vector<int64_t>& kernel = ctx.attributes().ints("kernel_shape");
   const Shape& input = ctx.input(0).shape;
-  set_output(ctx, 0, ctx.input(0).dtype, layout.make(layout.batch(input), layout.channels(input) * Dim(kernel[0] * kernel[1]), extents));
+  set_output(ctx, 0, ctx.input(0).dtype,
+             layout.make(layout.batch(input), layout.channels(input) * Dim(kernel[0] * kernel[1]), extents));
   return {};
 }
 
 std::vector<AttributeDef> deform_attributes() {
   return {attr::optional("kernel_shape", AttributeKind::kInts), attr::optional("strides", AttributeKind::kInts),
-          attr::optional("dilations", AttributeKind::kInts), attr::optional("pads", AttributeKind::kInts), attr::i("offset_group", 1)};
+          attr::optional("dilations", AttributeKind::kInts), attr::optional("pads", AttributeKind::kInts),
+          attr::i("offset_group", 1)};
 }
 
 // ---- Col2Im
@@ -157,13 +167,16 @@ Status infer_col2im(InferContext& ctx) {
   }
   const TensorType& input = ctx.input(0);
   if (input.shape[1].is_constant() && *input.shape[1].constant() % taps != 0) {
-    return invalid_model(str_cat("the second extent of ", input.text(), " does not divide by the block's ", taps, " elements"));
+    return invalid_model(
+        str_cat("the second extent of ", input.text(), " does not divide by the block's ", taps, " elements"));
   }
   for (const auto& [name, expected, low] :
-       {std::tuple("strides", count, int64_t{1}), std::tuple("dilations", count, int64_t{1}), std::tuple("pads", 2 * count, int64_t{0})}) {
+       {std::tuple("strides", count, int64_t{1}), std::tuple("dilations", count, int64_t{1}),
+        std::tuple("pads", 2 * count, int64_t{0})}) {
     if (!ctx.attributes().has(name)) continue;
     const std::vector<int64_t>& values = ctx.attributes().ints(name);
-    if (values.size() != expected) return invalid_model(str_cat(name, " has ", values.size(), " elements, expected ", expected));
+    if (values.size() != expected)
+      return invalid_model(str_cat(name, " has ", values.size(), " elements, expected ", expected));
     for (const int64_t value : values) {
       if (value < low || value >= kWindowLimit) return invalid_model(str_cat(name, " has element ", value));
     }
@@ -212,7 +225,8 @@ OpDef max_roi_pool_op() {
   def.name = "MaxRoiPool";
   def.inputs = {operand("X", "f"), operand("rois", "f")};
   def.outputs = {operand("Y", "f")};
-  def.attributes = {attr::required("pooled_shape", AttributeKind::kInts), attr::f("spatial_scale", 1.0), attr::layout()};
+  def.attributes = {attr::required("pooled_shape", AttributeKind::kInts), attr::f("spatial_scale", 1.0),
+                    attr::layout()};
   def.traits = kSpatial;
   def.infer = infer_max_roi_pool;
   return def;
@@ -223,7 +237,8 @@ OpDef grid_sample_op() {
   def.name = "GridSample";
   def.inputs = {operand("X", kNumeric), operand("grid", "f")};
   def.outputs = {operand("Y", kNumeric)};
-  def.attributes = {attr::i("align_corners", 0), attr::s("mode", "linear"), attr::s("padding_mode", "zeros"), attr::layout()};
+  def.attributes = {attr::i("align_corners", 0), attr::s("mode", "linear"), attr::s("padding_mode", "zeros"),
+                    attr::layout()};
   def.traits = kSpatial;
   def.infer = infer_grid_sample;
   def.verify = [](const Graph&, const Node& node) -> Status {
@@ -236,13 +251,15 @@ OpDef grid_sample_op() {
 OpDef deform_conv_op() {
   OpDef def;
   def.name = "DeformConv";
-  def.inputs = {operand("X", "f"), operand("W", "f"), operand("offset", "f"), optional_operand("B", "f"), optional_operand("mask", "f")};
+  def.inputs = {operand("X", "f"), operand("W", "f"), operand("offset", "f"), optional_operand("B", "f"),
+                optional_operand("mask", "f")};
   def.outputs = {operand("Y", "f")};
   def.attributes = deform_attributes();
   def.attributes.push_back(attr::i("group", 1));
   def.complete = [](const Graph& graph, Node* node) -> Status {
     const TensorType& weight = graph.type(node->inputs[1]);
-    if (weight.rank() != 4) return unsupported(str_cat("only images of two dimensions are supported, the weight is ", weight.text()));
+    if (weight.rank() != 4)
+      return unsupported(str_cat("only images of two dimensions are supported, the weight is ", weight.text()));
     AIPU_ASSIGN_OR_RETURN(const auto kernel, kernel_extents(weight));
     return complete_deform_window(node, kernel);
   };
@@ -269,7 +286,8 @@ OpDef deform_columns_op() {
 OpDef col2im_op() {
   OpDef def;
   def.name = "Col2Im";
-  def.inputs = {operand("input", kNumeric), optional_operand("image_shape", kIndex), optional_operand("block_shape", kIndex)};
+  def.inputs = {operand("input", kNumeric), optional_operand("image_shape", kIndex),
+                optional_operand("block_shape", kIndex)};
   def.outputs = {operand("output", kNumeric)};
   def.attributes = {attr::optional("strides", AttributeKind::kInts), attr::optional("dilations", AttributeKind::kInts),
                     attr::optional("pads", AttributeKind::kInts), attr::optional("image_shape", AttributeKind::kShape),

@@ -1,6 +1,7 @@
-// Ops whose output extent depends on data: NonZero, Compress, Unique, NonMaxSuppression. Each takes, as its last operand, the int64[1]
-// result of a counting op over the same inputs (aipu::CountNonZero, aipu::CountUnique, aipu::CountNonMaxSuppression); the extent is a run
-// symbol on that count. Once resolved the count is attribute `extent`.
+// Ops whose output extent depends on data: NonZero, Compress, Unique, NonMaxSuppression. Each takes, as its last
+// operand, the int64[1] result of a counting op over the same inputs (aipu::CountNonZero, aipu::CountUnique,
+// aipu::CountNonMaxSuppression); the extent is a run symbol on that count. Once resolved the count is attribute
+// `extent`.
 #include "graph/ops/op_list.h"
 #include "graph/ops/shape_operands.h"
 
@@ -12,7 +13,8 @@ Result<Dim> counted_extent(InferContext& ctx, size_t input) {
   if (!ctx.has_input(input))
     return internal_error(str_cat("the counting operand (input ", input, ") is missing; see graph/ops/select.cpp"));
   AIPU_ASSIGN_OR_RETURN(const Shape count, shape_operand(ctx, input, "extent"));
-  if (count.size() != 1) return invalid_model(str_cat("the count must have one element, found ", ctx.input(input).text()));
+  if (count.size() != 1)
+    return invalid_model(str_cat("the count must have one element, found ", ctx.input(input).text()));
   return count.front();
 }
 

@@ -11,7 +11,8 @@ namespace {
 // A scalar operand that becomes an extent.
 Result<Dim> scalar_operand(InferContext& ctx, size_t input, const char* name) {
   AIPU_ASSIGN_OR_RETURN(const Shape elements, shape_operand(ctx, input, name));
-  if (elements.size() != 1) return invalid_model(str_cat("operand '", name, "' must be a scalar, found ", elements.size(), " elements"));
+  if (elements.size() != 1)
+    return invalid_model(str_cat("operand '", name, "' must be a scalar, found ", elements.size(), " elements"));
   return elements.front();
 }
 
@@ -57,7 +58,8 @@ Status infer_dft(InferContext& ctx) {
   const bool onesided = ctx.attributes().i("onesided") != 0;
   const bool inverse = ctx.attributes().i("inverse") != 0;
   Shape shape = ctx.input(0).shape;
-  if (onesided && !inverse && shape.back().constant() != 1) return invalid_model("a one-sided transform is of real numbers");
+  if (onesided && !inverse && shape.back().constant() != 1)
+    return invalid_model("a one-sided transform is of real numbers");
   shape[static_cast<size_t>(axis)] = onesided && !inverse ? floordiv(length, 2) + 1 : length;
   shape.back() = onesided && inverse ? 1 : 2;
   set_output(ctx, 0, ctx.input(0).dtype, std::move(shape));
@@ -82,13 +84,15 @@ Result<StftGeometry> stft_geometry(InferContext& ctx) {
   } else {
     return invalid_model("window or frame_length must be given");
   }
-  if (g.step.constant_or(1) < 1 || g.length.constant_or(1) < 1) return invalid_model("frame_step and frame_length must be positive");
+  if (g.step.constant_or(1) < 1 || g.length.constant_or(1) < 1)
+    return invalid_model("frame_step and frame_length must be positive");
   return g;
 }
 
 Status infer_stft(InferContext& ctx) {
   AIPU_RETURN_IF_ERROR(expect_rank_at_least(ctx, 0, 2));
-  if (ctx.input(0).rank() > 3) return invalid_model(str_cat("the signal must have rank 2 or 3, found ", ctx.input(0).text()));
+  if (ctx.input(0).rank() > 3)
+    return invalid_model(str_cat("the signal must have rank 2 or 3, found ", ctx.input(0).text()));
   if (ctx.input(0).rank() == 3) AIPU_RETURN_IF_ERROR(check_signal(ctx, 3));
   if (ctx.has_input(2)) AIPU_RETURN_IF_ERROR(expect_rank(ctx, 2, 1));
   AIPU_ASSIGN_OR_RETURN(const StftGeometry g, stft_geometry(ctx));
@@ -114,7 +118,8 @@ OpDef window_op(std::string name) {
   def.name = std::move(name);
   def.inputs = {optional_operand("size", kIndex)};
   def.outputs = {operand("output", kNumeric)};
-  def.attributes = {attr::dtype("output_datatype", DType::kF32), attr::i("periodic", 1), attr::optional("size", AttributeKind::kShape)};
+  def.attributes = {attr::dtype("output_datatype", DType::kF32), attr::i("periodic", 1),
+                    attr::optional("size", AttributeKind::kShape)};
   def.infer = [](InferContext& ctx) -> Status {
     AIPU_ASSIGN_OR_RETURN(const Dim size, scalar_operand(ctx, 0, "size"));
     set_output(ctx, 0, ctx.attributes().dtype("output_datatype"), {size});

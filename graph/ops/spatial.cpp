@@ -20,11 +20,13 @@ Shape SpatialLayout::make(const Dim& batch, const Dim& channels, const Shape& sp
 
 namespace {
 
-constexpr int64_t kWindowLimit = int64_t{1} << 31;  // of kernel, stride, dilation and pad: keeps their products in range
+// of kernel, stride, dilation and pad: keeps their products in range
+constexpr int64_t kWindowLimit = int64_t{1} << 31;
 
 Status check_window_attribute(const Attributes& attributes, const char* name, size_t count, int64_t low) {
   const auto& values = attributes.ints(name);
-  if (values.size() != count) return invalid_model(str_cat(name, " has ", values.size(), " elements, expected ", count));
+  if (values.size() != count)
+    return invalid_model(str_cat(name, " has ", values.size(), " elements, expected ", count));
   for (const int64_t value : values) {
     if (value < low || value >= kWindowLimit) return invalid_model(str_cat(name, " has element ", value));
   }
@@ -34,7 +36,8 @@ Status check_window_attribute(const Attributes& attributes, const char* name, si
 bool is_same(const std::string& auto_pad) { return auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER"; }
 
 Status complete_common(Node* node, const std::vector<int64_t>& kernel, size_t count) {
-  if (kernel.size() != count) return invalid_model(str_cat("the kernel has ", kernel.size(), " axes, the input ", count, " spatial axes"));
+  if (kernel.size() != count)
+    return invalid_model(str_cat("the kernel has ", kernel.size(), " axes, the input ", count, " spatial axes"));
   Attributes& a = node->attributes;
   if (a.has("kernel_shape") && a.ints("kernel_shape") != kernel) {
     return invalid_model("kernel_shape differs from the weight's extents");
@@ -47,7 +50,8 @@ Status complete_common(Node* node, const std::vector<int64_t>& kernel, size_t co
   AIPU_RETURN_IF_ERROR(check_window_attribute(a, "dilations", count, 1));
   const std::string& auto_pad = a.s("auto_pad");
   if (auto_pad != "NOTSET" && auto_pad != "VALID" && !is_same(auto_pad)) {
-    return invalid_model(str_cat("auto_pad is '", auto_pad, "', expected one of: NOTSET, SAME_UPPER, SAME_LOWER, VALID"));
+    return invalid_model(
+        str_cat("auto_pad is '", auto_pad, "', expected one of: NOTSET, SAME_UPPER, SAME_LOWER, VALID"));
   }
   if (auto_pad == "VALID") {
     a.set("pads", std::vector<int64_t>(2 * count, 0));
@@ -70,7 +74,8 @@ void same_pads(const Shape& spatial, bool upper, Window* window) {
     const Dim stride(window->strides[k]);
     const Dim reach = window->reach(k);
     // With stride 1 the input's extent cancels.
-    const Dim total = window->strides[k] == 1 ? reach - 1 : max((ceildiv(spatial[k], stride) - 1) * stride + reach - spatial[k], 0);
+    const Dim total =
+        window->strides[k] == 1 ? reach - 1 : max((ceildiv(spatial[k], stride) - 1) * stride + reach - spatial[k], 0);
     split_pad(total, upper, &window->pads_begin[k], &window->pads_end[k]);
   }
 }
@@ -132,7 +137,8 @@ Result<Window> window_of(const Graph& graph, const Node& node) {
   }
   const Shape spatial = spatial_extents(graph, node);
   if (spatial.size() != window.kernel.size()) {
-    return invalid_model(str_cat("the kernel has ", window.kernel.size(), " axes, the input ", spatial.size(), " spatial axes"));
+    return invalid_model(
+        str_cat("the kernel has ", window.kernel.size(), " axes, the input ", spatial.size(), " spatial axes"));
   }
   if (transposed) {
     AIPU_RETURN_IF_ERROR(transposed_pads(spatial, a, &window));
@@ -145,7 +151,8 @@ Result<Window> window_of(const Graph& graph, const Node& node) {
 Status complete_window(const Graph& graph, Node* node, const std::vector<int64_t>& kernel) {
   const int rank = graph.type(node->inputs[0]).rank();
   if (rank < 3)
-    return invalid_model(str_cat("the input must have a batch, a channel and spatial axes, found ", graph.type(node->inputs[0]).text()));
+    return invalid_model(
+        str_cat("the input must have a batch, a channel and spatial axes, found ", graph.type(node->inputs[0]).text()));
   AIPU_RETURN_IF_ERROR(complete_common(node, kernel, static_cast<size_t>(rank - 2)));
   Attributes& a = node->attributes;
   if (is_same(a.s("auto_pad"))) {
@@ -159,7 +166,8 @@ Status complete_window(const Graph& graph, Node* node, const std::vector<int64_t
 Status complete_transposed_window(const Graph& graph, Node* node, const std::vector<int64_t>& kernel) {
   const int rank = graph.type(node->inputs[0]).rank();
   if (rank < 3)
-    return invalid_model(str_cat("the input must have a batch, a channel and spatial axes, found ", graph.type(node->inputs[0]).text()));
+    return invalid_model(
+        str_cat("the input must have a batch, a channel and spatial axes, found ", graph.type(node->inputs[0]).text()));
   const auto count = static_cast<size_t>(rank - 2);
   Attributes& a = node->attributes;
   if (!a.has("output_padding")) a.set("output_padding", std::vector<int64_t>(count, 0));
@@ -185,7 +193,8 @@ Result<Shape> slide_window(const Graph& graph, const Node& node, bool ceil_mode)
   AIPU_ASSIGN_OR_RETURN(const Window window, window_of(graph, node));
   const Shape spatial = spatial_extents(graph, node);
   if (spatial.size() != window.kernel.size()) {
-    return invalid_model(str_cat("the kernel has ", window.kernel.size(), " axes, the input ", spatial.size(), " spatial axes"));
+    return invalid_model(
+        str_cat("the kernel has ", window.kernel.size(), " axes, the input ", spatial.size(), " spatial axes"));
   }
   const bool same = is_same(node.attributes.s("auto_pad"));
   Shape result;
@@ -198,15 +207,16 @@ Result<Shape> slide_window(const Graph& graph, const Node& node, bool ceil_mode)
     const Dim padded = spatial[k] + window.pads_begin[k] + window.pads_end[k];
     const Dim room = padded - window.reach(k);
     if (room.constant_or(0) < 0) {
-      return invalid_model(
-          str_cat("a window of ", window.reach(k).text(), " does not fit the padded extent ", padded.text(), " of spatial axis ", k));
+      return invalid_model(str_cat("a window of ", window.reach(k).text(), " does not fit the padded extent ",
+                                   padded.text(), " of spatial axis ", k));
     }
     if (!ceil_mode) {
       result.push_back(floordiv(room, stride) + 1);
       continue;
     }
     Dim extent = ceildiv(room, stride) + 1;
-    // A last window that would lie in the trailing pad entirely does not count; when that pad is at most reach - stride it cannot happen.
+    // A last window that would lie in the trailing pad entirely does not count; when that pad is at most reach - stride
+    // it cannot happen.
     if ((window.reach(k) - stride - window.pads_end[k]).lower_bound().value_or(-1) < 0) {
       extent = extent - lt(spatial[k] + window.pads_begin[k] - 1, (extent - 1) * stride);
     }

@@ -8,7 +8,8 @@
 
 namespace aipu::graph {
 
-// Positions of the axes of a kSpatial operand: [N, C, spatial...] or [N, spatial..., C], as its node's `layout` attribute says.
+// Positions of the axes of a kSpatial operand: [N, C, spatial...] or [N, spatial..., C], as its node's `layout`
+// attribute says.
 class SpatialLayout {
  public:
   SpatialLayout(const Attributes& attributes, int rank);
@@ -27,8 +28,8 @@ class SpatialLayout {
   bool channels_last_;
 };
 
-// The window of a convolution or pooling node, from its completed attributes. Pads are Dims only under auto_pad = SAME_* over symbolic
-// extents with a stride, where they depend on the input; kernels should read them through this.
+// The window of a convolution or pooling node, from its completed attributes. Pads are Dims only under auto_pad =
+// SAME_* over symbolic extents with a stride, where they depend on the input; kernels should read them through this.
 struct Window {
   std::vector<int64_t> kernel;
   std::vector<int64_t> strides;
@@ -36,20 +37,21 @@ struct Window {
   Shape pads_begin;
   Shape pads_end;
 
-  Dim reach(size_t axis) const { return Dim((kernel[axis] - 1) * dilations[axis] + 1); }  // how many input positions one window spans
+  // how many input positions one window spans
+  Dim reach(size_t axis) const { return Dim((kernel[axis] - 1) * dilations[axis] + 1); }
 };
 
-// Of a node whose OpDef::complete has run (any node in a graph): Conv, ConvInteger, QLinearConv, ConvTranspose and the pools. For
-// ConvTranspose the pads are what is cut from the full output.
+// Of a node whose OpDef::complete has run (any node in a graph): Conv, ConvInteger, QLinearConv, ConvTranspose and the
+// pools. For ConvTranspose the pads are what is cut from the full output.
 Result<Window> window_of(const Graph& graph, const Node& node);
 
-// For OpDef::complete: makes strides, dilations, pads explicit for windows of `kernel` over the spatial axes of input 0, and turns auto_pad
-// into pads where it does not depend on symbolic extents. Sets kernel_shape.
+// For OpDef::complete: makes strides, dilations, pads explicit for windows of `kernel` over the spatial axes of input
+// 0, and turns auto_pad into pads where it does not depend on symbolic extents. Sets kernel_shape.
 Status complete_window(const Graph& graph, Node* node, const std::vector<int64_t>& kernel);
 Status complete_transposed_window(const Graph& graph, Node* node, const std::vector<int64_t>& kernel);
 
-// Extents of the spatial axes after sliding the node's window over input 0; ceil_mode counts windows that start inside the input or its
-// leading pad.
+// Extents of the spatial axes after sliding the node's window over input 0; ceil_mode counts windows that start inside
+// the input or its leading pad.
 Result<Shape> slide_window(const Graph& graph, const Node& node, bool ceil_mode = false);
 
 // Extents kernel axes have in a weight operand [M, C/group, k...]; they have to be static.

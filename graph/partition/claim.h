@@ -1,4 +1,5 @@
-// How the partitioner asks plugins without knowing them. `graph` owns this interface, `kernels` implements it, `gbuilder` wires the two.
+// How the partitioner asks plugins without knowing them. `graph` owns this interface, `kernels` implements it,
+// `gbuilder` wires the two.
 #pragma once
 
 #include <memory>
@@ -30,9 +31,10 @@ class Claimer {
  public:
   virtual ~Claimer() = default;
   virtual std::string_view name() const = 0;
-  // What this plugin would do with the node as the anchor of a group; nullopt when it does not want it. `why_not` gets a sentence when the
-  // op is right but a dtype, shape or attribute is not.
-  virtual std::optional<Claim> claim(const Graph& graph, NodeId anchor, const ClaimTarget& target, std::string* why_not) const = 0;
+  // What this plugin would do with the node as the anchor of a group; nullopt when it does not want it. `why_not` gets
+  // a sentence when the op is right but a dtype, shape or attribute is not.
+  virtual std::optional<Claim> claim(const Graph& graph, NodeId anchor, const ClaimTarget& target,
+                                     std::string* why_not) const = 0;
 };
 
 struct Group {
@@ -48,11 +50,12 @@ struct Unclaimed {
   std::vector<std::string> reasons;  // "<plugin>: <why not>"
 };
 
-// Gives every live node to exactly one group: anchors in topological order of preference, highest score first, ties to the plugin listed
-// first. Groups are convex (no path leaves and re-enters) and come out in execution order; only the last node's outputs leave a group of
-// several nodes. A claim that would break this, or wants nodes that have gone to another group, loses nodes from its end until it does not;
-// the plugin then sets up what is left. Nodes that nobody wants are all reported in one error that lists op, node name, count and the
-// reasons.
-Result<std::vector<Group>> partition(const Graph& graph, std::span<const Claimer* const> claimers, const ClaimTarget& target);
+// Gives every live node to exactly one group: anchors in topological order of preference, highest score first, ties to
+// the plugin listed first. Groups are convex (no path leaves and re-enters) and come out in execution order; only the
+// last node's outputs leave a group of several nodes. A claim that would break this, or wants nodes that have gone to
+// another group, loses nodes from its end until it does not; the plugin then sets up what is left. Nodes that nobody
+// wants are all reported in one error that lists op, node name, count and the reasons.
+Result<std::vector<Group>> partition(const Graph& graph, std::span<const Claimer* const> claimers,
+                                     const ClaimTarget& target);
 
 }  // namespace aipu::graph

@@ -1,9 +1,9 @@
 // Hands every live node to a claimer.
 //
-// Nodes are visited in execution order; the best claim of a node that nobody has yet becomes a group. So an elementwise node behind a
-// convolution is offered to the convolution (its epilogue) before it is asked for itself. A claim that takes nodes of other groups, lets an
-// inner value escape from somewhere else than its end, or would make the groups depend on each other in a circle, loses nodes from its end
-// until it does not.
+// Nodes are visited in execution order; the best claim of a node that nobody has yet becomes a group. So an elementwise
+// node behind a convolution is offered to the convolution (its epilogue) before it is asked for itself. A claim that
+// takes nodes of other groups, lets an inner value escape from somewhere else than its end, or would make the groups
+// depend on each other in a circle, loses nodes from its end until it does not.
 #include <algorithm>
 #include <map>
 #include <queue>
@@ -89,28 +89,32 @@ class Partitioner {
         unclaimed.reasons.push_back(str_cat(claimer->name(), ": ", why_not));
       }
     }
-    std::stable_sort(offers.begin(), offers.end(), [](const Offer& a, const Offer& b) { return a.claim.score > b.claim.score; });
+    std::stable_sort(offers.begin(), offers.end(),
+                     [](const Offer& a, const Offer& b) { return a.claim.score > b.claim.score; });
     if (offers.empty()) {
       unclaimed_.push_back(std::move(unclaimed));
       return {};
     }
     Offer& best = offers.front();
-    if (best.claim.anchor != anchor || std::find(best.claim.nodes.begin(), best.claim.nodes.end(), anchor) == best.claim.nodes.end()) {
-      return internal_error(
-          str_cat(where(anchor), ": plugin ", best.owner->name(), " claimed nodes without the anchor it was asked about"));
+    if (best.claim.anchor != anchor ||
+        std::find(best.claim.nodes.begin(), best.claim.nodes.end(), anchor) == best.claim.nodes.end()) {
+      return internal_error(str_cat(where(anchor), ": plugin ", best.owner->name(),
+                                    " claimed nodes without the anchor it was asked about"));
     }
     std::vector<NodeId> nodes = std::move(best.claim.nodes);
     // The end goes first: what is left of a fused chain is a fused chain.
     while (!is_valid(nodes)) {
       if (nodes.size() == 1)
-        return internal_error(str_cat(where(anchor), ": plugin ", best.owner->name(), " claimed a node that is not free"));
+        return internal_error(
+            str_cat(where(anchor), ": plugin ", best.owner->name(), " claimed a node that is not free"));
       if (nodes.back() == anchor) {
         nodes = {anchor};
       } else {
         nodes.pop_back();
       }
     }
-    std::sort(nodes.begin(), nodes.end(), [&](NodeId a, NodeId b) { return position_[index(a)] < position_[index(b)]; });
+    std::sort(nodes.begin(), nodes.end(),
+              [&](NodeId a, NodeId b) { return position_[index(a)] < position_[index(b)]; });
     const auto number = static_cast<int>(groups_.size());
     for (const NodeId id : nodes) group_of_[index(id)] = number;
     groups_.push_back({best.owner, anchor, std::move(nodes), {}, {}});
@@ -126,8 +130,8 @@ class Partitioner {
       last = std::max(last, position_[index(id)]);
     }
     if (nodes.size() == 1) return true;
-    // One value leaves, from the last node; everything else stays inside. (A chain that hands out an inner value would have to store it in
-    // the middle of a fused loop.)
+    // One value leaves, from the last node; everything else stays inside. (A chain that hands out an inner value would
+    // have to store it in the middle of a fused loop.)
     for (const NodeId id : nodes) {
       const bool is_last = position_[index(id)] == last;
       for (const ValueId output : node(id).outputs) {
@@ -141,8 +145,9 @@ class Partitioner {
     return !feeds_itself(inside);
   }
 
-  // Whether a path leaves the nodes and comes back. With claims of earlier groups in between the path may run through other nodes of those
-  // groups, so whole groups are walked. The walk goes backwards from the operands of the claim and stops before its first node.
+  // Whether a path leaves the nodes and comes back. With claims of earlier groups in between the path may run through
+  // other nodes of those groups, so whole groups are walked. The walk goes backwards from the operands of the claim and
+  // stops before its first node.
   bool feeds_itself(const std::set<NodeId>& inside) const {
     size_t first = order_.size();
     for (const NodeId id : inside) first = std::min(first, position_[index(id)]);
@@ -192,8 +197,9 @@ class Partitioner {
       for (const ValueId output : node(id).outputs) {
         if (!output.valid()) continue;
         const auto users = graph_.users(output);
-        const bool leaves = graph_.is_graph_output(output) || bound_tensors_.contains(output) ||
-                            std::any_of(users.begin(), users.end(), [&](NodeId user) { return group_of_[index(user)] != number; });
+        const bool leaves =
+            graph_.is_graph_output(output) || bound_tensors_.contains(output) ||
+            std::any_of(users.begin(), users.end(), [&](NodeId user) { return group_of_[index(user)] != number; });
         // A result that nobody asked for is still written by its kernel.
         if (leaves || users.empty()) group->outputs.push_back(output);
       }
@@ -246,7 +252,8 @@ class Partitioner {
       Row& row = rows[node(unclaimed.node).op];
       if (row.count++ == 0) row.first = unclaimed.node;
       for (const std::string& reason : unclaimed.reasons) {
-        if (std::find(row.reasons.begin(), row.reasons.end(), reason) == row.reasons.end()) row.reasons.push_back(reason);
+        if (std::find(row.reasons.begin(), row.reasons.end(), reason) == row.reasons.end())
+          row.reasons.push_back(reason);
       }
     }
     std::string text = str_cat("no kernel for ", unclaimed_.size(), unclaimed_.size() == 1 ? " node: " : " nodes: ");
@@ -275,7 +282,8 @@ class Partitioner {
 
 }  // namespace
 
-Result<std::vector<Group>> partition(const Graph& graph, std::span<const Claimer* const> claimers, const ClaimTarget& target) {
+Result<std::vector<Group>> partition(const Graph& graph, std::span<const Claimer* const> claimers,
+                                     const ClaimTarget& target) {
   return Partitioner(graph, claimers, target).run();
 }
 

@@ -1,14 +1,16 @@
-// assign_layout: spatial ops run channels last, and so do the ops around them where that saves transposing.
+// assign_layout: spatial ops run channels last, and so do the ops around them where that saves transposing (T: NCHW to
+// NHWC, T': back).
 //
-//   x ─ Conv ─ Relu ─ Conv ─ y            x ─ T ─ Conv{NHWC} ─ Relu ─ Conv{NHWC} ─ T' ─ y          T: NCHW to NHWC, T': back
+//   x ─ Conv ─ Relu ─ Conv ─ y            x ─ T ─ Conv{NHWC} ─ Relu ─ Conv{NHWC} ─ T' ─ y
 //                                   =>
 //   x ─ Conv ─ Transpose(0,2,3,1) ─ y     x ─ T ─ Conv{NHWC} ─ y
 //
-// Every op takes one of two forms: with its operands as they are (plain), or with all of them transposed to channels last. Spatial ops
-// (kSpatial) must be channels last, most others plain; those that relayout() knows may be either. A value whose producer and users differ
-// in form is transposed once for all of them, which costs its bytes. The cheapest choice for all ops together is a minimum cut: ops are
-// vertices, channels last is the source's side. A Transpose of the model that does exactly NCHW -> NHWC is no op at all: it is a user that
-// wants channels last and a producer that is plain.
+// Every op takes one of two forms: with its operands as they are (plain), or with all of them transposed to channels
+// last. Spatial ops (kSpatial) must be channels last, most others plain; those that relayout() knows may be either. A
+// value whose producer and users differ in form is transposed once for all of them, which costs its bytes. The cheapest
+// choice for all ops together is a minimum cut: ops are vertices, channels last is the source's side. A Transpose of
+// the model that does exactly NCHW -> NHWC is no op at all: it is a user that wants channels last and a producer that
+// is plain.
 //
 // A channel shuffle (Reshape to [N,g,C/g,...], Transpose, Reshape back) counts as one op that may be either.
 #include <algorithm>
@@ -91,7 +93,8 @@ class LayoutAssigner {
       const size_t rank = working_rank(n, *def);
       Plan& p = plan(id);
       bool near = false;
-      for (const ValueId input : n.inputs) near = near || (input.valid() && near_last[static_cast<size_t>(input.index)]);
+      for (const ValueId input : n.inputs)
+        near = near || (input.valid() && near_last[static_cast<size_t>(input.index)]);
       if ((def->traits & kSpatial) != 0) {
         if (n.attributes.s_or("layout", "NCHW") == "NHWC") continue;
         any_spatial_ = true;
@@ -121,7 +124,8 @@ class LayoutAssigner {
         }
       }
       for (const ValueId output : n.outputs) {
-        if (output.valid() && p.kind != Kind::kPlain && p.kind != Kind::kToLast) near_last[static_cast<size_t>(output.index)] = near;
+        if (output.valid() && p.kind != Kind::kPlain && p.kind != Kind::kToLast)
+          near_last[static_cast<size_t>(output.index)] = near;
       }
     }
   }
@@ -136,7 +140,8 @@ class LayoutAssigner {
     if (!first.valid() || !used_once(graph_, node(middle).inputs[0])) return false;
     const ValueId x = node(first).inputs[0];
     const Shape& split = graph_.type(node(middle).inputs[0]).shape;
-    if (to.size() < 3 || split.size() != to.size() + 1 || !(graph_.type(x).shape == to) || !split[1].is_constant()) return false;
+    if (to.size() < 3 || split.size() != to.size() + 1 || !(graph_.type(x).shape == to) || !split[1].is_constant())
+      return false;
     Permutation swap(split.size());
     for (size_t k = 0; k < swap.size(); ++k) swap[k] = static_cast<int64_t>(k == 1 ? 2 : k == 2 ? 1 : k);
     if (node(middle).attributes.ints("perm") != swap || !(split[0] == to[0])) return false;
@@ -229,7 +234,8 @@ class LayoutAssigner {
     for (const NodeId id : order_) {
       if (plan(id).kind == Kind::kFree) plan(id).vertex = cut.add_vertex();
     }
-    std::vector<std::vector<int>> wanted_by(graph_.value_count());  // vertices whose sides are the forms that users want
+    // vertices whose sides are the forms that users want
+    std::vector<std::vector<int>> wanted_by(graph_.value_count());
     for (const NodeId id : order_) {
       const Plan& p = plan(id);
       const Node& n = node(id);
@@ -260,7 +266,8 @@ class LayoutAssigner {
         vertices.push_back(p.kind == Kind::kToLast ? MinCut::kSource : MinCut::kSink);
       }
     }
-    for (const Graph::Output& output : graph_.outputs()) wanted_by[static_cast<size_t>(output.value.index)].push_back(MinCut::kSink);
+    for (const Graph::Output& output : graph_.outputs())
+      wanted_by[static_cast<size_t>(output.value.index)].push_back(MinCut::kSink);
     for (size_t index = 0; index < wanted_by.size(); ++index) {
       if (wanted_by[index].empty()) continue;
       const ValueId id{static_cast<int32_t>(index)};
@@ -297,7 +304,8 @@ class LayoutAssigner {
     if (!moved_.contains(id)) return id;
     const ValueId last = last_.at(id);
     const OriginSet origins = origins_of(last);
-    AIPU_ASSIGN_OR_RETURN(const ValueId plain, transposed(graph_, last, inverse(to_channels_last(rank_of(last))), origins));
+    AIPU_ASSIGN_OR_RETURN(const ValueId plain,
+                          transposed(graph_, last, inverse(to_channels_last(rank_of(last))), origins));
     plain_[id] = plain;
     return plain;
   }
@@ -318,7 +326,8 @@ class LayoutAssigner {
     AIPU_ASSIGN_OR_RETURN(const ValueId plain, plain_form(id));
     if (has_one_element(graph_.type(plain))) return plain;
     const OriginSet origins = origins_of(plain);
-    AIPU_ASSIGN_OR_RETURN(const ValueId padded, reshaped(graph_, plain, padded_shape(graph_.type(plain).shape, rank), origins));
+    AIPU_ASSIGN_OR_RETURN(const ValueId padded,
+                          reshaped(graph_, plain, padded_shape(graph_.type(plain).shape, rank), origins));
     return transposed(graph_, padded, to_channels_last(rank), origins);
   }
 
@@ -336,7 +345,8 @@ class LayoutAssigner {
     for (const ValueId output : old_outputs) names.push_back(output.valid() ? graph_.value(output).name + ".nhwc" : "");
     const std::string op = node(id).op;
     const OriginSet origins = node(id).origins;
-    AIPU_ASSIGN_OR_RETURN(const NodeId made, graph_.add_node(op, p.relayout.attributes, std::move(inputs), std::move(names), origins));
+    AIPU_ASSIGN_OR_RETURN(const NodeId made,
+                          graph_.add_node(op, p.relayout.attributes, std::move(inputs), std::move(names), origins));
     const std::vector<ValueId> outputs = node(made).outputs;
     for (size_t k = 0; k < outputs.size(); ++k) {
       if (!outputs[k].valid()) continue;
@@ -386,8 +396,9 @@ class LayoutAssigner {
   std::vector<NodeId> order_;
   std::vector<Plan> plans_;
   bool any_spatial_ = false;
-  std::map<ValueId, ValueId> plain_, last_;  // forms of a value of the original graph, where they are not the value itself
-  std::set<ValueId> moved_;                  // values whose producer was replaced
+  // forms of a value of the original graph, where they are not the value itself
+  std::map<ValueId, ValueId> plain_, last_;
+  std::set<ValueId> moved_;  // values whose producer was replaced
   std::vector<NodeId> replaced_;
 };
 

@@ -68,7 +68,8 @@ std::vector<ValueId> group_normalization(DecomposeBuilder& b, const DecomposeSit
   return {b.op("Add", {b.op("Mul", {normal, b.reshape(s.inputs[1], channel)}), b.reshape(s.inputs[2], channel)})};
 }
 
-// Scales and biases that broadcast inside what is normalised are operands of their own; the kernel reads whole ones, or none.
+// Scales and biases that broadcast inside what is normalised are operands of their own; the kernel reads whole ones, or
+// none.
 std::vector<ValueId> without_broadcasts(DecomposeBuilder& b, const DecomposeSite& s, std::string op) {
   const ValueId x = s.inputs[0];
   const DType dtype = b.type(x).dtype;
@@ -77,10 +78,12 @@ std::vector<ValueId> without_broadcasts(DecomposeBuilder& b, const DecomposeSite
     return shape;
   };
   const Shape& full = b.shape(x);
-  const Shape normalized = without_ones({full.begin() + static_cast<std::ptrdiff_t>(s.attributes.i("axis")), full.end()});
+  const Shape normalized =
+      without_ones({full.begin() + static_cast<std::ptrdiff_t>(s.attributes.i("axis")), full.end()});
   const auto is_whole = [&](ValueId value) { return !value.valid() || without_ones(b.shape(value)) == normalized; };
   if (s.output_count > 1 || (is_whole(s.input(1)) && is_whole(s.input(2)))) return {};
-  if (splat_of(b.graph(), s.inputs[1]) == 1.0 && element_count(b.shape(s.inputs[1])) == Dim(1) && is_whole(s.input(2))) return {};
+  if (splat_of(b.graph(), s.inputs[1]) == 1.0 && element_count(b.shape(s.inputs[1])) == Dim(1) && is_whole(s.input(2)))
+    return {};
   const auto operand = [&](ValueId value) { return b.type(value).dtype == dtype ? value : b.cast(value, dtype); };
   const ValueId one = b.graph().add_constant(float_constant(dtype, {1}, {1.0}), "one");
   const ValueId scaled = b.op("Mul", {b.op(std::move(op), {x, one}, s.attributes), operand(s.inputs[1])});
@@ -89,7 +92,9 @@ std::vector<ValueId> without_broadcasts(DecomposeBuilder& b, const DecomposeSite
 std::vector<ValueId> layer_normalization(DecomposeBuilder& b, const DecomposeSite& s) {
   return without_broadcasts(b, s, "LayerNormalization");
 }
-std::vector<ValueId> rms_normalization(DecomposeBuilder& b, const DecomposeSite& s) { return without_broadcasts(b, s, "RMSNormalization"); }
+std::vector<ValueId> rms_normalization(DecomposeBuilder& b, const DecomposeSite& s) {
+  return without_broadcasts(b, s, "RMSNormalization");
+}
 
 std::vector<ValueId> mean_variance_normalization(DecomposeBuilder& b, const DecomposeSite& s) {
   const ValueId x = s.inputs[0];
@@ -103,7 +108,8 @@ std::vector<ValueId> mean_variance_normalization(DecomposeBuilder& b, const Deco
 
 std::vector<ValueId> lp_normalization(DecomposeBuilder& b, const DecomposeSite& s) {
   const DType dtype = b.type(s.inputs[0]).dtype;
-  const ValueId norm = b.reduce(s.attributes.i("p") == 1 ? "ReduceL1" : "ReduceL2", s.inputs[0], {s.attributes.i("axis")});
+  const ValueId norm =
+      b.reduce(s.attributes.i("p") == 1 ? "ReduceL1" : "ReduceL2", s.inputs[0], {s.attributes.i("axis")});
   // Zeros stay zeros.
   const ValueId divisor = b.op("Where", {b.op("Equal", {norm, b.number(dtype, 0)}), b.number(dtype, 1), norm});
   return {b.op("Div", {s.inputs[0], divisor})};
@@ -205,25 +211,26 @@ std::vector<ValueId> qlinear_add(DecomposeBuilder& b, const DecomposeSite& s) {
 }  // namespace
 
 Result<int> decompose(Graph& graph, PassContext&) {
-  static const std::map<std::string_view, DecomposeRule> rules = {{"BatchNormalization", batch_normalization},
-                                                                  {"GroupNormalization", group_normalization},
-                                                                  {"LayerNormalization", layer_normalization},
-                                                                  {"RMSNormalization", rms_normalization},
-                                                                  {"MeanVarianceNormalization", mean_variance_normalization},
-                                                                  {"LpNormalization", lp_normalization},
-                                                                  {"GlobalLpPool", global_lp_pool},
-                                                                  {"Hardmax", hardmax},
-                                                                  {"Dropout", dropout},
-                                                                  {"DynamicQuantizeLinear", dynamic_quantize},
-                                                                  {"QLinearConv", qlinear_conv},
-                                                                  {"QLinearMatMul", qlinear_matmul},
-                                                                  {"com.microsoft::QLinearAdd", qlinear_add},
-                                                                  {"Einsum", decompose_einsum},
-                                                                  {"DFT", decompose_dft},
-                                                                  {"STFT", decompose_stft},
-                                                                  {"MaxUnpool", decompose_max_unpool},
-                                                                  {"DeformConv", decompose_deform_conv},
-                                                                  {"ConvTranspose", decompose_conv_transpose}};
+  static const std::map<std::string_view, DecomposeRule> rules = {
+      {"BatchNormalization", batch_normalization},
+      {"GroupNormalization", group_normalization},
+      {"LayerNormalization", layer_normalization},
+      {"RMSNormalization", rms_normalization},
+      {"MeanVarianceNormalization", mean_variance_normalization},
+      {"LpNormalization", lp_normalization},
+      {"GlobalLpPool", global_lp_pool},
+      {"Hardmax", hardmax},
+      {"Dropout", dropout},
+      {"DynamicQuantizeLinear", dynamic_quantize},
+      {"QLinearConv", qlinear_conv},
+      {"QLinearMatMul", qlinear_matmul},
+      {"com.microsoft::QLinearAdd", qlinear_add},
+      {"Einsum", decompose_einsum},
+      {"DFT", decompose_dft},
+      {"STFT", decompose_stft},
+      {"MaxUnpool", decompose_max_unpool},
+      {"DeformConv", decompose_deform_conv},
+      {"ConvTranspose", decompose_conv_transpose}};
   int count = 0;
   for (const NodeId id : graph.topological_order()) {
     const Node& node = std::as_const(graph).node(id);

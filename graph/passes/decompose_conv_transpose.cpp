@@ -1,4 +1,5 @@
-// ConvTranspose of stride 1 with constant weights is Conv with the kernel turned around, input and output channels swapped, and
+// ConvTranspose of stride 1 with constant weights is Conv with the kernel turned around, input and output channels
+// swapped, and
 //   pads = dilation * (kernel - 1) - pads (+ output_padding at the end),
 // which the convolutions' kernels, Winograd's among them, then have.
 #include <algorithm>
@@ -13,7 +14,8 @@ namespace {
 ConstantPtr turned_around(const Constant& weights, int64_t group) {
   const size_t element = dtype_bytes(weights.dtype());
   std::vector<int64_t> shape = weights.shape();
-  const auto groups = static_cast<size_t>(group), in = static_cast<size_t>(shape[0] / group), out = static_cast<size_t>(shape[1]);
+  const auto groups = static_cast<size_t>(group), in = static_cast<size_t>(shape[0] / group),
+             out = static_cast<size_t>(shape[1]);
   shape[0] = shape[1] * group;
   shape[1] = static_cast<int64_t>(in);
   const std::span<const std::byte> source = weights.bytes();
@@ -24,7 +26,8 @@ ConstantPtr turned_around(const Constant& weights, int64_t group) {
       for (size_t o = 0; o < out; ++o) {
         const std::byte* from = &source[((g * in + i) * out + o) * taps * element];
         std::byte* to = &bytes[((g * out + o) * in + i) * taps * element];
-        for (size_t tap = 0; tap < taps; ++tap) std::memcpy(to + tap * element, from + (taps - 1 - tap) * element, element);
+        for (size_t tap = 0; tap < taps; ++tap)
+          std::memcpy(to + tap * element, from + (taps - 1 - tap) * element, element);
       }
     }
   }
@@ -50,9 +53,11 @@ std::vector<ValueId> decompose_conv_transpose(DecomposeBuilder& b, const Decompo
   if (std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad < 0; })) return {};
   const int64_t group = s.attributes.i("group");
   Attributes attributes;
-  for (const char* name : {"group", "kernel_shape", "strides", "dilations"}) attributes.set(name, *s.attributes.find(name));
+  for (const char* name : {"group", "kernel_shape", "strides", "dilations"})
+    attributes.set(name, *s.attributes.find(name));
   attributes.set("pads", std::move(pads));
-  std::vector<ValueId> inputs = {s.inputs[0], b.constant(turned_around(*weights, group), b.graph().value(s.inputs[1]).name)};
+  std::vector<ValueId> inputs = {s.inputs[0],
+                                 b.constant(turned_around(*weights, group), b.graph().value(s.inputs[1]).name)};
   if (s.has(2)) inputs.push_back(s.inputs[2]);
   return {b.op("Conv", std::move(inputs), std::move(attributes))};
 }

@@ -5,8 +5,8 @@
 //   "ij,k->i"        ReduceSum over j, ReduceSum over k, Mul
 //   "bhqd,kd->bqhk"  Reshape to [b*h*q.., d] and [d, k] where needed, MatMul, Transpose
 //
-// In each step the axes of a pair are of four kinds: in both and needed later (batch), in both and not needed any more (summed by MatMul),
-// and those of one operand only. What only one operand has and nobody needs is summed first.
+// In each step the axes of a pair are of four kinds: in both and needed later (batch), in both and not needed any more
+// (summed by MatMul), and those of one operand only. What only one operand has and nobody needs is summed first.
 #include <algorithm>
 #include <array>
 
@@ -165,7 +165,8 @@ class EinsumWriter {
         if (own) order += letter;
         right_shape.push_back(own ? extent(letter) : Dim(1));
       }
-      result.value = b_.op("Mul", {b_.reshape(left.value, left_shape), b_.reshape(arranged(right, order), right_shape)});
+      result.value =
+          b_.op("Mul", {b_.reshape(left.value, left_shape), b_.reshape(arranged(right, order), right_shape)});
       return result;
     }
     const Dim depth = element_count(extents_of(summed));

@@ -10,7 +10,8 @@
 
 namespace aipu::graph {
 
-// Emits nodes with one origin; remembers the first error so that expressions stay readable. After an error the values are invalid.
+// Emits nodes with one origin; remembers the first error so that expressions stay readable. After an error the values
+// are invalid.
 class DecomposeBuilder {
  public:
   DecomposeBuilder(Graph& graph, OriginSet origins, std::string hint)

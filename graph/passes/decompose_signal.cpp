@@ -1,7 +1,8 @@
-// DFT and STFT as products with matrices of cosines and sines, which are constants: the lengths have to be known when the model is
-// converted, how long the signal is need not.
+// DFT and STFT as products with matrices of cosines and sines, which are constants: the lengths have to be known when
+// the model is converted, how long the signal is need not.
 //
-//   DFT    =>  the axis to the end, cut or filled up with zeros to dft_length; [..., length * (1 or 2)] x matrix; the axis back
+//   DFT    =>  the axis to the end, cut or filled up with zeros to dft_length; [..., length * (1 or 2)] x matrix; the
+//              axis back
 //   STFT   =>  frames gathered [batch, frames, length]; x matrix, which has a constant window in it
 //
 // Real and imaginary parts alternate in rows and columns of the matrices, so that no result has to be interleaved.
@@ -90,7 +91,8 @@ int64_t known_length(DecomposeBuilder& b, const DecomposeSite& s, const char* at
 
 bool fits(DecomposeBuilder& b, int64_t length, int64_t in_parts, int64_t bins) {
   const int64_t limit = kMatrixLimit / (in_parts * 2);
-  if (bins != 0 && length > limit / bins) b.fail(unsupported(str_cat("a transform of length ", length, " is too long")));
+  if (bins != 0 && length > limit / bins)
+    b.fail(unsupported(str_cat("a transform of length ", length, " is too long")));
   return b.ok();
 }
 
@@ -102,12 +104,14 @@ std::vector<ValueId> decompose_dft(DecomposeBuilder& b, const DecomposeSite& s) 
   const size_t rank = type.shape.size();
   const int64_t length = s.attributes.has("dft_length") || s.has(1) ? known_length(b, s, "dft_length") : 0;
   if (!b.ok()) return {};
-  const auto axis = static_cast<size_t>(s.attributes.has("axis") ? s.attributes.i("axis") : static_cast<int64_t>(rank) - 2);
+  const auto axis =
+      static_cast<size_t>(s.attributes.has("axis") ? s.attributes.i("axis") : static_cast<int64_t>(rank) - 2);
   const bool inverse = s.attributes.i("inverse") != 0;
   const bool onesided = s.attributes.i("onesided") != 0;
   const Dim own = onesided && inverse ? (type.shape[axis] - 1) * Dim(2) : type.shape[axis];
   if (length == 0 && !own.is_constant()) {
-    b.fail(unsupported(str_cat("the length of the transform depends on symbols, ", own.text(), "; fix the extents with --shape")));
+    b.fail(unsupported(
+        str_cat("the length of the transform depends on symbols, ", own.text(), "; fix the extents with --shape")));
     return {};
   }
   const int64_t n = length != 0 ? length : *own.constant();
@@ -140,7 +144,8 @@ std::vector<ValueId> decompose_dft(DecomposeBuilder& b, const DecomposeSite& s) 
     matrix = float_constant(type.dtype, {bins * 2, n}, one_sided_inverse(n, bins));
   } else {
     const double factor = inverse ? 1.0 / static_cast<double>(n) : 1.0;
-    matrix = float_constant(type.dtype, {n * in_parts, bins * 2}, fourier_matrix(n, in_parts, bins, inverse ? 1 : -1, factor, {}));
+    matrix = float_constant(type.dtype, {n * in_parts, bins * 2},
+                            fourier_matrix(n, in_parts, bins, inverse ? 1 : -1, factor, {}));
   }
   value = b.op("MatMul", {value, b.constant(std::move(matrix), "fourier")});
   out.push_back(produced);
@@ -183,11 +188,13 @@ std::vector<ValueId> decompose_stft(DecomposeBuilder& b, const DecomposeSite& s)
   along.set("axis", int64_t{1});
   ValueId value = b.op("Gather", {signal, positions}, std::move(along));
   if (s.has(2) && window.empty()) {
-    const ValueId factors = in_parts == 1 && type.shape.size() == 2 ? s.inputs[2] : b.reshape(s.inputs[2], {Dim(length), Dim(1)});
+    const ValueId factors =
+        in_parts == 1 && type.shape.size() == 2 ? s.inputs[2] : b.reshape(s.inputs[2], {Dim(length), Dim(1)});
     value = b.op("Mul", {value, factors});
   }
   value = b.reshape(value, {type.shape[0], frames, Dim(length * in_parts)});
-  auto matrix = float_constant(type.dtype, {length * in_parts, bins * 2}, fourier_matrix(length, in_parts, bins, -1, 1, window));
+  auto matrix =
+      float_constant(type.dtype, {length * in_parts, bins * 2}, fourier_matrix(length, in_parts, bins, -1, 1, window));
   value = b.op("MatMul", {value, b.constant(std::move(matrix), "fourier")});
   return {b.reshape(value, {type.shape[0], frames, Dim(bins), Dim(2)})};
 }

@@ -3,7 +3,8 @@
 //   x ─ Relu ─ y (output)          x ─ Relu ─ y (output)
 //    └─ Shape ─ s (unused)    =>
 //
-// Values that sub-graphs capture but do not use are dropped from both sides; captured constants become constants of the sub-graph.
+// Values that sub-graphs capture but do not use are dropped from both sides; captured constants become constants of the
+// sub-graph.
 #include "graph/passes/passes.h"
 
 namespace aipu::graph {
@@ -20,10 +21,12 @@ int trim_captures(Graph& graph, NodeId id) {
   std::vector<size_t> gone;
   for (const auto& subgraph : node.subgraphs) {
     const size_t formal = subgraph->inputs().size() - static_cast<size_t>(subgraph->captured_count);
-    std::vector<ValueId> captured(subgraph->inputs().begin() + static_cast<std::ptrdiff_t>(formal), subgraph->inputs().end());
+    std::vector<ValueId> captured(subgraph->inputs().begin() + static_cast<std::ptrdiff_t>(formal),
+                                  subgraph->inputs().end());
     for (const ValueId inner : captured) {
       const ValueId outer = node.inputs[at];
-      if (const ConstantPtr constant = graph.value(outer).constant; constant != nullptr && subgraph->user_count(inner) != 0) {
+      if (const ConstantPtr constant = graph.value(outer).constant;
+          constant != nullptr && subgraph->user_count(inner) != 0) {
         const ValueId local = subgraph->add_constant(constant, graph.value(outer).name);
         if (subgraph->replace_uses(inner, local).ok()) ++changes;
       }

@@ -1,11 +1,11 @@
 // fold_batch_normalization: scales and shifts per channel go into the constants of the op before them.
 //
-//   x ─ Conv(w, b) ─ BatchNormalization ─ y     =>   x ─ Conv(w', b') ─ y            w' = w * a per output channel, b' = b * a + c
-//   x ─ Conv(w, b) ─ Mul(s) ─ Add(t) ─ y        =>   the same, for constants that are one number per channel or one for all
-//   x ─ BatchNormalization ─ y                  =>   x ─ Mul(a) ─ Add(c) ─ y         a = scale / sqrt(var + eps), c = B - mean * a
+//   x ─ Conv(w, b) ─ BatchNormalization ─ y  =>  x ─ Conv(w', b') ─ y     w' = w * a per output channel, b' = b * a + c
+//   x ─ Conv(w, b) ─ Mul(s) ─ Add(t) ─ y     =>  the same, for constants of one number per channel or one for all
+//   x ─ BatchNormalization ─ y               =>  x ─ Mul(a) ─ Add(c) ─ y  a = scale / sqrt(var + eps), c = B - mean * a
 //
-// The op before is Conv, ConvTranspose, Gemm, MatMul or BatchNormalization with constant weights (and bias), its result used by nothing
-// else.
+// The op before is Conv, ConvTranspose, Gemm, MatMul or BatchNormalization with constant weights (and bias), its result
+// used by nothing else.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -24,7 +24,8 @@ struct Affine {
   bool shifts = false;
 };
 
-// No layer has more; any extent can be the channels of a Mul or Add, and what is computed here is a few doubles per channel.
+// No layer has more; any extent can be the channels of a Mul or Add, and what is computed here is a few doubles per
+// channel.
 constexpr int64_t kMaxChannels = int64_t{1} << 24;
 
 class Folder {
@@ -79,7 +80,8 @@ class Folder {
 
   std::optional<size_t> channel_count(ValueId input, NodeId id) const {
     const auto count = graph_.type(input).shape[channel_axis(input, id)].constant();
-    return count && *count > 0 && *count <= kMaxChannels ? std::optional<size_t>(static_cast<size_t>(*count)) : std::nullopt;
+    return count && *count > 0 && *count <= kMaxChannels ? std::optional<size_t>(static_cast<size_t>(*count))
+                                                         : std::nullopt;
   }
 
   std::optional<std::vector<double>> vector(ValueId value, size_t channels) const {
@@ -122,7 +124,8 @@ class Folder {
     // The other operand must not widen the result.
     if (!(graph_.type(n.outputs[0]).shape == graph_.type(input).shape)) return std::nullopt;
     const ValueId other = n.inputs[0] == input ? n.inputs[1] : n.inputs[0];
-    const auto elements = per_channel(other, static_cast<size_t>(graph_.type(input).rank()), channel_axis(input, id), channels);
+    const auto elements =
+        per_channel(other, static_cast<size_t>(graph_.type(input).rank()), channel_axis(input, id), channels);
     if (!elements) return std::nullopt;
     if (n.op == "Mul" || n.op == "Div") {
       result.scales = true;
@@ -178,8 +181,8 @@ class Folder {
       bias = constant->to_doubles();
       if (bias.size() == 1) bias.assign(channels, bias[0]);
       // A bias of Gemm may also be a matrix.
-      if (bias.size() != channels ||
-          (constant->shape().size() > 1 && constant->shape().back() != static_cast<int64_t>(channels) && channels != 1)) {
+      if (bias.size() != channels || (constant->shape().size() > 1 &&
+                                      constant->shape().back() != static_cast<int64_t>(channels) && channels != 1)) {
         return false;
       }
     }
@@ -195,7 +198,8 @@ class Folder {
       for (size_t c = 0; c < channels; ++c) bias[c] = bias[c] * affine.scale[c] + affine.shift[c];
       // A bias of zeros costs as much as any other.
       if (has_bias || std::any_of(bias.begin(), bias.end(), [](double element) { return element != 0; })) {
-        new_bias = graph_.add_constant(float_constant(dtype, {static_cast<int64_t>(channels)}, bias), graph_.value(input).name + ".bias");
+        new_bias = graph_.add_constant(float_constant(dtype, {static_cast<int64_t>(channels)}, bias),
+                                       graph_.value(input).name + ".bias");
       }
     }
     const OriginSet origins = node(id).origins;
@@ -223,7 +227,8 @@ class Folder {
     const auto for_each_run = [&](const auto& scale) {
       for (int64_t o = 0; o < outer; ++o) {
         for (int64_t c = 0; c < extent; ++c) {
-          scale(static_cast<size_t>((o * extent + c) * inner), affine.scale[static_cast<size_t>(c + o / per_group * extent)]);
+          scale(static_cast<size_t>((o * extent + c) * inner),
+                affine.scale[static_cast<size_t>(c + o / per_group * extent)]);
         }
       }
     };
@@ -238,7 +243,8 @@ class Folder {
     const std::byte* from = weight.bytes().data();
     const auto to = std::make_shared_for_overwrite<std::byte[]>(weight.byte_count());
     for_each_run([&](size_t first, double factor) {
-      for (size_t at = first * sizeof(float); at < (first + static_cast<size_t>(inner)) * sizeof(float); at += sizeof(float)) {
+      for (size_t at = first * sizeof(float); at < (first + static_cast<size_t>(inner)) * sizeof(float);
+           at += sizeof(float)) {
         float element;
         std::memcpy(&element, from + at, sizeof(float));
         element = static_cast<float>(element * factor);

@@ -4,8 +4,9 @@
 //      ├ Add ─ y        =>        c = c1 + c2
 //   c2 ┘
 //
-// Moves of bytes (Reshape and the like, Transpose) and splats (ConstantOfShape, Expand of one element) are done here; the rest is given to
-// the evaluator, which runs the op's own kernel. What the evaluator cannot compute stays in the graph.
+// Moves of bytes (Reshape and the like, Transpose) and splats (ConstantOfShape, Expand of one element) are done here;
+// the rest is given to the evaluator, which runs the op's own kernel. What the evaluator cannot compute stays in the
+// graph.
 #include <algorithm>
 #include <cstring>
 
@@ -17,8 +18,9 @@
 namespace aipu::graph {
 namespace {
 
-// Results that are much larger than what they are made from are cheaper to compute than to store and load. Weights are an exception:
-// kernels want them packed when compiling. No model, though, makes weights of any size out of a few bytes of file.
+// Results that are much larger than what they are made from are cheaper to compute than to store and load. Weights are
+// an exception: kernels want them packed when compiling. No model, though, makes weights of any size out of a few bytes
+// of file.
 constexpr int64_t kMaxGrowthBytes = int64_t{1} << 24;
 constexpr int64_t kMaxSplatBytes = int64_t{1} << 29;
 
@@ -32,7 +34,8 @@ ConstantPtr splat(const TensorType& type, std::span<const std::byte> element) {
   const auto total = static_bytes(type);
   if (!shape || !total || element.size() != dtype_bytes(type.dtype)) return nullptr;
   std::vector<std::byte> bytes(static_cast<size_t>(*total));
-  for (size_t at = 0; at < bytes.size(); at += element.size()) std::memcpy(bytes.data() + at, element.data(), element.size());
+  for (size_t at = 0; at < bytes.size(); at += element.size())
+    std::memcpy(bytes.data() + at, element.data(), element.size());
   return Constant::create(type.dtype, *shape, std::move(bytes));
 }
 
@@ -113,7 +116,8 @@ Result<int> fold_constants(Graph& graph, PassContext& context) {
       if (!outputs[k].valid() || results[k] == nullptr) continue;
       const Value& value = std::as_const(graph).value(outputs[k]);
       if (results[k]->type() != value.type) {
-        return internal_error(str_cat("folding %", value.name, ": ", value.type.text(), " yielded ", results[k]->type().text()));
+        return internal_error(
+            str_cat("folding %", value.name, ": ", value.type.text(), " yielded ", results[k]->type().text()));
       }
       AIPU_RETURN_IF_ERROR(graph.replace_uses(outputs[k], graph.add_constant(std::move(results[k]), value.name)));
     }

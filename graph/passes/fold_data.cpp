@@ -1,5 +1,5 @@
-// resolve_shape_operands: the elements of a shape-like operand are known as Dims, so the op keeps them as an attribute and lets go of the
-// tensor.
+// resolve_shape_operands: the elements of a shape-like operand are known as Dims, so the op keeps them as an attribute
+// and lets go of the tensor.
 //
 //   x: [N,3,H] ─┬───────────────────────── Reshape ─ y          x ─ Reshape{shape=[N,3*H]} ─ y
 //               └ Shape ─ Gather ─ Concat ─┘             =>
@@ -54,7 +54,8 @@ Result<int> fold_data(Graph& graph, PassContext&) {
       if (!output.valid()) continue;
       const Value& value = std::as_const(graph).value(output);
       // Floats are left to fold_constants: data does not tell -0.0 from 0.0.
-      if (!value.data || !is_static(*value.data) || (!is_integer(value.type.dtype) && !is_bool(value.type.dtype))) continue;
+      if (!value.data || !is_static(*value.data) || (!is_integer(value.type.dtype) && !is_bool(value.type.dtype)))
+        continue;
       ConstantPtr constant = integer_constant(value.type, *value.data);
       if (constant == nullptr || graph.user_count(output) == 0) continue;
       AIPU_RETURN_IF_ERROR(graph.replace_uses(output, graph.add_constant(std::move(constant), value.name)));

@@ -1,10 +1,11 @@
 // inline_control_flow: sub-graphs become part of the graph around them, as ops have no effects.
 //
-//   If         =>  both branches, and for each output Where(cond, then, else). Outputs of unlike extents: both as one row of elements,
-//                  of which the condition, as a run symbol, decides the slice. A condition that has become known: that branch alone
-//   Loop, Scan =>  the body as many times as there are iterations, where that is a known number and the result stays small. Where data
-//                  decides a Loop's condition, iterations that should not have run leave the states as they are (Loop's type rule
-//                  refuses stacked outputs then)
+//   If         =>  both branches, and for each output Where(cond, then, else). Outputs of unlike extents: both as one
+//                  row of elements, of which the condition, as a run symbol, decides the slice. A condition that has
+//                  become known: that branch alone
+//   Loop, Scan =>  the body as many times as there are iterations, where that is a known number and the result stays
+//                  small. Where data decides a Loop's condition, iterations that should not have run leave the states
+//                  as they are (Loop's type rule refuses stacked outputs then)
 //
 //   %y = If(%c, %x) with then { Neg } else { Abs }        %a = Neg(%x)   %b = Abs(%x)   %y = Where(%c, %a, %b)
 //
@@ -69,7 +70,8 @@ class Inliner {
     for (size_t k = 0; k < body.inputs().size(); ++k) at(body.inputs()[k]) = inputs[k];
     const auto map_value = [&](ValueId id) {
       if (!id.valid()) return id;
-      if (!at(id).valid() && body.constant(id) != nullptr) at(id) = graph_.add_constant(body.value(id).constant, body.value(id).name);
+      if (!at(id).valid() && body.constant(id) != nullptr)
+        at(id) = graph_.add_constant(body.value(id).constant, body.value(id).name);
       return at(id);
     };
     // Symbols of the body are extents and elements of values that have another name here.
@@ -78,7 +80,8 @@ class Inliner {
       const Symbol* symbol = body.find_symbol(name);
       if (symbol == nullptr) return std::nullopt;
       const ValueId value = map_value(symbol->value);
-      if (value.valid() && symbol->kind == Symbol::Kind::kInputExtent) return graph_.type(value).shape[static_cast<size_t>(symbol->index)];
+      if (value.valid() && symbol->kind == Symbol::Kind::kInputExtent)
+        return graph_.type(value).shape[static_cast<size_t>(symbol->index)];
       const auto data = graph_.require_data(value);
       if (data) return (*data)[static_cast<size_t>(symbol->index)];
       unknown = true;
@@ -94,13 +97,14 @@ class Inliner {
         for (const Dim& dim : *shape) substituted.push_back(dim.substitute(lookup));
         attributes.set(name, std::move(substituted));
       }
-      if (unknown) return internal_error(str_cat("a symbol of the body of ", node_.op, " cannot be read outside of it"));
+      if (unknown)
+        return internal_error(str_cat("a symbol of the body of ", node_.op, " cannot be read outside of it"));
       std::vector<ValueId> operands;
       for (const ValueId input : node.inputs) operands.push_back(map_value(input));
       std::vector<std::string> names;
       for (const ValueId output : node.outputs) names.push_back(output.valid() ? body.value(output).name : "");
-      AIPU_ASSIGN_OR_RETURN(const NodeId copy,
-                            graph_.add_node(node.op, std::move(attributes), std::move(operands), std::move(names), node.origins));
+      AIPU_ASSIGN_OR_RETURN(const NodeId copy, graph_.add_node(node.op, std::move(attributes), std::move(operands),
+                                                               std::move(names), node.origins));
       const std::vector<ValueId>& made = std::as_const(graph_).node(copy).outputs;
       for (size_t k = 0; k < made.size(); ++k) {
         if (made[k].valid()) at(node.outputs[k]) = made[k];
@@ -195,8 +199,9 @@ class Inliner {
     std::vector<std::vector<ValueId>> slices(stacks);
     const uint8_t yes = 1;
     for (int64_t trip = 0; trip < *most; ++trip) {
-      std::vector<ValueId> inputs = {graph_.add_constant(Constant::of<int64_t>(DType::kI64, {}, {&trip, 1}), "iteration"),
-                                     graph_.add_constant(Constant::of<uint8_t>(DType::kBool, {}, {&yes, 1}), "condition")};
+      std::vector<ValueId> inputs = {
+          graph_.add_constant(Constant::of<int64_t>(DType::kI64, {}, {&trip, 1}), "iteration"),
+          graph_.add_constant(Constant::of<uint8_t>(DType::kBool, {}, {&yes, 1}), "condition")};
       inputs.insert(inputs.end(), state.begin(), state.end());
       inputs.insert(inputs.end(), outer.begin(), outer.end());
       AIPU_ASSIGN_OR_RETURN(const auto results, inlined(body, inputs));
@@ -245,7 +250,8 @@ class Inliner {
         Attributes along;
         along.set("axis", axes[k]);
         const ValueId position = graph_.add_constant(Constant::of<int64_t>(DType::kI64, {}, {&at, 1}), "position");
-        AIPU_ASSIGN_OR_RETURN(const ValueId element, emit("Gather", std::move(along), {node_.inputs[states + k], position}));
+        AIPU_ASSIGN_OR_RETURN(const ValueId element,
+                              emit("Gather", std::move(along), {node_.inputs[states + k], position}));
         inputs.push_back(element);
       }
       inputs.insert(inputs.end(), outer.begin(), outer.end());
@@ -255,7 +261,8 @@ class Inliner {
     }
     for (size_t k = 0; k < stacks; ++k) {
       const bool backwards = node_.attributes.ints("scan_output_directions")[k] != 0;
-      AIPU_ASSIGN_OR_RETURN(const ValueId stack, stacked(std::move(slices[k]), node_.attributes.ints("scan_output_axes")[k], backwards));
+      AIPU_ASSIGN_OR_RETURN(const ValueId stack,
+                            stacked(std::move(slices[k]), node_.attributes.ints("scan_output_axes")[k], backwards));
       state.push_back(stack);
     }
     return state;

@@ -4,20 +4,20 @@
 //   w ─ DequantizeLinear(r) ────┘
 //                        =>   x ─ aipu::QuantizedConv(w, z, scale = s*r/t) ─ Relu ─ QuantizeLinear(1,u) ─ y
 //
-//   QLinearConv, QLinearMatMul, ConvInteger, MatMulInteger  =>  aipu::QuantizedConv | aipu::QuantizedMatMul, QuantizeLinear
-//   com.microsoft::QLinearMul, QLinearSigmoid, QGemm, ...   =>  DequantizeLinear, Mul | Sigmoid | Gemm | ..., QuantizeLinear
+//   QLinearConv, QLinearMatMul, ConvInteger, MatMulInteger  =>  aipu::Quantized(Conv|MatMul), QuantizeLinear
+//   com.microsoft::QLinearMul, QLinearSigmoid, QGemm, ...   =>  DequantizeLinear, Mul | Sigmoid | ..., QuantizeLinear
 //   com.microsoft::QLinearAdd                               =>  DequantizeLinear, DequantizeLinear, Add, QuantizeLinear
-//   x ─ DequantizeLinear ─ MaxPool ─ y                      =>  x ─ MaxPool ─ DequantizeLinear ─ y        (also Reshape, Transpose, Concat,
-//   ...) x ─ DequantizeLinear(s,z) ─ QuantizeLinear(s,z) ─ y     =>  x
+//   x ─ DequantizeLinear ─ MaxPool | Reshape | ... ─ y      =>  x ─ MaxPool | Reshape | ... ─ DequantizeLinear ─ y
+//   x ─ DequantizeLinear(s,z) ─ QuantizeLinear(s,z) ─ y     =>  x
 //   x ─ Concat | MaxPool | ... ─ QuantizeLinear             =>  x ─ QuantizeLinear ─ Concat | MaxPool | ...
-//   ... ─ QuantizeLinear(t,u)                               =>  factors 1/t before it ─ QuantizeLinear(1,u), so that no kernel divides
+//   ... ─ QuantizeLinear(t,u)                               =>  factors 1/t before it ─ QuantizeLinear(1,u): no kernel divides
 //
-// What is left, elementwise all of it, is fused into the stores of the integer kernels. Sums are exact; the scale of the accumulators is
-// one float32 number where ONNX's text has a product and a quotient, so a result next to a rounding tie may be the other neighbour, as in
-// every other engine.
+// What is left, elementwise all of it, is fused into the stores of the integer kernels. Sums are exact; the scale of
+// the accumulators is one float32 number where ONNX's text has a product and a quotient, so a result next to a rounding
+// tie may be the other neighbour, as in every other engine.
 //
-// Runs before constants are folded: DequantizeLinear of weights is what it looks for. Weights, scales and zero points have to be constant;
-// what is not is left to decompose.
+// Runs before constants are folded: DequantizeLinear of weights is what it looks for. Weights, scales and zero points
+// have to be constant; what is not is left to decompose.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -85,7 +85,9 @@ class IntegerArithmetic {
     return {elements.begin(), elements.end()};
   }
   bool constant_or_absent(ValueId value) const { return !value.valid() || graph_.constant(value) != nullptr; }
-  bool has_one_element(ValueId value) const { return !value.valid() || element_count(graph_.type(value).shape).constant() == 1; }
+  bool has_one_element(ValueId value) const {
+    return !value.valid() || element_count(graph_.type(value).shape).constant() == 1;
+  }
   bool all_zero(ValueId value) const {
     if (!value.valid()) return true;
     const auto elements = graph_.constant(value)->to_int64s();
@@ -111,7 +113,9 @@ class IntegerArithmetic {
 
   // ---- building
 
-  ValueId constant(ConstantPtr value, std::string_view hint) { return graph_.add_constant(std::move(value), std::string(hint)); }
+  ValueId constant(ConstantPtr value, std::string_view hint) {
+    return graph_.add_constant(std::move(value), std::string(hint));
+  }
   std::string hint(NodeId id) const { return graph_.value(node(id).outputs[0]).name; }
 
   Result<ValueId> emit(std::string op, Attributes attributes, std::vector<ValueId> inputs, NodeId from) {
@@ -152,7 +156,9 @@ class IntegerArithmetic {
     return scales;
   }
   ValueId scale_constant(const std::vector<float>& scales) {
-    return constant(scales.size() == 1 ? Constant::scalar_f32(scales[0]) : floats({static_cast<int64_t>(scales.size())}, scales), "scale");
+    return constant(
+        scales.size() == 1 ? Constant::scalar_f32(scales[0]) : floats({static_cast<int64_t>(scales.size())}, scales),
+        "scale");
   }
 
   Result<bool> qlinear_product(NodeId id) {
@@ -168,8 +174,9 @@ class IntegerArithmetic {
     if (!conv && !is_matrix(in[3])) return false;
     const ValueId bias = in.size() > 8 ? in[8] : ValueId();
     const std::string op = conv ? "aipu::QuantizedConv" : "aipu::QuantizedMatMul";
-    AIPU_ASSIGN_OR_RETURN(const ValueId product,
-                          emit(op, attributes, {in[0], in[3], in[2], in[5], scale_constant(product_scales(x[0], w, y[0])), bias}, id));
+    AIPU_ASSIGN_OR_RETURN(
+        const ValueId product,
+        emit(op, attributes, {in[0], in[3], in[2], in[5], scale_constant(product_scales(x[0], w, y[0])), bias}, id));
     AIPU_ASSIGN_OR_RETURN(const ValueId rounded, round_to(product, scalar(in[7]), graph_.type(in[7]).dtype, id));
     return replace(id, rounded);
   }
@@ -188,13 +195,15 @@ class IntegerArithmetic {
       AIPU_ASSIGN_OR_RETURN(const ValueId product, emit("aipu::QuantizedConv", attributes, {x, w, x_zero, w_zero}, id));
       return replace(id, product);
     }
-    const bool packable = graph_.constant(w) != nullptr && is_matrix(w) && constant_or_absent(w_zero) && has_one_element(x_zero);
+    const bool packable =
+        graph_.constant(w) != nullptr && is_matrix(w) && constant_or_absent(w_zero) && has_one_element(x_zero);
     if (packable && constant_or_absent(x_zero)) {
       AIPU_ASSIGN_OR_RETURN(const ValueId product, emit("aipu::QuantizedMatMul", {}, {x, w, x_zero, w_zero}, id));
       return replace(id, product);
     }
     if (packable) {
-      // The zero point of x comes from DynamicQuantizeLinear: times the sums of the columns, it is taken off afterwards.
+      // The zero point of x comes from DynamicQuantizeLinear: times the sums of the columns, it is taken off
+      // afterwards.
       AIPU_ASSIGN_OR_RETURN(const ValueId product, emit("aipu::QuantizedMatMul", {}, {x, w, {}, w_zero}, id));
       AIPU_ASSIGN_OR_RETURN(const ValueId wide, cast(scalar_view(x_zero, id), id));
       AIPU_ASSIGN_OR_RETURN(const ValueId excess, emit("Mul", {}, {wide, column_sums(w, w_zero)}, id));
@@ -238,8 +247,8 @@ class IntegerArithmetic {
   }
   Result<ValueId> scalar_view(ValueId value, NodeId from) { return reshaped(graph_, value, {}, node(from).origins); }
 
-  // An operand of MatMulInteger as int32 without its zero point, which has one element, or one per row (of the left) or column (of the
-  // right operand).
+  // An operand of MatMulInteger as int32 without its zero point, which has one element, or one per row (of the left) or
+  // column (of the right operand).
   Result<ValueId> centred(ValueId value, ValueId zero, bool left, NodeId from) {
     AIPU_ASSIGN_OR_RETURN(const ValueId wide, cast(value, from));
     if (!zero.valid()) return wide;
@@ -264,7 +273,8 @@ class IntegerArithmetic {
   }
 
   Result<bool> qlinear_add(NodeId id) {
-    const std::vector<float> a = scale_elements(input(id, 1)), b = scale_elements(input(id, 4)), c = scale_elements(input(id, 6));
+    const std::vector<float> a = scale_elements(input(id, 1)), b = scale_elements(input(id, 4)),
+                             c = scale_elements(input(id, 6));
     const ValueId zeros[] = {input(id, 2), input(id, 5), input(id, 7)};
     if (a.size() != 1 || b.size() != 1 || c.size() != 1) return false;
     for (const ValueId zero : zeros) {
@@ -301,9 +311,11 @@ class IntegerArithmetic {
     ValueId weights = w->x;
     if (transposed_weights) weights = constant(transpose_constant(*graph_.constant(w->x), {1, 0}), "weights");
     const ValueId bias =
-        beta == 1 ? integer_bias(addend, scales, conv ? graph_.type(w->x).shape[0] : graph_.type(weights).shape[1]) : ValueId();
-    AIPU_ASSIGN_OR_RETURN(ValueId product,
-                          emit(op, attributes, {x->x, weights, scalar(x->zero), w->zero, scale_constant(scales), bias}, id));
+        beta == 1 ? integer_bias(addend, scales, conv ? graph_.type(w->x).shape[0] : graph_.type(weights).shape[1])
+                  : ValueId();
+    AIPU_ASSIGN_OR_RETURN(
+        ValueId product,
+        emit(op, attributes, {x->x, weights, scalar(x->zero), w->zero, scale_constant(scales), bias}, id));
     if (addend.valid() && !bias.valid() && beta != 0) {
       ValueId term = addend;
       if (conv) {
@@ -323,7 +335,9 @@ class IntegerArithmetic {
   ValueId integer_bias(ValueId addend, const std::vector<float>& scales, const Dim& channels) const {
     if (!addend.valid()) return {};
     const auto bias = dequantized(addend);
-    if (!bias || graph_.constant(bias->x) == nullptr || graph_.type(bias->x).dtype != DType::kI32 || !all_zero(bias->zero)) return {};
+    if (!bias || graph_.constant(bias->x) == nullptr || graph_.type(bias->x).dtype != DType::kI32 ||
+        !all_zero(bias->zero))
+      return {};
     const Shape& shape = graph_.type(bias->x).shape;
     if (shape.size() != 1 || !(shape[0] == channels)) return {};
     for (size_t k = 0; k < std::max(scales.size(), bias->scales.size()); ++k) {
@@ -337,9 +351,9 @@ class IntegerArithmetic {
 
   // How many leading operands of the op carry data that it only moves, or chooses from by size; 0: not such an op.
   static size_t data_operands(const Node& n) {
-    static const std::set<std::string, std::less<>> moves = {"Reshape", "Flatten",  "Squeeze", "Unsqueeze",    "Transpose",
-                                                             "Slice",   "Identity", "Split",   "DepthToSpace", "SpaceToDepth",
-                                                             "Expand",  "Tile",     "Gather"};
+    static const std::set<std::string, std::less<>> moves = {
+        "Reshape", "Flatten",      "Squeeze",      "Unsqueeze", "Transpose", "Slice", "Identity",
+        "Split",   "DepthToSpace", "SpaceToDepth", "Expand",    "Tile",      "Gather"};
     if (moves.contains(n.op)) return 1;
     if (n.op == "Concat") return n.inputs.size();
     if (n.op == "MaxPool" && (n.outputs.size() < 2 || !n.outputs[1].valid())) return 1;
@@ -362,19 +376,21 @@ class IntegerArithmetic {
     const Attributes attributes = node(id).attributes;
     const std::string op = node(id).op;
     std::vector<std::string> names;
-    for (const ValueId output : outputs) names.push_back(output.valid() ? str_cat(graph_.value(output).name, ".integers") : "");
+    for (const ValueId output : outputs)
+      names.push_back(output.valid() ? str_cat(graph_.value(output).name, ".integers") : "");
     AIPU_ASSIGN_OR_RETURN(const NodeId moved, graph_.add_node(op, attributes, inputs, names, node(id).origins));
     for (size_t k = 0; k < outputs.size(); ++k) {
       if (!outputs[k].valid()) continue;
-      AIPU_ASSIGN_OR_RETURN(const ValueId value, dequantize({node(moved).outputs[k], {}, 0, first->zero}, first->scales[0], id));
+      AIPU_ASSIGN_OR_RETURN(const ValueId value,
+                            dequantize({node(moved).outputs[k], {}, 0, first->zero}, first->scales[0], id));
       AIPU_RETURN_IF_ERROR(graph_.replace_uses(outputs[k], value));
     }
     graph_.erase_node(id);
     return true;
   }
 
-  // Weights that the model keeps in float32 and quantises (training aware of quantisation): ONNX's definition, an integer of the float32
-  // quotient.
+  // Weights that the model keeps in float32 and quantises (training aware of quantisation): ONNX's definition, an
+  // integer of the float32 quotient.
   Result<bool> quantize_constant(NodeId id) {
     const Constant& x = *graph_.constant(input(id, 0));
     const std::vector<float> scales = scale_elements(input(id, 1));
@@ -396,7 +412,8 @@ class IntegerArithmetic {
       std::memcpy(&quotient, x.bytes().data() + k * sizeof(float), sizeof(float));
       quotient /= scales[channel];
       const double rounded =
-          std::isnan(quotient) ? 0 : std::nearbyint(quotient) + static_cast<double>(zeros[zeros.size() == 1 ? 0 : channel]);
+          std::isnan(quotient) ? 0
+                               : std::nearbyint(quotient) + static_cast<double>(zeros[zeros.size() == 1 ? 0 : channel]);
       bytes.push_back(static_cast<std::byte>(static_cast<int64_t>(std::clamp(rounded, low, low + 255))));
     }
     return replace(id, constant(Constant::create(dtype, x.shape(), std::move(bytes)), "quantized"));
@@ -406,7 +423,8 @@ class IntegerArithmetic {
     if (graph_.constant(input(id, 0)) != nullptr) return quantize_constant(id);
     const std::vector<float> scale = scale_elements(input(id, 1));
     const ValueId zero = input(id, 2);
-    if (scale.size() != 1 || !constant_or_absent(zero) || !has_one_element(zero) || node(id).attributes.i_or("block_size", 0) != 0)
+    if (scale.size() != 1 || !constant_or_absent(zero) || !has_one_element(zero) ||
+        node(id).attributes.i_or("block_size", 0) != 0)
       return false;
     const DType dtype = graph_.type(node(id).outputs[0]).dtype;
     const auto x = dequantized_8bit(input(id, 0));
@@ -434,7 +452,8 @@ class IntegerArithmetic {
     return replace(id, rounded);
   }
 
-  // QuantizeLinear goes in front of what only moves elements or takes their maximum, into the stores of whatever computes them.
+  // QuantizeLinear goes in front of what only moves elements or takes their maximum, into the stores of whatever
+  // computes them.
   Result<bool> raise_quantize(NodeId id) {
     const ValueId x = input(id, 0);
     const NodeId mover = graph_.value(x).producer;
@@ -448,7 +467,8 @@ class IntegerArithmetic {
     std::vector<ValueId> inputs = node(mover).inputs;
     std::vector<NodeId> raised;
     for (size_t k = 0; k < count; ++k) {
-      AIPU_ASSIGN_OR_RETURN(inputs[k], emit("QuantizeLinear", node(id).attributes, {inputs[k], input(id, 1), input(id, 2)}, id));
+      AIPU_ASSIGN_OR_RETURN(inputs[k],
+                            emit("QuantizeLinear", node(id).attributes, {inputs[k], input(id, 1), input(id, 2)}, id));
       raised.push_back(graph_.value(inputs[k]).producer);
     }
     AIPU_ASSIGN_OR_RETURN(const ValueId moved, emit(op, attributes, std::move(inputs), mover));

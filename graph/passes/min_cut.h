@@ -1,5 +1,5 @@
-// A minimum cut between two terminals: which of two choices each vertex takes so that the sum of the costs between different choices is
-// least.
+// A minimum cut between two terminals: which of two choices each vertex takes so that the sum of the costs between
+// different choices is least.
 #pragma once
 
 #include <cstddef>

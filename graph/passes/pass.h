@@ -1,5 +1,5 @@
-// Graph passes: free functions with names, listed in pipeline.cpp in the order they run. The runner times, dumps, verifies and counts; a
-// pass only rewrites.
+// Graph passes: free functions with names, listed in pipeline.cpp in the order they run. The runner times, dumps,
+// verifies and counts; a pass only rewrites.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@
 
 namespace aipu::graph {
 
-// Computes the outputs of a node whose inputs are all constant. `graph` owns the interface; gbuilder implements it with the op plugins and
-// the TIR interpreter.
+// Computes the outputs of a node whose inputs are all constant. `graph` owns the interface; gbuilder implements it with
+// the op plugins and the TIR interpreter.
 class Evaluator {
  public:
   virtual ~Evaluator() = default;
@@ -34,7 +34,8 @@ struct Pass {
 std::span<const Pass> graph_pipeline();
 
 struct RunOptions {
-  std::string dump_dir;               // "" = no dumps; files NN.graph.<pass>.txt for passes that changed something, and index.txt
+  // "" = no dumps; files NN.graph.<pass>.txt for passes that changed something, and index.txt
+  std::string dump_dir;
   std::vector<std::string> disabled;  // pass names; an unknown one is an error
   std::string stop_after;             // pass name
   bool verify_each = true;

@@ -1,5 +1,6 @@
-// The passes of the graph, each in its own source file, run in the order of pipeline.cpp. Every pass returns the number of rewrites it
-// made, leaves no dead nodes behind, and costs about n log n. Sub-graphs are visited by the runner, not by the passes.
+// The passes of the graph, each in its own source file, run in the order of pipeline.cpp. Every pass returns the number
+// of rewrites it made, leaves no dead nodes behind, and costs about n log n. Sub-graphs are visited by the runner, not
+// by the passes.
 #pragma once
 
 #include "graph/passes/pass.h"

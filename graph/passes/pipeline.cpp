@@ -5,22 +5,30 @@ namespace aipu::graph {
 
 std::span<const Pass> graph_pipeline() {
   static const Pass passes[] = {
-      {"eliminate_dead_nodes", "drop what no output needs, and captured values that sub-graphs do not use", eliminate_dead_nodes},
+      {"eliminate_dead_nodes", "drop what no output needs, and captured values that sub-graphs do not use",
+       eliminate_dead_nodes},
       // Before sub-graphs are rewritten on their own: everything behind sees one graph.
-      {"inline_control_flow", "make branches and the bodies of short loops part of the graph around them", inline_control_flow},
-      // First of all: shape arithmetic is most of many exported graphs, and once it is gone the rest is visible to the patterns.
-      {"resolve_shape_operands", "turn shape-like operands with known elements into attributes", resolve_shape_operands},
+      {"inline_control_flow", "make branches and the bodies of short loops part of the graph around them",
+       inline_control_flow},
+      // First of all: shape arithmetic is most of many exported graphs, and once it is gone the rest is visible to the
+      // patterns.
+      {"resolve_shape_operands", "turn shape-like operands with known elements into attributes",
+       resolve_shape_operands},
       {"fold_data", "turn integer tensors with known elements into constants", fold_data},
       // Before constants are folded: DequantizeLinear of weights is part of its patterns.
       {"integer_arithmetic", "let quantised graphs compute with integers", integer_arithmetic},
       {"fold_constants", "compute nodes whose inputs are all constant", fold_constants},
       {"simplify_algebra", "remove ops that do nothing, merge views and transposes", simplify_algebra},
-      // Wants no Identity, Cast or constant arithmetic between the parts; before anything moves a factor of a pattern into the op in front.
-      {"recognise_operators", "make one node of LayerNormalization, Gelu, Swish and the like written out", recognise_operators},
-      // Wants Identity, Cast and Pad between Conv and BatchNormalization gone, and weights behind DequantizeLinear or Transpose folded.
-      {"fold_batch_normalization", "fold scales and shifts per channel into weights and bias", fold_batch_normalization},
-      // After folding: a BatchNormalization that could be folded never becomes arithmetic. Before layouts: what comes out may be laid out
-      // too.
+      // Wants no Identity, Cast or constant arithmetic between the parts; before anything moves a factor of a pattern
+      // into the op in front.
+      {"recognise_operators", "make one node of LayerNormalization, Gelu, Swish and the like written out",
+       recognise_operators},
+      // Wants Identity, Cast and Pad between Conv and BatchNormalization gone, and weights behind DequantizeLinear or
+      // Transpose folded.
+      {"fold_batch_normalization", "fold scales and shifts per channel into weights and bias",
+       fold_batch_normalization},
+      // After folding: a BatchNormalization that could be folded never becomes arithmetic. Before layouts: what comes
+      // out may be laid out too.
       {"decompose", "express ops without a kernel by others", decompose},
       {"fold_constants", "compute nodes whose inputs are all constant", fold_constants},
       {"common_subexpressions", "compute equal nodes once", common_subexpressions},
@@ -32,7 +40,8 @@ std::span<const Pass> graph_pipeline() {
       {"sink_reshapes", "move Reshapes out from between Transposes, and behind what epilogues can take", sink_reshapes},
       {"simplify_algebra", "remove ops that do nothing, merge views and transposes", simplify_algebra},
       {"common_subexpressions", "compute equal nodes once", common_subexpressions},
-      {"eliminate_dead_nodes", "drop what no output needs, and captured values that sub-graphs do not use", eliminate_dead_nodes},
+      {"eliminate_dead_nodes", "drop what no output needs, and captured values that sub-graphs do not use",
+       eliminate_dead_nodes},
   };
   return passes;
 }

@@ -44,7 +44,8 @@ class Expansion {
       for (const double scale : right) scales.push_back(static_cast<float>(left[0]) * static_cast<float>(scale));
       std::vector<int64_t> shape;
       if (scales.size() > 1) shape.push_back(static_cast<int64_t>(scales.size()));
-      return op("DequantizeLinear", {input(k), graph_.add_constant(float_constant(DType::kF32, std::move(shape), scales), "scale")},
+      return op("DequantizeLinear",
+                {input(k), graph_.add_constant(float_constant(DType::kF32, std::move(shape), scales), "scale")},
                 last_axis(input(k)));
     }
     Attributes to;
@@ -77,7 +78,8 @@ class Expansion {
   }
   // One element becomes a scalar.
   ValueId flat(ValueId value) {
-    if (!status_.ok() || !value.valid() || rank(value) == 0 || element_count(graph_.type(value).shape).constant() != 1) return value;
+    if (!status_.ok() || !value.valid() || rank(value) == 0 || element_count(graph_.type(value).shape).constant() != 1)
+      return value;
     auto result = reshaped(graph_, value, {}, origins_);
     if (result.ok()) return *result;
     status_ = std::move(result).status();

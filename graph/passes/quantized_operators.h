@@ -5,8 +5,8 @@
 
 namespace aipu::graph {
 
-// ONNX Runtime's quantised operators of the domain com.microsoft become the float operator between DequantizeLinear and QuantizeLinear;
-// returns how many.
+// ONNX Runtime's quantised operators of the domain com.microsoft become the float operator between DequantizeLinear and
+// QuantizeLinear; returns how many.
 Result<int> expand_quantized_operators(Graph& graph);
 
 }  // namespace aipu::graph

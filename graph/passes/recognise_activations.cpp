@@ -1,5 +1,6 @@
-// The activations of recognise_operators. An activation written out is a function t of a polynomial in x, and then x times (factor * t +
-// offset), with the factors and terms in any order: the polynomial is worked out behind t, the rest is followed from t on.
+// The activations of recognise_operators. An activation written out is a function t of a polynomial in x, and then x
+// times (factor * t + offset), with the factors and terms in any order: the polynomial is worked out behind t, the rest
+// is followed from t on.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -74,7 +75,8 @@ class Activations {
       const NodeId producer = graph_.value(found[k]).producer;
       if (!producer.valid() || !is_arithmetic(node(producer).op)) continue;
       for (const ValueId input : node(producer).inputs) {
-        if (graph_.constant(input) == nullptr && type(input) == type(value) && found.size() < kMaxCandidates) found.push_back(input);
+        if (graph_.constant(input) == nullptr && type(input) == type(value) && found.size() < kMaxCandidates)
+          found.push_back(input);
       }
     }
     return found;
@@ -85,7 +87,8 @@ class Activations {
     if (value == x) return Polynomial{0, 1, 0, 0};
     if (const auto number = splat_of(graph_, value)) return Polynomial{*number, 0, 0, 0};
     const NodeId producer = graph_.value(value).producer;
-    if (depth == 0 || !producer.valid() || !is_arithmetic(node(producer).op) || !(type(value) == type(x))) return std::nullopt;
+    if (depth == 0 || !producer.valid() || !is_arithmetic(node(producer).op) || !(type(value) == type(x)))
+      return std::nullopt;
     const Node& n = node(producer);
     auto left = polynomial(n.inputs[0], x, match, depth - 1);
     if (!left) return std::nullopt;
@@ -126,24 +129,28 @@ class Activations {
       } else if (n.op == "Add" && number != form.times_x) {
         form.offset += multiple;
       } else if (n.op == "Sub" && number != form.times_x) {
-        form = is_left ? Form{form.times_x, form.factor, form.offset - multiple} : Form{form.times_x, -form.factor, multiple - form.offset};
+        form = is_left ? Form{form.times_x, form.factor, form.offset - multiple}
+                       : Form{form.times_x, -form.factor, multiple - form.offset};
       } else {
         return std::nullopt;
       }
       match->add(user);
-      if (form.times_x == wanted.times_x && about(form.factor, wanted.factor) && about(form.offset, wanted.offset)) return user;
+      if (form.times_x == wanted.times_x && about(form.factor, wanted.factor) && about(form.offset, wanted.offset))
+        return user;
       value = output(user);
     }
     return std::nullopt;
   }
 
-  std::optional<Recognised> recognised(std::string op, Attributes attributes, ValueId x, const Match& match, NodeId last) const {
+  std::optional<Recognised> recognised(std::string op, Attributes attributes, ValueId x, const Match& match,
+                                       NodeId last) const {
     if (!match.is_closed(graph_, last) || !(type(output(last)) == type(x))) return std::nullopt;
     return Recognised{std::move(op), std::move(attributes), {x}, match, last};
   }
 
   // x * (factor * t + offset) with t the anchor's result.
-  std::optional<Recognised> gate(std::string op, Attributes attributes, ValueId x, Match match, double factor, double offset) const {
+  std::optional<Recognised> gate(std::string op, Attributes attributes, ValueId x, Match match, double factor,
+                                 double offset) const {
     const auto last = follow(output(anchor_), x, {true, factor, offset}, &match);
     return last ? recognised(std::move(op), std::move(attributes), x, match, *last) : std::nullopt;
   }
@@ -258,7 +265,8 @@ class Activations {
       const auto p = polynomial(inner, x, &match);
       if (!p || (*p)[2] != 0 || (*p)[3] != 0 || !is_hard_swish_slope((*p)[1] / height, (*p)[0] / height)) continue;
       if (auto found = gate("HardSwish", {}, x, match, 1 / height, 0)) return found;
-      const auto last = height == 1 ? std::optional(anchor_) : follow(output(anchor_), x, {false, 1 / height, 0}, &match);
+      const auto last =
+          height == 1 ? std::optional(anchor_) : follow(output(anchor_), x, {false, 1 / height, 0}, &match);
       if (!last) continue;
       Attributes attributes;
       attributes.set("alpha", 1.0 / 6);
@@ -274,6 +282,8 @@ class Activations {
 
 }  // namespace
 
-std::optional<Recognised> recognise_activation(const Graph& graph, NodeId anchor) { return Activations(graph, anchor).find(); }
+std::optional<Recognised> recognise_activation(const Graph& graph, NodeId anchor) {
+  return Activations(graph, anchor).find();
+}
 
 }  // namespace aipu::graph

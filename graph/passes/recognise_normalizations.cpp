@@ -1,6 +1,7 @@
-// The normalisations of recognise_operators, looked at from the division (or the multiplication by a reciprocal) backwards to x and then
-// forwards to scale and bias. Exporters differ in what they square with, in who computes the centred value a second time, and in the Casts
-// with which half precision is widened for the statistics; the new node computes its statistics in float32 anyway.
+// The normalisations of recognise_operators, looked at from the division (or the multiplication by a reciprocal)
+// backwards to x and then forwards to scale and bias. Exporters differ in what they square with, in who computes the
+// centred value a second time, and in the Casts with which half precision is widened for the statistics; the new node
+// computes its statistics in float32 anyway.
 #include <algorithm>
 
 #include "graph/passes/recognise_operators.h"
@@ -55,8 +56,9 @@ class Normalizations {
   // What a Cast between floating types converts.
   ValueId before_cast(ValueId value) const {
     const NodeId cast = producer_with_op(graph_, value, "Cast");
-    return cast.valid() && is_floating(type(value).dtype) && is_floating(type(node(cast).inputs[0]).dtype) ? node(cast).inputs[0]
-                                                                                                           : ValueId();
+    return cast.valid() && is_floating(type(value).dtype) && is_floating(type(node(cast).inputs[0]).dtype)
+               ? node(cast).inputs[0]
+               : ValueId();
   }
   ValueId without_cast(ValueId value) {
     const ValueId before = before_cast(value);
@@ -85,11 +87,13 @@ class Normalizations {
   // ReduceMean over the last axes, which stay as extents of 1: the first of them.
   std::optional<size_t> mean_axis(NodeId mean) const {
     const Node& n = node(mean);
-    if (n.attributes.i("keepdims") == 0 || !n.attributes.has("axes") || (n.inputs.size() > 1 && n.inputs[1].valid())) return std::nullopt;
+    if (n.attributes.i("keepdims") == 0 || !n.attributes.has("axes") || (n.inputs.size() > 1 && n.inputs[1].valid()))
+      return std::nullopt;
     std::vector<int64_t> axes = n.attributes.ints("axes");
     std::sort(axes.begin(), axes.end());
     const int rank = type(n.inputs[0]).rank();
-    if (axes.empty() || axes.back() != rank - 1 || axes.front() != rank - static_cast<int64_t>(axes.size())) return std::nullopt;
+    if (axes.empty() || axes.back() != rank - 1 || axes.front() != rank - static_cast<int64_t>(axes.size()))
+      return std::nullopt;
     return static_cast<size_t>(axes.front());
   }
 
@@ -170,7 +174,8 @@ class Normalizations {
         if (!difference.valid()) continue;
         found_.x = node(difference).inputs[0];
         if (is_centred(centred, found_.x, square->axis, false) &&
-            (same(square->operand, centred) || is_centred(square->operand, found_.x, square->axis, true)) && is_whole()) {
+            (same(square->operand, centred) || is_centred(square->operand, found_.x, square->axis, true)) &&
+            is_whole()) {
           return true;
         }
       } else {
@@ -204,7 +209,8 @@ class Normalizations {
         for (const NodeId id : {root_, scaling, difference, offset}) match_.add(id);
         if (scaled.valid()) match_.add(scaled);
         const auto square = mean_square(inverse, true);
-        if (!square || !is_mean_of(mean, x, square->axis) || !is_centred(square->operand, x, square->axis, true)) continue;
+        if (!square || !is_mean_of(mean, x, square->axis) || !is_centred(square->operand, x, square->axis, true))
+          continue;
         found_ = {x, square->axis, square->epsilon, true, scale, node(difference).inputs[0]};
         if ((!scale.valid() || fits(scale)) && fits(found_.bias) && is_whole()) return true;
       }
@@ -222,8 +228,10 @@ class Normalizations {
     const size_t count = x.size() - found_.axis;
     if (shape.size() < count) return false;
     const size_t lead = shape.size() - count;
-    return std::all_of(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(lead), [](const Dim& d) { return d == Dim(1); }) &&
-           std::equal(shape.begin() + static_cast<std::ptrdiff_t>(lead), shape.end(), x.begin() + static_cast<std::ptrdiff_t>(found_.axis));
+    return std::all_of(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(lead),
+                       [](const Dim& d) { return d == Dim(1); }) &&
+           std::equal(shape.begin() + static_cast<std::ptrdiff_t>(lead), shape.end(),
+                      x.begin() + static_cast<std::ptrdiff_t>(found_.axis));
   }
 
   // The only user of the last node's result, if it is that op.
@@ -303,11 +311,12 @@ class Normalizations {
     }
     const NodeId reduce = take(value, op);
     if (!reduce.valid() || !node(reduce).attributes.has("axes")) return std::nullopt;
-    return node(reduce).attributes.ints("axes") == std::vector<int64_t>{0, 2, 3} ? std::optional(node(reduce).inputs[0]) : std::nullopt;
+    return node(reduce).attributes.ints("axes") == std::vector<int64_t>{0, 2, 3} ? std::optional(node(reduce).inputs[0])
+                                                                                 : std::nullopt;
   }
 
-  // Keras normalises the last axes by a BatchNormalization in training mode of x as [1, rows, extent, 1], which tf2onnx spells with the
-  // statistics computed in front:
+  // Keras normalises the last axes by a BatchNormalization in training mode of x as [1, rows, extent, 1], which tf2onnx
+  // spells with the statistics computed in front:
   //   Reshape ─ BatchNormalization(x, 1, 0, ReduceMean(x), ReduceSumSquare(x - ReduceMean(x)) / extent) ─ Reshape
   bool trained() {
     const Node& n = node(root_);
@@ -316,7 +325,8 @@ class Normalizations {
     if (n.attributes.s("layout") != "NCHW" || !reshape.valid() || type(rows).rank() != 4) return false;
     const Shape& shape = type(rows).shape;
     const auto extent = shape[2].constant();
-    if (shape[0] != Dim(1) || shape[3] != Dim(1) || !extent || !is_everywhere(n.inputs[1], 1) || !is_everywhere(n.inputs[2], 0))
+    if (shape[0] != Dim(1) || shape[3] != Dim(1) || !extent || !is_everywhere(n.inputs[1], 1) ||
+        !is_everywhere(n.inputs[2], 0))
       return false;
     match_ = {};
     match_.add(root_);
@@ -346,8 +356,9 @@ class Normalizations {
   // A scale that broadcasts, for what has none.
   ValueId one(DType dtype) { return graph_.add_constant(float_constant(dtype, {1}, {1.0}), "one"); }
 
-  // Reshape ─ InstanceNormalization with scales of 1 and biases of 0 is how PyTorch writes the statistics of GroupNorm. Its rows are
-  // contiguous, so there is no reason to bring the channels to the end. (In front of everything else there is one: the convolutions.)
+  // Reshape ─ InstanceNormalization with scales of 1 and biases of 0 is how PyTorch writes the statistics of GroupNorm. Its
+  // rows are contiguous, so there is no reason to bring the channels to the end. (In front of everything else there is
+  // one: the convolutions.)
   std::optional<Recognised> grouped() {
     const Node& n = node(root_);
     const ValueId x = n.inputs[0];
@@ -381,6 +392,8 @@ class Normalizations {
 
 }  // namespace
 
-Result<std::optional<Recognised>> recognise_normalization(Graph& graph, NodeId root) { return Normalizations(graph, root).find(); }
+Result<std::optional<Recognised>> recognise_normalization(Graph& graph, NodeId root) {
+  return Normalizations(graph, root).find();
+}
 
 }  // namespace aipu::graph

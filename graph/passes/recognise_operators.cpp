@@ -1,15 +1,18 @@
-// recognise_operators: operators that an exporter has written out become one node again, where nobody else uses what is in between.
+// recognise_operators: operators that an exporter has written out become one node again, where nobody else uses what is
+// in between.
 //
-//   x ─ ReduceMean, Sub, Pow(2), ReduceMean, Add(eps), Sqrt, Div ─ Mul(scale) ─ Add(bias)  =>  LayerNormalization(x, scale, bias)
-//   x ─ Pow(2), ReduceMean, Add(eps), Sqrt, Div ─ Mul(scale)                               =>  RMSNormalization(x, scale)
-//   Reshape ─ InstanceNormalization(x, 1, 0)                                               =>  Reshape ─ LayerNormalization{axis=2}(x, 1)
-//   Reshape ─ BatchNormalization(x, 1, 0, ReduceMean, ReduceSumSquare / extent) ─ Reshape   =>  LayerNormalization(x, scale, bias)
-//   x * 0.5 * (1 + Erf(x / sqrt(2)))                                                       =>  Gelu(x)
-//   x * 0.5 * (1 + Tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))                              =>  Gelu{approximate="tanh"}(x)
-//   x * Sigmoid(alpha * x)                                                                 =>  Swish{alpha}(x)
-//   x * Clip(x + 3, 0, 6) / 6, x * HardSigmoid{1/6, 0.5}(x)                                =>  HardSwish(x)
-//   Clip(x + 3, 0, 6) / 6                                                                  =>  HardSigmoid{1/6, 0.5}(x)
-//   x * Tanh(Softplus(x))                                                                  =>  Mish(x)
+//   x ─ ReduceMean, Sub, Pow(2), ReduceMean, Add(eps), Sqrt, Div ─ Mul(scale) ─ Add(bias)
+//                                                                  => LayerNormalization(x, scale, bias)
+//   x ─ Pow(2), ReduceMean, Add(eps), Sqrt, Div ─ Mul(scale)       => RMSNormalization(x, scale)
+//   Reshape ─ InstanceNormalization(x, 1, 0)                       => Reshape ─ LayerNormalization{axis=2}(x)
+//   Reshape ─ BatchNormalization(x, 1, 0, ReduceMean, ReduceSumSquare / extent) ─ Reshape
+//                                                                  => LayerNormalization(x, scale, bias)
+//   x * 0.5 * (1 + Erf(x / sqrt(2)))                               => Gelu(x)
+//   x * 0.5 * (1 + Tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))      => Gelu{approximate="tanh"}(x)
+//   x * Sigmoid(alpha * x)                                         => Swish{alpha}(x)
+//   x * Clip(x + 3, 0, 6) / 6, x * HardSigmoid{1/6, 0.5}(x)        => HardSwish(x)
+//   Clip(x + 3, 0, 6) / 6                                          => HardSigmoid{1/6, 0.5}(x)
+//   x * Tanh(Softplus(x))                                          => Mish(x)
 //
 // The activations are in recognise_activations.cpp, the normalisations in recognise_normalizations.cpp.
 #include "graph/passes/recognise_operators.h"
@@ -23,7 +26,8 @@
 namespace aipu::graph {
 namespace {
 
-// The last node becomes the new one: it keeps its place in the order of execution, which a branch's locality depends on.
+// The last node becomes the new one: it keeps its place in the order of execution, which a branch's locality depends
+// on.
 Status replace(Graph& graph, Recognised found) {
   OriginSet origins;
   for (const NodeId id : found.match.nodes()) merge_origins(&origins, std::as_const(graph).node(id).origins);
@@ -78,7 +82,9 @@ Result<int> recognise_operators(Graph& graph, PassContext&) {
   int count = 0;
   for (const NodeId id : graph.topological_order()) {
     const Node& node = std::as_const(graph).node(id);
-    if (node.erased || node.outputs.empty() || !node.outputs[0].valid() || !is_floating(graph.type(node.outputs[0]).dtype)) continue;
+    if (node.erased || node.outputs.empty() || !node.outputs[0].valid() ||
+        !is_floating(graph.type(node.outputs[0]).dtype))
+      continue;
     const OriginSet origins = node.origins;
     auto found = recognise_normalization(graph, id);
     if (!found.ok()) return std::move(found).status().context(str_cat("node ", origins_text(origins)));

@@ -37,10 +37,10 @@ bool is_about(double value, double expected, DType dtype);
 // What `anchor` is the middle of: Erf, Tanh, Sigmoid, HardSigmoid, Clip, Min or Max of an activation written out.
 std::optional<Recognised> recognise_activation(const Graph& graph, NodeId anchor);
 
-// What `root`, a Div, Mul or Add, is the last common operation of: LayerNormalization or RMSNormalization written out. Scale and bias that
-// follow are taken along. Or `root` is the InstanceNormalization of a GroupNorm, or the
-// BatchNormalization of Keras' LayerNormalization. May add constants and Reshapes of scale and bias, hence
-// the mutable graph.
+// What `root`, a Div, Mul or Add, is the last common operation of: LayerNormalization or RMSNormalization written out.
+// Scale and bias that follow are taken along. Or `root` is the InstanceNormalization of a GroupNorm, or the
+// BatchNormalization of Keras' LayerNormalization. May add constants and Reshapes of scale and bias, hence the mutable
+// graph.
 Result<std::optional<Recognised>> recognise_normalization(Graph& graph, NodeId root);
 
 }  // namespace aipu::graph

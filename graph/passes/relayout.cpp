@@ -13,7 +13,8 @@ using Operand = Relayout::Operand;
 
 class Planner {
  public:
-  Planner(const Graph& graph, const Node& node, const Permutation& perm) : graph_(graph), node_(node), perm_(perm), place_(inverse(perm)) {
+  Planner(const Graph& graph, const Node& node, const Permutation& perm)
+      : graph_(graph), node_(node), perm_(perm), place_(inverse(perm)) {
     result_.attributes = node.attributes;
     result_.operands.assign(node.inputs.size(), Operand::kKeep);
     result_.output_perms.assign(node.outputs.size(), perm);
@@ -21,7 +22,8 @@ class Planner {
 
   std::optional<Relayout> run() {
     const OpDef* def = find_op(node_.op);
-    if (def == nullptr || !node_.subgraphs.empty() || node_.inputs.empty() || !node_.inputs[0].valid()) return std::nullopt;
+    if (def == nullptr || !node_.subgraphs.empty() || node_.inputs.empty() || !node_.inputs[0].valid())
+      return std::nullopt;
     if (!node_.outputs[0].valid() && node_.outputs.size() == 1) return std::nullopt;
     bool possible = false;
     if ((def->traits & kElementwise) != 0) {
@@ -97,7 +99,8 @@ class Planner {
   bool slice() {
     const Attributes& a = node_.attributes;
     if (!only_first() || !a.has("starts") || !a.has("steps") || !a.has("extents")) return false;
-    if (a.shape("starts").size() != perm_.size() || a.ints("steps").size() != perm_.size() || a.shape("extents").size() != perm_.size())
+    if (a.shape("starts").size() != perm_.size() || a.ints("steps").size() != perm_.size() ||
+        a.shape("extents").size() != perm_.size())
       return false;
     std::vector<int64_t> steps;
     for (const int64_t axis : perm_) steps.push_back(a.ints("steps")[static_cast<size_t>(axis)]);
@@ -119,13 +122,15 @@ class Planner {
     return true;
   }
   bool expand() {
-    if (!only_first() || !node_.attributes.has("shape") || graph_.type(node_.outputs[0]).shape.size() != perm_.size()) return false;
+    if (!only_first() || !node_.attributes.has("shape") || graph_.type(node_.outputs[0]).shape.size() != perm_.size())
+      return false;
     if (node_.attributes.shape("shape").size() != perm_.size()) return false;
     result_.attributes.set("shape", permuted(node_.attributes.shape("shape"), perm_));
     return true;
   }
   bool tile() {
-    if (!only_first() || !node_.attributes.has("repeats") || node_.attributes.shape("repeats").size() != perm_.size()) return false;
+    if (!only_first() || !node_.attributes.has("repeats") || node_.attributes.shape("repeats").size() != perm_.size())
+      return false;
     result_.attributes.set("repeats", permuted(node_.attributes.shape("repeats"), perm_));
     return true;
   }
@@ -139,7 +144,8 @@ class Planner {
     Permutation order(kept.size());
     std::iota(order.begin(), order.end(), 0);
     std::sort(order.begin(), order.end(), [&](int64_t x, int64_t y) {
-      return place_[static_cast<size_t>(kept[static_cast<size_t>(x)])] < place_[static_cast<size_t>(kept[static_cast<size_t>(y)])];
+      return place_[static_cast<size_t>(kept[static_cast<size_t>(x)])] <
+             place_[static_cast<size_t>(kept[static_cast<size_t>(y)])];
     });
     return order;
   }
@@ -179,7 +185,8 @@ class Planner {
   bool reshape() {
     const Shape& from = graph_.type(node_.inputs[0]).shape;
     const Shape& to = graph_.type(node_.outputs[0]).shape;
-    if (from.size() < 3 || to.size() < 3 || !(from[0] == to[0]) || !(from[1] == to[1]) || perm_ != to_channels_last(from.size()))
+    if (from.size() < 3 || to.size() < 3 || !(from[0] == to[0]) || !(from[1] == to[1]) ||
+        perm_ != to_channels_last(from.size()))
       return false;
     const Permutation perm = to_channels_last(to.size());
     if (!only_first()) return false;
@@ -197,7 +204,9 @@ class Planner {
 
 }  // namespace
 
-std::optional<Relayout> relayout(const Graph& graph, const Node& node, const Permutation& perm) { return Planner(graph, node, perm).run(); }
+std::optional<Relayout> relayout(const Graph& graph, const Node& node, const Permutation& perm) {
+  return Planner(graph, node, perm).run();
+}
 
 Permutation to_channels_last(size_t rank) {
   Permutation perm(rank, 0);

@@ -21,8 +21,8 @@ struct Relayout {
   std::vector<Permutation> output_perms;  // per output; identity where the order of the axes does not change
 };
 
-// `perm` belongs to the rank of input 0 (elementwise ops: of the output). Nullopt if the op depends on the order of its axes, or its
-// shape-like operands have not been resolved.
+// `perm` belongs to the rank of input 0 (elementwise ops: of the output). Nullopt if the op depends on the order of its
+// axes, or its shape-like operands have not been resolved.
 std::optional<Relayout> relayout(const Graph& graph, const Node& node, const Permutation& perm);
 
 // NCHW -> NHWC for a rank: 0, 2, 3, ..., 1.

@@ -14,7 +14,9 @@ NodeId producer_with_op(const Graph& graph, ValueId value, std::string_view op) 
   return producer.valid() && graph.node(producer).op == op ? producer : NodeId{};
 }
 
-bool used_once(const Graph& graph, ValueId value) { return graph.user_count(value) == 1 && !graph.is_graph_output(value); }
+bool used_once(const Graph& graph, ValueId value) {
+  return graph.user_count(value) == 1 && !graph.is_graph_output(value);
+}
 
 std::optional<double> splat_of(const Graph& graph, ValueId value) {
   const Constant* constant = graph.constant(value);
@@ -22,7 +24,8 @@ std::optional<double> splat_of(const Graph& graph, ValueId value) {
   const auto bytes = constant->bytes();
   const size_t size = dtype_bytes(constant->dtype());
   if (std::memcmp(bytes.data(), bytes.data() + size, bytes.size() - size) != 0) return std::nullopt;
-  const ConstantPtr first = Constant::create(constant->dtype(), {}, {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)});
+  const ConstantPtr first =
+      Constant::create(constant->dtype(), {}, {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)});
   return first->to_doubles()[0];
 }
 
@@ -148,7 +151,8 @@ Result<ValueId> transposed(Graph& graph, ValueId value, const Permutation& perm,
   if (moves_no_bytes(shape, perm)) return reshaped(graph, value, permuted(shape, perm), origins);
   Attributes attributes;
   attributes.set("perm", perm);
-  return graph.emit("Transpose", std::move(attributes), {value}, origins, str_cat(graph.value(value).name, ".transposed"));
+  return graph.emit("Transpose", std::move(attributes), {value}, origins,
+                    str_cat(graph.value(value).name, ".transposed"));
 }
 
 Status replace_node(Graph& graph, NodeId id, ValueId by) {
@@ -156,7 +160,8 @@ Status replace_node(Graph& graph, NodeId id, ValueId by) {
   const OriginSet origins = node.origins;
   const std::vector<ValueId> outputs = node.outputs;
   AIPU_RETURN_IF_ERROR(graph.replace_uses(outputs[0], by));
-  if (const NodeId producer = graph.value(by).producer; producer.valid()) merge_origins(&graph.node(producer).origins, origins);
+  if (const NodeId producer = graph.value(by).producer; producer.valid())
+    merge_origins(&graph.node(producer).origins, origins);
   for (const ValueId output : outputs) {
     if (output.valid() && graph.user_count(output) != 0) return {};
   }

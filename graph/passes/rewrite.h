@@ -1,4 +1,5 @@
-// What rewrites are written with: looking at producers, replacing nodes, and building Transposes and Reshapes that vanish where they can.
+// What rewrites are written with: looking at producers, replacing nodes, and building Transposes and Reshapes that
+// vanish where they can.
 #pragma once
 
 #include <optional>
@@ -46,8 +47,8 @@ Result<ValueId> transposed(Graph& graph, ValueId value, const Permutation& perm,
 
 // ---- replacing
 
-// All uses of the node's first output now use `by`; the node's origins are added to the producer of `by`; the node is erased if none of its
-// outputs is used.
+// All uses of the node's first output now use `by`; the node's origins are added to the producer of `by`; the node is
+// erased if none of its outputs is used.
 Status replace_node(Graph& graph, NodeId node, ValueId by);
 
 }  // namespace aipu::graph

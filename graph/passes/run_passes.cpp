@@ -71,14 +71,17 @@ Status run_passes(Graph& graph, std::span<const Pass> passes, PassContext& conte
       const std::string outcome = *rewrites == 0 ? "unchanged" : fmt::format("{} rewrites", *rewrites);
       index += fmt::format("{} {} {} {:.2f} ms\n", number, pass.name, outcome, ms);
       if (options.time_passes) fmt::print(stderr, "{:>10.2f} ms  {} ({})\n", ms, pass.name, outcome);
-      if (*rewrites != 0 && dump) AIPU_RETURN_IF_ERROR(write(str_cat(number, ".graph.", pass.name, ".txt"), print_graph(graph)));
+      if (*rewrites != 0 && dump)
+        AIPU_RETURN_IF_ERROR(write(str_cat(number, ".graph.", pass.name, ".txt"), print_graph(graph)));
       if (options.verify_each && *rewrites != 0) {
-        if (Status status = verify_graph(graph); !status.ok()) return std::move(status).context(str_cat("after pass ", pass.name));
+        if (Status status = verify_graph(graph); !status.ok())
+          return std::move(status).context(str_cat("after pass ", pass.name));
       }
     }
     // A pass may be listed several times: the last one counts.
-    if (options.stop_after == pass.name && std::none_of(passes.begin() + static_cast<std::ptrdiff_t>(k) + 1, passes.end(),
-                                                        [&](const Pass& later) { return later.name == pass.name; })) {
+    if (options.stop_after == pass.name &&
+        std::none_of(passes.begin() + static_cast<std::ptrdiff_t>(k) + 1, passes.end(),
+                     [&](const Pass& later) { return later.name == pass.name; })) {
       break;
     }
   }

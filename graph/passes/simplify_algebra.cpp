@@ -30,50 +30,52 @@ class Simplifier {
 
   // True if the node was rewritten.
   Result<bool> visit(NodeId id) {
-    static const std::map<std::string_view, Result<bool> (Simplifier::*)(NodeId)> rules = {{"Identity", &Simplifier::pass_through},
-                                                                                           {"Dropout", &Simplifier::dropout},
-                                                                                           {"Reshape", &Simplifier::view},
-                                                                                           {"Flatten", &Simplifier::view},
-                                                                                           {"Squeeze", &Simplifier::view},
-                                                                                           {"Unsqueeze", &Simplifier::view},
-                                                                                           {"Transpose", &Simplifier::transpose},
-                                                                                           {"Mul", &Simplifier::arithmetic},
-                                                                                           {"Add", &Simplifier::arithmetic},
-                                                                                           {"Sub", &Simplifier::arithmetic},
-                                                                                           {"Div", &Simplifier::arithmetic},
-                                                                                           {"Pow", &Simplifier::arithmetic},
-                                                                                           {"And", &Simplifier::arithmetic},
-                                                                                           {"Or", &Simplifier::arithmetic},
-                                                                                           {"Cast", &Simplifier::cast},
-                                                                                           {"CastLike", &Simplifier::cast},
-                                                                                           {"Expand", &Simplifier::same_extents},
-                                                                                           {"Resize", &Simplifier::resize},
-                                                                                           {"Tile", &Simplifier::same_extents},
-                                                                                           {"Slice", &Simplifier::slice},
-                                                                                           {"Pad", &Simplifier::pad},
-                                                                                           {"Concat", &Simplifier::concat},
-                                                                                           {"Split", &Simplifier::split},
-                                                                                           {"Sum", &Simplifier::single_operand},
-                                                                                           {"Max", &Simplifier::single_operand},
-                                                                                           {"Min", &Simplifier::single_operand},
-                                                                                           {"Mean", &Simplifier::single_operand},
-                                                                                           {"Clip", &Simplifier::clip},
-                                                                                           {"Not", &Simplifier::involution},
-                                                                                           {"Neg", &Simplifier::involution},
-                                                                                           {"Relu", &Simplifier::idempotent},
-                                                                                           {"Abs", &Simplifier::idempotent},
-                                                                                           {"Where", &Simplifier::where},
-                                                                                           {"ReduceSum", &Simplifier::reduce},
-                                                                                           {"ReduceMean", &Simplifier::reduce},
-                                                                                           {"ReduceMax", &Simplifier::reduce},
-                                                                                           {"ReduceMin", &Simplifier::reduce},
-                                                                                           {"ReduceProd", &Simplifier::reduce},
-                                                                                           {"Conv", &Simplifier::padded_conv},
-                                                                                           {"GlobalAveragePool", &Simplifier::global_pool},
-                                                                                           {"GlobalMaxPool", &Simplifier::global_pool}};
+    static const std::map<std::string_view, Result<bool> (Simplifier::*)(NodeId)> rules = {
+        {"Identity", &Simplifier::pass_through},
+        {"Dropout", &Simplifier::dropout},
+        {"Reshape", &Simplifier::view},
+        {"Flatten", &Simplifier::view},
+        {"Squeeze", &Simplifier::view},
+        {"Unsqueeze", &Simplifier::view},
+        {"Transpose", &Simplifier::transpose},
+        {"Mul", &Simplifier::arithmetic},
+        {"Add", &Simplifier::arithmetic},
+        {"Sub", &Simplifier::arithmetic},
+        {"Div", &Simplifier::arithmetic},
+        {"Pow", &Simplifier::arithmetic},
+        {"And", &Simplifier::arithmetic},
+        {"Or", &Simplifier::arithmetic},
+        {"Cast", &Simplifier::cast},
+        {"CastLike", &Simplifier::cast},
+        {"Expand", &Simplifier::same_extents},
+        {"Resize", &Simplifier::resize},
+        {"Tile", &Simplifier::same_extents},
+        {"Slice", &Simplifier::slice},
+        {"Pad", &Simplifier::pad},
+        {"Concat", &Simplifier::concat},
+        {"Split", &Simplifier::split},
+        {"Sum", &Simplifier::single_operand},
+        {"Max", &Simplifier::single_operand},
+        {"Min", &Simplifier::single_operand},
+        {"Mean", &Simplifier::single_operand},
+        {"Clip", &Simplifier::clip},
+        {"Not", &Simplifier::involution},
+        {"Neg", &Simplifier::involution},
+        {"Relu", &Simplifier::idempotent},
+        {"Abs", &Simplifier::idempotent},
+        {"Where", &Simplifier::where},
+        {"ReduceSum", &Simplifier::reduce},
+        {"ReduceMean", &Simplifier::reduce},
+        {"ReduceMax", &Simplifier::reduce},
+        {"ReduceMin", &Simplifier::reduce},
+        {"ReduceProd", &Simplifier::reduce},
+        {"Conv", &Simplifier::padded_conv},
+        {"GlobalAveragePool", &Simplifier::global_pool},
+        {"GlobalMaxPool", &Simplifier::global_pool}};
     const Node& n = node(id);
     const auto rule = rules.find(n.op);
-    if (rule == rules.end() || n.outputs.empty() || !n.outputs[0].valid() || graph_.user_count(n.outputs[0]) == 0) return false;
+    if (rule == rules.end() || n.outputs.empty() || !n.outputs[0].valid() || graph_.user_count(n.outputs[0]) == 0)
+      return false;
     return (this->*rule->second)(id);
   }
 
@@ -177,7 +179,8 @@ class Simplifier {
     const bool commutes = op == "Mul" || op == "Add" || op == "And" || op == "Or";
     for (const size_t k : {size_t{1}, size_t{0}}) {
       if (k == 0 && !commutes) break;
-      if (splat_of(graph_, inputs[k]) == neutral && type(inputs[1 - k]) == output_type(id)) return replace(id, inputs[1 - k]);
+      if (splat_of(graph_, inputs[k]) == neutral && type(inputs[1 - k]) == output_type(id))
+        return replace(id, inputs[1 - k]);
     }
     return false;
   }
@@ -190,8 +193,8 @@ class Simplifier {
     Attributes attributes;
     attributes.set("to", to);
     const OriginSet origins = node(id).origins;
-    AIPU_ASSIGN_OR_RETURN(const ValueId result,
-                          graph_.emit("Cast", std::move(attributes), {input}, origins, graph_.value(input).name + ".cast"));
+    AIPU_ASSIGN_OR_RETURN(const ValueId result, graph_.emit("Cast", std::move(attributes), {input}, origins,
+                                                            graph_.value(input).name + ".cast"));
     return replace(id, result);
   }
 
@@ -199,7 +202,8 @@ class Simplifier {
   Result<bool> same_extents(NodeId id) { return pass_through(id); }
 
   Result<bool> resize(NodeId id) {
-    if (node(id).attributes.s("coordinate_transformation_mode") == "tf_crop_and_resize" || has_input(id, 2) || has_input(id, 1))
+    if (node(id).attributes.s("coordinate_transformation_mode") == "tf_crop_and_resize" || has_input(id, 2) ||
+        has_input(id, 1))
       return false;
     // Equal extents with a scale that is not 1 sample other places.
     if (const AttributeValue* scales = node(id).attributes.find("scales")) {
@@ -224,7 +228,8 @@ class Simplifier {
     const Attributes& a = node(id).attributes;
     if (!a.has("pads")) return false;
     const auto& pads = a.shape("pads");
-    return std::all_of(pads.begin(), pads.end(), [](const Dim& d) { return d == Dim(0); }) ? pass_through(id) : Result<bool>(false);
+    return std::all_of(pads.begin(), pads.end(), [](const Dim& d) { return d == Dim(0); }) ? pass_through(id)
+                                                                                           : Result<bool>(false);
   }
 
   Result<bool> concat(NodeId id) {
@@ -248,16 +253,19 @@ class Simplifier {
     return true;
   }
 
-  // Another Concat on the axis that begins with at least two, but not all of the same inputs; the longest. Wide pieces are copied faster
-  // than many thin ones, and the last operand is left with a single user.
+  // Another Concat on the axis that begins with at least two, but not all of the same inputs; the longest. Wide pieces
+  // are copied faster than many thin ones, and the last operand is left with a single user.
   NodeId longest_prefix(NodeId id, size_t axis, const std::vector<ValueId>& inputs) const {
     NodeId best;
     if (inputs.size() < 3) return best;
     size_t length = 1;
     for (const NodeId user : graph_.users(inputs[0])) {
       const Node& other = node(user);
-      if (user == id || other.erased || other.op != "Concat" || static_cast<size_t>(other.attributes.i("axis")) != axis) continue;
-      if (other.inputs.size() <= length || other.inputs.size() >= inputs.size() || graph_.user_count(other.outputs[0]) == 0) continue;
+      if (user == id || other.erased || other.op != "Concat" || static_cast<size_t>(other.attributes.i("axis")) != axis)
+        continue;
+      if (other.inputs.size() <= length || other.inputs.size() >= inputs.size() ||
+          graph_.user_count(other.outputs[0]) == 0)
+        continue;
       if (!std::equal(other.inputs.begin(), other.inputs.end(), inputs.begin())) continue;
       length = other.inputs.size();
       best = user;
@@ -267,7 +275,9 @@ class Simplifier {
 
   Result<bool> split(NodeId id) { return node(id).outputs.size() == 1 ? pass_through(id) : Result<bool>(false); }
 
-  Result<bool> single_operand(NodeId id) { return node(id).inputs.size() == 1 ? pass_through(id) : Result<bool>(false); }
+  Result<bool> single_operand(NodeId id) {
+    return node(id).inputs.size() == 1 ? pass_through(id) : Result<bool>(false);
+  }
 
   Result<bool> clip(NodeId id) { return has_input(id, 1) || has_input(id, 2) ? Result<bool>(false) : pass_through(id); }
 
@@ -312,7 +322,8 @@ class Simplifier {
     if (!pad.valid()) return false;
     const Node& p = node(pad);
     const Node& conv = node(id);
-    if (p.attributes.s("mode") != "constant" || !p.attributes.has("pads") || has_input(pad, 1) || conv.attributes.s("auto_pad") != "NOTSET")
+    if (p.attributes.s("mode") != "constant" || !p.attributes.has("pads") || has_input(pad, 1) ||
+        conv.attributes.s("auto_pad") != "NOTSET")
       return false;
     if (has_input(pad, 2) && splat_of(graph_, p.inputs[2]) != 0.0) return false;
     const Shape& amounts = p.attributes.shape("pads");

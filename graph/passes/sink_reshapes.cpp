@@ -1,10 +1,11 @@
-// sink_reshapes: a Reshape between an op and what could run in its epilogue, or between two Transposes, moves out of the way.
+// sink_reshapes: a Reshape between an op and what could run in its epilogue, or between two Transposes, moves out of
+// the way.
 //
 //   a ─ Gemm: [N*L,C] ─ Reshape([N,L,C]) ─ Add ─ y         =>  a ─ Gemm ─ Add ─ Reshape([N,L,C]) ─ y
 //                       z: [N,L,C] or [C] or one number ┘                 z reshaped to [N*L,C] ┘
 //
 //   x ─ Transpose(0,3,1,2) ─ Reshape([N,C,H,W] to [N,3,C/3,H,W]) ─ Transpose(q) ─ y
-//                                                          =>  x ─ Reshape([N,H,W,C] to [N,H,W,3,C/3]) ─ Transpose(p, then q) ─ y
+//                        =>  x ─ Reshape([N,H,W,C] to [N,H,W,3,C/3]) ─ Transpose(p, then q) ─ y
 //
 // The second form wants a Reshape that only splits axes. Reshapes are views: moving them costs nothing.
 #include <algorithm>
@@ -28,7 +29,8 @@ class ReshapeSinker {
     if (n.outputs.empty() || !n.outputs[0].valid()) return false;
     if (n.op == "Transpose") return between_transposes(id);
     const OpDef* def = find_op(n.op);
-    if (def == nullptr || (def->traits & kElementwise) == 0 || n.op == "QuantizeLinear" || n.op == "DequantizeLinear") return false;
+    if (def == nullptr || (def->traits & kElementwise) == 0 || n.op == "QuantizeLinear" || n.op == "DequantizeLinear")
+      return false;
     for (const ValueId input : n.inputs) {
       if (!input.valid()) continue;
       const NodeId reshape = producer_with_op(graph_, input, "Reshape");
@@ -57,9 +59,11 @@ class ReshapeSinker {
   std::optional<Shape> operand_shape(const Shape& operand, const Shape& from, const Shape& to) const {
     if (element_count(operand) == Dim(1)) return operand.size() <= to.size() ? operand : Shape{1};
     if (operand == from) return to;
-    if (operand.empty() || from.empty() || to.empty() || !(from.back() == to.back()) || !(operand.back() == from.back()))
+    if (operand.empty() || from.empty() || to.empty() || !(from.back() == to.back()) ||
+        !(operand.back() == from.back()))
       return std::nullopt;
-    if (operand.size() > from.size() || !std::all_of(operand.begin(), operand.end() - 1, [](const Dim& d) { return d == Dim(1); }))
+    if (operand.size() > from.size() ||
+        !std::all_of(operand.begin(), operand.end() - 1, [](const Dim& d) { return d == Dim(1); }))
       return std::nullopt;
     return Shape{operand.back()};
   }
@@ -92,8 +96,8 @@ class ReshapeSinker {
       }
       inputs.push_back(input);
     }
-    AIPU_ASSIGN_OR_RETURN(const NodeId made,
-                          graph_.add_node(op, attributes, std::move(inputs), {graph_.value(old_outputs[0]).name + ".flat"}, origins));
+    AIPU_ASSIGN_OR_RETURN(const NodeId made, graph_.add_node(op, attributes, std::move(inputs),
+                                                             {graph_.value(old_outputs[0]).name + ".flat"}, origins));
     const ValueId flat = node(made).outputs[0];
     if (!(shape(flat) == to)) return internal_error(str_cat("sink_reshapes: ", op, " changed its shape"));
     sunk_.insert(made);
@@ -131,7 +135,8 @@ class ReshapeSinker {
     const Permutation second = node(id).attributes.ints("perm");
     const ValueId source = node(above).inputs[0];
     const OriginSet origins = node(id).origins;
-    // The source's axes in their order, each split as its image is; then the permutation of the pieces that the first Transpose was.
+    // The source's axes in their order, each split as its image is; then the permutation of the pieces that the first
+    // Transpose was.
     const Permutation place = inverse(first);  // of a source axis in the transposed value
     Shape split;
     std::vector<int64_t> begin(first.size());

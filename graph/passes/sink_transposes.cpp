@@ -6,8 +6,9 @@
 //   z ─ T(p) ─┘                                           z ─┘
 //   x ─ T(p) ─ Add(constant) ─ y                      =>  x ─ Add(constant transposed by p') ─ T(p) ─ y
 //
-// Only if no Transpose more is needed than there were: every Transpose above is used by the op alone, and all other operands are constants,
-// single numbers, or tensors that no bytes of move. Results larger than the transposed operand (broadcasting) are left.
+// Only if no Transpose more is needed than there were: every Transpose above is used by the op alone, and all other
+// operands are constants, single numbers, or tensors that no bytes of move. Results larger than the transposed operand
+// (broadcasting) are left.
 #include <algorithm>
 
 #include "graph/passes/passes.h"
@@ -54,12 +55,15 @@ class Sinker {
         if (!used_once(graph_, input)) return false;
         ++above;
         for (const ValueId output : n.outputs) {
-          if (output.valid() && plan.operands[k] == Relayout::Operand::kBroadcast) as_large = as_large && shape(output) == shape(input);
+          if (output.valid() && plan.operands[k] == Relayout::Operand::kBroadcast)
+            as_large = as_large && shape(output) == shape(input);
         }
         continue;
       }
       if (shape(input).size() > perm.size()) return false;
-      if (!has_one_element(graph_.type(input)) && !moves_no_bytes(padded_shape(shape(input), perm.size()), inverse(perm))) return false;
+      if (!has_one_element(graph_.type(input)) &&
+          !moves_no_bytes(padded_shape(shape(input), perm.size()), inverse(perm)))
+        return false;
     }
     // Each output that still has its axes in order needs none.
     int below = 0;
@@ -91,12 +95,15 @@ class Sinker {
       inputs.push_back(input);
     }
     std::vector<std::string> names;
-    for (const ValueId output : old_outputs) names.push_back(output.valid() ? graph_.value(output).name + ".before" : "");
-    AIPU_ASSIGN_OR_RETURN(const NodeId made, graph_.add_node(op, plan.attributes, std::move(inputs), std::move(names), origins));
+    for (const ValueId output : old_outputs)
+      names.push_back(output.valid() ? graph_.value(output).name + ".before" : "");
+    AIPU_ASSIGN_OR_RETURN(const NodeId made,
+                          graph_.add_node(op, plan.attributes, std::move(inputs), std::move(names), origins));
     const std::vector<ValueId> outputs = node(made).outputs;
     for (size_t k = 0; k < outputs.size(); ++k) {
       if (!outputs[k].valid()) continue;
-      AIPU_ASSIGN_OR_RETURN(const ValueId result, transposed(graph_, outputs[k], inverse(plan.output_perms[k]), origins));
+      AIPU_ASSIGN_OR_RETURN(const ValueId result,
+                            transposed(graph_, outputs[k], inverse(plan.output_perms[k]), origins));
       AIPU_RETURN_IF_ERROR(graph_.replace_uses(old_outputs[k], result));
     }
     graph_.erase_node(id);
@@ -110,7 +117,8 @@ class Sinker {
 
 Result<int> sink_transposes(Graph& graph, PassContext& context) {
   int total = 0;
-  // One round moves each Transpose as far as it goes, as users come after producers; merging those that meet opens the way for the next.
+  // One round moves each Transpose as far as it goes, as users come after producers; merging those that meet opens the
+  // way for the next.
   for (int round = 0; round < 8; ++round) {
     int count = 0;
     Sinker sinker(graph);

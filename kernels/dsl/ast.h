@@ -21,7 +21,21 @@ using FunctionPtr = std::shared_ptr<const FunctionDef>;
 using Body = std::vector<StmtPtr>;
 
 enum class UnaryOp : uint8_t { kNegate, kPlus, kInvert, kNot };
-enum class BinaryOp : uint8_t { kAdd, kSub, kMul, kDiv, kFloorDiv, kMod, kPow, kShl, kShr, kBitAnd, kBitOr, kBitXor, kMatMul };
+enum class BinaryOp : uint8_t {
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kFloorDiv,
+  kMod,
+  kPow,
+  kShl,
+  kShr,
+  kBitAnd,
+  kBitOr,
+  kBitXor,
+  kMatMul
+};
 enum class CompareOp : uint8_t { kEq, kNe, kLt, kLe, kGt, kGe, kIs, kIsNot, kIn, kNotIn };
 
 struct Name {
@@ -113,9 +127,9 @@ struct UnsupportedExpr {
 struct Expr {
   Position position;
   int depth = 1;  // of the tree below, bounded by the parser
-  std::variant<Name, NoneLiteral, BoolLiteral, IntLiteral, FloatLiteral, StringLiteral, FString, Attribute, Slice, Subscript, Call, Unary,
-               Binary, BoolOp, Compare, Conditional, ListDisplay, TupleDisplay, DictDisplay, Comprehension, Starred, Lambda,
-               UnsupportedExpr>
+  std::variant<Name, NoneLiteral, BoolLiteral, IntLiteral, FloatLiteral, StringLiteral, FString, Attribute, Slice,
+               Subscript, Call, Unary, Binary, BoolOp, Compare, Conditional, ListDisplay, TupleDisplay, DictDisplay,
+               Comprehension, Starred, Lambda, UnsupportedExpr>
       node;
 
   template <typename T>
@@ -190,7 +204,8 @@ struct UnsupportedStmt {
 
 struct Stmt {
   Position position;
-  std::variant<ExpressionStmt, Assign, AugAssign, AnnAssign, If, For, While, Return, Break, Pass, With, Import, Function, UnsupportedStmt>
+  std::variant<ExpressionStmt, Assign, AugAssign, AnnAssign, If, For, While, Return, Break, Pass, With, Import,
+               Function, UnsupportedStmt>
       node;
 
   template <typename T>

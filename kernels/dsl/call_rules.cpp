@@ -17,13 +17,16 @@ bool one_of(std::string_view name, const std::string_view (&names)[kCount]) {
 
 Status native_only(const tir::Type& type) {
   if (is_native_vector(type)) return {};
-  return invalid_argument(fmt::format("This API expect hardware native vector types, but got: \"{}\".", type_text(type)));
+  return invalid_argument(
+      fmt::format("This API expect hardware native vector types, but got: \"{}\".", type_text(type)));
 }
 
 Status no_flexible_width(const tir::Type& type) {
-  const bool multiple = type.element == DType::kBool ? type.lanes % 8 == 0 : type.lanes * dtype_bits(type.element) % kNativeVectorBits == 0;
+  const bool multiple = type.element == DType::kBool ? type.lanes % 8 == 0
+                                                     : type.lanes * dtype_bits(type.element) % kNativeVectorBits == 0;
   if (multiple) return {};
-  return invalid_argument(fmt::format("This API does not support the feature Flexible Width Vector, but got: \"{}\"", type_text(type)));
+  return invalid_argument(
+      fmt::format("This API does not support the feature Flexible Width Vector, but got: \"{}\"", type_text(type)));
 }
 
 }  // namespace
@@ -52,14 +55,17 @@ Status check_strict_call(const tir::IntrinsicCall& call) {
   if (name == "fma" && first.element != DType::kF32) return invalid_argument("Only support float32 instruction.");
   if (name == "vload_gather" || name == "vstore_scatter") {
     const tir::Type& indices = call.args[name == "vload_gather" ? 1 : 2]->type;
-    if (dtype_bits(indices.element) != 16) return invalid_argument("The arg \"indices\" expect a 16-bit integer vector");
+    if (dtype_bits(indices.element) != 16)
+      return invalid_argument("The arg \"indices\" expect a 16-bit integer vector");
   }
   return {};
 }
 
 Status check_target_call(const tir::IntrinsicCall& call, std::string_view target) {
   const std::string_view name = call.intrinsic->name;
-  const auto refused = [&] { return invalid_argument(fmt::format("The \"{}\" does not support the target \"{}\".", name, target)); };
+  const auto refused = [&] {
+    return invalid_argument(fmt::format("The \"{}\" does not support the target \"{}\".", name, target));
+  };
   if (target.starts_with("X3")) {
     if (name == "vmml" || name == "vmma") return refused();
     if (name == "vqdpa" && is_floating(call.args[1]->type.element)) return refused();

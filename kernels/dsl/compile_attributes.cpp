@@ -68,8 +68,8 @@ Value Compiler::attribute(const ast::Attribute& node, Position position) {
     } else if (name == "addr") {
       const auto* ref = (*e)->as<tir::VarRef>();
       if (ref == nullptr) fail(position, "Only a variable has an address.");
-      return {
-          tir::make_expr(tir::Type::pointer_to(type.element, type.lanes, tir::Scope::kPrivate), tir::AddressOf{ref->var}, span(position))};
+      return {tir::make_expr(tir::Type::pointer_to(type.element, type.lanes, tir::Scope::kPrivate),
+                             tir::AddressOf{ref->var}, span(position))};
     }
     fail(position, fmt::format("A value of type \"{}\" has no attribute \"{}\".", type_text(type), name));
   }
@@ -83,9 +83,11 @@ Value Compiler::attribute(const ast::Attribute& node, Position position) {
     if (name == "startswith" || name == "endswith" || name == "replace") return method();
     if (const auto type = parse_type_text(*text)) return type_attribute({*type}, name, position);
   }
-  if (object.as<ListValue>() != nullptr && (name == "append" || name == "extend" || name == "index" || name == "pop")) return method();
+  if (object.as<ListValue>() != nullptr && (name == "append" || name == "extend" || name == "index" || name == "pop"))
+    return method();
   if (object.as<TupleValue>() != nullptr && name == "index") return method();
-  if (object.as<DictValue>() != nullptr && (name == "get" || name == "keys" || name == "values" || name == "items")) return method();
+  if (object.as<DictValue>() != nullptr && (name == "get" || name == "keys" || name == "values" || name == "items"))
+    return method();
   if (const auto* array = object.as<ArrayValue>()) {
     const CapturedArray& a = *array->array;
     if (name == "dtype") return {TypeValue{tir::Type::scalar(a.dtype)}};
@@ -118,7 +120,11 @@ Value Compiler::type_attribute(const TypeValue& self, const std::string& name, P
   if (name == "element_of") return {TypeValue{tir::Type::scalar(e)}};
   if (name == "dtype") return {TypeValue{t}};
   if (name == "type_code") {
-    return {int64_t{t.pointer || e == DType::kVoid ? 3 : e == DType::kBF16 ? 4 : is_floating(e) ? 2 : is_signed_int(e) ? 0 : 1}};
+    return {int64_t{t.pointer || e == DType::kVoid ? 3
+                    : e == DType::kBF16            ? 4
+                    : is_floating(e)               ? 2
+                    : is_signed_int(e)             ? 0
+                                                   : 1}};
   }
   struct Row {
     std::string_view name;
@@ -159,7 +165,8 @@ Value Compiler::type_attribute(const TypeValue& self, const std::string& name, P
   fail(position, fmt::format("A data type has no attribute \"{}\".", name));
 }
 
-Value Compiler::call_type_method(const TypeValue& self, const std::string& name, CallArguments& arguments, Position position) {
+Value Compiler::call_type_method(const TypeValue& self, const std::string& name, CallArguments& arguments,
+                                 Position position) {
   tir::Type type = self.type;
   if (name == "with_int" || name == "with_uint") {
     take(arguments, name, {}, 0, position);
@@ -190,13 +197,15 @@ Value Compiler::call_method(const MethodValue& method, CallArguments& arguments,
   if (name == "as_ptr") {
     const auto values = take(arguments, name, {"dtype"}, 1, position);
     const tir::Type type = type_argument(values[0], "dtype", position);
-    if (type.pointer || type.element == DType::kBool) fail(position, fmt::format("A pointer can't point to \"{}\".", type_text(type)));
+    if (type.pointer || type.element == DType::kBool)
+      fail(position, fmt::format("A pointer can't point to \"{}\".", type_text(type)));
     const tir::Expr pointer = pointer_of(self, position);
     return {tir::cast(tir::Type::pointer_to(type.element, type.lanes, pointer->type.scope), pointer, span(position))};
   }
   if (name == "addr_of") {
     const Buffer& buffer = *self.as<BufferValue>()->buffer;
-    if (arguments.positional.empty() || !arguments.keywords.empty()) fail(position, "addr_of expect the indices of an element.");
+    if (arguments.positional.empty() || !arguments.keywords.empty())
+      fail(position, "addr_of expect the indices of an element.");
     const ValueList indices = arguments.positional.size() == 1 && arguments.positional[0].elements() != nullptr
                                   ? *arguments.positional[0].elements()
                                   : arguments.positional;

@@ -12,7 +12,9 @@
 namespace aipu::dsl {
 namespace {
 
-bool is_vector(const Value& v) { return v.is_expr() && !(*v.as<tir::Expr>())->type.pointer && (*v.as<tir::Expr>())->type.is_vector(); }
+bool is_vector(const Value& v) {
+  return v.is_expr() && !(*v.as<tir::Expr>())->type.pointer && (*v.as<tir::Expr>())->type.is_vector();
+}
 
 std::optional<double> special_float(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -42,13 +44,16 @@ Value Compiler::construct(const TypeValue& self, CallArguments& arguments, Posit
 Value Compiler::s_cast(CallArguments& arguments, Position position) {
   const auto values = take(arguments, "cast", {"x", "dtype", "part", "saturate"}, 2, position);
   const tir::Type type = type_argument(values[1], "dtype", position);
-  const bool merge = values[0].elements() != nullptr && !values[0].elements()->empty() && is_vector(values[0].elements()->front());
-  const bool default_part = values[2].is_none() || (values[2].as<std::string>() != nullptr && *values[2].as<std::string>() == "all");
+  const bool merge =
+      values[0].elements() != nullptr && !values[0].elements()->empty() && is_vector(values[0].elements()->front());
+  const bool default_part =
+      values[2].is_none() || (values[2].as<std::string>() != nullptr && *values[2].as<std::string>() == "all");
   if (!merge && default_part && values[3].is_none()) return cast_value(values[0], type, position);
   if (!merge && !is_vector(values[0])) {
     if (!values[3].is_none()) {
-      fail(position, values[0].elements() != nullptr ? "Currently can't set \"saturate\" when the input is a list or tuple."
-                                                     : "Currently can't set \"saturate\" when the input is scalar.");
+      fail(position, values[0].elements() != nullptr
+                         ? "Currently can't set \"saturate\" when the input is a list or tuple."
+                         : "Currently can't set \"saturate\" when the input is scalar.");
     }
     // `part` says nothing about scalars, but it must be one of the parts.
   }
@@ -65,8 +70,9 @@ Value Compiler::s_cast(CallArguments& arguments, Position position) {
       operands.push_back(v);
     }
   } else if (!is_vector(values[0])) {
-    const Value checked = call_intrinsic(*required_intrinsic("cast", position), {{constant(int64_t{0}, DType::kI32)}},
-                                         {{"dtype", {TypeValue{tir::Type::scalar(DType::kI32)}}}, {"part", values[2]}}, position);
+    const Value checked =
+        call_intrinsic(*required_intrinsic("cast", position), {{constant(int64_t{0}, DType::kI32)}},
+                       {{"dtype", {TypeValue{tir::Type::scalar(DType::kI32)}}}, {"part", values[2]}}, position);
     (void)checked;
     return cast_value(values[0], type, position);
   } else {
@@ -74,8 +80,8 @@ Value Compiler::s_cast(CallArguments& arguments, Position position) {
   }
   // The row takes the vectors of a merge as one flattened operand.
   const Value joined = operands.size() == 1 ? operands[0] : make_tuple(operands);
-  const Value result =
-      call_intrinsic(*required_intrinsic("cast", position), {joined, {TypeValue{type}}, values[2], saturate}, {}, position);
+  const Value result = call_intrinsic(*required_intrinsic("cast", position),
+                                      {joined, {TypeValue{type}}, values[2], saturate}, {}, position);
   return simplified_cast(result, position);
 }
 
@@ -84,24 +90,28 @@ Value Compiler::simplified_cast(const Value& value, Position position) {
   const tir::Expr e = *value.as<tir::Expr>();
   const auto* call = e->as<tir::IntrinsicCall>();
   constexpr int64_t kSaturateTrue = 2;
-  if (call == nullptr || call->args.size() != 1 || call->attribute("part") != 0 || call->attribute("saturate") == kSaturateTrue)
+  if (call == nullptr || call->args.size() != 1 || call->attribute("part") != 0 ||
+      call->attribute("saturate") == kSaturateTrue)
     return value;
   if (call->args[0]->type.lanes != e->type.lanes) return value;
   return {tir::cast(e->type, call->args[0], span(position))};
 }
 
 Value Compiler::cast_value(const Value& value, tir::Type type, Position position) {
-  if (type.pointer || type.element == DType::kVoid) fail(position, fmt::format("Can't cast to \"{}\".", type_text(type)));
+  if (type.pointer || type.element == DType::kVoid)
+    fail(position, fmt::format("Can't cast to \"{}\".", type_text(type)));
   if (const auto* text = value.as<std::string>()) {
     const auto special = special_float(*text);
     if (!special) fail(position, "The 1st arg expect one of (\"inf\", \"-inf\", \"nan\").");
-    if (!is_floating(type.element)) fail(position, fmt::format("\"{}\" can't be represented by \"{}\".", *text, type_text(type)));
+    if (!is_floating(type.element))
+      fail(position, fmt::format("\"{}\" can't be represented by \"{}\".", *text, type_text(type)));
     return {tir::broadcast(constant(*special, type.element), type.lanes)};
   }
   if (value.elements() != nullptr || value.as<ArrayValue>() != nullptr) {
     const ValueList items = iterate(value, position);
     if (static_cast<int>(items.size()) != type.lanes || type.lanes == 1) {
-      fail(position, fmt::format("The length of the 1st arg expect \"{}\", but got: \"{}\".", type.lanes, items.size()));
+      fail(position,
+           fmt::format("The length of the 1st arg expect \"{}\", but got: \"{}\".", type.lanes, items.size()));
     }
     std::vector<tir::Expr> lanes;
     for (const Value& item : items) {
@@ -115,9 +125,11 @@ Value Compiler::cast_value(const Value& value, tir::Type type, Position position
     const tir::Expr& e = *value.as<tir::Expr>();
     if (e->type == type || (type.lanes == 1 && e->type.element == type.element)) return value;
     if (e->type.element == DType::kBool || type.element == DType::kBool) {
-      fail(position, fmt::format("Unsupported cast directly from \"{}\" to \"{}\"", type_text(e->type), type_text(type)));
+      fail(position,
+           fmt::format("Unsupported cast directly from \"{}\" to \"{}\"", type_text(e->type), type_text(type)));
     }
-    return simplified_cast(call_intrinsic(*required_intrinsic("cast", position), {value, {TypeValue{type}}}, {}, position), position);
+    return simplified_cast(
+        call_intrinsic(*required_intrinsic("cast", position), {value, {TypeValue{type}}}, {}, position), position);
   }
   if (value.is_expr() && (*value.as<tir::Expr>())->type.pointer) {
     fail(position, fmt::format("Unexpect \"{}\" pointer as argument.", type_text((*value.as<tir::Expr>())->type)));
@@ -157,7 +169,8 @@ tir::Expr Compiler::mask_constant(const std::vector<bool>& bits) {
   std::vector<tir::Expr> lanes;
   lanes.reserve(bits.size());
   for (const bool bit : bits) lanes.push_back(tir::bool_imm(bit));
-  return tir::make_expr(tir::Type::vector(DType::kBool, static_cast<int>(bits.size())), tir::VectorLiteral{std::move(lanes)});
+  return tir::make_expr(tir::Type::vector(DType::kBool, static_cast<int>(bits.size())),
+                        tir::VectorLiteral{std::move(lanes)});
 }
 
 // The mask as it was written; the intrinsic's type rule pads it to its lanes and checks expressions.
@@ -189,7 +202,9 @@ Value Compiler::s_const_mask(CallArguments& arguments, Position position) {
   const Value& x = values[0];
   if (x.is_expr()) fail(position, "The 1st arg expect a mask that is known at compile time.");
   const bool sized = x.as<std::string>() != nullptr || x.elements() != nullptr || x.as<ArrayValue>() != nullptr;
-  const size_t size = x.as<std::string>() != nullptr ? x.as<std::string>()->size() : sized ? iterate(x, position).size() : 0;
+  const size_t size = x.as<std::string>() != nullptr ? x.as<std::string>()->size()
+                      : sized                        ? iterate(x, position).size()
+                                                     : 0;
   if (sized && size <= 1) fail(position, "The length of the 1st arg expect > 1");
   if (const auto* text = x.as<std::string>()) {
     auto bits = parse_mask_text(*text);

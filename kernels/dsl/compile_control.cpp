@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::string_view kLoopForms =
     "Expect the for loop to be one of the following: range, S.grid, S.vectorized, S.tec_range, S.unroll.";
-constexpr std::string_view kRunTimeCondition = "The condition depends on an extent that is only known when the model runs.";
+constexpr std::string_view kRunTimeCondition =
+    "The condition depends on an extent that is only known when the model runs.";
 
 }  // namespace
 
@@ -51,13 +52,15 @@ Compiler::Flow Compiler::if_statement(const ast::If& node, Position position) {
 void Compiler::while_statement(const ast::While& node, Position position) {
   if (!node.else_body.empty()) fail(position, "The else part of a loop is not supported.");
   if (without_kernel()) fail(position, "A while loop can only be used inside a kernel.");
-  // A condition that needs statements becomes the first part of the body: while (true) { statements; if (!condition) break; ... }
+  // A condition that needs statements becomes the first part of the body: while (true) { statements; if (!condition)
+  // break; ... }
   BlockGuard block(*this);
   const auto test = condition(eval(node.condition), node.condition->position);
   if (std::holds_alternative<bool>(test)) fail(node.condition->position, "The condition should not be trivial.");
   tir::Expr loop_condition = std::get<tir::Expr>(test);
   if (!blocks_.back().statements.empty()) {
-    const tir::Expr done = tir::make_expr(loop_condition->type, tir::Unary{tir::UnaryOp::kNot, loop_condition}, span(position));
+    const tir::Expr done =
+        tir::make_expr(loop_condition->type, tir::Unary{tir::UnaryOp::kNot, loop_condition}, span(position));
     emit(position, tir::If{done, tir::block({tir::make_stmt(tir::Break{}, span(position))}), nullptr});
     loop_condition = tir::bool_imm(true);
   }
@@ -80,7 +83,9 @@ std::string Compiler::loop_variable_name(const ast::Name& target, Position posit
     return lookup_global(frame_->globals, target.id, position).has_value();
   };
   if (defined()) {
-    fail(position, fmt::format("The iter var {} of the for loop has been defined in outside scope, please use another name.", target.id));
+    fail(position,
+         fmt::format("The iter var {} of the for loop has been defined in outside scope, please use another name.",
+                     target.id));
   }
   return target.id;
 }
@@ -113,7 +118,8 @@ Compiler::Flow Compiler::for_statement(const ast::For& node, Position position) 
   const ValueList& arguments = *form->arguments;
   if (form->kind == "grid") {
     if (targets.size() != arguments.size()) {
-      fail(node.target->position, fmt::format("S.grid has {} extents, but there are {} loop variables.", arguments.size(), targets.size()));
+      fail(node.target->position,
+           fmt::format("S.grid has {} extents, but there are {} loop variables.", arguments.size(), targets.size()));
     }
     grid_for(node, targets, arguments, 0, position);
     return Flow::kNext;
@@ -126,8 +132,8 @@ Compiler::Flow Compiler::for_statement(const ast::For& node, Position position) 
   return Flow::kNext;
 }
 
-void Compiler::grid_for(const ast::For& node, const std::vector<const ast::Name*>& targets, const ValueList& extents, size_t level,
-                        Position position) {
+void Compiler::grid_for(const ast::For& node, const std::vector<const ast::Name*>& targets, const ValueList& extents,
+                        size_t level, Position position) {
   const ValueList bounds = {Value{int64_t{0}}, extents[level], Value{int64_t{1}}};
   if (level + 1 == targets.size()) return serial_for(node, {targets[level]}, bounds, tir::ForKind::kSerial, position);
   ast::For inner = node;
@@ -142,8 +148,8 @@ void Compiler::grid_for(const ast::For& node, const std::vector<const ast::Name*
   serial_for(inner, {targets[level]}, bounds, tir::ForKind::kSerial, position);
 }
 
-void Compiler::serial_for(const ast::For& node, const std::vector<const ast::Name*>& targets, const ValueList& bounds, tir::ForKind kind,
-                          Position position) {
+void Compiler::serial_for(const ast::For& node, const std::vector<const ast::Name*>& targets, const ValueList& bounds,
+                          tir::ForKind kind, Position position) {
   const Position target_position = node.target->position;
   const std::string name = loop_variable_name(*targets[0], target_position);
   // int32, or the integer type that all the bounds match to.
@@ -152,7 +158,8 @@ void Compiler::serial_for(const ast::For& node, const std::vector<const ast::Nam
     const auto* e = bound.as<tir::Expr>();
     if (e == nullptr && !bound.integer()) fail(position, "The bounds of a loop must be integers.");
     if (e == nullptr) continue;
-    if (!(*e)->type.is_scalar() || !is_integer((*e)->type.element)) fail(position, "The bounds of a loop must be integers.");
+    if (!(*e)->type.is_scalar() || !is_integer((*e)->type.element))
+      fail(position, "The bounds of a loop must be integers.");
     dtype = dtype ? binary_result_dtype(*dtype, (*e)->type.element) : (*e)->type.element;
   }
   for (const Value& bound : bounds) {
@@ -161,7 +168,8 @@ void Compiler::serial_for(const ast::For& node, const std::vector<const ast::Nam
     }
   }
   if (dtype_bits(*dtype) < 32) dtype = is_signed_int(*dtype) ? DType::kI32 : DType::kU32;
-  if (const auto literal = bounds[2].integer(); literal && *literal <= 0) fail(position, "The step of a loop must be positive.");
+  if (const auto literal = bounds[2].integer(); literal && *literal <= 0)
+    fail(position, "The step of a loop must be positive.");
   if (kind == tir::ForKind::kVectorized && !(bounds[0].integer() && bounds[1].integer())) {
     fail(position, "The extent of S.vectorized must be a constant.");
   }
@@ -191,8 +199,10 @@ void Compiler::serial_for(const ast::For& node, const std::vector<const ast::Nam
   emit(position, tir::For{loop_var, std::move(start), std::move(stop), std::move(step_expr), kind, std::move(body)});
 }
 
-Compiler::Flow Compiler::unrolled_for(const ast::For& node, const ValueList& items, Position position, bool allow_break) {
-  frame_->loops.emplace_back(allow_break ? LoopKind::kHost : LoopKind::kUnrolled, blocks_.empty() ? 0 : blocks_.back().block);
+Compiler::Flow Compiler::unrolled_for(const ast::For& node, const ValueList& items, Position position,
+                                      bool allow_break) {
+  frame_->loops.emplace_back(allow_break ? LoopKind::kHost : LoopKind::kUnrolled,
+                             blocks_.empty() ? 0 : blocks_.back().block);
   struct Leave {
     std::vector<std::pair<LoopKind, int>>& loops;
     ~Leave() { loops.pop_back(); }
@@ -227,7 +237,8 @@ Compiler::Flow Compiler::unrolled_for(const ast::For& node, const ValueList& ite
       if (tuple == nullptr) fail(node.target->position, "A loop variable must be a name.");
       const ValueList parts = iterate(item, position);
       if (parts.size() != tuple->elements.size())
-        fail(node.target->position, fmt::format("not enough values to unpack (expected {}, got {})", tuple->elements.size(), parts.size()));
+        fail(node.target->position,
+             fmt::format("not enough values to unpack (expected {}, got {})", tuple->elements.size(), parts.size()));
       for (size_t i = 0; i < parts.size(); ++i) {
         const auto* part = tuple->elements[i]->as<ast::Name>();
         if (part == nullptr) fail(node.target->position, "A loop variable must be a name.");
@@ -242,9 +253,11 @@ Compiler::Flow Compiler::unrolled_for(const ast::For& node, const ValueList& ite
 }
 
 Compiler::Flow Compiler::with_statement(const ast::With& node, Position position) {
-  if (node.items.size() != 1 || node.items[0].second != nullptr) fail(position, "Invalid context expression in the with-statement.");
+  if (node.items.size() != 1 || node.items[0].second != nullptr)
+    fail(position, "Invalid context expression in the with-statement.");
   const Value context = eval(node.items[0].first);
-  if (context.as<BlockValue>() == nullptr) fail(node.items[0].first->position, "Invalid context expression in the with-statement.");
+  if (context.as<BlockValue>() == nullptr)
+    fail(node.items[0].first->position, "Invalid context expression in the with-statement.");
   BlockGuard block(*this);
   {
     const ScopeGuard scope(*this);
@@ -262,7 +275,8 @@ Compiler::Flow Compiler::with_statement(const ast::With& node, Position position
 Compiler::Flow Compiler::return_statement(const ast::Return& node, Position position) {
   if (frame_->kind != FunctionKind::kPrimFunc) {
     if (!blocks_.empty() && blocks_.back().block != frame_->block) {
-      fail(position, fmt::format("The inlined function \"{}\" can't return under run-time control flow.", frame_->definition->name));
+      fail(position, fmt::format("The inlined function \"{}\" can't return under run-time control flow.",
+                                 frame_->definition->name));
     }
     if (node.value != nullptr) frame_->result = eval(node.value);
     if (const auto* meta = frame_->result.as<MetaValue>()) frame_->result = Value(*meta->value);
@@ -281,18 +295,21 @@ Compiler::Flow Compiler::return_statement(const ast::Return& node, Position posi
   const tir::Type& type = function_->return_type;
   tir::Expr e = to_expr(value, position);
   if (type.pointer) {
-    if (!e->type.pointer) fail(position, fmt::format("The return value expect a pointer, but got: \"{}\".", type_text(e->type)));
+    if (!e->type.pointer)
+      fail(position, fmt::format("The return value expect a pointer, but got: \"{}\".", type_text(e->type)));
     if (e->type.scope != type.scope) {
-      fail(position, fmt::format("The scope of return type expect \"{}\", but got: \"{}\".", tir::scope_name(type.scope),
-                                 tir::scope_name(e->type.scope)));
+      fail(position, fmt::format("The scope of return type expect \"{}\", but got: \"{}\".",
+                                 tir::scope_name(type.scope), tir::scope_name(e->type.scope)));
     }
     check_returned_pointer(e, position);
     e = tir::cast(type, e, span(position));
   } else if (type.is_vector()) {
     if (e->type != type)
-      fail(position, fmt::format("The type of return value expect \"{}\", but got: \"{}\".", type_text(type), type_text(e->type)));
+      fail(position, fmt::format("The type of return value expect \"{}\", but got: \"{}\".", type_text(type),
+                                 type_text(e->type)));
   } else {
-    if (!e->type.is_scalar()) fail(position, fmt::format("The return value expect a scalar, but got: \"{}\".", type_text(e->type)));
+    if (!e->type.is_scalar())
+      fail(position, fmt::format("The return value expect a scalar, but got: \"{}\".", type_text(e->type)));
     e = convert_element(value, type.element, position);
   }
   emit(position, tir::Return{std::move(e)});

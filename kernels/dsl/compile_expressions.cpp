@@ -115,8 +115,8 @@ ValueList Compiler::eval_all(const std::vector<const ast::ExprPtr*>& exprs) {
   return values;
 }
 
-// Statements have been emitted since the block had `before` of them: the values computed earlier that read memory get variables in front of
-// those.
+// Statements have been emitted since the block had `before` of them: the values computed earlier that read memory get
+// variables in front of those.
 void Compiler::save_before(size_t before, ValueList& values, Position position) {
   if (blocks_.empty() || blocks_.back().statements.size() == before) return;
   std::vector<tir::Stmt>& statements = blocks_.back().statements;
@@ -183,12 +183,14 @@ Value Compiler::eval_compare(const ast::Compare& node, Position position) {
 }
 
 // Python's `and`/`or` over compile-time values, the short-circuit operators of TIR over run-time ones.
-Value Compiler::logical(bool is_and, const Value& lhs, const std::function<Guarded(bool conditional)>& rhs, Position position) {
+Value Compiler::logical(bool is_and, const Value& lhs, const std::function<Guarded(bool conditional)>& rhs,
+                        Position position) {
   if (const std::optional<bool> known = truth(lhs)) return *known == is_and ? rhs(false).value : lhs;
   const auto operand = [&](const Value& v) -> tir::Expr {
     const auto* e = v.as<tir::Expr>();
     if (e != nullptr && (*e)->type.is_vector()) {
-      fail(position, is_and ? "Invalid and operator between vector, use & instead." : "Invalid or operator between vector, use | instead.");
+      fail(position, is_and ? "Invalid and operator between vector, use & instead."
+                            : "Invalid or operator between vector, use | instead.");
     }
     const auto test = condition(v, position);
     if (const bool* b = std::get_if<bool>(&test)) return tir::bool_imm(*b);
@@ -198,12 +200,14 @@ Value Compiler::logical(bool is_and, const Value& lhs, const std::function<Guard
   const Guarded guarded = rhs(true);
   const Value& right_value = guarded.value;
   if (!guarded.statements.empty()) {
-    // The right operand needs statements of its own: result = left; if (result is not decided) { statements; result = right; }
+    // The right operand needs statements of its own: result = left; if (result is not decided) { statements; result =
+    // right; }
     const tir::VarPtr result = define(is_and ? "both" : "either", left, position);
     std::vector<tir::Stmt> body = guarded.statements;
     body.push_back(tir::make_stmt(tir::Assign{result, operand(right_value)}, span(position)));
     const tir::Expr undecided =
-        is_and ? tir::var_ref(result) : tir::make_expr(result->type, tir::Unary{tir::UnaryOp::kNot, tir::var_ref(result)}, span(position));
+        is_and ? tir::var_ref(result)
+               : tir::make_expr(result->type, tir::Unary{tir::UnaryOp::kNot, tir::var_ref(result)}, span(position));
     emit(position, tir::If{undecided, tir::block(std::move(body)), nullptr});
     return {tir::var_ref(result)};
   }
@@ -242,17 +246,19 @@ Value Compiler::eval_conditional(const ast::Conditional& node, Position position
     return v;
   };
   tir::Expr lhs, rhs;
-  const bool pointers = (if_true.is_expr() && (*if_true.as<tir::Expr>())->type.pointer) || if_true.as<BufferValue>() != nullptr;
+  const bool pointers =
+      (if_true.is_expr() && (*if_true.as<tir::Expr>())->type.pointer) || if_true.as<BufferValue>() != nullptr;
   if (pointers) {
     lhs = pointer_of(if_true, position);
     rhs = pointer_of(if_false, position);
     if (lhs->type != rhs->type)
-      fail(position,
-           fmt::format("The arms of a conditional expression differ: \"{}\" vs. \"{}\".", type_text(lhs->type), type_text(rhs->type)));
+      fail(position, fmt::format("The arms of a conditional expression differ: \"{}\" vs. \"{}\".",
+                                 type_text(lhs->type), type_text(rhs->type)));
   } else {
-    const bool int_vs_float = (if_true.integer() && is_float_operand(if_false)) || (if_false.integer() && is_float_operand(if_true));
-    const Matched m =
-        int_vs_float ? match_operands(if_true, if_false, position) : match_operands(typed(if_true), typed(if_false), position);
+    const bool int_vs_float =
+        (if_true.integer() && is_float_operand(if_false)) || (if_false.integer() && is_float_operand(if_true));
+    const Matched m = int_vs_float ? match_operands(if_true, if_false, position)
+                                   : match_operands(typed(if_true), typed(if_false), position);
     lhs = m.lhs;
     rhs = m.rhs;
   }
@@ -260,10 +266,12 @@ Value Compiler::eval_conditional(const ast::Conditional& node, Position position
   if (!arm_true.statements.empty() || !arm_false.statements.empty()) {
     // The arms need statements of their own, which only one of them may run.
     if (type.pointer) fail(position, "An arm that yields a pointer can't expand to statements; use an if statement.");
-    const tir::VarPtr result = define("chosen", tir::broadcast(constant(int64_t{0}, type.element), type.lanes), position);
+    const tir::VarPtr result =
+        define("chosen", tir::broadcast(constant(int64_t{0}, type.element), type.lanes), position);
     arm_true.statements.push_back(tir::make_stmt(tir::Assign{result, lhs}, span(position)));
     arm_false.statements.push_back(tir::make_stmt(tir::Assign{result, rhs}, span(position)));
-    emit(position, tir::If{*c, tir::block(std::move(arm_true.statements)), tir::block(std::move(arm_false.statements))});
+    emit(position,
+         tir::If{*c, tir::block(std::move(arm_true.statements)), tir::block(std::move(arm_false.statements))});
     return {tir::var_ref(result)};
   }
   return {tir::make_expr(type, tir::Select{*c, std::move(lhs), std::move(rhs)}, span(position))};
@@ -333,8 +341,8 @@ ValueList Compiler::iterate(const Value& value, Position position) {
     for (const Value& v : *it->arguments) {
       const auto i = v.integer();
       if (!i)
-        fail(position,
-             fmt::format("The bounds of {} must be known at compile time.", it->kind == "unroll" ? "S.unroll" : "a range used here"));
+        fail(position, fmt::format("The bounds of {} must be known at compile time.",
+                                   it->kind == "unroll" ? "S.unroll" : "a range used here"));
       bounds.push_back(*i);
     }
     ValueList items;
@@ -360,7 +368,8 @@ ValueList Compiler::iterate(const Value& value, Position position) {
   if (const auto* array = value.as<ArrayValue>()) {
     const int64_t size = array->array->shape.empty() ? 0 : array->array->shape[0];
     ValueList items;
-    for (int64_t i = 0; i < size && i < static_cast<int64_t>(kMaxContainer); ++i) items.push_back(python_subscript(value, {i}, position));
+    for (int64_t i = 0; i < size && i < static_cast<int64_t>(kMaxContainer); ++i)
+      items.push_back(python_subscript(value, {i}, position));
     return items;
   }
   fail(position, fmt::format("A value of kind \"{}\" can't be iterated over at compile time.", kind_text(value)));
@@ -404,7 +413,8 @@ CallArguments Compiler::eval_arguments(const ast::Call& node, Value* callee) {
         where.emplace_back(true, *key.as<std::string>());
       }
     } else {
-      if (a.name.empty() && !where.empty() && where.back().first) fail(a.value->position, "positional argument follows keyword argument");
+      if (a.name.empty() && !where.empty() && where.back().first)
+        fail(a.value->position, "positional argument follows keyword argument");
       in_order.push_back(std::move(value));
       where.emplace_back(!a.name.empty(), a.name);
     }
@@ -431,8 +441,8 @@ Value Compiler::call(const Value& callee, CallArguments arguments, Position posi
       for (const Captured& c : f->embedded->bound) positional.push_back(to_value(c, pool_));
       arguments.positional.insert(arguments.positional.begin(), positional.begin(), positional.end());
       for (const auto& [name, c] : f->embedded->bound_keywords) {
-        const auto given =
-            std::find_if(arguments.keywords.begin(), arguments.keywords.end(), [&](const auto& k) { return k.first == name; });
+        const auto given = std::find_if(arguments.keywords.begin(), arguments.keywords.end(),
+                                        [&](const auto& k) { return k.first == name; });
         if (given == arguments.keywords.end()) arguments.keywords.emplace_back(name, to_value(c, pool_));
       }
     }
@@ -446,7 +456,8 @@ Value Compiler::call(const Value& callee, CallArguments arguments, Position posi
   if (const auto* b = callee.as<BuiltinFunction>()) return call_builtin(b->name, arguments, position);
   if (const auto* m = callee.as<MethodValue>()) return call_method(*m, arguments, position);
   if (const auto* t = callee.as<TypeValue>()) return construct(*t, arguments, position);
-  if (const auto* o = callee.as<OpaqueValue>()) return call_host(std::get<CapturedOpaque>(o->captured.value), arguments, position);
+  if (const auto* o = callee.as<OpaqueValue>())
+    return call_host(std::get<CapturedOpaque>(o->captured.value), arguments, position);
   fail(position, fmt::format("A value of kind \"{}\" can't be called.", kind_text(callee)));
 }
 
@@ -458,8 +469,10 @@ Value Compiler::call_host(const CapturedOpaque& callee, const CallArguments& arg
   return to_value(check(position, environment_->call(Captured{callee}, positional, keywords)), pool_);
 }
 
-// An operator of which an operand is an embedder's object and none a run-time value: the embedder's. nullopt: none of its business.
-std::optional<Value> Compiler::operate_host(std::string_view operation, std::initializer_list<const Value*> operands, Position position) {
+// An operator of which an operand is an embedder's object and none a run-time value: the embedder's. nullopt: none of
+// its business.
+std::optional<Value> Compiler::operate_host(std::string_view operation, std::initializer_list<const Value*> operands,
+                                            Position position) {
   bool opaque = false;
   for (const Value* v : operands) {
     const auto* array = v->as<ArrayValue>();

@@ -75,10 +75,13 @@ bool Compiler::holds_run_time_value(const Value& value, std::set<const void*>& s
     return std::any_of(items->begin(), items->end(), [&](const Value& v) { return holds_run_time_value(v, seen); });
   }
   if (const auto* dict = value.as<DictValue>(); dict != nullptr && seen.insert(dict->items).second) {
-    return std::any_of(dict->items->begin(), dict->items->end(), [&](const auto& item) { return holds_run_time_value(item.second, seen); });
+    return std::any_of(dict->items->begin(), dict->items->end(),
+                       [&](const auto& item) { return holds_run_time_value(item.second, seen); });
   }
-  if (const auto* f = value.as<FunctionValue>(); f != nullptr && f->closure != nullptr && seen.insert(f->closure).second) {
-    return std::any_of(f->closure->begin(), f->closure->end(), [&](const auto& item) { return holds_run_time_value(item.second, seen); });
+  if (const auto* f = value.as<FunctionValue>();
+      f != nullptr && f->closure != nullptr && seen.insert(f->closure).second) {
+    return std::any_of(f->closure->begin(), f->closure->end(),
+                       [&](const auto& item) { return holds_run_time_value(item.second, seen); });
   }
   return false;
 }
@@ -138,11 +141,12 @@ Value Compiler::parameter_default(const FunctionValue& function, const ast::Para
   return evaluate_in_globals(function, parameter.default_value);
 }
 
-tir::Type Compiler::parameter_type(const Value& annotation, const std::string& parameter, const std::string& function, Position position,
-                                   bool* size_var) {
+tir::Type Compiler::parameter_type(const Value& annotation, const std::string& parameter, const std::string& function,
+                                   Position position, bool* size_var) {
   const auto* type = annotation.as<TypeValue>();
   if (type == nullptr || type->type.is_void()) {
-    fail(position, fmt::format("The type annotation of parameter \"{}\" of function \"{}\" is not supported.", parameter, function));
+    fail(position, fmt::format("The type annotation of parameter \"{}\" of function \"{}\" is not supported.",
+                               parameter, function));
   }
   *size_var = type->size_var;
   return type->type;
@@ -156,8 +160,8 @@ const Compiler::Function& Compiler::compile_prim_func(const FunctionValue& value
     return *function;
   }
   for (const int64_t v : meta_values) name += fmt::format("_{}{}", v < 0 ? "m" : "", v < 0 ? -v : v);
-  for (int i = 1;
-       compiled_.contains(name) || std::any_of(functions_.begin(), functions_.end(), [&](const auto& f) { return f.second->name == name; });
+  for (int i = 1; compiled_.contains(name) || std::any_of(functions_.begin(), functions_.end(),
+                                                          [&](const auto& f) { return f.second->name == name; });
        ++i) {
     name = fmt::format("{}_{}", def.name, i);
   }
@@ -192,7 +196,8 @@ const Compiler::Function& Compiler::compile_prim_func(const FunctionValue& value
   } restore{*this, saved_frame, saved_function, saved_blocks};
 
   if (value.embedded != nullptr) {
-    if (value.embedded->is_inline) function.hint = *value.embedded->is_inline ? tir::InlineHint::kInline : tir::InlineHint::kNoInline;
+    if (value.embedded->is_inline)
+      function.hint = *value.embedded->is_inline ? tir::InlineHint::kInline : tir::InlineHint::kNoInline;
   }
   for (const ast::ExprPtr& decorator : def.decorators) {
     if (value.embedded != nullptr) break;
@@ -253,7 +258,8 @@ const Compiler::Function& Compiler::compile_prim_func(const FunctionValue& value
       function.return_type = type->type;
       function.has_return_annotation = true;
     } else if (!annotation.is_none()) {
-      fail(def.returns->position, fmt::format("The type annotation of return value of function \"{}\" is not supported.", def.name));
+      fail(def.returns->position,
+           fmt::format("The type annotation of return value of function \"{}\" is not supported.", def.name));
     }
   }
 
@@ -285,13 +291,17 @@ Value Compiler::call_prim_func(const FunctionValue& value, const CallArguments& 
   const std::string& name = def.name;
 
   const size_t all = def.parameters.size();
-  const size_t required = static_cast<size_t>(
-      std::count_if(def.parameters.begin(), def.parameters.end(), [](const ast::Parameter& p) { return p.default_value == nullptr; }));
+  const size_t required =
+      static_cast<size_t>(std::count_if(def.parameters.begin(), def.parameters.end(),
+                                        [](const ast::Parameter& p) { return p.default_value == nullptr; }));
   const size_t given = arguments.positional.size() + arguments.keywords.size();
   if (given > all || given < required) {
-    // Fewer than required can still be "missing" rather than a wrong count only when every name is known; upstream counts first.
-    if (required == all) fail(position, fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", name, all, given));
-    fail(position, fmt::format("The function \"{}\" expect {} to {} args, but got: \"{}\".", name, required, all, given));
+    // Fewer than required can still be "missing" rather than a wrong count only when every name is known; upstream
+    // counts first.
+    if (required == all)
+      fail(position, fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", name, all, given));
+    fail(position,
+         fmt::format("The function \"{}\" expect {} to {} args, but got: \"{}\".", name, required, all, given));
   }
   const auto join = [](const std::vector<std::string>& names) {
     std::string text;
@@ -303,8 +313,8 @@ Value Compiler::call_prim_func(const FunctionValue& value, const CallArguments& 
   for (size_t i = 0; i < arguments.positional.size(); ++i) bound[i] = arguments.positional[i];
   for (const auto& argument : arguments.keywords) {
     const std::string& keyword = argument.first;
-    const auto found =
-        std::find_if(def.parameters.begin(), def.parameters.end(), [&](const ast::Parameter& p) { return p.name == keyword; });
+    const auto found = std::find_if(def.parameters.begin(), def.parameters.end(),
+                                    [&](const ast::Parameter& p) { return p.name == keyword; });
     if (found == def.parameters.end()) {
       unknown.push_back(keyword);
       continue;
@@ -313,8 +323,10 @@ Value Compiler::call_prim_func(const FunctionValue& value, const CallArguments& 
     if (slot) duplicate.push_back(keyword);
     slot = argument.second;
   }
-  if (!unknown.empty()) fail(position, fmt::format("The function \"{}\" got unexpect keyword args: \"{}\".", name, join(unknown)));
-  if (!duplicate.empty()) fail(position, fmt::format("The function \"{}\" got multiple values for args: \"{}\".", name, join(duplicate)));
+  if (!unknown.empty())
+    fail(position, fmt::format("The function \"{}\" got unexpect keyword args: \"{}\".", name, join(unknown)));
+  if (!duplicate.empty())
+    fail(position, fmt::format("The function \"{}\" got multiple values for args: \"{}\".", name, join(duplicate)));
   for (size_t i = 0; i < all; ++i) {
     if (bound[i]) continue;
     if (def.parameters[i].default_value == nullptr) {
@@ -324,7 +336,8 @@ Value Compiler::call_prim_func(const FunctionValue& value, const CallArguments& 
     }
   }
   if (!missing.empty())
-    fail(position, fmt::format("The function \"{}\" missing \"{}\" args: \"{}\".", name, missing.size(), join(missing)));
+    fail(position,
+         fmt::format("The function \"{}\" missing \"{}\" args: \"{}\".", name, missing.size(), join(missing)));
 
   const auto is_meta = [&](size_t i) { return !strict() && is_meta_parameter(def.parameters[i]); };
   std::vector<int64_t> meta_values;
@@ -332,8 +345,9 @@ Value Compiler::call_prim_func(const FunctionValue& value, const CallArguments& 
     if (!is_meta(i)) continue;
     const std::optional<int64_t> number = bound[i]->integer();
     if (!number) {
-      fail(position, fmt::format("The {}-th arg expect an integer known at compile time (parameter \"{}\" of function \"{}\").", i + 1,
-                                 def.parameters[i].name, name));
+      fail(position,
+           fmt::format("The {}-th arg expect an integer known at compile time (parameter \"{}\" of function \"{}\").",
+                       i + 1, def.parameters[i].name, name));
     }
     meta_values.push_back(*number);
   }
@@ -352,28 +366,32 @@ Value Compiler::call_prim_func(const FunctionValue& value, const CallArguments& 
       if (type.pointer) {
         if (!e->type.pointer) fail(position, fmt::format("The {}-th arg expect a pointer.", at + 1));
         if (e->type.scope != type.scope) {
-          fail(position, fmt::format("The scope of {}-th arg expect \"{}\", but got: \"{}\".", at + 1, scope_text(type.scope),
-                                     scope_text(e->type.scope)));
+          fail(position, fmt::format("The scope of {}-th arg expect \"{}\", but got: \"{}\".", at + 1,
+                                     scope_text(type.scope), scope_text(e->type.scope)));
         }
         args.push_back(tir::cast(type, e, span(position)));
         continue;
       }
       if (e->type.pointer) fail(position, fmt::format("The {}-th arg expect a variable, but got: pointer.", at + 1));
-      if (type.is_scalar() && !e->type.is_scalar()) fail(position, fmt::format("The {}-th arg expect a scalar.", at + 1));
-      if (type.is_vector() && !e->type.is_vector()) fail(position, fmt::format("The {}-th arg expect a vector.", at + 1));
+      if (type.is_scalar() && !e->type.is_scalar())
+        fail(position, fmt::format("The {}-th arg expect a scalar.", at + 1));
+      if (type.is_vector() && !e->type.is_vector())
+        fail(position, fmt::format("The {}-th arg expect a vector.", at + 1));
       if (type.is_vector() && e->type != type) {
-        fail(position,
-             fmt::format("Argument type mismatch: {}-th: \"{}\" vs. parameter: \"{}\".", at + 1, type_text(e->type), type_text(type)));
+        fail(position, fmt::format("Argument type mismatch: {}-th: \"{}\" vs. parameter: \"{}\".", at + 1,
+                                   type_text(e->type), type_text(type)));
       }
       args.push_back(type.is_scalar() ? convert_element(v, type.element, position) : e);
     }
   }
   if (args.size() != callee.params.size())
-    fail(position, fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", name, callee.params.size(), args.size()));
+    fail(position,
+         fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", name, callee.params.size(), args.size()));
   return {tir::make_expr(callee.return_type, tir::FunctionCall{callee.name, std::move(args)}, span(position))};
 }
 
-std::vector<std::pair<std::string, Value>> Compiler::bind_python_arguments(const FunctionValue& value, const CallArguments& arguments,
+std::vector<std::pair<std::string, Value>> Compiler::bind_python_arguments(const FunctionValue& value,
+                                                                           const CallArguments& arguments,
                                                                            Position position) {
   const ast::FunctionDef& def = *value.definition;
   std::vector<std::pair<std::string, Value>> bound;
@@ -381,9 +399,10 @@ std::vector<std::pair<std::string, Value>> Compiler::bind_python_arguments(const
   size_t next = 0;
   for (const ast::Parameter& p : def.parameters) {
     if (p.stars == 1) {
-      bound.emplace_back(
-          p.name, make_tuple(ValueList(arguments.positional.begin() + static_cast<ptrdiff_t>(std::min(next, arguments.positional.size())),
-                                       arguments.positional.end())));
+      bound.emplace_back(p.name,
+                         make_tuple(ValueList(arguments.positional.begin() +
+                                                  static_cast<ptrdiff_t>(std::min(next, arguments.positional.size())),
+                                              arguments.positional.end())));
       next = arguments.positional.size();
       continue;
     }
@@ -409,12 +428,13 @@ std::vector<std::pair<std::string, Value>> Compiler::bind_python_arguments(const
     bound.emplace_back(p.name, std::move(*v));
   }
   if (next < arguments.positional.size()) {
-    fail(position,
-         fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", def.name, def.parameters.size(), arguments.positional.size()));
+    fail(position, fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", def.name, def.parameters.size(),
+                               arguments.positional.size()));
   }
   for (size_t k = 0; k < used.size(); ++k) {
     if (!used[k])
-      fail(position, fmt::format("The function \"{}\" got unexpect keyword args: \"{}\".", def.name, arguments.keywords[k].first));
+      fail(position, fmt::format("The function \"{}\" got unexpect keyword args: \"{}\".", def.name,
+                                 arguments.keywords[k].first));
   }
   return bound;
 }
@@ -440,7 +460,8 @@ void Compiler::check_plain_annotations(const FunctionValue& value, Position posi
     return found && found->as<ModuleValue>() != nullptr && found->as<ModuleValue>()->path == "S";
   };
   const auto refuse = [&](const std::string& what) {
-    fail(position, fmt::format("The {} of pure Python function \"{}\" can't be annotated as any type in \"S\" space, forget to decorate it "
+    fail(position, fmt::format("The {} of pure Python function \"{}\" can't be annotated as any type in \"S\" space, "
+                               "forget to decorate it "
                                "using \"S.prim_func\"?",
                                what, value.definition->name));
   };
@@ -491,7 +512,8 @@ Value Compiler::inline_function(const FunctionValue& value, const CallArguments&
       return !holds_run_time_value(v, seen);
     };
     if (std::all_of(arguments.positional.begin(), arguments.positional.end(), known) &&
-        std::all_of(arguments.keywords.begin(), arguments.keywords.end(), [&](const auto& keyword) { return known(keyword.second); })) {
+        std::all_of(arguments.keywords.begin(), arguments.keywords.end(),
+                    [&](const auto& keyword) { return known(keyword.second); })) {
       return call_host(CapturedOpaque{value.embedded->callable, def.name}, arguments, position);
     }
   }
@@ -542,11 +564,13 @@ bool Compiler::is_stack_pointer(const tir::Expr& value, std::set<const tir::Var*
   const tir::Expr* e = &value;
   while (true) {
     if (const auto* ref = (*e)->as<tir::VarRef>()) {
-      if (std::find(function_->params.begin(), function_->params.end(), ref->var) != function_->params.end()) return false;
+      if (std::find(function_->params.begin(), function_->params.end(), ref->var) != function_->params.end())
+        return false;
       const auto roots = function_->pointer_roots.find(ref->var.get());
       if (roots == function_->pointer_roots.end()) return true;
       if (!seen.insert(ref->var.get()).second) return false;
-      return std::any_of(roots->second.begin(), roots->second.end(), [&](const tir::Expr& root) { return is_stack_pointer(root, seen); });
+      return std::any_of(roots->second.begin(), roots->second.end(),
+                         [&](const tir::Expr& root) { return is_stack_pointer(root, seen); });
     }
     if (const auto* cast = (*e)->as<tir::Cast>()) {
       if (!cast->operand->type.pointer) return false;  // made from an integer
@@ -569,7 +593,8 @@ bool Compiler::is_stack_pointer(const tir::Expr& value, std::set<const tir::Var*
 void Compiler::check_returned_pointer(const tir::Expr& value, Position position) {
   std::set<const tir::Var*> seen;
   if (is_stack_pointer(value, seen))
-    fail(position, fmt::format("The function \"{}\" return a stack pointer. Please check it carefully.", function_->definition->name));
+    fail(position, fmt::format("The function \"{}\" return a stack pointer. Please check it carefully.",
+                               function_->definition->name));
 }
 
 }  // namespace aipu::dsl

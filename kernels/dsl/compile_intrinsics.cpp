@@ -11,7 +11,9 @@ namespace aipu::dsl {
 namespace {
 
 // Rows whose last operand stands for any number of arguments.
-bool takes_any_number(const tir::Intrinsic& row) { return row.name == "printf" || row.name == "wait_events" || row.name == "free_events"; }
+bool takes_any_number(const tir::Intrinsic& row) {
+  return row.name == "printf" || row.name == "wait_events" || row.name == "free_events";
+}
 
 }  // namespace
 
@@ -25,8 +27,8 @@ Value Compiler::call_intrinsic(const std::string& name, CallArguments& arguments
   return call_intrinsic(*required_intrinsic(name, position), arguments.positional, arguments.keywords, position);
 }
 
-Value Compiler::call_intrinsic(const tir::Intrinsic& row, ValueList positional, std::vector<std::pair<std::string, Value>> keywords,
-                               Position position) {
+Value Compiler::call_intrinsic(const tir::Intrinsic& row, ValueList positional,
+                               std::vector<std::pair<std::string, Value>> keywords, Position position) {
   std::vector<std::optional<Value>> bound(row.params.size());
   std::vector<Value> rest;
   for (size_t i = 0; i < positional.size(); ++i) {
@@ -35,13 +37,16 @@ Value Compiler::call_intrinsic(const tir::Intrinsic& row, ValueList positional, 
     } else if (takes_any_number(row)) {
       rest.push_back(std::move(positional[i]));
     } else {
-      fail(position, fmt::format("{}() takes {} positional arguments but {} were given", row.name, bound.size(), positional.size()));
+      fail(position, fmt::format("{}() takes {} positional arguments but {} were given", row.name, bound.size(),
+                                 positional.size()));
     }
   }
   for (auto& argument : keywords) {
     const std::string& keyword = argument.first;
-    const auto found = std::find_if(row.params.begin(), row.params.end(), [&](const tir::IntrinsicParam& p) { return p.name == keyword; });
-    if (found == row.params.end()) fail(position, fmt::format("{}() got an unexpected keyword argument '{}'", row.name, keyword));
+    const auto found = std::find_if(row.params.begin(), row.params.end(),
+                                    [&](const tir::IntrinsicParam& p) { return p.name == keyword; });
+    if (found == row.params.end())
+      fail(position, fmt::format("{}() got an unexpected keyword argument '{}'", row.name, keyword));
     auto& slot = bound[static_cast<size_t>(found - row.params.begin())];
     if (slot) fail(position, fmt::format("{}() got multiple values for argument '{}'", row.name, keyword));
     slot = std::move(argument.second);
@@ -65,7 +70,8 @@ Value Compiler::call_intrinsic(const tir::Intrinsic& row, ValueList positional, 
     const bool given = bound[i] && !bound[i]->is_none();
     if (!given && param.required) {
       if (takes_any_number(row)) continue;  // the row says what it thinks of no arguments at all
-      if (!bound[i]) fail(position, fmt::format("{}() missing 1 required positional argument: '{}'", row.name, param.name));
+      if (!bound[i])
+        fail(position, fmt::format("{}() missing 1 required positional argument: '{}'", row.name, param.name));
       if (param.kind != tir::ParamKind::kMask) fail(position, fmt::format("The arg \"{}\" can't be None.", param.name));
     }
     switch (param.kind) {
@@ -92,7 +98,8 @@ Value Compiler::call_intrinsic(const tir::Intrinsic& row, ValueList positional, 
         int64_t number = 0;
         if (!param.choices.empty()) {
           const auto* text = v.as<std::string>();
-          const auto found = text == nullptr ? param.choices.end() : std::find(param.choices.begin(), param.choices.end(), *text);
+          const auto found =
+              text == nullptr ? param.choices.end() : std::find(param.choices.begin(), param.choices.end(), *text);
           if (found == param.choices.end()) {
             std::string choices;
             for (const std::string_view c : param.choices) {
@@ -129,12 +136,14 @@ Value Compiler::call_intrinsic(const tir::Intrinsic& row, ValueList positional, 
     if (operand == nullptr) continue;
     if (operand->type.is_void()) fail(position, "An argument yields no value.");
     // bfloat16 scalars may be stored, printed and broadcast, but not computed with.
-    if (row.pure && row.name != "vbcast" && row.name != "reinterpret" && row.name != "cast") refuse_bf16_scalars(operand, position);
+    if (row.pure && row.name != "vbcast" && row.name != "reinterpret" && row.name != "cast")
+      refuse_bf16_scalars(operand, position);
   }
   std::sort(attributes.begin(), attributes.end());
   tir::InferInput input{&operands, std::move(is_literal), &mask, &pass_through, &attributes};
   tir::Type type = check(position, row.infer(input));
-  const tir::IntrinsicCall call{&row, std::move(operands), std::move(mask), std::move(pass_through), std::move(attributes)};
+  const tir::IntrinsicCall call{&row, std::move(operands), std::move(mask), std::move(pass_through),
+                                std::move(attributes)};
   if (strict()) {
     if (const Status status = check_strict_call(call); !status.ok()) fail(position, status);
   }

@@ -107,7 +107,8 @@ std::vector<Value> Compiler::eval_indices(const ast::Subscript& node, Value* obj
     Value value{NoneValue{}};
     if (const auto* s = index->as<ast::Slice>()) {
       auto parts = std::make_shared<ValueList>();
-      for (const ast::ExprPtr& part : {s->lower, s->upper, s->step}) parts->push_back(part != nullptr ? eval(part) : Value{NoneValue{}});
+      for (const ast::ExprPtr& part : {s->lower, s->upper, s->step})
+        parts->push_back(part != nullptr ? eval(part) : Value{NoneValue{}});
       value = {SliceValue{std::move(parts)}};
     } else {
       value = eval(index);
@@ -165,7 +166,8 @@ std::optional<int64_t> Compiler::constant_difference(const Value& upper, const V
   };
   add(upper, 1);
   if (!lower.is_none()) add(lower, -1);
-  if (form.overflow || std::any_of(form.terms.begin(), form.terms.end(), [](const auto& t) { return t.second != 0; })) return std::nullopt;
+  if (form.overflow || std::any_of(form.terms.begin(), form.terms.end(), [](const auto& t) { return t.second != 0; }))
+    return std::nullopt;
   return form.constant;
 }
 
@@ -177,11 +179,13 @@ Compiler::SliceAccess Compiler::slice(const tir::Expr& pointer, const Value& val
     if (!part.is_none()) index_expr(part, position);  // must be integers
   }
   const int64_t stride = step_value.is_none() ? 1 : step_value.integer().value_or(0);
-  if (!step_value.is_none() && !step_value.integer()) fail(position, "The step of the slice must be a compile-time constant.");
+  if (!step_value.is_none() && !step_value.integer())
+    fail(position, "The step of the slice must be a compile-time constant.");
   if (stride <= 0) fail(position, "The step of the slice must > 0 when access data through pointer.");
   const auto length = constant_difference(upper, lower);
   if (!length) fail(position, "The lanes of a slice must be a compile-time constant: its stop minus its start is not.");
-  if (lower.integer() && *lower.integer() < 0) fail(position, "The stop of the slice must > the start of the slice >= 0.");
+  if (lower.integer() && *lower.integer() < 0)
+    fail(position, "The stop of the slice must > the start of the slice >= 0.");
   if (*length <= 0) fail(position, "The stop of the slice must > the start of the slice >= 0.");
   const int64_t lanes = (*length - 1) / stride + 1;
   constexpr int64_t kMaxLanes = 1 << 16;
@@ -198,17 +202,22 @@ Compiler::SliceAccess Compiler::slice(const tir::Expr& pointer, const Value& val
   return access;
 }
 
-// The flat index of an element; the innermost dimension may be left to a slice (`partial`: missing trailing indices are 0).
-Value Compiler::buffer_offset(const Buffer& buffer, const std::vector<Value>& indices, bool partial, Position position) {
+// The flat index of an element; the innermost dimension may be left to a slice (`partial`: missing trailing indices are
+// 0).
+Value Compiler::buffer_offset(const Buffer& buffer, const std::vector<Value>& indices, bool partial,
+                              Position position) {
   if (indices.size() > buffer.shape.size() || (!partial && indices.size() != buffer.shape.size())) {
-    fail(position, fmt::format("The buffer has {} dimensions, but got {} indices.", buffer.shape.size(), indices.size()));
+    fail(position,
+         fmt::format("The buffer has {} dimensions, but got {} indices.", buffer.shape.size(), indices.size()));
   }
   Value offset{int64_t{0}};
   for (size_t d = 0; d < buffer.shape.size(); ++d) {
     const Value index = d < indices.size() ? indices[d] : Value{int64_t{0}};
     index_expr(index, position);
-    if (const auto i = index.integer(); i && buffer.shape[d].integer() && (*i < 0 || *i >= *buffer.shape[d].integer()) && !partial) {
-      fail(position, fmt::format("Index {} is out of bounds of dimension {} of extent {}.", *i, d, *buffer.shape[d].integer()));
+    if (const auto i = index.integer();
+        i && buffer.shape[d].integer() && (*i < 0 || *i >= *buffer.shape[d].integer()) && !partial) {
+      fail(position,
+           fmt::format("Index {} is out of bounds of dimension {} of extent {}.", *i, d, *buffer.shape[d].integer()));
     }
     const auto is_zero = [](const Value& v) { return v.integer() && *v.integer() == 0; };
     if (d > 0 && !is_zero(offset)) offset = binary(ast::BinaryOp::kMul, offset, buffer.shape[d], position);
@@ -247,7 +256,8 @@ Value Compiler::subscript(const Value& object, const std::vector<Value>& indices
     if (tuple_index || indices.size() != 1) fail(position, "Pointer only can be used to access 1D data.");
     check_access(pointer, position);
     if (indices[0].as<SliceValue>() != nullptr) return load_slice(slice(pointer, indices[0], position), position);
-    if (indices[0].integer() && *indices[0].integer() < 0) fail(position, "The index must >= 0 when access data through pointer.");
+    if (indices[0].integer() && *indices[0].integer() < 0)
+      fail(position, "The index must >= 0 when access data through pointer.");
     return {tir::load(pointer, index_expr(indices[0], position), span(position))};
   }
   if (object.is_expr() && (*object.as<tir::Expr>())->type.is_vector()) {
@@ -270,10 +280,9 @@ tir::Expr Compiler::lane_index(const tir::Type& type, const Value& index, Positi
   const bool native = is_native_vector(type);
   const bool multiple = type.element != DType::kBool && dtype_bits(type.element) * type.lanes % kNativeVectorBits == 0;
   if (strict() && !native && !(multiple && constant_index)) {
-    fail(position,
-         fmt::format(
-             "Only support get or set element from native vectors and, with a constant index, multiple width vectors, but got: \"{}\".",
-             type_text(type)));
+    fail(position, fmt::format("Only support get or set element from native vectors and, with a constant index, "
+                               "multiple width vectors, but got: \"{}\".",
+                               type_text(type)));
   }
   if (constant_index && (*constant_index < 0 || *constant_index >= type.lanes)) {
     fail(position, fmt::format("Lane {} is out of range of \"{}\".", *constant_index, type_text(type)));
@@ -281,13 +290,15 @@ tir::Expr Compiler::lane_index(const tir::Type& type, const Value& index, Positi
   return index_expr(index, position);
 }
 
-Compiler::SliceAccess Compiler::buffer_slice(const Buffer& buffer, const std::vector<Value>& indices, Position position) {
+Compiler::SliceAccess Compiler::buffer_slice(const Buffer& buffer, const std::vector<Value>& indices,
+                                             Position position) {
   std::vector<Value> outer(indices.begin(), indices.end() - 1);
   for (const Value& index : outer) {
     if (index.as<SliceValue>() != nullptr) fail(position, "Only the last dimension of a buffer can be sliced.");
   }
   if (indices.size() != buffer.shape.size())
-    fail(position, fmt::format("The buffer has {} dimensions, but got {} indices.", buffer.shape.size(), indices.size()));
+    fail(position,
+         fmt::format("The buffer has {} dimensions, but got {} indices.", buffer.shape.size(), indices.size()));
   const Value offset = buffer_offset(buffer, outer, true, position);
   const Value row = pointer_arithmetic(ast::BinaryOp::kAdd, {buffer.pointer}, offset, position);
   Value last = indices.back();
@@ -306,8 +317,8 @@ Value Compiler::load_slice(const SliceAccess& access, Position position) {
                         {{"lanes", {int64_t{access.lanes}}}, {"stride", access.stride}}, position);
 }
 
-void Compiler::store(const ast::ExprPtr& target, const Value& object, const std::vector<Value>& indices, const Value& value,
-                     Position position) {
+void Compiler::store(const ast::ExprPtr& target, const Value& object, const std::vector<Value>& indices,
+                     const Value& value, Position position) {
   if (const auto* list = object.as<ListValue>()) {
     const auto i = indices[0].integer();
     if (!i || indices.size() != 1) fail(position, "The index of a compile-time list must be a compile-time integer.");
@@ -331,7 +342,8 @@ void Compiler::store(const ast::ExprPtr& target, const Value& object, const std:
     if (e->type.is_void()) fail(position, "The right hand side yields no value.");
     if (e->type.pointer) fail(position, fmt::format("Unexpect \"{}\" pointer as argument.", type_text(e->type)));
     if (e->type.is_vector() && e->type.lanes != type.lanes) {
-      fail(position, fmt::format("Incompatible types in BufferStore: \"{}\" vs. \"{}\".", type_text(type), type_text(e->type)));
+      fail(position,
+           fmt::format("Incompatible types in BufferStore: \"{}\" vs. \"{}\".", type_text(type), type_text(e->type)));
     }
     return convert(value, type, position);
   };
@@ -339,8 +351,8 @@ void Compiler::store(const ast::ExprPtr& target, const Value& object, const std:
     const tir::Type type = access.pointer->type.pointee().with_lanes(access.lanes);
     const tir::Expr e = stored(type);
     if (access.lanes == 1) return emit(position, tir::Store{access.pointer, constant(int64_t{0}, DType::kI32), e});
-    const Value call =
-        call_intrinsic(*required_intrinsic("vstore", position), {{e}, {access.pointer}}, {{"stride", access.stride}}, position);
+    const Value call = call_intrinsic(*required_intrinsic("vstore", position), {{e}, {access.pointer}},
+                                      {{"stride", access.stride}}, position);
     emit(position, tir::Evaluate{*call.as<tir::Expr>()});
   };
   if (const auto* b = object.as<BufferValue>()) {
@@ -348,14 +360,16 @@ void Compiler::store(const ast::ExprPtr& target, const Value& object, const std:
     if (buffer.pointer->type.scope == tir::Scope::kConstant) fail(position, "A constant buffer can't be written.");
     if (indices.back().as<SliceValue>() != nullptr) return store_slice(buffer_slice(buffer, indices, position));
     const Value offset = buffer_offset(buffer, indices, false, position);
-    return emit(position, tir::Store{buffer.pointer, index_expr(offset, position), stored(buffer.pointer->type.pointee())});
+    return emit(position,
+                tir::Store{buffer.pointer, index_expr(offset, position), stored(buffer.pointer->type.pointee())});
   }
   if (is_pointer(object)) {
     const tir::Expr pointer = *object.as<tir::Expr>();
     if (indices.size() != 1) fail(position, "Pointer only can be used to access 1D data.");
     check_access(pointer, position);
     if (indices[0].as<SliceValue>() != nullptr) return store_slice(slice(pointer, indices[0], position));
-    if (indices[0].integer() && *indices[0].integer() < 0) fail(position, "The index must >= 0 when access data through pointer.");
+    if (indices[0].integer() && *indices[0].integer() < 0)
+      fail(position, "The index must >= 0 when access data through pointer.");
     return emit(position, tir::Store{pointer, index_expr(indices[0], position), stored(pointer->type.pointee())});
   }
   if (object.is_expr() && (*object.as<tir::Expr>())->type.is_vector()) {
@@ -368,8 +382,8 @@ void Compiler::store(const ast::ExprPtr& target, const Value& object, const std:
     const tir::Expr scalar = to_expr(value, position);
     if (!scalar->type.is_scalar()) fail(position, "The value of a lane must be a scalar.");
     if (is_floating(scalar->type.element) && !is_floating(type.element)) {
-      fail(position, fmt::format("A lane of \"{}\" can't be assigned a \"{}\", please convert it explicitly.", type_text(type),
-                                 type_text(scalar->type)));
+      fail(position, fmt::format("A lane of \"{}\" can't be assigned a \"{}\", please convert it explicitly.",
+                                 type_text(type), type_text(scalar->type)));
     }
     return emit(position, tir::LaneWrite{var, index, convert_element(value, type.element, position)});
   }
@@ -406,7 +420,8 @@ Value Compiler::python_subscript(const Value& object, const Value& index, Positi
     const auto part = [&](size_t k, int64_t fallback) {
       const Value& v = (*s->parts)[k];
       if (v.is_none()) return fallback;
-      if (!v.integer()) fail(position, "The bounds of a slice of a compile-time container must be compile-time integers.");
+      if (!v.integer())
+        fail(position, "The bounds of a slice of a compile-time container must be compile-time integers.");
       return *v.integer();
     };
     const int64_t stride = part(2, 1);
@@ -418,7 +433,8 @@ Value Compiler::python_subscript(const Value& object, const Value& index, Positi
     const int64_t start = (*s->parts)[0].is_none() ? (stride > 0 ? 0 : size - 1) : clamp(part(0, 0));
     const int64_t stop = (*s->parts)[1].is_none() ? (stride > 0 ? size : -1) : clamp(part(1, 0));
     ValueList chosen;
-    for (__int128 i = start; stride > 0 ? i < stop : i > stop; i += stride) chosen.push_back(at(static_cast<int64_t>(i)));
+    for (__int128 i = start; stride > 0 ? i < stop : i > stop; i += stride)
+      chosen.push_back(at(static_cast<int64_t>(i)));
     if (text != nullptr) {
       std::string joined;
       for (const Value& v : chosen) joined += *v.as<std::string>();
@@ -429,12 +445,14 @@ Value Compiler::python_subscript(const Value& object, const Value& index, Positi
   const auto i = index.integer();
   if (!i)
     fail(position,
-         fmt::format("The index of a compile-time {} must be known at compile time; use S.unroll for the loop.", kind_text(object)));
+         fmt::format("The index of a compile-time {} must be known at compile time; use S.unroll for the loop.",
+                     kind_text(object)));
   if (*i < -size || *i >= size) fail(position, fmt::format("{} index out of range", kind_text(object)));
   Value element = at(*i < 0 ? *i + size : *i);
   if (const auto* e = element.as<tir::Expr>()) {
     const auto* ref = (*e)->as<tir::VarRef>();
-    if (ref != nullptr && dead_.contains(ref->var.get())) fail(position, "The element holds a run-time value of a block that has ended.");
+    if (ref != nullptr && dead_.contains(ref->var.get()))
+      fail(position, "The element holds a run-time value of a block that has ended.");
   }
   return element;
 }
@@ -506,10 +524,12 @@ Value Compiler::allocate_const(CallArguments& arguments, Position position) {
   const auto values = take(arguments, "alloc_const", {"shape", "dtype", "data"}, 3, position);
   const std::vector<int64_t> dims = constant_shape(values[0], position);
   const tir::Type type = type_argument(values[1], "dtype", position);
-  if (type.pointer || type.lanes != 1 || type.element == DType::kVoid) fail(position, "The arg \"dtype\" expect a scalar type.");
+  if (type.pointer || type.lanes != 1 || type.element == DType::kVoid)
+    fail(position, "The arg \"dtype\" expect a scalar type.");
   int64_t count = 1;
   for (const int64_t d : dims) {
-    if (__builtin_mul_overflow(count, d, &count) || count > kMaxElements / type.bytes()) fail(position, "The buffer is too large.");
+    if (__builtin_mul_overflow(count, d, &count) || count > kMaxElements / type.bytes())
+      fail(position, "The buffer is too large.");
   }
   // Flattened in C order, whatever its nesting.
   ValueList flat;

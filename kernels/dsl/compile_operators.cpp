@@ -95,14 +95,16 @@ tir::Expr Compiler::convert_element(const Value& value, DType dtype, Position po
     if (dtype == DType::kBool) return tir::bool_imm(*d != 0);
     const double limit = dtype_bits(dtype) == 64 ? 9223372036854774784.0 : 2147483647.0;
     const double low = dtype_bits(dtype) == 64 ? -9223372036854775808.0 : -2147483648.0;
-    return constant(std::isnan(*d) ? int64_t{0} : static_cast<int64_t>(std::trunc(std::min(std::max(*d, low), limit))), dtype);
+    return constant(std::isnan(*d) ? int64_t{0} : static_cast<int64_t>(std::trunc(std::min(std::max(*d, low), limit))),
+                    dtype);
   }
   if (const auto i = value.integer()) return constant(*i, dtype);
   const tir::Expr e = to_expr(value, position);
   if (e->type.element == dtype) return e;
   if (const auto* imm = e->as<tir::IntImm>(); imm != nullptr && is_integer(dtype) && e->type.element != DType::kBool)
     return constant(imm->value, dtype);
-  if (const auto* imm = e->as<tir::FloatImm>(); imm != nullptr && is_floating(dtype)) return constant(imm->value, dtype);
+  if (const auto* imm = e->as<tir::FloatImm>(); imm != nullptr && is_floating(dtype))
+    return constant(imm->value, dtype);
   return tir::cast(e->type.with_element(dtype), e, span(position));
 }
 
@@ -110,7 +112,8 @@ tir::Expr Compiler::convert(const Value& value, tir::Type type, Position positio
   tir::Expr e = convert_element(value, type.element, position);
   if (e->type.lanes == type.lanes) return e;
   if (!e->type.is_scalar())
-    fail(position, fmt::format("The lanes of \"{}\" do not match those of \"{}\".", type_text(e->type), type_text(type)));
+    fail(position,
+         fmt::format("The lanes of \"{}\" do not match those of \"{}\".", type_text(e->type), type_text(type)));
   return tir::broadcast(e, type.lanes);
 }
 
@@ -129,7 +132,8 @@ Compiler::Matched Compiler::match_operands(const Value& lhs, const Value& rhs, P
   tir::Expr l = convert_element(lhs, element, position), r = convert_element(rhs, element, position);
   if (l->type.lanes != r->type.lanes) {
     if (l->type.is_vector() && r->type.is_vector()) {
-      fail(position, fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", type_text(l->type), type_text(r->type)));
+      fail(position, fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", type_text(l->type),
+                                 type_text(r->type)));
     }
     const int lanes = std::max(l->type.lanes, r->type.lanes);
     l = l->type.lanes == 1 ? tir::broadcast(l, lanes) : l;
@@ -152,8 +156,9 @@ Value Compiler::pointer_arithmetic(ast::BinaryOp op, const Value& lhs, const Val
   if (pointer->type.element == DType::kVoid) fail(position, "The void pointer can't be moved.");
   if (const auto i = offset.integer(); i && *i == 0) return {pointer};
   const tir::Expr moved = index_expr(offset, position);
-  return {tir::make_expr(pointer->type, tir::Binary{op == ast::BinaryOp::kAdd ? tir::BinaryOp::kAdd : tir::BinaryOp::kSub, pointer, moved},
-                         span(position))};
+  return {tir::make_expr(
+      pointer->type, tir::Binary{op == ast::BinaryOp::kAdd ? tir::BinaryOp::kAdd : tir::BinaryOp::kSub, pointer, moved},
+      span(position))};
 }
 
 Value Compiler::shift(ast::BinaryOp op, const Value& lhs, const Value& rhs, Position position) {
@@ -162,13 +167,15 @@ Value Compiler::shift(ast::BinaryOp op, const Value& lhs, const Value& rhs, Posi
   if (!integer(l) || (rhs.is_expr() && !integer(*rhs.as<tir::Expr>())) || rhs.as<double>() != nullptr) {
     fail(position, fmt::format("The operands of '{}' must be integers.", symbol(op)));
   }
-  if (const auto count = rhs.integer(); count && l->type.is_scalar() && l->type.element == DType::kI32 && (*count < 0 || *count >= 32)) {
+  if (const auto count = rhs.integer();
+      count && l->type.is_scalar() && l->type.element == DType::kI32 && (*count < 0 || *count >= 32)) {
     fail(position, "Shift amount must be non-negative and less than 32");
   }
   tir::Expr r = convert_element(rhs, l->type.element, position);
   if (l->type.lanes != r->type.lanes) {
     if (l->type.is_vector() && r->type.is_vector()) {
-      fail(position, fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", type_text(l->type), type_text(r->type)));
+      fail(position, fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", type_text(l->type),
+                                 type_text(r->type)));
     }
     if (l->type.is_scalar())
       l = tir::broadcast(l, r->type.lanes);
@@ -199,7 +206,8 @@ Value Compiler::binary(ast::BinaryOp op, const Value& lhs, const Value& rhs, Pos
   const DType element = type.element;
   const bool bitwise = op == Op::kBitAnd || op == Op::kBitOr || op == Op::kBitXor;
   if (element == DType::kBool && !bitwise) {
-    if (type.is_vector()) fail(position, fmt::format("The operator '{}' does not support boolean vectors.", symbol(op)));
+    if (type.is_vector())
+      fail(position, fmt::format("The operator '{}' does not support boolean vectors.", symbol(op)));
     m.lhs = convert_element({m.lhs}, DType::kI32, position);
     m.rhs = convert_element({m.rhs}, DType::kI32, position);
   }
@@ -216,7 +224,8 @@ Value Compiler::binary(ast::BinaryOp op, const Value& lhs, const Value& rhs, Pos
       code = tir::BinaryOp::kMul;
       break;
     case Op::kDiv:
-      if (type.is_vector() && is_half(element)) fail(position, "The operand of '/' does not support float16/bfloat16 vector.");
+      if (type.is_vector() && is_half(element))
+        fail(position, "The operand of '/' does not support float16/bfloat16 vector.");
       code = tir::BinaryOp::kDiv;
       break;
     case Op::kFloorDiv:
@@ -225,8 +234,11 @@ Value Compiler::binary(ast::BinaryOp op, const Value& lhs, const Value& rhs, Pos
       code = op == Op::kMod ? tir::BinaryOp::kMod : tir::BinaryOp::kDiv;
       break;
     default:
-      if (is_floating(element)) fail(position, fmt::format("The operands of '{}' must be integers or booleans.", symbol(op)));
-      code = op == Op::kBitAnd ? tir::BinaryOp::kBitAnd : op == Op::kBitOr ? tir::BinaryOp::kBitOr : tir::BinaryOp::kBitXor;
+      if (is_floating(element))
+        fail(position, fmt::format("The operands of '{}' must be integers or booleans.", symbol(op)));
+      code = op == Op::kBitAnd  ? tir::BinaryOp::kBitAnd
+             : op == Op::kBitOr ? tir::BinaryOp::kBitOr
+                                : tir::BinaryOp::kBitXor;
   }
   if (auto folded = fold_identity(code, m)) return {std::move(*folded)};
   return {tir::binary(code, m.lhs, m.rhs, span(position))};
@@ -291,14 +303,18 @@ Value Compiler::compare(ast::CompareOp op, const Value& lhs, const Value& rhs, P
   };
   if (is_pointer(lhs) && is_pointer(rhs)) {
     const tir::Expr l = to_expr(lhs, position), r = to_expr(rhs, position);
-    return {tir::make_expr(tir::Type::scalar(DType::kBool), tir::Binary{code, l, tir::cast(l->type, r, span(position))}, span(position))};
+    return {tir::make_expr(tir::Type::scalar(DType::kBool), tir::Binary{code, l, tir::cast(l->type, r, span(position))},
+                           span(position))};
   }
   const bool both_typed = lhs.is_expr() && rhs.is_expr();
   if (both_typed) {
     const tir::Type &l = (*lhs.as<tir::Expr>())->type, &r = (*rhs.as<tir::Expr>())->type;
-    if (!l.pointer && !r.pointer && l.element != DType::kBool && r.element != DType::kBool && unsafe_comparison(l.element, r.element)) {
-      fail(position, fmt::format("Unsafe unsigned and signed comparison, \"{}\" vs. \"{}\", please do the type conversion explicitly.",
-                                 type_text(l), type_text(r)));
+    if (!l.pointer && !r.pointer && l.element != DType::kBool && r.element != DType::kBool &&
+        unsafe_comparison(l.element, r.element)) {
+      fail(position,
+           fmt::format(
+               "Unsafe unsigned and signed comparison, \"{}\" vs. \"{}\", please do the type conversion explicitly.",
+               type_text(l), type_text(r)));
     }
   }
   const Matched m = match_operands(lhs, rhs, position);
@@ -308,11 +324,14 @@ Value Compiler::compare(ast::CompareOp op, const Value& lhs, const Value& rhs, P
     const Value& typed = lhs.is_expr() ? lhs : rhs;
     const Value& literal = lhs.is_expr() ? rhs : lhs;
     const DType t = (*typed.as<tir::Expr>())->type.element;
-    if (const auto i = literal.integer(); i && is_integer(t) && !fits(*i, t) && unsafe_comparison(t, literal_dtype(*i))) {
+    if (const auto i = literal.integer();
+        i && is_integer(t) && !fits(*i, t) && unsafe_comparison(t, literal_dtype(*i))) {
       const tir::Type typed_type = (*typed.as<tir::Expr>())->type, literal_type = tir::Type::scalar(literal_dtype(*i));
       fail(position,
-           fmt::format("Unsafe unsigned and signed comparison, \"{}\" vs. \"{}\", please do the type conversion explicitly.",
-                       type_text(lhs.is_expr() ? typed_type : literal_type), type_text(lhs.is_expr() ? literal_type : typed_type)));
+           fmt::format(
+               "Unsafe unsigned and signed comparison, \"{}\" vs. \"{}\", please do the type conversion explicitly.",
+               type_text(lhs.is_expr() ? typed_type : literal_type),
+               type_text(lhs.is_expr() ? literal_type : typed_type)));
     }
   }
   if (m.lhs->type.is_mask()) {
@@ -329,7 +348,8 @@ Value Compiler::unary(ast::UnaryOp op, const Value& operand, Position position) 
   if (op == Op::kNot) {
     const auto test = condition(operand, position);
     if (const bool* known = std::get_if<bool>(&test)) return {!*known};
-    return {tir::make_expr(tir::Type::scalar(DType::kBool), tir::Unary{tir::UnaryOp::kNot, std::get<tir::Expr>(test)}, span(position))};
+    return {tir::make_expr(tir::Type::scalar(DType::kBool), tir::Unary{tir::UnaryOp::kNot, std::get<tir::Expr>(test)},
+                           span(position))};
   }
   if (const auto* d = operand.as<double>()) {
     if (op == Op::kNegate) return {-*d};
@@ -342,7 +362,8 @@ Value Compiler::unary(ast::UnaryOp op, const Value& operand, Position position) 
     if (*i == INT64_MIN) fail(position, "integer does not fit 64 bits");
     return {-*i};
   }
-  if (!operand.is_expr()) fail(position, fmt::format("A value of kind \"{}\" can't be an operand here.", kind_text(operand)));
+  if (!operand.is_expr())
+    fail(position, fmt::format("A value of kind \"{}\" can't be an operand here.", kind_text(operand)));
   const tir::Expr e = *operand.as<tir::Expr>();
   if (e->type.pointer) fail(position, fmt::format("Unexpect \"{}\" pointer as argument.", type_text(e->type)));
   refuse_bf16_scalars(e, position);

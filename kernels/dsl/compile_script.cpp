@@ -10,12 +10,14 @@
 namespace aipu::dsl {
 namespace {
 
-constexpr std::pair<std::string_view, tir::Scope> kScopes[] = {{"global", tir::Scope::kGlobal},    {"global.1", tir::Scope::kGlobal1},
-                                                               {"global.2", tir::Scope::kGlobal2}, {"global.3", tir::Scope::kGlobal3},
-                                                               {"lsram", tir::Scope::kLsram},      {"shared", tir::Scope::kShared},
-                                                               {"private", tir::Scope::kPrivate},  {"constant", tir::Scope::kConstant}};
+constexpr std::pair<std::string_view, tir::Scope> kScopes[] = {
+    {"global", tir::Scope::kGlobal},    {"global.1", tir::Scope::kGlobal1}, {"global.2", tir::Scope::kGlobal2},
+    {"global.3", tir::Scope::kGlobal3}, {"lsram", tir::Scope::kLsram},      {"shared", tir::Scope::kShared},
+    {"private", tir::Scope::kPrivate},  {"constant", tir::Scope::kConstant}};
 
-bool is_vector(const Value& v) { return v.is_expr() && !(*v.as<tir::Expr>())->type.pointer && (*v.as<tir::Expr>())->type.is_vector(); }
+bool is_vector(const Value& v) {
+  return v.is_expr() && !(*v.as<tir::Expr>())->type.pointer && (*v.as<tir::Expr>())->type.is_vector();
+}
 
 }  // namespace
 
@@ -55,13 +57,13 @@ Value Compiler::call_script(const std::string& name, CallArguments& arguments, P
   return call_intrinsic(name, arguments, position);
 }
 
-std::vector<Value> Compiler::take(const CallArguments& arguments, std::string_view function, const std::vector<std::string_view>& names,
-                                  size_t required, Position position) {
+std::vector<Value> Compiler::take(const CallArguments& arguments, std::string_view function,
+                                  const std::vector<std::string_view>& names, size_t required, Position position) {
   std::vector<Value> values(names.size());
   std::vector<bool> given(names.size());
   if (arguments.positional.size() > names.size()) {
-    fail(position,
-         fmt::format("{}() takes {} positional arguments but {} were given", function, names.size(), arguments.positional.size()));
+    fail(position, fmt::format("{}() takes {} positional arguments but {} were given", function, names.size(),
+                               arguments.positional.size()));
   }
   for (size_t i = 0; i < arguments.positional.size(); ++i) {
     values[i] = arguments.positional[i];
@@ -69,7 +71,8 @@ std::vector<Value> Compiler::take(const CallArguments& arguments, std::string_vi
   }
   for (const auto& [keyword, value] : arguments.keywords) {
     const auto found = std::find(names.begin(), names.end(), keyword);
-    if (found == names.end()) fail(position, fmt::format("{}() got an unexpected keyword argument '{}'", function, keyword));
+    if (found == names.end())
+      fail(position, fmt::format("{}() got an unexpected keyword argument '{}'", function, keyword));
     const auto i = static_cast<size_t>(found - names.begin());
     if (given[i]) fail(position, fmt::format("{}() got multiple values for argument '{}'", function, keyword));
     values[i] = value;
@@ -115,21 +118,22 @@ Value Compiler::s_ptr(CallArguments& arguments, Position position) {
   if (!type || type->pointer || type->element == DType::kBool || type->element == DType::kString ||
       (strict() && dtype_bits(type->element) == 64)) {
     if (type && type->lanes > 1) shown = type_text(type->with_lanes(1));
-    fail(position, fmt::format("The scalar form of arg \"dtype\" expect one of (int8, uint8, int16, uint16, int32, uint32, float16, "
-                               "float32, bfloat16, void), but got: \"{}\".",
-                               shown));
+    fail(position,
+         fmt::format(
+             "The scalar form of arg \"dtype\" expect one of (int8, uint8, int16, uint16, int32, uint32, float16, "
+             "float32, bfloat16, void), but got: \"{}\".",
+             shown));
   }
   tir::Scope scope = tir::Scope::kPrivate;
   if (!values[1].is_none()) {
     const auto* text = values[1].as<std::string>();
-    const auto* found = text == nullptr
-                            ? std::end(kScopes)
-                            : std::find_if(std::begin(kScopes), std::end(kScopes), [&](const auto& s) { return s.first == *text; });
+    const auto* found = text == nullptr ? std::end(kScopes)
+                                        : std::find_if(std::begin(kScopes), std::end(kScopes),
+                                                       [&](const auto& s) { return s.first == *text; });
     if (found == std::end(kScopes)) {
-      fail(position,
-           fmt::format(
-               "The arg \"scope\" expect one of (global, global.1, global.2, global.3, lsram, shared, private, constant), but got: \"{}\".",
-               text != nullptr ? *text : kind_text(values[1])));
+      fail(position, fmt::format("The arg \"scope\" expect one of (global, global.1, global.2, global.3, lsram, "
+                                 "shared, private, constant), but got: \"{}\".",
+                                 text != nullptr ? *text : kind_text(values[1])));
     }
     scope = found->second;
   }
@@ -137,25 +141,34 @@ Value Compiler::s_ptr(CallArguments& arguments, Position position) {
 }
 
 Value Compiler::s_alloc(CallArguments& arguments, Position position) { return allocate(arguments, true, position); }
-Value Compiler::s_alloc_buffer(CallArguments& arguments, Position position) { return allocate(arguments, false, position); }
-Value Compiler::s_alloc_const(CallArguments& arguments, Position position) { return allocate_const(arguments, position); }
-Value Compiler::s_match_buffer(CallArguments& arguments, Position position) { return match_buffer(arguments, position); }
+Value Compiler::s_alloc_buffer(CallArguments& arguments, Position position) {
+  return allocate(arguments, false, position);
+}
+Value Compiler::s_alloc_const(CallArguments& arguments, Position position) {
+  return allocate_const(arguments, position);
+}
+Value Compiler::s_match_buffer(CallArguments& arguments, Position position) {
+  return match_buffer(arguments, position);
+}
 
 Value Compiler::s_grid(CallArguments& arguments, Position position) {
-  if (arguments.positional.empty() || !arguments.keywords.empty()) fail(position, "S.grid expect the extents of its loops.");
+  if (arguments.positional.empty() || !arguments.keywords.empty())
+    fail(position, "S.grid expect the extents of its loops.");
   return make_iterable("grid", arguments.positional);
 }
 
 Value Compiler::s_vectorized(CallArguments& arguments, Position position) {
   auto values = take(arguments, "vectorized", {"start", "stop"}, 1, position);
   const bool one = values[1].is_none();
-  return make_iterable("vectorized", {one ? Value{int64_t{0}} : values[0], one ? values[0] : values[1], Value{int64_t{1}}});
+  return make_iterable("vectorized",
+                       {one ? Value{int64_t{0}} : values[0], one ? values[0] : values[1], Value{int64_t{1}}});
 }
 
 Value Compiler::s_tec_range(CallArguments& arguments, Position position) {
   auto values = take(arguments, "tec_range", {"start", "stop"}, 1, position);
   const bool one = values[1].is_none();
-  return make_iterable("tec_range", {one ? Value{int64_t{0}} : values[0], one ? values[0] : values[1], Value{int64_t{1}}});
+  return make_iterable("tec_range",
+                       {one ? Value{int64_t{0}} : values[0], one ? values[0] : values[1], Value{int64_t{1}}});
 }
 
 Value Compiler::s_unroll(CallArguments& arguments, Position position) {
@@ -201,19 +214,22 @@ Value Compiler::s_ceildiv(CallArguments& arguments, Position position) {
   if (y && *y == 0) fail(position, "The 2nd arg can't be zero.");
   for (const Value& v : values) {
     const auto* e = v.as<tir::Expr>();
-    if (!v.integer() && (e == nullptr || (*e)->type.pointer || !(*e)->type.is_scalar() || !is_integer((*e)->type.element))) {
+    if (!v.integer() &&
+        (e == nullptr || (*e)->type.pointer || !(*e)->type.is_scalar() || !is_integer((*e)->type.element))) {
       fail(position, "S.ceildiv only accepts integer scalars.");
     }
   }
   if (x && y) {
-    const Value sum = binary(ast::BinaryOp::kSub, binary(ast::BinaryOp::kAdd, values[0], values[1], position), {int64_t{1}}, position);
+    const Value sum = binary(ast::BinaryOp::kSub, binary(ast::BinaryOp::kAdd, values[0], values[1], position),
+                             {int64_t{1}}, position);
     if (*sum.integer() == INT64_MIN && *y == -1) fail(position, "The compile-time integer does not fit 64 bits.");
     return {*sum.integer() / *y};
   }
   if (y && *y == 1) return values[0];
   const Matched m = match_operands(values[0], values[1], position);
-  const Value sum = y ? binary(ast::BinaryOp::kAdd, {m.lhs}, {*y - 1}, position)
-                      : binary(ast::BinaryOp::kSub, binary(ast::BinaryOp::kAdd, {m.lhs}, {m.rhs}, position), {int64_t{1}}, position);
+  const Value sum =
+      y ? binary(ast::BinaryOp::kAdd, {m.lhs}, {*y - 1}, position)
+        : binary(ast::BinaryOp::kSub, binary(ast::BinaryOp::kAdd, {m.lhs}, {m.rhs}, position), {int64_t{1}}, position);
   return binary(ast::BinaryOp::kDiv, sum, {m.rhs}, position);
 }
 
@@ -222,7 +238,8 @@ Value Compiler::scalar_extremum(std::string_view name, tir::BinaryOp op, CallArg
   if (is_vector(values[0]) || is_vector(values[1])) return call_intrinsic(std::string(name), arguments, position);
   if (!values[2].is_none()) fail(position, "Only support mask in vector scenario.");
   if (values[0].is_number() && values[1].is_number()) {
-    const bool first = *fold_compare(op == tir::BinaryOp::kMax ? ast::CompareOp::kGe : ast::CompareOp::kLe, values[0], values[1], position);
+    const bool first = *fold_compare(op == tir::BinaryOp::kMax ? ast::CompareOp::kGe : ast::CompareOp::kLe, values[0],
+                                     values[1], position);
     return first ? values[0] : values[1];
   }
   const Matched m = match_operands(values[0], values[1], position);
@@ -239,8 +256,10 @@ Value Compiler::s_min(CallArguments& arguments, Position position) {
 
 Value Compiler::s_pow(CallArguments& arguments, Position position) {
   auto values = take(arguments, "pow", {"x", "exponent"}, 2, position);
-  if (!is_float_operand(values[0]) && !is_float_operand(values[1])) fail(position, "Only support floating instruction.");
-  // Next to a vector a scalar takes its type, as in every intrinsic; only the operator ** matches a float literal as float32.
+  if (!is_float_operand(values[0]) && !is_float_operand(values[1]))
+    fail(position, "Only support floating instruction.");
+  // Next to a vector a scalar takes its type, as in every intrinsic; only the operator ** matches a float literal as
+  // float32.
   if (is_vector(values[0]) || is_vector(values[1]))
     return call_intrinsic(*required_intrinsic("pow", position), {values[0], values[1]}, {}, position);
   return power(values[0], values[1], position);
@@ -262,12 +281,13 @@ Value Compiler::s_vsplit(CallArguments& arguments, Position position) {
   if (is_native_vector(type)) fail(position, "Redundant useless call.");
   const int lanes = native_lanes(type.element);
   if (type.lanes % lanes != 0)
-    fail(position, fmt::format("This API does not support the feature Flexible Width Vector, but got: \"{}\"", type_text(type)));
+    fail(position,
+         fmt::format("This API does not support the feature Flexible Width Vector, but got: \"{}\"", type_text(type)));
   const Value whole = materialize(values[0], "whole", position);
   ValueList parts;
   for (int64_t i = 0; i < type.lanes / lanes; ++i) {
-    parts.push_back(
-        call_intrinsic(*required_intrinsic("vpart", position), {whole}, {{"index", {i}}, {"lanes", {int64_t{lanes}}}}, position));
+    parts.push_back(call_intrinsic(*required_intrinsic("vpart", position), {whole},
+                                   {{"index", {i}}, {"lanes", {int64_t{lanes}}}}, position));
   }
   return make_tuple(std::move(parts));
 }
@@ -294,8 +314,10 @@ Value Compiler::s_asm(CallArguments&, Position position) {
 Value Compiler::call_builtin(const std::string& name, CallArguments& arguments, Position position) {
   const ValueList& given = arguments.positional;
   const auto run_time = [](const Value& v) { return v.is_expr() || v.as<BufferValue>() != nullptr; };
-  if (name == "breakpoint" || name == "set_trace" || name == "print") return {NoneValue{}};  // print: host functions only
-  if (given.size() == 1 && (name == "int" || name == "float" || name == "bool" || name == "str" || name == "abs" || name == "len")) {
+  // print: host functions only
+  if (name == "breakpoint" || name == "set_trace" || name == "print") return {NoneValue{}};
+  if (given.size() == 1 &&
+      (name == "int" || name == "float" || name == "bool" || name == "str" || name == "abs" || name == "len")) {
     if (auto result = operate_host(name, {&given[0]}, position)) return std::move(*result);
   }
   if (name == "min" || name == "max") {
@@ -395,7 +417,8 @@ Value Compiler::call_builtin(const std::string& name, CallArguments& arguments, 
     int64_t i = 0;
     double d = 0;
     const auto [stop, error] = name == "int" ? std::from_chars(begin, end, i) : std::from_chars(begin, end, d);
-    if (stop != end || error != std::errc()) fail(position, fmt::format("could not convert string to {}: '{}'", name, *digits));
+    if (stop != end || error != std::errc())
+      fail(position, fmt::format("could not convert string to {}: '{}'", name, *digits));
     return name == "int" ? Value{i} : Value{d};
   }
   if (name == "abs" || name == "int" || name == "float") {

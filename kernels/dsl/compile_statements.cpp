@@ -178,7 +178,8 @@ void Compiler::assign(const ast::ExprPtr& target, Value value, Position position
     const std::vector<Value> indices = eval_indices(*subscripted, &object);
     return store(subscripted->object, object, indices, value, position);
   }
-  if (const std::vector<ast::ExprPtr>* targets = target_elements(target)) return assign_tuple(*targets, iterate(value, position), position);
+  if (const std::vector<ast::ExprPtr>* targets = target_elements(target))
+    return assign_tuple(*targets, iterate(value, position), position);
   fail(target->position, "Can't assign to this expression.");
 }
 
@@ -228,7 +229,8 @@ void Compiler::assign_name(const std::string& name, Value value, Position positi
   Binding* existing = find_local(*frame_, name);
   const bool plain = frame_->kind == FunctionKind::kPlain;
   const int block = blocks_.empty() ? 0 : blocks_.back().block;
-  if (existing != nullptr && existing->loop_variable) fail(position, fmt::format("The loop variable \"{}\" can't be assigned.", name));
+  if (existing != nullptr && existing->loop_variable)
+    fail(position, fmt::format("The loop variable \"{}\" can't be assigned.", name));
 
   if (const auto* meta = value.as<MetaValue>()) return bind(name, *meta->value);
   if (value.as<ArrayValue>() != nullptr && !plain) {
@@ -268,9 +270,11 @@ void Compiler::assign_name(const std::string& name, Value value, Position positi
         return emit(position, tir::Assign{existing->var, tir::cast(old, e, span(position))});
       }
       if (!same && !(plain && existing->block == block)) {
-        fail(position, fmt::format("Type mismatch assignment: \"{}\" vs. \"{}\", need to do the explicit type conversion for the right "
-                                   "hand side(i.e., new value).",
-                                   type_text(old), type_text(e->type)));
+        fail(position,
+             fmt::format(
+                 "Type mismatch assignment: \"{}\" vs. \"{}\", need to do the explicit type conversion for the right "
+                 "hand side(i.e., new value).",
+                 type_text(old), type_text(e->type)));
       }
       // In straight-line code of a plain function a name is simply bound anew, as in Python.
       tir::VarPtr var = define(name, e, position);
@@ -282,7 +286,8 @@ void Compiler::assign_name(const std::string& name, Value value, Position positi
       fail(position, "Unsupport reassign a buffer, maybe you can use pointer.");
     }
     if (existing != nullptr && existing->block != block) {
-      fail(position, fmt::format("\"{}\" holds a compile-time value and can't change under run-time control flow; give it a run-time value "
+      fail(position, fmt::format("\"{}\" holds a compile-time value and can't change under run-time control flow; give "
+                                 "it a run-time value "
                                  "first, e.g. S.i32(0).",
                                  name));
     }
@@ -297,17 +302,20 @@ void Compiler::assign_name(const std::string& name, Value value, Position positi
   }
   // A compile-time value, or a buffer.
   if (existing != nullptr) {
-    if (existing->value.as<BufferValue>() != nullptr && !plain) fail(position, "Unsupport reassign a buffer, maybe you can use pointer.");
+    if (existing->value.as<BufferValue>() != nullptr && !plain)
+      fail(position, "Unsupport reassign a buffer, maybe you can use pointer.");
     if (existing->var != nullptr && !plain) {
-      fail(position, fmt::format("Type mismatch assignment: \"{}\" vs. \"{}\", need to do the explicit type conversion for the right hand "
-                                 "side(i.e., new value).",
-                                 type_text(existing->var->type), kind_text(value)));
+      fail(
+          position,
+          fmt::format(
+              "Type mismatch assignment: \"{}\" vs. \"{}\", need to do the explicit type conversion for the right hand "
+              "side(i.e., new value).",
+              type_text(existing->var->type), kind_text(value)));
     }
     if (existing->block != block) {
-      fail(position,
-           fmt::format(
-               "\"{}\" can't change its compile-time value under run-time control flow; give it a run-time value first, e.g. S.i32(0).",
-               name));
+      fail(position, fmt::format("\"{}\" can't change its compile-time value under run-time control flow; give it a "
+                                 "run-time value first, e.g. S.i32(0).",
+                                 name));
     }
     *existing = Binding{materialize(std::move(value), name, position), nullptr, block, false};
     return;
@@ -334,7 +342,8 @@ void Compiler::augmented_assign(const ast::AugAssign& node, Position position) {
     fail(position, "A lane of a vector variable can't be the target of an augmented assignment.");
   for (Value& index : indices) {
     // Used twice below.
-    if (const auto* e = index.as<tir::Expr>(); e != nullptr && reads_memory(*e)) index = materialize(index, "index", position);
+    if (const auto* e = index.as<tir::Expr>(); e != nullptr && reads_memory(*e))
+      index = materialize(index, "index", position);
   }
   const Value old = subscript(object, indices, subscripted->tuple_index, position);
   store(subscripted->object, object, indices, binary(node.op, old, eval(node.value), position), position);

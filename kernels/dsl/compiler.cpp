@@ -9,9 +9,10 @@
 namespace aipu::dsl {
 namespace {
 
-constexpr std::string_view kBuiltins[] = {"range",      "len",  "min",   "max",        "sum",       "abs",    "int",      "float",  "bool",
-                                          "str",        "list", "tuple", "print",      "enumerate", "zip",    "reversed", "sorted", "round",
-                                          "isinstance", "any",  "all",   "breakpoint", "set_trace", "divmod", "pow"};
+constexpr std::string_view kBuiltins[] = {
+    "range",      "len",  "min",   "max",        "sum",       "abs",    "int",      "float",  "bool",
+    "str",        "list", "tuple", "print",      "enumerate", "zip",    "reversed", "sorted", "round",
+    "isinstance", "any",  "all",   "breakpoint", "set_trace", "divmod", "pow"};
 
 }  // namespace
 
@@ -21,8 +22,8 @@ Compiler::Compiler(std::shared_ptr<Environment> environment, Diagnostics& diagno
 void Compiler::fail(Position position, std::string_view text) {
   std::vector<std::string> notes;
   for (const Frame* f = frame_; f != nullptr && f->caller != nullptr && notes.size() < 8; f = f->caller) {
-    notes.push_back(fmt::format("in \"{}\" called from {}:{}:{}", f->definition->name, *f->caller->file->name, f->call_position.line,
-                                f->call_position.column));
+    notes.push_back(fmt::format("in \"{}\" called from {}:{}:{}", f->definition->name, *f->caller->file->name,
+                                f->call_position.line, f->call_position.column));
   }
   diagnostics_.error(frame_->file, position, text, notes);
   throw Diagnosed{};
@@ -48,7 +49,8 @@ bool Compiler::strict() {
 const std::string& Compiler::target() {
   if (!target_) {
     const auto name = environment_->lookup("__compass_target__");
-    target_ = name && std::holds_alternative<std::string>(name->value) ? std::get<std::string>(name->value) : std::string();
+    target_ =
+        name && std::holds_alternative<std::string>(name->value) ? std::get<std::string>(name->value) : std::string();
   }
   return *target_;
 }
@@ -84,7 +86,8 @@ Value Compiler::lookup(const std::string& name, Position position) {
   fail(position, fmt::format("Undefined variable: {}", name));
 }
 
-std::optional<Value> Compiler::lookup_global(const std::shared_ptr<Environment>& globals, const std::string& name, Position position) {
+std::optional<Value> Compiler::lookup_global(const std::shared_ptr<Environment>& globals, const std::string& name,
+                                             Position position) {
   // Once per name: a list is one list wherever it is used.
   const auto known = global_cache_.find({globals.get(), name});
   if (known != global_cache_.end()) return known->second;
@@ -97,7 +100,8 @@ std::optional<Value> Compiler::lookup_global(const std::shared_ptr<Environment>&
     }
     if (const ast::ExprPtr value = file->assignment(name)) {
       const auto key = std::make_pair(static_cast<const Environment*>(globals.get()), name);
-      if (!evaluating_.insert(key).second) fail(position, fmt::format("The definition of \"{}\" refers to itself.", name));
+      if (!evaluating_.insert(key).second)
+        fail(position, fmt::format("The definition of \"{}\" refers to itself.", name));
       auto definition = std::make_shared<ast::FunctionDef>();
       definition->name = name;
       definition->file = file->file();
@@ -121,7 +125,8 @@ std::optional<Value> Compiler::lookup_global(const std::shared_ptr<Environment>&
 }
 
 void Compiler::bind(const std::string& name, Value value, tir::VarPtr var) {
-  frame_->scopes.back()[name] = Binding{std::move(value), std::move(var), blocks_.empty() ? 0 : blocks_.back().block, false};
+  frame_->scopes.back()[name] =
+      Binding{std::move(value), std::move(var), blocks_.empty() ? 0 : blocks_.back().block, false};
 }
 
 // --- emission ---
@@ -146,8 +151,8 @@ tir::VarPtr Compiler::define(const std::string& name, tir::Expr value, Position 
 }
 
 bool Compiler::is_trivial(const tir::Expr& value) {
-  return value->as<tir::VarRef>() != nullptr || value->as<tir::IntImm>() != nullptr || value->as<tir::FloatImm>() != nullptr ||
-         value->as<tir::StringImm>() != nullptr;
+  return value->as<tir::VarRef>() != nullptr || value->as<tir::IntImm>() != nullptr ||
+         value->as<tir::FloatImm>() != nullptr || value->as<tir::StringImm>() != nullptr;
 }
 
 namespace {
@@ -186,7 +191,8 @@ Value Compiler::materialize(Value value, const std::string& name, Position posit
 }
 
 // In place, so that a list stays the same list.
-void Compiler::materialize_items(ValueList& items, const std::string& name, Position position, std::set<const void*>& seen) {
+void Compiler::materialize_items(ValueList& items, const std::string& name, Position position,
+                                 std::set<const void*>& seen) {
   constexpr size_t kMaxContainers = 1000;
   if (!seen.insert(&items).second) return;
   if (seen.size() > kMaxContainers) fail(position, "The value consists of too many containers.");
@@ -229,8 +235,10 @@ tir::Module Compiler::compile(const FunctionValue& entry, std::string_view kerne
   outer.globals = entry.globals;
   frame_ = &outer;
   if (kind_of(entry) != FunctionKind::kPrimFunc)
-    fail(entry.definition->position, fmt::format("\"{}\" must be decorated by \"S.prim_func\".", entry.definition->name));
-  compile_prim_func(entry, true, std::string(kernel_name.empty() ? std::string_view(entry.definition->name) : kernel_name));
+    fail(entry.definition->position,
+         fmt::format("\"{}\" must be decorated by \"S.prim_func\".", entry.definition->name));
+  compile_prim_func(entry, true,
+                    std::string(kernel_name.empty() ? std::string_view(entry.definition->name) : kernel_name));
   frame_ = nullptr;
   tir::Module module;
   if (!diagnostics_.empty()) return module;

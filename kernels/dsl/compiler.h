@@ -1,8 +1,8 @@
-// The typed translation of one kernel from syntax tree to TIR. One object per kernel; its methods are split by concept over the
-// compile_*.cpp files.
+// The typed translation of one kernel from syntax tree to TIR. One object per kernel; its methods are split by concept
+// over the compile_*.cpp files.
 //
-// Errors: fail() records a diagnostic and throws Diagnosed; the statement loop of a kernel catches it and goes on with the next statement,
-// so that several mistakes are reported at once.
+// Errors: fail() records a diagnostic and throws Diagnosed; the statement loop of a kernel catches it and goes on with
+// the next statement, so that several mistakes are reported at once.
 #pragma once
 
 #include <functional>
@@ -61,7 +61,8 @@ class Compiler {
     bool host = false;         // a plain function called with compile-time arguments only: plain Python
     int block = 0;             // the run-time block it was entered in
     std::vector<Scope> scopes;
-    std::vector<std::pair<LoopKind, int>> loops;  // around the statement at hand, innermost last; with the run-time block each is in
+    // around the statement at hand, innermost last; with the run-time block each is in
+    std::vector<std::pair<LoopKind, int>> loops;
     Value result{NoneValue{}};
   };
   // A prim_func on its way to TIR.
@@ -92,21 +93,25 @@ class Compiler {
     if (!result.ok()) fail(position, std::move(result).status());
     return std::move(result).value();
   }
-  // Counts work (`amount`: elements of containers made), so that compile-time evaluation ends and stays within some memory.
+  // Counts work (`amount`: elements of containers made), so that compile-time evaluation ends and stays within some
+  // memory.
   void step(Position position, size_t amount = 1);
   // No kernel is being compiled: only compile-time values, and expressions that are extents of shapes.
   bool without_kernel() const { return blocks_.empty(); }
   bool exhausted() const { return steps_ > kMaxSteps; }
   Value make_list(ValueList items) { return pool_.list(std::move(items)); }
   Value make_tuple(ValueList items) { return pool_.tuple(std::move(items)); }
-  Value make_iterable(std::string kind, ValueList arguments) { return {IterableValue{std::move(kind), pool_.add(std::move(arguments))}}; }
+  Value make_iterable(std::string kind, ValueList arguments) {
+    return {IterableValue{std::move(kind), pool_.add(std::move(arguments))}};
+  }
   bool holds_run_time_value(const Value& value, std::set<const void*>& seen);
   void materialize_items(ValueList& items, const std::string& name, Position position, std::set<const void*>& seen);
   tir::SourceSpan span(Position position) const;
 
   Binding* find_local(Frame& frame, std::string_view name);
   Value lookup(const std::string& name, Position position);
-  std::optional<Value> lookup_global(const std::shared_ptr<Environment>& globals, const std::string& name, Position position);
+  std::optional<Value> lookup_global(const std::shared_ptr<Environment>& globals, const std::string& name,
+                                     Position position);
   void bind(const std::string& name, Value value, tir::VarPtr var = nullptr);
   bool strict();                // without our extensions
   const std::string& target();  // the target's name as the environment gives it, "" when it doesn't
@@ -129,15 +134,16 @@ class Compiler {
   Value call_prim_func(const FunctionValue& function, const CallArguments& arguments, Position position);
   Value inline_function(const FunctionValue& function, const CallArguments& arguments, Position position);
   Value local_function(const ast::FunctionPtr& definition, Position position);
-  std::vector<std::pair<std::string, Value>> bind_python_arguments(const FunctionValue& function, const CallArguments& arguments,
-                                                                   Position position);
+  std::vector<std::pair<std::string, Value>> bind_python_arguments(const FunctionValue& function,
+                                                                   const CallArguments& arguments, Position position);
   void check_plain_annotations(const FunctionValue& function, Position position);
   // A call of an embedder's object with compile-time arguments, by the embedder.
   Value call_host(const CapturedOpaque& callee, const CallArguments& arguments, Position position);
-  std::optional<Value> operate_host(std::string_view operation, std::initializer_list<const Value*> operands, Position position);
+  std::optional<Value> operate_host(std::string_view operation, std::initializer_list<const Value*> operands,
+                                    Position position);
   Value parameter_default(const FunctionValue& function, const ast::Parameter& parameter);
-  tir::Type parameter_type(const Value& annotation, const std::string& parameter, const std::string& function, Position position,
-                           bool* size_var);
+  tir::Type parameter_type(const Value& annotation, const std::string& parameter, const std::string& function,
+                           Position position, bool* size_var);
   void check_returned_pointer(const tir::Expr& value, Position position);
   bool is_stack_pointer(const tir::Expr& value, std::set<const tir::Var*>& seen);
 
@@ -153,10 +159,10 @@ class Compiler {
   Flow if_statement(const ast::If& node, Position position);
   Flow for_statement(const ast::For& node, Position position);
   Flow unrolled_for(const ast::For& node, const ValueList& items, Position position, bool allow_break);
-  void serial_for(const ast::For& node, const std::vector<const ast::Name*>& targets, const ValueList& bounds, tir::ForKind kind,
-                  Position position);
-  void grid_for(const ast::For& node, const std::vector<const ast::Name*>& targets, const ValueList& extents, size_t level,
-                Position position);
+  void serial_for(const ast::For& node, const std::vector<const ast::Name*>& targets, const ValueList& bounds,
+                  tir::ForKind kind, Position position);
+  void grid_for(const ast::For& node, const std::vector<const ast::Name*>& targets, const ValueList& extents,
+                size_t level, Position position);
   void while_statement(const ast::While& node, Position position);
   Flow with_statement(const ast::With& node, Position position);
   Flow return_statement(const ast::Return& node, Position position);
@@ -223,7 +229,8 @@ class Compiler {
 
   // --- memory (compile_memory.cpp) ---
   Value subscript(const Value& object, const std::vector<Value>& indices, bool tuple_index, Position position);
-  void store(const ast::ExprPtr& target, const Value& object, const std::vector<Value>& indices, const Value& value, Position position);
+  void store(const ast::ExprPtr& target, const Value& object, const std::vector<Value>& indices, const Value& value,
+             Position position);
   std::vector<Value> eval_indices(const ast::Subscript& node, Value* object);
   tir::Expr index_expr(const Value& index, Position position);
   tir::Expr pointer_of(const Value& value, Position position);
@@ -245,13 +252,14 @@ class Compiler {
   Value match_buffer(CallArguments& arguments, Position position);
   std::vector<int64_t> constant_shape(const Value& shape, Position position);
 
-  // --- S functions and intrinsics (compile_script.cpp, compile_intrinsics.cpp, compile_cast.cpp, compile_masks.cpp) ---
+  // --- S functions and intrinsics (compile_script.cpp, compile_intrinsics.cpp, compile_cast.cpp, compile_masks.cpp)
+  // ---
   using ScriptHandler = Value (Compiler::*)(CallArguments&, Position);
   static const std::map<std::string_view, ScriptHandler>& script_handlers();
   Value call_script(const std::string& name, CallArguments& arguments, Position position);
   Value call_intrinsic(const std::string& name, CallArguments& arguments, Position position);
-  Value call_intrinsic(const tir::Intrinsic& row, ValueList operands, std::vector<std::pair<std::string, Value>> keywords,
-                       Position position);
+  Value call_intrinsic(const tir::Intrinsic& row, ValueList operands,
+                       std::vector<std::pair<std::string, Value>> keywords, Position position);
   const tir::Intrinsic* required_intrinsic(std::string_view name, Position position);
   Value call_builtin(const std::string& name, CallArguments& arguments, Position position);
   Value cast_value(const Value& value, tir::Type type, Position position);
@@ -260,8 +268,8 @@ class Compiler {
   tir::Expr mask_expr(const Value& mask, Position position);
   tir::Expr mask_constant(const std::vector<bool>& bits);
   // Takes the arguments of a call by parameter names; a missing one without default is an error.
-  std::vector<Value> take(const CallArguments& arguments, std::string_view function, const std::vector<std::string_view>& names,
-                          size_t required, Position position);
+  std::vector<Value> take(const CallArguments& arguments, std::string_view function,
+                          const std::vector<std::string_view>& names, size_t required, Position position);
   int64_t int_argument(const Value& value, std::string_view phrase, Position position);
   tir::Type type_argument(const Value& value, std::string_view name, Position position);
 
@@ -292,7 +300,8 @@ class Compiler {
   Value s_asm(CallArguments&, Position);
   Value scalar_extremum(std::string_view name, tir::BinaryOp op, CallArguments&, Position);
 
-  static constexpr int64_t kMaxSteps = 1'500'000;  // statements, expressions and container elements of a kernel, with everything unrolled
+  // statements, expressions and container elements of a kernel, with everything unrolled
+  static constexpr int64_t kMaxSteps = 1'500'000;
 
   ValuePool pool_;
   std::shared_ptr<Environment> environment_;
@@ -307,16 +316,20 @@ class Compiler {
   std::vector<std::string> compile_order_;
   std::set<const ast::FunctionDef*> in_progress_;
   std::map<std::pair<const Environment*, std::string>, Value> global_cache_;
-  std::set<std::pair<const Environment*, std::string>> evaluating_;  // top-level names whose values are being worked out
-  std::unordered_set<const tir::Var*> dead_;                         // variables of blocks that have been closed
-  std::vector<tir::VarPtr> kept_;                                    // keeps the variables in dead_ alive, so that no address comes twice
-  std::vector<std::function<void()>> grid_rest_;                     // the inner loops of an S.grid, while its outer ones are open
+  // top-level names whose values are being worked out
+  std::set<std::pair<const Environment*, std::string>> evaluating_;
+  std::unordered_set<const tir::Var*> dead_;  // variables of blocks that have been closed
+  // keeps the variables in dead_ alive, so that no address comes twice
+  std::vector<tir::VarPtr> kept_;
+  // the inner loops of an S.grid, while its outer ones are open
+  std::vector<std::function<void()>> grid_rest_;
   int64_t steps_ = 0;
   int call_depth_ = 0;
   std::optional<bool> strict_;
   std::optional<std::string> target_;
   int schedulable_blocks_ = 0;  // `with S.block()` around the statement at hand
-  tir::Expr size_value_;        // what S.size_i32(v) has just yielded: the variable it is assigned to is known to be >= 0
+  // what S.size_i32(v) has just yielded: the variable it is assigned to is known to be >= 0
+  tir::Expr size_value_;
 };
 
 // The top level of a source file, with parameters that win over its own assignments.
@@ -329,9 +342,12 @@ class FileEnvironment : public Environment, public std::enable_shared_from_this<
   const SourceFilePtr& file() const { return module_.file; }
   // What an import bound to a name: "aipu.script"; null when none did.
   const std::string* import(std::string_view name) const;
-  // The modules whose text we have, and where a name imported from one of them is defined: (environment, its name there).
+  // The modules whose text we have, and where a name imported from one of them is defined: (environment, its name
+  // there).
   const std::map<std::string, std::string, std::less<>>& imports() const { return imports_; }
-  void add_module(std::string name, std::shared_ptr<FileEnvironment> module) { modules_[std::move(name)] = std::move(module); }
+  void add_module(std::string name, std::shared_ptr<FileEnvironment> module) {
+    modules_[std::move(name)] = std::move(module);
+  }
   std::optional<std::pair<std::shared_ptr<FileEnvironment>, std::string>> imported(std::string_view name) const;
 
  private:
@@ -353,7 +369,9 @@ class EmbeddedFileEnvironment : public FileEnvironment {
     if (auto own = FileEnvironment::lookup(name)) return own;
     return outer_->lookup(name);
   }
-  Result<Captured> attribute(const Captured& object, std::string_view name) override { return outer_->attribute(object, name); }
+  Result<Captured> attribute(const Captured& object, std::string_view name) override {
+    return outer_->attribute(object, name);
+  }
   Result<Captured> call(const Captured& function, const CapturedList& args,
                         const std::vector<std::pair<std::string, Captured>>& kwargs) override {
     return outer_->call(function, args, kwargs);

@@ -20,7 +20,9 @@ class Compiler::ScopeGuard {
 // Collects the statements emitted while it lives.
 class Compiler::BlockGuard {
  public:
-  explicit BlockGuard(Compiler& compiler) : compiler_(compiler) { compiler_.blocks_.push_back({compiler_.next_block_++, {}}); }
+  explicit BlockGuard(Compiler& compiler) : compiler_(compiler) {
+    compiler_.blocks_.push_back({compiler_.next_block_++, {}});
+  }
   ~BlockGuard() {
     if (!taken_) compiler_.blocks_.pop_back();
   }

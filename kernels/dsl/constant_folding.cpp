@@ -15,7 +15,9 @@ constexpr int kMaxDepth = 50;
 
 bool is_run_time(const Value& v) { return v.is_expr() || v.as<BufferValue>() != nullptr; }
 
-double as_double(const Value& v) { return v.as<double>() != nullptr ? *v.as<double>() : static_cast<double>(*v.integer()); }
+double as_double(const Value& v) {
+  return v.as<double>() != nullptr ? *v.as<double>() : static_cast<double>(*v.integer());
+}
 
 std::string_view binary_symbol(ast::BinaryOp op) {
   static constexpr std::string_view kSymbols[] = {"+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "^", "@"};
@@ -42,7 +44,8 @@ std::optional<bool> Compiler::truth(const Value& value) {
   if (const auto* dict = value.as<DictValue>()) return !dict->items->empty();
   if (const auto* meta = value.as<MetaValue>()) return truth(*meta->value);
   if (const auto* array = value.as<ArrayValue>(); array != nullptr && array->array->shape.empty()) {
-    return std::any_of(array->array->bytes.begin(), array->array->bytes.end(), [](std::byte b) { return b != std::byte{0}; });
+    return std::any_of(array->array->bytes.begin(), array->array->bytes.end(),
+                       [](std::byte b) { return b != std::byte{0}; });
   }
   return true;
 }
@@ -87,7 +90,8 @@ std::optional<bool> Compiler::fold_compare(ast::CompareOp op, const Value& lhs, 
   if (lhs.as<OpaqueValue>() != nullptr || rhs.as<OpaqueValue>() != nullptr) {
     const bool negated = op == Op::kIsNot || op == Op::kNotIn;
     const Op positive = op == Op::kIsNot ? Op::kIs : op == Op::kNotIn ? Op::kIn : op;
-    if (const auto result = operate_host(compare_symbol(positive), {&lhs, &rhs}, position)) return truth(*result) != negated;
+    if (const auto result = operate_host(compare_symbol(positive), {&lhs, &rhs}, position))
+      return truth(*result) != negated;
   }
   if (op == Op::kIs || op == Op::kIsNot) {
     // `mask is None` is a compile-time question also when mask is a run-time value.
@@ -99,8 +103,10 @@ std::optional<bool> Compiler::fold_compare(ast::CompareOp op, const Value& lhs, 
     if (is_run_time(lhs) || is_run_time(rhs)) return std::nullopt;
     bool found = false;
     if (const auto* type = rhs.as<TypeValue>()) {
-      found = lhs.as<std::string>() != nullptr && type_text(type->type).find(*lhs.as<std::string>()) != std::string::npos;
-    } else if (const auto* part = lhs.as<std::string>(), *whole = rhs.as<std::string>(); part != nullptr && whole != nullptr) {
+      found =
+          lhs.as<std::string>() != nullptr && type_text(type->type).find(*lhs.as<std::string>()) != std::string::npos;
+    } else if (const auto* part = lhs.as<std::string>(), *whole = rhs.as<std::string>();
+               part != nullptr && whole != nullptr) {
       found = whole->find(*part) != std::string::npos;
     } else {
       for (const Value& v : iterate(rhs, position)) found = found || values_equal(lhs, v);
@@ -128,7 +134,8 @@ std::optional<bool> Compiler::fold_compare(ast::CompareOp op, const Value& lhs, 
   };
   if (lhs.integer() && rhs.integer()) return decide(*lhs.integer(), *rhs.integer());
   if (lhs.is_number() && rhs.is_number()) return decide(as_double(lhs), as_double(rhs));
-  if (lhs.as<std::string>() != nullptr && rhs.as<std::string>() != nullptr) return decide(*lhs.as<std::string>(), *rhs.as<std::string>());
+  if (lhs.as<std::string>() != nullptr && rhs.as<std::string>() != nullptr)
+    return decide(*lhs.as<std::string>(), *rhs.as<std::string>());
   fail(position, fmt::format("Values of kind \"{}\" and \"{}\" have no order.", kind_text(lhs), kind_text(rhs)));
 }
 
@@ -154,13 +161,15 @@ std::optional<Value> Compiler::fold_binary(ast::BinaryOp op, const Value& lhs, c
       const ValueList& items = a != nullptr ? *a : *b;
       ValueList repeated;
       const int64_t n = std::max<int64_t>(0, *count.integer());
-      if (!items.empty() && n > static_cast<int64_t>(kMaxRepeated / items.size())) fail(position, "The list is too long.");
+      if (!items.empty() && n > static_cast<int64_t>(kMaxRepeated / items.size()))
+        fail(position, "The list is too long.");
       step(position, static_cast<size_t>(n) * items.size());
       for (int64_t i = 0; i < n; ++i) repeated.insert(repeated.end(), items.begin(), items.end());
       const bool list = (a != nullptr ? lhs : rhs).as<ListValue>() != nullptr;
       return list ? make_list(std::move(repeated)) : make_tuple(std::move(repeated));
     }
-    fail(position, fmt::format("Values of kind \"{}\" and \"{}\" do not go with this operator.", kind_text(lhs), kind_text(rhs)));
+    fail(position,
+         fmt::format("Values of kind \"{}\" and \"{}\" do not go with this operator.", kind_text(lhs), kind_text(rhs)));
   }
   if (const auto* s = lhs.as<std::string>(); s != nullptr && op == Op::kAdd && rhs.as<std::string>() != nullptr) {
     if (s->size() + rhs.as<std::string>()->size() > kMaxRepeated) fail(position, "The string is too long.");
@@ -176,7 +185,8 @@ std::optional<Value> Compiler::fold_binary(ast::BinaryOp op, const Value& lhs, c
   }
   if (!lhs.is_number() || !rhs.is_number()) {
     if (is_run_time(lhs) || is_run_time(rhs)) return std::nullopt;
-    fail(position, fmt::format("Values of kind \"{}\" and \"{}\" do not go with this operator.", kind_text(lhs), kind_text(rhs)));
+    fail(position,
+         fmt::format("Values of kind \"{}\" and \"{}\" do not go with this operator.", kind_text(lhs), kind_text(rhs)));
   }
   const auto overflow = [&] { fail(position, "The compile-time integer does not fit 64 bits."); };
   if (lhs.integer() && rhs.integer()) {

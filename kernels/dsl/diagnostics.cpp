@@ -17,10 +17,12 @@ std::string_view SourceFile::line(int number) const {
 }
 
 SourceFilePtr make_source_file(std::string name, std::string text, int first_line) {
-  return std::make_shared<const SourceFile>(SourceFile{std::make_shared<const std::string>(std::move(name)), std::move(text), first_line});
+  return std::make_shared<const SourceFile>(
+      SourceFile{std::make_shared<const std::string>(std::move(name)), std::move(text), first_line});
 }
 
-void Diagnostics::error(const SourceFilePtr& file, Position position, std::string_view text, const std::vector<std::string>& notes) {
+void Diagnostics::error(const SourceFilePtr& file, Position position, std::string_view text,
+                        const std::vector<std::string>& notes) {
   if (full()) return;
   if (count_++ == 0) {
     first_ = std::string(text);
@@ -34,7 +36,8 @@ void Diagnostics::error(const SourceFilePtr& file, Position position, std::strin
     if ((static_cast<unsigned char>(c) & 0xC0) == 0x80) continue;  // inside a UTF-8 character
     caret += c == '\t' ? '\t' : ' ';
   }
-  all_ += fmt::format("error: {}\n --> {}:{}:{}\n{}\n{}^\n", text, *file->name, position.line, position.column, line, caret);
+  all_ += fmt::format("error: {}\n --> {}:{}:{}\n{}\n{}^\n", text, *file->name, position.line, position.column, line,
+                      caret);
   for (const std::string& note : notes) all_ += fmt::format("note: {}\n", note);
 }
 

@@ -33,7 +33,8 @@ struct Diagnosed {};
 
 class Diagnostics {
  public:
-  void error(const SourceFilePtr& file, Position position, std::string_view text, const std::vector<std::string>& notes = {});
+  void error(const SourceFilePtr& file, Position position, std::string_view text,
+             const std::vector<std::string>& notes = {});
   bool empty() const { return count_ == 0; }
   bool full() const { return count_ >= kMaxErrors; }
   // All of them; the message starts with the first one's text.

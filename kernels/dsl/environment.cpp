@@ -65,7 +65,8 @@ Result<Captured> Environment::attribute(const Captured&, std::string_view name) 
   return unsupported(fmt::format("The object has no attribute \"{}\" that a kernel can use.", name));
 }
 
-Result<Captured> Environment::call(const Captured&, const CapturedList&, const std::vector<std::pair<std::string, Captured>>&) {
+Result<Captured> Environment::call(const Captured&, const CapturedList&,
+                                   const std::vector<std::pair<std::string, Captured>>&) {
   return unsupported("The object can't be called in a kernel.");
 }
 

@@ -1,5 +1,5 @@
-// What the DSL parser sees of the world outside the function it parses: names captured from closures and globals (Python), or a parameter
-// map and the kernel file's own top level (C++).
+// What the DSL parser sees of the world outside the function it parses: names captured from closures and globals
+// (Python), or a parameter map and the kernel file's own top level (C++).
 #pragma once
 
 #include <functional>
@@ -40,7 +40,8 @@ struct CapturedType {
   bool size_var = false;  // S.size_i32
 };
 struct EmbeddedFunction;
-// A decorated function: @S.prim_func, @S.macro, or an undecorated helper evaluated at compile time. Refers to a function of a source text.
+// A decorated function: @S.prim_func, @S.macro, or an undecorated helper evaluated at compile time. Refers to a
+// function of a source text.
 struct CapturedFunction {
   std::shared_ptr<const void> definition;                      // kernels/dsl/ast.h FunctionDef
   std::shared_ptr<class Environment> globals;                  // where its free names resolve
@@ -50,25 +51,26 @@ struct CapturedFunction {
 struct CapturedOpaque {
   std::shared_ptr<void> object;
   std::string description;
-  // "S", "S.axis": the script module under whatever name it was imported; "S.vadd": a function of it. On the way to the embedder, `object`
-  // is null then.
+  // "S", "S.axis": the script module under whatever name it was imported; "S.vadd": a function of it. On the way to the
+  // embedder, `object` is null then.
   std::string script = {};
 };
 
 struct Captured {
-  std::variant<std::monostate /* None */, bool, int64_t, double, std::string, CapturedList, CapturedTuple, CapturedDict, CapturedArray,
-               CapturedType, CapturedFunction, CapturedOpaque>
+  std::variant<std::monostate /* None */, bool, int64_t, double, std::string, CapturedList, CapturedTuple, CapturedDict,
+               CapturedArray, CapturedType, CapturedFunction, CapturedOpaque>
       value;
 };
 
-// Facts about a function object that its source text need not show (a decorator under another name, options computed elsewhere).
+// Facts about a function object that its source text need not show (a decorator under another name, options computed
+// elsewhere).
 struct EmbeddedFunction {
   enum class Role : uint8_t { kPrimFunc, kMacro, kPlain };
   Role role = Role::kPlain;
   std::optional<bool> is_inline;  // of a prim_func
   bool hygienic = true;           // of a macro
-  // A plain function that needs nothing of the language: with compile-time arguments it is called through Environment::call(). Null: it is
-  // evaluated from its source.
+  // A plain function that needs nothing of the language: with compile-time arguments it is called through
+  // Environment::call(). Null: it is evaluated from its source.
   std::shared_ptr<void> callable;
   // Arguments given in advance, before those of a call: functools.partial, the object of a bound method.
   CapturedList bound;
@@ -83,12 +85,12 @@ class Environment {
   // A call of an opaque object with compile-time arguments.
   virtual Result<Captured> call(const Captured& function, const CapturedList& args,
                                 const std::vector<std::pair<std::string, Captured>>& kwargs);
-  // An operation of the host language on compile-time values of which at least one is opaque: "[]", "len", "bool", "list" (what iterating
-  // yields), "+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "^", "@", "==", "!=", "<", "<=", ">", ">=", "is", "in", and the
-  // built-in functions "int", "float", "str", "abs".
+  // An operation of the host language on compile-time values of which at least one is opaque: "[]", "len", "bool",
+  // "list" (what iterating yields), "+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "^", "@", "==", "!=",
+  // "<", "<=", ">", ">=", "is", "in", and the built-in functions "int", "float", "str", "abs".
   virtual Result<Captured> operate(std::string_view operation, const CapturedList& operands);
-  // Of the function whose names this environment answers: a parameter's annotation (of "return" that of the result) and its default, where
-  // they are known as values; nullopt: as the source says.
+  // Of the function whose names this environment answers: a parameter's annotation (of "return" that of the result) and
+  // its default, where they are known as values; nullopt: as the source says.
   virtual std::optional<Captured> annotation(std::string_view parameter);
   virtual std::optional<Captured> default_value(std::string_view parameter);
 };
@@ -112,7 +114,8 @@ class TemplateParams {
     values_[std::move(name)] = std::move(v);
     return *this;
   }
-  // DSL source text of a function ("@S.macro\ndef epilogue(...): ...") bound to the function's name. How fused neighbours reach a template.
+  // DSL source text of a function ("@S.macro\ndef epilogue(...): ...") bound to the function's name. How fused
+  // neighbours reach a template.
   TemplateParams& set_source(std::string name, std::string source) {
     sources_[std::move(name)] = std::move(source);
     return *this;

@@ -28,10 +28,11 @@ struct BinaryLevel {
   int level;
 };
 // Levels bind tighter as they grow; ** is apart (right associative, tighter than the unary operators on its left).
-constexpr BinaryLevel kBinary[] = {{"|", BinaryOp::kBitOr, 0},     {"^", BinaryOp::kBitXor, 1}, {"&", BinaryOp::kBitAnd, 2},
-                                   {"<<", BinaryOp::kShl, 3},      {">>", BinaryOp::kShr, 3},   {"+", BinaryOp::kAdd, 4},
-                                   {"-", BinaryOp::kSub, 4},       {"*", BinaryOp::kMul, 5},    {"/", BinaryOp::kDiv, 5},
-                                   {"//", BinaryOp::kFloorDiv, 5}, {"%", BinaryOp::kMod, 5},    {"@", BinaryOp::kMatMul, 5}};
+constexpr BinaryLevel kBinary[] = {
+    {"|", BinaryOp::kBitOr, 0},     {"^", BinaryOp::kBitXor, 1}, {"&", BinaryOp::kBitAnd, 2},
+    {"<<", BinaryOp::kShl, 3},      {">>", BinaryOp::kShr, 3},   {"+", BinaryOp::kAdd, 4},
+    {"-", BinaryOp::kSub, 4},       {"*", BinaryOp::kMul, 5},    {"/", BinaryOp::kDiv, 5},
+    {"//", BinaryOp::kFloorDiv, 5}, {"%", BinaryOp::kMod, 5},    {"@", BinaryOp::kMatMul, 5}};
 constexpr int kTightestLevel = 5;
 
 int depth_of(const ExprPtr& e) { return e ? e->depth : 0; }
@@ -166,7 +167,8 @@ bool ExpressionParser::starts_expression() const {
   }
   if (at(TokenKind::kName)) {
     const std::string& t = peek().text;
-    return !is_keyword(t) || t == "True" || t == "False" || t == "None" || t == "not" || t == "lambda" || t == "await" || t == "yield";
+    return !is_keyword(t) || t == "True" || t == "False" || t == "None" || t == "not" || t == "lambda" ||
+           t == "await" || t == "yield";
   }
   return at(TokenKind::kInt) || at(TokenKind::kFloat) || at(TokenKind::kString) || at(TokenKind::kFString);
 }
@@ -262,9 +264,9 @@ ExprPtr ExpressionParser::comparison() {
   ExprPtr first = bitwise(0);
   Compare node;
   while (true) {
-    static constexpr std::pair<std::string_view, CompareOp> kCompare[] = {{"==", CompareOp::kEq}, {"!=", CompareOp::kNe},
-                                                                          {"<", CompareOp::kLt},  {"<=", CompareOp::kLe},
-                                                                          {">", CompareOp::kGt},  {">=", CompareOp::kGe}};
+    static constexpr std::pair<std::string_view, CompareOp> kCompare[] = {
+        {"==", CompareOp::kEq}, {"!=", CompareOp::kNe}, {"<", CompareOp::kLt},
+        {"<=", CompareOp::kLe}, {">", CompareOp::kGt},  {">=", CompareOp::kGe}};
     std::optional<CompareOp> op;
     if (at(TokenKind::kOperator)) {
       for (const auto& [text, candidate] : kCompare) {
@@ -521,7 +523,8 @@ ExprPtr ExpressionParser::strings(Position here) {
   return make(here, std::move(node));
 }
 
-void ExpressionParser::fstring(const Token& token, std::string* plain, FString* node, const std::function<void(Position)>& flush) {
+void ExpressionParser::fstring(const Token& token, std::string* plain, FString* node,
+                               const std::function<void(Position)>& flush) {
   const std::string& raw = token.text;
   std::string literal;
   const auto decode = [&] {
@@ -557,14 +560,16 @@ void ExpressionParser::fstring(const Token& token, std::string* plain, FString* 
           --depth;
         } else if (e == '}' && depth > 0) {
           --depth;
-        } else if (depth == 0 && (e == '}' || e == ':' || (e == '!' && (end + 1 >= raw.size() || raw[end + 1] != '=')))) {
+        } else if (depth == 0 &&
+                   (e == '}' || e == ':' || (e == '!' && (end + 1 >= raw.size() || raw[end + 1] != '=')))) {
           break;
         }
       }
       if (end >= raw.size()) fail(token.position, "f-string: expecting '}'");
       if (raw[end] != '}') {
         // Reported by whoever evaluates it: a file may hold functions that no kernel calls.
-        for (int open = 0; end < raw.size() && (open > 0 || raw[end] != '}'); ++end) open += raw[end] == '{' ? 1 : raw[end] == '}' ? -1 : 0;
+        for (int open = 0; end < raw.size() && (open > 0 || raw[end] != '}'); ++end)
+          open += raw[end] == '{' ? 1 : raw[end] == '}' ? -1 : 0;
         if (end >= raw.size()) fail(token.position, "f-string: expecting '}'");
         node->parts.push_back(make(token.position, UnsupportedExpr{"FormattedValue"}));
         i = end;

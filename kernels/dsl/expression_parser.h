@@ -1,4 +1,5 @@
-// The expression half of the parser: a cursor over tokens and the grammar of expressions. parser.cpp builds statements on it.
+// The expression half of the parser: a cursor over tokens and the grammar of expressions. parser.cpp builds statements
+// on it.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,11 @@ class ExpressionParser {
   // `nesting` and `fstring_nesting` are where the enclosing parser is, for an expression inside an f-string.
   ExpressionParser(const SourceFilePtr& file, std::vector<Token> tokens, Diagnostics& diagnostics, int nesting = 0,
                    size_t fstring_nesting = 0)
-      : file_(file), tokens_(std::move(tokens)), diagnostics_(diagnostics), nesting_(nesting), fstring_nesting_(fstring_nesting) {}
+      : file_(file),
+        tokens_(std::move(tokens)),
+        diagnostics_(diagnostics),
+        nesting_(nesting),
+        fstring_nesting_(fstring_nesting) {}
 
   // All the tokens are one expression.
   ast::ExprPtr lone_expression();
@@ -37,8 +42,12 @@ class ExpressionParser {
 
   const Token& peek(size_t ahead = 0) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
   bool at(TokenKind kind) const { return peek().kind == kind; }
-  bool at_op(std::string_view text, size_t ahead = 0) const { return peek(ahead).kind == TokenKind::kOperator && peek(ahead).text == text; }
-  bool at_word(std::string_view text, size_t ahead = 0) const { return peek(ahead).kind == TokenKind::kName && peek(ahead).text == text; }
+  bool at_op(std::string_view text, size_t ahead = 0) const {
+    return peek(ahead).kind == TokenKind::kOperator && peek(ahead).text == text;
+  }
+  bool at_word(std::string_view text, size_t ahead = 0) const {
+    return peek(ahead).kind == TokenKind::kName && peek(ahead).text == text;
+  }
   bool accept_op(std::string_view text);
   bool accept_word(std::string_view text);
   void expect_op(std::string_view text);

@@ -32,7 +32,8 @@ Result<HostResult> run(const std::shared_ptr<FileEnvironment>& environment, Work
 
 HostProgram::HostProgram(ast::Module module)
     : module_(std::move(module)),
-      environment_(std::make_shared<FileEnvironment>(module_, TemplateParams(), std::map<std::string, ast::Module>())) {}
+      environment_(std::make_shared<FileEnvironment>(module_, TemplateParams(), std::map<std::string, ast::Module>())) {
+}
 
 Result<std::shared_ptr<const HostProgram>> HostProgram::parse(const SourceText& source) {
   Diagnostics diagnostics;
@@ -67,10 +68,12 @@ Result<HostResult> HostProgram::evaluate(const ast::ExprPtr& expr) const {
   auto file = std::make_shared<ast::FunctionDef>();
   file->name = *module_.file->name;
   file->file = module_.file;
-  return run(environment_, [&](Compiler& compiler) { return compiler.evaluate_at_top_level(function_value(file), expr); });
+  return run(environment_,
+             [&](Compiler& compiler) { return compiler.evaluate_at_top_level(function_value(file), expr); });
 }
 
-Result<HostResult> HostProgram::call(const FunctionValue& function, const std::function<Arguments(ValuePool&)>& arguments) const {
+Result<HostResult> HostProgram::call(const FunctionValue& function,
+                                     const std::function<Arguments(ValuePool&)>& arguments) const {
   return run(environment_, [&](Compiler& compiler) {
     CallArguments call;
     call.keywords = arguments(compiler.pool());

@@ -1,5 +1,5 @@
-// A DSL file as the plain Python that it also is: its constants evaluated and its undecorated functions called at compile time, without a
-// kernel around. For files that declare things, such as operators (kernels/script_op).
+// A DSL file as the plain Python that it also is: its constants evaluated and its undecorated functions called at
+// compile time, without a kernel around. For files that declare things, such as operators (kernels/script_op).
 #pragma once
 
 #include <functional>
@@ -37,8 +37,8 @@ class HostProgram {
   const std::string* import(std::string_view name) const;
 
   Result<HostResult> evaluate(const ast::ExprPtr& expr) const;
-  // Arguments by name. `arguments` makes them, with the pool for their containers; integer scalar expressions stand for numbers that are
-  // not known yet, and the result may be made of them.
+  // Arguments by name. `arguments` makes them, with the pool for their containers; integer scalar expressions stand for
+  // numbers that are not known yet, and the result may be made of them.
   using Arguments = std::vector<std::pair<std::string, Value>>;
   Result<HostResult> call(const FunctionValue& function, const std::function<Arguments(ValuePool&)>& arguments) const;
   // A function of the file as a value.

@@ -5,7 +5,9 @@
 namespace aipu::dsl {
 namespace {
 
-bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || (c & 0x80) != 0; }
+bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || (c & 0x80) != 0;
+}
 
 // Past the string or comment at `at`; `at` itself when there is neither.
 size_t skip_text(std::string_view text, size_t at) {
@@ -45,7 +47,8 @@ size_t lambda_end(std::string_view text, size_t begin) {
     } else if (depth == 0) {
       if (c == '\n' || (c == ',' && before_colon == 0)) return i;
       if (c == ':' && before_colon-- == 0) return i;
-      if (text.substr(i, 6) == "lambda" && (i == 0 || !is_word(text[i - 1])) && (i + 6 >= text.size() || !is_word(text[i + 6]))) {
+      if (text.substr(i, 6) == "lambda" && (i == 0 || !is_word(text[i - 1])) &&
+          (i + 6 >= text.size() || !is_word(text[i + 6]))) {
         ++before_colon;
         i += 6;
         continue;
@@ -80,7 +83,8 @@ std::vector<LambdaText> find_lambdas(std::string_view text) {
     if (is_word(text[i]) && (i == 0 || !is_word(text[i - 1]))) {
       size_t end = i;
       while (end < text.size() && is_word(text[end])) ++end;
-      if (text.substr(i, end - i) == "lambda") found.push_back({i, lambda_end(text, i), line, static_cast<int>(i - line_begin) + 1});
+      if (text.substr(i, end - i) == "lambda")
+        found.push_back({i, lambda_end(text, i), line, static_cast<int>(i - line_begin) + 1});
       i = end;
       continue;
     }

@@ -36,7 +36,12 @@ void append_utf8(uint32_t code, std::string* out) {
 class Lexer {
  public:
   Lexer(const SourceFilePtr& file, std::string_view text, Position start, bool nested, Diagnostics& diagnostics)
-      : file_(file), text_(text), nested_(nested), diagnostics_(diagnostics), line_(start.line), line_begin_(1 - start.column) {}
+      : file_(file),
+        text_(text),
+        nested_(nested),
+        diagnostics_(diagnostics),
+        line_(start.line),
+        line_begin_(1 - start.column) {}
 
   std::vector<Token> run() {
     bool at_line_start = !nested_;
@@ -99,7 +104,8 @@ class Lexer {
     while (!done() && (peek() == ' ' || peek() == '\t' || peek() == '\r' || peek() == '\f')) ++at_;
   }
 
-  // Measures the indentation of a logical line and emits indents and dedents; false for a line without code, which has been skipped.
+  // Measures the indentation of a logical line and emits indents and dedents; false for a line without code, which has
+  // been skipped.
   bool indentation() {
     int width = 0;
     for (; !done(); ++at_) {
@@ -180,8 +186,8 @@ class Lexer {
       return;
     }
     const auto byte = static_cast<unsigned char>(c);
-    fail(where,
-         byte >= 0x20 && byte < 0x7f ? fmt::format("invalid character '{}'", c) : fmt::format("invalid character (byte 0x{:02x})", byte));
+    fail(where, byte >= 0x20 && byte < 0x7f ? fmt::format("invalid character '{}'", c)
+                                            : fmt::format("invalid character (byte 0x{:02x})", byte));
   }
 
   void brackets(char c, Position where) {
@@ -190,7 +196,8 @@ class Lexer {
     } else if (c == ')' || c == ']' || c == '}') {
       const char open = c == ')' ? '(' : c == ']' ? '[' : '{';
       if (brackets_.empty()) fail(where, fmt::format("unmatched '{}'", c));
-      if (brackets_.back().first != open) fail(where, fmt::format("closing '{}' does not match opening '{}'", c, brackets_.back().first));
+      if (brackets_.back().first != open)
+        fail(where, fmt::format("closing '{}' does not match opening '{}'", c, brackets_.back().first));
       brackets_.pop_back();
     }
   }
@@ -200,7 +207,8 @@ class Lexer {
     bool real = false;
     std::string digits;
     int base = 10;
-    if (peek() == '0' && (peek(1) == 'x' || peek(1) == 'X' || peek(1) == 'b' || peek(1) == 'B' || peek(1) == 'o' || peek(1) == 'O')) {
+    if (peek() == '0' &&
+        (peek(1) == 'x' || peek(1) == 'X' || peek(1) == 'b' || peek(1) == 'B' || peek(1) == 'o' || peek(1) == 'O')) {
       const char kind = static_cast<char>(peek(1) | 0x20);
       base = kind == 'x' ? 16 : kind == 'b' ? 2 : 8;
       end += 2;
@@ -271,8 +279,8 @@ class Lexer {
     }
     at_ += triple ? 3 : 1;
     Token token{formatted ? TokenKind::kFString : TokenKind::kString, "", where};
-    // An f-string's escapes are decoded part by part by the parser; `integer` tells whether it is raw, `real` how far its body is from its
-    // start.
+    // An f-string's escapes are decoded part by part by the parser; `integer` tells whether it is raw, `real` how far
+    // its body is from its start.
     if (formatted) {
       token.text = std::move(body);
       token.integer = raw ? 1 : 0;
@@ -373,7 +381,8 @@ bool decode_escapes(std::string_view raw, std::string* out) {
   return true;
 }
 
-std::vector<Token> tokenize(const SourceFilePtr& file, std::string_view text, Position start, bool nested, Diagnostics& diagnostics) {
+std::vector<Token> tokenize(const SourceFilePtr& file, std::string_view text, Position start, bool nested,
+                            Diagnostics& diagnostics) {
   return Lexer(file, text, start, nested, diagnostics).run();
 }
 

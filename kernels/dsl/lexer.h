@@ -19,9 +19,10 @@ struct Token {
   double real = 0;
 };
 
-// The tokens of `text`, which starts at `start` in `file`. Reports the first error and throws Diagnosed. `nested`: an expression inside an
-// f-string: no indentation, newlines are white space.
-std::vector<Token> tokenize(const SourceFilePtr& file, std::string_view text, Position start, bool nested, Diagnostics& diagnostics);
+// The tokens of `text`, which starts at `start` in `file`. Reports the first error and throws Diagnosed. `nested`: an
+// expression inside an f-string: no indentation, newlines are white space.
+std::vector<Token> tokenize(const SourceFilePtr& file, std::string_view text, Position start, bool nested,
+                            Diagnostics& diagnostics);
 
 // Decodes backslash escapes; false on a malformed one.
 bool decode_escapes(std::string_view raw, std::string* out);

@@ -8,7 +8,8 @@
 
 namespace aipu::dsl {
 
-FileEnvironment::FileEnvironment(ast::Module module, const TemplateParams& params, std::map<std::string, ast::Module> sources)
+FileEnvironment::FileEnvironment(ast::Module module, const TemplateParams& params,
+                                 std::map<std::string, ast::Module> sources)
     : module_(std::move(module)), sources_(std::move(sources)), params_(params.values()) {
   const auto take = [&](const ast::Module& m, const std::string* bound_name) {
     for (const ast::StmtPtr& stmt : m.body) {
@@ -51,7 +52,8 @@ const std::string* FileEnvironment::import(std::string_view name) const {
   return found == imports_.end() ? nullptr : &found->second;
 }
 
-std::optional<std::pair<std::shared_ptr<FileEnvironment>, std::string>> FileEnvironment::imported(std::string_view name) const {
+std::optional<std::pair<std::shared_ptr<FileEnvironment>, std::string>> FileEnvironment::imported(
+    std::string_view name) const {
   const std::string* path = import(name);
   const size_t dot = path == nullptr ? std::string::npos : path->rfind('.');
   if (dot == std::string::npos) return std::nullopt;
@@ -64,7 +66,8 @@ namespace {
 
 constexpr int kMaxImportDepth = 8;
 
-// Files import each other as a tree: a module imported twice is parsed twice, which only costs time; a cycle ends at the depth limit.
+// Files import each other as a tree: a module imported twice is parsed twice, which only costs time; a cycle ends at
+// the depth limit.
 void load_imports(FileEnvironment& environment, const SourceText& source, const TemplateParams& params,
                   const std::map<std::string, ast::Module>& sources, int depth, Diagnostics& diagnostics) {
   if (!source.import_module || depth > kMaxImportDepth) return;
@@ -75,8 +78,8 @@ void load_imports(FileEnvironment& environment, const SourceText& source, const 
   for (const std::string& module : modules) {
     auto text = source.import_module(module);
     if (!text) continue;
-    auto loaded = std::make_shared<FileEnvironment>(parse_source(make_source_file(module + ".py", std::move(*text), 1), diagnostics),
-                                                    params, sources);
+    auto loaded = std::make_shared<FileEnvironment>(
+        parse_source(make_source_file(module + ".py", std::move(*text), 1), diagnostics), params, sources);
     load_imports(*loaded, source, params, sources, depth + 1, diagnostics);
     environment.add_module(module, std::move(loaded));
   }
@@ -96,12 +99,14 @@ Result<tir::Module> compile_function(const CapturedFunction& entry, const std::s
   }
   AIPU_RETURN_IF_ERROR(diagnostics.status());
   if (module.functions.empty())
-    return internal_error(fmt::format("{}: the kernel \"{}\" failed without a message", *definition->file->name, definition->name));
+    return internal_error(
+        fmt::format("{}: the kernel \"{}\" failed without a message", *definition->file->name, definition->name));
   return module;
 }
 
-Result<tir::Module> compile_entry(std::string_view entry, const std::string& file, const std::shared_ptr<Environment>& environment,
-                                  std::string_view kernel_name, Diagnostics& diagnostics) {
+Result<tir::Module> compile_entry(std::string_view entry, const std::string& file,
+                                  const std::shared_ptr<Environment>& environment, std::string_view kernel_name,
+                                  Diagnostics& diagnostics) {
   const auto found = environment->lookup(entry);
   const auto* function = found ? std::get_if<CapturedFunction>(&found->value) : nullptr;
   if (function == nullptr) return not_found(fmt::format("{} defines no function \"{}\"", file, entry));
@@ -127,8 +132,8 @@ Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entr
   return compile_entry(entry, source.file, environment, kernel_name, diagnostics);
 }
 
-Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entry, std::shared_ptr<Environment> environment,
-                                 std::string_view kernel_name) {
+Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entry,
+                                 std::shared_ptr<Environment> environment, std::string_view kernel_name) {
   Diagnostics diagnostics;
   std::shared_ptr<EmbeddedFileEnvironment> file;
   try {
@@ -140,7 +145,8 @@ Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entr
   return compile_entry(entry, source.file, file, kernel_name, diagnostics);
 }
 
-Result<Captured> parse_function(const SourceText& source, std::string_view name, std::shared_ptr<Environment> globals, int line) {
+Result<Captured> parse_function(const SourceText& source, std::string_view name, std::shared_ptr<Environment> globals,
+                                int line) {
   Diagnostics diagnostics;
   const SourceFilePtr file = make_source_file(source.file, source.text, source.first_line);
   try {
@@ -150,13 +156,15 @@ Result<Captured> parse_function(const SourceText& source, std::string_view name,
       if (fitting.empty()) return not_found(fmt::format("{} has no lambda in line {}", source.file, line));
       if (fitting.size() > 1) {
         return invalid_argument(
-            fmt::format("{}:{}: several lambdas in one place can't be told apart; give the one that a kernel calls a line of its own",
+            fmt::format("{}:{}: several lambdas in one place can't be told apart; give the one that a kernel calls a "
+                        "line of its own",
                         source.file, source.first_line + fitting[1].line));
       }
       const LambdaText& l = fitting[0];
       const ast::ExprPtr e = parse_expression(file, std::string_view(file->text).substr(l.begin, l.end - l.begin),
                                               {source.first_line + l.line, l.column}, diagnostics);
-      if (const auto* lambda = e->as<ast::Lambda>()) return Captured{CapturedFunction{lambda->function, std::move(globals)}};
+      if (const auto* lambda = e->as<ast::Lambda>())
+        return Captured{CapturedFunction{lambda->function, std::move(globals)}};
       return not_found(fmt::format("{} has no lambda in line {}", source.file, line));
     }
     const ast::Module module = parse_source(file, diagnostics);

@@ -48,7 +48,11 @@ class Parser : public ExpressionParser {
       if (word == "try") return unsupported_compound(body, "Try", {"except", "else", "finally"});
       if (word == "class") return unsupported_compound(body, "ClassDef", {});
       if (word == "async")
-        return unsupported_compound(body, at_word("for", 1) ? "AsyncFor" : at_word("with", 1) ? "AsyncWith" : "AsyncFunctionDef", {"else"});
+        return unsupported_compound(body,
+                                    at_word("for", 1)    ? "AsyncFor"
+                                    : at_word("with", 1) ? "AsyncWith"
+                                                         : "AsyncFunctionDef",
+                                    {"else"});
       if (word == "match" && starts_match()) return unsupported_compound(body, "Match", {});
     }
     simple_statement(body, here);
@@ -65,7 +69,9 @@ class Parser : public ExpressionParser {
   // `match x:` is a statement only when its line ends in a colon and an indented block follows.
   bool starts_match() const {
     const Token& next = peek(1);
-    if (next.kind == TokenKind::kOperator && next.text != "(" && next.text != "[" && next.text != "-" && next.text != "{") return false;
+    if (next.kind == TokenKind::kOperator && next.text != "(" && next.text != "[" && next.text != "-" &&
+        next.text != "{")
+      return false;
     if (next.kind == TokenKind::kNewline || next.kind == TokenKind::kEnd) return false;
     size_t i = at_;
     while (i < tokens_.size() && tokens_[i].kind != TokenKind::kNewline && tokens_[i].kind != TokenKind::kEnd) ++i;
@@ -123,8 +129,8 @@ class Parser : public ExpressionParser {
       for (const ExprPtr& target : chain) check_target(target);
       return add(body, here, Assign{std::move(chain), std::move(value)});
     }
-    if (at(TokenKind::kOperator) && peek().text.size() >= 2 && peek().text.back() == '=' && peek().text != "==" && peek().text != "!=" &&
-        peek().text != "<=" && peek().text != ">=" && peek().text != ":=") {
+    if (at(TokenKind::kOperator) && peek().text.size() >= 2 && peek().text.back() == '=' && peek().text != "==" &&
+        peek().text != "!=" && peek().text != "<=" && peek().text != ">=" && peek().text != ":=") {
       const std::string text = peek().text.substr(0, peek().text.size() - 1);
       const Position op_position = peek().position;
       ++at_;
@@ -197,7 +203,8 @@ class Parser : public ExpressionParser {
       if (!at(TokenKind::kNewline)) fail("invalid syntax");
       ++at_;
     }
-    if (at_word("class") || at_word("async")) return unsupported_compound(body, at_word("class") ? "ClassDef" : "AsyncFunctionDef", {});
+    if (at_word("class") || at_word("async"))
+      return unsupported_compound(body, at_word("class") ? "ClassDef" : "AsyncFunctionDef", {});
     if (!at_word("def")) fail("invalid syntax: expected 'def'");
     function(body, std::move(decorators));
   }
@@ -226,7 +233,8 @@ class Parser : public ExpressionParser {
         if (accept_op(":")) p.annotation = expression();
         if (accept_op("=")) p.default_value = expression();
         for (const Parameter& other : def->parameters) {
-          if (other.name == p.name) fail(p.position, fmt::format("duplicate argument '{}' in function definition", p.name));
+          if (other.name == p.name)
+            fail(p.position, fmt::format("duplicate argument '{}' in function definition", p.name));
         }
         if (p.default_value == nullptr && p.stars == 0 && !star_seen && !def->parameters.empty() &&
             def->parameters.back().default_value != nullptr) {
@@ -295,7 +303,8 @@ class Parser : public ExpressionParser {
 
 }  // namespace
 
-ast::ExprPtr parse_expression(const SourceFilePtr& file, std::string_view text, Position start, Diagnostics& diagnostics) {
+ast::ExprPtr parse_expression(const SourceFilePtr& file, std::string_view text, Position start,
+                              Diagnostics& diagnostics) {
   return ExpressionParser(file, tokenize(file, text, start, true, diagnostics), diagnostics).lone_expression();
 }
 

@@ -10,6 +10,7 @@ namespace aipu::dsl {
 ast::Module parse_source(const SourceFilePtr& file, Diagnostics& diagnostics);
 
 // One expression, which starts at `start` of the file. Throws Diagnosed.
-ast::ExprPtr parse_expression(const SourceFilePtr& file, std::string_view text, Position start, Diagnostics& diagnostics);
+ast::ExprPtr parse_expression(const SourceFilePtr& file, std::string_view text, Position start,
+                              Diagnostics& diagnostics);
 
 }  // namespace aipu::dsl

@@ -22,7 +22,8 @@ Value to_value(const Captured& captured, ValuePool& pool) {
           return pool.tuple(std::move(items));
         } else if constexpr (std::is_same_v<T, CapturedDict>) {
           ValueMap items;
-          for (size_t i = 0; i < v.keys.size(); ++i) items.emplace_back(to_value(v.keys[i], pool), to_value(v.values[i], pool));
+          for (size_t i = 0; i < v.keys.size(); ++i)
+            items.emplace_back(to_value(v.keys[i], pool), to_value(v.values[i], pool));
           return {DictValue{pool.add(std::move(items))}};
         } else if constexpr (std::is_same_v<T, CapturedArray>) {
           return {ArrayValue{std::make_shared<const CapturedArray>(v)}};
@@ -57,7 +58,8 @@ Result<Captured> to_captured(const Value& value, int depth) {
     return Captured{CapturedOpaque{nullptr, "module", m->path}};
   if (const auto* f = value.as<ScriptFunction>()) return Captured{CapturedOpaque{nullptr, "function", "S." + f->name}};
   if (const auto* a = value.as<ArrayValue>()) return Captured{*a->array};
-  if (const auto* f = value.as<FunctionValue>()) return Captured{CapturedFunction{f->definition, f->globals, f->embedded}};
+  if (const auto* f = value.as<FunctionValue>())
+    return Captured{CapturedFunction{f->definition, f->globals, f->embedded}};
   if (const auto* dict = value.as<DictValue>()) {
     CapturedDict captured;
     for (const auto& [key, item] : *dict->items) {
@@ -77,7 +79,8 @@ Result<Captured> to_captured(const Value& value, int depth) {
     if (value.as<TupleValue>() != nullptr) return Captured{CapturedTuple{std::move(list)}};
     return Captured{std::move(list)};
   }
-  return invalid_argument(fmt::format("A value of kind \"{}\" can't be handed to a Python function.", kind_text(value)));
+  return invalid_argument(
+      fmt::format("A value of kind \"{}\" can't be handed to a Python function.", kind_text(value)));
 }
 
 std::string kind_text(const Value& value) {
@@ -101,7 +104,9 @@ std::string kind_text(const Value& value) {
     std::string operator()(const BufferValue&) const { return "buffer"; }
     std::string operator()(const MetaValue&) const { return "meta_var"; }
     std::string operator()(const BlockValue&) const { return "block"; }
-    std::string operator()(const OpaqueValue& o) const { return std::get<CapturedOpaque>(o.captured.value).description; }
+    std::string operator()(const OpaqueValue& o) const {
+      return std::get<CapturedOpaque>(o.captured.value).description;
+    }
     std::string operator()(const SliceValue&) const { return "slice"; }
     std::string operator()(const tir::Expr& e) const { return e->type.is_void() ? "void" : type_text(e->type); }
     std::string operator()(const PoisonValue&) const { return "error"; }

@@ -1,4 +1,5 @@
-// What a DSL expression evaluates to while a kernel is compiled: a Python value known now, or an expression of the program being built.
+// What a DSL expression evaluates to while a kernel is compiled: a Python value known now, or an expression of the
+// program being built.
 #pragma once
 
 #include <deque>
@@ -21,8 +22,8 @@ using ValueList = std::vector<Value>;
 struct NoneValue {};
 // Already reported: using it fails without another message.
 struct PoisonValue {};
-// Containers are owned by the kernel's ValuePool: a program can make them as deep or cyclic as it likes, and they still go away without
-// recursion.
+// Containers are owned by the kernel's ValuePool: a program can make them as deep or cyclic as it likes, and they still
+// go away without recursion.
 using ValueMap = std::vector<std::pair<Value, Value>>;
 struct ListValue {
   ValueList* items;
@@ -89,9 +90,9 @@ struct SliceValue {
 };  // lower, upper, step; None where left out
 
 struct Value {
-  std::variant<NoneValue, bool, int64_t, double, std::string, ListValue, TupleValue, DictValue, ArrayValue, TypeValue, FunctionValue,
-               ModuleValue, ScriptFunction, BuiltinFunction, MethodValue, IterableValue, BufferValue, MetaValue, BlockValue, OpaqueValue,
-               SliceValue, tir::Expr, PoisonValue>
+  std::variant<NoneValue, bool, int64_t, double, std::string, ListValue, TupleValue, DictValue, ArrayValue, TypeValue,
+               FunctionValue, ModuleValue, ScriptFunction, BuiltinFunction, MethodValue, IterableValue, BufferValue,
+               MetaValue, BlockValue, OpaqueValue, SliceValue, tir::Expr, PoisonValue>
       v;
 
   template <typename T>

@@ -1,5 +1,6 @@
-// Attention: MatMul, scale, mask, Softmax and MatMul as one kernel that keeps the scores in the cache, with the Transposes around them read
-// and written as strides: templates/attention.py, or templates/attention_step.py where there are few queries.
+// Attention: MatMul, scale, mask, Softmax and MatMul as one kernel that keeps the scores in the cache, with the
+// Transposes around them read and written as strides: templates/attention.py, or templates/attention_step.py where
+// there are few queries.
 #include <algorithm>
 #include <array>
 #include <tuple>
@@ -23,9 +24,11 @@ using graph::ValueId;
 
 // Keys at a time: their scores, for two vectors of queries, are a third of a first-level cache.
 constexpr int64_t kBlockKeys = 128;
-// The fewest queries that attention.py is faster with, the rest of its lanes being empty (measured with 8 and 16 lanes).
+// The fewest queries that attention.py is faster with, the rest of its lanes being empty (measured with 8 and 16
+// lanes).
 int64_t least_queries(int lanes) { return lanes * 2 / 3 + 1; }
-// Fewer than that: keys at a time, and what it takes to split them up (they are split if heads alone are fewer than the units wanted).
+// Fewer than that: keys at a time, and what it takes to split them up (they are split if heads alone are fewer than the
+// units wanted).
 constexpr int64_t kStepBlockKeys = 256;
 constexpr int64_t kEnoughHeads = 8;
 constexpr int64_t kWantedUnits = 16;
@@ -61,7 +64,9 @@ NodeId only_user(const Graph& graph, ValueId value) {
 }
 
 // Whether `node` reads `value` exactly once.
-bool reads_once(const Node& node, ValueId value) { return std::count(node.inputs.begin(), node.inputs.end(), value) == 1; }
+bool reads_once(const Node& node, ValueId value) {
+  return std::count(node.inputs.begin(), node.inputs.end(), value) == 1;
+}
 
 class Matcher {
  public:
@@ -103,7 +108,8 @@ class Matcher {
     const int64_t axis = node.attributes.i_or("axis", -1);
     if (rank < 2 || rank > 4 || (axis != -1 && axis != rank - 1)) return false;
     const NodeId second = only_user(graph_, weights);
-    if (op(second) != "MatMul" || graph_.node(second).inputs[0] != weights || !reads_once(graph_.node(second), weights)) return false;
+    if (op(second) != "MatMul" || graph_.node(second).inputs[0] != weights || !reads_once(graph_.node(second), weights))
+      return false;
 
     // Backwards from the softmax: mask, scale, scores.
     ValueId scores = node.inputs[0];
@@ -126,7 +132,9 @@ class Matcher {
     const ValueId product = graph_.node(second).outputs[0];
     const size_t rank = space_.size();
     for (const ValueId operand : {q, k, v, product}) {
-      if (!is_float(graph_, operand) || graph_.type(operand).shape.size() < 2 || graph_.type(operand).shape.size() > rank) return false;
+      if (!is_float(graph_, operand) || graph_.type(operand).shape.size() < 2 ||
+          graph_.type(operand).shape.size() > rank)
+        return false;
     }
     if (q == k || v == k || v == q || graph_.type(product).shape.size() != rank) return false;
     if (rank > 2) found_.heads = space_[rank - 3];
@@ -160,8 +168,8 @@ class Matcher {
     return true;
   }
 
-  // How a product's operand of [..., rows, columns] is read. A Transpose that feeds nothing else is read through if the columns (or, where
-  // `rows_will_do`, the rows) are contiguous in front of it.
+  // How a product's operand of [..., rows, columns] is read. A Transpose that feeds nothing else is read through if the
+  // columns (or, where `rows_will_do`, the rows) are contiguous in front of it.
   Operand operand(ValueId value, const Shape& matrix, bool rows_will_do) {
     Shape to(space_.begin(), space_.end() - 2);
     to.insert(to.end(), matrix.begin(), matrix.end());
@@ -176,7 +184,8 @@ class Matcher {
         const size_t target = to.size() - shape.size() + i;
         const Dim& stride = own[static_cast<size_t>(perm[i])];
         const bool in_matrix = i + 2 >= shape.size();
-        strides[target] = in_matrix || shape[i] == to[target] ? stride : graph::select(graph::eq(shape[i], 1), 0, stride);
+        strides[target] =
+            in_matrix || shape[i] == to[target] ? stride : graph::select(graph::eq(shape[i], 1), 0, stride);
       }
       if (strides.back() == Dim(1) || (rows_will_do && strides[strides.size() - 2] == Dim(1))) {
         found_.nodes.push_back(id);
@@ -220,7 +229,9 @@ class Matcher {
     ValueId x, mask;
     std::string mode = "add";
     if (node.op == "Add") {
-      const auto is_scores = [&](size_t i) { return graph_.type(node.inputs[i]).shape == space_ && is_product(node.inputs[i]); };
+      const auto is_scores = [&](size_t i) {
+        return graph_.type(node.inputs[i]).shape == space_ && is_product(node.inputs[i]);
+      };
       const size_t place = is_scores(0) ? 0 : 1;
       x = node.inputs[place];
       mask = node.inputs[1 - place];
@@ -239,9 +250,10 @@ class Matcher {
     for (size_t i = 0; i < shape.size(); ++i) {
       const Dim& target = space_[space_.size() - shape.size() + i];
       if (shape[i] == Dim(1) || shape[i] == target) continue;
-      found_.checks.push_back({graph::max(graph::eq(shape[i], 1), graph::eq(shape[i], target)),
-                               fmt::format("{}: the mask of shape {} cannot be broadcast to {}", graph::origins_text(node.origins),
-                                           graph::shape_text(shape), graph::shape_text(space_))});
+      found_.checks.push_back(
+          {graph::max(graph::eq(shape[i], 1), graph::eq(shape[i], target)),
+           fmt::format("{}: the mask of shape {} cannot be broadcast to {}", graph::origins_text(node.origins),
+                       graph::shape_text(shape), graph::shape_text(space_))});
     }
     found_.mask = {mask, last_four(broadcast_strides(shape, space_))};
     found_.mask_mode = std::move(mode);
@@ -259,7 +271,8 @@ class AttentionPlugin final : public OpPlugin {
   std::string_view name() const override { return "attention"; }
 
   // Anchored at whichever node of the pattern comes first, so that the Transposes in front can be taken along.
-  std::optional<graph::Claim> claim(const Graph& graph, NodeId anchor, const graph::ClaimTarget&, std::string*) const override {
+  std::optional<graph::Claim> claim(const Graph& graph, NodeId anchor, const graph::ClaimTarget&,
+                                    std::string*) const override {
     const Node& node = graph.node(anchor);
     if (node.op != "Transpose" && node.op != "MatMul") return std::nullopt;
     const auto found = Matcher(graph).match(anchor);
@@ -277,7 +290,8 @@ class AttentionPlugin final : public OpPlugin {
     const Graph& graph = context.graph();
     if (context.group().nodes.size() == 1) {
       // Somebody else had a part of the pattern before.
-      return context.anchor().op == "Transpose" ? make_strided_copy_plugin()->setup(context) : make_matmul_plugin()->setup(context);
+      return context.anchor().op == "Transpose" ? make_strided_copy_plugin()->setup(context)
+                                                : make_matmul_plugin()->setup(context);
     }
     auto found = Matcher(graph).match(context.group().anchor);
     if (!found) return internal_error("not an attention");
@@ -309,7 +323,8 @@ class AttentionPlugin final : public OpPlugin {
     return arguments;
   }
   static void append_shape(const Attention& a, const Dim& condition, std::vector<KernelArgument>* arguments) {
-    const auto& [q, k, v, m, o] = std::tie(a.query.strides, a.key.strides, a.value.strides, a.mask.strides, a.out.strides);
+    const auto& [q, k, v, m, o] =
+        std::tie(a.query.strides, a.key.strides, a.value.strides, a.mask.strides, a.out.strides);
     append_scalars({a.batches * condition, a.heads, a.queries, a.keys, a.depth, a.channels}, arguments);
     append_scalars({q[0], q[1], q[2], k[0], k[1], k[3], k[2], v[0], v[1], v[2]}, arguments);
     append_scalars({m[0], m[1], m[2], m[3], o[0], o[1], o[2]}, arguments);
@@ -322,18 +337,21 @@ class AttentionPlugin final : public OpPlugin {
     const bool by_query = a.mask_mode != "none" && !(a.mask.strides[2] == Dim(0));
     dsl::TemplateParams params = common_params(context, a);
     params.set("NV", tile.vectors).set("MASK_BY_QUERY", by_query);
-    params.set("KEY_HEIGHTS", tile_heights({1, false}, tile.rows)).set("CHANNEL_HEIGHTS", tile_heights(row_count({a.channels}), tile.rows));
+    params.set("KEY_HEIGHTS", tile_heights({1, false}, tile.rows))
+        .set("CHANNEL_HEIGHTS", tile_heights(row_count({a.channels}), tile.rows));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("attention.py", "attention", params));
 
     const Dim width = static_cast<int64_t>(tile.vectors) * lanes;
     const auto padded = [&](const Dim& extent) { return graph::ceildiv(extent, lanes) * Dim(lanes); };
     const Dim block = graph::max(graph::min(a.keys, kBlockKeys), 1);
     // State, queries, results, scores, mask; see the template.
-    const Dim scratch = width * (Dim(3) + padded(a.depth) + padded(a.channels) + block + (by_query ? padded(block) : Dim(0)));
+    const Dim scratch =
+        width * (Dim(3) + padded(a.depth) + padded(a.channels) + block + (by_query ? padded(block) : Dim(0)));
     const Dim units = a.batches * a.heads * graph::ceildiv(a.queries, width) * condition;
     const Dim tecs = graph::max(graph::min(units, tec_count()), 1);
     std::vector<KernelArgument> arguments = operands(context, a);
-    arguments.emplace_back(PointerArgument{context.add_workspace(tecs * scratch * Dim(static_cast<int64_t>(sizeof(float))))});
+    arguments.emplace_back(
+        PointerArgument{context.add_workspace(tecs * scratch * Dim(static_cast<int64_t>(sizeof(float))))});
     append_shape(a, condition, &arguments);
     append_scalars({block, scratch}, &arguments);
     arguments.emplace_back(FloatArgument{a.fill});
@@ -355,14 +373,18 @@ class AttentionPlugin final : public OpPlugin {
     const auto padded = [&](const Dim& extent) { return graph::ceildiv(extent, lanes) * Dim(lanes); };
     const Dim pairs = a.batches * a.heads;
     const Dim queries = graph::min(a.queries, least_queries(lanes));
-    const Dim wanted = graph::select(graph::lt(pairs, kEnoughHeads), graph::ceildiv(kWantedUnits, graph::max(pairs, 1)), Dim(1));
+    const Dim wanted =
+        graph::select(graph::lt(pairs, kEnoughHeads), graph::ceildiv(kWantedUnits, graph::max(pairs, 1)), Dim(1));
     const Dim ranges = graph::max(graph::min(wanted, graph::floordiv(a.keys, kStepBlockKeys)), 1);
     const Dim block = padded(graph::max(graph::min(a.keys, kStepBlockKeys), 1));
     constexpr int64_t kState = 4;
-    const Dim results = queries * (padded(a.channels) + Dim(kState)), scratch = queries * (padded(a.depth) + block) + results;
+    const Dim results = queries * (padded(a.channels) + Dim(kState)),
+              scratch = queries * (padded(a.depth) + block) + results;
     const Dim units = pairs * ranges * condition;
     const Dim tecs = graph::max(graph::min(units, tec_count()), 1);
-    const auto workspace = [&](const Dim& elements) { return context.add_workspace(elements * Dim(static_cast<int64_t>(sizeof(float)))); };
+    const auto workspace = [&](const Dim& elements) {
+      return context.add_workspace(elements * Dim(static_cast<int64_t>(sizeof(float))));
+    };
     const TensorRef partial = workspace(graph::select(graph::eq(ranges, 1), Dim(1), units * results));
     std::vector<KernelArgument> arguments = operands(context, a);
     arguments.emplace_back(PointerArgument{workspace(tecs * scratch)});

@@ -1,5 +1,5 @@
-// Conv and ConvTranspose on channels-last activations with packed weights and a fused epilogue; depthwise convolution has a template of its
-// own.
+// Conv and ConvTranspose on channels-last activations with packed weights and a fused epilogue; depthwise convolution
+// has a template of its own.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -62,18 +62,23 @@ RowTiles row_tiles(const SpatialAxis& axis, int greatest) {
   constexpr int64_t kMostSkipped = 3;
   RowTiles tiles;
   tiles.heights = tile_heights(row_count({axis.out}), greatest);
-  const auto in = axis.in.constant(), out = axis.out.constant(), begin = axis.pad_begin.constant(), end = axis.pad_end.constant();
-  const auto outside = [&](int64_t positions) { return positions <= 0 ? 0 : (positions + axis.stride - 1) / axis.stride; };
+  const auto in = axis.in.constant(), out = axis.out.constant(), begin = axis.pad_begin.constant(),
+             end = axis.pad_end.constant();
+  const auto outside = [&](int64_t positions) {
+    return positions <= 0 ? 0 : (positions + axis.stride - 1) / axis.stride;
+  };
   if (begin && end && *begin <= 0 && *end <= 0) return tiles;
   if (in && out && begin) {
     // All is known: walk over the tiles.
-    const int64_t reach = (axis.kernel - 1) * axis.dilation, count = std::max<int64_t>((*out + greatest - 1) / greatest, 1);
+    const int64_t reach = (axis.kernel - 1) * axis.dilation,
+                  count = std::max<int64_t>((*out + greatest - 1) / greatest, 1);
     int64_t column = 0;
     for (int64_t t = 0; t < count; ++t) {
       const int64_t height = *out / count + (t < *out % count ? 1 : 0);
       const int64_t first = column * axis.stride - *begin, final = first + (height - 1) * axis.stride;
       const int64_t left = std::min(axis.kernel, (std::max<int64_t>(-first, 0) + axis.dilation - 1) / axis.dilation);
-      const int64_t right = axis.kernel - std::min(axis.kernel, (std::max<int64_t>(*in - final, 0) + axis.dilation - 1) / axis.dilation);
+      const int64_t right =
+          axis.kernel - std::min(axis.kernel, (std::max<int64_t>(*in - final, 0) + axis.dilation - 1) / axis.dilation);
       tiles.skip = std::max({tiles.skip, outside(-first), outside(final + reach - (*in - 1))});
       tiles.single = tiles.single || left + right > axis.kernel;
       column += height;
@@ -90,8 +95,8 @@ RowTiles row_tiles(const SpatialAxis& axis, int greatest) {
   return tiles;
 }
 
-// Per tap of a kernel row the pixels [first, last) of a row of output pixels that it has inside the image; empty where extents are not
-// known.
+// Per tap of a kernel row the pixels [first, last) of a row of output pixels that it has inside the image; empty where
+// extents are not known.
 std::vector<std::pair<int64_t, int64_t>> pixels_of_taps(const SpatialAxis& axis) {
   const auto in = axis.in.constant(), out = axis.out.constant(), begin = axis.pad_begin.constant();
   if (!in || !out || !begin) return {};
@@ -107,7 +112,8 @@ std::vector<std::pair<int64_t, int64_t>> pixels_of_taps(const SpatialAxis& axis)
   return pixels;
 }
 
-// A row of output pixels that is one tile and has few channels: what each tap of a kernel row has inside the image is known.
+// A row of output pixels that is one tile and has few channels: what each tap of a kernel row has inside the image is
+// known.
 void unroll_taps(const SpatialAxis& axis, int64_t channels, RowTiles* tiles) {
   constexpr int64_t kMostSteps = 48;
   if (tiles->heights != std::vector<int64_t>{axis.out.constant_or(0)} || axis.kernel * channels > kMostSteps) return;
@@ -160,8 +166,10 @@ class ConvPlugin final : public OpPlugin {
     const Node& node = context.anchor();
     Weights weights;
     SpatialGeometry geometry;
-    if (std::string reason = read_weights(graph, node, &weights); !reason.empty()) return unsupported(std::move(reason));
-    if (std::string reason = read_geometry(graph, node, weights.kernel, &geometry); !reason.empty()) return unsupported(std::move(reason));
+    if (std::string reason = read_weights(graph, node, &weights); !reason.empty())
+      return unsupported(std::move(reason));
+    if (std::string reason = read_geometry(graph, node, weights.kernel, &geometry); !reason.empty())
+      return unsupported(std::move(reason));
 
     const DType stored = graph.type(node.inputs[0]).dtype;
     const DType accumulator = accumulator_dtype(stored);
@@ -175,8 +183,8 @@ class ConvPlugin final : public OpPlugin {
   }
 
  private:
-  static Status setup_direct(SetupContext& context, const Weights& weights, SpatialGeometry geometry, DType stored, DType accumulator,
-                             const AnchorArithmetic& arithmetic) {
+  static Status setup_direct(SetupContext& context, const Weights& weights, SpatialGeometry geometry, DType stored,
+                             DType accumulator, const AnchorArithmetic& arithmetic) {
     const Node& node = context.anchor();
     const int64_t group_in = weights.group_in, taps = weights.taps, group_out = weights.group_out;
     int lanes = context.lanes(accumulator);
@@ -211,15 +219,16 @@ class ConvPlugin final : public OpPlugin {
     if (pointwise) {
       const Dim pixels = axes[0].out * axes[1].out * axes[2].out;
       if (weights.group == 1) {
-        AIPU_RETURN_IF_ERROR(launch_gemm(context, tile, lanes,
-                                         {.left = context.value(node.inputs[0]),
-                                          .right = packed,
-                                          .row_count = row_count({geometry.batch, axes[0].out, axes[1].out, axes[2].out}),
-                                          .rows = geometry.batch * pixels,
-                                          .columns = group_out,
-                                          .depth = group_in,
-                                          .left_row = geometry.channels},
-                                         epilogue, std::move(params)));
+        AIPU_RETURN_IF_ERROR(
+            launch_gemm(context, tile, lanes,
+                        {.left = context.value(node.inputs[0]),
+                         .right = packed,
+                         .row_count = row_count({geometry.batch, axes[0].out, axes[1].out, axes[2].out}),
+                         .rows = geometry.batch * pixels,
+                         .columns = group_out,
+                         .depth = group_in,
+                         .left_row = geometry.channels},
+                        epilogue, std::move(params)));
         constexpr size_t kGemmRowStride = 6;  // among the scalars of gemm.py
         declare_strided_output(context, epilogue, 2, 3 + epilogue.extra_arguments.size() + kGemmRowStride);
         return {};
@@ -241,12 +250,17 @@ class ConvPlugin final : public OpPlugin {
         return launch_short_rows(context, weights, geometry, packed, panels, epilogue, params);
       }
     }
-    params.set("HEIGHTS", tiles.heights).set("SKIP", tiles.skip).set("SINGLE", tiles.single).set("ROW_TAPS", tiles.taps);
+    params.set("HEIGHTS", tiles.heights)
+        .set("SKIP", tiles.skip)
+        .set("SINGLE", tiles.single)
+        .set("ROW_TAPS", tiles.taps);
     // Of one image; measured on first layers, whose results nobody has touched before.
     constexpr int64_t kManyResults = int64_t{2} << 20;
-    const Dim results = axes[0].out * axes[1].out * axes[2].out * Dim(weights.out_channels * static_cast<int64_t>(dtype_bytes(stored)));
+    const Dim results =
+        axes[0].out * axes[1].out * axes[2].out * Dim(weights.out_channels * static_cast<int64_t>(dtype_bytes(stored)));
     params.set("PREFETCH_RESULT", tile.vectors > 1 && results.constant_or(0) >= kManyResults);
-    params.set("ROW_STRIDES", tiles.taps.empty() ? std::vector<int64_t>{} : std::vector<int64_t>{axes[2].stride * group_in, group_in});
+    params.set("ROW_STRIDES",
+               tiles.taps.empty() ? std::vector<int64_t>{} : std::vector<int64_t>{axes[2].stride * group_in, group_in});
     reuse_operand_memory(context, epilogue, &params);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("conv.py", "conv", params));
     std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed},
@@ -261,8 +275,8 @@ class ConvPlugin final : public OpPlugin {
     arguments.emplace_back(ScalarArgument{weights.group == 1 && axes[2].dilation == 1 ? 1 : 0});
     // The image rows that a block of output rows reads stay in the second-level cache.
     constexpr int64_t kBlockElements = 96 * 1024;
-    arguments.emplace_back(ScalarArgument{
-        graph::max(graph::floordiv(kBlockElements, graph::max(axes[2].in * geometry.channels * Dim(axes[1].stride), 1)), 1)});
+    arguments.emplace_back(ScalarArgument{graph::max(
+        graph::floordiv(kBlockElements, graph::max(axes[2].in * geometry.channels * Dim(axes[1].stride), 1)), 1)});
     const size_t row_stride = arguments.size();
     arguments.emplace_back(ScalarArgument{weights.out_channels});
     const Dim panels = (group_out + panel_width - 1) / panel_width * weights.group;
@@ -272,33 +286,36 @@ class ConvPlugin final : public OpPlugin {
   }
 
   // Of an image whose rows of output pixels fit into a tile twice.
-  static Status launch_short_rows(SetupContext& context, const Weights& weights, const SpatialGeometry& geometry, const TensorRef& packed,
-                                  int64_t panels, const Epilogue& epilogue, dsl::TemplateParams& params) {
+  static Status launch_short_rows(SetupContext& context, const Weights& weights, const SpatialGeometry& geometry,
+                                  const TensorRef& packed, int64_t panels, const Epilogue& epilogue,
+                                  dsl::TemplateParams& params) {
     reuse_operand_memory(context, epilogue, &params);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("conv_short_rows.py", "conv_short_rows", params));
     const SpatialAxis &height = geometry.axes[1], &width = geometry.axes[2];
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(context.anchor().inputs[0])}, PointerArgument{packed},
-                                             PointerArgument{context.value(epilogue.result)}};
+    std::vector<KernelArgument> arguments = {PointerArgument{context.value(context.anchor().inputs[0])},
+                                             PointerArgument{packed}, PointerArgument{context.value(epilogue.result)}};
     arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
     // The image rows that a block of output rows reads stay in the second-level cache.
     constexpr int64_t kBlockElements = 96 * 1024;
-    const Dim block_pairs =
-        graph::max(graph::floordiv(kBlockElements, graph::max(width.in * geometry.channels * Dim(2 * height.stride), 1)), 1);
+    const Dim block_pairs = graph::max(
+        graph::floordiv(kBlockElements, graph::max(width.in * geometry.channels * Dim(2 * height.stride), 1)), 1);
     const Dim merge = weights.group == 1 && width.dilation == 1 ? 1 : 0;
-    for (const Dim& scalar : {geometry.batch, height.in, width.in, geometry.channels, height.out, Dim(weights.group), Dim(weights.group_in),
-                              Dim(weights.group_out), Dim(height.kernel), Dim(width.kernel), Dim(height.stride), Dim(width.stride),
-                              height.pad_begin, width.pad_begin, Dim(height.dilation), Dim(width.dilation), merge, block_pairs}) {
+    for (const Dim& scalar :
+         {geometry.batch, height.in, width.in, geometry.channels, height.out, Dim(weights.group), Dim(weights.group_in),
+          Dim(weights.group_out), Dim(height.kernel), Dim(width.kernel), Dim(height.stride), Dim(width.stride),
+          height.pad_begin, width.pad_begin, Dim(height.dilation), Dim(width.dilation), merge, block_pairs}) {
       arguments.emplace_back(ScalarArgument{scalar});
     }
     const size_t row_stride = arguments.size();
     arguments.emplace_back(ScalarArgument{weights.out_channels});
-    context.launch(std::move(kernel), std::move(arguments), geometry.batch * graph::ceildiv(height.out, 2) * Dim(panels));
+    context.launch(std::move(kernel), std::move(arguments),
+                   geometry.batch * graph::ceildiv(height.out, 2) * Dim(panels));
     declare_strided_output(context, epilogue, 2, row_stride);
     return {};
   }
 
-  static Status setup_depthwise(SetupContext& context, const Weights& weights, const SpatialGeometry& geometry, DType accumulator,
-                                const AnchorArithmetic& arithmetic, dsl::TemplateParams& params) {
+  static Status setup_depthwise(SetupContext& context, const Weights& weights, const SpatialGeometry& geometry,
+                                DType accumulator, const AnchorArithmetic& arithmetic, dsl::TemplateParams& params) {
     const Node& node = context.anchor();
     const int lanes = context.lanes(accumulator);
     const int64_t channels = weights.out_channels, taps = weights.taps;
@@ -335,15 +352,15 @@ class ConvPlugin final : public OpPlugin {
     arguments.emplace_back(ScalarArgument{padded});
     append_extents(geometry, false, &arguments);
     append_window(geometry, &arguments);
-    // The image rows that a block of output rows reads stay in the second-level cache. What is too large for the last one is fetched a
-    // block ahead: smaller blocks then, as two of them are there.
+    // The image rows that a block of output rows reads stay in the second-level cache. What is too large for the last
+    // one is fetched a block ahead: smaller blocks then, as two of them are there.
     constexpr int64_t kBlockElements = 96 * 1024, kBlockElementsAhead = 24 * 1024, kLastLevelElements = 2048 * 1024;
     const Dim elements = graph::element_count(context.graph().type(node.inputs[0]).shape) +
                          graph::element_count(context.graph().type(node.outputs[0]).shape);
     const Dim ahead = context.target().name.starts_with("host") ? graph::lt(kLastLevelElements, elements) : Dim(0);
     const Dim block = graph::select(ahead, Dim(kBlockElementsAhead), Dim(kBlockElements));
-    arguments.emplace_back(
-        ScalarArgument{graph::max(graph::floordiv(block, graph::max(width.in * geometry.channels * Dim(geometry.axes[1].stride), 1)), 1)});
+    arguments.emplace_back(ScalarArgument{graph::max(
+        graph::floordiv(block, graph::max(width.in * geometry.channels * Dim(geometry.axes[1].stride), 1)), 1)});
     arguments.emplace_back(ScalarArgument{ahead});
     context.launch(std::move(kernel), std::move(arguments),
                    geometry.batch * geometry.axes[0].out * geometry.axes[1].out * Dim((channels + lanes - 1) / lanes));
@@ -395,7 +412,8 @@ graph::ConstantPtr reorder_taps(const graph::Constant& weights, const std::vecto
   std::vector<std::byte> bytes(weights.bytes().size());
   for (size_t row = 0; row < bytes.size(); row += order.size() * element) {
     for (size_t tap = 0; tap < order.size(); ++tap) {
-      std::memcpy(&bytes[row + tap * element], &weights.bytes()[row + static_cast<size_t>(order[tap]) * element], element);
+      std::memcpy(&bytes[row + tap * element], &weights.bytes()[row + static_cast<size_t>(order[tap]) * element],
+                  element);
     }
   }
   return graph::Constant::create(weights.dtype(), weights.shape(), std::move(bytes));
@@ -465,7 +483,8 @@ class ConvTransposePlugin final : public OpPlugin {
     const Node& node = context.anchor();
     Weights weights;
     SpatialGeometry geometry;
-    if (std::string reason = read(graph, node, &weights, &geometry); !reason.empty()) return unsupported(std::move(reason));
+    if (std::string reason = read(graph, node, &weights, &geometry); !reason.empty())
+      return unsupported(std::move(reason));
     const SpatialAxis& width = geometry.axes[2];
     const DType stored = graph.type(node.inputs[0]).dtype;
     const DType accumulator = accumulator_dtype(stored);
@@ -482,8 +501,11 @@ class ConvTransposePlugin final : public OpPlugin {
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, arithmetic, &params));
     RowTiles tiles = phase_tiles(width, tile.rows);
     params.set("HEIGHTS", tiles.heights).set("SKIP", tiles.skip).set("SINGLE", tiles.single);
-    params.set("ROW_TAPS", std::vector<int64_t>{}).set("ROW_STRIDES", std::vector<int64_t>{}).set("PREFETCH_RESULT", false);
-    AIPU_ASSIGN_OR_RETURN(const TensorRef packed, packed_weights(context, weights, geometry, accumulator, panel_width, params));
+    params.set("ROW_TAPS", std::vector<int64_t>{})
+        .set("ROW_STRIDES", std::vector<int64_t>{})
+        .set("PREFETCH_RESULT", false);
+    AIPU_ASSIGN_OR_RETURN(const TensorRef packed,
+                          packed_weights(context, weights, geometry, accumulator, panel_width, params));
     reuse_operand_memory(context, epilogue, &params);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("conv_transpose.py", "conv_transpose", params));
     std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed},
@@ -493,19 +515,21 @@ class ConvTransposePlugin final : public OpPlugin {
     append_extents(geometry, true, &arguments);
     arguments.emplace_back(ScalarArgument{geometry.channels});
     append_extents(geometry, false, &arguments);
-    for (const int64_t scalar : {weights.group, weights.group_in, weights.group_out}) arguments.emplace_back(ScalarArgument{scalar});
+    for (const int64_t scalar : {weights.group, weights.group_in, weights.group_out})
+      arguments.emplace_back(ScalarArgument{scalar});
     append_window(geometry, &arguments);
     for (const SpatialAxis& axis : geometry.axes) arguments.emplace_back(ScalarArgument{Phases(axis).residues});
     for (const SpatialAxis& axis : geometry.axes) arguments.emplace_back(ScalarArgument{Phases(axis).step});
     arguments.emplace_back(ScalarArgument{weights.group == 1 && Phases(width).step == 1 ? 1 : 0});
     // The image rows that a block of output rows reads stay in the second-level cache.
     constexpr int64_t kBlockElements = 96 * 1024;
-    arguments.emplace_back(ScalarArgument{
-        graph::max(graph::floordiv(kBlockElements * geometry.axes[1].stride, graph::max(width.in * geometry.channels, 1)), 1)});
+    arguments.emplace_back(ScalarArgument{graph::max(
+        graph::floordiv(kBlockElements * geometry.axes[1].stride, graph::max(width.in * geometry.channels, 1)), 1)});
     const size_t row_stride = arguments.size();
     arguments.emplace_back(ScalarArgument{weights.out_channels});
     const Dim panels = (weights.group_out + panel_width - 1) / panel_width * weights.group;
-    context.launch(std::move(kernel), std::move(arguments), geometry.batch * geometry.axes[0].out * geometry.axes[1].out * panels);
+    context.launch(std::move(kernel), std::move(arguments),
+                   geometry.batch * geometry.axes[0].out * geometry.axes[1].out * panels);
     declare_strided_output(context, epilogue, 2, row_stride);
     return {};
   }
@@ -531,8 +555,9 @@ class ConvTransposePlugin final : public OpPlugin {
   }
 
   // In panels, by phases; `params` are those of the convolution's tiles.
-  static Result<TensorRef> packed_weights(SetupContext& context, const Weights& weights, const SpatialGeometry& geometry, DType accumulator,
-                                          int64_t panel_width, const dsl::TemplateParams& params) {
+  static Result<TensorRef> packed_weights(SetupContext& context, const Weights& weights,
+                                          const SpatialGeometry& geometry, DType accumulator, int64_t panel_width,
+                                          const dsl::TemplateParams& params) {
     const int64_t group_in = weights.group_in, group_out = weights.group_out, taps = weights.taps;
     if (const graph::Constant* constant = context.graph().constant(weights.value)) {
       return context.add_constant(pack_panels(reorder_taps(*constant, tap_order(geometry.axes)), accumulator,
@@ -547,7 +572,8 @@ class ConvTransposePlugin final : public OpPlugin {
                                                .outer_stride = 1}));
     }
     const int64_t panels = (group_out + panel_width - 1) / panel_width * weights.group;
-    const TensorRef packed = context.add_workspace(panels * taps * group_in * panel_width * static_cast<int64_t>(dtype_bytes(accumulator)));
+    const TensorRef packed =
+        context.add_workspace(panels * taps * group_in * panel_width * static_cast<int64_t>(dtype_bytes(accumulator)));
     dsl::TemplateParams types = params;
     types.set("X", storage_dtype(context.graph().type(weights.value).dtype));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("conv_transpose.py", "pack_phases", types));

@@ -12,13 +12,18 @@ using graph::Graph;
 using graph::Node;
 using graph::ValueId;
 
-// The per-axis scale and zero point of (De)QuantizeLinear lie along one axis of the data; everything else broadcasts by the usual rule.
-std::vector<graph::Dim> operand_strides(const Graph& graph, const std::vector<graph::NodeId>& nodes, ValueId operand, const graph::Shape& space) {
+// The per-axis scale and zero point of (De)QuantizeLinear lie along one axis of the data; everything else broadcasts by
+// the usual rule.
+std::vector<graph::Dim> operand_strides(const Graph& graph, const std::vector<graph::NodeId>& nodes, ValueId operand,
+                                        const graph::Shape& space) {
   for (const graph::NodeId id : nodes) {
     const Node& node = graph.node(id);
     if (node.op != "QuantizeLinear" && node.op != "DequantizeLinear") continue;
-    const bool parameter = (node.inputs.size() > 1 && node.inputs[1] == operand) || (node.inputs.size() > 2 && node.inputs[2] == operand);
-    if (!parameter || graph.type(operand).rank() != 1 || graph::element_count(graph.type(operand).shape) == graph::Dim(1)) continue;
+    const bool parameter =
+        (node.inputs.size() > 1 && node.inputs[1] == operand) || (node.inputs.size() > 2 && node.inputs[2] == operand);
+    if (!parameter || graph.type(operand).rank() != 1 ||
+        graph::element_count(graph.type(operand).shape) == graph::Dim(1))
+      continue;
     int64_t axis = node.attributes.i_or("axis", 1);
     if (axis < 0) axis += static_cast<int64_t>(space.size());
     std::vector<graph::Dim> strides(space.size(), graph::Dim(0));
@@ -32,7 +37,8 @@ class ElementwisePlugin final : public OpPlugin {
  public:
   std::string_view name() const override { return "elementwise"; }
 
-  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&, std::string* why_not) const override {
+  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&,
+                                    std::string* why_not) const override {
     if (!elementwise_supported(graph, graph.node(anchor), why_not)) return std::nullopt;
     return graph::Claim{anchor, grow_elementwise_group(graph, anchor), 5};
   }
@@ -45,7 +51,8 @@ class ElementwisePlugin final : public OpPlugin {
     map.dims = result.shape;
     map.compute_source = fused.source;
     for (const ValueId operand : fused.operands) {
-      MapOperand input{context.value(operand), graph.type(operand).dtype, 0, operand_strides(graph, context.group().nodes, operand, result.shape)};
+      MapOperand input{context.value(operand), graph.type(operand).dtype, 0,
+                       operand_strides(graph, context.group().nodes, operand, result.shape)};
       if (graph.type(operand).shape == result.shape && dtype_bytes(input.dtype) == dtype_bytes(result.dtype)) {
         context.implementation.in_place.emplace_back(fused.result, operand);
       }

@@ -14,7 +14,8 @@ using graph::Graph;
 using graph::Node;
 using graph::Shape;
 
-dsl::TemplateParams gather_params(SetupContext& context, DType data, DType index, const std::string& reduction = "none") {
+dsl::TemplateParams gather_params(SetupContext& context, DType data, DType index,
+                                  const std::string& reduction = "none") {
   dsl::TemplateParams params;
   const DType element = reduction == "none" ? raw_dtype(data) : storage_dtype(data);
   params.set("T", element).set("INDEX", index).set("REDUCTION", reduction).set("VL", context.lanes(element));
@@ -34,14 +35,16 @@ class GatherPlugin final : public SingleOpPlugin {
  public:
   std::string_view name() const override { return "gather"; }
   std::span<const std::string_view> ops() const override {
-    static constexpr std::string_view kOps[] = {"Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "Compress"};
+    static constexpr std::string_view kOps[] = {"Gather",          "GatherElements", "GatherND",
+                                                "ScatterElements", "ScatterND",      "Compress"};
     return kOps;
   }
   std::string check(const Graph& graph, const Node& node) const override {
     if (graph.type(node.inputs[0]).dtype == DType::kString) return "string tensors are not supported";
     const std::string reduction = node.attributes.s_or("reduction", "none");
     const DType dtype = graph.type(node.inputs[0]).dtype;
-    if (reduction != "none" && (dtype == DType::kF16 || dtype == DType::kBF16)) return fmt::format("reduction '{}' of {}", reduction, dtype_name(dtype));
+    if (reduction != "none" && (dtype == DType::kF16 || dtype == DType::kBF16))
+      return fmt::format("reduction '{}' of {}", reduction, dtype_name(dtype));
     return {};
   }
 
@@ -65,15 +68,19 @@ class GatherPlugin final : public SingleOpPlugin {
     if (constant != nullptr && constant->element_count() == 1 && view.outer == Dim(1)) {
       const int64_t index = constant->to_int64s()[0];
       const Dim position = index < 0 ? view.extent + Dim(index) : Dim(index);
-      context.view(node.outputs[0], node.inputs[0], position * view.inner * Dim(static_cast<int64_t>(dtype_bytes(data.dtype))));
+      context.view(node.outputs[0], node.inputs[0],
+                   position * view.inner * Dim(static_cast<int64_t>(dtype_bytes(data.dtype))));
       return {};
     }
     const Dim count = graph::element_count(indices.shape);
     const dsl::TemplateParams params = gather_params(context, data.dtype, indices.dtype);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gather.py", "gather", params));
-    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[1]), pointer(context, node.outputs[0])};
+    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[1]),
+                                             pointer(context, node.outputs[0])};
     append_scalars({view.outer, view.extent, view.inner, count}, &arguments);
-    context.launch(std::move(kernel), std::move(arguments), graph::max(graph::min(view.outer * count, graph::ceildiv(view.outer * count * view.inner, 4096)), 1));
+    context.launch(
+        std::move(kernel), std::move(arguments),
+        graph::max(graph::min(view.outer * count, graph::ceildiv(view.outer * count * view.inner, 4096)), 1));
     return {};
   }
 
@@ -99,15 +106,20 @@ class GatherPlugin final : public SingleOpPlugin {
     std::vector<Dim> strides = contiguous_strides(data.shape);
     const Dim axis_stride = strides[axis];
     strides[axis] = 0;
-    dsl::TemplateParams params = gather_params(context, data.dtype, indices.dtype, node.attributes.s_or("reduction", "none"));
+    dsl::TemplateParams params =
+        gather_params(context, data.dtype, indices.dtype, node.attributes.s_or("reduction", "none"));
     params.set("RANK", static_cast<int64_t>(rank)).set("dim_types", scalar_types(rank));
-    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gather.py", scatter ? "scatter_elements" : "gather_elements", params));
+    AIPU_ASSIGN_OR_RETURN(auto kernel,
+                          context.kernel("gather.py", scatter ? "scatter_elements" : "gather_elements", params));
     if (scatter) copy_data(context);
-    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[scatter ? 1 : 0]), pointer(context, node.inputs[scatter ? 2 : 1]), pointer(context, node.outputs[0])};
+    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[scatter ? 1 : 0]),
+                                             pointer(context, node.inputs[scatter ? 2 : 1]),
+                                             pointer(context, node.outputs[0])};
     append_scalars(indices.shape, &arguments);
     append_scalars(strides, &arguments);
     append_scalars({data.shape[axis], axis_stride}, &arguments);
-    context.launch(std::move(kernel), std::move(arguments), scatter ? Dim(1) : graph::max(graph::ceildiv(graph::element_count(indices.shape), 2048), 1));
+    context.launch(std::move(kernel), std::move(arguments),
+                   scatter ? Dim(1) : graph::max(graph::ceildiv(graph::element_count(indices.shape), 2048), 1));
     return {};
   }
 
@@ -124,11 +136,14 @@ class GatherPlugin final : public SingleOpPlugin {
     const Dim inner = product(data.shape, batch + length, data.shape.size());
     const Dim batches = product(data.shape, 0, batch);
     const Dim tuple_count = product(indices.shape, batch, indices.shape.size() - 1);
-    dsl::TemplateParams params = gather_params(context, data.dtype, indices.dtype, node.attributes.s_or("reduction", "none"));
+    dsl::TemplateParams params =
+        gather_params(context, data.dtype, indices.dtype, node.attributes.s_or("reduction", "none"));
     params.set("LENGTH", static_cast<int64_t>(length)).set("tuple_types", scalar_types(length));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gather.py", scatter ? "scatter_nd" : "gather_nd", params));
     if (scatter) copy_data(context);
-    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[scatter ? 1 : 0]), pointer(context, node.inputs[scatter ? 2 : 1]), pointer(context, node.outputs[0])};
+    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[scatter ? 1 : 0]),
+                                             pointer(context, node.inputs[scatter ? 2 : 1]),
+                                             pointer(context, node.outputs[0])};
     if (scatter) {
       append_scalars({tuple_count, inner}, &arguments);
     } else {
@@ -149,9 +164,12 @@ class GatherPlugin final : public SingleOpPlugin {
     const int64_t axis = node.attributes.i_or("axis", 0);
     AxisView view = flat ? AxisView{1, graph::element_count(data.shape), 1} : axis_view(data.shape, axis);
     const Dim taken = flat ? out.shape[0] : axis_view(out.shape, axis).extent;
-    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gather.py", "compress", gather_params(context, data.dtype, DType::kI64)));
-    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[1]), pointer(context, node.outputs[0])};
-    append_scalars({view.outer, view.extent, view.inner, graph::element_count(graph.type(node.inputs[1]).shape), taken}, &arguments);
+    AIPU_ASSIGN_OR_RETURN(auto kernel,
+                          context.kernel("gather.py", "compress", gather_params(context, data.dtype, DType::kI64)));
+    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[1]),
+                                             pointer(context, node.outputs[0])};
+    append_scalars({view.outer, view.extent, view.inner, graph::element_count(graph.type(node.inputs[1]).shape), taken},
+                   &arguments);
     context.launch(std::move(kernel), std::move(arguments), 1);
     return {};
   }

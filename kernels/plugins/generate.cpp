@@ -1,5 +1,5 @@
-// Tensors made from scalars and positions: Shape, Size, Range, ConstantOfShape, EyeLike, Trilu, CumSum, ReverseSequence,
-// MelWeightMatrix.
+// Tensors made from scalars and positions: Shape, Size, Range, ConstantOfShape, EyeLike, Trilu, CumSum,
+// ReverseSequence, MelWeightMatrix.
 #include <fmt/format.h>
 
 #include "kernels/axis_view.h"
@@ -19,7 +19,8 @@ class GeneratePlugin final : public SingleOpPlugin {
  public:
   std::string_view name() const override { return "generate"; }
   std::span<const std::string_view> ops() const override {
-    static constexpr std::string_view kOps[] = {"Shape", "Size", "Range", "ConstantOfShape", "EyeLike", "Trilu", "CumSum", "ReverseSequence", "MelWeightMatrix"};
+    static constexpr std::string_view kOps[] = {"Shape", "Size",   "Range",           "ConstantOfShape", "EyeLike",
+                                                "Trilu", "CumSum", "ReverseSequence", "MelWeightMatrix"};
     return kOps;
   }
   std::string check(const Graph& graph, const Node& node) const override {
@@ -50,11 +51,15 @@ class GeneratePlugin final : public SingleOpPlugin {
     if (node.op == "Size") {
       values.push_back(graph::element_count(x));
     } else {
-      for (int64_t i = node.attributes.i_or("start", 0); i < node.attributes.i_or("end", static_cast<int64_t>(x.size())); ++i) values.push_back(x[static_cast<size_t>(i)]);
+      for (int64_t i = node.attributes.i_or("start", 0);
+           i < node.attributes.i_or("end", static_cast<int64_t>(x.size())); ++i)
+        values.push_back(x[static_cast<size_t>(i)]);
     }
     if (values.empty()) return {};
     dsl::TemplateParams params;
-    params.set("OUT", graph.type(node.outputs[0]).dtype).set("COUNT", static_cast<int64_t>(values.size())).set("value_types", scalar_types(values.size(), DType::kI64));
+    params.set("OUT", graph.type(node.outputs[0]).dtype)
+        .set("COUNT", static_cast<int64_t>(values.size()))
+        .set("value_types", scalar_types(values.size(), DType::kI64));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", "store_scalars", params));
     std::vector<KernelArgument> arguments = {pointer(context, node.outputs[0])};
     append_scalars(values, &arguments, DType::kI64);
@@ -72,10 +77,12 @@ class GeneratePlugin final : public SingleOpPlugin {
     std::string entry = "float_range";
     if (node.attributes.has("start")) {
       entry = "integer_range";
-      arguments = {pointer(context, node.outputs[0]), ScalarArgument{out.shape[0]}, ScalarArgument{node.attributes.shape("start")[0], DType::kI64},
+      arguments = {pointer(context, node.outputs[0]), ScalarArgument{out.shape[0]},
+                   ScalarArgument{node.attributes.shape("start")[0], DType::kI64},
                    ScalarArgument{node.attributes.shape("delta")[0], DType::kI64}};
     } else {
-      arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[2]), pointer(context, node.outputs[0]), ScalarArgument{out.shape[0]}};
+      arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[2]),
+                   pointer(context, node.outputs[0]), ScalarArgument{out.shape[0]}};
     }
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", entry, params));
     context.launch(std::move(kernel), std::move(arguments), graph::max(graph::ceildiv(out.shape[0], 8192), 1));
@@ -86,7 +93,8 @@ class GeneratePlugin final : public SingleOpPlugin {
     const Node& node = context.anchor();
     const graph::TensorType& out = context.graph().type(node.outputs[0]);
     graph::ConstantPtr value = node.attributes.has("value") ? node.attributes.constant("value") : nullptr;
-    if (value == nullptr) value = graph::Constant::create(out.dtype, {}, std::vector<std::byte>(dtype_bytes(out.dtype)));
+    if (value == nullptr)
+      value = graph::Constant::create(out.dtype, {}, std::vector<std::byte>(dtype_bytes(out.dtype)));
     StridedMap map;
     map.dims = {graph::element_count(out.shape)};
     map.inputs = {{context.add_constant(std::move(value)), out.dtype, 0, {0}}};
@@ -122,7 +130,8 @@ class GeneratePlugin final : public SingleOpPlugin {
     Dim matrices = 1;
     for (size_t i = 0; i + 2 < rank; ++i) matrices *= x.shape[i];
     append_scalars({matrices, x.shape[rank - 2], x.shape[rank - 1]}, &arguments);
-    context.launch(std::move(kernel), std::move(arguments), graph::max(graph::ceildiv(graph::element_count(x.shape), 8192), 1));
+    context.launch(std::move(kernel), std::move(arguments),
+                   graph::max(graph::ceildiv(graph::element_count(x.shape), 8192), 1));
     return {};
   }
 
@@ -132,7 +141,10 @@ class GeneratePlugin final : public SingleOpPlugin {
     if (!node.attributes.has("axis")) return unsupported("CumSum with an axis known only at run time");
     const AxisView view = axis_view(x.shape, node.attributes.i("axis"));
     dsl::TemplateParams params;
-    params.set("X", x.dtype).set("ACC", accumulator_dtype(x.dtype)).set("REVERSE", node.attributes.i("reverse") != 0).set("EXCLUSIVE", node.attributes.i("exclusive") != 0);
+    params.set("X", x.dtype)
+        .set("ACC", accumulator_dtype(x.dtype))
+        .set("REVERSE", node.attributes.i("reverse") != 0)
+        .set("EXCLUSIVE", node.attributes.i("exclusive") != 0);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", "running_sum", params));
     std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.outputs[0])};
     append_scalars({view.outer, view.extent, view.inner}, &arguments);
@@ -155,7 +167,8 @@ class GeneratePlugin final : public SingleOpPlugin {
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", "mel_weights", params));
     arguments.emplace_back(pointer(context, node.outputs[0]));
     append_scalars({out.shape[0], out.shape[1]}, &arguments);
-    context.launch(std::move(kernel), std::move(arguments), graph::max(graph::ceildiv(graph::element_count(out.shape), 4096), 1));
+    context.launch(std::move(kernel), std::move(arguments),
+                   graph::max(graph::ceildiv(graph::element_count(out.shape), 4096), 1));
     return {};
   }
 
@@ -163,14 +176,18 @@ class GeneratePlugin final : public SingleOpPlugin {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
     const graph::TensorType& x = graph.type(node.inputs[0]);
-    const auto batch_axis = static_cast<size_t>(node.attributes.i("batch_axis")), time_axis = static_cast<size_t>(node.attributes.i("time_axis"));
+    const auto batch_axis = static_cast<size_t>(node.attributes.i("batch_axis")),
+               time_axis = static_cast<size_t>(node.attributes.i("time_axis"));
     const std::vector<Dim> strides = contiguous_strides(x.shape);
     dsl::TemplateParams params;
     params.set("T", raw_dtype(x.dtype)).set("INDEX", graph.type(node.inputs[1]).dtype);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", "reverse_sequence", params));
-    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[1]), pointer(context, node.outputs[0])};
-    append_scalars({x.shape[time_axis], x.shape[batch_axis], strides[1], strides[time_axis], strides[batch_axis]}, &arguments);
-    context.launch(std::move(kernel), std::move(arguments), graph::max(graph::ceildiv(graph::element_count(x.shape), 8192), 1));
+    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[1]),
+                                             pointer(context, node.outputs[0])};
+    append_scalars({x.shape[time_axis], x.shape[batch_axis], strides[1], strides[time_axis], strides[batch_axis]},
+                   &arguments);
+    context.launch(std::move(kernel), std::move(arguments),
+                   graph::max(graph::ceildiv(graph::element_count(x.shape), 8192), 1));
     return {};
   }
 };

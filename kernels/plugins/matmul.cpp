@@ -1,5 +1,5 @@
-// MatMul and Gemm: panels of the right operand (packed at compile time where it is constant, by a kernel where not), register tiles, fused
-// epilogue.
+// MatMul and Gemm: panels of the right operand (packed at compile time where it is constant, by a kernel where not),
+// register tiles, fused epilogue.
 #include <algorithm>
 #include <cmath>
 
@@ -127,8 +127,8 @@ Problem gemm_problem(const Graph& graph, const Node& node, std::string* why_not)
                              graph::shape_text(graph.type(node.inputs[2]).shape));
     }
   }
-  if (!is_floating(graph.type(p.a).dtype) &&
-      (p.arithmetic.scale != std::floor(p.arithmetic.scale) || p.arithmetic.addend_scale != std::floor(p.arithmetic.addend_scale))) {
+  if (!is_floating(graph.type(p.a).dtype) && (p.arithmetic.scale != std::floor(p.arithmetic.scale) ||
+                                              p.arithmetic.addend_scale != std::floor(p.arithmetic.addend_scale))) {
     *why_not = "fractional alpha or beta on an integer matrix";
   }
   return p;
@@ -149,7 +149,8 @@ class MatMulPlugin final : public OpPlugin {
     std::string reason;
     problem_of(graph, node, &reason);
     const DType dtype = graph.type(node.inputs[0]).dtype;
-    if (!is_floating(dtype) && dtype_bits(dtype) < 32) reason = fmt::format("{} matrices (use MatMulInteger)", dtype_name(dtype));
+    if (!is_floating(dtype) && dtype_bits(dtype) < 32)
+      reason = fmt::format("{} matrices (use MatMulInteger)", dtype_name(dtype));
     if (!reason.empty()) {
       if (why_not != nullptr) *why_not = std::move(reason);
       return std::nullopt;
@@ -179,20 +180,23 @@ class MatMulPlugin final : public OpPlugin {
     if (constant != nullptr && p.columns.is_constant() && p.depth.is_constant() && p.b_batches.is_constant()) {
       const int64_t depth = *p.depth.constant(), columns = *p.columns.constant(), row = *p.b_row.constant(),
                     column = *p.b_column.constant();
-      right = context.add_constant(pack_panels(
-          constant, accumulator, {*p.b_batches.constant(), depth, columns, panel_width, depth, depth * columns, column, row, 0}));
+      right = context.add_constant(
+          pack_panels(constant, accumulator,
+                      {*p.b_batches.constant(), depth, columns, panel_width, depth, depth * columns, column, row, 0}));
     } else {
-      right = context.add_workspace(p.b_batches * panels * p.depth * Dim(panel_width * static_cast<int64_t>(dtype_bytes(accumulator))));
+      right = context.add_workspace(p.b_batches * panels * p.depth *
+                                    Dim(panel_width * static_cast<int64_t>(dtype_bytes(accumulator))));
       params.set("B", graph.type(p.b).dtype).set("B_ZERO", false).set("UNIT_COLUMNS", p.b_column == Dim(1));
       AIPU_ASSIGN_OR_RETURN(auto pack, context.kernel("gemm.py", "pack_panels", params));
       context.launch(std::move(pack),
-                     {PointerArgument{context.value(p.b)}, PointerArgument{right}, ScalarArgument{p.b_batches}, ScalarArgument{p.depth},
-                      ScalarArgument{p.columns}, ScalarArgument{p.depth * p.columns}, ScalarArgument{p.b_row}, ScalarArgument{p.b_column},
-                      ScalarArgument{0}},
+                     {PointerArgument{context.value(p.b)}, PointerArgument{right}, ScalarArgument{p.b_batches},
+                      ScalarArgument{p.depth}, ScalarArgument{p.columns}, ScalarArgument{p.depth * p.columns},
+                      ScalarArgument{p.b_row}, ScalarArgument{p.b_column}, ScalarArgument{0}},
                      p.b_batches * panels);
     }
 
-    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, p.arithmetic, &params));
+    AIPU_ASSIGN_OR_RETURN(Epilogue epilogue,
+                          bind_epilogue(context, node.outputs[0], accumulator, p.arithmetic, &params));
     return launch_gemm(context, tile, lanes,
                        {.left = context.value(p.a),
                         .right = right,

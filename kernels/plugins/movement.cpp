@@ -29,7 +29,8 @@ size_t axis_of(const Node& node, size_t rank, int64_t otherwise = 0) {
   return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
 }
 
-// A copy between two contiguous tensors that agree in everything but the extent of one axis: `extent` slices starting at `from` and `to`.
+// A copy between two contiguous tensors that agree in everything but the extent of one axis: `extent` slices starting
+// at `from` and `to`.
 struct AxisCopy {
   TensorRef destination, source;
   DType dtype;
@@ -78,7 +79,9 @@ class ViewPlugin final : public SingleOpPlugin {
     const Dim in = graph::element_count(context.graph().type(node.inputs[0]).shape);
     const Dim out = graph::element_count(context.graph().type(node.outputs[0]).shape);
     if (!(in == out)) {
-      context.implementation.checks.push_back({graph::eq(in, out), fmt::format("{}: the new shape has another number of elements than the data", graph::origins_text(node.origins))});
+      context.implementation.checks.push_back(
+          {graph::eq(in, out), fmt::format("{}: the new shape has another number of elements than the data",
+                                           graph::origins_text(node.origins))});
     }
     return {};
   }
@@ -95,7 +98,8 @@ class StridedCopyPlugin final : public SingleOpPlugin {
     if (graph.type(node.inputs[0]).dtype == DType::kString) return "string tensors are not supported";
     if (node.op == "Slice" && !node.attributes.has("starts")) return "the slice's bounds are not resolved";
     if (node.op == "Tile" && !node.attributes.has("repeats")) return "the repeats are not resolved";
-    if ((node.op == "DepthToSpace" || node.op == "SpaceToDepth") && node.attributes.s_or("layout", "NCHW") != "NHWC") return "not channels-last";
+    if ((node.op == "DepthToSpace" || node.op == "SpaceToDepth") && node.attributes.s_or("layout", "NCHW") != "NHWC")
+      return "not channels-last";
     return {};
   }
 
@@ -164,8 +168,10 @@ class StridedCopyPlugin final : public SingleOpPlugin {
     const bool crd = node.attributes.s_or("mode", "DCR") == "CRD";
     map->dims = {x[0], h, b, w, b, c};
     const Dim depth = deep[3];
-    const std::vector<Dim> deep_strides = {h * w * depth, w * depth, crd ? Dim(b) : Dim(b) * c, depth, crd ? Dim(1) : c, crd ? Dim(b * b) : Dim(1)};
-    const std::vector<Dim> wide_strides = {h * Dim(b) * w * Dim(b) * c, Dim(b) * w * Dim(b) * c, w * Dim(b) * c, Dim(b) * c, c, 1};
+    const std::vector<Dim> deep_strides = {h * w * depth, w * depth,        crd ? Dim(b) : Dim(b) * c,
+                                           depth,         crd ? Dim(1) : c, crd ? Dim(b * b) : Dim(1)};
+    const std::vector<Dim> wide_strides = {
+        h * Dim(b) * w * Dim(b) * c, Dim(b) * w * Dim(b) * c, w * Dim(b) * c, Dim(b) * c, c, 1};
     map->inputs[0].strides = to_space ? deep_strides : wide_strides;
     map->output.strides = to_space ? wide_strides : deep_strides;
   }
@@ -190,7 +196,8 @@ class ConcatPlugin final : public SingleOpPlugin {
     for (const ValueId input : node.inputs) {
       const Shape& shape = graph.type(input).shape;
       if (!(shape[axis] == Dim(0))) {
-        AIPU_RETURN_IF_ERROR(copy_along_axis(context, {context.value(node.outputs[0]), context.value(input), y.dtype, shape, axis, y.shape[axis], start, shape[axis], 0}));
+        AIPU_RETURN_IF_ERROR(copy_along_axis(context, {context.value(node.outputs[0]), context.value(input), y.dtype,
+                                                       shape, axis, y.shape[axis], start, shape[axis], 0}));
       }
       start += shape[axis];
     }
@@ -218,13 +225,15 @@ class SplitPlugin final : public SingleOpPlugin {
     Dim start = 0;
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       // The extent of an output that nobody asked for still moves the start of the next.
-      const Dim extent = node.attributes.has("split") ? node.attributes.shape("split")[i] : graph.type(node.outputs[i]).shape[axis];
+      const Dim extent =
+          node.attributes.has("split") ? node.attributes.shape("split")[i] : graph.type(node.outputs[i]).shape[axis];
       if (node.outputs[i].valid()) {
         const Shape& shape = graph.type(node.outputs[i]).shape;
         if (contiguous) {
           context.view(node.outputs[i], node.inputs[0], start * inner * bytes_of(x.dtype));
         } else {
-          AIPU_RETURN_IF_ERROR(copy_along_axis(context, {context.value(node.outputs[i]), context.value(node.inputs[0]), x.dtype, shape, axis, extent, 0, x.shape[axis], start}));
+          AIPU_RETURN_IF_ERROR(copy_along_axis(context, {context.value(node.outputs[i]), context.value(node.inputs[0]),
+                                                         x.dtype, shape, axis, extent, 0, x.shape[axis], start}));
         }
       }
       start += extent;
@@ -292,9 +301,11 @@ class PadPlugin final : public SingleOpPlugin {
     const size_t rank = x.shape.size();
     dsl::TemplateParams params;
     params.set("T", raw_dtype(x.dtype)).set("RANK", static_cast<int64_t>(rank)).set("MODE", node.attributes.s("mode"));
-    params.set("dim_types", dsl::Captured{dsl::CapturedList(rank, {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})});
+    params.set("dim_types",
+               dsl::Captured{dsl::CapturedList(rank, {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})});
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("pad.py", "pad", params));
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])}};
+    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])},
+                                             PointerArgument{context.value(node.outputs[0])}};
     for (const Dim& dim : x.shape) arguments.emplace_back(ScalarArgument{dim});
     for (const Dim& dim : y.shape) arguments.emplace_back(ScalarArgument{dim});
     for (size_t i = 0; i < rank; ++i) arguments.emplace_back(ScalarArgument{node.attributes.shape("pads")[i]});

@@ -38,17 +38,23 @@ class SoftmaxPlugin final : public SingleOpPlugin {
     const graph::TensorType& x = context.graph().type(node.inputs[0]);
     const size_t axis = axis_of(node, x.shape.size());
     const DType accumulator = accumulator_dtype(x.dtype);
-    const Dim outer = product(x.shape, 0, axis), extent = x.shape[axis], inner = product(x.shape, axis + 1, x.shape.size());
+    const Dim outer = product(x.shape, 0, axis), extent = x.shape[axis],
+              inner = product(x.shape, axis + 1, x.shape.size());
     const bool contiguous = inner == Dim(1);
     const int lanes = std::max(2, context.lanes(accumulator));
     dsl::TemplateParams params;
-    params.set("X", x.dtype).set("ACC", accumulator).set("VL", lanes).set("LOG", node.op == "LogSoftmax").set("INNER_IS_ONE", contiguous);
-    params.set("UNROLL", 4).set("__no_restrict__", true);  // the exponentials are read back, and the output may be the input's memory
+    params.set("X", x.dtype)
+        .set("ACC", accumulator)
+        .set("VL", lanes)
+        .set("LOG", node.op == "LogSoftmax")
+        .set("INNER_IS_ONE", contiguous);
+    // the exponentials are read back, and the output may be the input's memory
+    params.set("UNROLL", 4).set("__no_restrict__", true);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("softmax.py", "softmax", params));
     context.implementation.in_place.emplace_back(node.outputs[0], node.inputs[0]);
     context.launch(std::move(kernel),
-                   {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])}, ScalarArgument{outer},
-                    ScalarArgument{extent}, ScalarArgument{inner}},
+                   {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])},
+                    ScalarArgument{outer}, ScalarArgument{extent}, ScalarArgument{inner}},
                    graph::max(contiguous ? outer : outer * graph::ceildiv(inner, lanes), 1));
     return {};
   }
@@ -74,7 +80,8 @@ class NormalizationPlugin final : public SingleOpPlugin {
     return kOps;
   }
   std::string check(const Graph& graph, const Node& node) const override {
-    if (node.op == "InstanceNormalization") return node.attributes.s_or("layout", "NCHW") == "NHWC" ? "" : "not channels-last";
+    if (node.op == "InstanceNormalization")
+      return node.attributes.s_or("layout", "NCHW") == "NHWC" ? "" : "not channels-last";
     const Shape& x = graph.type(node.inputs[0]).shape;
     const Shape normalized = without_ones({x.begin() + static_cast<ptrdiff_t>(axis_of(node, x.size())), x.end()});
     for (size_t i = is_one(graph, node.inputs[1]) ? 2 : 1; i < node.inputs.size(); ++i) {
@@ -113,7 +120,8 @@ class NormalizationPlugin final : public SingleOpPlugin {
     // Every pass over an element comes before it is written, so the output may be the input's memory.
     params.set("__no_restrict__", true);
     context.implementation.in_place.emplace_back(node.outputs[0], node.inputs[0]);
-    params.set("parameter_types", pointer_types((has_scale ? 1 : 0) + (has_bias ? 1 : 0), graph.type(node.inputs[1]).dtype));
+    params.set("parameter_types",
+               pointer_types((has_scale ? 1 : 0) + (has_bias ? 1 : 0), graph.type(node.inputs[1]).dtype));
     const DType statistic = statistics > 0 ? graph.type(node.outputs[1]).dtype : DType::kF32;
     params.set("S_TYPE", statistic).set("statistic_types", pointer_types(static_cast<size_t>(statistics), statistic));
     params.set("epsilon_type", dsl::Captured{dsl::CapturedType{tir::Type::scalar(accumulator)}});
@@ -122,7 +130,8 @@ class NormalizationPlugin final : public SingleOpPlugin {
                                              PointerArgument{context.value(node.outputs[0])}};
     if (has_scale) arguments.emplace_back(PointerArgument{context.value(node.inputs[1])});
     if (has_bias) arguments.emplace_back(PointerArgument{context.value(node.inputs[2])});
-    for (int i = 0; i < statistics; ++i) arguments.emplace_back(PointerArgument{context.value(node.outputs[static_cast<size_t>(i) + 1])});
+    for (int i = 0; i < statistics; ++i)
+      arguments.emplace_back(PointerArgument{context.value(node.outputs[static_cast<size_t>(i) + 1])});
     for (const Dim& scalar : {outer, extent, inner}) arguments.emplace_back(ScalarArgument{scalar});
     arguments.emplace_back(FloatArgument{node.attributes.f("epsilon"), accumulator});
     const Dim shares = instance ? outer * graph::ceildiv(inner, lanes) : outer;
@@ -157,8 +166,9 @@ class LrnPlugin final : public SingleOpPlugin {
     params.set("scale_type", dsl::Captured{dsl::CapturedType{tir::Type::scalar(accumulator)}});
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("lrn.py", "lrn", params));
     context.launch(std::move(kernel),
-                   {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])}, ScalarArgument{pixels},
-                    ScalarArgument{channels}, ScalarArgument{(size - 1) / 2}, ScalarArgument{size - 1 - (size - 1) / 2},
+                   {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])},
+                    ScalarArgument{pixels}, ScalarArgument{channels}, ScalarArgument{(size - 1) / 2},
+                    ScalarArgument{size - 1 - (size - 1) / 2},
                     FloatArgument{node.attributes.f("alpha") / static_cast<double>(size), accumulator},
                     FloatArgument{node.attributes.f("bias"), accumulator}},
                    graph::max(graph::ceildiv(pixels * channels, 4096), 1));

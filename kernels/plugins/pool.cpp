@@ -31,7 +31,8 @@ class PoolPlugin final : public OpPlugin {
     if (node.op != "MaxPool" && node.op != "AveragePool" && node.op != "LpPool") return std::nullopt;
     SpatialGeometry geometry;
     std::string reason = read_geometry(graph, node, {}, &geometry);
-    if (reason.empty() && wants_indices(node) && !geometry.channels.is_constant()) reason = "indices of a symbolic number of channels";
+    if (reason.empty() && wants_indices(node) && !geometry.channels.is_constant())
+      reason = "indices of a symbolic number of channels";
     if (!reason.empty()) {
       if (why_not != nullptr) *why_not = std::move(reason);
       return std::nullopt;
@@ -45,7 +46,8 @@ class PoolPlugin final : public OpPlugin {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
     SpatialGeometry geometry;
-    if (std::string reason = read_geometry(graph, node, {}, &geometry); !reason.empty()) return unsupported(std::move(reason));
+    if (std::string reason = read_geometry(graph, node, {}, &geometry); !reason.empty())
+      return unsupported(std::move(reason));
     const DType stored = graph.type(node.inputs[0]).dtype;
     const DType accumulator = accumulator_dtype(stored);
     const bool indices = wants_indices(node);
@@ -67,9 +69,10 @@ class PoolPlugin final : public OpPlugin {
     params.set("index_types", dsl::Captured{std::move(index_types)});
     const auto& [d, h, w] = geometry.axes;
     constexpr int64_t kMostTaps = 25;  // unrolled
-    const bool small = d.kernel == 1 && d.pad_begin == Dim(0) && d.pad_end == Dim(0) && d.stride == 1 && h.dilation == 1 &&
-                       w.dilation == 1 && h.kernel * w.kernel <= kMostTaps;
-    params.set("WINDOW", small && !indices && node.op != "LpPool" ? std::vector<int64_t>{h.kernel, w.kernel} : std::vector<int64_t>{0, 0});
+    const bool small = d.kernel == 1 && d.pad_begin == Dim(0) && d.pad_end == Dim(0) && d.stride == 1 &&
+                       h.dilation == 1 && w.dilation == 1 && h.kernel * w.kernel <= kMostTaps;
+    params.set("WINDOW", small && !indices && node.op != "LpPool" ? std::vector<int64_t>{h.kernel, w.kernel}
+                                                                  : std::vector<int64_t>{0, 0});
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, {}, &params));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("pool.py", "pool", params));
 
@@ -91,7 +94,8 @@ class PoolPlugin final : public OpPlugin {
     arguments.emplace_back(ScalarArgument{node.attributes.i_or("count_include_pad", 0)});
     arguments.emplace_back(ScalarArgument{node.attributes.i_or("storage_order", 0)});
     context.launch(std::move(kernel), std::move(arguments),
-                   geometry.batch * geometry.axes[0].out * geometry.axes[1].out * graph::ceildiv(geometry.channels, std::max(lanes, 2)));
+                   geometry.batch * geometry.axes[0].out * geometry.axes[1].out *
+                       graph::ceildiv(geometry.channels, std::max(lanes, 2)));
     return {};
   }
 

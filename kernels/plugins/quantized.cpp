@@ -1,5 +1,5 @@
-// aipu::QuantizedConv and aipu::QuantizedMatMul: convolutions and matrix products of 8-bit integers with a fused epilogue. A matrix product
-// is a 1x1 convolution over a row of pixels.
+// aipu::QuantizedConv and aipu::QuantizedMatMul: convolutions and matrix products of 8-bit integers with a fused
+// epilogue. A matrix product is a 1x1 convolution over a row of pixels.
 #include <algorithm>
 #include <cstring>
 
@@ -22,11 +22,13 @@ enum Operand : size_t { kX, kW, kXZero, kWZero, kScale, kBias };
 
 ValueId operand(const Node& node, size_t k) { return k < node.inputs.size() ? node.inputs[k] : ValueId(); }
 
-// The node as a convolution of [N, D, H, W, C] by weights [group][out][taps][in], which lie in the constant with these strides.
+// The node as a convolution of [N, D, H, W, C] by weights [group][out][taps][in], which lie in the constant with these
+// strides.
 struct Problem {
   SpatialGeometry geometry;
   int64_t groups = 1, group_in = 1, group_out = 1, taps = 1;
-  int64_t out_stride = 0, in_stride = 0, tap_stride = 0;  // of w, in elements; the group's stride is group_out * out_stride
+  // of w, in elements; the group's stride is group_out * out_stride
+  int64_t out_stride = 0, in_stride = 0, tap_stride = 0;
   int64_t x_zero = 0;
 };
 
@@ -34,7 +36,8 @@ std::string read_problem(const Graph& graph, const Node& node, Problem* p) {
   const graph::Constant* w = graph.constant(operand(node, kW));
   if (w == nullptr) return "weights that are not constant";
   for (const size_t k : {kXZero, kWZero, kScale, kBias}) {
-    if (operand(node, k).valid() && graph.constant(operand(node, k)) == nullptr) return "a zero point, scale or bias that is not constant";
+    if (operand(node, k).valid() && graph.constant(operand(node, k)) == nullptr)
+      return "a zero point, scale or bias that is not constant";
   }
   const std::vector<int64_t>& shape = w->shape();
   if (node.op == "aipu::QuantizedMatMul") {
@@ -132,7 +135,8 @@ graph::ConstantPtr pack(DType dtype, const Weights& weights, const Problem& p, c
         for (int64_t i = 0; i < panel_width * kDepth; ++i, ++at) {
           const int64_t out = unit % panels * panel_width + i / kDepth, channel = step * kDepth + i % kDepth;
           if (out >= p.group_out || channel >= runs.channels) continue;
-          // A run covers one tap, or all taps of a kernel row with their channels behind one another: both are consecutive in [taps][in].
+          // A run covers one tap, or all taps of a kernel row with their channels behind one another: both are
+          // consecutive in [taps][in].
           const int64_t row = (unit / panels * p.group_out + out) * p.taps * p.group_in;
           packed[at] = static_cast<T>(weights.elements[static_cast<size_t>(row + run * runs.channels + channel)]);
         }
@@ -143,7 +147,8 @@ graph::ConstantPtr pack(DType dtype, const Weights& weights, const Problem& p, c
 }
 
 // bias - zero * sum of w, of every output channel.
-std::vector<int64_t> start_of_channels(const Graph& graph, const Node& node, const Weights& weights, const Problem& p, int64_t zero) {
+std::vector<int64_t> start_of_channels(const Graph& graph, const Node& node, const Weights& weights, const Problem& p,
+                                       int64_t zero) {
   const graph::Constant* bias = graph.constant(operand(node, kBias));
   const std::vector<int64_t> biases = bias != nullptr ? bias->to_int64s() : std::vector<int64_t>();
   const int64_t depth = p.taps * p.group_in;
@@ -170,13 +175,14 @@ bool sums_fit_float(const Graph& graph, const Node& node, const Weights& weights
 }
 
 // The same, padded to whole panels like the packed columns.
-graph::ConstantPtr start_values(const Graph& graph, const Node& node, const Weights& weights, const Problem& p, int64_t zero,
-                                int64_t panel_width) {
+graph::ConstantPtr start_values(const Graph& graph, const Node& node, const Weights& weights, const Problem& p,
+                                int64_t zero, int64_t panel_width) {
   const int64_t padded = (p.group_out + panel_width - 1) / panel_width * panel_width;
   std::vector<int32_t> start(static_cast<size_t>(p.groups * padded));
   const std::vector<int64_t> values = start_of_channels(graph, node, weights, p, zero);
   for (int64_t out = 0; out < p.groups * p.group_out; ++out) {
-    start[static_cast<size_t>(out / p.group_out * padded + out % p.group_out)] = static_cast<int32_t>(values[static_cast<size_t>(out)]);
+    start[static_cast<size_t>(out / p.group_out * padded + out % p.group_out)] =
+        static_cast<int32_t>(values[static_cast<size_t>(out)]);
   }
   return graph::Constant::of<int32_t>(DType::kI32, {static_cast<int64_t>(start.size())}, start);
 }
@@ -186,12 +192,14 @@ graph::ConstantPtr scale_values(const graph::Constant& scale, const Problem& p, 
   const int64_t padded = (p.group_out + panel_width - 1) / panel_width * panel_width;
   std::vector<float> values(static_cast<size_t>(p.groups * padded), 0.0f);
   for (int64_t out = 0; out < p.groups * p.group_out; ++out) {
-    values[static_cast<size_t>(out / p.group_out * padded + out % p.group_out)] = static_cast<float>(of_channel<double>(scales, out, 1));
+    values[static_cast<size_t>(out / p.group_out * padded + out % p.group_out)] =
+        static_cast<float>(of_channel<double>(scales, out, 1));
   }
   return graph::Constant::of<float>(DType::kF32, {static_cast<int64_t>(values.size())}, values);
 }
 
-// Long rows (matrix products, 1x1 convolutions) are cut for the sake of several TECs and of the cache. A multiple of every tile's height.
+// Long rows (matrix products, 1x1 convolutions) are cut for the sake of several TECs and of the cache. A multiple of
+// every tile's height.
 constexpr int64_t kSegment = 14 * 12 * 2;
 
 // The language's dot products are defined on multiples of 256 bits; narrower registers take a vector in two halves.
@@ -207,7 +215,8 @@ std::vector<int64_t> tile_heights(const tir::Target& target, const Dim& width) {
     return low == high ? std::vector<int64_t>{high} : std::vector<int64_t>{high, low};
   }
   std::vector<int64_t> heights;
-  for (int64_t height = highest; height > 1; height = height > 8 ? 8 : height > 4 ? 4 : height > 2 ? 2 : 1) heights.push_back(height);
+  for (int64_t height = highest; height > 1; height = height > 8 ? 8 : height > 4 ? 4 : height > 2 ? 2 : 1)
+    heights.push_back(height);
   heights.push_back(1);
   return heights;
 }
@@ -255,7 +264,8 @@ class QuantizedPlugin final : public OpPlugin {
     // The CPU multiplies unsigned by signed bytes only.
     const bool flip = quad && x_dtype == DType::kI8 && target.family != tir::TargetFamily::kCompass;
     const int vectors = p.group_out <= lanes || target.vector_bits < 256 ? 1 : 2;
-    const int64_t panel_width = static_cast<int64_t>(vectors) * lanes, panels = (p.group_out + panel_width - 1) / panel_width;
+    const int64_t panel_width = static_cast<int64_t>(vectors) * lanes,
+                  panels = (p.group_out + panel_width - 1) / panel_width;
     const int64_t depth = quad ? 4 : 2;
 
     flatten(&p.geometry);
@@ -264,17 +274,22 @@ class QuantizedPlugin final : public OpPlugin {
     int64_t zero = quad ? p.x_zero + (flip ? 128 : 0) : 0;
     const bool pads_in_copy = has_padding(p.geometry) && (zero != 0 || !edges_are_simple(p.geometry));
     if (!quad || p.group_in % depth != 0 || pads_in_copy) {
-      AIPU_RETURN_IF_ERROR(
-          copy_image(context, x_dtype, quad ? x_dtype : DType::kI16, p.x_zero, pads_in_copy || p.group_in % depth != 0, &p.geometry, &x));
+      AIPU_RETURN_IF_ERROR(copy_image(context, x_dtype, quad ? x_dtype : DType::kI16, p.x_zero,
+                                      pads_in_copy || p.group_in % depth != 0, &p.geometry, &x));
     }
     const bool edges = has_padding(p.geometry);
     const int64_t kernel_w = p.geometry.axes[2].kernel;
     Runs runs{kernel_w, (p.group_in + depth - 1) / depth, p.group_in};
-    if (p.groups == 1 && p.geometry.axes[2].dilation == 1) runs = {1, (kernel_w * p.group_in + depth - 1) / depth, kernel_w * p.group_in};
+    if (p.groups == 1 && p.geometry.axes[2].dilation == 1)
+      runs = {1, (kernel_w * p.group_in + depth - 1) / depth, kernel_w * p.group_in};
 
     dsl::TemplateParams params;
     const DType packed_type = quad ? DType::kI8 : DType::kI16;
-    params.set("X", quad ? x_dtype : DType::kI16).set("W", packed_type).set("FLIP", flip).set("VL", lanes).set("NV", vectors);
+    params.set("X", quad ? x_dtype : DType::kI16)
+        .set("W", packed_type)
+        .set("FLIP", flip)
+        .set("VL", lanes)
+        .set("NV", vectors);
     params.set("HEIGHTS", tile_heights(target, p.geometry.axes[2].out)).set("EDGES", edges);
     params.set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 64 : 0));
     const graph::Constant* scale = graph.constant(operand(node, kScale));
@@ -286,8 +301,10 @@ class QuantizedPlugin final : public OpPlugin {
     const TensorRef packed = context.add_constant(quad ? pack<int8_t>(packed_type, weights, p, runs, panel_width)
                                                        : pack<int16_t>(packed_type, weights, p, runs, panel_width));
     std::vector<KernelArgument> arguments = {
-        x, PointerArgument{packed}, PointerArgument{context.add_constant(start_values(graph, node, weights, p, zero, panel_width))}};
-    if (scale != nullptr) arguments.emplace_back(PointerArgument{context.add_constant(scale_values(*scale, p, panel_width))});
+        x, PointerArgument{packed},
+        PointerArgument{context.add_constant(start_values(graph, node, weights, p, zero, panel_width))}};
+    if (scale != nullptr)
+      arguments.emplace_back(PointerArgument{context.add_constant(scale_values(*scale, p, panel_width))});
     arguments.emplace_back(PointerArgument{context.value(epilogue.result)});
     arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
     arguments.emplace_back(ScalarArgument{p.geometry.batch});
@@ -311,7 +328,8 @@ class QuantizedPlugin final : public OpPlugin {
     const int lanes = context.lanes(DType::kF32);
     const int64_t channels = p.groups, padded = (channels + lanes - 1) / lanes * lanes;
     PointerArgument x{context.value(node.inputs[kX])};
-    if (has_padding(p.geometry)) AIPU_RETURN_IF_ERROR(copy_image(context, x_dtype, x_dtype, p.x_zero, true, &p.geometry, &x));
+    if (has_padding(p.geometry))
+      AIPU_RETURN_IF_ERROR(copy_image(context, x_dtype, x_dtype, p.x_zero, true, &p.geometry, &x));
     const SpatialAxis& w = p.geometry.axes[2];
 
     dsl::TemplateParams params;
@@ -342,8 +360,8 @@ class QuantizedPlugin final : public OpPlugin {
       factors[static_cast<size_t>(c)] = static_cast<float>(of_channel<double>(scales, c, 1));
     }
     const auto constant = [&](const std::vector<float>& elements) {
-      return PointerArgument{
-          context.add_constant(graph::Constant::of<float>(DType::kF32, {static_cast<int64_t>(elements.size())}, elements))};
+      return PointerArgument{context.add_constant(
+          graph::Constant::of<float>(DType::kF32, {static_cast<int64_t>(elements.size())}, elements))};
     };
     std::vector<KernelArgument> arguments = {x, constant(packed), constant(start)};
     if (scale != nullptr) arguments.emplace_back(constant(factors));
@@ -355,7 +373,8 @@ class QuantizedPlugin final : public OpPlugin {
     append_extents(p.geometry, false, &arguments);
     const SpatialAxis &d = p.geometry.axes[0], &h = p.geometry.axes[1];
     append_scalars({d.kernel, h.kernel, d.stride, h.stride, d.dilation, h.dilation}, &arguments);
-    context.launch(std::move(kernel), std::move(arguments), graph::max(p.geometry.batch * d.out * h.out * Dim(padded / lanes), 1));
+    context.launch(std::move(kernel), std::move(arguments),
+                   graph::max(p.geometry.batch * d.out * h.out * Dim(padded / lanes), 1));
     return {};
   }
 
@@ -364,17 +383,18 @@ class QuantizedPlugin final : public OpPlugin {
                        [](const SpatialAxis& axis) { return axis.pad_begin != Dim(0) || axis.pad_end != Dim(0); });
   }
 
-  // Every tap of the kernel is outside the image for at most the first or the last of some consecutive pixels, and never for both.
+  // Every tap of the kernel is outside the image for at most the first or the last of some consecutive pixels, and
+  // never for both.
   static bool edges_are_simple(const SpatialGeometry& geometry) {
     const SpatialAxis& w = geometry.axes[2];
     const auto begin = w.pad_begin.constant(), end = w.pad_end.constant();
     return begin && end && *begin <= w.stride && *end <= w.stride && *begin + *end <= (w.kernel - 1) * w.dilation;
   }
 
-  // x becomes a copy of the image, with the padding if wanted, as `to` (int16: minus the zero point), in memory that may be read four bytes
-  // at a time, even beyond the end.
-  static Status copy_image(SetupContext& context, DType from, DType to, int64_t zero, bool with_padding, SpatialGeometry* geometry,
-                           PointerArgument* x) {
+  // x becomes a copy of the image, with the padding if wanted, as `to` (int16: minus the zero point), in memory that
+  // may be read four bytes at a time, even beyond the end.
+  static Status copy_image(SetupContext& context, DType from, DType to, int64_t zero, bool with_padding,
+                           SpatialGeometry* geometry, PointerArgument* x) {
     constexpr int64_t kSlack = 64;
     dsl::TemplateParams params;
     // The entry of the file that does not multiply; what the other one needs is bound all the same.

@@ -106,8 +106,8 @@ class RecurrentPlugin final : public SingleOpPlugin {
                                                   .outer_stride = 0}));
     } else {
       const int64_t count = 2 * directions * gates * width;
-      bias =
-          context.add_constant(graph::Constant::create(accumulator, {count}, std::vector<std::byte>(static_cast<size_t>(count * bytes))));
+      bias = context.add_constant(
+          graph::Constant::create(accumulator, {count}, std::vector<std::byte>(static_cast<size_t>(count * bytes))));
     }
 
     std::vector<std::string> names = std::get<std::vector<std::string>>(*node.attributes.find("activations"));
@@ -123,8 +123,10 @@ class RecurrentPlugin final : public SingleOpPlugin {
       for (size_t i = 0; i < per_direction; ++i) {
         const Activation& activation = *find_activation(names[static_cast<size_t>(d) * per_direction + i]);
         own.emplace_back(activation.name);
-        alphas.push_back({activation.takes_alpha && alpha_at < given_alpha.size() ? given_alpha[alpha_at++] : activation.alpha});
-        betas.push_back({activation.takes_beta && beta_at < given_beta.size() ? given_beta[beta_at++] : activation.beta});
+        alphas.push_back(
+            {activation.takes_alpha && alpha_at < given_alpha.size() ? given_alpha[alpha_at++] : activation.alpha});
+        betas.push_back(
+            {activation.takes_beta && beta_at < given_beta.size() ? given_beta[beta_at++] : activation.beta});
       }
       dsl::TemplateParams params;
       params.set("KIND", node.op).set("GATES", gates).set("X", x.dtype).set("ACC", accumulator).set("VL", lanes);
@@ -135,7 +137,8 @@ class RecurrentPlugin final : public SingleOpPlugin {
       params.set("ACTIVATIONS", std::move(own))
           .set("ALPHAS", dsl::Captured{std::move(alphas)})
           .set("BETAS", dsl::Captured{std::move(betas)});
-      params.set("CLIP", node.attributes.f_or("clip", 0.0)).set("LINEAR_BEFORE_RESET", node.attributes.i_or("linear_before_reset", 0) != 0);
+      params.set("CLIP", node.attributes.f_or("clip", 0.0))
+          .set("LINEAR_BEFORE_RESET", node.attributes.i_or("linear_before_reset", 0) != 0);
       params.set("REVERSE", direction == "reverse" || d == 1);
       params.set("HAS_LENGTHS", has(4))
           .set("HAS_H", has(5))
@@ -144,7 +147,8 @@ class RecurrentPlugin final : public SingleOpPlugin {
           .set("HAS_Y", gives(0))
           .set("HAS_Y_H", gives(1))
           .set("HAS_Y_C", gives(2));
-      params.set("length_types", pointer_types(has(4) ? 1 : 0, has(4) ? graph.type(node.inputs[4]).dtype : DType::kI32));
+      params.set("length_types",
+                 pointer_types(has(4) ? 1 : 0, has(4) ? graph.type(node.inputs[4]).dtype : DType::kI32));
       params.set("initial_h_types", pointer_types(has(5) ? 1 : 0, x.dtype))
           .set("initial_c_types", pointer_types(has(6) ? 1 : 0, x.dtype))
           .set("peephole_types", pointer_types(has(7) ? 1 : 0, x.dtype));
@@ -156,9 +160,10 @@ class RecurrentPlugin final : public SingleOpPlugin {
       const Dim element = static_cast<int64_t>(dtype_bytes(x.dtype)), dir = d, h = hidden;
       const Dim state_offset = (batch_first ? dir * h : dir * batches * h) * element;
       const Dim y_offset = (batch_first ? dir * h : dir * batches * h) * element;
-      std::vector<KernelArgument> arguments = {
-          PointerArgument{context.value(node.inputs[0])}, PointerArgument{w, dir * Dim(gates * inputs * width * bytes)},
-          PointerArgument{r, dir * Dim(gates * hidden * width * bytes)}, PointerArgument{bias, dir * Dim(2 * gates * width * bytes)}};
+      std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])},
+                                               PointerArgument{w, dir * Dim(gates * inputs * width * bytes)},
+                                               PointerArgument{r, dir * Dim(gates * hidden * width * bytes)},
+                                               PointerArgument{bias, dir * Dim(2 * gates * width * bytes)}};
       if (has(4)) arguments.emplace_back(PointerArgument{context.value(node.inputs[4])});
       if (has(5)) arguments.emplace_back(PointerArgument{context.value(node.inputs[5]), state_offset});
       if (has(6)) arguments.emplace_back(PointerArgument{context.value(node.inputs[6]), state_offset});
@@ -169,9 +174,10 @@ class RecurrentPlugin final : public SingleOpPlugin {
       arguments.emplace_back(PointerArgument{context.add_workspace(batches * Dim(4 * width * bytes))});
       arguments.emplace_back(PointerArgument{context.add_workspace(steps * batches * Dim(gates * width * bytes))});
       const Dim all = directions;
-      append_scalars({steps, batches, Dim(inputs), h, batch_first ? Dim(1) : batches, batch_first ? steps : Dim(1),
-                      batch_first ? all * h : all * batches * h, batch_first ? steps * all * h : h, batch_first ? all * h : h},
-                     &arguments);
+      append_scalars(
+          {steps, batches, Dim(inputs), h, batch_first ? Dim(1) : batches, batch_first ? steps : Dim(1),
+           batch_first ? all * h : all * batches * h, batch_first ? steps * all * h : h, batch_first ? all * h : h},
+          &arguments);
       // Below about 2 us of work per step, waiting for each other costs more than sharing it out saves.
       constexpr int64_t kShareFrom = 200'000;
       const Dim per_step = batches * Dim(gates * hidden * hidden);

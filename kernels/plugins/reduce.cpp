@@ -22,10 +22,18 @@ struct Kind {
 
 const std::map<std::string_view, Kind>& kinds() {
   static const std::map<std::string_view, Kind> kKinds = {
-      {"ReduceSum", {"sum", "sum"}},          {"ReduceMean", {"mean", "sum"}},          {"ReduceMax", {"max", "max"}},
-      {"ReduceMin", {"min", "min"}},          {"ReduceProd", {"prod", "prod"}},         {"ReduceL1", {"l1", "sum"}},
-      {"ReduceL2", {"l2", "sum"}},            {"ReduceLogSum", {"log_sum", "sum"}},     {"ReduceLogSumExp", {"log_sum_exp", "sum"}},
-      {"ReduceSumSquare", {"sum_square", "sum"}}, {"GlobalAveragePool", {"mean", "sum"}}, {"GlobalMaxPool", {"max", "max"}},
+      {"ReduceSum", {"sum", "sum"}},
+      {"ReduceMean", {"mean", "sum"}},
+      {"ReduceMax", {"max", "max"}},
+      {"ReduceMin", {"min", "min"}},
+      {"ReduceProd", {"prod", "prod"}},
+      {"ReduceL1", {"l1", "sum"}},
+      {"ReduceL2", {"l2", "sum"}},
+      {"ReduceLogSum", {"log_sum", "sum"}},
+      {"ReduceLogSumExp", {"log_sum_exp", "sum"}},
+      {"ReduceSumSquare", {"sum_square", "sum"}},
+      {"GlobalAveragePool", {"mean", "sum"}},
+      {"GlobalMaxPool", {"max", "max"}},
   };
   return kKinds;
 }
@@ -51,7 +59,8 @@ std::string reduced_axes(const Graph& graph, const Node& node, std::vector<bool>
     if (node.attributes.i_or("noop_with_empty_axes", 0) == 0) reduced->assign(rank, true);
     return {};
   }
-  for (const int64_t axis : axes) (*reduced)[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis)] = true;
+  for (const int64_t axis : axes)
+    (*reduced)[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis)] = true;
   return {};
 }
 
@@ -63,7 +72,8 @@ class ReducePlugin final : public OpPlugin {
  public:
   std::string_view name() const override { return "reduce"; }
 
-  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&, std::string* why_not) const override {
+  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&,
+                                    std::string* why_not) const override {
     const Node& node = graph.node(anchor);
     if (!kinds().contains(node.op)) return std::nullopt;
     std::vector<bool> reduced;
@@ -82,9 +92,11 @@ class ReducePlugin final : public OpPlugin {
     const DType out = graph.type(node.outputs[0]).dtype;
     const Kind& kind = kinds().at(node.op);
     std::vector<bool> reduced;
-    if (std::string reason = reduced_axes(graph, node, &reduced); !reason.empty()) return unsupported(std::move(reason));
+    if (std::string reason = reduced_axes(graph, node, &reduced); !reason.empty())
+      return unsupported(std::move(reason));
 
-    // Kept and reduced dimensions, extents of 1 dropped, neighbours of the same sort merged; the kept ones in output order.
+    // Kept and reduced dimensions, extents of 1 dropped, neighbours of the same sort merged; the kept ones in output
+    // order.
     std::vector<Axis> kept, gone;
     const std::vector<Dim> strides = contiguous_strides(x.shape);
     bool previous_reduced = false, first = true;
@@ -112,8 +124,9 @@ class ReducePlugin final : public OpPlugin {
     if (is_integer(accumulator) && dtype_bits(accumulator) < 32) accumulator = DType::kI32;
     const int lanes = std::max(2, context.lanes(accumulator));
     const dsl::Captured lowest = is_floating(accumulator) ? dsl::Captured{std::string("-inf")}
-                                 : is_unsigned_int(accumulator) ? dsl::Captured{int64_t{0}}
-                                                                : dsl::Captured{-(int64_t{1} << (dtype_bits(accumulator) - 2)) * 2};
+                                 : is_unsigned_int(accumulator)
+                                     ? dsl::Captured{int64_t{0}}
+                                     : dsl::Captured{-(int64_t{1} << (dtype_bits(accumulator) - 2)) * 2};
     const dsl::Captured highest = is_floating(accumulator) ? dsl::Captured{std::string("inf")}
                                   : is_unsigned_int(accumulator)
                                       ? dsl::Captured{dtype_bits(accumulator) == 32 ? int64_t{UINT32_MAX} : INT64_MAX}
@@ -124,21 +137,32 @@ class ReducePlugin final : public OpPlugin {
                                                             : dsl::Captured{int64_t{0}};
     dsl::TemplateParams params;
     const DType root = is_floating(accumulator) ? accumulator : DType::kF64;
-    params.set("X", stored).set("ACC", accumulator).set("OUT", out == DType::kBool ? DType::kU8 : out).set("ROOT", root).set("VL", lanes);
-    params.set("KIND", std::string(kind.name)).set("COMBINE", std::string(kind.combine)).set("INNER", inner_reduced ? "reduced" : "kept").set("COLUMNS", 4);
+    params.set("X", stored)
+        .set("ACC", accumulator)
+        .set("OUT", out == DType::kBool ? DType::kU8 : out)
+        .set("ROOT", root)
+        .set("VL", lanes);
+    params.set("KIND", std::string(kind.name))
+        .set("COMBINE", std::string(kind.combine))
+        .set("INNER", inner_reduced ? "reduced" : "kept")
+        .set("COLUMNS", 4);
     params.set("IDENTITY", identity).set("LOWEST", lowest).set("SIGNED", !is_unsigned_int(accumulator));
     params.set("KEPT", static_cast<int64_t>(kept.size())).set("REDUCED", static_cast<int64_t>(gone.size()));
-    params.set("kept_types", dsl::Captured{dsl::CapturedList(kept.size(), {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})});
-    params.set("reduced_types", dsl::Captured{dsl::CapturedList(gone.size(), {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})});
+    params.set("kept_types",
+               dsl::Captured{dsl::CapturedList(kept.size(), {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})});
+    params.set("reduced_types",
+               dsl::Captured{dsl::CapturedList(gone.size(), {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})});
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("reduce.py", "reduce", params));
 
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])}};
+    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])},
+                                             PointerArgument{context.value(node.outputs[0])}};
     for (const auto* list : {&kept, &gone}) {
       for (const Axis& axis : *list) arguments.emplace_back(ScalarArgument{axis.extent});
       for (const Axis& axis : *list) arguments.emplace_back(ScalarArgument{axis.stride});
     }
     arguments.emplace_back(ScalarArgument{total});
-    context.launch(std::move(kernel), std::move(arguments), graph::max(graph::ceildiv(graph::element_count(x.shape), 8192), 1));
+    context.launch(std::move(kernel), std::move(arguments),
+                   graph::max(graph::ceildiv(graph::element_count(x.shape), 8192), 1));
     return {};
   }
 };

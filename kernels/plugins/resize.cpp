@@ -24,7 +24,8 @@ class ResizePlugin final : public SingleOpPlugin {
   }
   std::string check(const Graph& graph, const Node& node) const override {
     if (!node.attributes.has("sizes")) return "the output sizes are not resolved";
-    if (node.attributes.s("mode") != "nearest" && !is_floating(graph.type(node.inputs[0]).dtype)) return "interpolation of an integer tensor";
+    if (node.attributes.s("mode") != "nearest" && !is_floating(graph.type(node.inputs[0]).dtype))
+      return "interpolation of an integer tensor";
     return {};
   }
 
@@ -41,11 +42,13 @@ class ResizePlugin final : public SingleOpPlugin {
 
     const std::string& mode = node.attributes.s("mode");
     const bool crop = node.attributes.s("coordinate_transformation_mode") == "tf_crop_and_resize";
-    const DType accumulator = mode == "nearest" && !crop ? raw_dtype(x.dtype) : accumulator_dtype(storage_dtype(x.dtype));
+    const DType accumulator =
+        mode == "nearest" && !crop ? raw_dtype(x.dtype) : accumulator_dtype(storage_dtype(x.dtype));
     const DType stored = mode == "nearest" && !crop ? raw_dtype(x.dtype) : storage_dtype(x.dtype);
     std::vector<size_t> axes;
     for (size_t i = 0; i < rank; ++i) {
-      if (!(x.shape[i] == y.shape[i]) || has_scale(node, onnx_axis[i]) || (crop && cropped(node, onnx_axis[i], rank))) axes.push_back(i);
+      if (!(x.shape[i] == y.shape[i]) || has_scale(node, onnx_axis[i]) || (crop && cropped(node, onnx_axis[i], rank)))
+        axes.push_back(i);
     }
     if (axes.empty()) {
       context.view(node.outputs[0], node.inputs[0]);
@@ -60,12 +63,23 @@ class ResizePlugin final : public SingleOpPlugin {
       Shape next = current;
       next[axis] = y.shape[axis];
       const DType target_dtype = last ? stored : accumulator;
-      const TensorRef target = last ? context.value(node.outputs[0]) : context.add_workspace(graph::element_count(next) * Dim(static_cast<int64_t>(dtype_bytes(accumulator))));
+      const TensorRef target =
+          last
+              ? context.value(node.outputs[0])
+              : context.add_workspace(graph::element_count(next) * Dim(static_cast<int64_t>(dtype_bytes(accumulator))));
       const AxisView view = axis_view(current, static_cast<int64_t>(axis));
       dsl::TemplateParams params;
-      params.set("X", source_dtype).set("ACC", accumulator).set("OUT", target_dtype).set("VL", std::max(2, context.lanes(accumulator)));
-      params.set("MODE", mode).set("NEAREST_MODE", node.attributes.s("nearest_mode")).set("COORDINATES", node.attributes.s("coordinate_transformation_mode"));
-      params.set("EXCLUDE_OUTSIDE", node.attributes.i("exclude_outside") != 0).set("TAPS", mode == "cubic" ? 4 : mode == "linear" ? 2 : 1);
+      params.set("X", source_dtype)
+          .set("ACC", accumulator)
+          .set("OUT", target_dtype)
+          .set("VL", std::max(2, context.lanes(accumulator)));
+      params.set("MODE", mode)
+          .set("NEAREST_MODE", node.attributes.s("nearest_mode"))
+          .set("COORDINATES", node.attributes.s("coordinate_transformation_mode"));
+      params.set("EXCLUDE_OUTSIDE", node.attributes.i("exclude_outside") != 0)
+          .set("TAPS", mode == "cubic"    ? 4
+                       : mode == "linear" ? 2
+                                          : 1);
       params.set("ANTIALIAS", mode != "nearest" && node.attributes.i_or("antialias", 0) != 0);
       const bool scaled = node.attributes.has("scales");
       params.set("HAS_SCALE", scaled);
@@ -73,8 +87,10 @@ class ResizePlugin final : public SingleOpPlugin {
       std::vector<KernelArgument> arguments = {PointerArgument{source}, PointerArgument{target}};
       append_scalars({view.outer, view.extent, y.shape[axis], view.inner}, &arguments);
       const bool roi = node.attributes.has("roi");
-      for (const double value : {scaled ? node.attributes.floats("scales")[onnx_axis[axis]] : 1.0, roi ? node.attributes.floats("roi")[onnx_axis[axis]] : 0.0,
-                                 roi ? node.attributes.floats("roi")[rank + onnx_axis[axis]] : 1.0, node.attributes.f("extrapolation_value"), node.attributes.f("cubic_coeff_a")}) {
+      for (const double value : {scaled ? node.attributes.floats("scales")[onnx_axis[axis]] : 1.0,
+                                 roi ? node.attributes.floats("roi")[onnx_axis[axis]] : 0.0,
+                                 roi ? node.attributes.floats("roi")[rank + onnx_axis[axis]] : 1.0,
+                                 node.attributes.f("extrapolation_value"), node.attributes.f("cubic_coeff_a")}) {
         arguments.emplace_back(FloatArgument{value, DType::kF64});
       }
       context.launch(std::move(kernel), std::move(arguments), graph::max(view.outer * y.shape[axis], 1));
@@ -86,9 +102,12 @@ class ResizePlugin final : public SingleOpPlugin {
   }
 
  private:
-  static bool has_scale(const Node& node, size_t axis) { return node.attributes.has("scales") && node.attributes.floats("scales")[axis] != 1; }
+  static bool has_scale(const Node& node, size_t axis) {
+    return node.attributes.has("scales") && node.attributes.floats("scales")[axis] != 1;
+  }
   static bool cropped(const Node& node, size_t axis, size_t rank) {
-    return node.attributes.has("roi") && (node.attributes.floats("roi")[axis] != 0 || node.attributes.floats("roi")[rank + axis] != 1);
+    return node.attributes.has("roi") &&
+           (node.attributes.floats("roi")[axis] != 0 || node.attributes.floats("roi")[rank + axis] != 1);
   }
 };
 

@@ -26,7 +26,8 @@ class SamplingPlugin final : public SingleOpPlugin {
  public:
   std::string_view name() const override { return "sampling"; }
   std::span<const std::string_view> ops() const override {
-    static constexpr std::string_view kOps[] = {"GridSample", "RoiAlign", "MaxRoiPool", "aipu::DeformColumns", "Col2Im"};
+    static constexpr std::string_view kOps[] = {"GridSample", "RoiAlign", "MaxRoiPool", "aipu::DeformColumns",
+                                                "Col2Im"};
     return kOps;
   }
   std::string check(const Graph& graph, const Node& node) const override {
@@ -59,7 +60,11 @@ class SamplingPlugin final : public SingleOpPlugin {
     dsl::TemplateParams params;
     params.set("X", x).set("ACC", accumulator).set("POS", position).set("VL", std::max(2, context.lanes(accumulator)));
     params.set("GRID", position).set("INDEX", DType::kI64).set("D", 1).set("TAPS", 1).set("dim_types", scalar_types(1));
-    params.set("MODE", "avg").set("PADDING", "zeros").set("ALIGN", false).set("HALF_PIXEL", false).set("HAS_MASK", false);
+    params.set("MODE", "avg")
+        .set("PADDING", "zeros")
+        .set("ALIGN", false)
+        .set("HALF_PIXEL", false)
+        .set("HAS_MASK", false);
     params.set("mask_types", pointer_types(0, x));
     return params;
   }
@@ -68,7 +73,8 @@ class SamplingPlugin final : public SingleOpPlugin {
   static void require_equal(SetupContext& context, const Dim& found, const Dim& expected, std::string_view what) {
     const Dim equal = graph::eq(found, expected);
     if (equal.constant() != 1)
-      context.implementation.checks.push_back({equal, fmt::format("{} of {} does not fit the output", what, context.anchor().op)});
+      context.implementation.checks.push_back(
+          {equal, fmt::format("{} of {} does not fit the output", what, context.anchor().op)});
   }
 
   static Status grid_sample(SetupContext& context) {
@@ -83,7 +89,11 @@ class SamplingPlugin final : public SingleOpPlugin {
       const DType raw = raw_dtype(x.dtype);
       params.set("X", raw).set("ACC", raw).set("VL", std::max(2, context.lanes(raw)));
     }
-    params.set("GRID", grid.dtype).set("D", static_cast<int64_t>(spatial)).set("TAPS", mode == "nearest" ? 1 : mode == "linear" ? 2 : 4);
+    params.set("GRID", grid.dtype)
+        .set("D", static_cast<int64_t>(spatial))
+        .set("TAPS", mode == "nearest"  ? 1
+                     : mode == "linear" ? 2
+                                        : 4);
     params.set("dim_types", scalar_types(spatial)).set("MODE", mode).set("PADDING", node.attributes.s("padding_mode"));
     params.set("ALIGN", node.attributes.i("align_corners") != 0);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("sampling.py", "grid_sample", params));
@@ -134,7 +144,9 @@ class SamplingPlugin final : public SingleOpPlugin {
     std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[1])};
     if (masked) arguments.emplace_back(pointer(context, node.inputs[2]));
     arguments.emplace_back(pointer(context, node.outputs[0]));
-    append_scalars({x.shape[0], x.shape[1], x.shape[2], x.shape[3], out[1], out[2], Dim(node.attributes.i("offset_group"))}, &arguments);
+    append_scalars(
+        {x.shape[0], x.shape[1], x.shape[2], x.shape[3], out[1], out[2], Dim(node.attributes.i("offset_group"))},
+        &arguments);
     const auto append_pair = [&](const char* attribute) {
       append_scalars({Dim(node.attributes.ints(attribute)[0]), Dim(node.attributes.ints(attribute)[1])}, &arguments);
     };
@@ -146,7 +158,8 @@ class SamplingPlugin final : public SingleOpPlugin {
       require_equal(context, shape[2], out[1], what);
       require_equal(context, shape[3], out[2], what);
     }
-    context.launch(std::move(kernel), std::move(arguments), graph::max(graph::ceildiv(offset[0] * out[1] * out[2], 4), 1));
+    context.launch(std::move(kernel), std::move(arguments),
+                   graph::max(graph::ceildiv(offset[0] * out[1] * out[2], 4), 1));
     return {};
   }
 
@@ -173,11 +186,14 @@ class SamplingPlugin final : public SingleOpPlugin {
       a.dilation = attribute("dilations", k, 1);
       const int64_t begin = attribute("pads", k, 0);
       a.pad = begin;
-      a.blocks = graph::floordiv(a.out + Dim(begin + attribute("pads", k + count, 0) - (a.kernel - 1) * a.dilation - 1), Dim(a.stride)) + 1;
+      a.blocks = graph::floordiv(a.out + Dim(begin + attribute("pads", k + count, 0) - (a.kernel - 1) * a.dilation - 1),
+                                 Dim(a.stride)) +
+                 1;
       blocks *= a.blocks;
     }
     require_equal(context, x.shape[2], blocks, "the number of blocks");
-    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("sampling.py", "col2im", sampling_params(context, x.dtype, DType::kF32)));
+    AIPU_ASSIGN_OR_RETURN(auto kernel,
+                          context.kernel("sampling.py", "col2im", sampling_params(context, x.dtype, DType::kF32)));
     std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.outputs[0])};
     append_scalars({out[0] * out[1]}, &arguments);
     for (const Axis& a : axes) append_scalars({a.out}, &arguments);
@@ -186,7 +202,8 @@ class SamplingPlugin final : public SingleOpPlugin {
     for (const Axis& a : axes) append_scalars({Dim(a.stride)}, &arguments);
     for (const Axis& a : axes) append_scalars({a.pad}, &arguments);
     for (const Axis& a : axes) append_scalars({Dim(a.dilation)}, &arguments);
-    context.launch(std::move(kernel), std::move(arguments), graph::max(graph::ceildiv(graph::element_count(out), 256), 1));
+    context.launch(std::move(kernel), std::move(arguments),
+                   graph::max(graph::ceildiv(graph::element_count(out), 256), 1));
     return {};
   }
 };

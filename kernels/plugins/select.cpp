@@ -20,7 +20,8 @@ class SelectPlugin final : public SingleOpPlugin {
     return kOps;
   }
   std::string check(const Graph& graph, const Node& node) const override {
-    if (node.op == "OneHot" && graph.type(node.inputs[2]).dtype == DType::kString) return "string tensors are not supported";
+    if (node.op == "OneHot" && graph.type(node.inputs[2]).dtype == DType::kString)
+      return "string tensors are not supported";
     return {};
   }
 
@@ -30,7 +31,10 @@ class SelectPlugin final : public SingleOpPlugin {
     const graph::TensorType& x = graph.type(node.inputs[0]);
     const auto pointer = [&](graph::ValueId id) { return PointerArgument{context.value(id)}; };
     dsl::TemplateParams params;
-    params.set("X", storage_dtype(x.dtype)).set("ACC", accumulator_dtype(storage_dtype(x.dtype))).set("LARGEST", true).set("LAST", false);
+    params.set("X", storage_dtype(x.dtype))
+        .set("ACC", accumulator_dtype(storage_dtype(x.dtype)))
+        .set("LARGEST", true)
+        .set("LAST", false);
     params.set("INDEX", x.dtype).set("T", DType::kU8).set("RANK", 1).set("dim_types", scalar_types(1));
     if (node.op == "ArgMax" || node.op == "ArgMin") {
       params.set("LARGEST", node.op == "ArgMax").set("LAST", node.attributes.i("select_last_index") != 0);
@@ -46,11 +50,13 @@ class SelectPlugin final : public SingleOpPlugin {
       const AxisView view = axis_view(x.shape, node.attributes.i("axis"));
       // Both outputs are always written; one that nobody asked for goes to workspace.
       std::array<PointerArgument, 2> results;
-      const Dim k = node.attributes.has("k") ? node.attributes.shape("k")[0]
-                                             : axis_view(graph.type(node.outputs[0]).shape, node.attributes.i("axis")).extent;
+      const Dim k = node.attributes.has("k")
+                        ? node.attributes.shape("k")[0]
+                        : axis_view(graph.type(node.outputs[0]).shape, node.attributes.i("axis")).extent;
       for (size_t i = 0; i < 2; ++i) {
         const bool wanted = i < node.outputs.size() && node.outputs[i].valid();
-        results[i] = wanted ? pointer(node.outputs[i]) : PointerArgument{context.add_workspace(view.outer * k * view.inner * Dim(8))};
+        results[i] = wanted ? pointer(node.outputs[i])
+                            : PointerArgument{context.add_workspace(view.outer * k * view.inner * Dim(8))};
       }
       AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "top_k", params));
       std::vector<KernelArgument> arguments = {pointer(node.inputs[0]), results[0], results[1]};
@@ -64,9 +70,11 @@ class SelectPlugin final : public SingleOpPlugin {
       params.set("T", raw_dtype(values.dtype)).set("VL", std::max(2, context.lanes(raw_dtype(values.dtype))));
       const AxisView view = axis_view(out.shape, node.attributes.i("axis"));
       AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "one_hot", params));
-      std::vector<KernelArgument> arguments = {pointer(node.inputs[0]), pointer(node.inputs[2]), pointer(node.outputs[0])};
+      std::vector<KernelArgument> arguments = {pointer(node.inputs[0]), pointer(node.inputs[2]),
+                                               pointer(node.outputs[0])};
       append_scalars({view.outer, view.extent, view.inner}, &arguments);
-      context.launch(std::move(kernel), std::move(arguments), graph::max(graph::ceildiv(graph::element_count(out.shape), 4096), 1));
+      context.launch(std::move(kernel), std::move(arguments),
+                     graph::max(graph::ceildiv(graph::element_count(out.shape), 4096), 1));
       return {};
     }
     const Dim total = graph::element_count(x.shape);

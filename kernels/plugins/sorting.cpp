@@ -16,7 +16,8 @@ class SortingPlugin final : public SingleOpPlugin {
  public:
   std::string_view name() const override { return "sorting"; }
   std::span<const std::string_view> ops() const override {
-    static constexpr std::string_view kOps[] = {"aipu::CountNonMaxSuppression", "NonMaxSuppression", "aipu::CountUnique", "Unique"};
+    static constexpr std::string_view kOps[] = {"aipu::CountNonMaxSuppression", "NonMaxSuppression",
+                                                "aipu::CountUnique", "Unique"};
     return kOps;
   }
   std::string check(const Graph& graph, const Node& node) const override {
@@ -31,7 +32,9 @@ class SortingPlugin final : public SingleOpPlugin {
 
  private:
   static PointerArgument pointer(SetupContext& context, graph::ValueId id) { return {context.value(id)}; }
-  static PointerArgument indices(SetupContext& context, const Dim& count) { return {context.add_workspace(graph::max(count, 1) * Dim(4))}; }
+  static PointerArgument indices(SetupContext& context, const Dim& count) {
+    return {context.add_workspace(graph::max(count, 1) * Dim(4))};
+  }
 
   static Status suppression(SetupContext& context) {
     const Graph& graph = context.graph();
@@ -48,7 +51,8 @@ class SortingPlugin final : public SingleOpPlugin {
     for (size_t k = 0; k < 3; ++k) {
       const bool given = has_input(node, k + 2);
       params.set(kOptional[k].first, given)
-          .set(kOptional[k].second, pointer_types(given ? 1 : 0, given ? graph.type(node.inputs[k + 2]).dtype : DType::kF32));
+          .set(kOptional[k].second,
+               pointer_types(given ? 1 : 0, given ? graph.type(node.inputs[k + 2]).dtype : DType::kF32));
       if (given) arguments.emplace_back(pointer(context, node.inputs[k + 2]));
     }
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("sorting.py", "non_max_suppression", params));
@@ -56,7 +60,8 @@ class SortingPlugin final : public SingleOpPlugin {
     arguments.emplace_back(pointer(context, node.outputs[0]));
     arguments.emplace_back(indices(context, candidates));
     arguments.emplace_back(indices(context, candidates));
-    append_scalars({scores[0], scores[1], candidates, count ? Dim(0) : graph.type(node.outputs[0]).shape[0]}, &arguments);
+    append_scalars({scores[0], scores[1], candidates, count ? Dim(0) : graph.type(node.outputs[0]).shape[0]},
+                   &arguments);
     context.launch(std::move(kernel), std::move(arguments), 1);
     return {};
   }
@@ -80,8 +85,9 @@ class SortingPlugin final : public SingleOpPlugin {
       return {};
     }
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("sorting.py", "unique", params));
-    const Dim groups = node.attributes.has("axis") ? axis_view(graph.type(node.outputs[0]).shape, node.attributes.i("axis")).extent
-                                                   : graph.type(node.outputs[0]).shape[0];
+    const Dim groups = node.attributes.has("axis")
+                           ? axis_view(graph.type(node.outputs[0]).shape, node.attributes.i("axis")).extent
+                           : graph.type(node.outputs[0]).shape[0];
     // All outputs are written; those that nobody asked for go to workspace.
     for (size_t k = 0; k < 4; ++k) {
       const bool wanted = k < node.outputs.size() && node.outputs[k].valid();

@@ -1,5 +1,6 @@
-// 3x3 convolutions of stride 1 by Winograd's algorithm (templates/winograd.py), where that is faster than the direct kernel: F(2x2, 3x3),
-// whose error is that of the direct sums, and F(4x4, 3x3), whose error is some ten times that, with --fast-math.
+// 3x3 convolutions of stride 1 by Winograd's algorithm (templates/winograd.py), where that is faster than the direct
+// kernel: F(2x2, 3x3), whose error is that of the direct sums, and F(4x4, 3x3), whose error is some ten times that,
+// with --fast-math.
 #include "kernels/winograd.h"
 
 #include <algorithm>
@@ -22,12 +23,13 @@ using graph::Node;
 
 // Of an image. Below, half of the tiles would be edge.
 constexpr int64_t kLeastExtent = 4;
-// Below (not measured), the transforms would outweigh the multiplications saved; with 16 of them a third of the time is saved still.
+// Below (not measured), the transforms would outweigh the multiplications saved; with 16 of them a third of the time is
+// saved still.
 constexpr int64_t kLeastChannels = 16;
-// Tiles of F(4x4) below which its weights, four times the size of the direct ones, are what takes the time; with several TECs, which share
-// the memory's bandwidth, the more so. Measured: images of 28 x 28 and more gain a third to two fifths whatever the number of channels; 14
-// x 14 gains up to a quarter where the weights are few (and the panels enough for all TECs), and loses as much where they come from memory;
-// 7 x 7 loses.
+// Tiles of F(4x4) below which its weights, four times the size of the direct ones, are what takes the time; with
+// several TECs, which share the memory's bandwidth, the more so. Measured: images of 28 x 28 and more gain a third to
+// two fifths whatever the number of channels; 14 x 14 gains up to a quarter where the weights are few (and the panels
+// enough for all TECs), and loses as much where they come from memory; 7 x 7 loses.
 constexpr int64_t kManyLargeTiles = 40;
 constexpr int64_t kLeastLargeTiles = 16;
 constexpr int64_t kMostWeights = 56 * 1024, kLeastOutChannels = 96;
@@ -36,17 +38,20 @@ constexpr int64_t kStageVectors = 4;
 
 int64_t points(int m) { return int64_t{m + 2} * (m + 2); }
 
-// Two-dimensional, dense, 3x3, stride and dilation 1, float32 with constant weights, and enough of everything for tiles of m x m pixels.
+// Two-dimensional, dense, 3x3, stride and dilation 1, float32 with constant weights, and enough of everything for tiles
+// of m x m pixels.
 bool suits(const Graph& graph, const Node& node, int m, SpatialGeometry* geometry) {
   const graph::Constant* weights = graph.constant(node.inputs[1]);
-  if (weights == nullptr || weights->dtype() != DType::kF32 || graph.type(node.inputs[0]).dtype != DType::kF32) return false;
+  if (weights == nullptr || weights->dtype() != DType::kF32 || graph.type(node.inputs[0]).dtype != DType::kF32)
+    return false;
   const auto& shape = weights->shape();
   if (shape.size() != 4 || shape[2] != 3 || shape[3] != 3 || node.attributes.i_or("group", 1) != 1) return false;
   if (shape[0] < kLeastChannels || shape[1] < kLeastChannels) return false;
   if (!read_geometry(graph, node, {3, 3}, geometry).empty()) return false;
   if (m == 4) {
     const auto height = geometry->axes[1].out.constant(), width = geometry->axes[2].out.constant();
-    const int64_t tiles = height && width ? geometry->batch.constant_or(1) * ((*height + 3) / 4) * ((*width + 3) / 4) : kManyLargeTiles;
+    const int64_t tiles =
+        height && width ? geometry->batch.constant_or(1) * ((*height + 3) / 4) * ((*width + 3) / 4) : kManyLargeTiles;
     const bool few_weights = shape[0] * shape[1] <= kMostWeights && shape[0] >= kLeastOutChannels;
     if (tiles < (few_weights ? kLeastLargeTiles : kManyLargeTiles)) return false;
   }
@@ -62,8 +67,9 @@ struct Block {
 };
 
 Block block_of(int m, int64_t in_channels) {
-  // Tiles whose transformed input stays in the second-level cache, in multiples of 14 rows, the greatest register tile. Of many channels
-  // that would be so few that the weights pass by too often: rather the planes of many tiles one after the other.
+  // Tiles whose transformed input stays in the second-level cache, in multiples of 14 rows, the greatest register tile.
+  // Of many channels that would be so few that the weights pass by too often: rather the planes of many tiles one after
+  // the other.
   if (m == 2) {
     if (in_channels >= 384) return {56, true};
     return {std::clamp<int64_t>(16384 / in_channels / 14 * 14, 28, 56), false};
@@ -72,11 +78,13 @@ Block block_of(int m, int64_t in_channels) {
   return {42, false};
 }
 
-// The heights that rows of tiles are cut into. Blocks of F(4x4) are small: those that two or three register tiles make are all there.
+// The heights that rows of tiles are cut into. Blocks of F(4x4) are small: those that two or three register tiles make
+// are all there.
 std::vector<int64_t> heights_of(int m, int greatest) {
   if (m == 2) return tile_heights({1, false}, greatest);
   std::vector<int64_t> heights;
-  for (int64_t height = greatest; height > 0; height -= 2 * height > greatest ? 1 : (height + 1) / 2) heights.push_back(height);
+  for (int64_t height = greatest; height > 0; height -= 2 * height > greatest ? 1 : (height + 1) / 2)
+    heights.push_back(height);
   return heights;
 }
 
@@ -91,7 +99,8 @@ class WinogradPlugin final : public OpPlugin {
     if (m_ == 4 && !target.fast_math) return std::nullopt;
     const Node& node = graph.node(anchor);
     SpatialGeometry geometry;
-    if (node.op != "Conv" || !target.name.starts_with("host") || !suits(graph, node, m_, &geometry)) return std::nullopt;
+    if (node.op != "Conv" || !target.name.starts_with("host") || !suits(graph, node, m_, &geometry))
+      return std::nullopt;
     graph::Claim claim{anchor, {anchor}, m_ == 2 ? 25 : 26};
     for (const graph::NodeId id : epilogue_nodes(graph, anchor)) claim.nodes.push_back(id);
     return claim;
@@ -118,7 +127,8 @@ class WinogradPlugin final : public OpPlugin {
         .set("M", m_)
         .set("POINT_A", kWinogradPoints[0])
         .set("POINT_B", kWinogradPoints[1]);
-    const TensorRef packed = context.add_constant(pack_winograd(graph.value(node.inputs[1]).constant, m_, panel_width, block.all_panels));
+    const TensorRef packed =
+        context.add_constant(pack_winograd(graph.value(node.inputs[1]).constant, m_, panel_width, block.all_panels));
     AnchorArithmetic arithmetic;
     if (node.inputs.size() > 2) arithmetic.addend = node.inputs[2];
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], DType::kF32, arithmetic, &params));
@@ -128,17 +138,20 @@ class WinogradPlugin final : public OpPlugin {
     const SpatialAxis& height = geometry.axes[1];
     const SpatialAxis& width = geometry.axes[2];
     const int64_t stage = m_ == 4 ? points(m_) * kStageVectors * lanes : 0;
-    const int64_t scratch =
-        points(m_) * ((block.tiles * (in_channels + 2 * lanes) + lanes) + (block_panels * block.tiles * panel_width + lanes)) + stage;
+    const int64_t scratch = points(m_) * ((block.tiles * (in_channels + 2 * lanes) + lanes) +
+                                          (block_panels * block.tiles * panel_width + lanes)) +
+                            stage;
     const Dim tiles = geometry.batch * graph::ceildiv(height.out, m_) * graph::ceildiv(width.out, m_);
     const Dim tecs = graph::max(graph::min(tiles, tec_count()), 1);
     const TensorRef workspace = context.add_workspace(tecs * Dim(scratch * static_cast<int64_t>(sizeof(float))));
     std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed},
-                                             PointerArgument{context.value(epilogue.result)}, PointerArgument{workspace}};
+                                             PointerArgument{context.value(epilogue.result)},
+                                             PointerArgument{workspace}};
     arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
-    for (const Dim& scalar : {geometry.batch, height.in, width.in, Dim(in_channels), height.out, width.out, Dim(out_channels),
-                              height.pad_begin, width.pad_begin, Dim(block.tiles), Dim(block_panels),
-                              Dim(block.all_panels ? 1 : points(m_)), Dim(block.all_panels ? panels : 1), Dim(scratch)}) {
+    for (const Dim& scalar :
+         {geometry.batch, height.in, width.in, Dim(in_channels), height.out, width.out, Dim(out_channels),
+          height.pad_begin, width.pad_begin, Dim(block.tiles), Dim(block_panels),
+          Dim(block.all_panels ? 1 : points(m_)), Dim(block.all_panels ? panels : 1), Dim(scratch)}) {
       arguments.emplace_back(ScalarArgument{scalar});
     }
     const size_t row_stride = arguments.size();
@@ -167,32 +180,36 @@ std::vector<std::array<double, 3>> weight_transform(int m) {
   return rows;
 }
 
-// Elements [first, last) x [0, m + 2) of G g Gt of one panel's kernels: a row of panel_width values per input channel, rows of one element
-// in order, elements `point_bytes` apart.
-void transform_panel(const graph::Constant& weights, int m, int64_t panel_width, int64_t panel, size_t first, size_t last, std::byte* out,
-                     size_t point_bytes) {
+// Elements [first, last) x [0, m + 2) of G g Gt of one panel's kernels: a row of panel_width values per input channel,
+// rows of one element in order, elements `point_bytes` apart.
+void transform_panel(const graph::Constant& weights, int m, int64_t panel_width, int64_t panel, size_t first,
+                     size_t last, std::byte* out, size_t point_bytes) {
   const std::vector<std::array<double, 3>> transform = weight_transform(m);
   const int64_t out_channels = weights.shape()[0], in_channels = weights.shape()[1];
   const auto width = static_cast<size_t>(panel_width),
              present = static_cast<size_t>(std::min(panel_width, out_channels - panel * panel_width));
   std::vector<double> kernels(9 * width), half(3 * width);  // by weight, all columns beside each other
   std::vector<float> row(width);
-  const std::byte* source = weights.bytes().data() + static_cast<size_t>(panel * panel_width * in_channels) * 9 * sizeof(float);
+  const std::byte* source =
+      weights.bytes().data() + static_cast<size_t>(panel * panel_width * in_channels) * 9 * sizeof(float);
   for (int64_t ic = 0; ic < in_channels; ++ic) {
     for (size_t column = 0; column < present; ++column) {
       float g[9];
-      std::memcpy(g, source + (column * static_cast<size_t>(in_channels) + static_cast<size_t>(ic)) * sizeof(g), sizeof(g));
+      std::memcpy(g, source + (column * static_cast<size_t>(in_channels) + static_cast<size_t>(ic)) * sizeof(g),
+                  sizeof(g));
       for (size_t k = 0; k < 9; ++k) kernels[k * width + column] = g[k];
     }
     for (size_t r = first; r < last; ++r) {
       const std::array<double, 3>& u = transform[r];
-      for (size_t i = 0; i < 3 * width; ++i) half[i] = u[0] * kernels[i] + u[1] * kernels[3 * width + i] + u[2] * kernels[6 * width + i];
+      for (size_t i = 0; i < 3 * width; ++i)
+        half[i] = u[0] * kernels[i] + u[1] * kernels[3 * width + i] + u[2] * kernels[6 * width + i];
       for (size_t s = 0; s < transform.size(); ++s) {
         const std::array<double, 3>& w = transform[s];
         for (size_t i = 0; i < width; ++i)
           row[i] = static_cast<float>(w[0] * half[i] + w[1] * half[width + i] + w[2] * half[2 * width + i]);
-        std::memcpy(out + ((r - first) * transform.size() + s) * point_bytes + static_cast<size_t>(ic) * width * sizeof(float), row.data(),
-                    width * sizeof(float));
+        std::memcpy(
+            out + ((r - first) * transform.size() + s) * point_bytes + static_cast<size_t>(ic) * width * sizeof(float),
+            row.data(), width * sizeof(float));
       }
     }
   }
@@ -203,28 +220,35 @@ void transform_panel(const graph::Constant& weights, int m, int64_t panel_width,
 graph::ConstantPtr pack_winograd(graph::ConstantPtr weights, int m, int64_t panel_width, bool point_major) {
   const int64_t out_channels = weights->shape()[0], in_channels = weights->shape()[1];
   const int64_t panels = (out_channels + panel_width - 1) / panel_width;
-  const auto side = static_cast<size_t>(m) + 2, chunk_bytes = static_cast<size_t>(in_channels * panel_width) * sizeof(float);
+  const auto side = static_cast<size_t>(m) + 2,
+             chunk_bytes = static_cast<size_t>(in_channels * panel_width) * sizeof(float);
   const Hash128& content = weights->hash();
-  const int64_t recipe[] = {m, point_major ? 1 : 0, static_cast<int64_t>(content.high), static_cast<int64_t>(content.low)};
+  const int64_t recipe[] = {m, point_major ? 1 : 0, static_cast<int64_t>(content.high),
+                            static_cast<int64_t>(content.low)};
   const Hash128 hash = hash_bytes(std::as_bytes(std::span(recipe)));
   if (point_major) {
     // A piece is a row of points, of all panels.
-    auto fill = [weights = std::move(weights), m, panel_width, panels, side, chunk_bytes](int64_t first, std::span<std::byte> out) {
+    auto fill = [weights = std::move(weights), m, panel_width, panels, side, chunk_bytes](int64_t first,
+                                                                                          std::span<std::byte> out) {
       const size_t point_bytes = chunk_bytes * static_cast<size_t>(panels);
       for (auto r = static_cast<size_t>(first); !out.empty(); ++r, out = out.subspan(side * point_bytes)) {
         for (int64_t panel = 0; panel < panels; ++panel) {
-          transform_panel(*weights, m, panel_width, panel, r, r + 1, out.data() + static_cast<size_t>(panel) * chunk_bytes, point_bytes);
+          transform_panel(*weights, m, panel_width, panel, r, r + 1,
+                          out.data() + static_cast<size_t>(panel) * chunk_bytes, point_bytes);
         }
       }
     };
-    return graph::Constant::deferred(DType::kF32, {points(m), panels, in_channels, panel_width}, hash, m + 2, std::move(fill));
+    return graph::Constant::deferred(DType::kF32, {points(m), panels, in_channels, panel_width}, hash, m + 2,
+                                     std::move(fill));
   }
-  auto fill = [weights = std::move(weights), m, panel_width, side, chunk_bytes](int64_t first, std::span<std::byte> out) {
+  auto fill = [weights = std::move(weights), m, panel_width, side, chunk_bytes](int64_t first,
+                                                                                std::span<std::byte> out) {
     for (int64_t panel = first; !out.empty(); ++panel, out = out.subspan(side * side * chunk_bytes)) {
       transform_panel(*weights, m, panel_width, panel, 0, side, out.data(), chunk_bytes);
     }
   };
-  return graph::Constant::deferred(DType::kF32, {panels, points(m), in_channels, panel_width}, hash, panels, std::move(fill));
+  return graph::Constant::deferred(DType::kF32, {panels, points(m), in_channels, panel_width}, hash, panels,
+                                   std::move(fill));
 }
 
 std::unique_ptr<OpPlugin> make_winograd_plugin() { return std::make_unique<WinogradPlugin>(2); }

@@ -13,7 +13,8 @@ using dsl::Value;
 using graph::Dim;
 using graph::Shape;
 
-// Extents as values of the declaration's functions: numbers where they are known, variables that stand for them where not.
+// Extents as values of the declaration's functions: numbers where they are known, variables that stand for them where
+// not.
 class ExtentValues {
  public:
   Value value(const Dim& dim) {
@@ -32,7 +33,8 @@ class ExtentValues {
     if (const auto* b = value.as<bool>()) return Dim(*b ? 1 : 0);
     if (const auto* i = value.as<int64_t>()) return Dim(*i);
     if (const auto* e = value.as<tir::Expr>()) return dim(*e);
-    return invalid_argument(fmt::format("an extent must be an integer, but is a value of kind \"{}\"", dsl::kind_text(value)));
+    return invalid_argument(
+        fmt::format("an extent must be an integer, but is a value of kind \"{}\"", dsl::kind_text(value)));
   }
 
  private:
@@ -43,7 +45,8 @@ class ExtentValues {
         if (var == ref->var) return known;
       }
     }
-    if (const auto* cast = e->as<tir::Cast>(); cast != nullptr && is_integer(e->type.element)) return dim(cast->operand);
+    if (const auto* cast = e->as<tir::Cast>(); cast != nullptr && is_integer(e->type.element))
+      return dim(cast->operand);
     if (const auto* select = e->as<tir::Select>()) {
       AIPU_ASSIGN_OR_RETURN(const Dim condition, dim(select->condition));
       AIPU_ASSIGN_OR_RETURN(const Dim if_true, dim(select->if_true));
@@ -84,7 +87,8 @@ class ExtentValues {
           break;
       }
     }
-    return invalid_argument("an extent that is not known yet can be computed with + - * // % min max and comparisons only");
+    return invalid_argument(
+        "an extent that is not known yet can be computed with + - * // % min max and comparisons only");
   }
 
   std::vector<std::pair<tir::VarPtr, Dim>> symbols_;
@@ -136,7 +140,8 @@ class Binder {
     if (d_.check) {
       AIPU_ASSIGN_OR_RETURN(const dsl::HostResult result, call(*d_.check));
       if (const auto* text = result.value.as<std::string>()) return invalid_model(*text);
-      if (!result.value.is_none()) return invalid_model("the check function must return None or what is wrong, as a string");
+      if (!result.value.is_none())
+        return invalid_model("the check function must return None or what is wrong, as a string");
     }
     AIPU_RETURN_IF_ERROR(bind_outputs());
     for (const TensorDeclaration& t : d_.workspace) {
@@ -155,13 +160,14 @@ class Binder {
     const TypeVariable& variable = *d_.find_type(std::get<std::string>(t.type));
     if (std::find(variable.allowed.begin(), variable.allowed.end(), dtype) == variable.allowed.end()) {
       std::string allowed;
-      for (const DType a : variable.allowed) allowed += fmt::format("{}{}", allowed.empty() ? "" : " or ", dtype_name(a));
+      for (const DType a : variable.allowed)
+        allowed += fmt::format("{}{}", allowed.empty() ? "" : " or ", dtype_name(a));
       return invalid_model(fmt::format("input '{}' is {}, expected {}", t.name, dtype_name(dtype), allowed));
     }
     const auto [known, inserted] = b_.types.try_emplace(variable.name, dtype);
     if (!inserted && known->second != dtype) {
-      return invalid_model(
-          fmt::format("input '{}' is {}, but another input of the same type is {}", t.name, dtype_name(dtype), dtype_name(known->second)));
+      return invalid_model(fmt::format("input '{}' is {}, but another input of the same type is {}", t.name,
+                                       dtype_name(dtype), dtype_name(known->second)));
     }
     return {};
   }
@@ -170,8 +176,8 @@ class Binder {
     const auto [known, inserted] = b_.extents.try_emplace(name, dim);
     if (inserted || known->second == dim) return {};
     if (known->second.is_constant() && dim.is_constant()) {
-      return invalid_model(
-          fmt::format("extent '{}' of input '{}' is {}, but {} elsewhere", name, t.name, dim.text(), known->second.text()));
+      return invalid_model(fmt::format("extent '{}' of input '{}' is {}, but {} elsewhere", name, t.name, dim.text(),
+                                       known->second.text()));
     }
     b_.must_agree.emplace_back(known->second, dim);
     return {};
@@ -179,15 +185,18 @@ class Binder {
 
   Status bind_dims(const TensorDeclaration& t, const Shape& shape) {
     const std::vector<DimPattern>& dims = *t.dims;
-    const auto rest = std::find_if(dims.begin(), dims.end(), [](const DimPattern& p) { return p.kind == DimPattern::Kind::kRest; });
+    const auto rest =
+        std::find_if(dims.begin(), dims.end(), [](const DimPattern& p) { return p.kind == DimPattern::Kind::kRest; });
     const bool fits = rest == dims.end() ? shape.size() == dims.size() : shape.size() + 1 >= dims.size();
     if (!fits)
-      return invalid_model(fmt::format("input '{}' has the shape {}, expected {}", t.name, graph::shape_text(shape), dims_text(dims)));
+      return invalid_model(
+          fmt::format("input '{}' has the shape {}, expected {}", t.name, graph::shape_text(shape), dims_text(dims)));
     size_t at = 0;
     for (const DimPattern& p : dims) {
       if (p.kind == DimPattern::Kind::kRest) {
         const size_t count = shape.size() + 1 - dims.size();
-        const Shape part(shape.begin() + static_cast<ptrdiff_t>(at), shape.begin() + static_cast<ptrdiff_t>(at + count));
+        const Shape part(shape.begin() + static_cast<ptrdiff_t>(at),
+                         shape.begin() + static_cast<ptrdiff_t>(at + count));
         at += count;
         AIPU_RETURN_IF_ERROR(bind_extent(t, p.name, graph::element_count(part)));
         const auto [known, inserted] = b_.rests.try_emplace(p.name, part);
@@ -199,8 +208,8 @@ class Binder {
         for (size_t i = 0; i < part.size(); ++i) {
           if (known->second[i] == part[i]) continue;
           if (known->second[i].is_constant() && part[i].is_constant()) {
-            return invalid_model(fmt::format("the extents '...{}' of input '{}' are {}, but {} elsewhere", p.name, t.name,
-                                             graph::shape_text(part), graph::shape_text(known->second)));
+            return invalid_model(fmt::format("the extents '...{}' of input '{}' are {}, but {} elsewhere", p.name,
+                                             t.name, graph::shape_text(part), graph::shape_text(known->second)));
           }
           b_.must_agree.emplace_back(known->second[i], part[i]);
         }
@@ -210,7 +219,8 @@ class Binder {
       if (p.kind == DimPattern::Kind::kNamed) {
         AIPU_RETURN_IF_ERROR(bind_extent(t, p.name, dim));
       } else if (dim.is_constant() && dim != Dim(p.value)) {
-        return invalid_model(fmt::format("input '{}' has the shape {}, expected {}", t.name, graph::shape_text(shape), dims_text(dims)));
+        return invalid_model(
+            fmt::format("input '{}' has the shape {}, expected {}", t.name, graph::shape_text(shape), dims_text(dims)));
       } else if (!dim.is_constant()) {
         b_.must_agree.emplace_back(Dim(p.value), dim);
       }
@@ -235,12 +245,14 @@ class Binder {
 
   Result<Shape> shape_from(const Value& value, const std::string& name) const {
     const dsl::ValueList* items = value.elements();
-    if (items == nullptr) return invalid_model(fmt::format("the shape function must return a list of extents for output '{}'", name));
+    if (items == nullptr)
+      return invalid_model(fmt::format("the shape function must return a list of extents for output '{}'", name));
     Shape shape;
     for (const Value& item : *items) {
       auto dim = values_.dim(item);
       if (!dim.ok()) return std::move(dim).status().context(fmt::format("shape of output '{}'", name));
-      if (dim->is_constant() && *dim->constant() < 0) return invalid_model(fmt::format("output '{}' has the extent {}", name, dim->text()));
+      if (dim->is_constant() && *dim->constant() < 0)
+        return invalid_model(fmt::format("output '{}' has the extent {}", name, dim->text()));
       shape.push_back(*std::move(dim));
     }
     return shape;
@@ -257,8 +269,8 @@ class Binder {
         shapes.push_back(std::move(shape));
       } else {
         if (lists == nullptr || lists->size() != d_.outputs.size())
-          return invalid_model(
-              fmt::format("the shape function must return a list of extents for each of the {} outputs", d_.outputs.size()));
+          return invalid_model(fmt::format(
+              "the shape function must return a list of extents for each of the {} outputs", d_.outputs.size()));
         for (size_t i = 0; i < lists->size(); ++i) {
           AIPU_ASSIGN_OR_RETURN(Shape shape, shape_from((*lists)[i], d_.outputs[i].name));
           shapes.push_back(std::move(shape));
@@ -311,7 +323,8 @@ DType dtype_of(const std::variant<std::string, DType>& type, const Binding& bind
   return binding.types.find(std::get<std::string>(type))->second;
 }
 
-Result<Binding> bind(const Declaration& declaration, std::span<const graph::TensorType> inputs, const graph::Attributes& attributes) {
+Result<Binding> bind(const Declaration& declaration, std::span<const graph::TensorType> inputs,
+                     const graph::Attributes& attributes) {
   return Binder(declaration, inputs, attributes).bind();
 }
 

@@ -25,7 +25,8 @@ const T* find_named(const std::vector<T>& list, const Name& name) {
 
 class Reader {
  public:
-  Reader(std::shared_ptr<const dsl::HostProgram> program, std::string file) : program_(std::move(program)), file_(std::move(file)) {}
+  Reader(std::shared_ptr<const dsl::HostProgram> program, std::string file)
+      : program_(std::move(program)), file_(std::move(file)) {}
 
   Result<std::vector<std::shared_ptr<const Declaration>>> read() {
     AIPU_RETURN_IF_ERROR(read_variables());
@@ -38,7 +39,8 @@ class Reader {
           if (op_function(*decorator) == "register") call = decorator.get();
         }
         kernel = f->function;
-      } else if (const auto* e = stmt->as<ast::ExpressionStmt>(); e != nullptr && op_function(*e->value) == "register") {
+      } else if (const auto* e = stmt->as<ast::ExpressionStmt>();
+                 e != nullptr && op_function(*e->value) == "register") {
         call = e->value.get();
       }
       if (call == nullptr) continue;
@@ -50,7 +52,9 @@ class Reader {
       declarations.push_back(std::move(declaration));
     }
     if (declarations.empty()) {
-      return error({1, 1}, "the file declares no operator (op.register(...) with `from aipu import op`, see kernels/ADDING_AN_OP.md)");
+      return error(
+          {1, 1},
+          "the file declares no operator (op.register(...) with `from aipu import op`, see kernels/ADDING_AN_OP.md)");
     }
     return declarations;
   }
@@ -58,7 +62,8 @@ class Reader {
  private:
   Status error(Position position, std::string_view text) const { return program_->error(position, text); }
 
-  // "register" of `op.register(...)`, `aipu.op.register(...)` and `register(...)` imported from aipu.op; "" for anything else.
+  // "register" of `op.register(...)`, `aipu.op.register(...)` and `register(...)` imported from aipu.op; "" for
+  // anything else.
   std::string op_function(const ast::Expr& expr) const {
     const auto* call = expr.as<ast::Call>();
     if (call == nullptr) return "";
@@ -131,7 +136,8 @@ class Reader {
           AIPU_ASSIGN_OR_RETURN(const DType dtype, read_dtype(a.value));
           variable.allowed.push_back(dtype);
         }
-        if (variable.allowed.empty()) return error(assign->value->position, "op.dtype expects at least one element type");
+        if (variable.allowed.empty())
+          return error(assign->value->position, "op.dtype expects at least one element type");
         types_.push_back(std::move(variable));
       } else {
         if (arguments.size() != 1) return error(assign->value->position, "op.lanes expects one element type");
@@ -151,8 +157,9 @@ class Reader {
 
   static bool is_identifier(std::string_view text) {
     if (text.empty() || (text[0] >= '0' && text[0] <= '9')) return false;
-    return std::all_of(text.begin(), text.end(),
-                       [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; });
+    return std::all_of(text.begin(), text.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    });
   }
 
   Result<std::vector<DimPattern>> read_dims(const ast::Call& call) const {
@@ -168,7 +175,8 @@ class Reader {
       } else if (const auto* text = result.value.as<std::string>()) {
         dim.kind = text->starts_with("...") ? DimPattern::Kind::kRest : DimPattern::Kind::kNamed;
         dim.name = dim.kind == DimPattern::Kind::kRest ? text->substr(3) : *text;
-        if (!is_identifier(dim.name)) return error(expr->position, fmt::format("\"{}\" is no name of an extent", *text));
+        if (!is_identifier(dim.name))
+          return error(expr->position, fmt::format("\"{}\" is no name of an extent", *text));
         if (dim.kind == DimPattern::Kind::kRest && std::exchange(rest, true))
           return error(expr->position, "only one of a tensor's extents can stand for any number of them");
       } else {
@@ -183,7 +191,8 @@ class Reader {
   Result<std::vector<TensorDeclaration>> read_tensors(const ast::ExprPtr& given, std::string_view list) {
     const ast::ExprPtr expr = resolved(given);
     const auto* dict = expr->as<ast::DictDisplay>();
-    if (dict == nullptr) return error(given->position, fmt::format("{} must be a dictionary from names to op.tensor(...)", list));
+    if (dict == nullptr)
+      return error(given->position, fmt::format("{} must be a dictionary from names to op.tensor(...)", list));
     std::vector<TensorDeclaration> tensors;
     for (const auto& [key, value] : dict->items) {
       TensorDeclaration tensor;
@@ -192,10 +201,12 @@ class Reader {
       AIPU_RETURN_IF_ERROR(declare(tensor.name, key->position));
       const ast::ExprPtr call_expr = resolved(value);
       if (op_function(*call_expr) != "tensor")
-        return error(value->position, fmt::format("\"{}\" must be declared as op.tensor(type, extents...)", tensor.name));
+        return error(value->position,
+                     fmt::format("\"{}\" must be declared as op.tensor(type, extents...)", tensor.name));
       const ast::Call& call = *call_expr->as<ast::Call>();
       for (const ast::Argument& a : call.arguments) {
-        if (!a.name.empty() || a.stars != 0) return error(a.value->position, "op.tensor takes a type and extents, without keywords");
+        if (!a.name.empty() || a.stars != 0)
+          return error(a.value->position, "op.tensor takes a type and extents, without keywords");
       }
       if (call.arguments.empty()) return error(call_expr->position, "op.tensor expects an element type");
       AIPU_ASSIGN_OR_RETURN(tensor.type, read_type(call.arguments[0].value));
@@ -237,10 +248,11 @@ class Reader {
                                              : AttributeKind::kStrings;
     };
     const auto bad = [&] {
-      return error(expr->position,
-                   fmt::format("attribute \"{}\" must be a default value (number, string or list of one kind) or the type of a "
-                               "required one (int, float, str, [int], ...)",
-                               def.name));
+      return error(
+          expr->position,
+          fmt::format("attribute \"{}\" must be a default value (number, string or list of one kind) or the type of a "
+                      "required one (int, float, str, [int], ...)",
+                      def.name));
     };
     if (const auto kind = required_kind(result.value)) {
       def.kind = *kind;
@@ -261,7 +273,8 @@ class Reader {
       def.required = true;
       return def;
     }
-    const bool floats = std::any_of(items->begin(), items->end(), [](const Value& v) { return v.as<double>() != nullptr; });
+    const bool floats =
+        std::any_of(items->begin(), items->end(), [](const Value& v) { return v.as<double>() != nullptr; });
     std::vector<int64_t> ints;
     std::vector<double> reals;
     std::vector<std::string> strings;
@@ -304,20 +317,24 @@ class Reader {
     for (const ast::Parameter& p : function->definition->parameters) {
       if (p.default_value != nullptr && p.stars == 0) continue;
       if (p.stars != 0 || !known(p.name)) {
-        return error(p.position, fmt::format("parameter \"{}\" of \"{}\" names no input, attribute or extent that is known before it",
-                                             p.name, function->definition->name));
+        return error(
+            p.position,
+            fmt::format("parameter \"{}\" of \"{}\" names no input, attribute or extent that is known before it",
+                        p.name, function->definition->name));
       }
     }
     return *function;
   }
 
-  Result<std::vector<KernelDeclaration>> read_kernels(const ast::Call& call, Position position, const ast::FunctionPtr& decorated) const {
+  Result<std::vector<KernelDeclaration>> read_kernels(const ast::Call& call, Position position,
+                                                      const ast::FunctionPtr& decorated) const {
     std::vector<ast::FunctionPtr> functions;
     if (const ast::ExprPtr* given = argument(call, "kernels")) {
       if (decorated != nullptr) return error((*given)->position, "op.register above a kernel takes no `kernels`");
       const ast::ExprPtr list = resolved(*given);
       const auto* display = list->as<ast::ListDisplay>();
-      if (display == nullptr || display->elements.empty()) return error((*given)->position, "kernels must be a list of kernel functions");
+      if (display == nullptr || display->elements.empty())
+        return error((*given)->position, "kernels must be a list of kernel functions");
       for (const ast::ExprPtr& e : display->elements) {
         const auto* name = e->as<ast::Name>();
         const ast::FunctionPtr function = name == nullptr ? nullptr : program_->function(name->id);
@@ -336,7 +353,8 @@ class Reader {
         const auto* attribute = (inner != nullptr ? inner->callee : d)->as<ast::Attribute>();
         return attribute != nullptr && attribute->name == "prim_func";
       });
-      if (!kernel) return error(f->position, fmt::format("kernel \"{}\" must be decorated by \"S.prim_func\"", f->name));
+      if (!kernel)
+        return error(f->position, fmt::format("kernel \"{}\" must be decorated by \"S.prim_func\"", f->name));
       kernels.push_back({f->name, f->position});
     }
     return kernels;
@@ -360,7 +378,8 @@ class Reader {
                                                      "check",  "workspace", "kernels",    "grain"};
     for (size_t i = 0; i < call.arguments.size(); ++i) {
       const ast::Argument& a = call.arguments[i];
-      if (a.name.empty() ? i != 0 || a.stars != 0 : std::find(std::begin(kKeywords), std::end(kKeywords), a.name) == std::end(kKeywords)) {
+      if (a.name.empty() ? i != 0 || a.stars != 0
+                         : std::find(std::begin(kKeywords), std::end(kKeywords), a.name) == std::end(kKeywords)) {
         return error(a.value->position, a.name.empty() ? "op.register takes the operator's name and keywords"
                                                        : fmt::format("op.register has no argument \"{}\"", a.name));
       }
@@ -370,7 +389,8 @@ class Reader {
     AIPU_ASSIGN_OR_RETURN(d.op_type, read_string(call.arguments[0].value, "the operator's name"));
     const size_t colons = d.op_type.find("::");
     if (colons == std::string::npos || colons == 0 || !is_identifier(std::string_view(d.op_type).substr(colons + 2)))
-      return error(call.arguments[0].value->position, fmt::format("\"{}\" is not of the form \"domain::Name\"", d.op_type));
+      return error(call.arguments[0].value->position,
+                   fmt::format("\"{}\" is not of the form \"domain::Name\"", d.op_type));
 
     for (const std::string_view list : {"inputs", "outputs"}) {
       const ast::ExprPtr* given = argument(call, list);
@@ -384,7 +404,8 @@ class Reader {
     if (const ast::ExprPtr* given = argument(call, "attributes")) {
       const ast::ExprPtr dict_expr = resolved(*given);
       const auto* dict = dict_expr->as<ast::DictDisplay>();
-      if (dict == nullptr) return error((*given)->position, "attributes must be a dictionary from names to defaults or types");
+      if (dict == nullptr)
+        return error((*given)->position, "attributes must be a dictionary from names to defaults or types");
       for (const auto& [key, value] : dict->items) {
         AIPU_ASSIGN_OR_RETURN(std::string name, read_string(key, "the name of an attribute"));
         AIPU_RETURN_IF_ERROR(declare(name, key->position));
@@ -397,7 +418,8 @@ class Reader {
     for (const TensorDeclaration& t : d.inputs) {
       for (const DimPattern& dim : t.dims.value_or(std::vector<DimPattern>{})) {
         if (dim.kind == DimPattern::Kind::kConstant) continue;
-        if (names_.contains(dim.name)) return error(t.position, fmt::format("\"{}\" is an extent and something else too", dim.name));
+        if (names_.contains(dim.name))
+          return error(t.position, fmt::format("\"{}\" is an extent and something else too", dim.name));
         extents.insert(dim.name);
       }
     }
@@ -412,7 +434,8 @@ class Reader {
         AIPU_ASSIGN_OR_RETURN(std::string name, read_string(key, "the name of an extent"));
         if (extents.contains(name)) return error(key->position, fmt::format("\"{}\" is declared twice", name));
         AIPU_RETURN_IF_ERROR(declare(name, key->position));
-        AIPU_ASSIGN_OR_RETURN(dsl::FunctionValue function, read_function(value, fmt::format("extent \"{}\"", name), known));
+        AIPU_ASSIGN_OR_RETURN(dsl::FunctionValue function,
+                              read_function(value, fmt::format("extent \"{}\"", name), known));
         extents.insert(name);
         d.extents.push_back({std::move(name), std::move(function)});
       }
@@ -453,11 +476,13 @@ class Reader {
         if (dim.kind == DimPattern::Kind::kConstant) continue;
         const bool rest = dim.kind == DimPattern::Kind::kRest;
         const bool input_has = std::any_of(d.inputs.begin(), d.inputs.end(), [&](const TensorDeclaration& input) {
-          return input.dims && std::any_of(input.dims->begin(), input.dims->end(),
-                                           [&](const DimPattern& p) { return p.kind == DimPattern::Kind::kRest && p.name == dim.name; });
+          return input.dims && std::any_of(input.dims->begin(), input.dims->end(), [&](const DimPattern& p) {
+                   return p.kind == DimPattern::Kind::kRest && p.name == dim.name;
+                 });
         });
         if (!extents.contains(dim.name) || (rest && !input_has))
-          return error(t.position, fmt::format("\"{}\" has the extent \"{}{}\", which no input has", t.name, rest ? "..." : "", dim.name));
+          return error(t.position, fmt::format("\"{}\" has the extent \"{}{}\", which no input has", t.name,
+                                               rest ? "..." : "", dim.name));
       }
       return {};
     };
@@ -473,20 +498,27 @@ class Reader {
       for (const ast::Parameter& p : program_->function(kernel.name)->parameters) {
         const graph::AttributeDef* attribute = d.find_attribute(p.name);
         if (d.find_tensor(p.name) == nullptr && attribute == nullptr && !extents.contains(p.name)) {
-          return error(p.position,
-                       fmt::format("parameter \"{}\" of kernel \"{}\" names no input, output, workspace, attribute or extent of \"{}\"",
-                                   p.name, kernel.name, d.op_type));
+          return error(
+              p.position,
+              fmt::format(
+                  "parameter \"{}\" of kernel \"{}\" names no input, output, workspace, attribute or extent of \"{}\"",
+                  p.name, kernel.name, d.op_type));
         }
-        if (attribute != nullptr && attribute->kind != graph::AttributeKind::kInt && attribute->kind != graph::AttributeKind::kFloat) {
-          return error(p.position,
-                       fmt::format("attribute \"{}\" is no number and can't be a parameter; the kernel can use its name directly", p.name));
+        if (attribute != nullptr && attribute->kind != graph::AttributeKind::kInt &&
+            attribute->kind != graph::AttributeKind::kFloat) {
+          return error(
+              p.position,
+              fmt::format(
+                  "attribute \"{}\" is no number and can't be a parameter; the kernel can use its name directly",
+                  p.name));
         }
         used.insert(p.name);
       }
     }
     for (const TensorDeclaration& t : d.outputs) {
       if (!used.contains(t.name))
-        return error(t.position, fmt::format("no kernel has a parameter \"{}\", so nothing writes that output", t.name));
+        return error(t.position,
+                     fmt::format("no kernel has a parameter \"{}\", so nothing writes that output", t.name));
     }
     return {};
   }
@@ -509,7 +541,9 @@ const TensorDeclaration* Declaration::find_tensor(std::string_view name) const {
   return nullptr;
 }
 
-const graph::AttributeDef* Declaration::find_attribute(std::string_view name) const { return find_named(attributes, name); }
+const graph::AttributeDef* Declaration::find_attribute(std::string_view name) const {
+  return find_named(attributes, name);
+}
 
 Result<std::vector<std::shared_ptr<const Declaration>>> read_declarations(const std::string& file, std::string text) {
   AIPU_ASSIGN_OR_RETURN(auto program, dsl::HostProgram::parse({file, std::move(text)}));

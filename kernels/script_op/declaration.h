@@ -1,5 +1,5 @@
-// A user's operator as a `.py` file declares it with aipu.op (kernels/ADDING_AN_OP.md): what is read from op.register(...), checked, with
-// every name resolved. What it means for a node of a graph is in binding.h.
+// A user's operator as a `.py` file declares it with aipu.op (kernels/ADDING_AN_OP.md): what is read from
+// op.register(...), checked, with every name resolved. What it means for a node of a graph is in binding.h.
 #pragma once
 
 #include <memory>
@@ -35,8 +35,9 @@ struct DimPattern {
 
 struct TensorDeclaration {
   std::string name;
-  std::variant<std::string, DType> type;        // a type variable's name, or the type itself
-  std::optional<std::vector<DimPattern>> dims;  // none: of an input, any shape; of an output, what the shape function says
+  std::variant<std::string, DType> type;  // a type variable's name, or the type itself
+  // none: of an input, any shape; of an output, what the shape function says
+  std::optional<std::vector<DimPattern>> dims;
   dsl::Position position;
 };
 
@@ -62,7 +63,8 @@ struct Declaration {
   std::vector<NamedFunction> extents;  // in the order of the declaration, each from those before it
   std::optional<dsl::FunctionValue> shape, check;
   std::vector<KernelDeclaration> kernels;  // run in this order
-  int64_t grain = 0;                       // elements of the outputs per TEC below which fewer TECs are used; 0: always all
+  // elements of the outputs per TEC below which fewer TECs are used; 0: always all
+  int64_t grain = 0;
 
   const TypeVariable* find_type(std::string_view name) const;
   const TensorDeclaration* find_tensor(std::string_view name) const;  // of any of the three lists

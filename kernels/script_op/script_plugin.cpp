@@ -43,7 +43,8 @@ graph::OpDef op_record(const DeclarationPtr& declaration) {
   graph::OpDef def;
   def.name = declaration->op_type;
   for (const TensorDeclaration& t : declaration->inputs) def.inputs.push_back({t.name, type_letters(*declaration, t)});
-  for (const TensorDeclaration& t : declaration->outputs) def.outputs.push_back({t.name, type_letters(*declaration, t)});
+  for (const TensorDeclaration& t : declaration->outputs)
+    def.outputs.push_back({t.name, type_letters(*declaration, t)});
   def.attributes = declaration->attributes;
   def.infer = [declaration](graph::InferContext& context) -> Status {
     std::vector<graph::TensorType> types;
@@ -74,7 +75,8 @@ dsl::Captured captured(const graph::AttributeValue& value) {
 
 class ScriptPlugin final : public SingleOpPlugin {
  public:
-  explicit ScriptPlugin(DeclarationPtr declaration) : declaration_(std::move(declaration)), ops_{declaration_->op_type} {}
+  explicit ScriptPlugin(DeclarationPtr declaration)
+      : declaration_(std::move(declaration)), ops_{declaration_->op_type} {}
 
   std::string_view name() const override { return declaration_->op_type; }
   std::span<const std::string_view> ops() const override { return ops_; }
@@ -82,13 +84,15 @@ class ScriptPlugin final : public SingleOpPlugin {
   Status setup(SetupContext& context) const override {
     const Declaration& d = *declaration_;
     const graph::Node& node = context.anchor();
-    AIPU_ASSIGN_OR_RETURN(const Binding binding, script_op::bind(d, input_types(context.graph(), node, d.inputs.size()), node.attributes));
+    AIPU_ASSIGN_OR_RETURN(const Binding binding,
+                          script_op::bind(d, input_types(context.graph(), node, d.inputs.size()), node.attributes));
 
     dsl::TemplateParams params;
     for (const auto& [type, dtype] : binding.types) params.set(type, dtype);
     for (const script_op::LaneCount& lanes : d.lanes) {
       const auto* type = std::get_if<std::string>(&lanes.type);
-      if (type == nullptr || binding.types.contains(*type)) params.set(lanes.name, context.lanes(script_op::dtype_of(lanes.type, binding)));
+      if (type == nullptr || binding.types.contains(*type))
+        params.set(lanes.name, context.lanes(script_op::dtype_of(lanes.type, binding)));
     }
     for (const graph::AttributeDef& a : d.attributes) {
       if (const graph::AttributeValue* value = node.attributes.find(a.name)) params.set(a.name, captured(*value));
@@ -107,25 +111,30 @@ class ScriptPlugin final : public SingleOpPlugin {
       elements += count;
       // A result that nobody asked for goes to scratch memory.
       const bool wanted = i < node.outputs.size() && node.outputs[i].valid();
-      tensors[d.outputs[i].name] = wanted ? context.value(node.outputs[i])
-                                          : context.add_workspace(count * static_cast<int64_t>(dtype_bytes(binding.outputs[i].dtype)));
+      tensors[d.outputs[i].name] =
+          wanted ? context.value(node.outputs[i])
+                 : context.add_workspace(count * static_cast<int64_t>(dtype_bytes(binding.outputs[i].dtype)));
     }
     for (size_t i = 0; i < d.workspace.size(); ++i) {
       dtypes[d.workspace[i].name] = binding.workspace[i].dtype;
-      tensors[d.workspace[i].name] = context.add_workspace(graph::element_count(binding.workspace[i].shape) *
-                                                           static_cast<int64_t>(dtype_bytes(binding.workspace[i].dtype)));
+      tensors[d.workspace[i].name] =
+          context.add_workspace(graph::element_count(binding.workspace[i].shape) *
+                                static_cast<int64_t>(dtype_bytes(binding.workspace[i].dtype)));
     }
     for (const auto& [a, b] : binding.must_agree) {
       context.implementation.checks.push_back(
-          {graph::eq(a, b), fmt::format("{}: extents that must agree differ ({} and {})", d.op_type, a.text(), b.text())});
+          {graph::eq(a, b),
+           fmt::format("{}: extents that must agree differ ({} and {})", d.op_type, a.text(), b.text())});
     }
 
-    const graph::Dim max_tecs = d.grain == 0 ? graph::Dim(int64_t{1} << 20) : graph::max(graph::ceildiv(elements, d.grain), 1);
+    const graph::Dim max_tecs =
+        d.grain == 0 ? graph::Dim(int64_t{1} << 20) : graph::max(graph::ceildiv(elements, d.grain), 1);
     for (const script_op::KernelDeclaration& kernel : d.kernels) {
       AIPU_ASSIGN_OR_RETURN(auto module, context.kernel(d.file, kernel.name, params));
       std::vector<KernelArgument> arguments;
       for (const tir::VarPtr& parameter : module->entry().params) {
-        AIPU_ASSIGN_OR_RETURN(KernelArgument argument, argument_of(context, *parameter, kernel, binding, tensors, dtypes));
+        AIPU_ASSIGN_OR_RETURN(KernelArgument argument,
+                              argument_of(context, *parameter, kernel, binding, tensors, dtypes));
         arguments.push_back(std::move(argument));
       }
       context.launch(std::move(module), std::move(arguments), max_tecs);
@@ -134,37 +143,43 @@ class ScriptPlugin final : public SingleOpPlugin {
   }
 
  private:
-  Result<KernelArgument> argument_of(SetupContext& context, const tir::Var& parameter, const script_op::KernelDeclaration& kernel,
-                                     const Binding& binding, const std::map<std::string, TensorRef, std::less<>>& tensors,
+  Result<KernelArgument> argument_of(SetupContext& context, const tir::Var& parameter,
+                                     const script_op::KernelDeclaration& kernel, const Binding& binding,
+                                     const std::map<std::string, TensorRef, std::less<>>& tensors,
                                      const std::map<std::string, DType, std::less<>>& dtypes) const {
     const Declaration& d = *declaration_;
     const tir::Type& type = parameter.type;
     const auto refused = [&](std::string_view text) {
-      return d.program->error(kernel.position, fmt::format("parameter \"{}\" of kernel \"{}\" {}", parameter.name, kernel.name, text));
+      return d.program->error(kernel.position,
+                              fmt::format("parameter \"{}\" of kernel \"{}\" {}", parameter.name, kernel.name, text));
     };
     if (const auto tensor = tensors.find(parameter.name); tensor != tensors.end()) {
-      const bool global = type.scope == tir::Scope::kGlobal || type.scope == tir::Scope::kGlobal1 || type.scope == tir::Scope::kGlobal2 ||
-                          type.scope == tir::Scope::kGlobal3;
+      const bool global = type.scope == tir::Scope::kGlobal || type.scope == tir::Scope::kGlobal1 ||
+                          type.scope == tir::Scope::kGlobal2 || type.scope == tir::Scope::kGlobal3;
       if (!type.pointer || !global) return refused("must be a global pointer, it is a tensor");
       const DType dtype = dtypes.find(parameter.name)->second;
       // A bool tensor is bytes to a kernel.
       const bool fits = type.element == dtype || type.element == DType::kVoid ||
                         (is_bool(dtype) && (type.element == DType::kU8 || type.element == DType::kI8));
-      if (!fits) return refused(fmt::format("points to {}, but the tensor is {}", dtype_name(type.element), dtype_name(dtype)));
+      if (!fits)
+        return refused(fmt::format("points to {}, but the tensor is {}", dtype_name(type.element), dtype_name(dtype)));
       return KernelArgument(PointerArgument{tensor->second});
     }
     if (type.pointer) return refused("is a pointer, but the name stands for a number");
     if (const auto extent = binding.extents.find(parameter.name); extent != binding.extents.end()) {
-      if (!is_integer(type.element)) return refused(fmt::format("is {}, but an extent is an integer", dtype_name(type.element)));
+      if (!is_integer(type.element))
+        return refused(fmt::format("is {}, but an extent is an integer", dtype_name(type.element)));
       const int bits = dtype_bits(type.element) - (is_signed_int(type.element) ? 1 : 0);
       if (bits < 63) {
         const int64_t limit = int64_t{1} << bits;
         if (extent->second.is_constant() && *extent->second.constant() >= limit)
-          return refused(fmt::format("is {}, which can't hold the extent {}", dtype_name(type.element), extent->second.text()));
+          return refused(
+              fmt::format("is {}, which can't hold the extent {}", dtype_name(type.element), extent->second.text()));
         if (!extent->second.is_constant()) {
           context.implementation.checks.push_back(
-              {graph::lt(extent->second, limit), fmt::format("{}: extent '{}' does not fit the kernel's parameter, which is {}", d.op_type,
-                                                             parameter.name, dtype_name(type.element))});
+              {graph::lt(extent->second, limit),
+               fmt::format("{}: extent '{}' does not fit the kernel's parameter, which is {}", d.op_type,
+                           parameter.name, dtype_name(type.element))});
         }
       }
       return KernelArgument(ScalarArgument{extent->second, type.element});
@@ -174,7 +189,8 @@ class ScriptPlugin final : public SingleOpPlugin {
     const auto* integer = std::get_if<int64_t>(attribute);
     const double real = integer != nullptr ? static_cast<double>(*integer) : std::get<double>(*attribute);
     if (is_floating(type.element)) return KernelArgument(FloatArgument{real, type.element});
-    if (integer == nullptr) return refused(fmt::format("is {}, but the attribute is a float", dtype_name(type.element)));
+    if (integer == nullptr)
+      return refused(fmt::format("is {}, but the attribute is a float", dtype_name(type.element)));
     return KernelArgument(ScalarArgument{*integer, type.element});
   }
 
@@ -189,18 +205,21 @@ Status register_script_operators(const std::string& path, PluginLibrary& library
   AIPU_ASSIGN_OR_RETURN(auto declarations, script_op::read_declarations(path, text));
   // Op records live as long as the process; the plugins of a conversion do not.
   static std::mutex mutex;
-  static std::map<std::string, std::string>* const registered = new std::map<std::string, std::string>();  // op type -> file text
+  // op type -> file text
+  static std::map<std::string, std::string>* const registered = new std::map<std::string, std::string>();
   for (const DeclarationPtr& declaration : declarations) {
     const std::lock_guard lock(mutex);
     const auto known = registered->find(declaration->op_type);
     if (known != registered->end() && known->second == text) continue;
     if (known != registered->end() || graph::find_op(declaration->op_type) != nullptr)
-      return declaration->program->error(declaration->position, fmt::format("there is an operator \"{}\" already", declaration->op_type));
+      return declaration->program->error(declaration->position,
+                                         fmt::format("there is an operator \"{}\" already", declaration->op_type));
     AIPU_RETURN_IF_ERROR(library.add_op(op_record(declaration)));
     (*registered)[declaration->op_type] = text;
   }
   library.add_template(path, text);
-  for (const DeclarationPtr& declaration : declarations) library.add_plugin(std::make_unique<ScriptPlugin>(declaration));
+  for (const DeclarationPtr& declaration : declarations)
+    library.add_plugin(std::make_unique<ScriptPlugin>(declaration));
   return {};
 }
 

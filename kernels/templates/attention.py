@@ -21,6 +21,7 @@ maximum, exponentials and their sum, and their product with the values, added to
 blocks before, scaled to the new maximum. The scores of a block stay in the first-level cache. A unit of work is NR
 queries of one head.
 """
+
 from aipu import script as S
 from gemm import multiply_add, row_bases, row_value
 from transpose import turned_over
@@ -33,8 +34,14 @@ def vector(value):
 
 
 @S.prim_func(is_inline=False)
-def score_tile(height: S.meta_var, key: S.ptr("fp32", "global"), stride: S.i64, query: S.ptr("fp32", "global"),
-               depth: S.i32, out: S.ptr("fp32", "global")):
+def score_tile(
+    height: S.meta_var,
+    key: S.ptr("fp32", "global"),
+    stride: S.i64,
+    query: S.ptr("fp32", "global"),
+    depth: S.i32,
+    out: S.ptr("fp32", "global"),
+):
     """out[i, :] = sum over d of key[i, d] * query[d, :] for `height` keys.
 
     `stride` is the one between keys (KEY_UNIT) or between channels.
@@ -56,8 +63,15 @@ def score_tile(height: S.meta_var, key: S.ptr("fp32", "global"), stride: S.i64, 
 
 
 @S.prim_func(is_inline=False)
-def value_tile(height: S.meta_var, value: S.ptr("fp32", "global"), stride: S.i64, weight: S.ptr("fp32", "global"),
-               keys: S.i32, correction: S.ptr("fp32", "global"), out: S.ptr("fp32", "global")):
+def value_tile(
+    height: S.meta_var,
+    value: S.ptr("fp32", "global"),
+    stride: S.i64,
+    weight: S.ptr("fp32", "global"),
+    keys: S.i32,
+    correction: S.ptr("fp32", "global"),
+    out: S.ptr("fp32", "global"),
+):
     """out[i, :] = out[i, :] * correction + sum over k of value[k, i] * weight[k, :] for `height` channels."""
     acc = S.alloc_buffer((height * NV,), f"float32x{VL}")
     lanes = S.alloc_buffer((NV,), f"float32x{VL}")
@@ -78,8 +92,9 @@ def value_tile(height: S.meta_var, value: S.ptr("fp32", "global"), stride: S.i64
 
 
 @S.prim_func(is_inline=False)
-def turn_queries(query: S.ptr("fp32", "global"), stride: S.i64, queries: S.i32, channels: S.i32,
-                 out: S.ptr("fp32", "global")):
+def turn_queries(
+    query: S.ptr("fp32", "global"), stride: S.i64, queries: S.i32, channels: S.i32, out: S.ptr("fp32", "global")
+):
     """out[d, q] = query[q, d] * SCALE for NR queries, of which `queries` exist.
 
     The last one stands for those that do not.
@@ -87,8 +102,10 @@ def turn_queries(query: S.ptr("fp32", "global"), stride: S.i64, queries: S.i32, 
     for v in range(NV):
         for d in range(0, channels, VL):
             lane_mask = S.tail_mask(S.min(channels - d, VL), VL)
-            rows = [S.vload(query + (S.i64(S.min(v * VL + r, queries - 1)) * stride + d), mask=lane_mask, lanes=VL)
-                    for r in range(VL)]
+            rows = [
+                S.vload(query + (S.i64(S.min(v * VL + r, queries - 1)) * stride + d), mask=lane_mask, lanes=VL)
+                for r in range(VL)
+            ]
             columns = turned_over(rows, VL)
             for c in S.unroll(VL):
                 S.vstore(columns[c] * vector(SCALE), out + ((d + c) * NR + v * VL))
@@ -104,8 +121,10 @@ def mask_value(raw):
 @S.macro
 def turn_mask_vector(mask, stride, step, queries, v, k, lane_mask, out):
     if step == 1:
-        rows = [S.vload(mask + (S.i64(S.min(v * VL + r, queries - 1)) * stride + k), mask=lane_mask, lanes=VL)
-                for r in range(VL)]
+        rows = [
+            S.vload(mask + (S.i64(S.min(v * VL + r, queries - 1)) * stride + k), mask=lane_mask, lanes=VL)
+            for r in range(VL)
+        ]
         columns = turned_over([mask_value(row) for row in rows], VL)
         for c in S.unroll(VL):
             S.vstore(columns[c], out + ((k + c) * NR + v * VL))
@@ -118,8 +137,14 @@ def turn_mask_vector(mask, stride, step, queries, v, k, lane_mask, out):
 
 
 @S.prim_func(is_inline=False)
-def turn_mask(mask: S.ptr(MASK_TYPE, "global"), stride: S.i64, step: S.i32, queries: S.i32, keys: S.i32,
-              out: S.ptr("fp32", "global")):
+def turn_mask(
+    mask: S.ptr(MASK_TYPE, "global"),
+    stride: S.i64,
+    step: S.i32,
+    queries: S.i32,
+    keys: S.i32,
+    out: S.ptr("fp32", "global"),
+):
     """out[k, q] = mask[q, k], up to VL - 1 rows more; `step` is 1, or 0 where all keys have the same."""
     for v in range(NV):
         for k in range(0, keys, VL):
@@ -136,8 +161,15 @@ def masked(score, element, fill):
 
 
 @S.prim_func(is_inline=False)
-def exponentials(score: S.ptr("fp32", "global"), keys: S.i32, mask: S.ptr(MASK_TYPE, "global"), step: S.i32,
-                 turned: S.ptr("fp32", "global"), fill: S.fp32, state: S.ptr("fp32", "global")):
+def exponentials(
+    score: S.ptr("fp32", "global"),
+    keys: S.i32,
+    mask: S.ptr(MASK_TYPE, "global"),
+    step: S.i32,
+    turned: S.ptr("fp32", "global"),
+    fill: S.fp32,
+    state: S.ptr("fp32", "global"),
+):
     """score = exp(masked score - new maximum) in place.
 
     `state` is [maximum, sum, correction][NR], where correction = exp(old maximum - new one).
@@ -177,8 +209,14 @@ def exponentials(score: S.ptr("fp32", "global"), keys: S.i32, mask: S.ptr(MASK_T
 
 
 @S.prim_func(is_inline=False)
-def store_results(result: S.ptr("fp32", "global"), sums: S.ptr("fp32", "global"), queries: S.i32, channels: S.i32,
-                  out: S.ptr("fp32", "global"), stride: S.i64):
+def store_results(
+    result: S.ptr("fp32", "global"),
+    sums: S.ptr("fp32", "global"),
+    queries: S.i32,
+    channels: S.i32,
+    out: S.ptr("fp32", "global"),
+    stride: S.i64,
+):
     """out[q, d] = result[d, q] / sums[q] for the queries that exist."""
     for v in range(NV):
         factor = vector(1) / S.vload(sums + v * VL, lanes=VL)
@@ -192,14 +230,40 @@ def store_results(result: S.ptr("fp32", "global"), sums: S.ptr("fp32", "global")
 
 
 @S.prim_func
-def attention(query: S.ptr("fp32", "global"), key: S.ptr("fp32", "global"), value: S.ptr("fp32", "global"),
-              mask: S.ptr(MASK_TYPE, "global"), out: S.ptr("fp32", "global"), scratch: S.ptr("fp32", "global"),
-              batches: S.i32, heads: S.i32, queries: S.i32, keys: S.i32, depth: S.i32, channels: S.i32,
-              query_batch: S.i32, query_head: S.i32, query_row: S.i32,
-              key_batch: S.i32, key_head: S.i32, key_row: S.i32, key_step: S.i32,
-              value_batch: S.i32, value_head: S.i32, value_row: S.i32,
-              mask_batch: S.i32, mask_head: S.i32, mask_row: S.i32, mask_step: S.i32,
-              out_batch: S.i32, out_head: S.i32, out_row: S.i32, block: S.i32, scratch_size: S.i32, fill: S.fp32):
+def attention(
+    query: S.ptr("fp32", "global"),
+    key: S.ptr("fp32", "global"),
+    value: S.ptr("fp32", "global"),
+    mask: S.ptr(MASK_TYPE, "global"),
+    out: S.ptr("fp32", "global"),
+    scratch: S.ptr("fp32", "global"),
+    batches: S.i32,
+    heads: S.i32,
+    queries: S.i32,
+    keys: S.i32,
+    depth: S.i32,
+    channels: S.i32,
+    query_batch: S.i32,
+    query_head: S.i32,
+    query_row: S.i32,
+    key_batch: S.i32,
+    key_head: S.i32,
+    key_row: S.i32,
+    key_step: S.i32,
+    value_batch: S.i32,
+    value_head: S.i32,
+    value_row: S.i32,
+    mask_batch: S.i32,
+    mask_head: S.i32,
+    mask_row: S.i32,
+    mask_step: S.i32,
+    out_batch: S.i32,
+    out_head: S.i32,
+    out_row: S.i32,
+    block: S.i32,
+    scratch_size: S.i32,
+    fill: S.fp32,
+):
     """Strides in elements; each TEC has `scratch_size` elements of `scratch`."""
     own = scratch + S.i64(S.get_local_id()) * scratch_size
     state = own
@@ -245,8 +309,14 @@ def attention(query: S.ptr("fp32", "global"), key: S.ptr("fp32", "global"), valu
                     end = end + 1
                 for h in S.unroll(len(KEY_HEIGHTS)):
                     while m + KEY_HEIGHTS[h] <= end:
-                        score_tile(KEY_HEIGHTS[h], keys_of_head + S.i64(k + m) * key_row,
-                                   key_row if KEY_UNIT else key_step, turned, depth, score + m * NR)
+                        score_tile(
+                            KEY_HEIGHTS[h],
+                            keys_of_head + S.i64(k + m) * key_row,
+                            key_row if KEY_UNIT else key_step,
+                            turned,
+                            depth,
+                            score + m * NR,
+                        )
                         m = m + KEY_HEIGHTS[h]
             exponentials(score, count, mask_of_rows + k * mask_step, mask_step, turned_mask, fill, state)
             tiles = S.max(S.ceildiv(channels, CHANNEL_HEIGHTS[0]), 1)
@@ -257,8 +327,15 @@ def attention(query: S.ptr("fp32", "global"), key: S.ptr("fp32", "global"), valu
                     end = end + 1
                 for h in S.unroll(len(CHANNEL_HEIGHTS)):
                     while m + CHANNEL_HEIGHTS[h] <= end:
-                        value_tile(CHANNEL_HEIGHTS[h], values_of_head + (S.i64(k) * value_row + m), value_row, score,
-                                   count, state + 2 * NR, result + m * NR)
+                        value_tile(
+                            CHANNEL_HEIGHTS[h],
+                            values_of_head + (S.i64(k) * value_row + m),
+                            value_row,
+                            score,
+                            count,
+                            state + 2 * NR,
+                            result + m * NR,
+                        )
                         m = m + CHANNEL_HEIGHTS[h]
             k = k + count
         if keys == 0:

@@ -1,17 +1,22 @@
 """Attention of few queries against many keys, such as a decoder's step with cached keys; what attention.py computes.
 
-Parameters bound by kernels/plugins/attention.cpp: VL, LANES, ACC, USE_FMA, KEY_UNIT, MASK, MASK_TYPE and SCALE as there, and
-  QUERY_HEIGHTS    queries that share a tile of values, descending; they end in 1 unless all heights that occur are there
+Parameters bound by kernels/plugins/attention.cpp: VL, LANES, ACC, USE_FMA, KEY_UNIT, MASK, MASK_TYPE and SCALE as
+there, and
+  QUERY_HEIGHTS    queries that share a tile of values, descending; they end in 1 unless all heights that occur are
+                   there
   WIDTHS           vectors of such a tile (of scores, where keys follow each other, too), descending, down to 1
   DEPTH_TAIL, CHANNEL_TAIL   whether depth, the channels of `value`, may end within a vector
 
-Lanes are channels where a key's channels follow each other: VL keys have an accumulator each, whose lanes are summed up for all of them at once. Where
-the keys follow each other, they are the lanes. Masks, maxima and exponentials have keys in the lanes, sums of values channels.
-All queries of a head run over its keys together, in blocks of at most `block` whose keys and values stay in the cache.
+Lanes are channels where a key's channels follow each other: VL keys have an accumulator each, whose lanes are summed up
+for all of them at once. Where the keys follow each other, they are the lanes. Masks, maxima and exponentials have keys
+in the lanes, sums of values channels. All queries of a head run over its keys together, in blocks of at most `block`
+whose keys and values stay in the cache.
 
-A unit of work is a range of the keys of one head. Where heads alone would not occupy the TECs (`ranges` greater than 1; it depends on extents only, so
-results do not depend on the number of TECs), a unit leaves its results, maxima and sums in `partial`, and combine() puts them together.
+A unit of work is a range of the keys of one head. Where heads alone would not occupy the TECs (`ranges` greater than 1;
+it depends on extents only, so results do not depend on the number of TECs), a unit leaves its results, maxima and sums
+in `partial`, and combine() puts them together.
 """
+
 from aipu import script as S
 from attention import mask_value, masked, vector
 from gemm import ROWS_PER_BASE, multiply_add, row_bases
@@ -33,18 +38,30 @@ def sums_of_lanes(vectors, count):
 
 
 @S.prim_func(is_inline=False)
-def scale_queries(query: S.ptr("fp32", "global"), stride: S.i64, queries: S.i32, depth: S.i32, out: S.ptr("fp32", "global")):
+def scale_queries(
+    query: S.ptr("fp32", "global"), stride: S.i64, queries: S.i32, depth: S.i32, out: S.ptr("fp32", "global")
+):
     """out[q] = query[q] * SCALE, filled up with zeros to whole vectors."""
     padded = S.ceildiv(depth, VL) * VL
     for q in range(queries):
         for d in range(0, depth, VL):
             lane_mask = S.tail_mask(S.min(depth - d, VL), VL)
-            S.vstore(S.vload(query + (S.i64(q) * stride + d), mask=lane_mask, lanes=VL) * vector(SCALE), out + (q * padded + d))
+            S.vstore(
+                S.vload(query + (S.i64(q) * stride + d), mask=lane_mask, lanes=VL) * vector(SCALE),
+                out + (q * padded + d),
+            )
 
 
 @S.prim_func(is_inline=False)
-def score_keys(key: S.ptr("fp32", "global"), stride: S.i64, query: S.ptr("fp32", "global"), queries: S.i32, depth: S.i32,
-               out: S.ptr("fp32", "global"), block: S.i32):
+def score_keys(
+    key: S.ptr("fp32", "global"),
+    stride: S.i64,
+    query: S.ptr("fp32", "global"),
+    queries: S.i32,
+    depth: S.i32,
+    out: S.ptr("fp32", "global"),
+    block: S.i32,
+):
     """out[q * block + i] = key i . query q for VL keys."""
     acc = S.alloc_buffer((VL,), f"float32x{VL}")
     bases = row_bases(key, stride, VL)
@@ -56,34 +73,61 @@ def score_keys(key: S.ptr("fp32", "global"), stride: S.i64, query: S.ptr("fp32",
         for d in range(0, whole, VL):
             channels = S.vload(query + (q * padded + d), lanes=VL)
             for i in S.unroll(VL):
-                acc[i] = S.fma(acc[i], S.vload(bases[i // ROWS_PER_BASE] + (S.i64(i % ROWS_PER_BASE) * stride + S.i64(d)), lanes=VL), channels)
+                acc[i] = S.fma(
+                    acc[i],
+                    S.vload(bases[i // ROWS_PER_BASE] + (S.i64(i % ROWS_PER_BASE) * stride + S.i64(d)), lanes=VL),
+                    channels,
+                )
         if DEPTH_TAIL:
             if whole < depth:
                 lane_mask = S.tail_mask(depth - whole, VL)
                 channels = S.vload(query + (q * padded + whole), lanes=VL)
                 for i in S.unroll(VL):
-                    rest = S.vload(bases[i // ROWS_PER_BASE] + (S.i64(i % ROWS_PER_BASE) * stride + S.i64(whole)), mask=lane_mask, lanes=VL)
+                    rest = S.vload(
+                        bases[i // ROWS_PER_BASE] + (S.i64(i % ROWS_PER_BASE) * stride + S.i64(whole)),
+                        mask=lane_mask,
+                        lanes=VL,
+                    )
                     acc[i] = S.fma(acc[i], rest, channels)
         S.vstore(sums_of_lanes([acc[i] for i in range(VL)], VL), out + q * block)
 
 
 @S.prim_func(is_inline=False)
-def score_key(key: S.ptr("fp32", "global"), query: S.ptr("fp32", "global"), queries: S.i32, depth: S.i32,
-              out: S.ptr("fp32", "global"), block: S.i32):
+def score_key(
+    key: S.ptr("fp32", "global"),
+    query: S.ptr("fp32", "global"),
+    queries: S.i32,
+    depth: S.i32,
+    out: S.ptr("fp32", "global"),
+    block: S.i32,
+):
     """score_keys() for one key."""
     padded = S.ceildiv(depth, VL) * VL
     for q in range(queries):
         total = vector(0)
         for d in range(0, depth, VL):
             lane_mask = S.tail_mask(S.min(depth - d, VL), VL)
-            total = S.fma(total, S.vload(key + d, mask=lane_mask, lanes=VL), S.vload(query + (q * padded + d), lanes=VL))
+            total = S.fma(
+                total, S.vload(key + d, mask=lane_mask, lanes=VL), S.vload(query + (q * padded + d), lanes=VL)
+            )
         out[q * block] = S.vrpadd(total)[0]
 
 
 @S.prim_func(is_inline=False)
-def score_columns(width: S.meta_var, key: S.ptr("fp32", "global"), step: S.i64, keys: S.i32, query: S.ptr("fp32", "global"),
-                  queries: S.i32, depth: S.i32, out: S.ptr("fp32", "global"), block: S.i32):
-    """out[q * block + i] = key i . query q for width * VL keys that follow each other; of a single vector `keys` exist."""
+def score_columns(
+    width: S.meta_var,
+    key: S.ptr("fp32", "global"),
+    step: S.i64,
+    keys: S.i32,
+    query: S.ptr("fp32", "global"),
+    queries: S.i32,
+    depth: S.i32,
+    out: S.ptr("fp32", "global"),
+    block: S.i32,
+):
+    """out[q * block + i] = key i . query q for width * VL keys that follow each other; of a single vector
+    `keys` exist.
+    """
     acc = S.alloc_buffer((width,), f"float32x{VL}")
     padded = S.ceildiv(depth, VL) * VL
     lane_mask = S.tail_mask(keys, VL)
@@ -127,9 +171,17 @@ def score_block(key, row, step, keys, query, queries, depth, out, block):
 
 
 @S.prim_func(is_inline=False)
-def weigh(score: S.ptr("fp32", "global"), keys: S.i32, mask: S.ptr(MASK_TYPE, "global"), step: S.i32, fill: S.fp32,
-          state: S.ptr("fp32", "global")):
-    """One query's scores become exp(masked score - new maximum), in place; up to a whole vector, with zeros behind the last key."""
+def weigh(
+    score: S.ptr("fp32", "global"),
+    keys: S.i32,
+    mask: S.ptr(MASK_TYPE, "global"),
+    step: S.i32,
+    fill: S.fp32,
+    state: S.ptr("fp32", "global"),
+):
+    """One query's scores become exp(masked score - new maximum), in place; up to a whole vector, with zeros behind the
+    last key.
+    """
     highest = vector("-inf")
     fills = S.vbcast(fill, lanes=VL)
     for k in range(0, keys, VL):
@@ -159,10 +211,22 @@ def weigh(score: S.ptr("fp32", "global"), keys: S.i32, mask: S.ptr(MASK_TYPE, "g
 
 
 @S.prim_func(is_inline=False)
-def value_tile(height: S.meta_var, width: S.meta_var, value: S.ptr("fp32", "global"), stride: S.i64, channels: S.i32,
-               weight: S.ptr("fp32", "global"), block: S.i32, keys: S.i32, state: S.ptr("fp32", "global"),
-               out: S.ptr("fp32", "global"), out_stride: S.i32):
-    """out[q] = out[q] * correction[q] + sum over k of weight[q, k] * value[k] for `height` queries and `width` vectors of channels."""
+def value_tile(
+    height: S.meta_var,
+    width: S.meta_var,
+    value: S.ptr("fp32", "global"),
+    stride: S.i64,
+    channels: S.i32,
+    weight: S.ptr("fp32", "global"),
+    block: S.i32,
+    keys: S.i32,
+    state: S.ptr("fp32", "global"),
+    out: S.ptr("fp32", "global"),
+    out_stride: S.i32,
+):
+    """out[q] = out[q] * correction[q] + sum over k of weight[q, k] * value[k] for `height` queries and `width` vectors
+    of channels.
+    """
     acc = S.alloc_buffer((height * width,), f"float32x{VL}")
     lanes = S.alloc_buffer((width,), f"float32x{VL}")
     for i in S.unroll(height):
@@ -189,10 +253,14 @@ def add_values(height, value, stride, channels, weight, block, keys, state, out,
     c = 0
     for w in S.unroll(len(WIDTHS) - 1):
         while c + WIDTHS[w] * VL <= channels:
-            value_tile(height, WIDTHS[w], value + c, stride, WIDTHS[w] * VL, weight, block, keys, state, out + c, out_stride)
+            value_tile(
+                height, WIDTHS[w], value + c, stride, WIDTHS[w] * VL, weight, block, keys, state, out + c, out_stride
+            )
             c = c + WIDTHS[w] * VL
     while c < channels:
-        value_tile(height, 1, value + c, stride, S.min(channels - c, VL), weight, block, keys, state, out + c, out_stride)
+        value_tile(
+            height, 1, value + c, stride, S.min(channels - c, VL), weight, block, keys, state, out + c, out_stride
+        )
         c = c + VL
 
 
@@ -204,16 +272,44 @@ def store_result(result: S.ptr("fp32", "global"), total: S.fp32, channels: S.i32
 
 
 @S.prim_func
-def attention_step(query: S.ptr("fp32", "global"), key: S.ptr("fp32", "global"), value: S.ptr("fp32", "global"),
-                   mask: S.ptr(MASK_TYPE, "global"), out: S.ptr("fp32", "global"), scratch: S.ptr("fp32", "global"),
-                   partial: S.ptr("fp32", "global"),
-                   batches: S.i32, heads: S.i32, queries: S.i32, keys: S.i32, depth: S.i32, channels: S.i32,
-                   query_batch: S.i32, query_head: S.i32, query_row: S.i32,
-                   key_batch: S.i32, key_head: S.i32, key_row: S.i32, key_step: S.i32,
-                   value_batch: S.i32, value_head: S.i32, value_row: S.i32,
-                   mask_batch: S.i32, mask_head: S.i32, mask_row: S.i32, mask_step: S.i32,
-                   out_batch: S.i32, out_head: S.i32, out_row: S.i32, block: S.i32, scratch_size: S.i32, ranges: S.i32, fill: S.fp32):
-    """Strides in elements; each TEC has `scratch_size` elements of `scratch`, each unit its results and its state in `partial`.
+def attention_step(
+    query: S.ptr("fp32", "global"),
+    key: S.ptr("fp32", "global"),
+    value: S.ptr("fp32", "global"),
+    mask: S.ptr(MASK_TYPE, "global"),
+    out: S.ptr("fp32", "global"),
+    scratch: S.ptr("fp32", "global"),
+    partial: S.ptr("fp32", "global"),
+    batches: S.i32,
+    heads: S.i32,
+    queries: S.i32,
+    keys: S.i32,
+    depth: S.i32,
+    channels: S.i32,
+    query_batch: S.i32,
+    query_head: S.i32,
+    query_row: S.i32,
+    key_batch: S.i32,
+    key_head: S.i32,
+    key_row: S.i32,
+    key_step: S.i32,
+    value_batch: S.i32,
+    value_head: S.i32,
+    value_row: S.i32,
+    mask_batch: S.i32,
+    mask_head: S.i32,
+    mask_row: S.i32,
+    mask_step: S.i32,
+    out_batch: S.i32,
+    out_head: S.i32,
+    out_row: S.i32,
+    block: S.i32,
+    scratch_size: S.i32,
+    ranges: S.i32,
+    fill: S.fp32,
+):
+    """Strides in elements; each TEC has `scratch_size` elements of `scratch`, each unit its results and its state in
+    `partial`.
 
     `block` is a multiple of VL.
     """
@@ -253,7 +349,14 @@ def attention_step(query: S.ptr("fp32", "global"), key: S.ptr("fp32", "global"),
             count = S.min(size, end - k)
             score_block(keys_of_head + S.i64(k) * key_row, key_row, key_step, count, own, queries, depth, score, block)
             for q in range(queries):
-                weigh(score + q * block, count, mask_of_head + (S.i64(q) * mask_row + k * mask_step), mask_step, fill, state + q * STATE)
+                weigh(
+                    score + q * block,
+                    count,
+                    mask_of_head + (S.i64(q) * mask_row + k * mask_step),
+                    mask_step,
+                    fill,
+                    state + q * STATE,
+                )
             tiles = S.max(S.ceildiv(queries, QUERY_HEIGHTS[0]), 1)
             row = S.i32(0)
             for t in range(tiles):
@@ -262,19 +365,43 @@ def attention_step(query: S.ptr("fp32", "global"), key: S.ptr("fp32", "global"),
                     last_row = last_row + 1
                 for h in S.unroll(len(QUERY_HEIGHTS)):
                     while row + QUERY_HEIGHTS[h] <= last_row:
-                        add_values(QUERY_HEIGHTS[h], values_of_head + S.i64(k) * value_row, value_row, channels, score + row * block, block,
-                                   count, state + row * STATE, result + row * padded_channels, padded_channels)
+                        add_values(
+                            QUERY_HEIGHTS[h],
+                            values_of_head + S.i64(k) * value_row,
+                            value_row,
+                            channels,
+                            score + row * block,
+                            block,
+                            count,
+                            state + row * STATE,
+                            result + row * padded_channels,
+                            padded_channels,
+                        )
                         row = row + QUERY_HEIGHTS[h]
             k = k + count
         if ranges == 1:
             for q in range(queries):
-                store_result(result + q * padded_channels, state[q * STATE + 1], channels,
-                             out + (S.i64(batch) * out_batch + S.i64(head) * out_head + S.i64(q) * out_row))
+                store_result(
+                    result + q * padded_channels,
+                    state[q * STATE + 1],
+                    channels,
+                    out + (S.i64(batch) * out_batch + S.i64(head) * out_head + S.i64(q) * out_row),
+                )
 
 
 @S.prim_func
-def combine(partial: S.ptr("fp32", "global"), out: S.ptr("fp32", "global"), batches: S.i32, heads: S.i32, queries: S.i32, channels: S.i32,
-            out_batch: S.i32, out_head: S.i32, out_row: S.i32, ranges: S.i32):
+def combine(
+    partial: S.ptr("fp32", "global"),
+    out: S.ptr("fp32", "global"),
+    batches: S.i32,
+    heads: S.i32,
+    queries: S.i32,
+    channels: S.i32,
+    out_batch: S.i32,
+    out_head: S.i32,
+    out_row: S.i32,
+    ranges: S.i32,
+):
     """The results of all ranges of a head's keys together; nothing is to be done for a single one."""
     padded_channels = S.ceildiv(channels, VL) * VL
     size = queries * (STATE + padded_channels)
@@ -296,10 +423,14 @@ def combine(partial: S.ptr("fp32", "global"), out: S.ptr("fp32", "global"), batc
         peak = S.vsel(vector(0), highest, highest == vector("-inf"))
         total = vector(0)
         for r in range(ranges):
-            total = total + S.exp(S.vbcast(states[r * size], lanes=VL) - peak) * S.vbcast(states[r * size + 1], lanes=VL)
+            total = total + S.exp(S.vbcast(states[r * size], lanes=VL) - peak) * S.vbcast(
+                states[r * size + 1], lanes=VL
+            )
         target = out + (S.i64(batch) * out_batch + S.i64(head) * out_head + S.i64(q) * out_row)
         for c in range(0, channels, VL):
             value = vector(0)
             for r in range(ranges):
-                value = value + S.exp(S.vbcast(states[r * size], lanes=VL) - peak) * S.vload(results + (r * size + c), lanes=VL)
+                value = value + S.exp(S.vbcast(states[r * size], lanes=VL) - peak) * S.vload(
+                    results + (r * size + c), lanes=VL
+                )
             S.vstore(value / total, target + c, mask=S.tail_mask(S.min(channels - c, VL), VL))

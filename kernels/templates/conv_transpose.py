@@ -1,13 +1,16 @@
-"""Transposed convolution over channels-last activations, 1 to 3 spatial dimensions: out[o] = sum over taps k with (o + pad - k * dilation) divisible by
-stride of x[(o + pad - k * dilation) / stride] * weights[k].
+"""Transposed convolution over channels-last activations, 1 to 3 spatial dimensions: out[o] = sum over taps k with (o +
+pad - k * dilation) divisible by stride of x[(o + pad - k * dilation) / stride] * weights[k].
 
-Output pixels a stride apart meet the same taps: k = residue + j * residues, where residues = stride / gcd(stride, dilation), and for them
-x is read at distances of step = dilation / gcd(stride, dilation). So each phase of the output is a dense convolution of stride 1 with a part of the kernel,
-its taps in descending order, whose results are `stride` pixels apart; it runs on the tiles of conv.py. A phase may have no taps (kernels
-shorter than the stride, dilations that share a factor with it): its pixels are the epilogue of 0.
+Output pixels a stride apart meet the same taps: k = residue + j * residues, where residues = stride / gcd(stride,
+dilation), and for them x is read at distances of step = dilation / gcd(stride, dilation). So each phase of the output
+is a dense convolution of stride 1 with a part of the kernel, its taps in descending order, whose results are `stride`
+pixels apart; it runs on the tiles of conv.py. A phase may have no taps (kernels shorter than the stride, dilations that
+share a factor with it): its pixels are the epilogue of 0.
 
-Parameters as in conv.py, with ROW_TAPS empty. Weights are packed [group][panel][residue_d][residue_h][residue_w][jd][jh][jw][ic][NR], j descending in k.
+Parameters as in conv.py, with ROW_TAPS empty. Weights are packed
+[group][panel][residue_d][residue_h][residue_w][jd][jh][jw][ic][NR], j descending in k.
 """
+
 from aipu import script as S
 from conv import convolve_row, intervals
 from sharing import panels_of, rows_or_panels
@@ -35,16 +38,44 @@ def taps_of(residue, kernel, residues):
 
 
 @S.prim_func
-def conv_transpose(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.ptr(OUT, "global"), extras: extra_types,
-                   batch: S.i32, in_d: S.i32, in_h: S.i32, in_w: S.i32, channels: S.i32,
-                   out_d: S.i32, out_h: S.i32, out_w: S.i32,
-                   groups: S.i32, group_in: S.i32, group_out: S.i32,
-                   kernel_d: S.i32, kernel_h: S.i32, kernel_w: S.i32,
-                   stride_d: S.i32, stride_h: S.i32, stride_w: S.i32,
-                   pad_d: S.i32, pad_h: S.i32, pad_w: S.i32,
-                   dilation_d: S.i32, dilation_h: S.i32, dilation_w: S.i32,
-                   residues_d: S.i32, residues_h: S.i32, residues_w: S.i32, step_d: S.i32, step_h: S.i32, step_w: S.i32,
-                   merge: S.i32, block_rows: S.i32, ldc: S.i32):
+def conv_transpose(
+    x: S.ptr(X, "global"),
+    weights: S.ptr(ACC, "global"),
+    out: S.ptr(OUT, "global"),
+    extras: extra_types,
+    batch: S.i32,
+    in_d: S.i32,
+    in_h: S.i32,
+    in_w: S.i32,
+    channels: S.i32,
+    out_d: S.i32,
+    out_h: S.i32,
+    out_w: S.i32,
+    groups: S.i32,
+    group_in: S.i32,
+    group_out: S.i32,
+    kernel_d: S.i32,
+    kernel_h: S.i32,
+    kernel_w: S.i32,
+    stride_d: S.i32,
+    stride_h: S.i32,
+    stride_w: S.i32,
+    pad_d: S.i32,
+    pad_h: S.i32,
+    pad_w: S.i32,
+    dilation_d: S.i32,
+    dilation_h: S.i32,
+    dilation_w: S.i32,
+    residues_d: S.i32,
+    residues_h: S.i32,
+    residues_w: S.i32,
+    step_d: S.i32,
+    step_h: S.i32,
+    step_w: S.i32,
+    merge: S.i32,
+    block_rows: S.i32,
+    ldc: S.i32,
+):
     panels = S.ceildiv(group_out, NR)
     all_panels = groups * panels
     out_rows = batch * out_d * out_h
@@ -57,7 +88,10 @@ def conv_transpose(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.
             n = group * group_out + (panel % panels) * NR
             columns = group_out - (panel % panels) * NR
             w_panel = weights + panel * (kernel_d * kernel_h * kernel_w * w_tap)
-            for row in range(S.max(block_first, unit_first - panel * out_rows), S.min(S.min(block_first + block, row_last), unit_last - panel * out_rows)):
+            for row in range(
+                S.max(block_first, unit_first - panel * out_rows),
+                S.min(S.min(block_first + block, row_last), unit_last - panel * out_rows),
+            ):
                 reach_h = row % out_h + pad_h
                 reach_d = (row // out_h) % out_d + pad_d
                 image = row // (out_h * out_d)
@@ -72,22 +106,66 @@ def conv_transpose(x: S.ptr(X, "global"), weights: S.ptr(ACC, "global"), out: S.
                 depths = S.max(S.min(taps_d, intervals(S.max(in_d - front, 0), step_d)) - kd, 0)
                 kh = intervals(S.max(-top, 0), step_h)
                 lines = S.max(S.min(taps_h, intervals(S.max(in_h - top, 0), step_h)) - kh, 0)
-                x_line = x + (((image * in_d + front + kd * step_d) * in_h + top + kh * step_h) * in_w * channels + group * group_in)
-                taps_ahead = taps_before(residue_d, kernel_d, residues_d) * (kernel_h * kernel_w) + taps_d * taps_before(residue_h, kernel_h, residues_h) * kernel_w
+                x_line = x + (
+                    ((image * in_d + front + kd * step_d) * in_h + top + kh * step_h) * in_w * channels
+                    + group * group_in
+                )
+                taps_ahead = (
+                    taps_before(residue_d, kernel_d, residues_d) * (kernel_h * kernel_w)
+                    + taps_d * taps_before(residue_h, kernel_h, residues_h) * kernel_w
+                )
                 for first in range(S.min(stride_w, out_w)):
                     reach_w = first + pad_w
                     residue_w = residue_of(reach_w, stride_w, dilation_w, residues_w)
                     taps_w = taps_of(residue_w, kernel_w, residues_w)
                     start = (reach_w - residue_w * dilation_w) // stride_w - (taps_w - 1) * step_w
-                    ahead = taps_ahead + taps_d * taps_h * taps_before(residue_w, kernel_w, residues_w) + (kd * taps_h + kh) * taps_w
-                    convolve_row(x_line, in_w, channels, group_in, S.ceildiv(out_w - first, stride_w), taps_w, 1, step_w, -start, merge,
-                                 step_h * in_w * channels, step_d * in_h * in_w * channels, w_panel + ahead * w_tap, w_tap, taps_w * w_tap,
-                                 taps_h * taps_w * w_tap, depths, lines, extras, out, (row * out_w + first) * ldc, stride_w * ldc, n, columns)
+                    ahead = (
+                        taps_ahead
+                        + taps_d * taps_h * taps_before(residue_w, kernel_w, residues_w)
+                        + (kd * taps_h + kh) * taps_w
+                    )
+                    convolve_row(
+                        x_line,
+                        in_w,
+                        channels,
+                        group_in,
+                        S.ceildiv(out_w - first, stride_w),
+                        taps_w,
+                        1,
+                        step_w,
+                        -start,
+                        merge,
+                        step_h * in_w * channels,
+                        step_d * in_h * in_w * channels,
+                        w_panel + ahead * w_tap,
+                        w_tap,
+                        taps_w * w_tap,
+                        taps_h * taps_w * w_tap,
+                        depths,
+                        lines,
+                        extras,
+                        out,
+                        (row * out_w + first) * ldc,
+                        stride_w * ldc,
+                        n,
+                        columns,
+                    )
 
 
 @S.prim_func
-def pack_phases(source: S.ptr(X, "global"), packed: S.ptr(ACC, "global"), groups: S.i32, group_in: S.i32, group_out: S.i32,
-                kernel_d: S.i32, kernel_h: S.i32, kernel_w: S.i32, residues_d: S.i32, residues_h: S.i32, residues_w: S.i32):
+def pack_phases(
+    source: S.ptr(X, "global"),
+    packed: S.ptr(ACC, "global"),
+    groups: S.i32,
+    group_in: S.i32,
+    group_out: S.i32,
+    kernel_d: S.i32,
+    kernel_h: S.i32,
+    kernel_w: S.i32,
+    residues_d: S.i32,
+    residues_h: S.i32,
+    residues_w: S.i32,
+):
     """Weights [group * ic][oc][kd][kh][kw] known only at run time, as conv_transpose() wants them."""
     panels = S.ceildiv(group_out, NR)
     taps = kernel_d * kernel_h * kernel_w

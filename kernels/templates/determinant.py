@@ -1,10 +1,12 @@
 """Determinants of square matrices by elimination with partial pivoting. One matrix is one TEC's work."""
+
 from aipu import script as S
 
 
 @S.prim_func
-def determinant(x: S.ptr(X, "global"), out: S.ptr(X, "global"), copies: S.ptr(ACC, "global"),
-                matrices: S.i32, n: S.i32):
+def determinant(
+    x: S.ptr(X, "global"), out: S.ptr(X, "global"), copies: S.ptr(ACC, "global"), matrices: S.i32, n: S.i32
+):
     """copies: workspace for the matrices, which elimination overwrites."""
     share = S.ceildiv(matrices, S.get_local_size())
     first = S.get_local_id() * share

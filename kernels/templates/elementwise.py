@@ -9,6 +9,7 @@ Parameters bound by kernels/strided_map.cpp:
 
 Work units are blocks of BLOCK elements of the innermost dimension; TECs take contiguous ranges of units.
 """
+
 from aipu import script as S
 
 

@@ -1,13 +1,17 @@
-"""Shared by the templates that accumulate in registers and hand the result to their fused neighbours before it is stored.
+"""Shared by the templates that accumulate in registers and hand the result to their fused neighbours before it is
+stored.
 
 Parameters bound by kernels/fusion.cpp:
   VL, NV                      vector lanes, vectors per tile row
   OUT, out_conversion         element type of the output; mask: the value is a bool vector, stored as uint8
-  extra_modes[e]              how operand e of the epilogue is indexed: full (like the output), column (by output column), scalar
+  extra_modes[e]              how operand e of the epilogue is indexed: full (like the output), column (by output
+                              column), scalar
   extra_conversions[e]        as `conversions` in elementwise.py
   epilogue_compute(v, x)      the fused expression; v is the accumulator, x[e] operand e
-  EPILOGUE_LOOP               whether it is long (exp, erf and the like): tiles then go through memory in a loop, for a tenth of the text
+  EPILOGUE_LOOP               whether it is long (exp, erf and the like): tiles then go through memory in a loop, for a
+                              tenth of the text
 """
+
 from aipu import script as S
 
 
@@ -43,7 +47,10 @@ def prefetch_tile(height, extras, row_offset, ldc, n):
 def finish_shared(accumulator, shared, extras, out, row_offset, n, lane_mask):
     value = epilogue_compute(
         accumulator,
-        [extra_value(e, extras[e], row_offset, n, lane_mask) if extra_modes[e] == "full" else shared[e] for e in range(N_EXTRA)],
+        [
+            extra_value(e, extras[e], row_offset, n, lane_mask) if extra_modes[e] == "full" else shared[e]
+            for e in range(N_EXTRA)
+        ],
     )
     if out_conversion == "mask":
         value = S.vsel(S.cast(1, f"uint8x{VL}"), S.cast(0, f"uint8x{VL}"), value)
@@ -56,7 +63,9 @@ def finish(accumulator, extras, out, row_offset, n, lane_mask):
 
 
 def finish_tile(height, acc, extras, out, row_offset, ldc, n, columns):
-    """Stores a tile of height x NV vectors at columns n ... of the output rows (all groups of a convolution side by side), of which `columns` exist."""
+    """Stores a tile of height x NV vectors at columns n ... of the output rows (all groups of a convolution side by
+    side), of which `columns` exist.
+    """
     if columns >= NV * VL and not EPILOGUE_LOOP:
         for v in S.unroll(NV):
             shared = shared_values(extras, n + v * VL, None)
@@ -71,9 +80,25 @@ def finish_tile(height, acc, extras, out, row_offset, ldc, n, columns):
             if EPILOGUE_LOOP and columns >= (v + 1) * VL:
                 shared = shared_values(extras, n + v * VL, None)
                 for row in range(height):
-                    finish_shared(S.vload(rows.addr_of((row * NV + v) * VL), lanes=VL), shared, extras, out, row_offset + row * ldc, n + v * VL, None)
+                    finish_shared(
+                        S.vload(rows.addr_of((row * NV + v) * VL), lanes=VL),
+                        shared,
+                        extras,
+                        out,
+                        row_offset + row * ldc,
+                        n + v * VL,
+                        None,
+                    )
             elif columns > v * VL:
                 lane_mask = S.tail_mask(S.min(columns - v * VL, VL), VL)
                 shared = shared_values(extras, n + v * VL, lane_mask)
                 for row in range(height):
-                    finish_shared(S.vload(rows.addr_of((row * NV + v) * VL), lanes=VL), shared, extras, out, row_offset + row * ldc, n + v * VL, lane_mask)
+                    finish_shared(
+                        S.vload(rows.addr_of((row * NV + v) * VL), lanes=VL),
+                        shared,
+                        extras,
+                        out,
+                        row_offset + row * ldc,
+                        n + v * VL,
+                        lane_mask,
+                    )

@@ -1,8 +1,10 @@
-"""Gather and scatter. Elements move as unsigned integers T of their size; INDEX is int32 or int64. A negative index counts from the end; an index outside the axis, which ONNX
-calls an error, is clamped to it, so that no memory outside the tensor is touched.
+"""Gather and scatter. Elements move as unsigned integers T of their size; INDEX is int32 or int64. A negative index
+counts from the end; an index outside the axis, which ONNX calls an error, is clamped to it, so that no memory outside
+the tensor is touched.
 
 Tensors are seen as [outer, extent, inner] around the axis.
 """
+
 from aipu import script as S
 
 
@@ -26,7 +28,15 @@ def combined(old, new):
 
 
 @S.prim_func
-def gather(data: S.ptr(T, "global"), indices: S.ptr(INDEX, "global"), out: S.ptr(T, "global"), outer: S.i32, extent: S.i32, inner: S.i32, count: S.i32):
+def gather(
+    data: S.ptr(T, "global"),
+    indices: S.ptr(INDEX, "global"),
+    out: S.ptr(T, "global"),
+    outer: S.i32,
+    extent: S.i32,
+    inner: S.i32,
+    count: S.i32,
+):
     """out[o, n, i] = data[o, indices[n], i]"""
     units = outer * count
     share = S.ceildiv(units, S.get_local_size())
@@ -43,8 +53,18 @@ def gather(data: S.ptr(T, "global"), indices: S.ptr(INDEX, "global"), out: S.ptr
 
 
 @S.prim_func
-def gather_elements(data: S.ptr(T, "global"), indices: S.ptr(INDEX, "global"), out: S.ptr(T, "global"), dims: dim_types, strides: dim_types, extent: S.i32, axis_stride: S.i32):
-    """out[i...] = data[i... with the axis replaced by indices[i...]]; dims are those of indices, strides those of data with 0 on the axis."""
+def gather_elements(
+    data: S.ptr(T, "global"),
+    indices: S.ptr(INDEX, "global"),
+    out: S.ptr(T, "global"),
+    dims: dim_types,
+    strides: dim_types,
+    extent: S.i32,
+    axis_stride: S.i32,
+):
+    """out[i...] = data[i... with the axis replaced by indices[i...]]; dims are those of indices, strides those of data
+    with 0 on the axis.
+    """
     total = 1
     for d in S.unroll(RANK):
         total = total * dims[d]
@@ -61,8 +81,18 @@ def gather_elements(data: S.ptr(T, "global"), indices: S.ptr(INDEX, "global"), o
 
 
 @S.prim_func
-def scatter_elements(indices: S.ptr(INDEX, "global"), updates: S.ptr(T, "global"), out: S.ptr(T, "global"), dims: dim_types, strides: dim_types, extent: S.i32, axis_stride: S.i32):
-    """out[i... with the axis replaced by indices[i...]] = combined(., updates[i...]), in order, by one TEC; `out` holds the data already."""
+def scatter_elements(
+    indices: S.ptr(INDEX, "global"),
+    updates: S.ptr(T, "global"),
+    out: S.ptr(T, "global"),
+    dims: dim_types,
+    strides: dim_types,
+    extent: S.i32,
+    axis_stride: S.i32,
+):
+    """out[i... with the axis replaced by indices[i...]] = combined(., updates[i...]), in order, by one TEC; `out` holds
+    the data already.
+    """
     if S.get_local_id() == 0:
         total = 1
         for d in S.unroll(RANK):
@@ -78,8 +108,17 @@ def scatter_elements(indices: S.ptr(INDEX, "global"), updates: S.ptr(T, "global"
 
 
 @S.prim_func
-def gather_nd(data: S.ptr(T, "global"), indices: S.ptr(INDEX, "global"), out: S.ptr(T, "global"), batches: S.i32, tuples: S.i32, batch_stride: S.i32, inner: S.i32,
-              extents: tuple_types, strides: tuple_types):
+def gather_nd(
+    data: S.ptr(T, "global"),
+    indices: S.ptr(INDEX, "global"),
+    out: S.ptr(T, "global"),
+    batches: S.i32,
+    tuples: S.i32,
+    batch_stride: S.i32,
+    inner: S.i32,
+    extents: tuple_types,
+    strides: tuple_types,
+):
     """out[b, t, i] = data[b, indices[b, t, 0], ..., indices[b, t, LENGTH - 1], i]"""
     units = batches * tuples
     share = S.ceildiv(units, S.get_local_size())
@@ -94,8 +133,18 @@ def gather_nd(data: S.ptr(T, "global"), indices: S.ptr(INDEX, "global"), out: S.
 
 
 @S.prim_func
-def scatter_nd(indices: S.ptr(INDEX, "global"), updates: S.ptr(T, "global"), out: S.ptr(T, "global"), tuples: S.i32, inner: S.i32, extents: tuple_types, strides: tuple_types):
-    """out[indices[t, 0], ..., indices[t, LENGTH - 1], i] = combined(., updates[t, i]), in order, by one TEC; `out` holds the data already."""
+def scatter_nd(
+    indices: S.ptr(INDEX, "global"),
+    updates: S.ptr(T, "global"),
+    out: S.ptr(T, "global"),
+    tuples: S.i32,
+    inner: S.i32,
+    extents: tuple_types,
+    strides: tuple_types,
+):
+    """out[indices[t, 0], ..., indices[t, LENGTH - 1], i] = combined(., updates[t, i]), in order, by one TEC; `out`
+    holds the data already.
+    """
     if S.get_local_id() == 0:
         for t in range(tuples):
             offset = 0
@@ -106,7 +155,16 @@ def scatter_nd(indices: S.ptr(INDEX, "global"), updates: S.ptr(T, "global"), out
 
 
 @S.prim_func
-def compress(data: S.ptr(T, "global"), condition: S.ptr("u8", "global"), out: S.ptr(T, "global"), outer: S.i32, extent: S.i32, inner: S.i32, conditions: S.i32, taken: S.i32):
+def compress(
+    data: S.ptr(T, "global"),
+    condition: S.ptr("u8", "global"),
+    out: S.ptr(T, "global"),
+    outer: S.i32,
+    extent: S.i32,
+    inner: S.i32,
+    conditions: S.i32,
+    taken: S.i32,
+):
     """out[o, k, i] = data[o, n_k, i] where n_k is the k-th n with condition[n]."""
     if S.get_local_id() == 0:
         k = 0

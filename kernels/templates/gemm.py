@@ -1,18 +1,23 @@
-"""Matrix multiplication with fused epilogue: out[b, m, n] = epilogue(sum over k of (a[b, m, k] - a_zero) * panels[b, n // NR, k, n % NR]).
+"""Matrix multiplication with fused epilogue: out[b, m, n] = epilogue(sum over k of (a[b, m, k] - a_zero) * panels[b, n
+// NR, k, n % NR]).
 
-Parameters bound by kernels/plugins/matmul.cpp and kernels/plugins/conv.cpp (a 1x1 convolution is a matrix multiplication):
+Parameters bound by kernels/plugins/matmul.cpp and kernels/plugins/conv.cpp (a 1x1 convolution is a matrix
+multiplication):
   A, ACC, OUT      element types of a, of the accumulators (and of the packed right operand), of out
   VL, NV           vector lanes and vectors per tile row; a panel is NR = NV * VL columns
-  HEIGHTS          tile heights, descending; accumulators + NV + 1 must fit the register file. They end in 1 unless all heights that occur are there
+  HEIGHTS          tile heights, descending; accumulators + NV + 1 must fit the register file. They end in 1 unless all
+                   heights that occur are there
   A_ZERO           whether a zero point is subtracted from a
   extra_types      pointer types of the epilogue's operands; the rest of the epilogue's parameters as in epilogue.py
   USE_FMA, PREFETCH  fused multiply-add (floats); how many k ahead the panel is prefetched, 0 = not
 
-The right operand is packed in panels [N / NR][K][NR], zero padded; the left one is read in place with row stride lda and depth stride a_step
-(in elements; UNIT_DEPTH says that a_step is 1). Rows are cut into tiles of (almost) equal height rather than full ones and a rest. Loop order:
-blocks of tiles outer, panels inside (or the other way round), tiles innermost, the whole of K in registers. Who computes an element does
-not change its sum, so results do not depend on the number of TECs.
+The right operand is packed in panels [N / NR][K][NR], zero padded; the left one is read in place with row stride lda
+and depth stride a_step (in elements; UNIT_DEPTH says that a_step is 1). Rows are cut into tiles of (almost) equal
+height rather than full ones and a rest. Loop order: blocks of tiles outer, panels inside (or the other way round),
+tiles innermost, the whole of K in registers. Who computes an element does not change its sum, so results do not depend
+on the number of TECs.
 """
+
 from aipu import script as S
 from epilogue import finish_tile, prefetch_tile
 
@@ -23,7 +28,8 @@ def multiply_add(acc, value, vector):
     return acc + S.vbcast(value, lanes=VL) * vector
 
 
-# Row i of a tile starts at base pointer i // ROWS_PER_BASE: then the few multiples of the stride fit the general registers (one base would need them all).
+# Row i of a tile starts at base pointer i // ROWS_PER_BASE: then the few multiples of the stride fit the general
+# registers (one base would need them all).
 ROWS_PER_BASE = 4
 
 
@@ -36,8 +42,21 @@ def row_value(bases, i, stride, at):
 
 
 @S.prim_func(is_inline=False)
-def gemm_tile(height: S.meta_var, a: S.ptr(A, "global"), lda: S.i64, a_step: S.i64, a_zero: S.i32, b: S.ptr(ACC, "global"), depth: S.i32,
-              extras: extra_types, out: S.ptr(OUT, "global"), row_offset: S.i32, ldc: S.i32, n: S.i32, columns: S.i32):
+def gemm_tile(
+    height: S.meta_var,
+    a: S.ptr(A, "global"),
+    lda: S.i64,
+    a_step: S.i64,
+    a_zero: S.i32,
+    b: S.ptr(ACC, "global"),
+    depth: S.i32,
+    extras: extra_types,
+    out: S.ptr(OUT, "global"),
+    row_offset: S.i32,
+    ldc: S.i32,
+    n: S.i32,
+    columns: S.i32,
+):
     acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
     bv = S.alloc_buffer((NV,), f"{ACC}x{VL}")
     for i in S.unroll(height * NV):
@@ -60,10 +79,26 @@ def gemm_tile(height: S.meta_var, a: S.ptr(A, "global"), lda: S.i64, a_step: S.i
 
 
 @S.prim_func
-def gemm(a: S.ptr(A, "global"), b: S.ptr(ACC, "global"), out: S.ptr(OUT, "global"), extras: extra_types,
-         batches: S.i32, rows: S.i32, columns: S.i32, depth: S.i32, lda: S.i32, a_step: S.i32, ldc: S.i32,
-         a_batch_outer: S.i32, a_batch_inner: S.i32, b_batch_outer: S.i32, b_batch_inner: S.i32, inner_batches: S.i32,
-         block_tiles: S.i32, a_zero: S.i32):
+def gemm(
+    a: S.ptr(A, "global"),
+    b: S.ptr(ACC, "global"),
+    out: S.ptr(OUT, "global"),
+    extras: extra_types,
+    batches: S.i32,
+    rows: S.i32,
+    columns: S.i32,
+    depth: S.i32,
+    lda: S.i32,
+    a_step: S.i32,
+    ldc: S.i32,
+    a_batch_outer: S.i32,
+    a_batch_inner: S.i32,
+    b_batch_outer: S.i32,
+    b_batch_inner: S.i32,
+    inner_batches: S.i32,
+    block_tiles: S.i32,
+    a_zero: S.i32,
+):
     panels = S.ceildiv(columns, NV * VL)
     tiles = S.ceildiv(rows, HEIGHTS[0])
     # Blocks of at most block_tiles tiles, more of them where that is what gives every TEC the same amount of work.
@@ -103,7 +138,21 @@ def gemm(a: S.ptr(A, "global"), b: S.ptr(ACC, "global"), out: S.ptr(OUT, "global
                 end = end + 1
             for h in S.unroll(len(HEIGHTS)):
                 while m + HEIGHTS[h] <= end:
-                    gemm_tile(HEIGHTS[h], left + m * lda, lda, a_step, a_zero, right, depth, extras, out, (batch * rows + m) * ldc, ldc, n, columns - n)
+                    gemm_tile(
+                        HEIGHTS[h],
+                        left + m * lda,
+                        lda,
+                        a_step,
+                        a_zero,
+                        right,
+                        depth,
+                        extras,
+                        out,
+                        (batch * rows + m) * ldc,
+                        ldc,
+                        n,
+                        columns - n,
+                    )
                     m = m + HEIGHTS[h]
         if by_panel:
             block = block + 1
@@ -121,9 +170,20 @@ def gemm(a: S.ptr(A, "global"), b: S.ptr(ACC, "global"), out: S.ptr(OUT, "global
 
 
 @S.prim_func
-def pack_panels(b: S.ptr(B, "global"), packed: S.ptr(ACC, "global"), batches: S.i32, depth: S.i32, columns: S.i32,
-                batch_stride: S.i32, row_stride: S.i32, column_stride: S.i32, b_zero: S.i32):
-    """packed[batch][n // NR][k][n % NR] = b[batch, k, n] - b_zero, zero padded; for right operands known only at run time."""
+def pack_panels(
+    b: S.ptr(B, "global"),
+    packed: S.ptr(ACC, "global"),
+    batches: S.i32,
+    depth: S.i32,
+    columns: S.i32,
+    batch_stride: S.i32,
+    row_stride: S.i32,
+    column_stride: S.i32,
+    b_zero: S.i32,
+):
+    """packed[batch][n // NR][k][n % NR] = b[batch, k, n] - b_zero, zero padded; for right operands known only at run
+    time.
+    """
     panels = S.ceildiv(columns, NV * VL)
     units = batches * panels
     share = S.ceildiv(units, S.get_local_size())
@@ -140,7 +200,12 @@ def pack_panels(b: S.ptr(B, "global"), packed: S.ptr(ACC, "global"), batches: S.
                 if UNIT_COLUMNS:
                     raw = S.vload(source + (k * row_stride + v * VL), mask=lane_mask, lanes=VL)
                 else:
-                    raw = S.vload(source + (k * row_stride + v * VL * column_stride), mask=lane_mask, lanes=VL, stride=column_stride)
+                    raw = S.vload(
+                        source + (k * row_stride + v * VL * column_stride),
+                        mask=lane_mask,
+                        lanes=VL,
+                        stride=column_stride,
+                    )
                 if B_ZERO:
                     # Padding lanes may hold anything: their columns are never stored.
                     S.vstore(S.cast(raw, ACC) - S.cast(b_zero, ACC), target + (k * (NV * VL) + v * VL))

@@ -1,4 +1,7 @@
-"""Tensors made from scalars and positions: ranges, shapes as data, triangular parts, identity matrices, running sums, reversed sequences."""
+"""Tensors made from scalars and positions: ranges, shapes as data, triangular parts, identity matrices, running sums,
+reversed sequences.
+"""
+
 from aipu import script as S
 
 
@@ -28,7 +31,9 @@ def float_range(start: S.ptr(OUT, "global"), delta: S.ptr(OUT, "global"), out: S
 
 
 @S.prim_func
-def triangle(x: S.ptr(T, "global"), k: diagonal_types, out: S.ptr(T, "global"), matrices: S.i32, rows: S.i32, columns: S.i32):
+def triangle(
+    x: S.ptr(T, "global"), k: diagonal_types, out: S.ptr(T, "global"), matrices: S.i32, rows: S.i32, columns: S.i32
+):
     """Trilu: keeps column - row >= k (UPPER) or <= k (lower), zero elsewhere."""
     units = matrices * rows
     share = S.ceildiv(units, S.get_local_size())
@@ -72,7 +77,16 @@ def running_sum(x: S.ptr(X, "global"), out: S.ptr(X, "global"), outer: S.i32, ex
 
 
 @S.prim_func
-def reverse_sequence(x: S.ptr(T, "global"), lengths: S.ptr(INDEX, "global"), out: S.ptr(T, "global"), times: S.i32, batches: S.i32, inner: S.i32, time_stride: S.i32, batch_stride: S.i32):
+def reverse_sequence(
+    x: S.ptr(T, "global"),
+    lengths: S.ptr(INDEX, "global"),
+    out: S.ptr(T, "global"),
+    times: S.i32,
+    batches: S.i32,
+    inner: S.i32,
+    time_stride: S.i32,
+    batch_stride: S.i32,
+):
     """Reverses the first lengths[b] time steps of batch b."""
     units = times * batches
     share = S.ceildiv(units, S.get_local_size())
@@ -98,9 +112,16 @@ def mel(frequency):
 
 
 @S.prim_func
-def mel_weights(mel_bins: S.ptr(MEL_BINS, "global"), dft_length: S.ptr(DFT_LENGTH, "global"),
-                rate: S.ptr(RATE, "global"), lower: S.ptr(LOWER, "global"), upper: S.ptr(UPPER, "global"),
-                out: S.ptr(OUT, "global"), rows: S.i32, columns: S.i32):
+def mel_weights(
+    mel_bins: S.ptr(MEL_BINS, "global"),
+    dft_length: S.ptr(DFT_LENGTH, "global"),
+    rate: S.ptr(RATE, "global"),
+    lower: S.ptr(LOWER, "global"),
+    upper: S.ptr(UPPER, "global"),
+    out: S.ptr(OUT, "global"),
+    rows: S.i32,
+    columns: S.i32,
+):
     """MelWeightMatrix: column i is the triangle over the spectrogram's bins from edge i by edge i + 1 to edge i + 2."""
     low = mel(S.cast(lower[0], "fp64"))
     step = (mel(S.cast(upper[0], "fp64")) - low) / S.fp64(columns + 2)

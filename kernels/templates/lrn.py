@@ -1,8 +1,10 @@
-"""Local response normalisation across channels, channels last: y[c] = x[c] / (bias + alpha / size * sum over the window of x^2) ** beta.
+"""Local response normalisation across channels, channels last: y[c] = x[c] / (bias + alpha / size * sum over the window
+of x^2) ** beta.
 
-Parameters: X, ACC, VL, BETA (0.75 has a fast form). The window of channel c is [c - before, c + after], cut at the ends.
-A unit is one pixel block of BLOCK pixels; all its channels are read from the nearest cache.
+Parameters: X, ACC, VL, BETA (0.75 has a fast form). The window of channel c is [c - before, c + after], cut at the
+ends. A unit is one pixel block of BLOCK pixels; all its channels are read from the nearest cache.
 """
+
 from aipu import script as S
 
 
@@ -18,7 +20,16 @@ def powered(value):
 
 
 @S.prim_func
-def lrn(x: S.ptr(X, "global"), out: S.ptr(X, "global"), pixels: S.i32, channels: S.i32, before: S.i32, after: S.i32, scale: scale_type, bias: scale_type):
+def lrn(
+    x: S.ptr(X, "global"),
+    out: S.ptr(X, "global"),
+    pixels: S.i32,
+    channels: S.i32,
+    before: S.i32,
+    after: S.i32,
+    scale: scale_type,
+    bias: scale_type,
+):
     share = S.ceildiv(pixels, S.get_local_size())
     first = S.get_local_id() * share
     last = S.min(first + share, pixels)
@@ -41,4 +52,8 @@ def lrn(x: S.ptr(X, "global"), out: S.ptr(X, "global"), pixels: S.i32, channels:
                     sums = sums + value * value
             lane_mask = S.tail_mask(S.min(channels - c, VL), VL)
             value = S.cast(S.vload(p + c, lanes=VL, mask=lane_mask), ACC)
-            S.vstore(S.cast(value / powered(S.vbcast(bias, lanes=VL) + sums * S.vbcast(scale, lanes=VL)), X), q + c, mask=lane_mask)
+            S.vstore(
+                S.cast(value / powered(S.vbcast(bias, lanes=VL) + sums * S.vbcast(scale, lanes=VL)), X),
+                q + c,
+                mask=lane_mask,
+            )

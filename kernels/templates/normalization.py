@@ -1,11 +1,13 @@
-"""Layer, RMS and instance normalisation of x seen as [outer, extent, inner]: statistics over `extent` for each (outer, inner).
+"""Layer, RMS and instance normalisation of x seen as [outer, extent, inner]: statistics over `extent` for each (outer,
+inner).
 
-Parameters: X, ACC, P (type of scale and bias), VL, UNROLL (even), INNER_IS_ONE, CENTRE (subtract the mean; off for RMS),
-HAS_BIAS, HAS_SCALE, STATISTICS (also write mean and 1/deviation).
-With inner 1 (layer normalisation) scale and bias run along `extent`; otherwise (instance normalisation of channels-last data) along `inner`.
-The variance is computed in a second pass from the centred values: x comes from memory once, the passes after the first find a row in the cache.
-Sums are formed in ACC, in UNROLL accumulators, so that no addition waits for the one before.
+Parameters: X, ACC, P (type of scale and bias), VL, UNROLL (even), INNER_IS_ONE, CENTRE (subtract the mean; off for
+RMS), HAS_BIAS, HAS_SCALE, STATISTICS (also write mean and 1/deviation). With inner 1 (layer normalisation) scale and
+bias run along `extent`; otherwise (instance normalisation of channels-last data) along `inner`. The variance is
+computed in a second pass from the centred values: x comes from memory once, the passes after the first find a row in
+the cache. Sums are formed in ACC, in UNROLL accumulators, so that no addition waits for the one before.
 """
+
 from aipu import script as S
 
 
@@ -77,8 +79,16 @@ def column_sums(p, extent, inner, lane_mask, mean):
 
 
 @S.prim_func
-def normalize(x: S.ptr(X, "global"), out: S.ptr(X, "global"), parameters: parameter_types, statistics: statistic_types,
-              outer: S.i32, extent: S.i32, inner: S.i32, epsilon: epsilon_type):
+def normalize(
+    x: S.ptr(X, "global"),
+    out: S.ptr(X, "global"),
+    parameters: parameter_types,
+    statistics: statistic_types,
+    outer: S.i32,
+    extent: S.i32,
+    inner: S.i32,
+    epsilon: epsilon_type,
+):
     if INNER_IS_ONE:
         share = S.ceildiv(outer, S.get_local_size())
         first = S.get_local_id() * share
@@ -121,7 +131,12 @@ def normalize(x: S.ptr(X, "global"), out: S.ptr(X, "global"), parameters: parame
             mean = vector(0)
             if CENTRE:
                 mean = column_sums(p, extent, inner, lane_mask, None) / count
-            inverse = vector(1) / S.sqrt(column_sums(p, extent, inner, lane_mask, mean) / count + S.vbcast(epsilon, lanes=VL))
+            inverse = vector(1) / S.sqrt(
+                column_sums(p, extent, inner, lane_mask, mean) / count + S.vbcast(epsilon, lanes=VL)
+            )
             for k in range(extent):
-                S.vstore(scaled(centred(loaded(p + k * inner, lane_mask), mean) * inverse, parameters, c, lane_mask), q + k * inner,
-                         mask=lane_mask)
+                S.vstore(
+                    scaled(centred(loaded(p + k * inner, lane_mask), mean) * inverse, parameters, c, lane_mask),
+                    q + k * inner,
+                    mask=lane_mask,
+                )

@@ -1,13 +1,25 @@
-"""Packs a right operand known only at run time: out[b][panel][k][c] = source[b * batch_stride + column * column_stride + (k % inner) * inner_stride + (k // inner) * outer_stride].
+"""Packs a right operand known only at run time: out[b][panel][k][c] = source[b * batch_stride + column * column_stride
++ (k % inner) * inner_stride + (k // inner) * outer_stride].
 
 Parameters: X, ACC, WIDTH (panel width). Columns beyond `columns` are zero.
 """
+
 from aipu import script as S
 
 
 @S.prim_func
-def pack(source: S.ptr(X, "global"), out: S.ptr(ACC, "global"), batches: S.i32, depth: S.i32, columns: S.i32, inner: S.i32,
-         batch_stride: S.i32, column_stride: S.i32, inner_stride: S.i32, outer_stride: S.i32):
+def pack(
+    source: S.ptr(X, "global"),
+    out: S.ptr(ACC, "global"),
+    batches: S.i32,
+    depth: S.i32,
+    columns: S.i32,
+    inner: S.i32,
+    batch_stride: S.i32,
+    column_stride: S.i32,
+    inner_stride: S.i32,
+    outer_stride: S.i32,
+):
     panels = S.ceildiv(columns, WIDTH)
     units = batches * panels
     share = S.ceildiv(units, S.get_local_size())

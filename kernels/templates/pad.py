@@ -1,7 +1,9 @@
 """Padding whose values come from the input: reflect, edge, wrap. out[i...] = x[map(i - pad)...] axis by axis.
 
-Parameters: T (an unsigned type of the element's size), RANK, MODE, dim_types (RANK int32 scalars). in_dims and out_dims are the extents, pads the begin pads.
+Parameters: T (an unsigned type of the element's size), RANK, MODE, dim_types (RANK int32 scalars). in_dims and out_dims
+are the extents, pads the begin pads.
 """
+
 from aipu import script as S
 
 
@@ -29,7 +31,10 @@ def pad(x: S.ptr(T, "global"), out: S.ptr(T, "global"), in_dims: dim_types, out_
         offset = 0
         stride = in_dims[RANK - 1]
         for e in S.unroll(RANK - 1):
-            offset = offset + source_index(rest % out_dims[RANK - 2 - e] - pads[RANK - 2 - e], in_dims[RANK - 2 - e]) * stride
+            offset = (
+                offset
+                + source_index(rest % out_dims[RANK - 2 - e] - pads[RANK - 2 - e], in_dims[RANK - 2 - e]) * stride
+            )
             rest = rest // out_dims[RANK - 2 - e]
             stride = stride * in_dims[RANK - 2 - e]
         for j in range(out_dims[RANK - 1]):

@@ -1,10 +1,13 @@
 """Window pooling over channels-last activations, 1 to 3 spatial dimensions.
 
-Parameters: X (element type), ACC, VL, KIND (max, average, lp), POWER (for lp), INDICES (also write the flat input index of each maximum, counted in the NCHW order that
-ONNX demands), and the epilogue's (epilogue.py, NV = 1), WINDOW: (kernel_h, kernel_w) of a small 2-D window without dilation, or (0, 0). A unit is one row of output pixels of one block of channels;
-blocks vary fastest, so that the lines a row reads stay in the nearest caches. Which taps lie inside the image is found out per row and pixel, not per tap.
-`count_padding` 1: average divides by the window's size including padding (clipped to the padded image, end padding given by pad_end_*).
+Parameters: X (element type), ACC, VL, KIND (max, average, lp), POWER (for lp), INDICES (also write the flat input index
+of each maximum, counted in the NCHW order that ONNX demands), and the epilogue's (epilogue.py, NV = 1), WINDOW:
+(kernel_h, kernel_w) of a small 2-D window without dilation, or (0, 0). A unit is one row of output pixels of one block
+of channels; blocks vary fastest, so that the lines a row reads stay in the nearest caches. Which taps lie inside the
+image is found out per row and pixel, not per tap. `count_padding` 1: average divides by the window's size including
+padding (clipped to the padded image, end padding given by pad_end_*).
 """
+
 from aipu import script as S
 from epilogue import finish
 
@@ -21,8 +24,37 @@ def combine(acc, value):
     return acc + S.pow(S.abs(value), S.cast(POWER, f"{ACC}x{VL}"))
 
 
-def pool_row(lane_mask, x_row, out, indices, extras, row, image, c, front, top, low_d, high_d, low_h, high_h, counted_dh, in_d, in_h, in_w, channels, out_w,
-             kernel_w, stride_w, pad_w, pad_end_w, dilation_d, dilation_h, dilation_w, count_padding, column_major):
+def pool_row(
+    lane_mask,
+    x_row,
+    out,
+    indices,
+    extras,
+    row,
+    image,
+    c,
+    front,
+    top,
+    low_d,
+    high_d,
+    low_h,
+    high_h,
+    counted_dh,
+    in_d,
+    in_h,
+    in_w,
+    channels,
+    out_w,
+    kernel_w,
+    stride_w,
+    pad_w,
+    pad_end_w,
+    dilation_d,
+    dilation_h,
+    dilation_w,
+    count_padding,
+    column_major,
+):
     for ow in range(out_w):
         left = ow * stride_w - pad_w
         low_w = S.max(-left, 0)
@@ -74,20 +106,45 @@ def pool_row(lane_mask, x_row, out, indices, extras, row, image, c, front, top, 
         if INDICES:
             # best is the position within one channel of one image; ONNX wants the index in the whole NCHW tensor.
             plane = S.i64(in_d) * S.i64(in_h) * S.i64(in_w)
-            channel = S.cast(S.vload(indices[1] + c, lanes=VL, mask=lane_mask), "int64") + S.vbcast(S.i64(image) * S.i64(channels), lanes=VL)
+            channel = S.cast(S.vload(indices[1] + c, lanes=VL, mask=lane_mask), "int64") + S.vbcast(
+                S.i64(image) * S.i64(channels), lanes=VL
+            )
             S.vstore(channel * S.vbcast(plane, lanes=VL) + best, indices[0] + (pixel + c), mask=lane_mask)
         finish(acc, extras, out, pixel, c, lane_mask)
 
 
 @S.prim_func
-def pool(x: S.ptr(X, "global"), out: S.ptr(OUT, "global"), indices: index_types, extras: extra_types,
-         batch: S.i32, in_d: S.i32, in_h: S.i32, in_w: S.i32, channels: S.i32,
-         out_d: S.i32, out_h: S.i32, out_w: S.i32,
-         kernel_d: S.i32, kernel_h: S.i32, kernel_w: S.i32,
-         stride_d: S.i32, stride_h: S.i32, stride_w: S.i32,
-         pad_d: S.i32, pad_h: S.i32, pad_w: S.i32,
-         dilation_d: S.i32, dilation_h: S.i32, dilation_w: S.i32,
-         pad_end_d: S.i32, pad_end_h: S.i32, pad_end_w: S.i32, count_padding: S.i32, column_major: S.i32):
+def pool(
+    x: S.ptr(X, "global"),
+    out: S.ptr(OUT, "global"),
+    indices: index_types,
+    extras: extra_types,
+    batch: S.i32,
+    in_d: S.i32,
+    in_h: S.i32,
+    in_w: S.i32,
+    channels: S.i32,
+    out_d: S.i32,
+    out_h: S.i32,
+    out_w: S.i32,
+    kernel_d: S.i32,
+    kernel_h: S.i32,
+    kernel_w: S.i32,
+    stride_d: S.i32,
+    stride_h: S.i32,
+    stride_w: S.i32,
+    pad_d: S.i32,
+    pad_h: S.i32,
+    pad_w: S.i32,
+    dilation_d: S.i32,
+    dilation_h: S.i32,
+    dilation_w: S.i32,
+    pad_end_d: S.i32,
+    pad_end_h: S.i32,
+    pad_end_w: S.i32,
+    count_padding: S.i32,
+    column_major: S.i32,
+):
     blocks = S.ceildiv(channels, VL)
     out_rows = batch * out_d * out_h
     units = out_rows * blocks
@@ -107,11 +164,71 @@ def pool(x: S.ptr(X, "global"), out: S.ptr(OUT, "global"), indices: index_types,
         high_d = S.min(kernel_d, S.ceildiv(S.max(in_d - front, 0), dilation_d))
         low_h = S.ceildiv(S.max(-top, 0), dilation_h)
         high_h = S.min(kernel_h, S.ceildiv(S.max(in_h - top, 0), dilation_h))
-        counted_dh = S.min(kernel_d, S.ceildiv(S.max(in_d + pad_end_d - front, 0), dilation_d)) * S.min(kernel_h, S.ceildiv(S.max(in_h + pad_end_h - top, 0), dilation_h))
+        counted_dh = S.min(kernel_d, S.ceildiv(S.max(in_d + pad_end_d - front, 0), dilation_d)) * S.min(
+            kernel_h, S.ceildiv(S.max(in_h + pad_end_h - top, 0), dilation_h)
+        )
         x_row = x + ((image * in_d + front) * in_h + top) * in_w * channels
         if c + VL <= channels:
-            pool_row(None, x_row, out, indices, extras, row, image, c, front, top, low_d, high_d, low_h, high_h, counted_dh, in_d, in_h, in_w, channels, out_w,
-                     kernel_w, stride_w, pad_w, pad_end_w, dilation_d, dilation_h, dilation_w, count_padding, column_major)
+            pool_row(
+                None,
+                x_row,
+                out,
+                indices,
+                extras,
+                row,
+                image,
+                c,
+                front,
+                top,
+                low_d,
+                high_d,
+                low_h,
+                high_h,
+                counted_dh,
+                in_d,
+                in_h,
+                in_w,
+                channels,
+                out_w,
+                kernel_w,
+                stride_w,
+                pad_w,
+                pad_end_w,
+                dilation_d,
+                dilation_h,
+                dilation_w,
+                count_padding,
+                column_major,
+            )
         else:
-            pool_row(S.tail_mask(S.min(channels - c, VL), VL), x_row, out, indices, extras, row, image, c, front, top, low_d, high_d, low_h, high_h, counted_dh,
-                     in_d, in_h, in_w, channels, out_w, kernel_w, stride_w, pad_w, pad_end_w, dilation_d, dilation_h, dilation_w, count_padding, column_major)
+            pool_row(
+                S.tail_mask(S.min(channels - c, VL), VL),
+                x_row,
+                out,
+                indices,
+                extras,
+                row,
+                image,
+                c,
+                front,
+                top,
+                low_d,
+                high_d,
+                low_h,
+                high_h,
+                counted_dh,
+                in_d,
+                in_h,
+                in_w,
+                channels,
+                out_w,
+                kernel_w,
+                stride_w,
+                pad_w,
+                pad_end_w,
+                dilation_d,
+                dilation_h,
+                dilation_w,
+                count_padding,
+                column_major,
+            )

@@ -1,22 +1,30 @@
-"""Convolution (1 to 3 spatial dimensions, channels last) and matrix products of 8-bit integers, accumulated exactly in int32.
+"""Convolution (1 to 3 spatial dimensions, channels last) and matrix products of 8-bit integers, accumulated exactly in
+int32.
 
-out[n, od, oh, ow, g * OCg + oc] = epilogue(scale[oc] * (start[oc] + sum over kd, kh, kw, ic of x[n, od*sd - pd + kd*dd, ..., g * ICg + ic] * w[...]))
+out[n, od, oh, ow, g * OCg + oc] = epilogue(scale[oc] * (start[oc] + sum over kd, kh, kw, ic of x[n, od*sd - pd + kd*dd,
+..., g * ICg + ic] * w[...]))
 
-A matrix product is a 1x1 convolution over one row of pixels. Zero points are the plugin's business: that of w is subtracted when the weights are packed, that of x
-is in `start` (bias - zero * sum of w) or was subtracted by `surround`, so padding either does not exist (`surround` added it) or stands for x = 0.
+A matrix product is a 1x1 convolution over one row of pixels. Zero points are the plugin's business: that of w is
+subtracted when the weights are packed, that of x is in `start` (bias - zero * sum of w) or was subtracted by
+`surround`, so padding either does not exist (`surround` added it) or stands for x = 0.
 
 Parameters bound by kernels/plugins/quantized.cpp:
-  X, W         element types of x and w: 8 bits, of which four products are summed per lane and instruction (S.vqdpa), or int16, two (S.vdpa)
+  X, W         element types of x and w: 8 bits, of which four products are summed per lane and instruction (S.vqdpa),
+               or int16, two (S.vdpa)
   FLIP         x is int8 and taken as uint8: 128 is added on the way (and taken off in `start`)
   VL, NV, HEIGHTS, PREFETCH  register tile as in gemm.py: VL int32 lanes
-  EDGES        the image has padding in the w direction; every tap is outside for at most the first or the last pixel of a tile
-  scale_types  one pointer type if the accumulators are scaled to float32 (ACC = float32), none if they are stored (ACC = int32)
+  EDGES        the image has padding in the w direction; every tap is outside for at most the first or the last pixel of
+               a tile
+  scale_types  one pointer type if the accumulators are scaled to float32 (ACC = float32), none if they are stored (ACC
+               = int32)
 The rest is the epilogue's (epilogue.py).
 
-Weights are packed [group][panel][kd][kh][tap][step][NV * VL columns][depth in four bytes], zero padded. A step is four bytes of x, read as one word and broadcast.
-`taps` runs of `steps` steps each are one kernel row: one run when the taps and channels of a row are contiguous, or one per tap. A last step beyond the channels
-multiplies whatever follows by zero weights, so the plugin makes sure that something follows.
+Weights are packed [group][panel][kd][kh][tap][step][NV * VL columns][depth in four bytes], zero padded. A step is four
+bytes of x, read as one word and broadcast. `taps` runs of `steps` steps each are one kernel row: one run when the taps
+and channels of a row are contiguous, or one per tap. A last step beyond the channels multiplies whatever follows by
+zero weights, so the plugin makes sure that something follows.
 """
+
 from aipu import script as S
 from epilogue import finish_tile
 from gemm import ROWS_PER_BASE, row_bases
@@ -35,7 +43,9 @@ def multiply(first, last, acc, x, x_base, pixel_stride, w, w_base, steps):
             for v in S.unroll(NV):
                 S.prefetch(w + (w_base + (t + PREFETCH) * STEP + v * (DEPTH * VL)))
         for i in S.unroll(first, last):
-            word = (bases[(i - first) // ROWS_PER_BASE] + (S.i64((i - first) % ROWS_PER_BASE) * stride + t * DEPTH)).as_ptr("i32")
+            word = (
+                bases[(i - first) // ROWS_PER_BASE] + (S.i64((i - first) % ROWS_PER_BASE) * stride + t * DEPTH)
+            ).as_ptr("i32")
             words = S.vbcast(word[0], lanes=VL)
             if FLIP:
                 left = S.reinterpret(words ^ S.i32(-2139062144), f"uint8x{4 * VL}")
@@ -61,16 +71,41 @@ def store(height, acc, scale, column, extras, out, row_offset, ldc, n, columns):
 
 
 @S.prim_func
-def quantized_conv(x: S.ptr(X, "global"), weights: S.ptr(W, "global"), start: S.ptr("i32", "global"), scale: scale_types, out: S.ptr(OUT, "global"),
-                   extras: extra_types,
-                   batch: S.i32, in_d: S.i32, in_h: S.i32, in_w: S.i32, channels: S.i32,
-                   out_d: S.i32, out_h: S.i32, out_w: S.i32,
-                   groups: S.i32, group_in: S.i32, group_out: S.i32,
-                   kernel_d: S.i32, kernel_h: S.i32, kernel_w: S.i32,
-                   stride_d: S.i32, stride_h: S.i32, stride_w: S.i32,
-                   pad_d: S.i32, pad_h: S.i32, pad_w: S.i32,
-                   dilation_d: S.i32, dilation_h: S.i32, dilation_w: S.i32,
-                   taps: S.i32, steps: S.i32, edge_steps: S.i32, segment: S.i32):
+def quantized_conv(
+    x: S.ptr(X, "global"),
+    weights: S.ptr(W, "global"),
+    start: S.ptr("i32", "global"),
+    scale: scale_types,
+    out: S.ptr(OUT, "global"),
+    extras: extra_types,
+    batch: S.i32,
+    in_d: S.i32,
+    in_h: S.i32,
+    in_w: S.i32,
+    channels: S.i32,
+    out_d: S.i32,
+    out_h: S.i32,
+    out_w: S.i32,
+    groups: S.i32,
+    group_in: S.i32,
+    group_out: S.i32,
+    kernel_d: S.i32,
+    kernel_h: S.i32,
+    kernel_w: S.i32,
+    stride_d: S.i32,
+    stride_h: S.i32,
+    stride_w: S.i32,
+    pad_d: S.i32,
+    pad_h: S.i32,
+    pad_w: S.i32,
+    dilation_d: S.i32,
+    dilation_h: S.i32,
+    dilation_w: S.i32,
+    taps: S.i32,
+    steps: S.i32,
+    edge_steps: S.i32,
+    segment: S.i32,
+):
     panels = S.ceildiv(group_out, NV * VL)
     segments = S.ceildiv(out_w, segment)
     out_rows = batch * out_d * out_h
@@ -128,31 +163,81 @@ def quantized_conv(x: S.ptr(X, "global"), weights: S.ptr(W, "global"), start: S.
                             for kh in range(kernel_h):
                                 line = top + kh * dilation_h
                                 if line >= 0 and line < in_h:
-                                    x_line = (((image * in_d + depth) * in_h + line) * in_w + origin) * channels + group * group_in
+                                    x_line = (
+                                        ((image * in_d + depth) * in_h + line) * in_w + origin
+                                    ) * channels + group * group_in
                                     w_line = w_panel + (kd * kernel_h + kh) * line_weights
                                     for run in range(runs):
                                         x_run = x_line + run * run_width * channels
                                         w_run = w_line + run * run_steps * STEP
                                         if EDGES:
                                             offset = run * run_width
-                                            # In the middle of the row there is one run, whose tap is inside for all pixels.
+                                            # In the middle of the row there is one run, whose tap is inside for all
+                                            # pixels.
                                             if origin + offset < 0:
-                                                multiply(1, HEIGHTS[h], acc, x, x_run, pixel_stride, weights, w_run, run_steps)
+                                                multiply(
+                                                    1,
+                                                    HEIGHTS[h],
+                                                    acc,
+                                                    x,
+                                                    x_run,
+                                                    pixel_stride,
+                                                    weights,
+                                                    w_run,
+                                                    run_steps,
+                                                )
                                             elif far + offset >= in_w:
-                                                multiply(0, HEIGHTS[h] - 1, acc, x, x_run, pixel_stride, weights, w_run, run_steps)
+                                                multiply(
+                                                    0,
+                                                    HEIGHTS[h] - 1,
+                                                    acc,
+                                                    x,
+                                                    x_run,
+                                                    pixel_stride,
+                                                    weights,
+                                                    w_run,
+                                                    run_steps,
+                                                )
                                             else:
-                                                multiply(0, HEIGHTS[h], acc, x, x_run, pixel_stride, weights, w_run, run_steps)
+                                                multiply(
+                                                    0,
+                                                    HEIGHTS[h],
+                                                    acc,
+                                                    x,
+                                                    x_run,
+                                                    pixel_stride,
+                                                    weights,
+                                                    w_run,
+                                                    run_steps,
+                                                )
                                         else:
-                                            multiply(0, HEIGHTS[h], acc, x, x_run, pixel_stride, weights, w_run, run_steps)
+                                            multiply(
+                                                0, HEIGHTS[h], acc, x, x_run, pixel_stride, weights, w_run, run_steps
+                                            )
                     store(HEIGHTS[h], acc, scale, place, extras, out, (row * out_w + here) * ldc, ldc, n, columns)
                     column = here + HEIGHTS[h]
 
 
 @S.prim_func
-def surround(x: S.ptr(X, "global"), out: S.ptr(Y, "global"), zero: S.i32,
-             batch: S.i32, in_d: S.i32, in_h: S.i32, in_w: S.i32, channels: S.i32,
-             pad_d: S.i32, pad_h: S.i32, pad_w: S.i32, out_d: S.i32, out_h: S.i32, out_w: S.i32):
-    """The image with a border of `zero`: out[n, d, h, w, c] = x[n, d - pad_d, h - pad_h, w - pad_w, c]; with Y = int16 minus zero. May crop at the end."""
+def surround(
+    x: S.ptr(X, "global"),
+    out: S.ptr(Y, "global"),
+    zero: S.i32,
+    batch: S.i32,
+    in_d: S.i32,
+    in_h: S.i32,
+    in_w: S.i32,
+    channels: S.i32,
+    pad_d: S.i32,
+    pad_h: S.i32,
+    pad_w: S.i32,
+    out_d: S.i32,
+    out_h: S.i32,
+    out_w: S.i32,
+):
+    """The image with a border of `zero`: out[n, d, h, w, c] = x[n, d - pad_d, h - pad_h, w - pad_w, c]; with Y = int16
+    minus zero. May crop at the end.
+    """
     lanes = S.meta_var(4 * VL if X == Y else 2 * VL)
     rows = batch * out_d * out_h
     share = S.ceildiv(rows, S.get_local_size())
@@ -177,7 +262,11 @@ def surround(x: S.ptr(X, "global"), out: S.ptr(Y, "global"), zero: S.i32,
                 S.vstore(moved(S.vload(x + (source + i), lanes=lanes), offset), out + (target + before + i))
             if whole < inside:
                 rest = S.tail_mask(inside - whole, lanes)
-                S.vstore(moved(S.vload(x + (source + whole), lanes=lanes, mask=rest), offset), out + (target + before + whole), mask=rest)
+                S.vstore(
+                    moved(S.vload(x + (source + whole), lanes=lanes, mask=rest), offset),
+                    out + (target + before + whole),
+                    mask=rest,
+                )
             for i in range(before + inside, width, lanes):
                 S.vstore(fill, out + (target + i), mask=S.tail_mask(S.min(width - i, lanes), lanes))
         else:

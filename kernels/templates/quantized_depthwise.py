@@ -1,18 +1,25 @@
-"""Depthwise convolution of 8-bit integers over channels-last activations without padding (`surround` in quantized_conv.py adds what there is).
+"""Depthwise convolution of 8-bit integers over channels-last activations without padding (`surround` in
+quantized_conv.py adds what there is).
 
-out[n, od, oh, ow, c] = epilogue(scale[c] * (start[c] + sum over kd, kh, kw of x[n, od*sd + kd*dd, ..., c] * w[kd, kh, kw, c]))
+out[n, od, oh, ow, c] = epilogue(scale[c] * (start[c] + sum over kd, kh, kw of x[n, od*sd + kd*dd, ..., c] * w[kd, kh,
+kw, c]))
 
-The sums are exact: all numbers are integers below 2^24, held in float32. Parameters bound by kernels/plugins/quantized.cpp:
+The sums are exact: all numbers are integers below 2^24, held in float32. Parameters bound by
+kernels/plugins/quantized.cpp:
   X, VL            element type of x, lanes of float32
   WIDTH            output pixels of a tile, all of one row; rows are at least as wide
   KW, SW, DW       kernel width, stride and dilation along the width
   USE_FMA          fused multiply-add
-  scale_types      one pointer type if the sums are scaled to float32 (ACC = float32), none if they are stored (ACC = int32)
-The rest is the epilogue's (epilogue.py, NV = 1). Weights are [kd][kh][kw][C rounded up to VL], start and scale [C rounded up to VL].
+  scale_types      one pointer type if the sums are scaled to float32 (ACC = float32), none if they are stored (ACC =
+                   int32)
+The rest is the epilogue's (epilogue.py, NV = 1). Weights are [kd][kh][kw][C rounded up to VL], start and scale [C
+rounded up to VL].
 
-A tile loads each input vector of its patch once per kernel row for all the pixels it feeds. The last tile of a row overlaps the one before rather than being
-shorter. Channels vary slowest, so that the weights of a vector of channels stay in the nearest cache.
+A tile loads each input vector of its patch once per kernel row for all the pixels it feeds. The last tile of a row
+overlaps the one before rather than being shorter. Channels vary slowest, so that the weights of a vector of channels
+stay in the nearest cache.
 """
+
 from aipu import script as S
 from epilogue import finish_shared, shared_values
 
@@ -23,7 +30,9 @@ def feeds(column, i, k):
     return i * SW + k * DW == column
 
 
-def sum_taps(lane_mask, acc, x, x_base, channels, depth_stride, line_stride, weights, c, padded_channels, kernel_d, kernel_h):
+def sum_taps(
+    lane_mask, acc, x, x_base, channels, depth_stride, line_stride, weights, c, padded_channels, kernel_d, kernel_h
+):
     wv = S.alloc_buffer((KW,), f"float32x{VL}")
     for kd in range(kernel_d):
         for kh in range(kernel_h):
@@ -32,7 +41,9 @@ def sum_taps(lane_mask, acc, x, x_base, channels, depth_stride, line_stride, wei
                 wv[k] = S.vload(weights + (((kd * kernel_h + kh) * KW + k) * padded_channels + c), lanes=VL)
             for column in S.unroll(PATCH):
                 if any([feeds(column, i, k) for i in range(WIDTH) for k in range(KW)]):
-                    value = S.cast(S.cast(S.vload(x + (line + column * channels), mask=lane_mask, lanes=VL), "int32"), "float32")
+                    value = S.cast(
+                        S.cast(S.vload(x + (line + column * channels), mask=lane_mask, lanes=VL), "int32"), "float32"
+                    )
                     for i in S.unroll(WIDTH):
                         for k in S.unroll(KW):
                             if feeds(column, i, k):
@@ -42,12 +53,31 @@ def sum_taps(lane_mask, acc, x, x_base, channels, depth_stride, line_stride, wei
                                     acc[i] = acc[i] + value * wv[k]
 
 
-def tile(lane_mask, x, x_base, channels, depth_stride, line_stride, weights, start, scale, c, padded_channels, kernel_d, kernel_h, extras, out, row_offset):
+def tile(
+    lane_mask,
+    x,
+    x_base,
+    channels,
+    depth_stride,
+    line_stride,
+    weights,
+    start,
+    scale,
+    c,
+    padded_channels,
+    kernel_d,
+    kernel_h,
+    extras,
+    out,
+    row_offset,
+):
     acc = S.alloc_buffer((WIDTH,), f"float32x{VL}")
     bias = S.vload(start + c, lanes=VL)
     for i in S.unroll(WIDTH):
         acc[i] = bias
-    sum_taps(lane_mask, acc, x, x_base, channels, depth_stride, line_stride, weights, c, padded_channels, kernel_d, kernel_h)
+    sum_taps(
+        lane_mask, acc, x, x_base, channels, depth_stride, line_stride, weights, c, padded_channels, kernel_d, kernel_h
+    )
     shared = shared_values(extras, c, lane_mask)
     if len(scale) == 0:
         for i in S.unroll(WIDTH):
@@ -59,11 +89,29 @@ def tile(lane_mask, x, x_base, channels, depth_stride, line_stride, weights, sta
 
 
 @S.prim_func
-def quantized_depthwise(x: S.ptr(X, "global"), weights: S.ptr("fp32", "global"), start: S.ptr("fp32", "global"), scale: scale_types, out: S.ptr(OUT, "global"),
-                        extras: extra_types,
-                        batch: S.i32, in_d: S.i32, in_h: S.i32, in_w: S.i32, channels: S.i32, padded_channels: S.i32,
-                        out_d: S.i32, out_h: S.i32, out_w: S.i32, kernel_d: S.i32, kernel_h: S.i32, stride_d: S.i32, stride_h: S.i32,
-                        dilation_d: S.i32, dilation_h: S.i32):
+def quantized_depthwise(
+    x: S.ptr(X, "global"),
+    weights: S.ptr("fp32", "global"),
+    start: S.ptr("fp32", "global"),
+    scale: scale_types,
+    out: S.ptr(OUT, "global"),
+    extras: extra_types,
+    batch: S.i32,
+    in_d: S.i32,
+    in_h: S.i32,
+    in_w: S.i32,
+    channels: S.i32,
+    padded_channels: S.i32,
+    out_d: S.i32,
+    out_h: S.i32,
+    out_w: S.i32,
+    kernel_d: S.i32,
+    kernel_h: S.i32,
+    stride_d: S.i32,
+    stride_h: S.i32,
+    dilation_d: S.i32,
+    dilation_h: S.i32,
+):
     vectors = S.ceildiv(channels, VL)
     out_rows = batch * out_d * out_h
     units = out_rows * vectors
@@ -84,7 +132,40 @@ def quantized_depthwise(x: S.ptr(X, "global"), weights: S.ptr("fp32", "global"),
             x_base = base + ow * SW * channels
             row_offset = (row * out_w + ow) * channels
             if c + VL <= channels:
-                tile(None, x, x_base, channels, depth_stride, line_stride, weights, start, scale, c, padded_channels, kernel_d, kernel_h, extras, out, row_offset)
+                tile(
+                    None,
+                    x,
+                    x_base,
+                    channels,
+                    depth_stride,
+                    line_stride,
+                    weights,
+                    start,
+                    scale,
+                    c,
+                    padded_channels,
+                    kernel_d,
+                    kernel_h,
+                    extras,
+                    out,
+                    row_offset,
+                )
             else:
-                tile(S.tail_mask(channels - c, VL), x, x_base, channels, depth_stride, line_stride, weights, start, scale, c, padded_channels, kernel_d, kernel_h,
-                     extras, out, row_offset)
+                tile(
+                    S.tail_mask(channels - c, VL),
+                    x,
+                    x_base,
+                    channels,
+                    depth_stride,
+                    line_stride,
+                    weights,
+                    start,
+                    scale,
+                    c,
+                    padded_channels,
+                    kernel_d,
+                    kernel_h,
+                    extras,
+                    out,
+                    row_offset,
+                )

@@ -1,16 +1,21 @@
 """LSTM, GRU and RNN: one direction of one layer over a whole sequence.
 
-Hidden units are shared out to TECs in blocks of VL: a TEC computes all gates of its blocks, so that of the state only h travels between TECs, once
-per step, over a barrier. First come the products of its gates with all inputs at once (`inputs_of`: a matrix product, in `projected`), then step by step
-the products with h, which start from these. The rows of a product are batch elements (in the first phase: of all steps), up to MAX_ROWS in a register tile;
-its columns are GATES vectors of one block. Every other step walks the blocks backwards: what the caches kept of the weights comes first.
+Hidden units are shared out to TECs in blocks of VL: a TEC computes all gates of its blocks, so that of the state only h
+travels between TECs, once per step, over a barrier. First come the products of its gates with all inputs at once
+(`inputs_of`: a matrix product, in `projected`), then step by step the products with h, which start from these. The rows
+of a product are batch elements (in the first phase: of all steps), up to MAX_ROWS in a register tile; its columns are
+GATES vectors of one block. Every other step walks the blocks backwards: what the caches kept of the weights comes
+first.
 
-Weights are packed per gate in panels of VL columns, [gate][block][depth][VL], zero padded, as is the bias, [W or R][gate][block][VL]. `state` is [h, h of
-the next step, c, reset * h][batch][blocks * VL], `projected` is [block][row of x][gate][VL].
+Weights are packed per gate in panels of VL columns, [gate][block][depth][VL], zero padded, as is the bias, [W or
+R][gate][block][VL]. `state` is [h, h of the next step, c, reset * h][batch][blocks * VL], `projected` is [block][row of
+x][gate][VL].
 
-Parameters: KIND (LSTM GRU RNN), GATES, X, ACC, VL, MAX_ROWS, PREFETCH (how many k ahead weights are fetched), ACTIVATIONS, ALPHAS, BETAS (one per gate function),
-CLIP (0 = none), LINEAR_BEFORE_RESET, HAS_* for optional operands, REVERSE. Gate order is ONNX's: LSTM i o f c, GRU z r h. x_time, x_batch: strides in rows of x.
+Parameters: KIND (LSTM GRU RNN), GATES, X, ACC, VL, MAX_ROWS, PREFETCH (how many k ahead weights are fetched),
+ACTIVATIONS, ALPHAS, BETAS (one per gate function), CLIP (0 = none), LINEAR_BEFORE_RESET, HAS_* for optional operands,
+REVERSE. Gate order is ONNX's: LSTM i o f c, GRU z r h. x_time, x_batch: strides in rows of x.
 """
+
 from aipu import script as S
 
 
@@ -67,7 +72,9 @@ def accumulate(rows, gates, acc, a, lda, weights, gate_stride, depth):
 
 
 def input_rows(rows, x, inputs, weights, gate_stride, biases, bias_stride, projected):
-    """The products of `rows` rows of x with a block's columns, with the biases that may be added before the products with h."""
+    """The products of `rows` rows of x with a block's columns, with the biases that may be added before the products
+    with h.
+    """
     acc = S.alloc_buffer((rows * GATES,), f"{ACC}x{VL}")
     for g in S.unroll(GATES):
         start = S.vload(biases + g * bias_stride, lanes=VL)
@@ -132,9 +139,32 @@ def finish_row(s, b, h_new, h_old, h_next, lengths, y, j, steps, y_time, y_batch
             S.vstore(S.cast(h_new, X), y[0] + (at * y_time + b * y_batch + j), mask=lane_mask)
 
 
-def step_rows(rows, phase, s, b, block, lengths, peephole, y, weights, biases, state, projected, steps, batches, hidden, x_time, x_batch, y_time, y_batch,
-              row_count, blocks):
-    """One step of `rows` batch elements from b on, one block. GRU's reset gate before the product takes two phases: z and r, then the candidate."""
+def step_rows(
+    rows,
+    phase,
+    s,
+    b,
+    block,
+    lengths,
+    peephole,
+    y,
+    weights,
+    biases,
+    state,
+    projected,
+    steps,
+    batches,
+    hidden,
+    x_time,
+    x_batch,
+    y_time,
+    y_batch,
+    row_count,
+    blocks,
+):
+    """One step of `rows` batch elements from b on, one block. GRU's reset gate before the product takes two phases: z
+    and r, then the candidate.
+    """
     width = blocks * VL
     plane = batches * width
     h = state + ((s % 2) * plane + b * width)
@@ -145,7 +175,10 @@ def step_rows(rows, phase, s, b, block, lengths, peephole, y, weights, biases, s
     block_weights = weights + block * (hidden * VL)
     j = block * VL
     lane_mask = S.tail_mask(S.min(hidden - j, VL), VL)
-    rows_of_x = [projected + (block * row_count + first_row_of(s, b + row, lengths, steps, x_time, x_batch)) * (GATES * VL) for row in range(rows)]
+    rows_of_x = [
+        projected + (block * row_count + first_row_of(s, b + row, lengths, steps, x_time, x_batch)) * (GATES * VL)
+        for row in range(rows)
+    ]
     separate = KIND == "GRU" and not LINEAR_BEFORE_RESET
     gates = [g for g in range(GATES)]
     if separate:
@@ -169,7 +202,9 @@ def step_rows(rows, phase, s, b, block, lengths, peephole, y, weights, biases, s
             if KIND == "LSTM":
                 if HAS_LENGTHS:
                     kept = S.vload(c + (row * width + j), lanes=VL)
-                h_new = lstm_cell([acc[row * count + g] for g in range(GATES)], c + (row * width + j), peephole, j, hidden, lane_mask)
+                h_new = lstm_cell(
+                    [acc[row * count + g] for g in range(GATES)], c + (row * width + j), peephole, j, hidden, lane_mask
+                )
                 if HAS_LENGTHS:
                     if s >= S.max(S.min(S.i32(lengths[0][b + row]), steps), 0):
                         S.vstore(kept, c + (row * width + j))
@@ -184,7 +219,9 @@ def step_rows(rows, phase, s, b, block, lengths, peephole, y, weights, biases, s
                 h_new = (vector(1) - update) * candidate + update * old
             else:
                 h_new = activate(0, acc[row * count])
-            finish_row(s, b + row, h_new, old, h_next + (row * width + j), lengths, y, j, steps, y_time, y_batch, lane_mask)
+            finish_row(
+                s, b + row, h_new, old, h_next + (row * width + j), lengths, y, j, steps, y_time, y_batch, lane_mask
+            )
 
 
 def equal_share(rows):
@@ -193,10 +230,30 @@ def equal_share(rows):
 
 
 @S.prim_func
-def recurrent(x: S.ptr(X, "global"), w: S.ptr(ACC, "global"), r: S.ptr(ACC, "global"), bias: S.ptr(ACC, "global"),
-              lengths: length_types, initial_h: initial_h_types, initial_c: initial_c_types, peephole: peephole_types,
-              y: y_types, y_h: y_h_types, y_c: y_c_types, state: S.ptr(ACC, "global"), projected: S.ptr(ACC, "global"),
-              steps: S.i32, batches: S.i32, inputs: S.i32, hidden: S.i32, x_time: S.i32, x_batch: S.i32, y_time: S.i32, y_batch: S.i32, state_batch: S.i32):
+def recurrent(
+    x: S.ptr(X, "global"),
+    w: S.ptr(ACC, "global"),
+    r: S.ptr(ACC, "global"),
+    bias: S.ptr(ACC, "global"),
+    lengths: length_types,
+    initial_h: initial_h_types,
+    initial_c: initial_c_types,
+    peephole: peephole_types,
+    y: y_types,
+    y_h: y_h_types,
+    y_c: y_c_types,
+    state: S.ptr(ACC, "global"),
+    projected: S.ptr(ACC, "global"),
+    steps: S.i32,
+    batches: S.i32,
+    inputs: S.i32,
+    hidden: S.i32,
+    x_time: S.i32,
+    x_batch: S.i32,
+    y_time: S.i32,
+    y_batch: S.i32,
+    state_batch: S.i32,
+):
     blocks = S.ceildiv(hidden, VL)
     width = blocks * VL
     plane = batches * width
@@ -210,11 +267,16 @@ def recurrent(x: S.ptr(X, "global"), w: S.ptr(ACC, "global"), r: S.ptr(ACC, "glo
         for b in range(batches):
             at = b * width + j
             if HAS_H:
-                S.vstore(S.cast(S.vload(initial_h[0] + (b * state_batch + j), lanes=VL, mask=lane_mask), ACC), state + at)
+                S.vstore(
+                    S.cast(S.vload(initial_h[0] + (b * state_batch + j), lanes=VL, mask=lane_mask), ACC), state + at
+                )
             else:
                 S.vstore(vector(0), state + at)
             if HAS_C:
-                S.vstore(S.cast(S.vload(initial_c[0] + (b * state_batch + j), lanes=VL, mask=lane_mask), ACC), state + (2 * plane + at))
+                S.vstore(
+                    S.cast(S.vload(initial_c[0] + (b * state_batch + j), lanes=VL, mask=lane_mask), ACC),
+                    state + (2 * plane + at),
+                )
             else:
                 S.vstore(vector(0), state + (2 * plane + at))
         if row_count > 0:
@@ -224,8 +286,16 @@ def recurrent(x: S.ptr(X, "global"), w: S.ptr(ACC, "global"), r: S.ptr(ACC, "glo
                 rows = S.min(height, row_count - m)
                 for n in S.unroll(1, MAX_ROWS + 1):
                     if rows == n:
-                        input_rows(n, x + m * inputs, inputs, w + block * (inputs * VL), blocks * inputs * VL, bias + j, width,
-                                   projected + (block * row_count + m) * (GATES * VL))
+                        input_rows(
+                            n,
+                            x + m * inputs,
+                            inputs,
+                            w + block * (inputs * VL),
+                            blocks * inputs * VL,
+                            bias + j,
+                            width,
+                            projected + (block * row_count + m) * (GATES * VL),
+                        )
                 m = m + rows
     S.barrier()
     if batches > 0:
@@ -241,8 +311,29 @@ def recurrent(x: S.ptr(X, "global"), w: S.ptr(ACC, "global"), r: S.ptr(ACC, "glo
                         rows = S.min(height, batches - b)
                         for n in S.unroll(1, MAX_ROWS + 1):
                             if rows == n:
-                                step_rows(n, phase, s, b, block, lengths, peephole, y, r, bias, state, projected, steps, batches, hidden, x_time, x_batch,
-                                          y_time, y_batch, row_count, blocks)
+                                step_rows(
+                                    n,
+                                    phase,
+                                    s,
+                                    b,
+                                    block,
+                                    lengths,
+                                    peephole,
+                                    y,
+                                    r,
+                                    bias,
+                                    state,
+                                    projected,
+                                    steps,
+                                    batches,
+                                    hidden,
+                                    x_time,
+                                    x_batch,
+                                    y_time,
+                                    y_batch,
+                                    row_count,
+                                    blocks,
+                                )
                         b = b + rows
                 S.barrier()
     for block in range(first, last):
@@ -251,6 +342,14 @@ def recurrent(x: S.ptr(X, "global"), w: S.ptr(ACC, "global"), r: S.ptr(ACC, "glo
         for b in range(batches):
             at = b * width + j
             if HAS_Y_H:
-                S.vstore(S.cast(S.vload(state + ((steps % 2) * plane + at), lanes=VL), X), y_h[0] + (b * state_batch + j), mask=lane_mask)
+                S.vstore(
+                    S.cast(S.vload(state + ((steps % 2) * plane + at), lanes=VL), X),
+                    y_h[0] + (b * state_batch + j),
+                    mask=lane_mask,
+                )
             if HAS_Y_C:
-                S.vstore(S.cast(S.vload(state + (2 * plane + at), lanes=VL), X), y_c[0] + (b * state_batch + j), mask=lane_mask)
+                S.vstore(
+                    S.cast(S.vload(state + (2 * plane + at), lanes=VL), X),
+                    y_c[0] + (b * state_batch + j),
+                    mask=lane_mask,
+                )

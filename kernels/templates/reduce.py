@@ -1,12 +1,14 @@
 """Reductions over any axes: out[kept] = finish(combine over reduced of map(x[kept, reduced])).
 
-The input is seen as kept dimensions and reduced dimensions with a stride each (kernels/plugins/reduce.cpp merges neighbours).
-Parameters: X, ACC, OUT, VL, KIND (sum mean max min prod l1 l2 log_sum log_sum_exp sum_square), COMBINE (sum max min prod), IDENTITY and LOWEST (of
-COMBINE and of max), SIGNED, ROOT (floating type of roots and logarithms), INNER ("reduced": the innermost input dimension is reduced and is
-walked with vectors, then summed across lanes; "kept": it is kept, a vector is VL neighbouring results), COLUMNS (how many such vectors are computed
-side by side), KEPT and REDUCED (numbers of dimensions, >= 1), kept_types, reduced_types.
-`reduced_total` is the number of reduced elements. TECs take contiguous ranges of results.
+The input is seen as kept dimensions and reduced dimensions with a stride each (kernels/plugins/reduce.cpp merges
+neighbours). Parameters: X, ACC, OUT, VL, KIND (sum mean max min prod l1 l2 log_sum log_sum_exp sum_square), COMBINE
+(sum max min prod), IDENTITY and LOWEST (of COMBINE and of max), SIGNED, ROOT (floating type of roots and logarithms),
+INNER ("reduced": the innermost input dimension is reduced and is walked with vectors, then summed across lanes; "kept":
+it is kept, a vector is VL neighbouring results), COLUMNS (how many such vectors are computed side by side), KEPT and
+REDUCED (numbers of dimensions, >= 1), kept_types, reduced_types. `reduced_total` is the number of reduced elements.
+TECs take contiguous ranges of results.
 """
+
 from aipu import script as S
 
 
@@ -84,7 +86,9 @@ def along_reduced(kind, x, base, dims, strides, peak, plain):
         if full < inner:
             lane_mask = S.tail_mask(inner - full, VL)
             value = S.cast(S.vload(p + full, lanes=VL, mask=lane_mask), ACC)
-            acc = combine(kind, acc, S.vsel(value if plain else mapped(value, peak), vector(identity_of(kind)), lane_mask))
+            acc = combine(
+                kind, acc, S.vsel(value if plain else mapped(value, peak), vector(identity_of(kind)), lane_mask)
+            )
     return across_lanes(kind, acc)
 
 
@@ -106,8 +110,15 @@ def across_kept(kind, count, x, base, lane_mask, dims, strides, peak, plain):
 
 
 @S.prim_func
-def reduce(x: S.ptr(X, "global"), out: S.ptr(OUT, "global"), kept_dims: kept_types, kept_strides: kept_types, reduced_dims: reduced_types,
-           reduced_strides: reduced_types, reduced_total: S.i32):
+def reduce(
+    x: S.ptr(X, "global"),
+    out: S.ptr(OUT, "global"),
+    kept_dims: kept_types,
+    kept_strides: kept_types,
+    reduced_dims: reduced_types,
+    reduced_strides: reduced_types,
+    reduced_total: S.i32,
+):
     if INNER == "reduced":
         units = 1
         for d in S.unroll(KEPT):
@@ -140,15 +151,23 @@ def reduce(x: S.ptr(X, "global"), out: S.ptr(OUT, "global"), kept_dims: kept_typ
             base = kept_offset(row, kept_dims, kept_strides, KEPT - 1)
             end = S.min(begin + COLUMNS * VL, inner)
             if KIND != "log_sum_exp" and end - begin == COLUMNS * VL:
-                totals = across_kept(COMBINE, COLUMNS, x, base + begin, None, reduced_dims, reduced_strides, None, False)
+                totals = across_kept(
+                    COMBINE, COLUMNS, x, base + begin, None, reduced_dims, reduced_strides, None, False
+                )
                 for u in S.unroll(COLUMNS):
-                    S.vstore(S.cast(finished(totals[u], reduced_total, None), OUT), out + (row * inner + begin + u * VL))
+                    S.vstore(
+                        S.cast(finished(totals[u], reduced_total, None), OUT), out + (row * inner + begin + u * VL)
+                    )
             else:
                 for j in range(begin, end, VL):
                     lane_mask = S.tail_mask(S.min(inner - j, VL), VL)
                     peak = vector(0)
                     if KIND == "log_sum_exp":
-                        peak = across_kept("max", 1, x, base + j, lane_mask, reduced_dims, reduced_strides, peak, True)[0]
+                        peak = across_kept("max", 1, x, base + j, lane_mask, reduced_dims, reduced_strides, peak, True)[
+                            0
+                        ]
                         peak = S.vsel(peak, vector(0), S.isfinite(peak))
-                    total = across_kept(COMBINE, 1, x, base + j, lane_mask, reduced_dims, reduced_strides, peak, False)[0]
+                    total = across_kept(COMBINE, 1, x, base + j, lane_mask, reduced_dims, reduced_strides, peak, False)[
+                        0
+                    ]
                     S.vstore(S.cast(finished(total, reduced_total, peak), OUT), out + (row * inner + j), mask=lane_mask)

@@ -1,8 +1,11 @@
-"""Resize along one axis of x seen as [outer, in_extent, inner]: nearest, linear and cubic interpolation are separable, so a resize is one launch per axis that changes.
+"""Resize along one axis of x seen as [outer, in_extent, inner]: nearest, linear and cubic interpolation are separable,
+so a resize is one launch per axis that changes.
 
-Parameters: X, ACC, OUT, VL, MODE, NEAREST_MODE, COORDINATES (ONNX's coordinate_transformation_mode), EXCLUDE_OUTSIDE, ANTIALIAS (linear and cubic), HAS_SCALE (else the ratio of the extents).
-`roi_start`, `roi_end` and `extrapolation` are for tf_crop_and_resize, `cubic_a` for cubic. Positions are computed in float64, as ONNX's reference does.
+Parameters: X, ACC, OUT, VL, MODE, NEAREST_MODE, COORDINATES (ONNX's coordinate_transformation_mode), EXCLUDE_OUTSIDE,
+ANTIALIAS (linear and cubic), HAS_SCALE (else the ratio of the extents). `roi_start`, `roi_end` and `extrapolation` are
+for tf_crop_and_resize, `cubic_a` for cubic. Positions are computed in float64, as ONNX's reference does.
 """
+
 from aipu import script as S
 
 
@@ -18,7 +21,8 @@ def position(o, in_extent, out_extent, scale, roi_start, roi_end):
     if COORDINATES == "pytorch_half_pixel":
         return (at + half) / scale - half if out_extent > 1 else S.fp64(0)
     if COORDINATES == "align_corners":
-        # As in ONNX's reference, the resized length is not rounded down where a scale is stated; what is only its float32 rounding does not count.
+        # As in ONNX's reference, the resized length is not rounded down where a scale is stated; what is only its
+        # float32 rounding does not count.
         length = S.fp64(out_extent)
         if HAS_SCALE:
             length = scale * size if scale * size - length > S.fp64(0.001) else length
@@ -27,7 +31,11 @@ def position(o, in_extent, out_extent, scale, roi_start, roi_end):
         return (at + half) / scale
     if COORDINATES == "tf_crop_and_resize":
         last = size - S.fp64(1)
-        return roi_start * last + at * (roi_end - roi_start) * last / S.fp64(S.max(out_extent - 1, 1)) if out_extent > 1 else half * (roi_start + roi_end) * last
+        return (
+            roi_start * last + at * (roi_end - roi_start) * last / S.fp64(S.max(out_extent - 1, 1))
+            if out_extent > 1
+            else half * (roi_start + roi_end) * last
+        )
     return at / scale
 
 
@@ -54,7 +62,9 @@ def clamped(index, extent):
 
 
 def filter_weight(distance, index, in_extent, cubic_a):
-    """Of the pixel at `index` in a filter stretched over everything that falls into one output pixel; `distance` in its units."""
+    """Of the pixel at `index` in a filter stretched over everything that falls into one output pixel; `distance` in its
+    units.
+    """
     weight = cubic_weight(distance, cubic_a) if MODE == "cubic" else S.max(S.fp64(1) - S.abs(distance), S.fp64(0))
     if EXCLUDE_OUTSIDE:
         weight = weight if index >= 0 and index < in_extent else S.fp64(0)
@@ -62,8 +72,19 @@ def filter_weight(distance, index, in_extent, cubic_a):
 
 
 @S.prim_func
-def resize_axis(x: S.ptr(X, "global"), out: S.ptr(OUT, "global"), outer: S.i32, in_extent: S.i32, out_extent: S.i32, inner: S.i32,
-                given_scale: S.fp64, roi_start: S.fp64, roi_end: S.fp64, extrapolation: S.fp64, cubic_a: S.fp64):
+def resize_axis(
+    x: S.ptr(X, "global"),
+    out: S.ptr(OUT, "global"),
+    outer: S.i32,
+    in_extent: S.i32,
+    out_extent: S.i32,
+    inner: S.i32,
+    given_scale: S.fp64,
+    roi_start: S.fp64,
+    roi_end: S.fp64,
+    extrapolation: S.fp64,
+    cubic_a: S.fp64,
+):
     units = outer * out_extent
     share = S.ceildiv(units, S.get_local_size())
     first = S.get_local_id() * share
@@ -124,7 +145,9 @@ def resize_axis(x: S.ptr(X, "global"), out: S.ptr(OUT, "global"), outer: S.i32, 
             else:
                 value = S.cast(0, f"{ACC}x{VL}")
                 for t in S.unroll(TAPS):
-                    value = value + S.cast(S.vload(source + (taps[t] * inner + j), lanes=VL, mask=lane_mask), ACC) * S.vbcast(S.cast(weights[t], ACC), lanes=VL)
+                    value = value + S.cast(
+                        S.vload(source + (taps[t] * inner + j), lanes=VL, mask=lane_mask), ACC
+                    ) * S.vbcast(S.cast(weights[t], ACC), lanes=VL)
             if COORDINATES == "tf_crop_and_resize":
                 if outside:
                     value = S.vbcast(S.cast(extrapolation, ACC), lanes=VL)

@@ -2,9 +2,10 @@
 
 Images are channels last ([batch, extents..., channels]); a unit of work is one output position with all its channels,
 so that positions and weights are computed once per unit, and lanes are channels. Positions are computed in POS
-(float32, or float64 for such operands), as ONNX Runtime does; values are summed in ACC. No position, whatever its value, makes a
-kernel read outside of its image: indices are clamped before they are used.
+(float32, or float64 for such operands), as ONNX Runtime does; values are summed in ACC. No position, whatever its
+value, makes a kernel read outside of its image: indices are clamped before they are used.
 """
+
 from aipu import script as S
 
 
@@ -41,8 +42,16 @@ def cubic_weight(distance):
 
 
 @S.prim_func
-def grid_sample(x: S.ptr(X, "global"), grid: S.ptr(GRID, "global"), out: S.ptr(X, "global"), batch: S.i32,
-                points: S.i32, channels: S.i32, image: S.i32, extents: dim_types):
+def grid_sample(
+    x: S.ptr(X, "global"),
+    grid: S.ptr(GRID, "global"),
+    out: S.ptr(X, "global"),
+    batch: S.i32,
+    points: S.i32,
+    channels: S.i32,
+    image: S.i32,
+    extents: dim_types,
+):
     """D spatial axes, TAPS positions along each. grid is [batch, points, D]: coordinates from the last axis to the
     first, -1 to 1 across the image.
     """
@@ -52,8 +61,8 @@ def grid_sample(x: S.ptr(X, "global"), grid: S.ptr(GRID, "global"), out: S.ptr(X
     last = S.min(first + share, units)
     lines = S.alloc_buffer((D * TAPS,), "i32")
     parts = S.alloc_buffer((D * TAPS,), POS)
-    offsets = S.alloc_buffer((TAPS ** D,), "i32")
-    weights = S.alloc_buffer((TAPS ** D,), POS)
+    offsets = S.alloc_buffer((TAPS**D,), "i32")
+    weights = S.alloc_buffer((TAPS**D,), POS)
     for unit in range(first, last):
         for d in S.unroll(D):
             size = S.cast(extents[d], POS)
@@ -84,7 +93,7 @@ def grid_sample(x: S.ptr(X, "global"), grid: S.ptr(GRID, "global"), out: S.ptr(X
                     index = S.i32(S.rint(reflected(S.cast(index, POS), low, high)))
                 lines[d * TAPS + t] = clamped(index, extents[d])
                 parts[d * TAPS + t] = weight
-        for k in S.unroll(TAPS ** D):
+        for k in S.unroll(TAPS**D):
             offset = S.i32(0)
             weight = real(1)
             for d in S.unroll(D):
@@ -96,7 +105,7 @@ def grid_sample(x: S.ptr(X, "global"), grid: S.ptr(GRID, "global"), out: S.ptr(X
         for c in range(0, channels, VL):
             lane_mask = S.tail_mask(S.min(channels - c, VL), VL)
             value = S.cast(0, f"{ACC}x{VL}")
-            for k in S.unroll(TAPS ** D):
+            for k in S.unroll(TAPS**D):
                 # What lies outside of the image does not count, not even as zero times infinity.
                 if weights[k] != real(0):
                     pixel = S.cast(S.vload(source + (offsets[k] + c), lanes=VL, mask=lane_mask), ACC)
@@ -124,9 +133,21 @@ def bilinear_taps(y, x, height, width, channels, offsets, weights):
 
 
 @S.prim_func
-def roi_align(x: S.ptr(X, "global"), rois: S.ptr(X, "global"), batch_indices: S.ptr(INDEX, "global"),
-              out: S.ptr(X, "global"), images: S.i32, height: S.i32, width: S.i32, channels: S.i32,
-              regions: S.i32, rows: S.i32, columns: S.i32, ratio: S.i32, scale: S.fp64):
+def roi_align(
+    x: S.ptr(X, "global"),
+    rois: S.ptr(X, "global"),
+    batch_indices: S.ptr(INDEX, "global"),
+    out: S.ptr(X, "global"),
+    images: S.i32,
+    height: S.i32,
+    width: S.i32,
+    channels: S.i32,
+    regions: S.i32,
+    rows: S.i32,
+    columns: S.i32,
+    ratio: S.i32,
+    scale: S.fp64,
+):
     """MODE avg or max over the samples of each bin; HALF_PIXEL: pixels have their centres at one half."""
     units = regions * rows * columns
     share = S.ceildiv(units, S.get_local_size())
@@ -186,9 +207,19 @@ def roi_align(x: S.ptr(X, "global"), rois: S.ptr(X, "global"), batch_indices: S.
 
 
 @S.prim_func
-def max_roi_pool(x: S.ptr(X, "global"), rois: S.ptr(X, "global"), out: S.ptr(X, "global"),
-                 images: S.i32, height: S.i32, width: S.i32, channels: S.i32, regions: S.i32,
-                 rows: S.i32, columns: S.i32, scale: S.fp64):
+def max_roi_pool(
+    x: S.ptr(X, "global"),
+    rois: S.ptr(X, "global"),
+    out: S.ptr(X, "global"),
+    images: S.i32,
+    height: S.i32,
+    width: S.i32,
+    channels: S.i32,
+    regions: S.i32,
+    rows: S.i32,
+    columns: S.i32,
+    scale: S.fp64,
+):
     """rois are [regions, 5]: image, left, top, right, bottom, rounded to whole pixels; an empty bin is 0."""
     units = regions * rows * columns
     share = S.ceildiv(units, S.get_local_size())
@@ -224,10 +255,27 @@ def max_roi_pool(x: S.ptr(X, "global"), rois: S.ptr(X, "global"), out: S.ptr(X, 
 
 
 @S.prim_func
-def deform_columns(x: S.ptr(X, "global"), offset: S.ptr(X, "global"), masks: mask_types, out: S.ptr(X, "global"),
-                   batch: S.i32, height: S.i32, width: S.i32, channels: S.i32, rows: S.i32, columns: S.i32,
-                   groups: S.i32, kernel_h: S.i32, kernel_w: S.i32, stride_h: S.i32, stride_w: S.i32,
-                   pad_h: S.i32, pad_w: S.i32, dilation_h: S.i32, dilation_w: S.i32):
+def deform_columns(
+    x: S.ptr(X, "global"),
+    offset: S.ptr(X, "global"),
+    masks: mask_types,
+    out: S.ptr(X, "global"),
+    batch: S.i32,
+    height: S.i32,
+    width: S.i32,
+    channels: S.i32,
+    rows: S.i32,
+    columns: S.i32,
+    groups: S.i32,
+    kernel_h: S.i32,
+    kernel_w: S.i32,
+    stride_h: S.i32,
+    stride_w: S.i32,
+    pad_h: S.i32,
+    pad_w: S.i32,
+    dilation_h: S.i32,
+    dilation_w: S.i32,
+):
     """out[n, oh, ow, channel, tap]. offset is [n, groups, tap, 2 (y, x), oh, ow], the mask the same without the 2."""
     plane = rows * columns
     taps = kernel_h * kernel_w
@@ -267,10 +315,29 @@ def deform_columns(x: S.ptr(X, "global"), offset: S.ptr(X, "global"), masks: mas
 
 
 @S.prim_func
-def col2im(x: S.ptr(X, "global"), out: S.ptr(X, "global"), images: S.i32,
-           out_d: S.i32, out_h: S.i32, out_w: S.i32, blocks_d: S.i32, blocks_h: S.i32, blocks_w: S.i32,
-           kernel_d: S.i32, kernel_h: S.i32, kernel_w: S.i32, stride_d: S.i32, stride_h: S.i32, stride_w: S.i32,
-           pad_d: S.i32, pad_h: S.i32, pad_w: S.i32, dilation_d: S.i32, dilation_h: S.i32, dilation_w: S.i32):
+def col2im(
+    x: S.ptr(X, "global"),
+    out: S.ptr(X, "global"),
+    images: S.i32,
+    out_d: S.i32,
+    out_h: S.i32,
+    out_w: S.i32,
+    blocks_d: S.i32,
+    blocks_h: S.i32,
+    blocks_w: S.i32,
+    kernel_d: S.i32,
+    kernel_h: S.i32,
+    kernel_w: S.i32,
+    stride_d: S.i32,
+    stride_h: S.i32,
+    stride_w: S.i32,
+    pad_d: S.i32,
+    pad_h: S.i32,
+    pad_w: S.i32,
+    dilation_d: S.i32,
+    dilation_h: S.i32,
+    dilation_w: S.i32,
+):
     """x is [images, taps, blocks], out [images, d, h, w]: each pixel is the sum over the blocks that cover it."""
     units = images * out_d * out_h * out_w
     share = S.ceildiv(units, S.get_local_size())

@@ -1,4 +1,7 @@
-"""Searching along an axis: arg-extremum, top-k, one-hot; and counting ops whose result decides a shape. Tensors are seen as [outer, extent, inner] around the axis."""
+"""Searching along an axis: arg-extremum, top-k, one-hot; and counting ops whose result decides a shape. Tensors are
+seen as [outer, extent, inner] around the axis.
+"""
+
 from aipu import script as S
 
 
@@ -31,7 +34,15 @@ def arg_extremum(x: S.ptr(X, "global"), out: S.ptr("i64", "global"), outer: S.i3
 
 
 @S.prim_func
-def top_k(x: S.ptr(X, "global"), values: S.ptr(X, "global"), indices: S.ptr("i64", "global"), outer: S.i32, extent: S.i32, inner: S.i32, k: S.i32):
+def top_k(
+    x: S.ptr(X, "global"),
+    values: S.ptr(X, "global"),
+    indices: S.ptr("i64", "global"),
+    outer: S.i32,
+    extent: S.i32,
+    inner: S.i32,
+    k: S.i32,
+):
     """The k best elements in order, equal ones by index: insertion into a sorted list kept in the outputs."""
     units = outer * inner
     share = S.ceildiv(units, S.get_local_size())
@@ -63,7 +74,14 @@ def top_k(x: S.ptr(X, "global"), values: S.ptr(X, "global"), indices: S.ptr("i64
 
 
 @S.prim_func
-def one_hot(indices: S.ptr(INDEX, "global"), values: S.ptr(T, "global"), out: S.ptr(T, "global"), outer: S.i32, depth: S.i32, inner: S.i32):
+def one_hot(
+    indices: S.ptr(INDEX, "global"),
+    values: S.ptr(T, "global"),
+    out: S.ptr(T, "global"),
+    outer: S.i32,
+    depth: S.i32,
+    inner: S.i32,
+):
     """out[o, d, i] = values[indices[o, i] == d]; an index outside [-depth, depth) selects nothing."""
     if inner == 1:
         # Rows are filled by vectors; then one element of each is another.

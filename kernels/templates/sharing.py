@@ -2,6 +2,7 @@
 
 Who computes an element does not change it, so results do not depend on the number of TECs.
 """
+
 from aipu import script as S
 
 

@@ -1,9 +1,11 @@
 """Softmax and log-softmax over one axis of x seen as [outer, extent, inner].
 
-Parameters: X, ACC (float32 or float64), VL, UNROLL (at least 2), LOG, INNER_IS_ONE. With inner 1 a row is contiguous and walked with vectors; otherwise VL neighbouring columns are computed at once.
-Passes: maximum; exponentials, kept in `out` (unless LOG), and their sum; scaling. Sums are formed in ACC. Rows are walked in blocks of UNROLL vectors with an
+Parameters: X, ACC (float32 or float64), VL, UNROLL (at least 2), LOG, INNER_IS_ONE. With inner 1 a row is contiguous
+and walked with vectors; otherwise VL neighbouring columns are computed at once. Passes: maximum; exponentials, kept in
+`out` (unless LOG), and their sum; scaling. Sums are formed in ACC. Rows are walked in blocks of UNROLL vectors with an
 accumulator each, so that no addition waits for the one before.
 """
+
 from aipu import script as S
 
 

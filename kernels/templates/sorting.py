@@ -2,6 +2,7 @@
 
 One TEC does the work: every step depends on the one before.
 """
+
 from aipu import script as S
 
 
@@ -62,10 +63,20 @@ def sift_down(heap, scores, start, size):
 
 
 @S.prim_func
-def non_max_suppression(all_boxes: S.ptr(X, "global"), all_scores: S.ptr(X, "global"), limits: limit_types,
-                        iou: iou_types, least: least_types, out: S.ptr("i64", "global"),
-                        heap: S.ptr("i32", "global"), kept: S.ptr("i32", "global"),
-                        batches: S.i32, classes: S.i32, boxes_count: S.i32, room: S.i32):
+def non_max_suppression(
+    all_boxes: S.ptr(X, "global"),
+    all_scores: S.ptr(X, "global"),
+    limits: limit_types,
+    iou: iou_types,
+    least: least_types,
+    out: S.ptr("i64", "global"),
+    heap: S.ptr("i32", "global"),
+    kept: S.ptr("i32", "global"),
+    batches: S.i32,
+    classes: S.i32,
+    boxes_count: S.i32,
+    room: S.i32,
+):
     """out[n] = (batch, class, box) of the n-th box that is kept, or, with COUNT, out[0] = how many there are.
 
     heap and kept are workspace of one element per box.
@@ -170,8 +181,15 @@ def starts_group(x, order, k, outer, extent, inner):
 
 
 @S.prim_func
-def count_unique(x: S.ptr(X, "global"), out: S.ptr("i64", "global"), order: S.ptr("i32", "global"),
-                 spare: S.ptr("i32", "global"), outer: S.i32, extent: S.i32, inner: S.i32):
+def count_unique(
+    x: S.ptr(X, "global"),
+    out: S.ptr("i64", "global"),
+    order: S.ptr("i32", "global"),
+    spare: S.ptr("i32", "global"),
+    outer: S.i32,
+    extent: S.i32,
+    inner: S.i32,
+):
     if S.get_local_id() == 0:
         sort_slices(x, order, spare, outer, extent, inner)
         groups = S.i32(0)
@@ -182,11 +200,21 @@ def count_unique(x: S.ptr(X, "global"), out: S.ptr("i64", "global"), order: S.pt
 
 
 @S.prim_func
-def unique(x: S.ptr(X, "global"), y: S.ptr(X, "global"), indices: S.ptr("i64", "global"),
-           inverse: S.ptr("i64", "global"), counts: S.ptr("i64", "global"),
-           order: S.ptr("i32", "global"), spare: S.ptr("i32", "global"),
-           group: S.ptr("i32", "global"), first: S.ptr("i32", "global"),
-           outer: S.i32, extent: S.i32, inner: S.i32, groups: S.i32):
+def unique(
+    x: S.ptr(X, "global"),
+    y: S.ptr(X, "global"),
+    indices: S.ptr("i64", "global"),
+    inverse: S.ptr("i64", "global"),
+    counts: S.ptr("i64", "global"),
+    order: S.ptr("i32", "global"),
+    spare: S.ptr("i32", "global"),
+    group: S.ptr("i32", "global"),
+    first: S.ptr("i32", "global"),
+    outer: S.i32,
+    extent: S.i32,
+    inner: S.i32,
+    groups: S.i32,
+):
     """Distinct slices along the axis, SORTED or in the order of their first occurrence; where each first occurs, which
     one each slice is, and how often each occurs.
 

@@ -1,15 +1,19 @@
-"""A copy between layouts: target[..., a, b] = source[..., a, b] where the source is contiguous along a and the target along b.
+"""A copy between layouts: target[..., a, b] = source[..., a, b] where the source is contiguous along a and the target
+along b.
 
 Parameters bound by kernels/transposed_copy.cpp:
   X                        element type (moved as it is)
-  dim_types, stride_types  RANK and 2 * RANK int32 scalars: extents, then the strides of the source, then those of the target
+  dim_types, stride_types  RANK and 2 * RANK int32 scalars: extents, then the strides of the source, then those of the
+                           target
   LANES                    edge of a tile: LANES rows of LANES elements turn over in registers
   WIDTH, STRIP             elements of a and of b in a unit of work
   ROWS                     the extent of b where it is known and small and the target contiguous along both; else 0
 
-A tile turns over by perfect shuffles: zipping the lower with the upper half of the rows moves one bit of the row number into the lane number.
-Work units are strips of WIDTH elements of a and up to STRIP elements of b; TECs take contiguous ranges of units.
+A tile turns over by perfect shuffles: zipping the lower with the upper half of the rows moves one bit of the row number
+into the lane number. Work units are strips of WIDTH elements of a and up to STRIP elements of b; TECs take contiguous
+ranges of units.
 """
+
 from aipu import script as S
 
 

@@ -4,6 +4,7 @@ One file is all it takes, for every target and every shape:
 
     aipugb model.onnx --plugin hard_shrink.py -o model.aipu.bin
 """
+
 from aipu import op
 from aipu import script as S
 
@@ -22,12 +23,14 @@ def shrunk(value, lambd):
     return S.cast(S.vsel(wide, 0, S.abs(wide) > lambd), T)
 
 
-@op.register("example::HardShrink",
-             inputs={"x": op.tensor(T, "...n")},
-             outputs={"y": op.tensor(T, "...n")},
-             attributes={"lambd": 0.5},
-             check=check,
-             grain=4096)
+@op.register(
+    "example::HardShrink",
+    inputs={"x": op.tensor(T, "...n")},
+    outputs={"y": op.tensor(T, "...n")},
+    attributes={"lambd": 0.5},
+    check=check,
+    grain=4096,
+)
 @S.prim_func
 def hard_shrink(x: S.ptr(T, "global"), y: S.ptr(T, "global"), n: S.i32, lambd: S.fp32):
     # Each TEC takes a contiguous range of whole vectors; the last one has the tail.

@@ -1,6 +1,6 @@
-// A user's operator in a shared library: example::SoftCap, y = cap * tanh(x / cap). What it takes: an op record (name, operands,
-// attributes, type rule), a plugin (which nodes, which kernel, which arguments) and a kernel template. Loaded with `aipugb --plugin
-// libaipu_sample_plugin.so`.
+// A user's operator in a shared library: example::SoftCap, y = cap * tanh(x / cap). What it takes: an op record (name,
+// operands, attributes, type rule), a plugin (which nodes, which kernel, which arguments) and a kernel template. Loaded
+// with `aipugb --plugin libaipu_sample_plugin.so`.
 #include "kernels/plugin.h"
 #include "runtime/base/embedded_file.h"
 
@@ -56,8 +56,8 @@ class SoftCapPlugin final : public kernels::SingleOpPlugin {
     context.implementation.checks.push_back(
         {graph::lt(count, graph::Dim(int64_t{1} << 31)), "example::SoftCap handles fewer than 2^31 elements"});
     context.launch(std::move(kernel),
-                   {kernels::PointerArgument{context.value(x)}, kernels::PointerArgument{context.value(y)}, kernels::ScalarArgument{count},
-                    kernels::FloatArgument{node.attributes.f("cap"), DType::kF32}},
+                   {kernels::PointerArgument{context.value(x)}, kernels::PointerArgument{context.value(y)},
+                    kernels::ScalarArgument{count}, kernels::FloatArgument{node.attributes.f("cap"), DType::kF32}},
                    graph::max(graph::ceildiv(count, 4096), 1));
     return {};
   }
@@ -65,9 +65,11 @@ class SoftCapPlugin final : public kernels::SingleOpPlugin {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) aipu::Status aipu_register_plugin_v1(aipu::kernels::PluginLibrary& library) {
+extern "C" __attribute__((visibility("default"))) aipu::Status aipu_register_plugin_v1(
+    aipu::kernels::PluginLibrary& library) {
   AIPU_RETURN_IF_ERROR(library.add_op(soft_cap_op()));
-  for (const auto& file : sample_plugin::kernel_templates()) library.add_template(std::string(file.name), std::string(file.text));
+  for (const auto& file : sample_plugin::kernel_templates())
+    library.add_template(std::string(file.name), std::string(file.text));
   library.add_plugin(std::make_unique<SoftCapPlugin>());
   return {};
 }

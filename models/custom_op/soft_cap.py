@@ -3,6 +3,7 @@
 Parameters: X (float32 or float16; computed in float32), VL.
 TECs take contiguous ranges of whole vectors; the last one has the tail.
 """
+
 from aipu import script as S
 
 

@@ -1,7 +1,8 @@
 """Rows scaled to length one, a reduction as a user's operator: norm = max(||row||, epsilon), y = row / norm.
 
-    aipugb model.onnx --plugin unit_rows.py -o model.aipu.bin
+aipugb model.onnx --plugin unit_rows.py -o model.aipu.bin
 """
+
 from aipu import op
 from aipu import script as S
 
@@ -13,13 +14,21 @@ def squared(v):
     return v * v
 
 
-@op.register("example::UnitRows",
-             inputs={"x": op.tensor(T, "...rows", "cols")},
-             outputs={"y": op.tensor(T, "...rows", "cols"), "norm": op.tensor("float32", "...rows", 1)},
-             attributes={"epsilon": 1e-12})
+@op.register(
+    "example::UnitRows",
+    inputs={"x": op.tensor(T, "...rows", "cols")},
+    outputs={"y": op.tensor(T, "...rows", "cols"), "norm": op.tensor("float32", "...rows", 1)},
+    attributes={"epsilon": 1e-12},
+)
 @S.prim_func
-def unit_rows(x: S.ptr(T, "global"), y: S.ptr(T, "global"), norm: S.ptr("float32", "global"), rows: S.i32, cols: S.i32,
-              epsilon: S.fp32):
+def unit_rows(
+    x: S.ptr(T, "global"),
+    y: S.ptr(T, "global"),
+    norm: S.ptr("float32", "global"),
+    rows: S.i32,
+    cols: S.i32,
+    epsilon: S.fp32,
+):
     # Each TEC takes a contiguous range of rows.
     share = S.ceildiv(rows, S.get_local_size())
     first = S.min(S.get_local_id() * share, rows)

@@ -1,13 +1,15 @@
-/* What a back end is to the runtime: a shared library libaipu_backend_<name>.so that exports one function returning a table of functions.
- * Plain C.
+/* What a back end is to the runtime: a shared library libaipu_backend_<name>.so that exports one function
+ * returning a table of functions. Plain C.
  *
- * The runtime looks for the library in the directories of $AIPU_BACKEND_PATH (colon-separated), then beside itself, then in ../lib of that
- * place. Rules for implementers (runtime/backends/null is a documented skeleton; tests/runtime/conformance_test.cpp is the suite that every
- * back end passes):
- *  - No exception may leave a function. Errors are returned by a code and a one-line message in the caller's buffer.
- *  - load() is called once per model, open() once per session. A loaded module is used by many sessions at a time, an opened one by one
- * thread at a time.
- *  - launch() returns when the kernel is done. It must not allocate or call the operating system in the usual case.
+ * The runtime looks for the library in the directories of $AIPU_BACKEND_PATH (colon-separated), then beside
+ * itself, then in ../lib of that place. Rules for implementers (runtime/backends/null is a documented skeleton;
+ * tests/runtime/conformance_test.cpp is the suite that every back end passes):
+ *  - No exception may leave a function. Errors are returned by a code and a one-line message in the caller's
+ *    buffer.
+ *  - load() is called once per model, open() once per session. A loaded module is used by many sessions at a time,
+ *    an opened one by one thread at a time.
+ *  - launch() returns when the kernel is done. It must not allocate or call the operating system in the usual
+ *    case.
  *  - Structs are only ever appended to; compare struct_bytes before using a field that is not in version 1. */
 #ifndef AIPU_RUNTIME_BACKENDS_BACKEND_API_H_
 #define AIPU_RUNTIME_BACKENDS_BACKEND_API_H_
@@ -57,8 +59,9 @@ typedef struct aipu_backend_services {
   void (*run)(void* self, uint32_t count, void (*body)(void* argument, uint32_t index), void* argument);
   /* Prints what a kernel prints. */
   void (*print)(void* self, const char* text, size_t size);
-  /* Like run(), for bodies that do not wait for each other: calls may also follow each other on the calling thread, which takes over what a worker has not
-   * begun when it is through with its own part (a worker that sleeps, or has lost its CPU to another process). */
+  /* Like run(), for bodies that do not wait for each other: calls may also follow each other on the calling
+   * thread, which takes over what a worker has not begun when it is through with its own part (a worker that
+   * sleeps, or has lost its CPU to another process). */
   void (*run_independent)(void* self, uint32_t count, void (*body)(void* argument, uint32_t index), void* argument);
 } aipu_backend_services;
 
@@ -92,9 +95,9 @@ typedef struct aipu_backend {
   int (*launch)(void* session, const aipu_backend_launch* launch, aipu_backend_error* error);
   /* TECs that a launch with enough work uses in this session. */
   uint32_t (*tec_count)(void* session);
-  /* Appended. Runs the kernel on the calling thread as the only TEC of its launch, with the local memory of TEC `tec` < tec_count() and
-   * shared memory of its own. Calls for different TECs may run at the same time, but not together with launch(). Null or beyond
-   * struct_bytes: not offered, and the runtime uses launch() instead. */
+  /* Appended. Runs the kernel on the calling thread as the only TEC of its launch, with the local memory of TEC
+   * `tec` < tec_count() and shared memory of its own. Calls for different TECs may run at the same time, but not
+   * together with launch(). Null or beyond struct_bytes: not offered, and the runtime uses launch() instead. */
   int (*launch_alone)(void* session, const aipu_backend_launch* launch, uint32_t tec, aipu_backend_error* error);
 } aipu_backend;
 

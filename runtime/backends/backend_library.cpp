@@ -54,8 +54,10 @@ Result<const aipu_backend*> find_backend(std::string_view name) {
   const std::lock_guard lock(mutex);
   if (const auto known = loaded.find(name); known != loaded.end()) return known->second;
 
-  if (name.empty() || !std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; })) {
-    return invalid_argument(str_cat("'", name, "' is not a name of a back end; known are native, sim, interp and null"));
+  if (name.empty() ||
+      !std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; })) {
+    return invalid_argument(
+        str_cat("'", name, "' is not a name of a back end; known are native, sim, interp and null"));
   }
   const std::string file = str_cat("libaipu_backend_", name, ".so");
   const auto folders = search_folders();
@@ -66,9 +68,11 @@ Result<const aipu_backend*> find_backend(std::string_view name) {
     if (library == nullptr) return io_error(str_cat("cannot load the back end '", name, "': ", ::dlerror()));
     const auto function = reinterpret_cast<aipu_backend_function>(::dlsym(library, AIPU_BACKEND_SYMBOL));
     const aipu_backend* backend = function == nullptr ? nullptr : function();
-    if (backend == nullptr || backend->api_version != AIPU_BACKEND_API_VERSION || backend->struct_bytes < offsetof(aipu_backend, launch_alone)) {
+    if (backend == nullptr || backend->api_version != AIPU_BACKEND_API_VERSION ||
+        backend->struct_bytes < offsetof(aipu_backend, launch_alone)) {
       ::dlclose(library);
-      return unsupported(str_cat("'", path, "' is not a back end of this runtime's version (", AIPU_BACKEND_API_VERSION, ")"));
+      return unsupported(
+          str_cat("'", path, "' is not a back end of this runtime's version (", AIPU_BACKEND_API_VERSION, ")"));
     }
     loaded.emplace(name, backend);
     return backend;
@@ -82,19 +86,21 @@ Result<std::string> backend_for_target(std::string_view requested, std::string_v
   const bool is_host = target.substr(0, 4) == "host";
   const std::string_view natural = is_host ? "host" : target.substr(0, 1) == "X" ? "x2" : "";
   if (requested.empty()) {
-    if (natural.empty()) return unsupported(str_cat("the model is compiled for '", target, "', which no back end here can run"));
+    if (natural.empty())
+      return unsupported(str_cat("the model is compiled for '", target, "', which no back end here can run"));
     return std::string(natural);
   }
   if (requested == "native") {
     if (!is_host)
       return invalid_argument(
-          str_cat("the model is compiled for '", target, "' and cannot run natively; use --backend sim, or convert it with --target host"));
+          str_cat("the model is compiled for '", target,
+                  "' and cannot run natively; use --backend sim, or convert it with --target host"));
     return std::string("host");
   }
   if (requested == "sim") {
     if (natural != "x2")
-      return invalid_argument(
-          str_cat("the model is compiled for '", target, "', not for the simulated X2_1204; convert it with --target X2_1204"));
+      return invalid_argument(str_cat("the model is compiled for '", target,
+                                      "', not for the simulated X2_1204; convert it with --target X2_1204"));
     return std::string("x2");
   }
   return std::string(requested);

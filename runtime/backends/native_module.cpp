@@ -43,18 +43,21 @@ Status check_cpu(const aipu_backend_model& model) {
   std::string missing;
   for (uint32_t i = 0; i < model.required_cpu_feature_count; ++i) {
     const std::string_view feature = model.required_cpu_features[i];
-    if (features.find(str_cat(" ", feature, " ")) == std::string::npos) missing += str_cat(missing.empty() ? "" : ", ", feature);
+    if (features.find(str_cat(" ", feature, " ")) == std::string::npos)
+      missing += str_cat(missing.empty() ? "" : ", ", feature);
   }
   if (missing.empty()) return {};
-  return unsupported(str_cat("the model is compiled for ", model.target, ", but this CPU lacks ", missing,
-                             "; convert it on this machine, or with --target host-avx2 or host-baseline, or use --backend interp"));
+  return unsupported(
+      str_cat("the model is compiled for ", model.target, ", but this CPU lacks ", missing,
+              "; convert it on this machine, or with --target host-avx2 or host-baseline, or use --backend interp"));
 }
 
-// What the dynamic linker takes for granted: that the file has the bytes that its headers speak of. (It maps them, and would die of
-// SIGBUS.)
+// What the dynamic linker takes for granted: that the file has the bytes that its headers speak of. (It maps them, and
+// would die of SIGBUS.)
 Status check_elf(const void* bytes, size_t size) {
   Elf64_Ehdr header;
-  if (size < sizeof header || std::memcmp(bytes, ELFMAG, SELFMAG) != 0) return invalid_model("the native module is not an ELF file");
+  if (size < sizeof header || std::memcmp(bytes, ELFMAG, SELFMAG) != 0)
+    return invalid_model("the native module is not an ELF file");
   std::memcpy(&header, bytes, sizeof header);
 #if defined(__x86_64__)
   constexpr auto kMachine = EM_X86_64;
@@ -65,10 +68,12 @@ Status check_elf(const void* bytes, size_t size) {
 #endif
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_type != ET_DYN || header.e_machine != kMachine) {
     return unsupported(
-        "the native module is not a shared object for this kind of CPU; convert the model on this machine, or use --backend interp");
+        "the native module is not a shared object for this kind of CPU; convert the model on this machine, or use "
+        "--backend interp");
   }
   const auto inside = [&](uint64_t offset, uint64_t length) { return offset <= size && length <= size - offset; };
-  if (header.e_phentsize != sizeof(Elf64_Phdr) || !inside(header.e_phoff, uint64_t{header.e_phnum} * sizeof(Elf64_Phdr))) {
+  if (header.e_phentsize != sizeof(Elf64_Phdr) ||
+      !inside(header.e_phoff, uint64_t{header.e_phnum} * sizeof(Elf64_Phdr))) {
     return invalid_model("the native module's program headers are outside of it");
   }
   for (uint32_t i = 0; i < header.e_phnum; ++i) {
@@ -113,8 +118,8 @@ Status NativeModule::open(const void* bytes, size_t size) {
   std::string path = str_cat(folder != nullptr && *folder != '\0' ? folder : "/tmp", "/aipu_kernels_XXXXXX");
   const int file = ::mkostemp(path.data(), O_CLOEXEC);
   if (file < 0)
-    return io_error(
-        str_cat("cannot load the kernels: ", one_line(first_failure), "; and cannot create '", path, "': ", std::strerror(errno)));
+    return io_error(str_cat("cannot load the kernels: ", one_line(first_failure), "; and cannot create '", path,
+                            "': ", std::strerror(errno)));
   Status status = write_all(file, bytes, size);
   ::close(file);
   if (status.ok()) {
@@ -129,9 +134,10 @@ Status NativeModule::resolve(const aipu_backend_model& model) {
   const auto function = reinterpret_cast<aipu_kernel_module_function>(::dlsym(library_, AIPU_KERNEL_MODULE_SYMBOL));
   if (function == nullptr) return invalid_model("the native module does not export " AIPU_KERNEL_MODULE_SYMBOL);
   const aipu_kernel_module* module = function();
-  if (module == nullptr || module->abi_version != AIPU_KERNEL_ABI_VERSION || module->struct_bytes != sizeof(aipu_kernel_info)) {
-    return unsupported(str_cat("the kernels were compiled for another version of the kernel ABI than ", AIPU_KERNEL_ABI_VERSION,
-                               "; convert the model again"));
+  if (module == nullptr || module->abi_version != AIPU_KERNEL_ABI_VERSION ||
+      module->struct_bytes != sizeof(aipu_kernel_info)) {
+    return unsupported(str_cat("the kernels were compiled for another version of the kernel ABI than ",
+                               AIPU_KERNEL_ABI_VERSION, "; convert the model again"));
   }
   std::unordered_map<std::string_view, const aipu_kernel_info*> by_name;
   for (unsigned int i = 0; i < module->kernel_count; ++i) by_name.emplace(module->kernels[i].name, &module->kernels[i]);
@@ -143,7 +149,8 @@ Status NativeModule::resolve(const aipu_backend_model& model) {
     const aipu_kernel_info& kernel = *found->second;
     if (kernel.argument_count != wanted.argument_count || kernel.lsram_bytes > wanted.lsram_bytes ||
         kernel.shared_bytes > wanted.shared_bytes || (kernel.uses_barrier != 0) != (wanted.uses_barrier != 0)) {
-      return invalid_model(str_cat("kernel '", wanted.name, "' of the native module is not the one that the tables describe"));
+      return invalid_model(
+          str_cat("kernel '", wanted.name, "' of the native module is not the one that the tables describe"));
     }
     entries_.push_back(kernel.entry);
   }

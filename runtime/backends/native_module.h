@@ -12,7 +12,8 @@ namespace aipu::runtime {
 
 class NativeModule {
  public:
-  // Refuses a module that the CPU at hand lacks features for, and one whose kernels are not those the model's tables describe.
+  // Refuses a module that the CPU at hand lacks features for, and one whose kernels are not those the model's tables
+  // describe.
   static Result<NativeModule> load(const aipu_backend_model& model);
   NativeModule(NativeModule&& other) noexcept;
   NativeModule& operator=(NativeModule&&) = delete;
@@ -27,7 +28,9 @@ class NativeModule {
 
   void* library_ = nullptr;
   int descriptor_ =
-      -1;  // stays open while loaded: dlopen() recognises libraries by name, and /proc/self/fd/N would name another one after a close
+      // stays open while loaded: dlopen() recognises libraries by name, and /proc/self/fd/N would name another one
+      // after a close
+      -1;
   std::vector<aipu_kernel_entry> entries_;
 };
 

@@ -89,7 +89,8 @@ int64_t place_in_time_order(std::vector<Block>& blocks) {
     if (blocks[a].first_use != blocks[b].first_use) return blocks[a].first_use < blocks[b].first_use;
     return blocks[a].size_bytes > blocks[b].size_bytes;
   });
-  std::stable_sort(ends.begin(), ends.end(), [&](uint32_t a, uint32_t b) { return blocks[a].last_use < blocks[b].last_use; });
+  std::stable_sort(ends.begin(), ends.end(),
+                   [&](uint32_t a, uint32_t b) { return blocks[a].last_use < blocks[b].last_use; });
 
   FreeList free_list;
   size_t ended = 0;
@@ -108,7 +109,8 @@ int64_t place_in_time_order(std::vector<Block>& blocks) {
 int64_t place_in_size_order(std::vector<Block>& blocks) {
   std::vector<uint32_t> order(blocks.size());
   std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return blocks[a].size_bytes > blocks[b].size_bytes; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return blocks[a].size_bytes > blocks[b].size_bytes; });
 
   std::vector<uint32_t> placed;  // by offset
   placed.reserve(blocks.size());
@@ -130,8 +132,9 @@ int64_t place_in_size_order(std::vector<Block>& blocks) {
     }
     block.offset = best_offset >= 0 ? best_offset : end_of_previous;
     top = std::max(top, block.offset + block.size_bytes);
-    const auto position = std::upper_bound(placed.begin(), placed.end(), block.offset,
-                                           [&](int64_t offset, uint32_t other) { return offset < blocks[other].offset; });
+    const auto position =
+        std::upper_bound(placed.begin(), placed.end(), block.offset,
+                         [&](int64_t offset, uint32_t other) { return offset < blocks[other].offset; });
     placed.insert(position, index);
   }
   return top;
@@ -164,20 +167,22 @@ Result<ArenaPlan> solve_arena(std::span<const ArenaRequest> requests) {
   int64_t sum = 0;  // bounds every offset below, so that nothing after this loop can overflow
   for (size_t i = 0; i < requests.size(); ++i) {
     const ArenaRequest& request = requests[i];
-    if (request.size_bytes < 0) return out_of_range(str_cat("arena request ", i, " has the negative size ", request.size_bytes));
+    if (request.size_bytes < 0)
+      return out_of_range(str_cat("arena request ", i, " has the negative size ", request.size_bytes));
     if (request.first_use > request.last_use) {
-      return invalid_argument(
-          str_cat("arena request ", i, " is used last (", request.last_use, ") before it is used first (", request.first_use, ")"));
+      return invalid_argument(str_cat("arena request ", i, " is used last (", request.last_use,
+                                      ") before it is used first (", request.first_use, ")"));
     }
     if (request.in_place_of != ArenaRequest::kNone && request.in_place_of >= i) {
-      return invalid_argument(str_cat("arena request ", i, " is in place of ", request.in_place_of, ", which is not an earlier request"));
+      return invalid_argument(
+          str_cat("arena request ", i, " is in place of ", request.in_place_of, ", which is not an earlier request"));
     }
     if (request.size_bytes == 0) continue;
     if (request.in_place_of != ArenaRequest::kNone) {
       const ArenaRequest& base = requests[request.in_place_of];
       // base.first_use < request.first_use: two results of one command must not share memory.
-      if (base.size_bytes == request.size_bytes && base.first_use < request.first_use && base.last_use == request.first_use &&
-          !taken_over[request.in_place_of]) {
+      if (base.size_bytes == request.size_bytes && base.first_use < request.first_use &&
+          base.last_use == request.first_use && !taken_over[request.in_place_of]) {
         taken_over[request.in_place_of] = true;
         block_of[i] = block_of[request.in_place_of];
         blocks[block_of[i]].last_use = request.last_use;

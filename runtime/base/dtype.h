@@ -9,23 +9,23 @@
 
 namespace aipu {
 
-// Enumerator, name, Compass alias, bits, kind letter (b bool, i signed, u unsigned, f float, g bfloat), ONNX TensorProto number.
-// The enumerator's value is written to aipu.bin: append only.
-#define AIPU_FOR_EACH_DTYPE(X)                 \
-  X(kVoid, "void", "void", 0, '-', 0)          \
-  X(kBool, "bool", "bool", 8, 'b', 9)          \
-  X(kI8, "int8", "i8", 8, 'i', 3)              \
-  X(kU8, "uint8", "u8", 8, 'u', 2)             \
-  X(kI16, "int16", "i16", 16, 'i', 5)          \
-  X(kU16, "uint16", "u16", 16, 'u', 4)         \
-  X(kI32, "int32", "i32", 32, 'i', 6)          \
-  X(kU32, "uint32", "u32", 32, 'u', 12)        \
-  X(kI64, "int64", "i64", 64, 'i', 7)          \
-  X(kU64, "uint64", "u64", 64, 'u', 13)        \
-  X(kF16, "float16", "fp16", 16, 'f', 10)      \
-  X(kBF16, "bfloat16", "bf16", 16, 'g', 16)    \
-  X(kF32, "float32", "fp32", 32, 'f', 1)       \
-  X(kF64, "float64", "fp64", 64, 'f', 11)      \
+// Enumerator, name, Compass alias, bits, kind letter (b bool, i signed, u unsigned, f float, g bfloat), ONNX
+// TensorProto number. The enumerator's value is written to aipu.bin: append only.
+#define AIPU_FOR_EACH_DTYPE(X)              \
+  X(kVoid, "void", "void", 0, '-', 0)       \
+  X(kBool, "bool", "bool", 8, 'b', 9)       \
+  X(kI8, "int8", "i8", 8, 'i', 3)           \
+  X(kU8, "uint8", "u8", 8, 'u', 2)          \
+  X(kI16, "int16", "i16", 16, 'i', 5)       \
+  X(kU16, "uint16", "u16", 16, 'u', 4)      \
+  X(kI32, "int32", "i32", 32, 'i', 6)       \
+  X(kU32, "uint32", "u32", 32, 'u', 12)     \
+  X(kI64, "int64", "i64", 64, 'i', 7)       \
+  X(kU64, "uint64", "u64", 64, 'u', 13)     \
+  X(kF16, "float16", "fp16", 16, 'f', 10)   \
+  X(kBF16, "bfloat16", "bf16", 16, 'g', 16) \
+  X(kF32, "float32", "fp32", 32, 'f', 1)    \
+  X(kF64, "float64", "fp64", 64, 'f', 11)   \
   X(kString, "string", "string", 0, 's', 8)
 
 enum class DType : uint8_t {

@@ -1,4 +1,5 @@
-// A text file compiled into a library (kernel templates, the C prelude); see aipu_embed() in the top-level CMakeLists.txt.
+// A text file compiled into a library (kernel templates, the C prelude); see aipu_embed() in the top-level
+// CMakeLists.txt.
 #pragma once
 
 #include <span>

@@ -34,7 +34,8 @@ class MappedFile {
 
 Result<std::string> read_text_file(const std::string& path);
 
-// Writes to PATH.tmp.PID and renames it over PATH once everything is on its way, so that a reader never sees half a file.
+// Writes to PATH.tmp.PID and renames it over PATH once everything is on its way, so that a reader never sees half a
+// file.
 class AtomicFile {
  public:
   static Result<AtomicFile> create(const std::string& path);

@@ -1,4 +1,5 @@
-// Conversions between float32 and the 16-bit floating types, by bit pattern; ties round to even, overflow goes to infinity, NaN stays NaN.
+// Conversions between float32 and the 16-bit floating types, by bit pattern; ties round to even, overflow goes to
+// infinity, NaN stays NaN.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,5 @@
-// Independent pieces of work on several threads: for tools that start, work and end, not for runs of a model (executor/worker_pool.h).
+// Independent pieces of work on several threads: for tools that start, work and end, not for runs of a model
+// (executor/worker_pool.h).
 #pragma once
 
 #include <algorithm>
@@ -14,8 +15,8 @@ inline size_t job_count(int jobs) {
   return jobs > 0 ? static_cast<size_t>(jobs) : std::max<size_t>(1, std::thread::hardware_concurrency());
 }
 
-// Calls body(i) for each i below `count`, from up to job_count(jobs) threads; each takes the next i, so all below one that has begun have
-// begun too.
+// Calls body(i) for each i below `count`, from up to job_count(jobs) threads; each takes the next i, so all below one
+// that has begun have begun too.
 template <typename Body>
 void parallel_for(size_t count, int jobs, const Body& body) {
   std::atomic<size_t> next{0};

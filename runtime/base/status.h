@@ -1,7 +1,7 @@
 // Errors are values. Status says what went wrong in one line; Result<T> is a T or such a Status.
 //
-// A message names what was found, what was expected and, where one exists, the way out. Each layer that passes an error on may
-// add one sentence in front with context(): "model.onnx: node 'conv1' (Conv): ...".
+// A message names what was found, what was expected and, where one exists, the way out. Each layer that passes an error
+// on may add one sentence in front with context(): "model.onnx: node 'conv1' (Conv): ...".
 #pragma once
 
 #include <concepts>
@@ -59,9 +59,9 @@ class [[nodiscard]] Result {
  public:
   Result(Status error) : value_(std::move(error)) {}  // NOLINT: implicit on purpose, so that `return error;` works
   template <typename U>
-    requires(std::convertible_to<U&&, T> && !std::same_as<std::remove_cvref_t<U>, Status> &&
-             !std::same_as<std::remove_cvref_t<U>, Result>)
-  Result(U&& value) : value_(std::in_place_index<1>, std::forward<U>(value)) {}  // NOLINT: as above
+  requires(std::convertible_to<U&&, T> && !std::same_as<std::remove_cvref_t<U>, Status> &&
+           !std::same_as<std::remove_cvref_t<U>, Result>) Result(U&& value)
+      : value_(std::in_place_index<1>, std::forward<U>(value)) {}  // NOLINT: as above
 
   bool ok() const { return value_.index() == 1; }
   Status status() const& { return ok() ? Status() : std::get<0>(value_); }
@@ -84,10 +84,7 @@ namespace detail {
 inline void append(std::string& out, std::string_view piece) { out += piece; }
 inline void append(std::string& out, char piece) { out += piece; }
 template <std::integral T>
-  requires(!std::same_as<T, char>)
-void append(std::string& out, T piece) {
-  out += std::to_string(piece);
-}
+requires(!std::same_as<T, char>) void append(std::string& out, T piece) { out += std::to_string(piece); }
 inline void append(std::string& out, double piece) { out += std::to_string(piece); }
 }  // namespace detail
 

@@ -82,7 +82,8 @@ uint32_t run_dma(WorkerPool* pool, const Call& call) {
     copy.times = 1;
   }
   const int64_t bytes = copy.width * copy.times;
-  copy.parts = static_cast<uint32_t>(std::clamp<int64_t>(bytes / kBytesPerWorker, 1, pool == nullptr ? 1 : pool->size()));
+  copy.parts =
+      static_cast<uint32_t>(std::clamp<int64_t>(bytes / kBytesPerWorker, 1, pool == nullptr ? 1 : pool->size()));
   if (copy.times > 1) copy.parts = static_cast<uint32_t>(std::min<int64_t>(copy.parts, copy.times));
   if (copy.parts == 1) {
     copy_part(&copy, 0);

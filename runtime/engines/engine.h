@@ -1,5 +1,5 @@
-// The engines: what executes one prepared command (executor/plan.h). Session::run() plays their buffers in order of sequence, in which all
-// waits are satisfied (loader/check.h); each call returns when its command is done.
+// The engines: what executes one prepared command (executor/plan.h). Session::run() plays their buffers in order of
+// sequence, in which all waits are satisfied (loader/check.h); each call returns when its command is done.
 #pragma once
 
 #include <cstdint>
@@ -26,20 +26,23 @@ inline bool can_launch_alone(const aipu_backend& backend) {
 
 // tec: a kernel launch, by the back end.
 inline int run_tec(const aipu_backend& backend, void* session, const Call& call, aipu_backend_error* error) {
-  const aipu_backend_launch launch = {call.step.kernel, call.step.word_count, call.words, call.extents, call.step.max_tecs, 0};
+  const aipu_backend_launch launch = {call.step.kernel, call.step.word_count, call.words,
+                                      call.extents,     call.step.max_tecs,   0};
   return backend.launch(session, &launch, error);
 }
 // By TEC `tec` alone, on the calling thread.
-inline int run_tec_alone(const aipu_backend& backend, void* session, const Call& call, uint32_t tec, aipu_backend_error* error) {
+inline int run_tec_alone(const aipu_backend& backend, void* session, const Call& call, uint32_t tec,
+                         aipu_backend_error* error) {
   const aipu_backend_launch launch = {call.step.kernel, call.step.word_count, call.words, call.extents, 1, 0};
   return backend.launch_alone(session, &launch, tec, error);
 }
 
-// dma: a strided copy; a large one is spread over the workers of `pool`, which needs its acquire(), or done by the calling thread where
-// that is null. Returns the threads used.
+// dma: a strided copy; a large one is spread over the workers of `pool`, which needs its acquire(), or done by the
+// calling thread where that is null. Returns the threads used.
 uint32_t run_dma(WorkerPool* pool, const Call& call);
 
 // host, kBindSymbols: reads `count` elements of the given tensors into symbols[first ..].
-void bind_symbols(const fb::Model& model, const StagePlan& plan, const Step& step, uint32_t first, std::span<SymbolValue> symbols);
+void bind_symbols(const fb::Model& model, const StagePlan& plan, const Step& step, uint32_t first,
+                  std::span<SymbolValue> symbols);
 
 }  // namespace aipu::runtime

@@ -35,7 +35,8 @@ int64_t read_integer(DType dtype, const void* address) {
 
 }  // namespace
 
-void bind_symbols(const fb::Model& model, const StagePlan& plan, const Step& step, uint32_t first, std::span<SymbolValue> symbols) {
+void bind_symbols(const fb::Model& model, const StagePlan& plan, const Step& step, uint32_t first,
+                  std::span<SymbolValue> symbols) {
   const auto tensors = items(model.tensors());
   for (uint32_t i = 0; i < step.word_count; ++i) {
     const auto dtype = static_cast<DType>(tensors[items(model.symbols())[first + i]->tensor()]->dtype());

@@ -12,8 +12,8 @@
 
 namespace aipu::runtime {
 
-// Aligned to 64 bytes; from 2 MiB on in huge pages where the kernel has them: activations are strided through, and each page of 4 KiB would
-// be a miss in the translation cache.
+// Aligned to 64 bytes; from 2 MiB on in huge pages where the kernel has them: activations are strided through, and each
+// page of 4 KiB would be a miss in the translation cache.
 class AlignedBuffer {
  public:
   std::byte* data() const { return data_.get(); }
@@ -32,8 +32,10 @@ class AlignedBuffer {
     }
     data_.reset(static_cast<std::byte*>(memory));
     size_ = rounded;
-    // Whole huge pages only: the rest is not worth the memory. A kernel that refuses gives small pages, which work as well.
-    if (rounded >= kHugePage) ::madvise(data_.get(), static_cast<size_t>(rounded / kHugePage * kHugePage), MADV_HUGEPAGE);
+    // Whole huge pages only: the rest is not worth the memory. A kernel that refuses gives small pages, which work as
+    // well.
+    if (rounded >= kHugePage)
+      ::madvise(data_.get(), static_cast<size_t>(rounded / kHugePage * kHugePage), MADV_HUGEPAGE);
     return {};
   }
 

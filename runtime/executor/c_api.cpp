@@ -70,8 +70,8 @@ std::vector<std::vector<int64_t>> shapes_of(std::span<const TensorSpec> specs) {
 Status describe(std::span<const TensorSpec> specs, const std::vector<std::vector<int64_t>>& shapes, uint32_t index,
                 aipu_tensor_info* info) {
   if (index >= specs.size()) return aipu::invalid_argument(aipu::str_cat("tensor ", index, " of ", specs.size()));
-  *info = {specs[index].name.c_str(), static_cast<aipu_dtype>(specs[index].dtype), static_cast<uint32_t>(shapes[index].size()),
-           shapes[index].data()};
+  *info = {specs[index].name.c_str(), static_cast<aipu_dtype>(specs[index].dtype),
+           static_cast<uint32_t>(shapes[index].size()), shapes[index].data()};
   return {};
 }
 
@@ -102,7 +102,9 @@ aipu_status aipu_model_load(const char* path, const char* backend, aipu_model** 
 }
 
 aipu_status aipu_model_load_bytes(const void* bytes, size_t size, const char* backend, aipu_model** model) {
-  return guarded([&] { return adopt(Model::from_bytes({static_cast<const std::byte*>(bytes), size}, options_for(backend)), model); });
+  return guarded([&] {
+    return adopt(Model::from_bytes({static_cast<const std::byte*>(bytes), size}, options_for(backend)), model);
+  });
 }
 
 void aipu_model_retain(aipu_model* model) { model->references.fetch_add(1, std::memory_order_relaxed); }
@@ -134,8 +136,8 @@ aipu_status aipu_session_create(aipu_model* model, int threads, aipu_session** s
 
 void aipu_session_release(aipu_session* session) { delete session; }
 
-aipu_status aipu_session_bind_input(aipu_session* session, uint32_t index, aipu_dtype dtype, const int64_t* shape, uint32_t rank,
-                                    const void* data) {
+aipu_status aipu_session_bind_input(aipu_session* session, uint32_t index, aipu_dtype dtype, const int64_t* shape,
+                                    uint32_t rank, const void* data) {
   return guarded([&] { return session->session->bind_input(index, {static_cast<DType>(dtype), {shape, rank}, data}); });
 }
 
@@ -156,7 +158,8 @@ aipu_status aipu_session_output(aipu_session* session, uint32_t index, aipu_tens
     AIPU_ASSIGN_OR_RETURN(const auto view, session->session->output(index));
     size_t size = aipu::dtype_bytes(view.dtype);
     for (const int64_t extent : view.shape) size *= static_cast<size_t>(extent);
-    *tensor = {static_cast<aipu_dtype>(view.dtype), static_cast<uint32_t>(view.shape.size()), view.shape.data(), view.data, size};
+    *tensor = {static_cast<aipu_dtype>(view.dtype), static_cast<uint32_t>(view.shape.size()), view.shape.data(),
+               view.data, size};
     return {};
   });
 }

@@ -58,8 +58,8 @@ Status load_kernels(detail::ModelState& state, std::string_view requested) {
     state.strings.emplace_back(text(kernel.name()));
     const auto pointers = items(kernel.pointer_arguments());
     state.kernels.push_back({state.strings.back().c_str(), kernel.argument_count(),
-                             pointers.size() == 0 ? nullptr : pointers.vector->data(), kernel.lsram_bytes(), kernel.shared_bytes(),
-                             kernel.uses_barrier() ? 1u : 0u, nullptr, 0});
+                             pointers.size() == 0 ? nullptr : pointers.vector->data(), kernel.lsram_bytes(),
+                             kernel.shared_bytes(), kernel.uses_barrier() ? 1u : 0u, nullptr, 0});
   }
   const auto sections = items(model.sections());
   for (uint32_t i = 0; i < sections.size(); ++i) {
@@ -72,7 +72,8 @@ Status load_kernels(detail::ModelState& state, std::string_view requested) {
   if (needs_tir) {
     for (const aipu_backend_kernel& kernel : state.kernels) {
       if (kernel.tir == nullptr)
-        return unsupported(str_cat("the file has no TIR of kernel '", kernel.name, "', so the back end '", name, "' cannot run it"));
+        return unsupported(
+            str_cat("the file has no TIR of kernel '", kernel.name, "', so the back end '", name, "' cannot run it"));
     }
   }
   const auto native = state.file->section(fb::SectionKind::kNativeModule);
@@ -98,8 +99,9 @@ Status load_kernels(detail::ModelState& state, std::string_view requested) {
 
 VerifyLevel verify_level(const LoadOptions& options) {
   const char* environment = std::getenv("AIPU_VERIFY");
-  return options.verify_all || (environment != nullptr && std::string_view(environment) == "full") ? VerifyLevel::kFull
-                                                                                                   : VerifyLevel::kUsual;
+  return options.verify_all || (environment != nullptr && std::string_view(environment) == "full")
+             ? VerifyLevel::kFull
+             : VerifyLevel::kUsual;
 }
 
 }  // namespace
@@ -130,7 +132,8 @@ Result<std::shared_ptr<const Model>> Model::from_bytes(std::span<const std::byte
   return finish(std::move(state), options);
 }
 
-Result<std::shared_ptr<const Model>> Model::finish(std::unique_ptr<detail::ModelState> state, const LoadOptions& options) {
+Result<std::shared_ptr<const Model>> Model::finish(std::unique_ptr<detail::ModelState> state,
+                                                   const LoadOptions& options) {
   AIPU_ASSIGN_OR_RETURN(state->tables, check_model(*state->file));
   const fb::Model& model = state->root();
   state->name = runtime::text(model.model_name());

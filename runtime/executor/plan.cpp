@@ -10,8 +10,8 @@ namespace {
 
 class StagePlanner {
  public:
-  StagePlanner(const detail::ModelState& model, uint32_t stage, std::span<const StagePlan* const> earlier, int64_t memory_limit,
-               uint32_t lanes)
+  StagePlanner(const detail::ModelState& model, uint32_t stage, std::span<const StagePlan* const> earlier,
+               int64_t memory_limit, uint32_t lanes)
       : model_(model),
         root_(model.root()),
         tables_(model.tables),
@@ -58,12 +58,16 @@ class StagePlanner {
   Result<int64_t> value(uint32_t expression, std::string_view what) const {
     return value_in(loop_ != nullptr ? loop_->values : plan_->values, expression, what);
   }
-  // The loop that all uses of the tensor are in, if that one is run sample by sample: there is memory for one sample then.
+  // The loop that all uses of the tensor are in, if that one is run sample by sample: there is memory for one sample
+  // then.
   const StagePlan::Loop* loop_of(uint32_t tensor) const {
     const uint32_t loop = tables_.loop_of_tensor[tensor];
-    return loop == kNone || plan_of_loop_.empty() || plan_of_loop_[loop] == kNone ? nullptr : &plan_->loops[plan_of_loop_[loop]];
+    return loop == kNone || plan_of_loop_.empty() || plan_of_loop_[loop] == kNone ? nullptr
+                                                                                  : &plan_->loops[plan_of_loop_[loop]];
   }
-  std::string tensor_name(uint32_t tensor) const { return str_cat("tensor '", text(items(root_.tensors())[tensor]->name()), "'"); }
+  std::string tensor_name(uint32_t tensor) const {
+    return str_cat("tensor '", text(items(root_.tensors())[tensor]->name()), "'");
+  }
   // The place of a tensor that a command uses.
   Result<Placement> place_of(uint32_t tensor) const {
     if (loop_ != nullptr) return place_of_sample(tensor);
@@ -73,7 +77,8 @@ class StagePlanner {
     if (tables_.tensor_stage[tensor] == stage_) {
       if (Status status = place_tensor(tensor, &unused); !status.ok()) return status;
     }
-    return invalid_argument(str_cat(tensor_name(tensor), ": its size depends on values that were not computed on the way here"));
+    return invalid_argument(
+        str_cat(tensor_name(tensor), ": its size depends on values that were not computed on the way here"));
   }
   void add_number(int64_t number) { add_word(static_cast<uint64_t>(number)); }
   void add_word(uint64_t word) {
@@ -104,8 +109,8 @@ class StagePlanner {
   StagePlan::Loop* loop_ = nullptr;     // that is being filled in
 };
 
-// Only those of the main program: a check in a branch that is not taken says nothing. They come first, so that their messages win over
-// those about sizes.
+// Only those of the main program: a check in a branch that is not taken says nothing. They come first, so that their
+// messages win over those about sizes.
 Status StagePlanner::evaluate_checks() const {
   for (const auto& [program, position] : tables_.stages[stage_]) {
     const auto& command = tables_.programs[program][position];
@@ -114,13 +119,14 @@ Status StagePlanner::evaluate_checks() const {
     if (host.op() != fb::HostOp::kCheck) continue;
     AIPU_ASSIGN_OR_RETURN(const int64_t holds, value(host.a(), command_text(model_, program, command)));
     if (holds == 0)
-      return invalid_argument(std::string(text(items(root_.strings())[host.b()]))).context(command_text(model_, program, command));
+      return invalid_argument(std::string(text(items(root_.strings())[host.b()])))
+          .context(command_text(model_, program, command));
   }
   return {};
 }
 
-// Samples side by side share no memory but the weights, and need not wait for each other; but the last ones must not keep some lanes idle
-// for long. Otherwise all TECs work on one sample.
+// Samples side by side share no memory but the weights, and need not wait for each other; but the last ones must not
+// keep some lanes idle for long. Otherwise all TECs work on one sample.
 uint32_t StagePlanner::lane_count(int64_t samples) const {
   const int64_t rounds = (samples + lanes_ - 1) / lanes_;
   return rounds * lanes_ * 7 <= samples * 8 ? lanes_ : 1;
@@ -162,18 +168,21 @@ Status StagePlanner::place_tensor(uint32_t index, Placement* placement) const {
   const auto shape = items(tensor.shape());
   for (uint32_t k = 0; k < shape.size(); ++k) {
     AIPU_ASSIGN_OR_RETURN(const int64_t extent, value(shape[k], str_cat(tensor_name(index), ", extent ", k)));
-    if (extent < 0) return invalid_argument(str_cat(tensor_name(index), " has the negative extent ", extent, " at axis ", k));
+    if (extent < 0)
+      return invalid_argument(str_cat(tensor_name(index), " has the negative extent ", extent, " at axis ", k));
     if (extent == 0) needed = 0;
     const auto product = checked_mul(needed, extent);
     overflows |= !product;
     needed = product.value_or(needed);
   }
-  if (needed != 0 && overflows) return out_of_range(str_cat(tensor_name(index), " has more elements than 64 bits can count"));
+  if (needed != 0 && overflows)
+    return out_of_range(str_cat(tensor_name(index), " has more elements than 64 bits can count"));
   const bool is_interface = tensor.kind() == fb::TensorKind::kInput || tensor.kind() == fb::TensorKind::kOutput;
   if (size < needed || (is_interface && size != needed)) {
     return invalid_model(str_cat(tensor_name(index), " has ", size, " bytes, but its elements take ", needed));
   }
-  if (size > memory_limit_) return out_of_range(str_cat(tensor_name(index), " takes ", size, " bytes; the limit is ", memory_limit_));
+  if (size > memory_limit_)
+    return out_of_range(str_cat(tensor_name(index), " takes ", size, " bytes; the limit is ", memory_limit_));
 
   placement->size = size;
   placement->known = true;
@@ -200,7 +209,8 @@ Status StagePlanner::place_tensor(uint32_t index, Placement* placement) const {
           Placement unused;
           AIPU_RETURN_IF_ERROR(place_tensor(tensor.base(), &unused));
         }
-        return invalid_argument(str_cat(tensor_name(index), " is a view of ", tensor_name(tensor.base()), ", which has no place"));
+        return invalid_argument(
+            str_cat(tensor_name(index), " is a view of ", tensor_name(tensor.base()), ", which has no place"));
       }
       if (offset < 0 || offset > base.size || size > base.size - offset) {
         return invalid_argument(str_cat(tensor_name(index), " (", size, " bytes at ", offset, ") is outside of ",
@@ -218,9 +228,11 @@ Status StagePlanner::place_arena() {
   const auto tensors = items(root_.tensors());
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < tensors.size(); ++i) {
-    if (tables_.tensor_stage[i] == stage_ && tensors[i]->kind() == fb::TensorKind::kArena && plan_->placements[i].known) order.push_back(i);
+    if (tables_.tensor_stage[i] == stage_ && tensors[i]->kind() == fb::TensorKind::kArena && plan_->placements[i].known)
+      order.push_back(i);
   }
-  // What goes into or comes out of a loop lives as long as it: the last sample is read at the end, the first one written at the beginning.
+  // What goes into or comes out of a loop lives as long as it: the last sample is read at the end, the first one
+  // written at the beginning.
   std::vector<std::pair<uint32_t, uint32_t>> lives(tensors.size());
   for (const uint32_t index : order) {
     auto& [first, last] = lives[index];
@@ -248,8 +260,8 @@ Status StagePlanner::place_arena() {
       const bool may_take_over = base != kNone && loop_of(base) == loop && lives[index].first == tensor.first_use() &&
                                  lives[base].second == tensors[base]->last_use();
       request_of[index] = static_cast<uint32_t>(requests.size());
-      requests.push_back(
-          {plan_->placements[index].size, lives[index].first, lives[index].second, may_take_over ? request_of[base] : ArenaRequest::kNone});
+      requests.push_back({plan_->placements[index].size, lives[index].first, lives[index].second,
+                          may_take_over ? request_of[base] : ArenaRequest::kNone});
       members->push_back(index);
     }
     return requests;
@@ -264,7 +276,8 @@ Status StagePlanner::place_arena() {
     loop.lane_bytes = lane.size_bytes;
     const auto bytes = checked_mul(lane.size_bytes, static_cast<int64_t>(loop.lanes));
     if (!bytes) return out_of_range("the memory of a batch loop overflows 64 bits");
-    requests.push_back({*bytes, tables_.programs[0][loop.first].sequence, tables_.programs[0][loop.last].sequence, ArenaRequest::kNone});
+    requests.push_back({*bytes, tables_.programs[0][loop.first].sequence, tables_.programs[0][loop.last].sequence,
+                        ArenaRequest::kNone});
   }
   AIPU_ASSIGN_OR_RETURN(const ArenaPlan arena, solve_arena(requests));
   plan_->arena_bytes = arena.size_bytes;
@@ -284,7 +297,8 @@ Status StagePlanner::place_tensors() {
       if (earlier_[home] != nullptr) plan_->placements[i] = earlier_[home]->placements[i];
     } else if (home == stage_ && tensors[i]->kind() != fb::TensorKind::kView) {
       Placement placement;
-      // A tensor that cannot be placed is an error for the command that uses it, if it is ever reached; inputs are always used.
+      // A tensor that cannot be placed is an error for the command that uses it, if it is ever reached; inputs are
+      // always used.
       const Status status = place_tensor(i, &placement);
       if (status.ok()) plan_->placements[i] = placement;
       if (!status.ok() && tensors[i]->kind() == fb::TensorKind::kInput) return status;
@@ -293,11 +307,14 @@ Status StagePlanner::place_tensors() {
   AIPU_RETURN_IF_ERROR(place_arena());
   int64_t total = plan_->arena_bytes;
   for (uint32_t i = 0; i < tensors.size(); ++i) {
-    if (tables_.tensor_stage[i] != stage_ || tensors[i]->kind() != fb::TensorKind::kOutput || !plan_->placements[i].known) continue;
+    if (tables_.tensor_stage[i] != stage_ || tensors[i]->kind() != fb::TensorKind::kOutput ||
+        !plan_->placements[i].known)
+      continue;
     plan_->output_sizes.emplace_back(tables_.output_of_tensor[i], plan_->placements[i].size);
     total = checked_add(total, plan_->placements[i].size).value_or(INT64_MAX);
   }
-  if (total > memory_limit_) return out_of_range(str_cat("these shapes need ", total, " bytes of memory; the limit is ", memory_limit_));
+  if (total > memory_limit_)
+    return out_of_range(str_cat("these shapes need ", total, " bytes of memory; the limit is ", memory_limit_));
 
   // Views after what they look into: chains are short (check.cpp), so a few rounds settle all of them.
   std::vector<uint32_t> views;
@@ -332,8 +349,8 @@ Status StagePlanner::fill_tec(const fb::TecCommand& command, Step* step) {
         AIPU_ASSIGN_OR_RETURN(const Placement placement, place_of(argument.index()));
         AIPU_ASSIGN_OR_RETURN(const int64_t offset, value(argument.offset(), str_cat("the offset of argument ", i)));
         if (offset < 0 || offset > placement.size) {
-          return invalid_argument(
-              str_cat("argument ", i, " points to byte ", offset, " of ", tensor_name(argument.index()), ", which has ", placement.size));
+          return invalid_argument(str_cat("argument ", i, " points to byte ", offset, " of ",
+                                          tensor_name(argument.index()), ", which has ", placement.size));
         }
         add_address(placement, offset);
         break;
@@ -358,11 +375,13 @@ Status StagePlanner::fill_tec(const fb::TecCommand& command, Step* step) {
 Status StagePlanner::fill_dma(const fb::DmaCommand& command, Step* step) {
   AIPU_ASSIGN_OR_RETURN(const Placement destination, place_of(command.destination()));
   AIPU_ASSIGN_OR_RETURN(const Placement source, place_of(command.source()));
-  AIPU_ASSIGN_OR_RETURN(const int64_t destination_offset, value(command.destination_offset(), "the destination's offset"));
+  AIPU_ASSIGN_OR_RETURN(const int64_t destination_offset,
+                        value(command.destination_offset(), "the destination's offset"));
   AIPU_ASSIGN_OR_RETURN(const int64_t source_offset, value(command.source_offset(), "the source's offset"));
   AIPU_ASSIGN_OR_RETURN(const int64_t width, value(command.width(), "the width"));
   AIPU_ASSIGN_OR_RETURN(int64_t times, value(command.times(), "the number of rows"));
-  AIPU_ASSIGN_OR_RETURN(const int64_t destination_stride, value(command.destination_stride(), "the destination's stride"));
+  AIPU_ASSIGN_OR_RETURN(const int64_t destination_stride,
+                        value(command.destination_stride(), "the destination's stride"));
   AIPU_ASSIGN_OR_RETURN(const int64_t source_stride, value(command.source_stride(), "the source's stride"));
   if (width < 0 || times < 0) return invalid_argument(str_cat("copies ", times, " rows of ", width, " bytes"));
   if (width == 0) times = 0;
@@ -370,14 +389,15 @@ Status StagePlanner::fill_dma(const fb::DmaCommand& command, Step* step) {
     return invalid_argument(str_cat("copies rows of ", width, " bytes to places ", destination_stride, " bytes apart"));
 
   // First byte and end of what is touched, within the tensor.
-  const auto range = [&](std::string_view what, uint32_t tensor, const Placement& placement, int64_t offset, int64_t stride, int64_t* low,
-                         int64_t* high) -> Status {
+  const auto range = [&](std::string_view what, uint32_t tensor, const Placement& placement, int64_t offset,
+                         int64_t stride, int64_t* low, int64_t* high) -> Status {
     const auto way = checked_mul(times - 1, stride);
     const auto last = way ? checked_add(offset, *way) : std::nullopt;
     const auto end = last ? checked_add(std::max(offset, *last), width) : std::nullopt;
     if (!end || std::min(offset, *last) < 0 || *end > placement.size) {
-      return invalid_argument(str_cat("the ", what, " (", times, " rows of ", width, " bytes, ", stride, " apart, from ", offset,
-                                      " on) is outside of ", tensor_name(tensor), ", which has ", placement.size, " bytes"));
+      return invalid_argument(str_cat("the ", what, " (", times, " rows of ", width, " bytes, ", stride,
+                                      " apart, from ", offset, " on) is outside of ", tensor_name(tensor),
+                                      ", which has ", placement.size, " bytes"));
     }
     *low = placement.offset + std::min(offset, *last);
     *high = placement.offset + *end;
@@ -388,9 +408,10 @@ Status StagePlanner::fill_dma(const fb::DmaCommand& command, Step* step) {
     return {};
   }
   int64_t destination_low = 0, destination_high = 0, source_low = 0, source_high = 0;
-  AIPU_RETURN_IF_ERROR(range("destination", command.destination(), destination, destination_offset, destination_stride, &destination_low,
-                             &destination_high));
-  AIPU_RETURN_IF_ERROR(range("source", command.source(), source, source_offset, source_stride, &source_low, &source_high));
+  AIPU_RETURN_IF_ERROR(range("destination", command.destination(), destination, destination_offset, destination_stride,
+                             &destination_low, &destination_high));
+  AIPU_RETURN_IF_ERROR(
+      range("source", command.source(), source, source_offset, source_stride, &source_low, &source_high));
   step->overlaps = destination.root == source.root && destination_low < source_high && source_low < destination_high;
   add_address(destination, destination_offset);
   add_address(source, source_offset);
@@ -404,7 +425,8 @@ Status StagePlanner::fill_host(const fb::HostCommand& command, Step*) {
       for (uint32_t s = command.a(); s < command.a() + command.b(); ++s) {
         const fb::Symbol& symbol = *items(root_.symbols())[s];
         AIPU_ASSIGN_OR_RETURN(const Placement placement, place_of(symbol.tensor()));
-        const auto size = static_cast<int64_t>(dtype_bytes(static_cast<DType>(items(root_.tensors())[symbol.tensor()]->dtype())));
+        const auto size =
+            static_cast<int64_t>(dtype_bytes(static_cast<DType>(items(root_.tensors())[symbol.tensor()]->dtype())));
         if (placement.size / size <= symbol.index()) {
           return invalid_argument(str_cat("symbol '", text(symbol.name()), "' is element ", symbol.index(), " of ",
                                           tensor_name(symbol.tensor()), ", which has ", placement.size / size));
@@ -434,7 +456,9 @@ Status StagePlanner::fill_commands() {
   plan_->steps.reserve(tables_.stages[stage_].size());
   for (const auto& [program, position] : tables_.stages[stage_]) {
     const auto& command = tables_.programs[program][position];
-    const auto holds = [position = position](const StagePlan::Loop& loop) { return position >= loop.first && position <= loop.last; };
+    const auto holds = [position = position](const StagePlan::Loop& loop) {
+      return position >= loop.first && position <= loop.last;
+    };
     if (program == 0 && std::any_of(plan_->loops.begin(), plan_->loops.end(), holds)) {
       plan_->steps.push_back({});
       continue;
@@ -471,34 +495,42 @@ Status StagePlanner::fill_commands() {
   return {};
 }
 
-// Where a tensor is for the first sample of the present loop: a tensor of the loop's own has memory for just one, of others it is a part.
+// Where a tensor is for the first sample of the present loop: a tensor of the loop's own has memory for just one, of
+// others it is a part.
 Result<Placement> StagePlanner::place_of_sample(uint32_t tensor) const {
   const auto tensors = items(root_.tensors());
   const uint32_t root = tables_.tensor_root[tensor];
   const Placement& placement = plan_->placements[tensor];
   if (tensors[root]->kind() == fb::TensorKind::kConstant || loop_of(tensor) == loop_) {
     if (!placement.known)
-      return invalid_argument(str_cat(tensor_name(tensor), ": its size depends on values that were not computed on the way here"));
+      return invalid_argument(
+          str_cat(tensor_name(tensor), ": its size depends on values that were not computed on the way here"));
     Placement own = placement;
     if (tensors[root]->kind() != fb::TensorKind::kConstant) own.lane_stride = loop_->lane_bytes;
     return own;
   }
   const Placement& whole = plan_->placements[root];
-  if (!whole.known || loop_of(tensor) != nullptr) return invalid_model(str_cat(tensor_name(tensor), " has no place in a batch loop"));
-  const auto one = [&](uint32_t expression) { return value_in(loop_->values, expression, tensor_name(tensor) + " for one sample"); };
+  if (!whole.known || loop_of(tensor) != nullptr)
+    return invalid_model(str_cat(tensor_name(tensor), " has no place in a batch loop"));
+  const auto one = [&](uint32_t expression) {
+    return value_in(loop_->values, expression, tensor_name(tensor) + " for one sample");
+  };
   AIPU_ASSIGN_OR_RETURN(const int64_t part, one(tensors[root]->size_bytes()));
   const auto all_parts = checked_mul(part, loop_->samples);
   if (part < 0 || (part != whole.size && all_parts != whole.size)) {
-    return invalid_model(str_cat(tensor_name(root), " has ", whole.size, " bytes, but ", part, " for one of ", loop_->samples, " samples"));
+    return invalid_model(str_cat(tensor_name(root), " has ", whole.size, " bytes, but ", part, " for one of ",
+                                 loop_->samples, " samples"));
   }
   AIPU_ASSIGN_OR_RETURN(const int64_t size, one(tensors[tensor]->size_bytes()));
   int64_t offset = 0;
   for (uint32_t at = tensor; at != root; at = tensors[at]->base()) {
     AIPU_ASSIGN_OR_RETURN(const int64_t step, one(tensors[at]->view_offset()));
-    if (step < 0 || step > part - offset) return invalid_model(str_cat(tensor_name(at), " begins outside of a sample of its base"));
+    if (step < 0 || step > part - offset)
+      return invalid_model(str_cat(tensor_name(at), " begins outside of a sample of its base"));
     offset += step;
   }
-  if (size < 0 || size > part - offset) return invalid_model(str_cat(tensor_name(tensor), " ends outside of a sample of its base"));
+  if (size < 0 || size > part - offset)
+    return invalid_model(str_cat(tensor_name(tensor), " ends outside of a sample of its base"));
   return Placement{whole.root, whole.offset + offset, size, true, part == whole.size ? 0 : part, 0};
 }
 
@@ -526,7 +558,8 @@ Status StagePlanner::fill_loops() {
 
 void StagePlanner::sort_patches() {
   const uint32_t root_count = roots_.arena(tables_.stage_count);
-  std::stable_sort(plan_->patches.begin(), plan_->patches.end(), [](const auto& a, const auto& b) { return a.root < b.root; });
+  std::stable_sort(plan_->patches.begin(), plan_->patches.end(),
+                   [](const auto& a, const auto& b) { return a.root < b.root; });
   plan_->first_patch.assign(root_count + 1, 0);
   for (const StagePlan::Patch& patch : plan_->patches) ++plan_->first_patch[patch.root + 1];
   for (uint32_t r = 0; r < root_count; ++r) plan_->first_patch[r + 1] += plan_->first_patch[r];
@@ -545,12 +578,15 @@ void StagePlan::patch(std::span<std::byte* const> roots) {
   }
 }
 
-Result<std::unique_ptr<StagePlan>> make_stage_plan(const detail::ModelState& model, uint32_t stage, std::span<const SymbolValue> symbols,
-                                                   std::span<const StagePlan* const> earlier, int64_t memory_limit_bytes, uint32_t lanes) {
+Result<std::unique_ptr<StagePlan>> make_stage_plan(const detail::ModelState& model, uint32_t stage,
+                                                   std::span<const SymbolValue> symbols,
+                                                   std::span<const StagePlan* const> earlier,
+                                                   int64_t memory_limit_bytes, uint32_t lanes) {
   return StagePlanner(model, stage, earlier, memory_limit_bytes, lanes).run(symbols);
 }
 
-std::string command_text(const detail::ModelState& model, uint32_t program, const ModelTables::ScheduledCommand& command) {
+std::string command_text(const detail::ModelState& model, uint32_t program,
+                         const ModelTables::ScheduledCommand& command) {
   const fb::Model& root = model.root();
   const fb::Program& body = *items(root.programs())[program];
   uint32_t origin = kNone;
@@ -559,7 +595,8 @@ std::string command_text(const detail::ModelState& model, uint32_t program, cons
     case fb::Engine::kTec: {
       const fb::TecCommand& tec = *items(body.tec())[command.index];
       origin = tec.origin();
-      name = str_cat("tec command ", command.index, ", kernel '", text(items(root.kernels())[tec.kernel()]->name()), "'");
+      name =
+          str_cat("tec command ", command.index, ", kernel '", text(items(root.kernels())[tec.kernel()]->name()), "'");
       break;
     }
     case fb::Engine::kDma:
@@ -572,7 +609,8 @@ std::string command_text(const detail::ModelState& model, uint32_t program, cons
       break;
   }
   if (program != 0) name = str_cat("program ", program, ", ", name);
-  if (origin != kNone && !text(items(root.origins())[origin]).empty()) name += str_cat(", from ", text(items(root.origins())[origin]));
+  if (origin != kNone && !text(items(root.origins())[origin]).empty())
+    name += str_cat(", from ", text(items(root.origins())[origin]));
   return name;
 }
 

@@ -1,4 +1,5 @@
-// Binding a stage of a model to the values of its symbols: sizes, places in memory, and commands with all numbers filled in.
+// Binding a stage of a model to the values of its symbols: sizes, places in memory, and commands with all numbers
+// filled in.
 //
 // What is left for a run is to put in the addresses that changed (patch()) and to hand the steps to the engines.
 #pragma once
@@ -13,8 +14,8 @@
 
 namespace aipu::runtime {
 
-// The pieces of memory that tensors live in, each with a base address that the session knows: inputs, outputs, the constants, one arena per
-// stage.
+// The pieces of memory that tensors live in, each with a base address that the session knows: inputs, outputs, the
+// constants, one arena per stage.
 struct Roots {
   uint32_t inputs = 0, outputs = 0;  // counts
   uint32_t input(uint32_t i) const { return i; }
@@ -28,12 +29,13 @@ struct Placement {
   int64_t offset = 0;
   int64_t size = 0;
   bool known = false;
-  int64_t sample_stride = 0, lane_stride = 0;  // in a batch loop: bytes from a sample to the next, from a lane to the next
+  // in a batch loop: bytes from a sample to the next, from a lane to the next
+  int64_t sample_stride = 0, lane_stride = 0;
 };
 
-// A command with its numbers. Words, from `first_word` on: tec: the kernel's arguments. dma: destination, source, width, times, destination
-// stride, source stride (times 0: nothing to do). host: the address of the condition of an If, or of the tensors of the symbols of a
-// BindSymbols; the value of a Check.
+// A command with its numbers. Words, from `first_word` on: tec: the kernel's arguments. dma: destination, source,
+// width, times, destination stride, source stride (times 0: nothing to do). host: the address of the condition of an
+// If, or of the tensors of the symbols of a BindSymbols; the value of a Check.
 struct Step {
   static constexpr uint32_t kFine = 0xffffffffu;
 
@@ -54,8 +56,8 @@ struct StagePlan {
   std::vector<uint64_t> extents;  // parallel to words: bytes from an address to the end of its tensor, 0 for numbers
   std::vector<Status> errors;
   int64_t arena_bytes = 0;
-  // The batch loops (ModelTables::batch_loops) that are run sample by sample for these symbols; their commands have no steps of their own.
-  // Each lane runs a sample at a time, in memory of its own; lanes run side by side.
+  // The batch loops (ModelTables::batch_loops) that are run sample by sample for these symbols; their commands have no
+  // steps of their own. Each lane runs a sample at a time, in memory of its own; lanes run side by side.
   struct Loop {
     uint32_t first = 0, last = 0;  // positions in programs[0]
     int64_t samples = 0;
@@ -95,10 +97,13 @@ struct StagePlan {
 
 // `earlier[s]` is the plan of stage s < stage, null if that stage was skipped. Errors name the tensor or command.
 // `lanes`: the most samples of a batch loop that are run side by side.
-Result<std::unique_ptr<StagePlan>> make_stage_plan(const detail::ModelState& model, uint32_t stage, std::span<const SymbolValue> symbols,
-                                                   std::span<const StagePlan* const> earlier, int64_t memory_limit_bytes, uint32_t lanes);
+Result<std::unique_ptr<StagePlan>> make_stage_plan(const detail::ModelState& model, uint32_t stage,
+                                                   std::span<const SymbolValue> symbols,
+                                                   std::span<const StagePlan* const> earlier,
+                                                   int64_t memory_limit_bytes, uint32_t lanes);
 
 // "tec command 17, kernel 'k012_conv', from 'neck/conv3' (Conv)".
-std::string command_text(const detail::ModelState& model, uint32_t program, const ModelTables::ScheduledCommand& command);
+std::string command_text(const detail::ModelState& model, uint32_t program,
+                         const ModelTables::ScheduledCommand& command);
 
 }  // namespace aipu::runtime

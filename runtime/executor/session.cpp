@@ -26,7 +26,8 @@ int64_t machine_memory() {
 }
 
 int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 std::string shape_text(std::span<const int64_t> shape) {
@@ -36,8 +37,9 @@ std::string shape_text(std::span<const int64_t> shape) {
 }
 
 // Arithmetic operations and bytes of a command, for its profile row.
-std::pair<int64_t, int64_t> work_of(const fb::Model& root, uint32_t program, const ModelTables::ScheduledCommand& command,
-                                    const ExpressionValues& values, const Call& call) {
+std::pair<int64_t, int64_t> work_of(const fb::Model& root, uint32_t program,
+                                    const ModelTables::ScheduledCommand& command, const ExpressionValues& values,
+                                    const Call& call) {
   if (command.engine == fb::Engine::kDma) return {0, 2 * static_cast<int64_t>(call.words[2] * call.words[3])};
   if (command.engine != fb::Engine::kTec) return {0, 0};
   int64_t operations = 0;
@@ -47,7 +49,8 @@ std::pair<int64_t, int64_t> work_of(const fb::Model& root, uint32_t program, con
   }
   int64_t bytes = 0;
   for (uint32_t i = 0; i < call.step.word_count; ++i) {
-    const bool seen = std::any_of(call.words, call.words + i, [&](unsigned long long word) { return word == call.words[i]; });
+    const bool seen =
+        std::any_of(call.words, call.words + i, [&](unsigned long long word) { return word == call.words[i]; });
     if (call.extents[i] != 0 && !seen) bytes += static_cast<int64_t>(call.extents[i]);
   }
   return {operations, bytes};
@@ -106,7 +109,8 @@ struct Session::Impl {
   };
   std::vector<Lane> lanes;
 
-  explicit Impl(std::shared_ptr<const Model> shared) : model(std::move(shared)), state(model->state()), root(state.root()) {}
+  explicit Impl(std::shared_ptr<const Model> shared)
+      : model(std::move(shared)), state(model->state()), root(state.root()) {}
   ~Impl() {
     if (backend_session != nullptr) state.backend->close(backend_session);
   }
@@ -135,7 +139,8 @@ struct Session::Impl {
 };
 
 Status Session::Impl::open() {
-  pool = options.pool ? options.pool : std::make_shared<WorkerPool>(static_cast<uint32_t>(std::max(options.threads, 0)));
+  pool =
+      options.pool ? options.pool : std::make_shared<WorkerPool>(static_cast<uint32_t>(std::max(options.threads, 0)));
   if (options.memory_limit_bytes <= 0) options.memory_limit_bytes = machine_memory();
   options.plan_cache = std::max(options.plan_cache, 1);
   services.self = pool.get();
@@ -148,7 +153,9 @@ Status Session::Impl::open() {
   };
   services.print = [](void*, const char* text, size_t size) { std::fwrite(text, 1, size, stdout); };
   const int code = state.backend->open(state.module, &services, &backend_session, &backend_error);
-  if (code != 0) return Status(static_cast<ErrorCode>(code), str_cat("back end '", state.backend_name, "': ", backend_error.message));
+  if (code != 0)
+    return Status(static_cast<ErrorCode>(code),
+                  str_cat("back end '", state.backend_name, "': ", backend_error.message));
 
   const uint32_t tecs = state.backend->tec_count(backend_session);
   lanes.resize(can_launch_alone(*state.backend) ? std::min(tecs, pool->size()) : 1);
@@ -171,13 +178,15 @@ Status Session::Impl::open() {
   return {};
 }
 
-// Gives the symbols that are known before a run their values, and checks the inputs' extents against what the model says.
+// Gives the symbols that are known before a run their values, and checks the inputs' extents against what the model
+// says.
 Status Session::Impl::bind_shapes() {
   const auto input_tensors = items(root.inputs());
   const auto tensors = items(root.tensors());
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].bound)
-      return invalid_argument(str_cat("input '", state.inputs[i].name, "' has no value; the model takes ", state.inputs[i].text()));
+      return invalid_argument(
+          str_cat("input '", state.inputs[i].name, "' has no value; the model takes ", state.inputs[i].text()));
   }
   const auto all_symbols = items(root.symbols());
   for (uint32_t s = 0; s < all_symbols.size(); ++s) {
@@ -194,7 +203,8 @@ Status Session::Impl::bind_shapes() {
   for (uint32_t i = 0; i < inputs.size(); ++i) {
     const auto shape = items(tensors[input_tensors[i]]->shape());
     for (uint32_t axis = 0; axis < shape.size(); ++axis) {
-      const std::string where = str_cat("input '", state.inputs[i].name, "' ", shape_text(inputs[i].shape), ", axis ", axis);
+      const std::string where =
+          str_cat("input '", state.inputs[i].name, "' ", shape_text(inputs[i].shape), ", axis ", axis);
       if (!values.has_value(shape[axis])) return values.error(shape[axis]).context(where);
       const int64_t expected = values.value_or_zero(shape[axis]);
       const int64_t found = inputs[i].shape[axis];
@@ -203,7 +213,8 @@ Status Session::Impl::bind_shapes() {
       const fb::Expression& extent = *items(root.expressions())[shape[axis]];
       if (extent.op() == fb::ExpressionOp::kSymbol && all_symbols[extent.a()]->kind() != fb::SymbolKind::kTecCount) {
         const fb::Symbol& symbol = *all_symbols[extent.a()];
-        why = str_cat(" (", text(symbol.name()), ", as axis ", symbol.index(), " of input '", text(tensors[symbol.tensor()]->name()), "')");
+        why = str_cat(" (", text(symbol.name()), ", as axis ", symbol.index(), " of input '",
+                      text(tensors[symbol.tensor()]->name()), "')");
       }
       return invalid_argument(str_cat(where, ": expected ", expected, why, ", found ", found));
     }
@@ -233,13 +244,15 @@ Status Session::Impl::begin() {
 // Finds or makes the plan of a stage for the present values of the symbols, and has memory for it.
 Status Session::Impl::activate(uint32_t stage) {
   auto& cached = plans[stage];
-  const auto found = std::find_if(cached.begin(), cached.end(), [&](const auto& plan) { return plan->symbols == symbols; });
+  const auto found =
+      std::find_if(cached.begin(), cached.end(), [&](const auto& plan) { return plan->symbols == symbols; });
   if (found != cached.end()) {
     std::rotate(cached.begin(), found, found + 1);
   } else {
     std::vector<const StagePlan*> earlier(active.begin(), active.begin() + stage);
     AIPU_ASSIGN_OR_RETURN(std::unique_ptr<StagePlan> plan,
-                          make_stage_plan(state, stage, symbols, earlier, options.memory_limit_bytes, static_cast<uint32_t>(lanes.size())));
+                          make_stage_plan(state, stage, symbols, earlier, options.memory_limit_bytes,
+                                          static_cast<uint32_t>(lanes.size())));
     if (cached.size() >= static_cast<size_t>(options.plan_cache)) cached.pop_back();
     cached.insert(cached.begin(), std::move(plan));
   }
@@ -256,8 +269,8 @@ Status Session::Impl::activate(uint32_t stage) {
     output.known = true;
     if (output.data != nullptr) {
       if (output.capacity < size) {
-        return invalid_argument(str_cat("output '", state.outputs[index].name, "' ", shape_text(output.shape), " takes ", size,
-                                        " bytes, but the memory given for it has ", output.capacity));
+        return invalid_argument(str_cat("output '", state.outputs[index].name, "' ", shape_text(output.shape),
+                                        " takes ", size, " bytes, but the memory given for it has ", output.capacity));
       }
       roots[layout.output(index)] = static_cast<std::byte*>(output.data);
     } else {
@@ -311,13 +324,15 @@ Status Session::Impl::run_loop(StagePlan& plan, StagePlan::Loop& loop) {
     // By sample, which is how they would have come one after the other.
     const auto first = static_cast<ptrdiff_t>(events.size());
     for (const Lane& lane : lanes) events.insert(events.end(), lane.events.begin(), lane.events.end());
-    std::stable_sort(events.begin() + first, events.end(), [](const TraceEvent& a, const TraceEvent& b) { return a.sample < b.sample; });
+    std::stable_sort(events.begin() + first, events.end(),
+                     [](const TraceEvent& a, const TraceEvent& b) { return a.sample < b.sample; });
   }
   for (Lane& lane : lanes) AIPU_RETURN_IF_ERROR(std::move(lane.status));
   return {};
 }
 
-Status Session::Impl::run_lane(StagePlan& plan, StagePlan::Loop& loop, uint32_t lane, std::atomic<int64_t>& next_sample) {
+Status Session::Impl::run_lane(StagePlan& plan, StagePlan::Loop& loop, uint32_t lane,
+                               std::atomic<int64_t>& next_sample) {
   std::vector<unsigned long long>& words = loop.lane_words[lane];
   std::copy_n(plan.words.begin() + loop.first_word, loop.word_count, words.begin());
   const auto advance = [&](const std::vector<StagePlan::Loop::Stride>& strides, int64_t count) {
@@ -342,18 +357,21 @@ Status Session::Impl::run_lane(StagePlan& plan, StagePlan::Loop& loop, uint32_t 
   return {};
 }
 
-Status Session::Impl::run_command(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step,
-                                  const Context& context) {
+Status Session::Impl::run_command(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan,
+                                  const Step& step, const Context& context) {
   if (step.error != Step::kFine) return plan.errors[step.error];
   const int64_t start = options.profile ? now_ns() : 0;
-  const Call call = {step, context.words + (step.first_word - context.first_word), plan.extents.data() + step.first_word};
+  const Call call = {step, context.words + (step.first_word - context.first_word),
+                     plan.extents.data() + step.first_word};
   uint32_t threads = 1;
   switch (command.engine) {
     case fb::Engine::kTec: {
       const bool alone = context.lanes > 1;
       const int code = alone ? run_tec_alone(*state.backend, backend_session, call, context.lane, &context.error)
                              : run_tec(*state.backend, backend_session, call, &context.error);
-      if (code != 0) return Status(static_cast<ErrorCode>(code), context.error.message).context(command_text(state, program, command));
+      if (code != 0)
+        return Status(static_cast<ErrorCode>(code), context.error.message)
+            .context(command_text(state, program, command));
       if (!alone) threads = std::min(step.max_tecs, state.backend->tec_count(backend_session));
       break;
     }
@@ -367,13 +385,14 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
   if (options.profile) {
     const int64_t end = now_ns();
     const auto [operations, bytes] = work_of(root, program, command, context.values, call);
-    context.events.push_back(
-        {program, &command, context.sample, context.lanes, threads, start - profile_start_ns, end - start, operations, bytes});
+    context.events.push_back({program, &command, context.sample, context.lanes, threads, start - profile_start_ns,
+                              end - start, operations, bytes});
   }
   return {};
 }
 
-Status Session::Impl::run_host(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step) {
+Status Session::Impl::run_host(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan,
+                               const Step& step) {
   const fb::HostCommand& host = *items(items(root.programs())[program]->host())[command.index];
   switch (host.op()) {
     case fb::HostOp::kBindSymbols:
@@ -381,7 +400,8 @@ Status Session::Impl::run_host(uint32_t program, const ModelTables::ScheduledCom
       return {};
     case fb::HostOp::kCheck:
       if (plan.words[step.first_word] != 0) return {};
-      return invalid_argument(std::string(text(items(root.strings())[host.b()]))).context(command_text(state, program, command));
+      return invalid_argument(std::string(text(items(root.strings())[host.b()])))
+          .context(command_text(state, program, command));
     case fb::HostOp::kIf: {
       const bool condition = *reinterpret_cast<const uint8_t*>(plan.words[step.first_word]) != 0;
       return run_program(condition ? host.b() : host.c());  // nesting is bounded by kMaxProgramDepth
@@ -413,11 +433,12 @@ Status Session::bind_input(size_t index, const TensorView& tensor) {
   if (index >= impl_->inputs.size()) return invalid_argument(str_cat("input ", index, " of ", impl_->inputs.size()));
   const TensorSpec& spec = impl_->state.inputs[index];
   if (tensor.dtype != spec.dtype) {
-    return invalid_argument(str_cat("input '", spec.name, "': expected ", dtype_name(spec.dtype), ", found ", dtype_name(tensor.dtype)));
+    return invalid_argument(
+        str_cat("input '", spec.name, "': expected ", dtype_name(spec.dtype), ", found ", dtype_name(tensor.dtype)));
   }
   if (tensor.shape.size() != spec.shape.size()) {
-    return invalid_argument(
-        str_cat("input '", spec.name, "': expected rank ", spec.shape.size(), " (", spec.text(), "), found ", shape_text(tensor.shape)));
+    return invalid_argument(str_cat("input '", spec.name, "': expected rank ", spec.shape.size(), " (", spec.text(),
+                                    "), found ", shape_text(tensor.shape)));
   }
   bool is_empty = false;
   for (const int64_t extent : tensor.shape) {
@@ -439,7 +460,8 @@ Status Session::bind_output(size_t index, void* data, size_t bytes) {
   if (index >= impl_->outputs.size()) return invalid_argument(str_cat("output ", index, " of ", impl_->outputs.size()));
   Impl::Output& output = impl_->outputs[index];
   output.data = data;
-  output.capacity = static_cast<int64_t>(std::min<size_t>(bytes, static_cast<size_t>(std::numeric_limits<int64_t>::max())));
+  output.capacity =
+      static_cast<int64_t>(std::min<size_t>(bytes, static_cast<size_t>(std::numeric_limits<int64_t>::max())));
   return {};
 }
 
@@ -452,7 +474,8 @@ Status Session::run() {
   if (impl.options.profile && impl.profile_start_ns == 0) impl.profile_start_ns = now_ns();
   for (size_t i = 0; i < impl.outputs.size(); ++i) {
     // An output whose size depends on data is unknown again until it has been computed.
-    if (impl.state.tables.tensor_stage[items(impl.root.outputs())[static_cast<uint32_t>(i)]] > 0) impl.outputs[i].known = false;
+    if (impl.state.tables.tensor_stage[items(impl.root.outputs())[static_cast<uint32_t>(i)]] > 0)
+      impl.outputs[i].known = false;
   }
   AIPU_RETURN_IF_ERROR(impl.begin());
   return impl.run_program(0);
@@ -462,14 +485,15 @@ Result<std::span<const int64_t>> Session::output_shape(size_t index) const {
   if (index >= impl_->outputs.size()) return invalid_argument(str_cat("output ", index, " of ", impl_->outputs.size()));
   const Impl::Output& output = impl_->outputs[index];
   if (!output.known)
-    return invalid_argument(
-        str_cat("the shape of output '", impl_->state.outputs[index].name, "' is not known before it has been computed"));
+    return invalid_argument(str_cat("the shape of output '", impl_->state.outputs[index].name,
+                                    "' is not known before it has been computed"));
   return std::span<const int64_t>(output.shape);
 }
 
 Result<TensorView> Session::output(size_t index) const {
   AIPU_ASSIGN_OR_RETURN(const auto shape, output_shape(index));
-  return TensorView{impl_->state.outputs[index].dtype, shape, impl_->roots[impl_->layout.output(static_cast<uint32_t>(index))]};
+  return TensorView{impl_->state.outputs[index].dtype, shape,
+                    impl_->roots[impl_->layout.output(static_cast<uint32_t>(index))]};
 }
 
 int64_t Session::arena_bytes() const {

@@ -27,7 +27,8 @@ std::string json_string(std::string_view text) {
 
 std::string microseconds(int64_t ns) {
   char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%lld.%03lld", static_cast<long long>(ns / 1000), static_cast<long long>(ns % 1000));
+  std::snprintf(buffer, sizeof buffer, "%lld.%03lld", static_cast<long long>(ns / 1000),
+                static_cast<long long>(ns % 1000));
   return buffer;
 }
 
@@ -85,7 +86,8 @@ Session::ProfileRow profile_row(const detail::ModelState& model, const TraceEven
   return row;
 }
 
-Status write_trace(const std::string& path, const detail::ModelState& model, std::span<const Session::ProfileRow> rows) {
+Status write_trace(const std::string& path, const detail::ModelState& model,
+                   std::span<const Session::ProfileRow> rows) {
   std::string json = "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"model\":" + json_string(model.name) +
                      ",\"target\":" + json_string(model.target) + ",\"backend\":" + json_string(model.backend_name) +
                      "},\"traceEvents\":[\n";
@@ -93,14 +95,15 @@ Status write_trace(const std::string& path, const detail::ModelState& model, std
   json += "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"aipu\"}}";
   int tid = 0;
   for (const std::string_view engine : {"tec", "dma", "host"}) {
-    json +=
-        str_cat(",\n{\"ph\":\"M\",\"pid\":1,\"tid\":", tid++, ",\"name\":\"thread_name\",\"args\":{\"name\":", json_string(engine), "}}");
+    json += str_cat(",\n{\"ph\":\"M\",\"pid\":1,\"tid\":", tid++,
+                    ",\"name\":\"thread_name\",\"args\":{\"name\":", json_string(engine), "}}");
   }
   for (const Session::ProfileRow& row : rows) {
     const int line = row.engine == "tec" ? 0 : row.engine == "dma" ? 1 : 2;
-    json += str_cat(",\n{\"ph\":\"X\",\"pid\":1,\"tid\":", line, ",\"name\":", json_string(row.name), ",\"cat\":", json_string(row.engine),
-                    ",\"ts\":", microseconds(row.start_ns), ",\"dur\":", microseconds(row.duration_ns),
-                    ",\"args\":{\"origin\":", json_string(row.origin), ",\"command\":", row.command, ",\"threads\":", row.threads, "}}");
+    json += str_cat(",\n{\"ph\":\"X\",\"pid\":1,\"tid\":", line, ",\"name\":", json_string(row.name),
+                    ",\"cat\":", json_string(row.engine), ",\"ts\":", microseconds(row.start_ns),
+                    ",\"dur\":", microseconds(row.duration_ns), ",\"args\":{\"origin\":", json_string(row.origin),
+                    ",\"command\":", row.command, ",\"threads\":", row.threads, "}}");
   }
   json += "\n]}\n";
   return write_file_atomically(path, json);

@@ -60,7 +60,8 @@ double cgroup_quota() {
     std::string period;
     double numerator = 0;
     double denominator = 0;
-    if (file >> allowed >> period && parse_number(allowed, &numerator) && parse_number(period, &denominator)) limit(numerator, denominator);
+    if (file >> allowed >> period && parse_number(allowed, &numerator) && parse_number(period, &denominator))
+      limit(numerator, denominator);
     const size_t slash = path.find_last_of('/');
     if (path == "/" || slash == std::string::npos) break;
     path = slash == 0 ? "/" : path.substr(0, slash);
@@ -93,8 +94,9 @@ uint32_t available_cpus() {
   return count;
 }
 
-// The caller writes `epoch`, the worker writes `done` and `asleep`: separate lines, so that neither spins on what the other writes
-// needlessly. A job belongs to whoever moves `claimed` to its epoch: the worker, or the caller when the worker is late.
+// The caller writes `epoch`, the worker writes `done` and `asleep`: separate lines, so that neither spins on what the
+// other writes needlessly. A job belongs to whoever moves `claimed` to its epoch: the worker, or the caller when the
+// worker is late.
 struct WorkerPool::Worker {
   alignas(128) std::atomic<uint32_t> epoch{0};
   alignas(128) std::atomic<uint32_t> done{0};
@@ -140,9 +142,10 @@ void WorkerPool::work(Worker& worker, uint32_t index) {
     int spins = 0;
     while (worker.epoch.load(std::memory_order_acquire) == seen) {
       pause();
-      if (++spins % kSpinsPerClockRead != 0 || std::chrono::steady_clock::now() - idle_since < kSpinBeforeSleep) continue;
-      // Announce the sleep before the last look at the epoch; those who write the epoch look at `asleep` afterwards, so one of the two sees
-      // the other.
+      if (++spins % kSpinsPerClockRead != 0 || std::chrono::steady_clock::now() - idle_since < kSpinBeforeSleep)
+        continue;
+      // Announce the sleep before the last look at the epoch; those who write the epoch look at `asleep` afterwards, so
+      // one of the two sees the other.
       worker.asleep.store(1, std::memory_order_seq_cst);
       while (worker.epoch.load(std::memory_order_seq_cst) == seen && worker.asleep.load(std::memory_order_seq_cst) == 1)
         futex_wait(worker.asleep, 1);

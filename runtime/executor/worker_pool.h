@@ -1,8 +1,8 @@
 // Persistent worker threads with a hand-off that costs a fraction of a microsecond while they are awake.
 //
-// Workers spin for a short time after each job and then sleep on a futex, so a run wakes them once and kernels within it follow each other
-// without system calls. There are never more workers than CPUs this process may use: a spinning thread without a CPU of its own would only
-// be in the way.
+// Workers spin for a short time after each job and then sleep on a futex, so a run wakes them once and kernels within
+// it follow each other without system calls. There are never more workers than CPUs this process may use: a spinning
+// thread without a CPU of its own would only be in the way.
 #pragma once
 
 #include <atomic>
@@ -34,9 +34,11 @@ class WorkerPool {
 
   // Both need acquire(). wake() only has an effect when workers sleep: a hint that work is coming.
   void wake();
-  // body(argument, 0) on the caller and 1 .. count-1 on workers, concurrently; returns when all are done. 1 <= count <= size().
+  // body(argument, 0) on the caller and 1 .. count-1 on workers, concurrently; returns when all are done. 1 <= count <=
+  // size().
   void run(uint32_t count, Body body, void* argument) { run(count, body, argument, false); }
-  // The same for bodies that do not wait for each other: the caller also does what no worker has begun once it is done with its own part.
+  // The same for bodies that do not wait for each other: the caller also does what no worker has begun once it is done
+  // with its own part.
   void run_independent(uint32_t count, Body body, void* argument) { run(count, body, argument, true); }
 
  private:

@@ -75,7 +75,8 @@ class Checker {
 
   bool expression_exists(uint32_t id) const { return id < expression_count_; }
   uint32_t stage_of_sequence(uint32_t sequence) const {
-    return static_cast<uint32_t>(std::lower_bound(stage_starts_.begin(), stage_starts_.end(), sequence) - stage_starts_.begin());
+    return static_cast<uint32_t>(std::lower_bound(stage_starts_.begin(), stage_starts_.end(), sequence) -
+                                 stage_starts_.begin());
   }
 
   const ModelFile& file_;
@@ -100,7 +101,8 @@ Status Checker::check_expressions() {
   expression_count_ = rows.size();
   for (uint32_t i = 0; i < rows.size(); ++i) {
     const fb::Expression& row = *rows[i];
-    if (row.op() > fb::ExpressionOp::MAX) return bad("expression ", i, " has the unknown op ", static_cast<int>(row.op()));
+    if (row.op() > fb::ExpressionOp::MAX)
+      return bad("expression ", i, " has the unknown op ", static_cast<int>(row.op()));
     if (row.op() == fb::ExpressionOp::kConstant) continue;
     if (row.op() == fb::ExpressionOp::kSymbol) {
       if (row.a() >= symbols) return bad("expression ", i, " refers to symbol ", row.a(), " of ", symbols);
@@ -118,15 +120,19 @@ Status Checker::check_symbols() {
   const auto tensors = items(model_.tensors());
   for (uint32_t i = 0; i < symbols.size(); ++i) {
     const fb::Symbol& symbol = *symbols[i];
-    if (symbol.kind() > fb::SymbolKind::MAX) return bad("symbol ", i, " has the unknown kind ", static_cast<int>(symbol.kind()));
-    if (symbol.tensor() >= tensors.size()) return bad("symbol ", i, " refers to tensor ", symbol.tensor(), " of ", tensors.size());
+    if (symbol.kind() > fb::SymbolKind::MAX)
+      return bad("symbol ", i, " has the unknown kind ", static_cast<int>(symbol.kind()));
+    if (symbol.tensor() >= tensors.size())
+      return bad("symbol ", i, " refers to tensor ", symbol.tensor(), " of ", tensors.size());
     const fb::Tensor& tensor = *tensors[symbol.tensor()];
     if (symbol.kind() == fb::SymbolKind::kInputExtent) {
-      if (tensor.kind() != fb::TensorKind::kInput) return bad("symbol ", i, " is an extent of a tensor that is not an input");
+      if (tensor.kind() != fb::TensorKind::kInput)
+        return bad("symbol ", i, " is an extent of a tensor that is not an input");
       if (symbol.index() >= items(tensor.shape()).size())
         return bad("symbol ", i, " is extent ", symbol.index(), " of a tensor of rank ", items(tensor.shape()).size());
     } else if (symbol.kind() == fb::SymbolKind::kTecCount) {
-      if (symbol.tensor() != 0 || symbol.index() != 0) return bad("symbol ", i, " is the number of TECs, but refers to a tensor");
+      if (symbol.tensor() != 0 || symbol.index() != 0)
+        return bad("symbol ", i, " is the number of TECs, but refers to a tensor");
     } else {
       const auto dtype = static_cast<DType>(tensor.dtype());
       if (tensor.dtype() >= kDTypeCount || !(is_integer(dtype) || is_bool(dtype)))
@@ -145,7 +151,8 @@ Status Checker::check_tensors() {
       return bad(tensor_text(model_, i), " has the unknown dtype ", static_cast<int>(tensor.dtype()));
     if (static_cast<DType>(tensor.dtype()) == DType::kString)
       return unsupported(str_cat(tensor_text(model_, i), " holds strings, which this runtime cannot do"));
-    if (tensor.kind() > fb::TensorKind::MAX) return bad(tensor_text(model_, i), " has the unknown kind ", static_cast<int>(tensor.kind()));
+    if (tensor.kind() > fb::TensorKind::MAX)
+      return bad(tensor_text(model_, i), " has the unknown kind ", static_cast<int>(tensor.kind()));
     const auto shape = items(tensor.shape());
     if (shape.size() > kMaxRank) return bad(tensor_text(model_, i), " has rank ", shape.size(), "; at most ", kMaxRank);
     for (uint32_t k = 0; k < shape.size(); ++k) {
@@ -155,22 +162,26 @@ Status Checker::check_tensors() {
     if (!expression_exists(tensor.size_bytes()))
       return bad(tensor_text(model_, i), ": its size is expression ", tensor.size_bytes(), " of ", expression_count_);
     if (tensor.kind() == fb::TensorKind::kView) {
-      if (tensor.base() >= tensor_count_) return bad(tensor_text(model_, i), " is a view of tensor ", tensor.base(), " of ", tensor_count_);
+      if (tensor.base() >= tensor_count_)
+        return bad(tensor_text(model_, i), " is a view of tensor ", tensor.base(), " of ", tensor_count_);
       if (!expression_exists(tensor.view_offset()))
-        return bad(tensor_text(model_, i), ": its offset is expression ", tensor.view_offset(), " of ", expression_count_);
+        return bad(tensor_text(model_, i), ": its offset is expression ", tensor.view_offset(), " of ",
+                   expression_count_);
     }
     if (tensor.kind() == fb::TensorKind::kArena) {
       if (tensor.first_use() > tensor.last_use())
-        return bad(tensor_text(model_, i), " is used last (", tensor.last_use(), ") before it is used first (", tensor.first_use(), ")");
+        return bad(tensor_text(model_, i), " is used last (", tensor.last_use(), ") before it is used first (",
+                   tensor.first_use(), ")");
       if (tensor.in_place_of() != kNone &&
           (tensor.in_place_of() >= tensor_count_ || tensors[tensor.in_place_of()]->kind() != fb::TensorKind::kArena)) {
-        return bad(tensor_text(model_, i), " is in place of tensor ", tensor.in_place_of(), ", which is no arena tensor");
+        return bad(tensor_text(model_, i), " is in place of tensor ", tensor.in_place_of(),
+                   ", which is no arena tensor");
       }
     }
   }
 
-  // Roots through views; a chain that is longer than there are tensors has a cycle. Chains are followed once per tensor, with what is known
-  // already.
+  // Roots through views; a chain that is longer than there are tensors has a cycle. Chains are followed once per
+  // tensor, with what is known already.
   tables_.tensor_root.assign(tensor_count_, kNone);
   std::vector<uint32_t> chain;
   for (uint32_t i = 0; i < tensor_count_; ++i) {
@@ -190,7 +201,8 @@ Status Checker::check_tensors() {
 
 Status Checker::check_interface() {
   const auto tensors = items(model_.tensors());
-  const auto check = [&](auto list, fb::TensorKind kind, std::string_view what, std::vector<uint32_t>& position_of) -> Status {
+  const auto check = [&](auto list, fb::TensorKind kind, std::string_view what,
+                         std::vector<uint32_t>& position_of) -> Status {
     position_of.assign(tensor_count_, kNone);
     for (uint32_t i = 0; i < list.size(); ++i) {
       if (list[i] >= tensor_count_) return bad(what, " ", i, " is tensor ", list[i], " of ", tensor_count_);
@@ -217,7 +229,8 @@ Status Checker::check_kernels() {
     const std::string name = str_cat("kernel ", i, " '", text(kernel.name()), "'");
     if (text(kernel.name()).empty()) return bad("kernel ", i, " has no name");
     if (items(kernel.pointer_arguments()).size() != kernel.argument_count()) {
-      return bad(name, " has ", kernel.argument_count(), " arguments, but pointer flags for ", items(kernel.pointer_arguments()).size());
+      return bad(name, " has ", kernel.argument_count(), " arguments, but pointer flags for ",
+                 items(kernel.pointer_arguments()).size());
     }
     const auto bits = items(kernel.argument_bits());
     if (kernel.argument_bits() != nullptr && bits.size() != kernel.argument_count()) {
@@ -227,7 +240,8 @@ Status Checker::check_kernels() {
       if (bits[k] > 64) return bad(name, ": argument ", k, " is ", static_cast<int>(bits[k]), " bits wide");
     }
     if (kernel.lsram_bytes() > (16u << 20) || kernel.shared_bytes() > (64u << 20)) {
-      return bad(name, " wants ", kernel.lsram_bytes(), " bytes of local and ", kernel.shared_bytes(), " bytes of shared memory");
+      return bad(name, " wants ", kernel.lsram_bytes(), " bytes of local and ", kernel.shared_bytes(),
+                 " bytes of shared memory");
     }
   }
   const auto sections = items(model_.sections());
@@ -277,7 +291,8 @@ Status Checker::find_stages() {
       const fb::HostCommand& command = *host[i];
       if (command.op() != fb::HostOp::kBindSymbols) continue;
       if (command.a() > symbols.size() || command.b() > symbols.size() - command.a() || command.b() == 0) {
-        return bad("program ", p, ", host command ", i, " binds ", command.b(), " symbols from ", command.a(), " on, of ", symbols.size());
+        return bad("program ", p, ", host command ", i, " binds ", command.b(), " symbols from ", command.a(),
+                   " on, of ", symbols.size());
       }
       binds.push_back({command.sequence(), command.a(), command.b()});
     }
@@ -331,14 +346,16 @@ Status Checker::check_constants() {
     if (tensor.kind() != fb::TensorKind::kConstant) continue;
     const auto shape = items(tensor.shape());
     for (uint32_t k = 0; k < shape.size(); ++k) {
-      if (!values.has_value(shape[k])) return bad("constant ", tensor_text(model_, i), ": extent ", k, " is not a constant expression");
+      if (!values.has_value(shape[k]))
+        return bad("constant ", tensor_text(model_, i), ": extent ", k, " is not a constant expression");
     }
     const auto size = values.get(tensor.size_bytes());
-    if (!size.ok() || *size < 0) return bad("constant ", tensor_text(model_, i), ": its size is not a constant expression");
+    if (!size.ok() || *size < 0)
+      return bad("constant ", tensor_text(model_, i), ": its size is not a constant expression");
     if (tensor.offset_bytes() % 64 != 0) return bad("constant ", tensor_text(model_, i), " is not 64-byte aligned");
     if (tensor.offset_bytes() > section_size || static_cast<uint64_t>(*size) > section_size - tensor.offset_bytes()) {
-      return bad("constant ", tensor_text(model_, i), " is outside of the constants: ", *size, " bytes at ", tensor.offset_bytes(), " of ",
-                 section_size);
+      return bad("constant ", tensor_text(model_, i), " is outside of the constants: ", *size, " bytes at ",
+                 tensor.offset_bytes(), " of ", section_size);
     }
   }
   return {};
@@ -352,7 +369,8 @@ Status Checker::check_views() {
     uint32_t result = tables_.expression_stage[tensor.size_bytes()];
     const auto shape = items(tensor.shape());
     for (uint32_t k = 0; k < shape.size(); ++k) result = std::max(result, tables_.expression_stage[shape[k]]);
-    if (tensor.kind() == fb::TensorKind::kView) result = std::max(result, tables_.expression_stage[tensor.view_offset()]);
+    if (tensor.kind() == fb::TensorKind::kView)
+      result = std::max(result, tables_.expression_stage[tensor.view_offset()]);
     return result;
   };
   std::vector<uint32_t> own(tensor_count_);
@@ -362,10 +380,12 @@ Status Checker::check_views() {
     uint32_t length = 0;
     stage[i] = own[i];
     for (uint32_t at = i; tensors[at]->kind() == fb::TensorKind::kView; at = tensors[at]->base()) {
-      if (++length > kMaxRank) return bad(tensor_text(model_, i), " is a view of a view of a view ... more than ", kMaxRank, " times");
+      if (++length > kMaxRank)
+        return bad(tensor_text(model_, i), " is a view of a view of a view ... more than ", kMaxRank, " times");
       stage[i] = std::max(stage[i], own[tensors[at]->base()]);
     }
-    if (tensors[i]->kind() == fb::TensorKind::kArena && stage[i] > 0 && stage_of_sequence(tensors[i]->first_use()) < stage[i]) {
+    if (tensors[i]->kind() == fb::TensorKind::kArena && stage[i] > 0 &&
+        stage_of_sequence(tensors[i]->first_use()) < stage[i]) {
       return bad(tensor_text(model_, i), " is used (", tensors[i]->first_use(), ") before its size is known");
     }
     if (tensors[i]->kind() == fb::TensorKind::kInput && stage[i] > 0)
@@ -382,7 +402,8 @@ Status Checker::check_origin(const CommandPlace& place, uint32_t origin) const {
 
 Status Checker::check_waits(const CommandPlace& place, uint32_t first, uint32_t count) const {
   const auto waits = items(model_.waits());
-  if (uint64_t{first} + count > waits.size()) return bad(place.text(), " waits ", first, "+", count, " of ", waits.size());
+  if (uint64_t{first} + count > waits.size())
+    return bad(place.text(), " waits ", first, "+", count, " of ", waits.size());
   const fb::Program& program = *items(model_.programs())[place.program];
   for (uint32_t i = first; i < first + count; ++i) {
     const fb::Wait& wait = *waits[i];
@@ -407,13 +428,15 @@ Status Checker::check_waits(const CommandPlace& place, uint32_t first, uint32_t 
     }
     if (wait.command() >= size) return bad(place.text(), " waits for command ", wait.command(), " of ", size);
     if (sequence >= place.sequence)
-      return bad(place.text(), " waits for a command that comes later (", sequence, " after ", place.sequence, "): a deadlock");
+      return bad(place.text(), " waits for a command that comes later (", sequence, " after ", place.sequence,
+                 "): a deadlock");
   }
   return {};
 }
 
 Status Checker::check_expression_use(const CommandPlace& place, uint32_t expression) const {
-  if (!expression_exists(expression)) return bad(place.text(), " uses expression ", expression, " of ", expression_count_);
+  if (!expression_exists(expression))
+    return bad(place.text(), " uses expression ", expression, " of ", expression_count_);
   if (tables_.expression_stage[expression] > place.stage)
     return bad(place.text(), " uses expression ", expression, " before its symbols are bound");
   return {};
@@ -428,24 +451,27 @@ Status Checker::check_tensor_use(const CommandPlace& place, uint32_t tensor, boo
   if (writes && (memory.kind() == fb::TensorKind::kInput || memory.kind() == fb::TensorKind::kConstant)) {
     return bad(place.text(), " writes to ", tensor_text(model_, tensor), ", which is read-only");
   }
-  if (memory.kind() == fb::TensorKind::kArena && (place.sequence < memory.first_use() || place.sequence > memory.last_use())) {
-    return bad(place.text(), " (sequence ", place.sequence, ") uses ", tensor_text(model_, tensor), " outside of its lifetime ",
-               memory.first_use(), "..", memory.last_use());
+  if (memory.kind() == fb::TensorKind::kArena &&
+      (place.sequence < memory.first_use() || place.sequence > memory.last_use())) {
+    return bad(place.text(), " (sequence ", place.sequence, ") uses ", tensor_text(model_, tensor),
+               " outside of its lifetime ", memory.first_use(), "..", memory.last_use());
   }
   return {};
 }
 
 Status Checker::check_tec(const CommandPlace& place, const fb::TecCommand& command) const {
   const auto kernels = items(model_.kernels());
-  if (command.kernel() >= kernels.size()) return bad(place.text(), " runs kernel ", command.kernel(), " of ", kernels.size());
+  if (command.kernel() >= kernels.size())
+    return bad(place.text(), " runs kernel ", command.kernel(), " of ", kernels.size());
   const fb::Kernel& kernel = *kernels[command.kernel()];
   const auto arguments = items(model_.arguments());
   if (command.argument_count() != kernel.argument_count()) {
-    return bad(place.text(), " gives ", command.argument_count(), " arguments to kernel '", text(kernel.name()), "', which takes ",
-               kernel.argument_count());
+    return bad(place.text(), " gives ", command.argument_count(), " arguments to kernel '", text(kernel.name()),
+               "', which takes ", kernel.argument_count());
   }
   if (uint64_t{command.first_argument()} + command.argument_count() > arguments.size()) {
-    return bad(place.text(), " has arguments ", command.first_argument(), "+", command.argument_count(), " of ", arguments.size());
+    return bad(place.text(), " has arguments ", command.first_argument(), "+", command.argument_count(), " of ",
+               arguments.size());
   }
   for (uint32_t i = 0; i < command.argument_count(); ++i) {
     const fb::Argument& argument = *arguments[command.first_argument() + i];
@@ -471,8 +497,8 @@ Status Checker::check_tec(const CommandPlace& place, const fb::TecCommand& comma
 Status Checker::check_dma(const CommandPlace& place, const fb::DmaCommand& command) const {
   AIPU_RETURN_IF_ERROR(check_tensor_use(place, command.destination(), true));
   AIPU_RETURN_IF_ERROR(check_tensor_use(place, command.source(), false));
-  for (const uint32_t expression : {command.destination_offset(), command.source_offset(), command.width(), command.times(),
-                                    command.destination_stride(), command.source_stride()}) {
+  for (const uint32_t expression : {command.destination_offset(), command.source_offset(), command.width(),
+                                    command.times(), command.destination_stride(), command.source_stride()}) {
     AIPU_RETURN_IF_ERROR(check_expression_use(place, expression));
   }
   AIPU_RETURN_IF_ERROR(check_waits(place, command.first_wait(), command.wait_count()));
@@ -494,7 +520,8 @@ Status Checker::check_host(const CommandPlace& place, const fb::HostCommand& com
     case fb::HostOp::kIf: {
       AIPU_RETURN_IF_ERROR(check_tensor_use(place, command.a(), false));
       const fb::Tensor& condition = *items(model_.tensors())[command.a()];
-      if (static_cast<DType>(condition.dtype()) != DType::kBool) return bad(place.text(), ": the condition is not a bool tensor");
+      if (static_cast<DType>(condition.dtype()) != DType::kBool)
+        return bad(place.text(), ": the condition is not a bool tensor");
       for (const uint32_t program : {command.b(), command.c()}) {
         if (program == 0 || program >= items(model_.programs()).size())
           return bad(place.text(), " runs program ", program, " of ", items(model_.programs()).size());
@@ -525,15 +552,18 @@ Status Checker::check_commands() {
       }
     }
     for (uint32_t i = 0; i < tec.size(); ++i) {
-      AIPU_RETURN_IF_ERROR(check_tec({p, fb::Engine::kTec, i, tec[i]->sequence(), stage_of_sequence(tec[i]->sequence())}, *tec[i]));
+      AIPU_RETURN_IF_ERROR(
+          check_tec({p, fb::Engine::kTec, i, tec[i]->sequence(), stage_of_sequence(tec[i]->sequence())}, *tec[i]));
     }
     const auto dma = items(programs[p]->dma());
     for (uint32_t i = 0; i < dma.size(); ++i) {
-      AIPU_RETURN_IF_ERROR(check_dma({p, fb::Engine::kDma, i, dma[i]->sequence(), stage_of_sequence(dma[i]->sequence())}, *dma[i]));
+      AIPU_RETURN_IF_ERROR(
+          check_dma({p, fb::Engine::kDma, i, dma[i]->sequence(), stage_of_sequence(dma[i]->sequence())}, *dma[i]));
     }
     const auto host = items(programs[p]->host());
     for (uint32_t i = 0; i < host.size(); ++i) {
-      AIPU_RETURN_IF_ERROR(check_host({p, fb::Engine::kHost, i, host[i]->sequence(), stage_of_sequence(host[i]->sequence())}, *host[i]));
+      AIPU_RETURN_IF_ERROR(
+          check_host({p, fb::Engine::kHost, i, host[i]->sequence(), stage_of_sequence(host[i]->sequence())}, *host[i]));
     }
   }
   return {};
@@ -547,7 +577,8 @@ Status Checker::check_program_tree() {
   std::sort(calls_.begin(), calls_.end(), [](const Call& a, const Call& b) { return a.sequence < b.sequence; });
   for (const Call& call : calls_) {
     if (depth[call.callee] != kNone) return bad("program ", call.callee, " is run from two places");
-    if (depth[call.caller] == kNone) return bad("program ", call.caller, " runs program ", call.callee, " before it is run itself");
+    if (depth[call.caller] == kNone)
+      return bad("program ", call.caller, " runs program ", call.callee, " before it is run itself");
     depth[call.callee] = depth[call.caller] + 1;
     if (depth[call.callee] > kMaxProgramDepth) return bad("programs are nested deeper than ", kMaxProgramDepth);
     const auto starts_early = [&](auto buffer) { return buffer.size() > 0 && buffer[0]->sequence() <= call.sequence; };
@@ -562,8 +593,8 @@ Status Checker::check_program_tree() {
   return {};
 }
 
-// Plays the engines: of the heads of the three buffers the one with the smallest sequence runs. Its waits all have smaller sequences, so
-// they are done.
+// Plays the engines: of the heads of the three buffers the one with the smallest sequence runs. Its waits all have
+// smaller sequences, so they are done.
 void Checker::schedule() {
   const auto programs = items(model_.programs());
   tables_.stages.resize(tables_.stage_count);
@@ -578,18 +609,20 @@ void Checker::schedule() {
       const std::array<uint32_t, 3> sequences = {head[0] < tec.size() ? tec[head[0]]->sequence() : kNone,
                                                  head[1] < dma.size() ? dma[head[1]]->sequence() : kNone,
                                                  head[2] < host.size() ? host[head[2]]->sequence() : kNone};
-      const auto engine = static_cast<uint32_t>(std::min_element(sequences.begin(), sequences.end()) - sequences.begin());
+      const auto engine =
+          static_cast<uint32_t>(std::min_element(sequences.begin(), sequences.end()) - sequences.begin());
       if (sequences[engine] == kNone) break;
       const uint32_t stage = stage_of_sequence(sequences[engine]);
       auto& stage_commands = tables_.stages[stage];
-      order.push_back(
-          {static_cast<fb::Engine>(engine), head[engine]++, sequences[engine], stage, static_cast<uint32_t>(stage_commands.size())});
+      order.push_back({static_cast<fb::Engine>(engine), head[engine]++, sequences[engine], stage,
+                       static_cast<uint32_t>(stage_commands.size())});
       stage_commands.emplace_back(p, static_cast<uint32_t>(order.size() - 1));
     }
   }
 }
 
-// That samples are independent cannot be seen here; that nothing outside of the tensors is touched is checked when the shapes are bound.
+// That samples are independent cannot be seen here; that nothing outside of the tensors is touched is checked when the
+// shapes are bound.
 Status Checker::check_batch_loops() {
   const auto loops = items(model_.batch_loops());
   const auto symbols = items(model_.symbols());
@@ -604,7 +637,8 @@ Status Checker::check_batch_loops() {
     const auto last = std::lower_bound(order.begin(), order.end(), loop.last(), by_sequence);
     if (loop.first() > loop.last() || first == order.end() || first->sequence != loop.first() || last == order.end() ||
         last->sequence != loop.last()) {
-      return bad("batch loop ", i, " goes from command ", loop.first(), " to ", loop.last(), " of program 0, which are not there");
+      return bad("batch loop ", i, " goes from command ", loop.first(), " to ", loop.last(),
+                 " of program 0, which are not there");
     }
     const auto first_position = static_cast<uint32_t>(first - order.begin());
     if (i > 0 && first_position < free_from) return bad("batch loop ", i, " begins within the one before it");
@@ -618,8 +652,9 @@ Status Checker::check_batch_loops() {
   for (uint32_t t = 0; t < tensor_count_ && loops.size() > 0; ++t) {
     const fb::Tensor& root = *tensors[tables_.tensor_root[t]];
     if (root.kind() != fb::TensorKind::kArena) continue;
-    const auto loop = std::partition_point(tables_.batch_loops.begin(), tables_.batch_loops.end(),
-                                           [&](const auto& candidate) { return order[candidate.last].sequence < root.first_use(); });
+    const auto loop =
+        std::partition_point(tables_.batch_loops.begin(), tables_.batch_loops.end(),
+                             [&](const auto& candidate) { return order[candidate.last].sequence < root.first_use(); });
     if (loop != tables_.batch_loops.end() && root.first_use() >= order[loop->first].sequence &&
         root.last_use() <= order[loop->last].sequence)
       tables_.loop_of_tensor[t] = static_cast<uint32_t>(loop - tables_.batch_loops.begin());

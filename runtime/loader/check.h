@@ -1,9 +1,10 @@
-// The semantic check of an aipu.bin: every index, offset, size, id, enum value, operand order, wait and argument, before anything is
-// executed.
+// The semantic check of an aipu.bin: every index, offset, size, id, enum value, operand order, wait and argument,
+// before anything is executed.
 //
 // What it proves is what the executor relies on without looking again:
 //  - all indices are in range, all enumerations have known values;
-//  - the engines cannot deadlock: every wait names a command of a smaller sequence, and each engine's buffer is in sequence order;
+//  - the engines cannot deadlock: every wait names a command of a smaller sequence, and each engine's buffer is in
+//    sequence order;
 //  - programs form a tree below programs[0], of bounded depth;
 //  - a command only uses expressions whose symbols are bound before it, and arena memory within its planned lifetime;
 //  - nothing writes to inputs or constants; constants lie within their section;
@@ -21,7 +22,8 @@
 
 namespace aipu::runtime {
 
-// Stage 0 ends at the first BindSymbols command in sequence order, stage 1 at the second, ...: what can be evaluated together.
+// Stage 0 ends at the first BindSymbols command in sequence order, stage 1 at the second, ...: what can be evaluated
+// together.
 struct ModelTables {
   struct ScheduledCommand {
     fb::Engine engine;
@@ -31,20 +33,25 @@ struct ModelTables {
     uint32_t slot;  // position among the commands of its stage, over all programs
   };
 
-  std::vector<std::vector<ScheduledCommand>> programs;  // in the order in which a single caller runs them; all waits are satisfied by it
-  std::vector<std::vector<std::pair<uint32_t, uint32_t>>> stages;  // per stage: its commands, as (program, position in `programs`)
-  std::vector<uint32_t> expression_stage;                          // first stage in which all symbols of the expression have been bound
-  std::vector<uint32_t> tensor_root;                               // through views
-  std::vector<uint32_t> tensor_stage;                              // first stage in which size, shape and (views) place are known
-  std::vector<uint32_t> input_of_tensor;                           // position in `inputs`, or kNone
+  // in the order in which a single caller runs them; all waits are satisfied by it
+  std::vector<std::vector<ScheduledCommand>> programs;
+  // per stage: its commands, as (program, position in `programs`)
+  std::vector<std::vector<std::pair<uint32_t, uint32_t>>> stages;
+  // first stage in which all symbols of the expression have been bound
+  std::vector<uint32_t> expression_stage;
+  std::vector<uint32_t> tensor_root;  // through views
+  // first stage in which size, shape and (views) place are known
+  std::vector<uint32_t> tensor_stage;
+  std::vector<uint32_t> input_of_tensor;  // position in `inputs`, or kNone
   std::vector<uint32_t> output_of_tensor;
   struct BatchLoop {
     uint32_t first, last;  // positions in programs[0], inclusive
     uint32_t symbol;
     uint32_t stage;
   };
-  std::vector<BatchLoop> batch_loops;    // ascending
-  std::vector<uint32_t> loop_of_tensor;  // of arena tensors that are used in one batch loop only, and their views; otherwise kNone
+  std::vector<BatchLoop> batch_loops;  // ascending
+  // of arena tensors that are used in one batch loop only, and their views; otherwise kNone
+  std::vector<uint32_t> loop_of_tensor;
   uint32_t stage_count = 1;
 };
 

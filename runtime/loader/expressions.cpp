@@ -113,8 +113,8 @@ Result<int64_t> ExpressionValues::get(uint32_t expression) const {
 Status ExpressionValues::error(uint32_t expression) const {
   switch (states_[expression]) {
     case State::kUnbound:
-      return invalid_argument(
-          str_cat("it depends on '", text(items(model_->symbols())[culprits_[expression]]->name()), "', which has no value here"));
+      return invalid_argument(str_cat("it depends on '", text(items(model_->symbols())[culprits_[expression]]->name()),
+                                      "', which has no value here"));
     case State::kOverflow:
       return out_of_range("its value overflows 64 bits");
     case State::kDivisionByZero:

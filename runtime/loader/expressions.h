@@ -17,8 +17,8 @@ struct SymbolValue {
   friend bool operator==(const SymbolValue&, const SymbolValue&) = default;
 };
 
-// The values of all expressions for given symbols. An expression that has no value (an unbound symbol, an overflow, a division by zero) is
-// an error only for those who ask for it: a branch of kSelect that is not taken may have none.
+// The values of all expressions for given symbols. An expression that has no value (an unbound symbol, an overflow, a
+// division by zero) is an error only for those who ask for it: a branch of kSelect that is not taken may have none.
 class ExpressionValues {
  public:
   // The table has passed check_model().

@@ -55,7 +55,8 @@ Result<std::unique_ptr<ModelFile>> ModelFile::open(const std::string& path, Veri
   return file;
 }
 
-Result<std::unique_ptr<ModelFile>> ModelFile::from_bytes(std::span<const std::byte> bytes, VerifyLevel level, bool in_place) {
+Result<std::unique_ptr<ModelFile>> ModelFile::from_bytes(std::span<const std::byte> bytes, VerifyLevel level,
+                                                         bool in_place) {
   std::unique_ptr<ModelFile> file(new ModelFile());
   file->bytes_ = bytes;
   if (!(in_place && is_aligned(bytes.data())) && !bytes.empty()) {
@@ -81,20 +82,21 @@ Status ModelFile::verify(VerifyLevel level) {
   const uint64_t root_end = uint64_t{flatbuffers::ReadScalar<uint32_t>(data)} + kPrefixBytes;
   blobs_end_ = bytes_.size() - kSealBytes;
   if (root_end > blobs_end_) {
-    return invalid_model(
-        str_cat("the file has ", bytes_.size(), " bytes, but its tables alone take ", root_end, "; is the file complete?"));
+    return invalid_model(str_cat("the file has ", bytes_.size(), " bytes, but its tables alone take ", root_end,
+                                 "; is the file complete?"));
   }
   const auto seal = make_seal(bytes_.first(root_end), bytes_.size());
   if (std::memcmp(seal.data(), bytes_.data() + blobs_end_, kSealBytes) != 0) {
-    return invalid_model("the file is incomplete or damaged: the seal at its end does not fit; convert the model again");
+    return invalid_model(
+        "the file is incomplete or damaged: the seal at its end does not fit; convert the model again");
   }
   flatbuffers::Verifier verifier(data, root_end, 16, 4u << 20);
   if (!fb::VerifySizePrefixedModelBuffer(verifier))
     return invalid_model("the file's tables are malformed (FlatBuffers verification failed)");
   root_ = fb::GetSizePrefixedModel(data);
   if (root_->format_version() != kFormatVersion) {
-    return unsupported(str_cat("the file has format version ", root_->format_version(), ", this runtime reads version ", kFormatVersion,
-                               "; convert the model again with a matching aipugb"));
+    return unsupported(str_cat("the file has format version ", root_->format_version(), ", this runtime reads version ",
+                               kFormatVersion, "; convert the model again with a matching aipugb"));
   }
 
   // The verifier of FlatBuffers does not look at the alignment of structs in vectors.
@@ -114,8 +116,8 @@ Status ModelFile::verify(VerifyLevel level) {
     if (section.offset_bytes() % 64 != 0) return invalid_model(str_cat(name, " is not 64-byte aligned"));
     const uint64_t available = blobs_end_ > blobs_begin_ ? blobs_end_ - blobs_begin_ : 0;
     if (section.offset_bytes() > available || section.size_bytes() > available - section.offset_bytes()) {
-      return invalid_model(
-          str_cat(name, " is outside of the file: ", section.size_bytes(), " bytes at ", section.offset_bytes(), " of ", available));
+      return invalid_model(str_cat(name, " is outside of the file: ", section.size_bytes(), " bytes at ",
+                                   section.offset_bytes(), " of ", available));
     }
     for (uint32_t k = 0; k < i; ++k) {
       if (sections[k]->kind() == section.kind() && sections[k]->index() == section.index()) {
@@ -123,7 +125,8 @@ Status ModelFile::verify(VerifyLevel level) {
       }
       if (k == 4096) return invalid_model("the file has more sections than any model needs");
     }
-    const bool is_large = section.kind() == fb::SectionKind::kConstants && section.size_bytes() > kConstantsHashedAlways;
+    const bool is_large =
+        section.kind() == fb::SectionKind::kConstants && section.size_bytes() > kConstantsHashedAlways;
     if (is_large && level != VerifyLevel::kFull) continue;
     if (hash_bytes(section_bytes(section)) != Hash128{section.hash_high(), section.hash_low()}) {
       return invalid_model(str_cat(name, " is damaged: its hash does not fit; convert the model again"));

@@ -1,5 +1,5 @@
-// An aipu.bin in memory: mapped or given, structurally verified, its seal and section hashes checked. What the tables say is checked by
-// check_model().
+// An aipu.bin in memory: mapped or given, structurally verified, its seal and section hashes checked. What the tables
+// say is checked by check_model().
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,9 @@ inline std::string_view text(const flatbuffers::String* string) {
 }
 
 enum class VerifyLevel : uint8_t {
-  kUsual,  // everything except constants sections larger than kConstantsHashedAlways: loading a large model takes milliseconds
-  kFull,   // every byte
+  // everything except constants sections larger than kConstantsHashedAlways: loading a large model takes milliseconds
+  kUsual,
+  kFull,  // every byte
 };
 constexpr uint64_t kConstantsHashedAlways = 8u << 20;
 
@@ -43,7 +44,8 @@ class ModelFile {
   // Errors name the file.
   static Result<std::unique_ptr<ModelFile>> open(const std::string& path, VerifyLevel level);
   // Copies the bytes, unless `in_place` says that they outlive the ModelFile and they are 64-byte aligned.
-  static Result<std::unique_ptr<ModelFile>> from_bytes(std::span<const std::byte> bytes, VerifyLevel level, bool in_place = false);
+  static Result<std::unique_ptr<ModelFile>> from_bytes(std::span<const std::byte> bytes, VerifyLevel level,
+                                                       bool in_place = false);
   ~ModelFile();
 
   const fb::Model& root() const { return *root_; }

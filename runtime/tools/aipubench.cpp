@@ -2,7 +2,8 @@
 //
 //  single-stream  one query after the other: latency percentiles
 //  offline        as many sessions as fit the threads, all busy: throughput
-//  server         queries arrive at random (Poisson) at --rate per second; latency counts from arrival, queueing included
+//  server         queries arrive at random (Poisson) at --rate per second; latency counts from arrival, queueing
+//                 included
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -193,12 +194,14 @@ class Bench {
       return static_cast<double>((state * 0x2545f4914f6cdd1dULL) >> 11) * 0x1p-53;
     };
     std::vector<double> arrivals;
-    for (double time = 0; time < options_.duration && arrivals.size() < 10'000'000; time -= std::log1p(-uniform()) / rate)
+    for (double time = 0; time < options_.duration && arrivals.size() < 10'000'000;
+         time -= std::log1p(-uniform()) / rate)
       arrivals.push_back(time);
     const auto start = Clock::now();
     for (const double arrival : arrivals) {
       const auto due = start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(arrival));
-      if (due - Clock::now() > std::chrono::milliseconds(1)) std::this_thread::sleep_until(due - std::chrono::microseconds(200));
+      if (due - Clock::now() > std::chrono::milliseconds(1))
+        std::this_thread::sleep_until(due - std::chrono::microseconds(200));
       while (Clock::now() < due) {
       }
       AIPU_RETURN_IF_ERROR(session.run());
@@ -229,11 +232,12 @@ double mean(const std::vector<double>& values) {
 }
 
 void print(const Options& options, const runtime::Model& model, const Measurement& m) {
-  std::printf("%s  target %s, back end %s, %s, %d thread%s\n", options.model.c_str(), model.target().c_str(), model.backend().c_str(),
-              options.scenario.c_str(), m.threads, m.threads == 1 ? "" : "s");
+  std::printf("%s  target %s, back end %s, %s, %d thread%s\n", options.model.c_str(), model.target().c_str(),
+              model.backend().c_str(), options.scenario.c_str(), m.threads, m.threads == 1 ? "" : "s");
   std::printf("load %.3f ms, first run %.3f ms\n", m.load_seconds * 1e3, m.first_run_seconds * 1e3);
   if (m.rate > 0) std::printf("arrival rate %.3f per second\n", m.rate);
-  std::printf("%zu runs in %.3f s: %.3f per second\n", m.latencies.size(), m.seconds, static_cast<double>(m.latencies.size()) / m.seconds);
+  std::printf("%zu runs in %.3f s: %.3f per second\n", m.latencies.size(), m.seconds,
+              static_cast<double>(m.latencies.size()) / m.seconds);
   std::printf("latency ms: min %.4f  mean %.4f", m.latencies.front() * 1e3, mean(m.latencies) * 1e3);
   for (const auto& [name, p] : kPercentiles) std::printf("  %s %.4f", name, percentile(m.latencies, p) * 1e3);
   std::printf("  max %.4f\n", m.latencies.back() * 1e3);
@@ -253,11 +257,14 @@ std::string json(const Options& options, const runtime::Model& model, const Meas
       "{\n  \"model\": ", json_string(options.model), ",\n  \"target\": ", json_string(model.target()),
       ",\n  \"backend\": ", json_string(model.backend()), ",\n  \"scenario\": ", json_string(options.scenario),
       ",\n  \"threads\": ", m.threads, ",\n  \"streams\": ", m.streams, ",\n  \"runs\": ", m.latencies.size(),
-      ",\n  \"seconds\": ", number(m.seconds), ",\n  \"runs_per_second\": ", number(static_cast<double>(m.latencies.size()) / m.seconds),
+      ",\n  \"seconds\": ", number(m.seconds),
+      ",\n  \"runs_per_second\": ", number(static_cast<double>(m.latencies.size()) / m.seconds),
       ",\n  \"load_ms\": ", number(m.load_seconds * 1e3), ",\n  \"first_run_ms\": ", number(m.first_run_seconds * 1e3));
   if (m.rate > 0) text += str_cat(",\n  \"rate\": ", number(m.rate));
-  text += str_cat(",\n  \"latency_ms\": {\"min\": ", number(m.latencies.front() * 1e3), ", \"mean\": ", number(mean(m.latencies) * 1e3));
-  for (const auto& [name, p] : kPercentiles) text += str_cat(", ", json_string(name), ": ", number(percentile(m.latencies, p) * 1e3));
+  text += str_cat(",\n  \"latency_ms\": {\"min\": ", number(m.latencies.front() * 1e3),
+                  ", \"mean\": ", number(mean(m.latencies) * 1e3));
+  for (const auto& [name, p] : kPercentiles)
+    text += str_cat(", ", json_string(name), ": ", number(percentile(m.latencies, p) * 1e3));
   return text + str_cat(", \"max\": ", number(m.latencies.back() * 1e3), "}\n}\n");
 }
 
@@ -265,11 +272,17 @@ int main_inner(int argc, char** argv) {
   Options options;
   CLI::App app("Measures an aipu.bin with random inputs.", "aipubench");
   app.add_option("model", options.model, "aipu.bin")->required();
-  app.add_option("--shape", options.shapes, "NAME=8x3x224x224: shape of an input; symbols that are not given are 1")->take_all();
+  app.add_option("--shape", options.shapes, "NAME=8x3x224x224: shape of an input; symbols that are not given are 1")
+      ->take_all();
   app.add_option("--threads", options.threads, "threads; 0: one per CPU")->check(CLI::NonNegativeNumber);
-  app.add_option("--duration", options.duration, "seconds to measure")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--scenario", options.scenario)->check(CLI::IsMember({"single-stream", "offline", "server"}))->capture_default_str();
-  app.add_option("--rate", options.rate, "queries per second of the server scenario; default: 70 % of the sequential rate");
+  app.add_option("--duration", options.duration, "seconds to measure")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--scenario", options.scenario)
+      ->check(CLI::IsMember({"single-stream", "offline", "server"}))
+      ->capture_default_str();
+  app.add_option("--rate", options.rate,
+                 "queries per second of the server scenario; default: 70 % of the sequential rate");
   app.add_option("--seed", options.seed, "of inputs and arrivals");
   app.add_option("--backend", options.backend, "native, sim, interp, null or the name of a back end library");
   app.add_flag("--layers", options.layers, "where the time goes: a line per command instead of latencies");

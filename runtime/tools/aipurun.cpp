@@ -28,7 +28,8 @@ struct Options {
 std::string file_name(std::string_view name) {
   std::string result;
   for (const char c : name) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
     result += plain ? c : '_';
   }
   if (result.empty() || result[0] == '.') result.insert(0, "_");
@@ -58,7 +59,8 @@ Result<std::vector<Array>> read_inputs(const Options& options, const runtime::Mo
       missing += (missing.empty() ? "" : ", ") + model.inputs()[i].text();
     }
   }
-  if (!missing.empty()) return invalid_argument(str_cat("no value for ", missing, "; give --input NAME=FILE.npy, or --random"));
+  if (!missing.empty())
+    return invalid_argument(str_cat("no value for ", missing, "; give --input NAME=FILE.npy, or --random"));
   if (options.random) {
     AIPU_ASSIGN_OR_RETURN(const auto complete, complete_shapes(model, shapes));
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -96,8 +98,8 @@ Status run(const Options& options, bool* all_equal) {
     AIPU_ASSIGN_OR_RETURN(const runtime::TensorView view, session->output(i));
     const std::string& name = model->outputs()[i].name;
     if (!options.quiet) {
-      std::printf("%s %s%s %s\n", name.c_str(), std::string(dtype_name(view.dtype)).c_str(), shape_text(view.shape).c_str(),
-                  summary({view.dtype, view.shape, view.data}).c_str());
+      std::printf("%s %s%s %s\n", name.c_str(), std::string(dtype_name(view.dtype)).c_str(),
+                  shape_text(view.shape).c_str(), summary({view.dtype, view.shape, view.data}).c_str());
     }
     if (options.output_dir.empty()) continue;
     std::string file = file_name(name);
@@ -112,7 +114,8 @@ Status run(const Options& options, bool* all_equal) {
     const std::string& name = model->outputs()[index].name;
     if (result.equal) {
       if (!options.quiet)
-        std::printf("%s: as expected (max abs error %.3g, max rel error %.3g)\n", name.c_str(), result.max_absolute, result.max_relative);
+        std::printf("%s: as expected (max abs error %.3g, max rel error %.3g)\n", name.c_str(), result.max_absolute,
+                    result.max_relative);
     } else {
       std::fflush(stdout);
       std::fprintf(stderr, "aipurun: output '%s' is not as expected: %s\n", name.c_str(), result.message.c_str());
@@ -131,13 +134,15 @@ int main_inner(int argc, char** argv) {
   app.add_option("--seed", options.seed, "of --random");
   app.add_option("--shape", options.shapes, "NAME=1x3x224x224: shape of a made-up input")->take_all();
   app.add_option("--output-dir", options.output_dir, "folder for the outputs, as NAME.npy");
-  app.add_option("--expect", options.expects, "NAME=FILE.npy: compare an output; exit code 1 if it differs")->take_all();
+  app.add_option("--expect", options.expects, "NAME=FILE.npy: compare an output; exit code 1 if it differs")
+      ->take_all();
   app.add_option("--rtol", options.tolerance.relative, "relative tolerance of --expect")->capture_default_str();
   app.add_option("--atol", options.tolerance.absolute, "absolute tolerance of --expect")->capture_default_str();
   app.add_option("--threads", options.threads, "threads for kernels; 0: one per CPU")->check(CLI::NonNegativeNumber);
   app.add_option("--profile", options.profile, "write a Chrome trace (chrome://tracing, ui.perfetto.dev)");
-  app.add_option("--backend", options.backend,
-                 "native, sim, interp, null or the name of a back end library; default: what the model is compiled for");
+  app.add_option(
+      "--backend", options.backend,
+      "native, sim, interp, null or the name of a back end library; default: what the model is compiled for");
   app.add_flag("-q,--quiet", options.quiet, "print errors only");
   try {
     app.parse(argc, argv);

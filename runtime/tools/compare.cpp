@@ -143,9 +143,10 @@ Comparison compare(const TensorSpan& found, const TensorSpan& expected, const To
   result.mean_absolute = *count > 0 ? sum / static_cast<double>(*count) : 0;
   result.equal = wrong == 0;
   if (wrong > 0) {
-    result.message = str_cat(wrong, " of ", *count, " elements differ, first at ", position(first_wrong, found.shape), ", worst at ",
-                             position(worst, found.shape), ": expected ", number(element_as_double(expected.dtype, expected.data, worst)),
-                             ", found ", number(element_as_double(found.dtype, found.data, worst)), "; max abs error ",
+    result.message = str_cat(wrong, " of ", *count, " elements differ, first at ", position(first_wrong, found.shape),
+                             ", worst at ", position(worst, found.shape), ": expected ",
+                             number(element_as_double(expected.dtype, expected.data, worst)), ", found ",
+                             number(element_as_double(found.dtype, found.data, worst)), "; max abs error ",
                              number(result.max_absolute), ", max rel error ", number(result.max_relative));
   }
   return result;

@@ -14,7 +14,8 @@ Result<std::pair<size_t, std::string>> split_named(std::string_view text, std::s
     }
     known += (known.empty() ? "" : ", ") + name;
   }
-  if (text.find('=') == std::string_view::npos) return invalid_argument(str_cat("'", text, "' is not of the form NAME=VALUE"));
+  if (text.find('=') == std::string_view::npos)
+    return invalid_argument(str_cat("'", text, "' is not of the form NAME=VALUE"));
   return not_found(str_cat("'", text, "': the model has no such ", what, "; it has: ", known));
 }
 

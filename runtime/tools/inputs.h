@@ -20,9 +20,10 @@ Result<std::pair<size_t, std::string>> split_named(std::string_view text, std::s
 // "1x3x224x224"; "" and "scalar" are rank 0.
 Result<std::vector<int64_t>> parse_shape(std::string_view text);
 
-// Concrete shapes for all inputs: `given` (by input) wins; symbols take the value they get there; the rest is 1. Inputs with extents that
-// are neither numbers nor plain symbols must be given.
-Result<std::vector<std::vector<int64_t>>> complete_shapes(const runtime::Model& model, const std::map<size_t, std::vector<int64_t>>& given);
+// Concrete shapes for all inputs: `given` (by input) wins; symbols take the value they get there; the rest is 1. Inputs
+// with extents that are neither numbers nor plain symbols must be given.
+Result<std::vector<std::vector<int64_t>>> complete_shapes(const runtime::Model& model,
+                                                          const std::map<size_t, std::vector<int64_t>>& given);
 
 Status bind_all(runtime::Session& session, const std::vector<Array>& inputs);
 

@@ -34,13 +34,16 @@ std::string percent(double part, double whole) {
 // Columns of fixed width: GFLOP/s and share of the peak, GB/s and share of the peak.
 std::string rates(const Layer& layer, const MachinePeak& peak) {
   char buffer[96];
-  const double operations = static_cast<double>(layer.row.operations) / layer.nanoseconds;  // per nanosecond: giga per second
+  // per nanosecond: giga per second
+  const double operations = static_cast<double>(layer.row.operations) / layer.nanoseconds;
   const double bytes = static_cast<double>(layer.row.bytes) / layer.nanoseconds;
   if (layer.row.operations > 0) {
-    std::snprintf(buffer, sizeof buffer, "%9.1f %6s %8.1f %6s", operations, percent(operations * 1e9, peak.float_operations).c_str(), bytes,
+    std::snprintf(buffer, sizeof buffer, "%9.1f %6s %8.1f %6s", operations,
+                  percent(operations * 1e9, peak.float_operations).c_str(), bytes,
                   percent(bytes * 1e9, peak.memory_bytes).c_str());
   } else {
-    std::snprintf(buffer, sizeof buffer, "%9s %6s %8.1f %6s", "", "", bytes, percent(bytes * 1e9, peak.memory_bytes).c_str());
+    std::snprintf(buffer, sizeof buffer, "%9s %6s %8.1f %6s", "", "", bytes,
+                  percent(bytes * 1e9, peak.memory_bytes).c_str());
   }
   return buffer;
 }
@@ -96,9 +99,11 @@ std::string layer_profile(const std::vector<Row>& rows, const MachinePeak& peak,
       continue;
     }
     text += line(percent(layer->nanoseconds, total).c_str(), layer->nanoseconds, rates(*layer, peak),
-                 str_cat(layer->row.name, layer->row.threads > 1 ? str_cat(" x", layer->row.threads) : "", "  ", layer->row.origin));
+                 str_cat(layer->row.name, layer->row.threads > 1 ? str_cat(" x", layer->row.threads) : "", "  ",
+                         layer->row.origin));
   }
-  if (small_count > 0) text += line(percent(small, total).c_str(), small, std::string(33, ' '), str_cat(small_count, " small commands"));
+  if (small_count > 0)
+    text += line(percent(small, total).c_str(), small, std::string(33, ' '), str_cat(small_count, " small commands"));
   Layer sum;
   sum.row.operations = static_cast<int64_t>(operations);
   sum.nanoseconds = std::max(total, 1.0);

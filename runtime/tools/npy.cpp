@@ -51,7 +51,9 @@ class HeaderParser {
     return invalid_argument(str_cat("not a valid .npy file: its header is malformed (", why, ")"));
   }
   void skip_space() {
-    while (position_ < text_.size() && (text_[position_] == ' ' || text_[position_] == '\n' || text_[position_] == '\t')) ++position_;
+    while (position_ < text_.size() &&
+           (text_[position_] == ' ' || text_[position_] == '\n' || text_[position_] == '\t'))
+      ++position_;
   }
   bool eat(char c) {
     skip_space();
@@ -116,11 +118,13 @@ constexpr DescrRow kDescrs[] = {{DType::kBool, "|b1"}, {DType::kI8, "|i1"},  {DT
 
 Result<DType> dtype_of(std::string_view descr) {
   if (descr.size() >= 2) {
-    const bool is_one_byte = descr.substr(1) == "b1" || descr.substr(1) == "i1" || descr.substr(1) == "u1" || descr.substr(1) == "V2";
+    const bool is_one_byte =
+        descr.substr(1) == "b1" || descr.substr(1) == "i1" || descr.substr(1) == "u1" || descr.substr(1) == "V2";
     if (descr[0] == '>' && !is_one_byte)
       return unsupported(str_cat("a .npy file with big-endian elements ('", descr, "'); save it little-endian"));
     for (const DescrRow& row : kDescrs) {
-      if (row.descr.substr(1) == descr.substr(1) && std::string_view("<>|=").find(descr[0]) != std::string_view::npos) return row.dtype;
+      if (row.descr.substr(1) == descr.substr(1) && std::string_view("<>|=").find(descr[0]) != std::string_view::npos)
+        return row.dtype;
     }
   }
   return unsupported(str_cat("a .npy file with elements of type '", descr, "'"));
@@ -161,7 +165,8 @@ Result<int64_t> element_count(std::span<const int64_t> shape) {
     overflows |= !product;
     count = product.value_or(count);
   }
-  if (overflows) return out_of_range(str_cat("the shape ", shape_text(shape), " has more elements than 64 bits can count"));
+  if (overflows)
+    return out_of_range(str_cat("the shape ", shape_text(shape), " has more elements than 64 bits can count"));
   return count;
 }
 
@@ -173,7 +178,8 @@ std::string shape_text(std::span<const int64_t> shape) {
 
 Result<Array> parse_npy(std::span<const std::byte> file) {
   const auto byte_at = [&](size_t i) { return static_cast<size_t>(std::to_integer<uint8_t>(file[i])); };
-  if (file.size() < 10 || std::memcmp(file.data(), kMagic.data(), kMagic.size()) != 0) return invalid_argument("not a .npy file");
+  if (file.size() < 10 || std::memcmp(file.data(), kMagic.data(), kMagic.size()) != 0)
+    return invalid_argument("not a .npy file");
   const size_t version = byte_at(6);
   if (version < 1 || version > 3) return unsupported(str_cat("a .npy file of version ", version));
   size_t header_begin = 10;
@@ -195,10 +201,11 @@ Result<Array> parse_npy(std::span<const std::byte> file) {
   const size_t element = dtype_bytes(array.dtype);
   const auto data = file.subspan(header_begin + header_size);
   if (static_cast<uint64_t>(count) > data.size() / element || static_cast<size_t>(count) * element != data.size()) {
-    return invalid_argument(str_cat("not a valid .npy file: the shape ", shape_text(array.shape), " of ", dtype_name(array.dtype),
-                                    " does not fit its ", data.size(), " bytes of data"));
+    return invalid_argument(str_cat("not a valid .npy file: the shape ", shape_text(array.shape), " of ",
+                                    dtype_name(array.dtype), " does not fit its ", data.size(), " bytes of data"));
   }
-  array.data = fortran_order ? transposed(data, array.shape, element) : std::vector<std::byte>(data.begin(), data.end());
+  array.data =
+      fortran_order ? transposed(data, array.shape, element) : std::vector<std::byte>(data.begin(), data.end());
   return array;
 }
 
@@ -236,7 +243,8 @@ Status write_npy(const std::string& path, DType dtype, std::span<const int64_t> 
   AIPU_ASSIGN_OR_RETURN(const int64_t count, element_count(shape));
   AIPU_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
   AIPU_RETURN_IF_ERROR(file.write(npy_header(dtype, shape)));
-  AIPU_RETURN_IF_ERROR(file.write({static_cast<const std::byte*>(data), static_cast<size_t>(count) * dtype_bytes(dtype)}));
+  AIPU_RETURN_IF_ERROR(
+      file.write({static_cast<const std::byte*>(data), static_cast<size_t>(count) * dtype_bytes(dtype)}));
   return file.commit();
 }
 

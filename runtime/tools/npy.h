@@ -19,7 +19,8 @@ struct Array {
   std::vector<std::byte> data;
 };
 
-// Versions 1 to 3, little endian, C and Fortran order. bfloat16 is NumPy's two-byte void, as ml_dtypes writes it. Errors name the file.
+// Versions 1 to 3, little endian, C and Fortran order. bfloat16 is NumPy's two-byte void, as ml_dtypes writes it.
+// Errors name the file.
 Result<Array> read_npy(const std::string& path);
 Result<Array> parse_npy(std::span<const std::byte> file);
 

@@ -12,7 +12,8 @@
 namespace aipu::tir::testing {
 namespace {
 
-const std::vector<DType> kInts = {DType::kI8, DType::kU8, DType::kI16, DType::kU16, DType::kI32, DType::kU32, DType::kI64, DType::kU64};
+const std::vector<DType> kInts = {DType::kI8,  DType::kU8,  DType::kI16, DType::kU16,
+                                  DType::kI32, DType::kU32, DType::kI64, DType::kU64};
 const std::vector<DType> kFloats = {DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
 
 std::vector<DType> numbers() {
@@ -26,8 +27,10 @@ Type in_memory(Type type) { return type.element == DType::kBool ? type.with_elem
 
 using Build = std::function<Result<Expr>(const std::vector<Expr>&)>;
 
-// void kernel(global T0* in0, ..., global R* out): out[i] = build(in0[i], ...). Null module if the type rules refuse the operation.
-bool make_case(std::vector<AgreementCase>& cases, std::string name, const std::vector<Type>& operands, const Build& build) {
+// void kernel(global T0* in0, ..., global R* out): out[i] = build(in0[i], ...). Null module if the type rules refuse
+// the operation.
+bool make_case(std::vector<AgreementCase>& cases, std::string name, const std::vector<Type>& operands,
+               const Build& build) {
   AgreementCase one;
   one.name = name;
   std::vector<VarPtr> params;
@@ -37,12 +40,14 @@ bool make_case(std::vector<AgreementCase>& cases, std::string name, const std::v
   for (size_t k = 0; k < operands.size(); k++) {
     const Type memory = in_memory(operands[k]);
     one.inputs.push_back(memory);
-    params.push_back(variable("in" + std::to_string(k), Type::pointer_to(memory.element, memory.lanes, Scope::kGlobal)));
+    params.push_back(
+        variable("in" + std::to_string(k), Type::pointer_to(memory.element, memory.lanes, Scope::kGlobal)));
     const VarPtr x = variable("x" + std::to_string(k), operands[k]);
     Expr value = load(var_ref(params.back()), var_ref(i));
     if (is_bool(operands[k].element)) {  // half of the lanes of a mask are on
       const Expr bit = int_imm(1, DType::kU8);
-      value = cast(operands[k], binary(BinaryOp::kBitAnd, value, memory.lanes > 1 ? broadcast(bit, memory.lanes) : bit));
+      value =
+          cast(operands[k], binary(BinaryOp::kBitAnd, value, memory.lanes > 1 ? broadcast(bit, memory.lanes) : bit));
     }
     body.push_back(make_stmt(Define{x, value}));
     values.push_back(var_ref(x));
@@ -53,8 +58,10 @@ bool make_case(std::vector<AgreementCase>& cases, std::string name, const std::v
   one.output = in_memory(result);
   params.push_back(variable("out", Type::pointer_to(one.output.element, one.output.lanes, Scope::kGlobal)));
   body.push_back(make_stmt(Store{var_ref(params.back()), var_ref(i), cast(one.output, *value)}));
-  const Stmt loop = make_stmt(For{i, int_imm(0), int_imm(kAgreementVectors), int_imm(1), ForKind::kSerial, block(body)});
-  one.module.functions.push_back(std::make_shared<const PrimFunc>(PrimFunc{std::move(name), params, Type::void_type(), block({loop})}));
+  const Stmt loop =
+      make_stmt(For{i, int_imm(0), int_imm(kAgreementVectors), int_imm(1), ForKind::kSerial, block(body)});
+  one.module.functions.push_back(
+      std::make_shared<const PrimFunc>(PrimFunc{std::move(name), params, Type::void_type(), block({loop})}));
   cases.push_back(std::move(one));
   return true;
 }
@@ -121,7 +128,10 @@ std::vector<AgreementCase> intrinsic_cases(int vector_bits) {
       {.name = "vadd",
        .operands = 2,
        .types = kInts,
-       .variants = {{{"out_sign", 1}}, {{"out_sign", 2}}, {{"out_sign", 1}, {"saturate", 1}}, {{"out_sign", 2}, {"saturate", 1}}},
+       .variants = {{{"out_sign", 1}},
+                    {{"out_sign", 2}},
+                    {{"out_sign", 1}, {"saturate", 1}},
+                    {{"out_sign", 2}, {"saturate", 1}}},
        .second = other_sign},
       {.name = "vsub",
        .operands = 2,
@@ -131,13 +141,22 @@ std::vector<AgreementCase> intrinsic_cases(int vector_bits) {
       {.name = "vmul", .operands = 2, .types = numbers(), .mask = true},
       {.name = "vdiv", .operands = 2, .types = numbers(), .mask = true},
       {.name = "vmod", .operands = 2, .types = numbers(), .mask = true},
-      {.name = "abs", .operands = 1, .types = numbers(), .mask = true, .variants = {{}, {{"saturate", 1}}}, .scalar = true},
+      {.name = "abs",
+       .operands = 1,
+       .types = numbers(),
+       .mask = true,
+       .variants = {{}, {{"saturate", 1}}},
+       .scalar = true},
       {.name = "clip", .operands = 3, .types = numbers(), .mask = true, .scalar = true},
       {.name = "fma", .operands = 3, .types = kFloats, .mask = true, .scalar = true},
       {.name = "rint", .operands = 1, .types = kFloats, .mask = true, .scalar = true},
       {.name = "vmull", .operands = 2, .types = kInts, .mask = true},
       {.name = "vmulh", .operands = 2, .types = kInts, .mask = true},
-      {.name = "vmull", .operands = 2, .types = kInts, .variants = {{{"out_sign", 1}}, {{"out_sign", 2}}}, .second = other_sign},
+      {.name = "vmull",
+       .operands = 2,
+       .types = kInts,
+       .variants = {{{"out_sign", 1}}, {{"out_sign", 2}}},
+       .second = other_sign},
       {.name = "vaddh", .operands = 2, .types = kInts},
       {.name = "vsubh", .operands = 2, .types = kInts},
       {.name = "vmaxh", .operands = 2, .types = kInts},
@@ -216,9 +235,18 @@ std::vector<AgreementCase> intrinsic_cases(int vector_bits) {
       {.name = "u", .operands = 1, .types = kInts, .scalar = true},
       {.name = "vxtl", .operands = 1, .types = kInts},
       {.name = "vxth", .operands = 1, .types = kInts},
-      {.name = "vconcat", .operands = 2, .types = numbers(), .variants = {{}, {{"part", 1}}, {{"part", 2}}, {{"part", 3}}, {{"part", 4}}}},
-      {.name = "vzip", .operands = 2, .types = numbers(), .variants = {{}, {{"part", 1}}, {{"part", 2}}, {{"part", 3}}, {{"part", 4}}}},
-      {.name = "vpart", .operands = 1, .types = numbers(), .variants = {{{"index", 1}, {"lanes", 2}}, {{"index", 1}, {"lanes", 1}}}},
+      {.name = "vconcat",
+       .operands = 2,
+       .types = numbers(),
+       .variants = {{}, {{"part", 1}}, {{"part", 2}}, {{"part", 3}}, {{"part", 4}}}},
+      {.name = "vzip",
+       .operands = 2,
+       .types = numbers(),
+       .variants = {{}, {{"part", 1}}, {{"part", 2}}, {{"part", 3}}, {{"part", 4}}}},
+      {.name = "vpart",
+       .operands = 1,
+       .types = numbers(),
+       .variants = {{{"index", 1}, {"lanes", 2}}, {{"index", 1}, {"lanes", 1}}}},
       {.name = "vrevs", .operands = 1, .types = numbers()},
       {.name = "vsel", .operands = 2, .types = numbers(), .mask = true},
       {.name = "vcompt", .operands = 1, .types = numbers(), .mask = true},
@@ -241,7 +269,9 @@ std::vector<AgreementCase> intrinsic_cases(int vector_bits) {
     make_case(cases, "vbcast_masked" + suffix, {scalar, mask}, [&](const auto& v) {
       return intrinsic_call("vbcast", {v[0]}, {{"lanes", vector.lanes}}, v[1]);
     });
-    make_case(cases, "vshfl" + suffix, {vector}, [&](const auto& v) { return intrinsic_call("vshfl", {v[0], int_imm(1)}, {}); });
+    make_case(cases, "vshfl" + suffix, {vector}, [&](const auto& v) {
+      return intrinsic_call("vshfl", {v[0], int_imm(1)}, {});
+    });
     make_case(cases, "vshfl_run" + suffix, {vector, Type::scalar(DType::kI32)}, [&](const auto& v) {
       return intrinsic_call("vshfl", {v[0], binary(BinaryOp::kBitAnd, v[1], int_imm(vector.lanes - 1))}, {});
     });
@@ -259,9 +289,14 @@ std::vector<AgreementCase> intrinsic_cases(int vector_bits) {
     make_case(cases, "mask_and" + suffix, {mask, mask, mask}, [&](const auto& v) {
       return intrinsic_call("vand", {v[0], v[1]}, {}, v[2]);
     });
-    make_case(cases, "mask_inv" + suffix, {mask, mask}, [&](const auto& v) { return intrinsic_call("vinv", {v[0]}, {}, v[1]); });
-    make_case(cases, "mask_zip" + suffix, {mask, mask}, [&](const auto& v) { return intrinsic_call("vzip", {v[0], v[1]}, {}); });
-    make_case(cases, "mask_concat" + suffix, {mask, mask}, [&](const auto& v) { return intrinsic_call("vconcat", {v[0], v[1]}, {}); });
+    make_case(cases, "mask_inv" + suffix, {mask, mask},
+              [&](const auto& v) { return intrinsic_call("vinv", {v[0]}, {}, v[1]); });
+    make_case(cases, "mask_zip" + suffix, {mask, mask}, [&](const auto& v) {
+      return intrinsic_call("vzip", {v[0], v[1]}, {});
+    });
+    make_case(cases, "mask_concat" + suffix, {mask, mask}, [&](const auto& v) {
+      return intrinsic_call("vconcat", {v[0], v[1]}, {});
+    });
     make_case(cases, "mask_revs" + suffix, {mask}, [&](const auto& v) { return intrinsic_call("vrevs", {v[0]}, {}); });
     make_case(cases, "mask_sel" + suffix, {mask, mask, mask}, [&](const auto& v) {
       return intrinsic_call("vsel", {v[0], v[1]}, {}, v[2]);
@@ -279,15 +314,19 @@ std::vector<AgreementCase> intrinsic_cases(int vector_bits) {
       make_case(cases, "vtbl" + suffix, {vector, vector, vector}, [&](const auto& v) {
         return intrinsic_call("vtbl", {v[0], v[1], v[2]}, {});
       });
-      make_case(cases, "shift_scalar" + suffix, {vector, scalar}, [&](const auto& v) { return intrinsic_call("vsr", {v[0], v[1]}, {}); });
+      make_case(cases, "shift_scalar" + suffix, {vector, scalar}, [&](const auto& v) {
+        return intrinsic_call("vsr", {v[0], v[1]}, {});
+      });
     }
     for (int part = 0; part < 9; part++) {
       for (const DType to : numbers()) {
         for (int64_t saturate : {0, 2}) {
-          const std::string name =
-              "cast" + suffix + "_" + std::string(dtype_info(to).alias) + "_part" + std::to_string(part) + (saturate != 0 ? "_sat" : "");
+          const std::string name = "cast" + suffix + "_" + std::string(dtype_info(to).alias) + "_part" +
+                                   std::to_string(part) + (saturate != 0 ? "_sat" : "");
           make_case(cases, name, {vector}, [&](const auto& v) {
-            return intrinsic_call("cast", {v[0]}, {{"dtype", attribute_of_type(Type::scalar(to))}, {"part", part}, {"saturate", saturate}});
+            return intrinsic_call(
+                "cast", {v[0]},
+                {{"dtype", attribute_of_type(Type::scalar(to))}, {"part", part}, {"saturate", saturate}});
           });
         }
       }
@@ -296,7 +335,8 @@ std::vector<AgreementCase> intrinsic_cases(int vector_bits) {
       for (size_t count : {2, 3, 4}) {
         make_case(cases, "merge" + suffix + "_" + std::string(dtype_info(to).alias) + "_" + std::to_string(count),
                   std::vector<Type>(count, vector), [&](const auto& v) {
-                    return intrinsic_call("cast", v, {{"dtype", attribute_of_type(Type::scalar(to))}, {"part", 0}, {"saturate", 0}});
+                    return intrinsic_call(
+                        "cast", v, {{"dtype", attribute_of_type(Type::scalar(to))}, {"part", 0}, {"saturate", 0}});
                   });
       }
     }
@@ -307,11 +347,12 @@ std::vector<AgreementCase> intrinsic_cases(int vector_bits) {
 std::vector<AgreementCase> operator_cases(int vector_bits) {
   std::vector<AgreementCase> cases;
   const std::vector<std::pair<BinaryOp, std::string>> operators = {
-      {BinaryOp::kAdd, "add"},     {BinaryOp::kSub, "sub"},       {BinaryOp::kMul, "mul"}, {BinaryOp::kDiv, "div"},
-      {BinaryOp::kMod, "mod"},     {BinaryOp::kMin, "min"},       {BinaryOp::kMax, "max"}, {BinaryOp::kBitAnd, "bitand"},
-      {BinaryOp::kBitOr, "bitor"}, {BinaryOp::kBitXor, "bitxor"}, {BinaryOp::kShl, "shl"}, {BinaryOp::kShr, "shr"},
-      {BinaryOp::kEq, "eq"},       {BinaryOp::kNe, "ne"},         {BinaryOp::kLt, "lt"},   {BinaryOp::kLe, "le"},
-      {BinaryOp::kGt, "gt"},       {BinaryOp::kGe, "ge"}};
+      {BinaryOp::kAdd, "add"},       {BinaryOp::kSub, "sub"},       {BinaryOp::kMul, "mul"},
+      {BinaryOp::kDiv, "div"},       {BinaryOp::kMod, "mod"},       {BinaryOp::kMin, "min"},
+      {BinaryOp::kMax, "max"},       {BinaryOp::kBitAnd, "bitand"}, {BinaryOp::kBitOr, "bitor"},
+      {BinaryOp::kBitXor, "bitxor"}, {BinaryOp::kShl, "shl"},       {BinaryOp::kShr, "shr"},
+      {BinaryOp::kEq, "eq"},         {BinaryOp::kNe, "ne"},         {BinaryOp::kLt, "lt"},
+      {BinaryOp::kLe, "le"},         {BinaryOp::kGt, "gt"},         {BinaryOp::kGe, "ge"}};
   for (const DType dtype : numbers()) {
     const std::string suffix = "_" + std::string(dtype_info(dtype).alias);
     const Type scalar = Type::scalar(dtype), vector = Type::vector(dtype, vector_bits / dtype_bits(dtype));
@@ -319,13 +360,15 @@ std::vector<AgreementCase> operator_cases(int vector_bits) {
       const bool bits = op >= BinaryOp::kBitAnd && op <= BinaryOp::kShr;
       if (is_floating(dtype) && (bits || op == BinaryOp::kMod)) continue;
       for (const Type& type : {scalar, vector}) {
-        make_case(cases, op_name + suffix + (type.is_scalar() ? "_scalar" : ""), {type, type}, [&](const auto& v) -> Result<Expr> {
-          Expr divisor = v[1];
-          // A scalar division by zero is an error of the program; the interpreter says so.
-          const bool divides = op == BinaryOp::kDiv || op == BinaryOp::kMod;
-          if (type.is_scalar() && divides && is_integer(dtype)) divisor = binary(BinaryOp::kBitOr, divisor, int_imm(1, dtype));
-          return binary(op, v[0], divisor);
-        });
+        make_case(cases, op_name + suffix + (type.is_scalar() ? "_scalar" : ""), {type, type},
+                  [&](const auto& v) -> Result<Expr> {
+                    Expr divisor = v[1];
+                    // A scalar division by zero is an error of the program; the interpreter says so.
+                    const bool divides = op == BinaryOp::kDiv || op == BinaryOp::kMod;
+                    if (type.is_scalar() && divides && is_integer(dtype))
+                      divisor = binary(BinaryOp::kBitOr, divisor, int_imm(1, dtype));
+                    return binary(op, v[0], divisor);
+                  });
       }
     }
     make_case(cases, "div_const" + suffix, {scalar}, [&](const auto& v) -> Result<Expr> {
@@ -342,15 +385,17 @@ std::vector<AgreementCase> operator_cases(int vector_bits) {
     });
     if (is_integer(dtype)) {
       for (const Type& type : {scalar, vector}) {
-        make_case(cases, "not" + suffix + (type.is_scalar() ? "_scalar" : ""), {type}, [&](const auto& v) -> Result<Expr> {
-          return make_expr(type, Unary{UnaryOp::kBitNot, v[0]});
-        });
+        make_case(cases, "not" + suffix + (type.is_scalar() ? "_scalar" : ""), {type},
+                  [&](const auto& v) -> Result<Expr> {
+                    return make_expr(type, Unary{UnaryOp::kBitNot, v[0]});
+                  });
       }
     }
     for (const DType to : numbers()) {
       const int lanes = vector_bits / std::max(dtype_bits(dtype), dtype_bits(to));
       for (int n : {1, lanes}) {
-        make_case(cases, "convert" + suffix + "_" + std::string(dtype_info(to).alias) + (n == 1 ? "_scalar" : ""), {Type::vector(dtype, n)},
+        make_case(cases, "convert" + suffix + "_" + std::string(dtype_info(to).alias) + (n == 1 ? "_scalar" : ""),
+                  {Type::vector(dtype, n)},
                   [&](const auto& v) -> Result<Expr> { return cast(Type::vector(to, n), v[0]); });
       }
     }
@@ -413,7 +458,8 @@ T random_float(std::mt19937_64& random) {
       return value;
     }
     default:
-      return static_cast<T>((static_cast<double>(random() % 2000001) - 1000000) / (random() % 2 == 0 ? 1000.0 : 100000.0));
+      return static_cast<T>((static_cast<double>(random() % 2000001) - 1000000) /
+                            (random() % 2 == 0 ? 1000.0 : 100000.0));
   }
 }
 

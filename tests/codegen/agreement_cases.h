@@ -1,4 +1,5 @@
-// Small kernels, one per operation and type, with inputs: what the C printer, both compilers and the interpreter must agree on bit by bit.
+// Small kernels, one per operation and type, with inputs: what the C printer, both compilers and the interpreter must
+// agree on bit by bit.
 #pragma once
 
 #include <cstddef>

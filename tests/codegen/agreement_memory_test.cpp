@@ -15,7 +15,8 @@ namespace aipu::tir::testing {
 namespace {
 
 // x: 256 input elements, i: indices 0..63, out: 1024 elements; n: a run-time count.
-constexpr const char* kLoads = R"(func loads(x#0: global T*, i#1: global int16x8*, out#2: global T*, n#3: int32) -> void {
+constexpr const char* kLoads =
+    R"(func loads(x#0: global T*, i#1: global int16x8*, out#2: global T*, n#3: int32) -> void {
   let m#4: boolx8 = S.tail_mask<boolx8>(n#3, .lanes=8)
   eval S.vstore<void>(S.vload<Tx8>((x#0 + 1), 1, mask=m#4, .lanes=8), out#2, 1)
   eval S.vstore<void>(S.vload<Tx8>((x#0 + 1), n#3, .lanes=8), (out#2 + 9), 1)
@@ -86,16 +87,19 @@ TEST(AgreementMemory, LoadsStoresAndDma) {
         for (uint64_t n = 1; n <= 8; n++) {
           SCOPED_TRACE(std::string(target_name) + " " + compiler + " " + kernels[k].symbol + " n=" + std::to_string(n));
           const size_t bytes = dtype_bytes(types[k]);
-          std::vector<std::byte> x = agreement_input(Type::scalar(types[k]), 256, k), expected(1024 * bytes), actual(1024 * bytes);
+          std::vector<std::byte> x = agreement_input(Type::scalar(types[k]), 256, k), expected(1024 * bytes),
+                                 actual(1024 * bytes);
           std::vector<int16_t> indices = {3, 0, 63, 7, 7, 20, 1, 40};
-          const Status status = interpret_all(originals[k], 1,
-                                              std::vector<InterpreterArgument>{{x.data(), x.size(), 0, true},
-                                                                               {reinterpret_cast<std::byte*>(indices.data()), 16, 0, true},
-                                                                               {expected.data(), expected.size(), 0, true},
-                                                                               {nullptr, 0, n, false}});
+          const Status status = interpret_all(
+              originals[k], 1,
+              std::vector<InterpreterArgument>{{x.data(), x.size(), 0, true},
+                                               {reinterpret_cast<std::byte*>(indices.data()), 16, 0, true},
+                                               {expected.data(), expected.size(), 0, true},
+                                               {nullptr, 0, n, false}});
           ASSERT_TRUE(status.ok()) << status.message();
-          loaded.run(loaded.table()->kernels[k], {reinterpret_cast<uint64_t>(x.data()), reinterpret_cast<uint64_t>(indices.data()),
-                                                  reinterpret_cast<uint64_t>(actual.data()), n});
+          loaded.run(loaded.table()->kernels[k],
+                     {reinterpret_cast<uint64_t>(x.data()), reinterpret_cast<uint64_t>(indices.data()),
+                      reinterpret_cast<uint64_t>(actual.data()), n});
           EXPECT_EQ(expected, actual);
         }
       }
@@ -106,12 +110,13 @@ TEST(AgreementMemory, LoadsStoresAndDma) {
 TEST(AgreementMemory, MatrixProducts) {
   const Target target = *find_target("X2_1204");
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
-    const Result<Module> module = parse_module(with_type(R"(func matrix(x#0: global Tx16*, out#1: global float32*) -> void {
+    const Result<Module> module =
+        parse_module(with_type(R"(func matrix(x#0: global Tx16*, out#1: global float32*) -> void {
   eval S.vmml<void>(out#1, load(x#0, 0), load(x#0, 1))
   eval S.vmma<void>(out#1, load(x#0, 2), load(x#0, 3))
 }
 )",
-                                                         std::string(dtype_name(dtype))));
+                               std::string(dtype_name(dtype))));
     ASSERT_TRUE(module.ok()) << module.status().message();
     const Result<CompiledModule> compiled = compile_kernels(std::vector<KernelSource>{{"matrix", *module}}, target);
     ASSERT_TRUE(compiled.ok()) << compiled.status().message();
@@ -124,9 +129,11 @@ TEST(AgreementMemory, MatrixProducts) {
       std::memcpy(x.data() + 2 * i, &bits, 2);
     }
     const Status status = interpret_all(
-        *module, 1, std::vector<InterpreterArgument>{{x.data(), x.size(), 0, true}, {expected.data(), expected.size(), 0, true}});
+        *module, 1,
+        std::vector<InterpreterArgument>{{x.data(), x.size(), 0, true}, {expected.data(), expected.size(), 0, true}});
     ASSERT_TRUE(status.ok()) << status.message();
-    loaded.run(*loaded.find("matrix"), {reinterpret_cast<uint64_t>(x.data()), reinterpret_cast<uint64_t>(actual.data())});
+    loaded.run(*loaded.find("matrix"),
+               {reinterpret_cast<uint64_t>(x.data()), reinterpret_cast<uint64_t>(actual.data())});
     EXPECT_EQ(expected, actual);
     EXPECT_NE(actual, std::vector<std::byte>(64));
   }
@@ -135,7 +142,9 @@ TEST(AgreementMemory, MatrixProducts) {
 // A page followed by one that can't be accessed.
 class GuardedPage {
  public:
-  GuardedPage() : data_(static_cast<std::byte*>(::mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+  GuardedPage()
+      : data_(static_cast<std::byte*>(
+            ::mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
     ::mprotect(data_ + 4096, 4096, PROT_NONE);
   }
   ~GuardedPage() { ::munmap(data_, 8192); }
@@ -154,7 +163,8 @@ TEST(AgreementMemory, MaskedLanesAreNotTouched) {
   for (const char* target_name : {"host-avx512", "host-avx2", "host-baseline"}) {
     const Target target = *find_target(target_name);
     if (!cpu_runs(target)) continue;
-    const Result<Module> module = parse_module(R"(func tail(x#0: global float32*, y#1: global float32*, n#2: int32) -> void {
+    const Result<Module> module =
+        parse_module(R"(func tail(x#0: global float32*, y#1: global float32*, n#2: int32) -> void {
   let m#3: boolx4 = S.tail_mask<boolx4>(n#2, .lanes=4)
   eval S.vstore<void>(S.vload<float32x4>(x#0, 1, mask=m#3, .lanes=4), y#1, 1, mask=m#3)
 }
@@ -164,13 +174,15 @@ TEST(AgreementMemory, MaskedLanesAreNotTouched) {
       CompileOptions options;
       options.compiler = compiler_path(compiler);
       if (options.compiler.empty()) continue;
-      const Result<CompiledModule> compiled = compile_kernels(std::vector<KernelSource>{{"tail", *module}}, target, options);
+      const Result<CompiledModule> compiled =
+          compile_kernels(std::vector<KernelSource>{{"tail", *module}}, target, options);
       ASSERT_TRUE(compiled.ok()) << compiled.status().message();
       const LoadedModule loaded(compiled->shared_object);
       const GuardedPage in, out;
       in.last<float>(2)[0] = 5;
       in.last<float>(2)[1] = 6;
-      loaded.run(*loaded.find("tail"), {reinterpret_cast<uint64_t>(in.last<float>(2)), reinterpret_cast<uint64_t>(out.last<float>(2)), 2});
+      loaded.run(*loaded.find("tail"),
+                 {reinterpret_cast<uint64_t>(in.last<float>(2)), reinterpret_cast<uint64_t>(out.last<float>(2)), 2});
       EXPECT_EQ(out.last<float>(2)[0], 5);
       EXPECT_EQ(out.last<float>(2)[1], 6);
     }

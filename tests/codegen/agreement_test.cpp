@@ -1,4 +1,5 @@
-// Every intrinsic and operator on random and corner inputs: the interpreter, gcc and clang give the same bits (NaN equals NaN).
+// Every intrinsic and operator on random and corner inputs: the interpreter, gcc and clang give the same bits (NaN
+// equals NaN).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -46,7 +47,8 @@ std::string hex_lane(DType dtype, const std::byte* p) {
   uint64_t word = 0;
   std::memcpy(&word, p, dtype_bytes(dtype));
   char text[32];
-  std::snprintf(text, sizeof(text), "0x%0*llx", static_cast<int>(2 * dtype_bytes(dtype)), static_cast<unsigned long long>(word));
+  std::snprintf(text, sizeof(text), "0x%0*llx", static_cast<int>(2 * dtype_bytes(dtype)),
+                static_cast<unsigned long long>(word));
   return text;
 }
 
@@ -57,7 +59,8 @@ struct Buffers {
 
 Buffers make_buffers(const AgreementCase& one, uint64_t seed) {
   Buffers buffers;
-  for (size_t k = 0; k < one.inputs.size(); k++) buffers.inputs.push_back(agreement_input(one.inputs[k], kAgreementVectors, seed * 31 + k));
+  for (size_t k = 0; k < one.inputs.size(); k++)
+    buffers.inputs.push_back(agreement_input(one.inputs[k], kAgreementVectors, seed * 31 + k));
   buffers.output.assign(static_cast<size_t>(one.output.bytes()) * kAgreementVectors, std::byte{0xa5});
   return buffers;
 }
@@ -112,7 +115,8 @@ TEST_P(Agreement, CompiledCodeEqualsTheInterpreter) {
     Buffers expected = make_buffers(one, i), lowered = expected, actual = expected;
     const Status status = run_interpreter(one.module, expected);
     const Status lowered_status = run_interpreter(kernels[i].lowered, lowered);
-    EXPECT_TRUE(status.ok() && lowered_status.ok()) << one.name << ": " << status.message() << " / " << lowered_status.message();
+    EXPECT_TRUE(status.ok() && lowered_status.ok())
+        << one.name << ": " << status.message() << " / " << lowered_status.message();
     if (!status.ok() || !lowered_status.ok()) {
       failures++;
       continue;
@@ -133,12 +137,14 @@ TEST_P(Agreement, CompiledCodeEqualsTheInterpreter) {
       std::string inputs;
       for (size_t k = 0; k < one.inputs.size(); k++) {
         const size_t b = dtype_bytes(one.inputs[k].element);
-        const size_t from = vector * static_cast<size_t>(one.inputs[k].lanes) +
-                            (one.inputs[k].lanes == one.output.lanes ? lane % static_cast<size_t>(one.output.lanes) : 0);
+        const size_t from =
+            vector * static_cast<size_t>(one.inputs[k].lanes) +
+            (one.inputs[k].lanes == one.output.lanes ? lane % static_cast<size_t>(one.output.lanes) : 0);
         inputs += " " + hex_lane(one.inputs[k].element, expected.inputs[k].data() + from * b);
       }
-      ADD_FAILURE() << one.name << " vector " << vector << " lane " << lane % static_cast<size_t>(one.output.lanes) << ": interpreter "
-                    << hex_lane(one.output.element, e) << ", lowered " << hex_lane(one.output.element, l) << ", " << setting.compiler << " "
+      ADD_FAILURE() << one.name << " vector " << vector << " lane " << lane % static_cast<size_t>(one.output.lanes)
+                    << ": interpreter " << hex_lane(one.output.element, e) << ", lowered "
+                    << hex_lane(one.output.element, l) << ", " << setting.compiler << " "
                     << hex_lane(one.output.element, a) << "; inputs" << inputs;
       break;
     }
@@ -172,8 +178,10 @@ TEST(AgreementFma, SoftwareFmaEqualsTheInterpreter) {
       loaded.run(loaded.table()->kernels[i], arguments);
       const size_t bytes = dtype_bytes(one.output.element);
       for (size_t lane = 0; lane * bytes < expected.output.size(); lane++) {
-        ASSERT_TRUE(same_lane(one.output.element, expected.output.data() + lane * bytes, actual.output.data() + lane * bytes))
-            << one.name << " lane " << lane << ": " << hex_lane(one.output.element, expected.output.data() + lane * bytes) << " vs. "
+        ASSERT_TRUE(
+            same_lane(one.output.element, expected.output.data() + lane * bytes, actual.output.data() + lane * bytes))
+            << one.name << " lane " << lane << ": "
+            << hex_lane(one.output.element, expected.output.data() + lane * bytes) << " vs. "
             << hex_lane(one.output.element, actual.output.data() + lane * bytes);
       }
     }

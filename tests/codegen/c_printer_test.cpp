@@ -27,7 +27,8 @@ std::string host_c(const std::string& text, const char* target = "host-avx2") {
   return c.ok() ? *c : "";
 }
 
-constexpr const char* kScale = R"(func scale_u8(x#0: global uint8*, y#1: global uint8*, k#2: uint8, n#3: int32) -> void {
+constexpr const char* kScale =
+    R"(func scale_u8(x#0: global uint8*, y#1: global uint8*, k#2: uint8, n#3: int32) -> void {
   for serial t#4: int32 = 0 to n#3 step 1 {
     if (k#2 < load(x#0, t#4)) {
       store y#1[t#4] = (load(x#0, t#4) - k#2)
@@ -150,11 +151,13 @@ __kernel void f(__global int* restrict half_, __global int* y) {
 }
 )");
   // What is compiled may use a name again when its block has ended; element indices are computed in 64 bits.
-  EXPECT_THAT(host_c(kNames), HasSubstr("  for (int i = 0; i < 4; i += 2) {\n    for (int i_1 = 0; i_1 < i; i_1 += 1) {\n"));
+  EXPECT_THAT(host_c(kNames),
+              HasSubstr("  for (int i = 0; i < 4; i += 2) {\n    for (int i_1 = 0; i_1 < i; i_1 += 1) {\n"));
   EXPECT_THAT(host_c(kNames), HasSubstr("half_[(((long)i * 3) + i_1)]"));
 }
 
-constexpr const char* kVectors = R"(func f(x#0: global float32x8*, y#1: global float32x8*, p#2: global float32*, n#3: int32) -> void {
+constexpr const char* kVectors =
+    R"(func f(x#0: global float32x8*, y#1: global float32x8*, p#2: global float32*, n#3: int32) -> void {
   alloc acc#4: private float32x8* [2]
   store acc#4[0] = broadcast<8>(0.0)
   store acc#4[1] = (load(x#0, 1) + load(acc#4, 0))

@@ -1,4 +1,5 @@
-// Random DSL programs: what c_code shows computes what the kernel computes, no value is wider than a register, and it prints.
+// Random DSL programs: what c_code shows computes what the kernel computes, no value is wider than a register, and it
+// prints.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -90,7 +91,8 @@ TEST(CTextOfDslPrograms, KeepsResults) {
     const auto actual = run(*shown, seed);
     ASSERT_TRUE(actual.ok()) << actual.status().message() << "\n" << print_module(*shown);
     for (size_t k = 0; k < expected->size(); ++k) {
-      ASSERT_EQ((*expected)[k] == (*actual)[k], true) << dtype_name(dsl_test::kGeneratorTypes[k]) << "\n" << print_module(*shown);
+      ASSERT_EQ((*expected)[k] == (*actual)[k], true) << dtype_name(dsl_test::kGeneratorTypes[k]) << "\n"
+                                                      << print_module(*shown);
     }
     ASSERT_TRUE(compass_c_text(*module, *target).ok());
   }

@@ -37,7 +37,8 @@ const Row kArithmetic[] = {
     {"SubMasked", "v = S.vsub(y, z, mask=p, r=y)", "int8 v = __vsub(y, y, z, p);"},
     {"AddMaskWithoutR", "v = S.vadd(y, z, mask=p)", "int8 v = (y + z);"},
     {"AddOtherSign", "v = S.vadd(y, S.u(z), out_sign='u')", "uint8 v = __vadd(v, y, as_uint8(z), " ALL ");"},
-    {"MulFloatMasked", "v = S.vmul(vx[0], vx[1], mask=p, r=0)", "float8 v = __vmul((float8)0x0p+0f/*0.000000e+00*/, vx[0], vx[1], p);"},
+    {"MulFloatMasked", "v = S.vmul(vx[0], vx[1], mask=p, r=0)",
+     "float8 v = __vmul((float8)0x0p+0f/*0.000000e+00*/, vx[0], vx[1], p);"},
     {"MulIntMasked", "v = S.vmul(y, z, mask=p, r=0)", "int8 v = __vsel((y * z), (int8)0, p);"},
     {"Mull", "v = S.vmull(vs[0], vs[1])", "int8 v = __vmul(v, vs[0], vs[1], ALL_TRUE_h);"},
     {"Mulh", "v = S.vmulh(vs[0], vs[1])", "int8 v = __vmulh(v, vs[0], vs[1], ALL_TRUE_h);"},
@@ -57,7 +58,8 @@ const Row kArithmetic[] = {
     {"MaxMin", "v = S.max(y, z)\nw = S.min(y, 3, mask=p, r=0)",
      "int8 v = __vmax(v, y, z, " ALL ");\nint8 w = __vmin((int8)0, y, (int8)3, p);"},
     {"ClipInt", "v = S.clip(y, 0, 7)", "int8 v = __vmax(y, __vmin(y, y, (int8)7, " ALL "), (int8)0, " ALL ");"},
-    {"Matrix", "S.vmml(x, vh[0], vh[1])\nS.vmma(x, vh[0], vh[1])", "__vmml(x, vh[0], vh[1]);\n__vmma(x, vh[0], vh[1]);"},
+    {"Matrix", "S.vmml(x, vh[0], vh[1])\nS.vmma(x, vh[0], vh[1])",
+     "__vmml(x, vh[0], vh[1]);\n__vmma(x, vh[0], vh[1]);"},
     {"Dot", "v = S.vdot(vs[0], vs[1])\nw = S.vqdot(vb[0], vu[0])",
      "int8 v = __vdot(v, vs[0], vs[1], ALL_TRUE_h);\nint8 w = __vqdot(w, vb[0], vu[0], ALL_TRUE_b);"},
     {"DotAccumulated", "v = S.vdpa(y, vs[0], vs[1])\nw = S.vqdpa(y, vb[0], vb[1])",
@@ -65,27 +67,31 @@ const Row kArithmetic[] = {
     {"Reductions", "v = S.vrpadd(y)\nw = S.vrpmax(y, mask=p)\nq = S.vrpmin(y)",
      "int8 v = __vrpadd(v, y, " ALL ");\nint8 w = __vrpmax(w, y, p);\nint8 q = __vrpmin(q, y, " ALL ");"},
 };
-INSTANTIATE_TEST_SUITE_P(Arithmetic, CTextIntrinsic, ::testing::ValuesIn(kArithmetic), [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Arithmetic, CTextIntrinsic, ::testing::ValuesIn(kArithmetic),
+                         [](const auto& row) { return row.param.name; });
 
 const Row kBits[] = {
     {"And", "v = y & z\nw = S.vand(y, z, mask=p)", "int8 v = __vand(v, y, z, " ALL ");\nint8 w = __vand(w, y, z, p);"},
     {"OrXorInv", "v = y | z\nw = y ^ z\nq = ~y",
      "int8 v = __vor(v, y, z, " ALL ");\nint8 w = __vxor(w, y, z, " ALL ");\nint8 q = __vinv(q, y, " ALL ");"},
     {"MasksHaveNoR", "q = y > 0\nr = p & q\nr = p | q\nr = p ^ q\nr = ~p",
-     "bool8 q = __vcgt(y, (int8)0, " ALL ");\nbool8 r = __vand(p, q, " ALL ");\nr = __vor(p, q, " ALL ");\nr = __vxor(p, q, " ALL
-     ");\nr = __vinv(p, " ALL ");"},
+     "bool8 q = __vcgt(y, (int8)0, " ALL ");\nbool8 r = __vand(p, q, " ALL ");\nr = __vor(p, q, " ALL
+     ");\nr = __vxor(p, q, " ALL ");\nr = __vinv(p, " ALL ");"},
     {"Clear", "v = y & ~z\nw = ~y & z", "int8 v = __vbclr(v, y, z, " ALL ");\nint8 w = __vbclr(w, z, y, " ALL ");"},
     {"Set", "v = y | ~z", "int8 v = __vbset(v, y, z, " ALL ");"},
     {"NandNor", "q = y > 0\nr = ~(p & q)\nr = ~(p | q)",
      "bool8 q = __vcgt(y, (int8)0, " ALL ");\nbool8 r = __vnand(p, q, " ALL ");\nr = __vnor(p, q, " ALL ");"},
     {"AllAny", "if S.vall(p):\n    a[0] = 1\nif S.vany(p):\n    a[0] = 2",
      "if (__vandr(p)) {\n  a[0] = 1;\n}\nif (__vorr(p)) {\n  a[0] = 2;\n}"},
-    {"ShiftLeft", "v = y << 3\nw = S.vsl(y, z, saturate=True)", "int8 v = __vlsl(y, (int8)3);\nint8 w = __vsasl(y, z);"},
+    {"ShiftLeft", "v = y << 3\nw = S.vsl(y, z, saturate=True)",
+     "int8 v = __vlsl(y, (int8)3);\nint8 w = __vsasl(y, z);"},
     {"ShiftLeftMasked", "v = S.vsl(y, 3, mask=p, r=0)", "int8 v = __vlsl((int8)0, y, (int8)3, p);"},
-    {"ShiftRight", "v = y >> 3\nw = S.u(y) >> 3", "int8 v = __vasr(y, (int8)3);\nuint8 w = __vlsr(as_uint8(y), (uint8)(uint)3);"},
+    {"ShiftRight", "v = y >> 3\nw = S.u(y) >> 3",
+     "int8 v = __vasr(y, (int8)3);\nuint8 w = __vlsr(as_uint8(y), (uint8)(uint)3);"},
     {"ShiftRightRounded", "v = S.vsr(y, 3, with_round=True)\nw = S.vsr(S.u(y), 3, with_round=True)",
      "int8 v = __vasrr(y, (int8)3);\nuint8 w = __vlsrr(as_uint8(y), (uint8)(uint)3);"},
-    {"Rotate", "v = S.vror(y, 3)\nw = S.vror(y, 3, mask=p)", "int8 v = __vror(y, (int8)3);\nint8 w = __vror(w, y, (int8)3, p);"},
+    {"Rotate", "v = S.vror(y, 3)\nw = S.vror(y, 3, mask=p)",
+     "int8 v = __vror(y, (int8)3);\nint8 w = __vror(w, y, (int8)3, p);"},
     {"NarrowingShift", "v = S.vnsr(y, 3)\nw = S.vnsr(y, 3, to_h=True)\nq = S.vnsr(S.u(y), 3)",
      "char32 v = __vnsra(y, (int8)3, " ALL ");\nshort16 w = __vnsra_h(y, (int8)3, " ALL
      ");\nuchar32 q = __vnsrl(as_uint8(y), (uint8)(uint)3, " ALL ");"},
@@ -93,18 +99,23 @@ const Row kBits[] = {
      "uchar32 v = __vnsras_u(y, (int8)3, " ALL ");\nshort16 w = __vnsrasr_h_s(y, (int8)3, " ALL ");"},
     {"NarrowingShiftRounded", "v = S.vnsr(y, 3, mask=p, with_round=True)", "char32 v = __vnsrar(y, (int8)3, p);"},
     {"Counts", "v = S.vcls(y)\nw = S.clz(y)\nq = S.vbrevs(y)\nr = S.vpcnt(y)",
-     "int8 v = __vcls(v, y, " ALL ");\nint8 w = __vclz(w, y, " ALL ");\nint8 q = __vbrevs(q, y, " ALL ");\nint8 r = __vpcnt(r, y, " ALL
-     ");"},
+     "int8 v = __vcls(v, y, " ALL ");\nint8 w = __vclz(w, y, " ALL ");\nint8 q = __vbrevs(q, y, " ALL
+     ");\nint8 r = __vpcnt(r, y, " ALL ");"},
 };
-INSTANTIATE_TEST_SUITE_P(Bits, CTextIntrinsic, ::testing::ValuesIn(kBits), [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Bits, CTextIntrinsic, ::testing::ValuesIn(kBits),
+                         [](const auto& row) { return row.param.name; });
 
 const Row kCompare[] = {
-    {"Integers", "q = S.vceq(y, z)\nq = S.vcneq(y, z)\nq = S.vcge(y, z)\nq = S.vcgt(y, z)\nq = S.vcle(y, z)\nq = S.vclt(y, 3, mask=p)",
+    {"Integers",
+     "q = S.vceq(y, z)\nq = S.vcneq(y, z)\nq = S.vcge(y, z)\nq = S.vcgt(y, z)\nq = S.vcle(y, z)\nq = S.vclt(y, 3, "
+     "mask=p)",
      "bool8 q = __vceq(y, z, " ALL ");\nq = __vcneq(y, z, " ALL ");\nq = __vcge(y, z, " ALL ");\nq = __vcgt(y, z, " ALL
      ");\nq = __vcle(y, z, " ALL ");\nq = __vclt(y, (int8)3, p);"},
-    {"Floats", "v = vx[0]\nq = S.vceq(v, v)\nq = S.vcneq(v, v)\nq = S.vcge(v, v)\nq = S.vcgt(v, v)\nq = S.vcle(v, v)\nq = S.vclt(v, v)",
-     "float8 v = vx[0];\nbool8 q = __vqeq(v, v, " ALL ");\nq = __vqne(v, v, " ALL ");\nq = __vqge(v, v, " ALL ");\nq = __vqgt(v, v, " ALL
-     ");\nq = __vqle(v, v, " ALL ");\nq = __vqlt(v, v, " ALL ");"},
+    {"Floats",
+     "v = vx[0]\nq = S.vceq(v, v)\nq = S.vcneq(v, v)\nq = S.vcge(v, v)\nq = S.vcgt(v, v)\nq = S.vcle(v, v)\nq = "
+     "S.vclt(v, v)",
+     "float8 v = vx[0];\nbool8 q = __vqeq(v, v, " ALL ");\nq = __vqne(v, v, " ALL ");\nq = __vqge(v, v, " ALL
+     ");\nq = __vqgt(v, v, " ALL ");\nq = __vqle(v, v, " ALL ");\nq = __vqlt(v, v, " ALL ");"},
     {"ConstantsToTheRight", "q = 3 < y\nq = y >= 3\nq = S.vcle(3, y, mask=p)",
      "bool8 q = __vcgt(y, (int8)3, " ALL ");\nq = __vcge(y, (int8)3, " ALL ");\nq = __vcge(y, (int8)3, p);"},
     {"Operators", "q = y == z\nq = y != z\nq = y >= z",
@@ -116,10 +127,12 @@ const Row kCompare[] = {
     {"Math", "v = S.exp(vx[0])\nx[0] = S.exp(k)\nv = S.tanh(v)\nv = S.rsqrt(v)\nx[1] = S.pow(k, 2.0)",
      "float8 v = vexp(vx[0]);\nx[0] = exp(k);\nv = vtanh(v);\nv = vrsqrt(v);\nx[1] = pow(k, 0x1p+1f/*2.000000e+00*/);"},
 };
-INSTANTIATE_TEST_SUITE_P(Compare, CTextIntrinsic, ::testing::ValuesIn(kCompare), [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Compare, CTextIntrinsic, ::testing::ValuesIn(kCompare),
+                         [](const auto& row) { return row.param.name; });
 
 const Row kMemory[] = {
-    {"Load", "v = S.vload(va)\nv = S.vload(va + n)\nv = S.vload(a + 8)", "int8 v = va[0];\nv = va[n];\nv = ((__global int8*)(a + 8))[0];"},
+    {"Load", "v = S.vload(va)\nv = S.vload(va + n)\nv = S.vload(a + 8)",
+     "int8 v = va[0];\nv = va[n];\nv = ((__global int8*)(a + 8))[0];"},
     {"LoadMasked", "v = S.vload(va, mask=p)\nv = S.vload(a, mask='4T4F')",
      "int8 v = __vload(va, p);\nv = __vload((__global int8*)a, __vmov_w(0x00001111));"},
     {"LoadStride", "v = S.vload(a, stride=3)\nv = S.vload(a, mask=p, stride=n)",
@@ -129,24 +142,29 @@ const Row kMemory[] = {
     {"StoreStride", "S.vstore(y, a, stride=2)", "__vstore_stride(y, (__global int8*)a, 8, " ALL ");"},
     {"StoreComputed", "S.vstore(S.vdiv(y, z), va)", "va[0] = __vdiv(va[0], y, z, " ALL ");"},
     {"Gather", "i = vs[0]\nv = S.vload_gather(h, i)\nv = S.vload_gather(h, i, mask='8T8F')",
-     "short16 i = vs[0];\nhalf16 v = __vload_gather((__global half16*)h, i);\nv = __vload_gather((__global half16*)h, i, "
+     "short16 i = vs[0];\nhalf16 v = __vload_gather((__global half16*)h, i);\nv = __vload_gather((__global half16*)h, "
+     "i, "
      "__vmov_h(0x00005555));"},
     {"Scatter", "i = vs[0]\nS.vstore_scatter(vh[0], h, i)\nS.vstore_scatter(vh[0], h, i, mask='8T8F')",
-     "short16 i = vs[0];\n__vstore_scatter(vh[0],(__global half16*)h, i);\n__vstore_scatter(vh[0],(__global half16*)h, i, "
+     "short16 i = vs[0];\n__vstore_scatter(vh[0],(__global half16*)h, i);\n__vstore_scatter(vh[0],(__global half16*)h, "
+     "i, "
      "__vmov_h(0x00005555));"},
     {"Flush", "S.flush_cache()\nS.flush_cache(False)", "__flush_cache(true);\n__flush_cache(false);"},
 };
-INSTANTIATE_TEST_SUITE_P(Memory, CTextIntrinsic, ::testing::ValuesIn(kMemory), [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Memory, CTextIntrinsic, ::testing::ValuesIn(kMemory),
+                         [](const auto& row) { return row.param.name; });
 
 const Row kPermutation[] = {
     {"Table", "v = S.vtbl((y, z), y)\nv = S.vtbl((y, z, y), z)", "int8 v = __vperm(y, z, y);\nv = __vtbl(y, z, y, z);"},
     {"ConcatParts",
-     "v = S.vconcat((y, z), 'low')\nv = S.vconcat((y, z), 'high')\nv = S.vconcat((y, z), 'even')\nv = S.vconcat((y, z), 'odd')",
+     "v = S.vconcat((y, z), 'low')\nv = S.vconcat((y, z), 'high')\nv = S.vconcat((y, z), 'even')\nv = S.vconcat((y, "
+     "z), 'odd')",
      "int8 v = __vextl(y, z);\nv = __vexth(y, z);\nv = __vexte(y, z);\nv = __vexto(y, z);"},
     {"ZipParts", "v = S.vzip(y, z, 'low')\nv = S.vzip(y, z, 'high')\nv = S.vzip(y, z, 'even')\nv = S.vzip(y, z, 'odd')",
      "int8 v = __vzipl(y, z);\nv = __vziph(y, z);\nv = __vzipe(y, z);\nv = __vzipo(y, z);"},
     {"Reverse", "v = S.vrevs(y)\nq = S.vrevs(p)", "int8 v = __vrevs(y);\nbool8 q = __vprevs(p);"},
-    {"Select", "v = S.vsel(y, z, p)\nv = S.vsel(y, 0, '2T6F')", "int8 v = __vsel(y, z, p);\nv = __vsel(y, (int8)0, __vmov_w(0x00000011));"},
+    {"Select", "v = S.vsel(y, z, p)\nv = S.vsel(y, 0, '2T6F')",
+     "int8 v = __vsel(y, z, p);\nv = __vsel(y, (int8)0, __vmov_w(0x00000011));"},
     {"ShuffleSlide", "v = S.vshfl(y, 3)\nv = S.vsldl(y, z, 2)\nv = S.vreplic(y, n)",
      "int8 v = __vshfl(y, 3);\nv = __vsldl(y, z, 2);\nv = __vreplic(y, n);"},
     {"Compress", "v = S.vcompt(y, p)\nv = S.vcompc(y, z, p)", "int8 v = __vcompt(y, p);\nv = __vcompc(y, z, p);"},
@@ -154,7 +172,8 @@ const Row kPermutation[] = {
     {"Extend", "v = S.vxtl(vs[0])\nv = S.vxth(vs[0])\nw = S.vxtl(vu[0])",
      "int8 v = __vsxtl(vs[0]);\nv = __vsxth(vs[0]);\nushort16 w = __vuxtl(vu[0]);"},
 };
-INSTANTIATE_TEST_SUITE_P(Permutation, CTextIntrinsic, ::testing::ValuesIn(kPermutation), [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Permutation, CTextIntrinsic, ::testing::ValuesIn(kPermutation),
+                         [](const auto& row) { return row.param.name; });
 
 const Row kMachine[] = {
     {"DmaCopy", "t = S.alloc_buffer(64, 'i32', scope='lsram')\nS.dma_copy(t, a, 16)\nS.dma_copy(b + 4, t, 4, 8, n, 16)",
@@ -171,10 +190,12 @@ const Row kMachine[] = {
     {"Printf", "S.printf('%d of %d\\n', n, m)", "printf(\"%d of %d\\n\", n, m);"},
     {"Perf", "S.perf_tick_begin(3)\nS.perf_tick_end(3)", "__perf_record_tick_begin(3);\n__perf_record_tick_end(3);"},
 };
-INSTANTIATE_TEST_SUITE_P(Machine, CTextIntrinsic, ::testing::ValuesIn(kMachine), [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Machine, CTextIntrinsic, ::testing::ValuesIn(kMachine),
+                         [](const auto& row) { return row.param.name; });
 
 const Row kConversions[] = {
-    {"SameBits", "v = S.cast(y, 'uint32')\nw = S.cast(y, 'fp32')", "uint8 v = as_uint8(y);\nfloat8 w = convert_float8(y);"},
+    {"SameBits", "v = S.cast(y, 'uint32')\nw = S.cast(y, 'fp32')",
+     "uint8 v = as_uint8(y);\nfloat8 w = convert_float8(y);"},
     {"RoundedToInteger", "v = S.cast(S.rint(vx[0]), 'i32')", "int8 v = __vcvt_int8(vx[0]);"},
     {"WidenedHalf", "v = S.cast(vs[0], 'i32', part='low')\nw = S.cast(vs[0], 'i32', part='high')",
      "int8 v = __vsxtl(vs[0]);\nint8 w = __vsxth(vs[0]);"},
@@ -189,11 +210,13 @@ const Row kConversions[] = {
     {"NarrowedSaturating", "v = S.cast((y, z), 'i16', saturate=True)",
      "short16 v = __vexte(__vnsras_h_s(y, (int8)0, " ALL "), __vnsras_h_s(z, (int8)0, " ALL "));"},
     {"ProductOfWidened",
-     "v = S.cast(vs[0], 'i32', part='low') * S.cast(vs[1], 'i32', part='low')\nw = S.cast(vs[0], 'i32', part='high') * S.cast(vs[1], "
+     "v = S.cast(vs[0], 'i32', part='low') * S.cast(vs[1], 'i32', part='low')\nw = S.cast(vs[0], 'i32', part='high') * "
+     "S.cast(vs[1], "
      "'i32', part='high')",
      "int8 v = __vmul(v, vs[0], vs[1], ALL_TRUE_h);\nint8 w = __vmulh(w, vs[0], vs[1], ALL_TRUE_h);"},
 };
-INSTANTIATE_TEST_SUITE_P(Conversions, CTextIntrinsic, ::testing::ValuesIn(kConversions), [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Conversions, CTextIntrinsic, ::testing::ValuesIn(kConversions),
+                         [](const auto& row) { return row.param.name; });
 
 const Row kWide[] = {
     {"TwoRegisters", "v = S.vload(a, lanes=16)\nS.vstore(v + 1, b)",
@@ -203,7 +226,8 @@ const Row kWide[] = {
      "int8 v[2];\nv[0] = ((__global int8*)a)[0];\nv[1] = __vload((__global int8*)(a + 8), __vmov_w(0x00001111));\n"
      "((__global int8*)b)[0] = v[0];\n__vstore(v[1], (__global int8*)(b + 8), __vmov_w(0x00001111));"},
     {"SmallerThanARegister", "v = a[0:4]\nb[0:4] = v * 2",
-     "int8 v[1];\nv[0] = __vload((__global int8*)a, __vmov_w(0x00001111));\n__vstore(__vlsl(v[0], (int8)1), (__global int8*)b, "
+     "int8 v[1];\nv[0] = __vload((__global int8*)a, __vmov_w(0x00001111));\n__vstore(__vlsl(v[0], (int8)1), (__global "
+     "int8*)b, "
      "__vmov_w(0x00001111));"},
     {"Masks", "v = a[0:16]\nq = v > 3\nS.vstore(v, b, mask=q)",
      "int8 v[2];\nv[0] = ((__global int8*)a)[0];\nv[1] = ((__global int8*)(a + 8))[0];\n"
@@ -216,7 +240,8 @@ const Row kWide[] = {
     {"Lanes", "v = a[0:16]\na[0] = v[11]\nv[9] = n",
      "int8 v[2];\nv[0] = ((__global int8*)a)[0];\nv[1] = ((__global int8*)(a + 8))[0];\na[0] = v[1][3];\nv[1][1] = n;"},
     {"SplitAndConcat", "v = S.vconcat((y, z))\nq, r = S.vsplit(v)\nw = S.vzip(q, r)",
-     "int8 v[2];\nv[0] = y;\nv[1] = z;\nint8 q = v[0];\nint8 r = v[1];\nint8 w[2];\nw[0] = __vzipl(q, r);\nw[1] = __vziph(q, r);"},
+     "int8 v[2];\nv[0] = y;\nv[1] = z;\nint8 q = v[0];\nint8 r = v[1];\nint8 w[2];\nw[0] = __vzipl(q, r);\nw[1] = "
+     "__vziph(q, r);"},
     {"AssignedFromItself", "v = S.vconcat((y, z))\nv = v + v",
      "int8 v[2];\nv[0] = y;\nv[1] = z;\nv[0] = (v[0] + v[0]);\nv[1] = (v[1] + v[1]);"},
     {"GatherOfBytes", "i = S.vconcat((vs[0], vs[1]))\nv = S.vload_gather(vb.as_ptr('i8'), i)",
@@ -227,7 +252,8 @@ const Row kWide[] = {
     {"Reduction", "v = S.vconcat((y, z))\na[0] = S.vrpadd(v)[0]",
      "int8 v[2];\nv[0] = y;\nv[1] = z;\na[0] = __vrpadd((int8)0, (v[0] + v[1]), " ALL ")[0];"},
     {"Rearrangements",
-     "v = S.vconcat((y, z))\nw = S.vrevs(v)\nw = S.vsldl(v, v, 11)\nw = S.vreplic(v, 9)\nq = S.vaddh(v, v)\nr = S.vconcat((v, v), 'even')",
+     "v = S.vconcat((y, z))\nw = S.vrevs(v)\nw = S.vsldl(v, v, 11)\nw = S.vreplic(v, 9)\nq = S.vaddh(v, v)\nr = "
+     "S.vconcat((v, v), 'even')",
      "int8 v[2];\nv[0] = y;\nv[1] = z;\n"
      "int8 w[2];\nw[0] = __vrevs(v[1]);\nw[1] = __vrevs(v[0]);\n"
      "w[0] = __vsldl(v[1], v[0], 3);\nw[1] = __vsldl(v[0], v[1], 3);\n"
@@ -241,7 +267,8 @@ const Row kWide[] = {
      "int8 t[2];\nt[0] = ((__global int8*)(b + 4))[0];\nt[1] = ((__global int8*)(b + 12))[0];\n"
      "((__global int8*)b)[0] = t[0];\n((__global int8*)(b + 8))[0] = t[1];"},
 };
-INSTANTIATE_TEST_SUITE_P(Wide, CTextIntrinsic, ::testing::ValuesIn(kWide), [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Wide, CTextIntrinsic, ::testing::ValuesIn(kWide),
+                         [](const auto& row) { return row.param.name; });
 
 TEST(CTextEvents, AreBits) {
   const std::string text = c_text(kernel(R"(t = S.alloc_buffer(64, "i32", scope="lsram")

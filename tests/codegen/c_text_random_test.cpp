@@ -1,4 +1,5 @@
-// What c_code shows computes what the kernel computes: random programs before and after the passes over text, in the interpreter.
+// What c_code shows computes what the kernel computes: random programs before and after the passes over text, in the
+// interpreter.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -32,7 +33,8 @@ bool has_wide_variables(const Module& module) {
   return found;
 }
 
-void expect_same_results(const RandomProgramOptions& options, uint64_t offset, const std::vector<std::string>& disabled) {
+void expect_same_results(const RandomProgramOptions& options, uint64_t offset,
+                         const std::vector<std::string>& disabled) {
   const Result<Target> target = find_target("X2_1204");
   ASSERT_TRUE(target.ok());
   int wide = 0, aligned = 0;
@@ -46,9 +48,13 @@ void expect_same_results(const RandomProgramOptions& options, uint64_t offset, c
     const Status valid = verify(*shown);
     ASSERT_TRUE(valid.ok()) << valid.message() << "\n" << print_module(module) << "\n----\n" << print_module(*shown);
     const auto actual = run_random_program(*shown, 7);
-    ASSERT_TRUE(actual.ok()) << actual.status().message() << "\n" << print_module(module) << "\n----\n" << print_module(*shown);
+    ASSERT_TRUE(actual.ok()) << actual.status().message() << "\n"
+                             << print_module(module) << "\n----\n"
+                             << print_module(*shown);
     std::string where;
-    ASSERT_TRUE(same_buffers(*expected, *actual, where)) << where << "\n" << print_module(module) << "\n----\n" << print_module(*shown);
+    ASSERT_TRUE(same_buffers(*expected, *actual, where)) << where << "\n"
+                                                         << print_module(module) << "\n----\n"
+                                                         << print_module(*shown);
     wide += has_wide_variables(module);
     aligned += has_wide_variables(module) && !has_wide_variables(*shown);
     const Result<std::string> text = compass_c_text(module, *target);
@@ -58,8 +64,12 @@ void expect_same_results(const RandomProgramOptions& options, uint64_t offset, c
 }
 
 // Random numbers overflow and are negative, which the text's index arithmetic is not made for.
-TEST(RandomCText, ScalarProgramsKeepResults) { expect_same_results({.wide_vectors = false}, 500000, {"CanonicalizeDivMod"}); }
-TEST(RandomCText, VectorProgramsKeepResults) { expect_same_results({.long_elements = false}, 600000, {"CanonicalizeDivMod"}); }
+TEST(RandomCText, ScalarProgramsKeepResults) {
+  expect_same_results({.wide_vectors = false}, 500000, {"CanonicalizeDivMod"});
+}
+TEST(RandomCText, VectorProgramsKeepResults) {
+  expect_same_results({.long_elements = false}, 600000, {"CanonicalizeDivMod"});
+}
 
 }  // namespace
 }  // namespace aipu::tir::testing

@@ -13,8 +13,10 @@
 namespace aipu::tir::testing {
 
 // The text of function `entry`; the message when there is none.
-inline std::string c_text(const std::string& source, std::string_view entry = "f", const std::vector<std::string>& disabled = {}) {
-  const auto module = dsl::parse_kernel({"kernel.py", "from aipu import script as S\n" + source, 0}, entry, dsl::TemplateParams());
+inline std::string c_text(const std::string& source, std::string_view entry = "f",
+                          const std::vector<std::string>& disabled = {}) {
+  const auto module =
+      dsl::parse_kernel({"kernel.py", "from aipu import script as S\n" + source, 0}, entry, dsl::TemplateParams());
   if (!module.ok()) return module.status().message();
   const auto target = find_target("X2_1204");
   const auto text = compass_c_text(*module, *target, disabled);
@@ -25,9 +27,12 @@ inline std::string c_text(const std::string& source, std::string_view entry = "f
 inline std::string kernel(std::string_view statements) {
   std::string source =
       "@S.prim_func\n"
-      "def f(a: S.ptr('i32', 'global'), b: S.ptr('i32', 'global'), c: S.ptr('u8', 'global'), h: S.ptr('fp16', 'global'),\n"
-      "      x: S.ptr('fp32', 'global'), va: S.ptr('i32x8', 'global'), vx: S.ptr('fp32x8', 'global'), vs: S.ptr('i16x16', 'global'),\n"
-      "      vb: S.ptr('i8x32', 'global'), vu: S.ptr('u8x32', 'global'), vh: S.ptr('fp16x16', 'global'), n: S.i32, m: S.i32, k: S.fp32,\n"
+      "def f(a: S.ptr('i32', 'global'), b: S.ptr('i32', 'global'), c: S.ptr('u8', 'global'), h: S.ptr('fp16', "
+      "'global'),\n"
+      "      x: S.ptr('fp32', 'global'), va: S.ptr('i32x8', 'global'), vx: S.ptr('fp32x8', 'global'), vs: "
+      "S.ptr('i16x16', 'global'),\n"
+      "      vb: S.ptr('i8x32', 'global'), vu: S.ptr('u8x32', 'global'), vh: S.ptr('fp16x16', 'global'), n: S.i32, m: "
+      "S.i32, k: S.fp32,\n"
       "      s: S.i16, u: S.u8, g: S.fp16):\n";
   std::string rest(statements);
   while (!rest.empty()) {

@@ -25,12 +25,16 @@ const Row kStatements[] = {
     {"FirstAssignment", "y = n\ny = m\ny += 1", "int y = n;\ny = m;\ny = (y + 1);"},
     {"PointerVariable", "p = va + 2\np = va\np[0] = p[1]", "__global int8* p = (va + 2);\np = va;\np[0] = p[1];"},
     {"Store", "a[3] = n", "a[3] = n;"},
-    {"Arrays", "t = S.alloc_buffer(1024, 'fp16x16', scope='lsram')\nt[0] = t[1]\nq = S.alloc_buffer((2, 3), 'i32')\nq[1, n] = q[0, 2]",
+    {"Arrays",
+     "t = S.alloc_buffer(1024, 'fp16x16', scope='lsram')\nt[0] = t[1]\nq = S.alloc_buffer((2, 3), 'i32')\nq[1, n] = "
+     "q[0, 2]",
      "__lsram half16 t[1024];\nt[0] = t[1];\nint q[6];\nq[(n + 3)] = q[2];"},
-    {"Alloc", "t = S.alloc(64, 'fp32', scope='shared')\nt[0] = k", "__local float t_buf[64];\n__local float* t = t_buf;\nt[0] = k;"},
+    {"Alloc", "t = S.alloc(64, 'fp32', scope='shared')\nt[0] = k",
+     "__local float t_buf[64];\n__local float* t = t_buf;\nt[0] = k;"},
     {"For", "for i in range(n):\n    a[i] = 0", "for (int i = 0; i < n; i += 1) {\n  a[i] = 0;\n}"},
     {"ForFromStart", "for i in range(2, 10):\n    a[i] = 0", "for (int i = 2; i < 2+8; i += 1) {\n  a[i] = 0;\n}"},
-    {"ForFromVariable", "for i in range(m, n, 4):\n    a[i] = 0", "for (int i = m; i < m+(n - m); i += 4) {\n  a[i] = 0;\n}"},
+    {"ForFromVariable", "for i in range(m, n, 4):\n    a[i] = 0",
+     "for (int i = m; i < m+(n - m); i += 4) {\n  a[i] = 0;\n}"},
     {"Grid", "for i, j in S.grid(4, n):\n    a[i * 4 + j] = 0",
      "for (int i = 0; i < 4; i += 1) {\n  for (int j = 0; j < n; j += 1) {\n    a[((i * 4) + j)] = 0;\n  }\n}"},
     {"While", "i = 0\nwhile i < 10:\n    i += 1", "int i = 0;\nwhile ((i < 10)){\n  i = (i + 1);\n}"},
@@ -45,11 +49,13 @@ const Row kStatements[] = {
      "for a_name_that_is_too_long_here in range(n):\n    for another_name_that_is_too_long in range(m):\n        "
      "a[a_name_that_is_too_long_here] = 1",
      "for (int i = 0; i < n; i += 1) {\n  for (int j = 0; j < m; j += 1) {\n    a[i] = 1;\n  }\n}"},
-    {"LongLoopNameClashes", "i = 3\nfor a_name_that_is_too_long_here in range(n):\n    a[a_name_that_is_too_long_here] = i",
+    {"LongLoopNameClashes",
+     "i = 3\nfor a_name_that_is_too_long_here in range(n):\n    a[a_name_that_is_too_long_here] = i",
      "int i = 3;\nfor (int i_1 = 0; i_1 < n; i_1 += 1) {\n  a[i_1] = i;\n}"},
     {"OneRound", "for i in range(1):\n    a[i] = 5", "a[0] = 5;"},
     {"NamesAreUnique", "for i in range(n):\n    y = i\n    a[i] = y\nfor i in range(m):\n    y = i\n    b[i] = y",
-     "for (int i = 0; i < n; i += 1) {\n  int y = i;\n  a[i] = y;\n}\nfor (int i_1 = 0; i_1 < m; i_1 += 1) {\n  int y_1 = i_1;\n  b[i_1] = "
+     "for (int i = 0; i < n; i += 1) {\n  int y = i;\n  a[i] = y;\n}\nfor (int i_1 = 0; i_1 < m; i_1 += 1) {\n  int "
+     "y_1 = i_1;\n  b[i_1] = "
      "y_1;\n}"},
     {"InvariantTestLeavesLoop", "for i in range(n):\n    if m > 4:\n        a[i] = i",
      "if (4 < m) {\n  for (int i = 0; i < n; i += 1) {\n    a[i] = i;\n  }\n}"},
@@ -59,12 +65,14 @@ const Row kStatements[] = {
     {"LocalIdOfAnotherName", "q = S.get_local_id()\na[q] = 1", "int tid = get_local_id(0);\nint q = tid;\na[q] = 1;"},
     {"TecRange", "for t in S.tec_range(4):\n    a[t] = 1\nfor t in S.tec_range(n):\n    a[t] = 2",
      "int tid = get_local_id(0);\na[tid] = 1;\nif (tid < n) {\n  a[tid] = 2;\n}"},
-    {"Vectorized", "for i in S.vectorized(8):\n    a[i] = b[i] + n", "((__global int8*)a)[0] = (((__global int8*)b)[0] + (int8)n);"},
+    {"Vectorized", "for i in S.vectorized(8):\n    a[i] = b[i] + n",
+     "((__global int8*)a)[0] = (((__global int8*)b)[0] + (int8)n);"},
     {"VectorizedTail", "for i in S.vectorized(8):\n    if i < n:\n        a[i] = b[i]",
      "__vstore(__vload((__global int8*)b, __vclt((int8)(0,1,2,3,4,5,6,7), (int8)n, ALL_TRUE_w)), (__global int8*)a, "
      "__vclt((int8)(0,1,2,3,4,5,6,7), (int8)n, ALL_TRUE_w));"},
 };
-INSTANTIATE_TEST_SUITE_P(Statements, CTextBody, ::testing::ValuesIn(kStatements), [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Statements, CTextBody, ::testing::ValuesIn(kStatements),
+                         [](const auto& row) { return row.param.name; });
 
 const Row kExpressions[] = {
     {"Binary", "a[0] = n + m * a[1]", "a[0] = (n + (m * a[1]));"},
@@ -78,8 +86,10 @@ const Row kExpressions[] = {
     {"Cast", "y = S.i16(n)\na[0] = S.i32(y)", "short y = (short)n;\na[0] = (int)y;"},
     {"Constants", "a[0] = 42\na[1] = -2147483648\ny = S.i8(50)\nz = S.u32(7)\nc[0] = 3",
      "a[0] = 42;\na[1] = (int)-2147483648;\nchar y = (char)50;\nuint z = (uint)7;\nc[0] = (uchar)3;"},
-    {"Floats", "x[0] = 10.0\nh[0] = 50.0\nx[1] = S.fp32('inf')\nx[2] = S.fp32('-inf')\nx[3] = S.fp32('nan')\nx[4] = -0.5",
-     "x[0] = 0x1.4p+3f/*1.000000e+01*/;\nh[0] = (half)0x1.9p+5f/*5.000000e+01*/;\nx[1] = INFINITY;\nx[2] = -INFINITY;\nx[3] = NAN;\n"
+    {"Floats",
+     "x[0] = 10.0\nh[0] = 50.0\nx[1] = S.fp32('inf')\nx[2] = S.fp32('-inf')\nx[3] = S.fp32('nan')\nx[4] = -0.5",
+     "x[0] = 0x1.4p+3f/*1.000000e+01*/;\nh[0] = (half)0x1.9p+5f/*5.000000e+01*/;\nx[1] = INFINITY;\nx[2] = "
+     "-INFINITY;\nx[3] = NAN;\n"
      "x[4] = -0x1p-1f/*-5.000000e-01*/;"},
     {"Broadcast", "v = S.i32x8(0)\nw = S.fp32x8(k)", "int8 v = (int8)0;\nfloat8 w = (float8)k;"},
     {"VectorLiteral", "v = S.i32x8([1, 2, 3, 4, 5, 6, 7, 8])", "int8 v = (int8)(1,2,3,4,5,6,7,8);"},
@@ -89,38 +99,49 @@ const Row kExpressions[] = {
     {"AccessWithTypeChange", "v = a.as_ptr('i32x8')[n]", "int8 v = ((__global int8*)a)[n];"},
     {"MovesAreJoined", "p = a + n\nq = (a + n) + 3 + m\nb[0] = q[0]",
      "__global int* p = (a + n);\n__global int* q = (a + ((n + m) + 3));\nb[0] = q[0];"},
-    {"UnsignedIndices", "y = S.u32(n)\na[y] = b[u]\np = a + y", "uint y = (uint)n;\na[y] = b[(int)u];\n__global int* p = (a + y);"},
-    {"Reinterpret", "y = S.reinterpret(k, 'int32')\nv = S.reinterpret(vx[0], 'int32x8')", "int y = as_int(k);\nint8 v = as_int8(vx[0]);"},
+    {"UnsignedIndices", "y = S.u32(n)\na[y] = b[u]\np = a + y",
+     "uint y = (uint)n;\na[y] = b[(int)u];\n__global int* p = (a + y);"},
+    {"Reinterpret", "y = S.reinterpret(k, 'int32')\nv = S.reinterpret(vx[0], 'int32x8')",
+     "int y = as_int(k);\nint8 v = as_int8(vx[0]);"},
     {"SignChange", "v = S.u(va[0])", "uint8 v = as_uint8(va[0]);"},
     {"Slices", "v = a[0:8]\nb[n:n + 8] = v", "int8 v = ((__global int8*)a)[0];\n((__global int8*)(b + n))[0] = v;"},
     {"SliceWithStep", "v = a[0:16:2]", "int8 v = __vload_stride((__global int8*)a, 8, ALL_TRUE_w);"},
-    {"CanonicalComparison", "a[0] = S.i32(0 >= n)\na[1] = S.i32(10 - m > n)\na[2] = S.i32(n >= m)\na[3] = S.i32(k > 3.0)",
-     "a[0] = (int)(n <= 0);\na[1] = (int)((n + m) < 10);\na[2] = (int)(m <= n);\na[3] = (int)(0x1.8p+1f/*3.000000e+00*/ < k);"},
+    {"CanonicalComparison",
+     "a[0] = S.i32(0 >= n)\na[1] = S.i32(10 - m > n)\na[2] = S.i32(n >= m)\na[3] = S.i32(k > 3.0)",
+     "a[0] = (int)(n <= 0);\na[1] = (int)((n + m) < 10);\na[2] = (int)(m <= n);\na[3] = "
+     "(int)(0x1.8p+1f/*3.000000e+00*/ < k);"},
     {"ComparisonWithSum", "a[0] = S.i32(n + 3 < 10)\na[1] = S.i32(n * 4 < 10)\na[2] = S.i32(n + m < n + 4)",
      "a[0] = (int)(n < 7);\na[1] = (int)(n < 3);\na[2] = (int)(m < 4);"},
-    {"NegatedComparison", "a[0] = S.i32(not (n < m))\na[1] = S.i32(not (n == m))", "a[0] = (int)(m <= n);\na[1] = (int)(n != m);"},
+    {"NegatedComparison", "a[0] = S.i32(not (n < m))\na[1] = S.i32(not (n == m))",
+     "a[0] = (int)(m <= n);\na[1] = (int)(n != m);"},
     {"CanonicalSum", "a[0] = 3 + n\na[1] = (n + 1) * 8 - 3\na[2] = 5 - n\na[3] = n - m + 2 * n\na[4] = n - n",
      "a[0] = (n + 3);\na[1] = ((n * 8) + 5);\na[2] = (5 - n);\na[3] = ((n * 3) - m);\na[4] = 0;"},
     {"DivMod", "a[0] = n // 32\na[1] = n % 32\na[2] = n // 3\na[3] = n % m\na[4] = (n * 8) // 4",
      "a[0] = (n >> 5);\na[1] = (n & 31);\na[2] = (n / 3);\na[3] = (n % m);\na[4] = (n * 2);"},
-    {"CeilDiv", "a[0] = S.ceildiv(n, 8)\na[1] = S.ceildiv(n, m)", "a[0] = ((n + 7) >> 3);\na[1] = (((n + m) - 1) / m);"},
+    {"CeilDiv", "a[0] = S.ceildiv(n, 8)\na[1] = S.ceildiv(n, m)",
+     "a[0] = ((n + 7) >> 3);\na[1] = (((n + m) - 1) / m);"},
     {"FloatsStayAsWritten", "x[0] = k / 3.0 + 1.0 + 2.0",
-     "x[0] = (float)((float)((float)(k / 0x1.8p+1f/*3.000000e+00*/) + 0x1p+0f/*1.000000e+00*/) + 0x1p+1f/*2.000000e+00*/);"},
+     "x[0] = (float)((float)((float)(k / 0x1.8p+1f/*3.000000e+00*/) + 0x1p+0f/*1.000000e+00*/) + "
+     "0x1p+1f/*2.000000e+00*/);"},
     {"VectorByPowerOfTwo", "v = va[0] * 8\nw = vx[0] * 8.0",
      "int8 v = __vlsl(va[0], (int8)3);\nfloat8 w = (vx[0] * (float8)0x1p+3f/*8.000000e+00*/);"},
     {"ConstantsToTheRight", "v = 3 + va[0]\nw = S.vadd(5, va[1])\na[0] = S.max(3, n)",
      "int8 v = (va[0] + (int8)3);\nint8 w = (va[1] + (int8)5);\na[0] = max(n, 3);"},
     {"CommonSubexpressions", "a[n * m] = b[n * m]\na[n + m * 3] = b[n + m * 3]",
-     "int cse_var_2 = (n * m);\nint cse_var_1 = (n + (m * 3));\na[cse_var_2] = b[cse_var_2];\na[cse_var_1] = b[cse_var_1];"},
+     "int cse_var_2 = (n * m);\nint cse_var_1 = (n + (m * 3));\na[cse_var_2] = b[cse_var_2];\na[cse_var_1] = "
+     "b[cse_var_1];"},
     {"CommonSubexpressionsOfALoop", "for i in range(n):\n    a[i * 8] = b[i * 8]",
      "for (int i = 0; i < n; i += 1) {\n  int cse_var_1 = (i * 8);\n  a[cse_var_1] = b[cse_var_1];\n}"},
-    {"ChangingVariablesAreNotCommon", "y = n\na[y * 3] = b[y * 3]\ny = m", "int y = n;\na[(y * 3)] = b[(y * 3)];\ny = m;"},
+    {"ChangingVariablesAreNotCommon", "y = n\na[y * 3] = b[y * 3]\ny = m",
+     "int y = n;\na[(y * 3)] = b[(y * 3)];\ny = m;"},
     {"ByteCountsAreCommon", "t = S.alloc_buffer(64, 'i32', scope='lsram')\nS.dma_copy(t, a, n)",
-     "int cse_var_1 = (n * 4);\n__lsram int t[64];\nDmaDirect_kGlobal_to_kLsram((int)t, (int)a, cse_var_1, cse_var_1, cse_var_1, "
+     "int cse_var_1 = (n * 4);\n__lsram int t[64];\nDmaDirect_kGlobal_to_kLsram((int)t, (int)a, cse_var_1, cse_var_1, "
+     "cse_var_1, "
      "cse_var_1);"},
     {"LoadsAreNotCommon", "a[0] = b[0] + 1\na[1] = b[0] + 1", "a[0] = (b[0] + 1);\na[1] = (b[0] + 1);"},
 };
-INSTANTIATE_TEST_SUITE_P(Expressions, CTextBody, ::testing::ValuesIn(kExpressions), [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Expressions, CTextBody, ::testing::ValuesIn(kExpressions),
+                         [](const auto& row) { return row.param.name; });
 
 const Row kMasks[] = {
     {"AllTrue", "S.vstore(va[0], a, mask='8T')\nS.vstore(vh[0], h, mask='16T')",
@@ -129,7 +150,8 @@ const Row kMasks[] = {
     {"Constant4F4T", "S.vstore(va[0], a, mask='4F4T')", "__vstore(va[0], (__global int8*)a, __vmov_w(0x11110000));"},
     {"Constant16", "S.vstore(vh[0], h, mask='2TF12F')", "__vstore(vh[0], (__global half16*)h, __vmov_h(0x00000011));"},
     {"Constant32", "S.vstore(vb[0], c, mask='F31T')", "__vstore(vb[0], (__global char32*)c, __vmov_b(0xfffffffe));"},
-    {"List", "S.vstore(va[0], a, mask=[True, False, True])", "__vstore(va[0], (__global int8*)a, __vmov_w(0x00000101));"},
+    {"List", "S.vstore(va[0], a, mask=[True, False, True])",
+     "__vstore(va[0], (__global int8*)a, __vmov_w(0x00000101));"},
     {"Tail8", "S.vstore(va[0], a, mask=S.tail_mask(n, 8))",
      "__vstore(va[0], (__global int8*)a, __vmov_w(((((n << 2) >> 5) ^ 1) << (n << 2)) - 1));"},
     {"Tail16", "t = S.tail_mask(n, 16)", "bool16 t = __vmov_h(((((n << 1) >> 5) ^ 1) << (n << 1)) - 1);"},
@@ -139,7 +161,8 @@ const Row kMasks[] = {
      "bool8 t = __vmov_w(0x00000111);\n__vstore(va[0], (__global int8*)a, t);"},
     {"Variable", "t = va[0] > va[1]\nS.vstore(va[0], a, mask=t)",
      "bool8 t = __vclt(va[1], va[0], ALL_TRUE_w);\n__vstore(va[0], (__global int8*)a, t);"},
-    {"ConstantsAreFolded", "t = S.const_mask('4T4F') & S.const_mask('2T6F') | ~S.const_mask('7T1F')\nS.vstore(va[0], a, mask=t)",
+    {"ConstantsAreFolded",
+     "t = S.const_mask('4T4F') & S.const_mask('2T6F') | ~S.const_mask('7T1F')\nS.vstore(va[0], a, mask=t)",
      "bool8 t = __vmov_w(0x10000011);\n__vstore(va[0], (__global int8*)a, t);"},
     {"FloatCompare", "t = vx[0] <= 1.0\nS.vstore(vx[0], x, mask=t)",
      "bool8 t = __vqle(vx[0], (float8)0x1p+0f/*1.000000e+00*/, ALL_TRUE_w);\n__vstore(vx[0], (__global float8*)x, t);"},
@@ -181,7 +204,8 @@ def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
     subfunc(a, b)
 )";
 
-// The left listing of the issue, which is older than the renaming of sub-functions: its names are those without that pass.
+// The left listing of the issue, which is older than the renaming of sub-functions: its names are those without that
+// pass.
 TEST(CText, SubFunctionListing) {
   EXPECT_EQ(c_text(kSubFunction, "func", {"RenameUtilsFnames"}), R"(#include <compass/dsl.h>
 
@@ -339,16 +363,18 @@ TEST(CTextPasses, CanBeDisabledByName) {
   differs("for i in range(n):\n    if m < 4:\n        a[i] = i", "HoistIfThenElse",
           "for (int i = 0; i < n; i += 1) {\n  if (m < 4) {\n    a[i] = i;\n  }\n}");
   differs("for i in range(1):\n    a[i] = 1", "UnrollLoop", "for (int i = 0; i < 1; i += 1) {\n  a[i] = 1;\n}");
-  differs(
-      "for a_name_that_is_too_long_here in range(n):\n    a[0] = 1", "RenameForLoopVar",
-      "for (int a_name_that_is_too_long_here = 0; a_name_that_is_too_long_here < n; a_name_that_is_too_long_here += 1) {\n  a[0] = 1;\n}");
+  differs("for a_name_that_is_too_long_here in range(n):\n    a[0] = 1", "RenameForLoopVar",
+          "for (int a_name_that_is_too_long_here = 0; a_name_that_is_too_long_here < n; a_name_that_is_too_long_here "
+          "+= 1) {\n  a[0] = 1;\n}");
   differs("v = va[0] * 8", "ExchangeConstantToRight", "int8 v = (va[0] * (int8)8);");
   differs("v = S.vdiv(va[0], va[1])", "ReviseParamR", "int8 v = __vdiv((int8)0, va[0], va[1], ALL_TRUE_w);");
   differs("v = S.vload(va)", "Revert2Standard", "int8 v = __vload(va, ALL_TRUE_w);");
-  differs("v = va[0] & ~va[1]", "CombineInstructions", "int8 v = __vand(v, va[0], __vinv((int8)0, va[1], ALL_TRUE_w), ALL_TRUE_w);");
+  differs("v = va[0] & ~va[1]", "CombineInstructions",
+          "int8 v = __vand(v, va[0], __vinv((int8)0, va[1], ALL_TRUE_w), ALL_TRUE_w);");
   differs("t = va[0] < va[1]\nv = S.vmul(va[0], va[1], mask=t, r=3)", "LowerVirtualIsa",
           "bool8 t = __vclt(va[0], va[1], ALL_TRUE_w);\nint8 v = __vmul((int8)3, va[0], va[1], t);");
-  differs("for i in S.vectorized(8):\n    a[i] = b[i]", "VectorizeLoop", "for (int i = 0; i < 8; i += 1) {\n  a[i] = b[i];\n}");
+  differs("for i in S.vectorized(8):\n    a[i] = b[i]", "VectorizeLoop",
+          "for (int i = 0; i < 8; i += 1) {\n  a[i] = b[i];\n}");
 }
 
 TEST(CTextPasses, DisablingOneWayOfAligningLeavesTheOther) {
@@ -358,7 +384,9 @@ TEST(CTextPasses, DisablingOneWayOfAligningLeavesTheOther) {
   EXPECT_THAT(body(dsl, {"AlignVectorWidthBySplit", "AlignVectorWidthByPad"}), HasSubstr("int20 v = "));
 }
 
-TEST(CTextPasses, UnknownNamesChangeNothing) { EXPECT_EQ(body("a[0] = n // 8", {"tir.NoSuchPass"}), body("a[0] = n // 8")); }
+TEST(CTextPasses, UnknownNamesChangeNothing) {
+  EXPECT_EQ(body("a[0] = n // 8", {"tir.NoSuchPass"}), body("a[0] = n // 8"));
+}
 
 TEST(CTextPasses, AreListed) {
   const auto names = compass_c_passes();

@@ -173,7 +173,8 @@ TEST_F(CcDriver, ConcurrentCompilationsShareTheCache) {
   const auto sources = kernels(3);
   std::vector<std::thread> threads;
   std::vector<Result<CompiledModule>> results(4, Result<CompiledModule>(internal_error("not run")));
-  for (size_t i = 0; i < results.size(); i++) threads.emplace_back([&, i] { results[i] = compile_kernels(sources, target_, options_); });
+  for (size_t i = 0; i < results.size(); i++)
+    threads.emplace_back([&, i] { results[i] = compile_kernels(sources, target_, options_); });
   for (std::thread& thread : threads) thread.join();
   for (const auto& result : results) {
     ASSERT_TRUE(result.ok()) << result.status().message();
@@ -254,7 +255,8 @@ TEST_F(CcDriver, PrintsThroughTheContext) {
   eval S.printf<int32>("n=%d u=%u x=%x f=%f %s 100%% %c\n", n#0, n#0, n#0, f#1, "text", b#2)
 }
 )";
-  const Result<CompiledModule> compiled = compile_kernels(std::vector{kernel("hello", text, target_)}, target_, options_);
+  const Result<CompiledModule> compiled =
+      compile_kernels(std::vector{kernel("hello", text, target_)}, target_, options_);
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
   const LoadedModule loaded(compiled->shared_object);
   ASSERT_NE(loaded.table(), nullptr) << loaded.error();
@@ -269,7 +271,8 @@ TEST_F(CcDriver, PrintsThroughTheContext) {
 TEST_F(CcDriver, NeedsNoCppLibrary) {
   const Result<CompiledModule> compiled = compile_kernels(kernels(2), target_, options_);
   ASSERT_TRUE(compiled.ok());
-  const std::string_view bytes(reinterpret_cast<const char*>(compiled->shared_object.data()), compiled->shared_object.size());
+  const std::string_view bytes(reinterpret_cast<const char*>(compiled->shared_object.data()),
+                               compiled->shared_object.size());
   EXPECT_EQ(bytes.find("libstdc++"), std::string_view::npos);
   EXPECT_EQ(bytes.find("libgcc_s"), std::string_view::npos);
   EXPECT_EQ(bytes.find(directory_), std::string_view::npos);

@@ -28,7 +28,8 @@ bool cpu_runs(const Target& target) {
 
 LoadedModule::LoadedModule(std::span<const std::byte> shared_object) {
   const int descriptor = ::memfd_create("kernels", MFD_CLOEXEC);
-  if (descriptor < 0 || ::write(descriptor, shared_object.data(), shared_object.size()) != static_cast<ssize_t>(shared_object.size())) {
+  if (descriptor < 0 ||
+      ::write(descriptor, shared_object.data(), shared_object.size()) != static_cast<ssize_t>(shared_object.size())) {
     error_ = "memfd";
     return;
   }
@@ -57,10 +58,12 @@ const aipu_kernel_info* LoadedModule::find(const std::string& name) const {
   return nullptr;
 }
 
-std::string LoadedModule::run(const aipu_kernel_info& kernel, const std::vector<uint64_t>& arguments, int tec_count) const {
+std::string LoadedModule::run(const aipu_kernel_info& kernel, const std::vector<uint64_t>& arguments,
+                              int tec_count) const {
   struct Memory {
     unsigned char* data;
-    explicit Memory(size_t size) : data(static_cast<unsigned char*>(std::aligned_alloc(64, (size + 63) / 64 * 64 + 64))) {}
+    explicit Memory(size_t size)
+        : data(static_cast<unsigned char*>(std::aligned_alloc(64, (size + 63) / 64 * 64 + 64))) {}
     ~Memory() { std::free(data); }
   };
   std::string printed;

@@ -1,4 +1,5 @@
-// Compiles kernels with the driver, loads the module and runs entries on byte buffers: what the tests of the C road share.
+// Compiles kernels with the driver, loads the module and runs entries on byte buffers: what the tests of the C road
+// share.
 #pragma once
 
 #include <cstddef>

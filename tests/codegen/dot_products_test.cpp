@@ -1,5 +1,5 @@
-// The dot products that quantised kernels are made of: what they become on each target agrees with the interpreter, at the ends of the
-// ranges too.
+// The dot products that quantised kernels are made of: what they become on each target agrees with the interpreter, at
+// the ends of the ranges too.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -25,7 +25,8 @@ constexpr const char* kDot =
 
 std::string replaced(std::string text, const std::vector<std::pair<std::string, std::string>>& words) {
   for (const auto& [word, by] : words) {
-    for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; at += by.size()) text.replace(at, word.size(), by);
+    for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; at += by.size())
+      text.replace(at, word.size(), by);
   }
   return text;
 }
@@ -105,8 +106,9 @@ TEST(DotProducts, AgreeWithTheInterpreter) {
                                                                              {expected.data(), 2 * bytes, 0, true}});
         ASSERT_TRUE(status.ok()) << status.message();
         loaded.run(loaded.table()->kernels[k],
-                   {reinterpret_cast<uint64_t>(x.data()), reinterpret_cast<uint64_t>(y.data()), reinterpret_cast<uint64_t>(acc.data()),
-                    reinterpret_cast<uint64_t>(mask.data()), reinterpret_cast<uint64_t>(actual.data())});
+                   {reinterpret_cast<uint64_t>(x.data()), reinterpret_cast<uint64_t>(y.data()),
+                    reinterpret_cast<uint64_t>(acc.data()), reinterpret_cast<uint64_t>(mask.data()),
+                    reinterpret_cast<uint64_t>(actual.data())});
         EXPECT_EQ(expected, actual);
         EXPECT_NE(actual, std::vector<std::byte>(2 * bytes));
       }

@@ -26,7 +26,8 @@ InterpreterArgument word(uint64_t value) { return {nullptr, 0, value, false}; }
 std::vector<int32_t> run(const std::string& body, int n = 5) {
   std::vector<int32_t> out(8, -1);
   const std::vector<InterpreterArgument> arguments = {memory(out), word(static_cast<uint64_t>(n))};
-  const Status status = interpret_all(parsed("func f(out#0: global int32*, n#1: int32) -> void {\n" + body + "\n}\n"), 1, arguments);
+  const Status status =
+      interpret_all(parsed("func f(out#0: global int32*, n#1: int32) -> void {\n" + body + "\n}\n"), 1, arguments);
   EXPECT_TRUE(status.ok()) << status.message();
   return out;
 }
@@ -36,8 +37,8 @@ std::string error_of(const std::string& body, int n = 5, uint64_t max_steps = 0)
   const std::vector<InterpreterArgument> arguments = {memory(out), word(static_cast<uint64_t>(n))};
   InterpreterOptions options;
   options.max_steps = max_steps;
-  const Status status =
-      interpret_all(parsed("func f(out#0: global int32*, n#1: int32) -> void {\n" + body + "\n}\n"), 1, arguments, options);
+  const Status status = interpret_all(parsed("func f(out#0: global int32*, n#1: int32) -> void {\n" + body + "\n}\n"),
+                                      1, arguments, options);
   EXPECT_FALSE(status.ok());
   return status.message();
 }
@@ -136,7 +137,8 @@ TEST(Interpreter, FunctionsPointersAndAddresses) {
 }
 
 TEST(Interpreter, AccessesAreChecked) {
-  EXPECT_NE(error_of("store out#0[8] = 1").find("Out of bounds. A write of 4 bytes at byte 32 of 32"), std::string::npos);
+  EXPECT_NE(error_of("store out#0[8] = 1").find("Out of bounds. A write of 4 bytes at byte 32 of 32"),
+            std::string::npos);
   EXPECT_NE(error_of("store out#0[-1] = 1").find("Out of bounds"), std::string::npos);
   EXPECT_NE(error_of("eval load(out#0, 4611686018427387904:int64)").find("Out of bounds"), std::string::npos);
   EXPECT_NE(error_of("eval load(out#0, -9223372036854775808:int64)").find("Out of bounds"), std::string::npos);
@@ -145,17 +147,23 @@ TEST(Interpreter, AccessesAreChecked) {
   EXPECT_NE(error_of("eval S.vload<int32x4>(out#0, (n#1 - 5), .lanes=4)").find("expect >= 1"), std::string::npos);
   EXPECT_NE(error_of("alloc a#2: private int32* [4] store a#2[n#1] = 1").find("Out of bounds"), std::string::npos);
   EXPECT_NE(error_of("let x#2: int32 = 0 store addr(x#2)[1] = 1").find("Out of bounds"), std::string::npos);
-  EXPECT_NE(error_of("let v#2: int32x4 = broadcast<4>(0) setlane v#2[n#1] = 1").find("lane 5 of a vector of 4 lanes is written"),
+  EXPECT_NE(error_of("let v#2: int32x4 = broadcast<4>(0) setlane v#2[n#1] = 1")
+                .find("lane 5 of a vector of 4 lanes is written"),
             std::string::npos);
-  EXPECT_NE(error_of("eval lane(broadcast<4>(n#1), (n#1 - 6))").find("lane -1 of a vector of 4 lanes is read"), std::string::npos);
+  EXPECT_NE(error_of("eval lane(broadcast<4>(n#1), (n#1 - 6))").find("lane -1 of a vector of 4 lanes is read"),
+            std::string::npos);
   EXPECT_NE(error_of("eval (n#1 / (n#1 - 5))").find("integer division by zero"), std::string::npos);
-  EXPECT_NE(error_of("for serial i#2: int32 = 0 to 5 step (n#1 - 5) { }").find("step of a loop is not positive"), std::string::npos);
+  EXPECT_NE(error_of("for serial i#2: int32 = 0 to 5 step (n#1 - 5) { }").find("step of a loop is not positive"),
+            std::string::npos);
   EXPECT_NE(error_of("eval load((type global int32* : S.reinterpret<global int32*>(n#1, .dtype=" +
                      std::to_string(static_cast<int64_t>(DType::kI32) | 1 << 8 | int64_t{1} << 32) + ")), 0)")
                 .find("Out of bounds"),
             std::string::npos);
   // Masked lanes are not touched.
-  EXPECT_EQ(run("store out#0[0] = lane(S.vload<int32x16>(out#0, 1, mask=S.tail_mask<boolx16>(n#1, .lanes=16), .lanes=16), 4)")[0], -1);
+  EXPECT_EQ(
+      run("store out#0[0] = lane(S.vload<int32x16>(out#0, 1, mask=S.tail_mask<boolx16>(n#1, .lanes=16), .lanes=16), 4)")
+          [0],
+      -1);
 }
 
 TEST(Interpreter, ErrorsNameTheSourceLine) {
@@ -177,7 +185,8 @@ TEST(Interpreter, ArgumentsAreChecked) {
   const std::vector<InterpreterArgument> null = {{nullptr, 0, 0, true}, word(1)};
   EXPECT_TRUE(interpret_all(module, 1, null).ok());
   const Module reads = parsed(
-      "func f(out#0: global int32*, n#1: int32) -> void { if !S.is_nullptr<bool>(out#0) { store out#0[0] = 1 } eval load(out#0, 0) }");
+      "func f(out#0: global int32*, n#1: int32) -> void { if !S.is_nullptr<bool>(out#0) { store out#0[0] = 1 } eval "
+      "load(out#0, 0) }");
   EXPECT_NE(interpret_all(reads, 1, null).message().find("null pointer"), std::string::npos);
 }
 
@@ -199,9 +208,10 @@ TEST(Interpreter, ScalarsOfEveryType) {
   uint64_t c_word = 0, d_word = 0;
   std::memcpy(&c_word, &c, 4);
   std::memcpy(&d_word, &d, 8);
-  const std::vector<InterpreterArgument> arguments = {
-      memory(out),     word(static_cast<uint64_t>(int64_t{-3})), word(65535), word(c_word), word(d_word), word(1), word(0x3e00),
-      word(UINT64_MAX)};
+  const std::vector<InterpreterArgument> arguments = {memory(out),  word(static_cast<uint64_t>(int64_t{-3})),
+                                                      word(65535),  word(c_word),
+                                                      word(d_word), word(1),
+                                                      word(0x3e00), word(UINT64_MAX)};
   ASSERT_TRUE(interpret_all(module, 1, arguments).ok());
   EXPECT_EQ(out, (std::vector<double>{-3, 65535, 1.25, -2.5, 1, 1.5, 18446744073709551616.0, 0, 0, 0}));
 }
@@ -274,7 +284,8 @@ TEST(Interpreter, NeedsItsMemories) {
   const Module module = parsed("func f(out#0: global int32*) -> void { alloc a#1: lsram int32* [4] store a#1[0] = 1 }");
   aipu_tec_context context{};
   context.tec_count = 1;
-  EXPECT_NE(interpret(module, context, arguments).message().find("needs 16 bytes of lsram, there are 0"), std::string::npos);
+  EXPECT_NE(interpret(module, context, arguments).message().find("needs 16 bytes of lsram, there are 0"),
+            std::string::npos);
 }
 
 std::string* printed = nullptr;
@@ -292,9 +303,10 @@ TEST(Interpreter, Prints) {
   context.print = [](const aipu_tec_context*, const char* piece, unsigned long size) { printed->append(piece, size); };
   const Status status = interpret(module, context, {});
   ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_EQ(text,
-            "-1 4294967295 00 0xff 0xFF|1.999999 A % text\n"
-            "0x1,0x2,0x3,0x4,0x5,0x6,0x7,0xffffffff 0.500000,0.500000,0.500000,0.500000,0.500000,0.500000,0.500000,0.500000");
+  EXPECT_EQ(
+      text,
+      "-1 4294967295 00 0xff 0xFF|1.999999 A % text\n"
+      "0x1,0x2,0x3,0x4,0x5,0x6,0x7,0xffffffff 0.500000,0.500000,0.500000,0.500000,0.500000,0.500000,0.500000,0.500000");
 }
 
 TEST(Interpreter, Events) {

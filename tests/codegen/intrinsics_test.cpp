@@ -1,5 +1,5 @@
-// Lane semantics of the intrinsics against a truth written down independently (intrinsics.md), on random and corner lanes; type rules and
-// their phrases.
+// Lane semantics of the intrinsics against a truth written down independently (intrinsics.md), on random and corner
+// lanes; type rules and their phrases.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,10 +16,13 @@ namespace {
 using Wide = __int128;
 using Attributes = std::vector<std::pair<std::string, int64_t>>;
 
-const std::vector<DType> kInts = {DType::kI8, DType::kU8, DType::kI16, DType::kU16, DType::kI32, DType::kU32, DType::kI64, DType::kU64};
+const std::vector<DType> kInts = {DType::kI8,  DType::kU8,  DType::kI16, DType::kU16,
+                                  DType::kI32, DType::kU32, DType::kI64, DType::kU64};
 
 Wide lowest(DType d) { return is_unsigned_int(d) ? Wide{0} : -(Wide{1} << (dtype_bits(d) - 1)); }
-Wide highest(DType d) { return is_unsigned_int(d) ? (Wide{1} << dtype_bits(d)) - 1 : (Wide{1} << (dtype_bits(d) - 1)) - 1; }
+Wide highest(DType d) {
+  return is_unsigned_int(d) ? (Wide{1} << dtype_bits(d)) - 1 : (Wide{1} << (dtype_bits(d) - 1)) - 1;
+}
 Wide clamped(Wide x, DType d) { return x < lowest(d) ? lowest(d) : x > highest(d) ? highest(d) : x; }
 Wide wrapped(Wide x, DType d) {
   const Wide modulus = Wide{1} << dtype_bits(d);
@@ -51,12 +54,14 @@ class Lanes {
 
  private:
   int64_t an_int(int bits) {
-    const int64_t corners[] = {0, 1, -1, 2, -2, int64_t{1} << (bits - 1), (int64_t{1} << (bits - 2)) * 2 - 1, 7, bits, bits - 1};
+    const int64_t corners[] = {0, 1,    -1,      2, -2, int64_t{1} << (bits - 1), (int64_t{1} << (bits - 2)) * 2 - 1,
+                               7, bits, bits - 1};
     return random_() % 2 ? corners[random_() % std::size(corners)] : static_cast<int64_t>(random_());
   }
   double a_float() {
     const double corners[] = {0.0, -0.0, 1, -1, 0.5, 2.5, -2.5, 1e10, -1e10, INFINITY, -INFINITY, NAN, 65504, 1e-8};
-    return random_() % 3 == 0 ? corners[random_() % std::size(corners)] : (static_cast<double>(random_() % 20001) - 10000) / 64;
+    return random_() % 3 == 0 ? corners[random_() % std::size(corners)]
+                              : (static_cast<double>(random_() % 20001) - 10000) / 64;
   }
   std::mt19937_64 random_;
 };
@@ -67,21 +72,23 @@ LaneValue evaluate(const std::string& name, const std::vector<LaneValue>& operan
   const auto stand_in = [](const LaneValue& v) { return var_ref(std::make_shared<const Var>(Var{"x", v.type})); };
   std::vector<Expr> args;
   for (const LaneValue& v : operands) args.push_back(stand_in(v));
-  const Result<Expr> made = intrinsic_call(name, args, attributes, mask ? stand_in(*mask) : nullptr, r ? stand_in(*r) : nullptr);
+  const Result<Expr> made =
+      intrinsic_call(name, args, attributes, mask ? stand_in(*mask) : nullptr, r ? stand_in(*r) : nullptr);
   EXPECT_TRUE(made.ok()) << name << ": " << made.status().message();
   if (!made.ok()) return LaneValue(Type::scalar(DType::kI32));
   const auto& call = *(*made)->as<IntrinsicCall>();
   std::vector<LaneValue> all = operands;
-  if (call.args.size() == operands.size() + 1 && mask) all.push_back(*mask);  // vsel and vcomp* take the mask as an operand
-  Result<LaneValue> value =
-      call.intrinsic->evaluate(call, (*made)->type, all, call.mask ? mask : nullptr, call.pass_through ? r : nullptr, nullptr);
+  // vsel and vcomp* take the mask as an operand
+  if (call.args.size() == operands.size() + 1 && mask) all.push_back(*mask);
+  Result<LaneValue> value = call.intrinsic->evaluate(call, (*made)->type, all, call.mask ? mask : nullptr,
+                                                     call.pass_through ? r : nullptr, nullptr);
   EXPECT_TRUE(value.ok()) << name << ": " << value.status().message();
   return value.ok() ? *value : LaneValue((*made)->type);
 }
 
 // For all integer types: result lane = truth(x, y), an exact value in the result type.
-void check_int(const std::string& name, const Attributes& attributes, const std::function<std::optional<Wide>(Wide, Wide, DType)>& truth,
-               bool signed_only = false) {
+void check_int(const std::string& name, const Attributes& attributes,
+               const std::function<std::optional<Wide>(Wide, Wide, DType)>& truth, bool signed_only = false) {
   Lanes lanes(std::hash<std::string>()(name));
   for (const DType d : kInts) {
     if (signed_only && !is_signed_int(d)) continue;
@@ -94,7 +101,8 @@ void check_int(const std::string& name, const Attributes& attributes, const std:
         const auto expected = truth(lane_of(x, i), lane_of(y, i), d);
         if (!expected) continue;
         ASSERT_EQ(static_cast<int64_t>(lane_of(out, i)), static_cast<int64_t>(*expected))
-            << name << " " << dtype_name(d) << " x " << static_cast<int64_t>(lane_of(x, i)) << " y " << static_cast<int64_t>(lane_of(y, i));
+            << name << " " << dtype_name(d) << " x " << static_cast<int64_t>(lane_of(x, i)) << " y "
+            << static_cast<int64_t>(lane_of(y, i));
       }
     }
   }
@@ -115,8 +123,9 @@ TEST(Intrinsics, IntegerArithmetic) {
   check_int("vadd", {{"saturate", 1}}, [](Wide x, Wide y, DType d) { return clamped(x + y, d); });
   check_int("vsub", {}, [](Wide x, Wide y, DType d) { return wrapped(x - y, d); });
   check_int("vsub", {{"saturate", 1}}, [](Wide x, Wide y, DType d) { return clamped(x - y, d); });
-  check_int("vmul", {},
-            [](Wide x, Wide y, DType d) { return wrapped(wrapped(x, DType::kU64) * wrapped(y, DType::kU64) % (Wide{1} << 64), d); });
+  check_int("vmul", {}, [](Wide x, Wide y, DType d) {
+    return wrapped(wrapped(x, DType::kU64) * wrapped(y, DType::kU64) % (Wide{1} << 64), d);
+  });
   check_int("vdiv", {}, [](Wide x, Wide y, DType d) { return y == 0 ? Wide{0} : clamped(x / y, d); });
   check_int("vmod", {}, [](Wide x, Wide y, DType) { return y == 0 ? Wide{0} : x % y; });
   check_int("max", {}, [](Wide x, Wide y, DType) { return std::max(x, y); });
@@ -132,7 +141,10 @@ TEST(Intrinsics, Shifts) {
   });
   check_int(
       "vsl", {{"saturate", 1}},
-      [](Wide x, Wide y, DType d) { return clamped(x * (Wide{1} << static_cast<int>(std::min<Wide>(count_of(y, d), 63))), d); }, true);
+      [](Wide x, Wide y, DType d) {
+        return clamped(x * (Wide{1} << static_cast<int>(std::min<Wide>(count_of(y, d), 63))), d);
+      },
+      true);
   check_int("vsr", {}, [](Wide x, Wide y, DType d) { return floor_shift(x, count_of(y, d)); });
   check_int("vsr", {{"with_round", 1}}, [](Wide x, Wide y, DType d) { return round_shift(x, count_of(y, d)); });
   check_int("vror", {}, [](Wide x, Wide y, DType d) {
@@ -148,8 +160,8 @@ TEST(Intrinsics, FloatArithmeticRoundsOnce) {
     for (int round = 0; round < 60; ++round) {
       const Type type = Type::vector(d, 13);
       const LaneValue x = lanes.of(type), y = lanes.of(type);
-      const LaneValue sum = evaluate("vadd", {x, y}), product = evaluate("vmul", {x, y}), greatest = evaluate("max", {x, y}),
-                      nearest = evaluate("rint", {x});
+      const LaneValue sum = evaluate("vadd", {x, y}), product = evaluate("vmul", {x, y}),
+                      greatest = evaluate("max", {x, y}), nearest = evaluate("rint", {x});
       const LaneValue clip = evaluate("clip", {x, evaluate("min", {y, y}), evaluate("max", {y, y})});
       for (int i = 0; i < type.lanes; ++i) {
         const double a = x.float_lane(i), b = y.float_lane(i);
@@ -177,8 +189,8 @@ TEST(Intrinsics, FmaIsFused) {
     const LaneValue acc = lanes.of(type), x = lanes.of(type), y = lanes.of(type);
     const LaneValue out = evaluate("fma", {acc, x, y});
     for (int i = 0; i < type.lanes; ++i) {
-      const float expected =
-          std::fma(static_cast<float>(x.float_lane(i)), static_cast<float>(y.float_lane(i)), static_cast<float>(acc.float_lane(i)));
+      const float expected = std::fma(static_cast<float>(x.float_lane(i)), static_cast<float>(y.float_lane(i)),
+                                      static_cast<float>(acc.float_lane(i)));
       if (std::isnan(expected))
         EXPECT_TRUE(std::isnan(out.float_lane(i)));
       else
@@ -190,7 +202,8 @@ TEST(Intrinsics, FmaIsFused) {
 TEST(Intrinsics, MasksAndPassThrough) {
   Lanes lanes(11);
   const Type type = Type::vector(DType::kI32, 9);
-  const LaneValue x = lanes.of(type), y = lanes.of(type), r = lanes.of(type), m = lanes.of(type.with_element(DType::kBool));
+  const LaneValue x = lanes.of(type), y = lanes.of(type), r = lanes.of(type),
+                  m = lanes.of(type.with_element(DType::kBool));
   const LaneValue kept = evaluate("vadd", {x, y}, {}, &m, &r), dropped = evaluate("vadd", {x, y}, {}, &m),
                   compared = evaluate("vcge", {x, x}, {}, &m);
   const LaneValue chosen = evaluate("vsel", {x, y}, {}, &m), clipped = evaluate("clip", {x, r, r}, {}, &m);
@@ -273,9 +286,12 @@ TEST(Intrinsics, WideningAndDots) {
   for (int i = 0; i < 16; ++i) low.set_int(i, -32768);
   EXPECT_EQ(list(evaluate("vdot", {low, low}))[0], INT32_MAX);  // 2^31 saturates
   EXPECT_EQ(list(evaluate("vaddh", {low, low}))[3], -32768);
-  EXPECT_EQ(evaluate("vnsr", {ints({511, -1, 256, 128, 0, 1, 2, 3}), ints({1, 1, 1, 1, 1, 1, 1, 1})}, {{"saturate", 1}}).int_lane(0), 127);
-  EXPECT_EQ(list(evaluate("vnsr", {ints({511, -1, 256, 128, 0, 1, 2, 3}), ints({1, 1, 1, 1, 1, 1, 1, 1})}, {{"to_h", 1}})),
-            (L{255, 0, -1, 0, 128, 0, 64, 0, 0, 0, 0, 0, 1, 0, 1, 0}));
+  EXPECT_EQ(evaluate("vnsr", {ints({511, -1, 256, 128, 0, 1, 2, 3}), ints({1, 1, 1, 1, 1, 1, 1, 1})}, {{"saturate", 1}})
+                .int_lane(0),
+            127);
+  EXPECT_EQ(
+      list(evaluate("vnsr", {ints({511, -1, 256, 128, 0, 1, 2, 3}), ints({1, 1, 1, 1, 1, 1, 1, 1})}, {{"to_h", 1}})),
+      (L{255, 0, -1, 0, 128, 0, 64, 0, 0, 0, 0, 0, 1, 0, 1, 0}));
 }
 
 TEST(Intrinsics, Casts) {
@@ -290,8 +306,9 @@ TEST(Intrinsics, Casts) {
   const LaneValue w = ints({300, -300, 127, 128, -128, -129, 0, 1});
   EXPECT_EQ(list(evaluate("cast", {w}, cast_to(DType::kI8, 2))), (L{127, -128, 127, 127, -128, -128, 0, 1}));
   EXPECT_EQ(list(evaluate("cast", {w}, cast_to(DType::kU8))), (L{44, 212, 127, 128, 128, 127, 0, 1}));
-  const LaneValue bytes = ints(
-      {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, -31}, DType::kI8);
+  const LaneValue bytes = ints({0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, -31},
+                               DType::kI8);
   EXPECT_EQ(list(evaluate("cast", {bytes}, cast_to(DType::kI32, 0, 8))), (L{24, 25, 26, 27, 28, 29, 30, -31}));
   EXPECT_EQ(list(evaluate("cast", {bytes}, cast_to(DType::kI16, 0, 4)))[15], -31);
   const LaneValue merged = evaluate("cast", {w, w, w}, cast_to(DType::kU8));
@@ -301,21 +318,24 @@ TEST(Intrinsics, Casts) {
 
 TEST(Intrinsics, TypeRulesSayWhatIsWrong) {
   const auto v = [](Type type) { return var_ref(std::make_shared<const Var>(Var{"v", type})); };
-  const Expr i8x32 = v(Type::vector(DType::kI8, 32)), u8x32 = v(Type::vector(DType::kU8, 32)), i32x8 = v(Type::vector(DType::kI32, 8)),
-             f32x8 = v(Type::vector(DType::kF32, 8));
-  const Expr f16x16 = v(Type::vector(DType::kF16, 16)), i8x64 = v(Type::vector(DType::kI8, 64)), m8 = v(Type::vector(DType::kBool, 8));
+  const Expr i8x32 = v(Type::vector(DType::kI8, 32)), u8x32 = v(Type::vector(DType::kU8, 32)),
+             i32x8 = v(Type::vector(DType::kI32, 8)), f32x8 = v(Type::vector(DType::kF32, 8));
+  const Expr f16x16 = v(Type::vector(DType::kF16, 16)), i8x64 = v(Type::vector(DType::kI8, 64)),
+             m8 = v(Type::vector(DType::kBool, 8));
   const Expr i32 = v(Type::scalar(DType::kI32)), pointer = v(Type::pointer_to(DType::kI32, 8, Scope::kGlobal));
-  const auto message = [](const std::string& name, std::vector<Expr> operands, std::vector<bool> literal = {}, Attributes attributes = {},
-                          Expr mask = nullptr, Expr r = nullptr) {
+  const auto message = [](const std::string& name, std::vector<Expr> operands, std::vector<bool> literal = {},
+                          Attributes attributes = {}, Expr mask = nullptr, Expr r = nullptr) {
     literal.resize(operands.size());
     InferInput in{&operands, literal, &mask, &r, &attributes};
     const Result<Type> type = find_intrinsic(name)->infer(in);
     return type.ok() ? "fine: " + type->text() : type.status().message();
   };
-  EXPECT_EQ(message("vadd", {i8x32, int_imm(300)}, {false, true}), "Can't broadcast \"300\" to any of \"(int8x32, uint8x32)\".");
+  EXPECT_EQ(message("vadd", {i8x32, int_imm(300)}, {false, true}),
+            "Can't broadcast \"300\" to any of \"(int8x32, uint8x32)\".");
   EXPECT_EQ(message("vadd", {i8x32, int_imm(100)}, {false, true}), "fine: int8x32");
-  EXPECT_EQ(message("vadd", {i8x32, u8x32}),
-            "The sign of operands is different, if the API have parameter \"out_sign\" please specify the output sign.");
+  EXPECT_EQ(
+      message("vadd", {i8x32, u8x32}),
+      "The sign of operands is different, if the API have parameter \"out_sign\" please specify the output sign.");
   EXPECT_EQ(message("vadd", {i8x32, u8x32}, {}, {{"out_sign", 1}}), "fine: uint8x32");
   EXPECT_EQ(message("vadd", {i8x32, i32x8}), "Argument type mismatch: 0-th: \"int8x32\" vs. 1-th: \"int32x8\".");
   EXPECT_EQ(message("vadd", {i32, i32}), "All arguments are scalar.");
@@ -330,13 +350,15 @@ TEST(Intrinsics, TypeRulesSayWhatIsWrong) {
   EXPECT_EQ(message("clip", {i8x32, i32, i32}), "Can't cast the arg \"min_val\" to \"int8x32\" safely.");
   EXPECT_EQ(message("vmull", {i8x64, i8x64}), "This API expect hardware native vector types, but got: \"int8x64\".");
   EXPECT_EQ(message("vdot", {i32x8, i32x8}), "Only supports 8-bit or 16-bit integer instruction.");
-  EXPECT_EQ(message("vqdot", {i32x8, i32x8}), "Only supports 8-bit integer instruction or 16-bit floating instruction.");
+  EXPECT_EQ(message("vqdot", {i32x8, i32x8}),
+            "Only supports 8-bit integer instruction or 16-bit floating instruction.");
   EXPECT_EQ(message("vaddh", {i8x32, u8x32}).substr(0, 34), "The sign of operands is different,");
   EXPECT_EQ(message("vadd", {i32x8, i32x8}, {}, {}, m8, float_imm(1.5)),
             "Argument type mismatch: r: \"float32\" vs. return data type: \"int32x8\".");
   EXPECT_EQ(message("vadd", {i8x32, i8x32}, {}, {}, v(Type::vector(DType::kBool, 32)), int_imm(300)),
             "Argument r \"300\" is out of range of return data type \"int8x32\".");
-  EXPECT_EQ(message("vadd", {i8x32, i8x32}, {}, {}, m8, int_imm(3)), "The length of arg \"mask\" expect \"32\", but got: \"8\".");
+  EXPECT_EQ(message("vadd", {i8x32, i8x32}, {}, {}, m8, int_imm(3)),
+            "The length of arg \"mask\" expect \"32\", but got: \"8\".");
   EXPECT_EQ(message("abs", {i32}, {}, {}, m8), "Only support mask in vector scenario.");
   EXPECT_EQ(message("vsl", {u8x32, u8x32}, {}, {{"saturate", 1}}), "Only support input signed dtype if saturate.");
   EXPECT_EQ(message("vsldl", {i32x8, i32x8, int_imm(8)}), "The arg \"shift\" expect in range [0, 8), but got: \"8\".");

@@ -1,5 +1,5 @@
-// Random programs give the same results before and after lowering, pass by pass and all together, for registers of several widths; and
-// survive the text form.
+// Random programs give the same results before and after lowering, pass by pass and all together, for registers of
+// several widths; and survive the text form.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -32,7 +32,8 @@ std::string not_printable(const Module& module, const Target& target) {
   std::string problem;
   const auto check = [&](Type type, const std::string& what) {
     if (type.lanes == 1 || type.is_void()) return;
-    const bool fits = std::has_single_bit(static_cast<unsigned>(type.lanes)) && type.lanes * dtype_bits(type.element) <= target.vector_bits;
+    const bool fits = std::has_single_bit(static_cast<unsigned>(type.lanes)) &&
+                      type.lanes * dtype_bits(type.element) <= target.vector_bits;
     if (!fits && problem.empty()) problem = type.text() + " in " + what;
   };
   for (const PrimFuncPtr& function : module.functions) {
@@ -43,7 +44,8 @@ std::string not_printable(const Module& module, const Target& target) {
         [&](const Stmt& s) {
           if (const auto* define = s->as<Define>()) check(define->var->type, define->var->name);
           if (const auto* alloc = s->as<Alloc>()) check(alloc->buffer->type, alloc->buffer->name);
-          if (const auto* loop = s->as<For>(); loop && loop->kind != ForKind::kSerial) problem = "a loop that is not serial";
+          if (const auto* loop = s->as<For>(); loop && loop->kind != ForKind::kSerial)
+            problem = "a loop that is not serial";
         });
   }
   return problem;
@@ -64,17 +66,22 @@ TEST_P(RandomLowering, KeepsResults) {
     const Result<Module> lowered = lower(module, target);
     if (!lowered.ok()) {
       // Only native intrinsics on narrower registers may be refused.
-      ASSERT_EQ(lowered.status().code(), ErrorCode::kUnsupported) << lowered.status().message() << "\n" << print_module(module);
+      ASSERT_EQ(lowered.status().code(), ErrorCode::kUnsupported) << lowered.status().message() << "\n"
+                                                                  << print_module(module);
       ++refused;
       continue;
     }
     const Status still_valid = verify(*lowered);
-    ASSERT_TRUE(still_valid.ok()) << still_valid.message() << "\n" << print_module(module) << "\n----\n" << print_module(*lowered);
+    ASSERT_TRUE(still_valid.ok()) << still_valid.message() << "\n"
+                                  << print_module(module) << "\n----\n"
+                                  << print_module(*lowered);
     ASSERT_EQ(not_printable(*lowered, target), "") << print_module(module) << "\n----\n" << print_module(*lowered);
     const auto actual = run_random_program(*lowered, 7);
     ASSERT_TRUE(actual.ok()) << actual.status().message() << "\n" << print_module(*lowered);
     std::string where;
-    ASSERT_TRUE(same_buffers(*expected, *actual, where)) << where << "\n" << print_module(module) << "\n----\n" << print_module(*lowered);
+    ASSERT_TRUE(same_buffers(*expected, *actual, where)) << where << "\n"
+                                                         << print_module(module) << "\n----\n"
+                                                         << print_module(*lowered);
     ++compared;
   }
   EXPECT_GT(compared, seeds() * 9 / 10) << refused << " refused";
@@ -85,7 +92,8 @@ INSTANTIATE_TEST_SUITE_P(Bits, RandomLowering, ::testing::Values(128, 256, 512))
 TEST(RandomSimplify, KeepsResultsOfScalarPrograms) {
   for (int seed = 1; seed <= seeds() * 2; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    const Module module = random_program(static_cast<uint64_t>(seed) + 100000, {.wide_vectors = false, .statements = 20});
+    const Module module =
+        random_program(static_cast<uint64_t>(seed) + 100000, {.wide_vectors = false, .statements = 20});
     const auto expected = run_random_program(module, 3);
     ASSERT_TRUE(expected.ok()) << expected.status().message();
     Module simple;
@@ -99,7 +107,9 @@ TEST(RandomSimplify, KeepsResultsOfScalarPrograms) {
     const auto actual = run_random_program(simple, 3);
     ASSERT_TRUE(actual.ok()) << actual.status().message();
     std::string where;
-    ASSERT_TRUE(same_buffers(*expected, *actual, where)) << where << "\n" << print_module(module) << "\n----\n" << print_module(simple);
+    ASSERT_TRUE(same_buffers(*expected, *actual, where)) << where << "\n"
+                                                         << print_module(module) << "\n----\n"
+                                                         << print_module(simple);
   }
 }
 

@@ -125,7 +125,8 @@ void expect_same_results(const std::string& body) {
   for (const Module* one : {&module, &*lowered}) {
     std::vector<int32_t>& x = results[one == &module ? 0 : 1];
     for (int i = 0; i < 64; ++i) x.push_back(3 * i + 1);
-    const std::vector<InterpreterArgument> arguments = {{reinterpret_cast<std::byte*>(x.data()), x.size() * 4, 0, true}};
+    const std::vector<InterpreterArgument> arguments = {
+        {reinterpret_cast<std::byte*>(x.data()), x.size() * 4, 0, true}};
     const Status status = interpret_all(*one, 1, arguments);
     ASSERT_TRUE(status.ok()) << status.message() << "\n" << print_module(*one);
   }
@@ -214,7 +215,8 @@ TEST(Lower, ReportsWhatChanged) {
   options.on_pass = [&](int index, std::string_view name, const Module&) {
     changed.push_back(std::to_string(index) + " " + std::string(name));
   };
-  const Module module = parsed("func f(x#0: global int32*) -> void { for unrolled i#1: int32 = 0 to 2 step 1 { store x#0[i#1] = 1 } }");
+  const Module module =
+      parsed("func f(x#0: global int32*) -> void { for unrolled i#1: int32 = 0 to 2 step 1 { store x#0[i#1] = 1 } }");
   ASSERT_TRUE(lower(module, machine(256), options).ok());
   EXPECT_EQ(changed, (std::vector<std::string>{"1 resolve_loops", "2 fold_constants"}));
   options.disabled_passes = {"resolve_loops"};
@@ -262,7 +264,8 @@ TEST(Lower, NativeIntrinsicsBesideWiderElements) {
   std::vector<int32_t> expected(104), got(104);
   std::vector<float> expected_matrix(16), matrix(16);
   const auto memory = [](auto& v) {
-    return InterpreterArgument{.data = reinterpret_cast<std::byte*>(v.data()), .bytes = v.size() * sizeof(v[0]), .is_pointer = true};
+    return InterpreterArgument{
+        .data = reinterpret_cast<std::byte*>(v.data()), .bytes = v.size() * sizeof(v[0]), .is_pointer = true};
   };
   const std::vector<InterpreterArgument> before = {memory(x), memory(expected), memory(expected_matrix)};
   const std::vector<InterpreterArgument> after = {memory(x), memory(got), memory(matrix)};
@@ -272,7 +275,9 @@ TEST(Lower, NativeIntrinsicsBesideWiderElements) {
   EXPECT_EQ(matrix, expected_matrix);
 }
 
-TEST(Lower, RefusesWhatTheVerifierRefuses) { EXPECT_FALSE(lower(parsed("func f() -> void { eval (1 + 2:int64) }"), machine(256)).ok()); }
+TEST(Lower, RefusesWhatTheVerifierRefuses) {
+  EXPECT_FALSE(lower(parsed("func f() -> void { eval (1 + 2:int64) }"), machine(256)).ok());
+}
 
 TEST(Simplify, Expressions) {
   auto n = std::make_shared<Var>();
@@ -291,7 +296,8 @@ TEST(Simplify, Expressions) {
   EXPECT_EQ(text(op(BinaryOp::kMul, op(BinaryOp::kMul, x, int_imm(65536)), int_imm(65536))), "0");
   EXPECT_EQ(text(op(BinaryOp::kSub, x, x)), "0");
   EXPECT_EQ(text(op(BinaryOp::kAnd, bool_imm(true), op(BinaryOp::kLt, x, int_imm(3)))), "(n#0 < 3)");
-  EXPECT_EQ(text(make_expr(Type::scalar(DType::kBool), Unary{UnaryOp::kNot, op(BinaryOp::kLt, x, int_imm(3))})), "(n#0 >= 3)");
+  EXPECT_EQ(text(make_expr(Type::scalar(DType::kBool), Unary{UnaryOp::kNot, op(BinaryOp::kLt, x, int_imm(3))})),
+            "(n#0 >= 3)");
   EXPECT_EQ(text(op(BinaryOp::kGe, s, int_imm(0))), "true");
   EXPECT_EQ(text(op(BinaryOp::kGe, x, int_imm(0))), "(n#0 >= 0)");
   EXPECT_EQ(text(op(BinaryOp::kAdd, float_imm(0.1), float_imm(0.2))), "0.3");
@@ -303,7 +309,9 @@ TEST(Simplify, Expressions) {
   EXPECT_EQ(text(op(BinaryOp::kAdd, var_ref(f), float_imm(0))), "(f#0 + 0.0)");
   EXPECT_EQ(text(op(BinaryOp::kMul, var_ref(f), float_imm(0))), "(f#0 * 0.0)");
   EXPECT_EQ(text(op(BinaryOp::kMul, var_ref(f), float_imm(1))), "f#0");
-  EXPECT_EQ(text(make_expr(Type::scalar(DType::kBool), Unary{UnaryOp::kNot, op(BinaryOp::kLt, var_ref(f), float_imm(3))})), "!(f#0 < 3.0)");
+  EXPECT_EQ(
+      text(make_expr(Type::scalar(DType::kBool), Unary{UnaryOp::kNot, op(BinaryOp::kLt, var_ref(f), float_imm(3))})),
+      "!(f#0 < 3.0)");
   EXPECT_EQ(text(cast(Type::vector(DType::kF32, 4), broadcast(int_imm(3), 4))), "broadcast<4>(3.0)");
 }
 

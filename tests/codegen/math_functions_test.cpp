@@ -23,10 +23,13 @@ double ulps(T actual, long double exact) {
   if (std::isinf(actual) || std::isinf(rounded)) {
     // An overflow that rounding to nearest just misses is half a unit away.
     const T largest = std::numeric_limits<T>::max();
-    return std::fabs(actual) >= largest && std::fabs(rounded) >= largest && std::signbit(actual) == std::signbit(rounded) ? 1 : 1e30;
+    return std::fabs(actual) >= largest && std::fabs(rounded) >= largest &&
+                   std::signbit(actual) == std::signbit(rounded)
+               ? 1
+               : 1e30;
   }
-  const int exponent =
-      std::max(std::ilogb(rounded == 0 ? std::numeric_limits<T>::denorm_min() : rounded), std::numeric_limits<T>::min_exponent - 1);
+  const int exponent = std::max(std::ilogb(rounded == 0 ? std::numeric_limits<T>::denorm_min() : rounded),
+                                std::numeric_limits<T>::min_exponent - 1);
   const long double unit = std::ldexp(1.0L, exponent - std::numeric_limits<T>::digits + 1);
   return static_cast<double>(std::fabs(static_cast<long double>(actual) - exact) / unit);
 }
@@ -49,7 +52,8 @@ void check(const Function<T>& f, uint64_t seed) {
   const auto at = [&](T x) {
     const long double exact = f.exact(x);
     const T actual = f.actual(x);
-    if (f.flush && std::fabs(exact) < static_cast<long double>(std::numeric_limits<T>::min()) * 1.001L && actual == 0) return;
+    if (f.flush && std::fabs(exact) < static_cast<long double>(std::numeric_limits<T>::min()) * 1.001L && actual == 0)
+      return;
     const double error = ulps(actual, exact);
     if (error > worst) {
       worst = error;
@@ -74,28 +78,29 @@ long double erf_exact(long double x) { return std::erf(x); }
 #define F(function) [](long double x) -> long double { return std::function(x); }
 
 TEST(MathFunctions, FloatsAreWithinTwoUlp) {
-  const Function<float> functions[] = {{"exp", aipu_math_exp, F(exp), -87.3, 88.7, 2},
-                                       {"exp2", aipu_math_exp2, F(exp2), -149, 127.99, 2},
-                                       {"log", aipu_math_log, F(log), 1e-30, 4, 2},
-                                       {"log large", aipu_math_log, F(log), 1, 3e38, 2},
-                                       {"log near 1", aipu_math_log, F(log), 0.9, 1.1, 2},
-                                       {"tanh", aipu_math_tanh, F(tanh), -12, 12, 2},
-                                       {"erf", aipu_math_erf, erf_exact, -5, 5, 2},
-                                       {"sin", aipu_math_sin, F(sin), -100, 100, 1},
-                                       {"sin large", aipu_math_sin, F(sin), -3e38, 3e38, 1},
-                                       {"cos", aipu_math_cos, F(cos), -100, 100, 1},
-                                       {"cos large", aipu_math_cos, F(cos), -1e20, 1e20, 1},
-                                       {"tan", aipu_math_tan, F(tan), -100, 100, 1},
-                                       {"asin", aipu_math_asin, F(asin), -1, 1, 1},
-                                       {"acos", aipu_math_acos, F(acos), -1, 1, 1},
-                                       {"atan", aipu_math_atan, F(atan), -50, 50, 1},
-                                       {"sinh", aipu_math_sinh, F(sinh), -89, 89, 1},
-                                       {"cosh", aipu_math_cosh, F(cosh), -89, 89, 1},
-                                       {"asinh", aipu_math_asinh, F(asinh), -1e6, 1e6, 1},
-                                       {"acosh", aipu_math_acosh, F(acosh), 1, 1e6, 1},
-                                       {"atanh", aipu_math_atanh, F(atanh), -1, 1, 1},
-                                       {"sqrt", aipu_math_sqrt, F(sqrt), 0, 1e10, 0.51},
-                                       {"rsqrt", aipu_math_rsqrt, [](long double x) { return 1 / std::sqrt(x); }, 1e-30, 1e10, 2}};
+  const Function<float> functions[] = {
+      {"exp", aipu_math_exp, F(exp), -87.3, 88.7, 2},
+      {"exp2", aipu_math_exp2, F(exp2), -149, 127.99, 2},
+      {"log", aipu_math_log, F(log), 1e-30, 4, 2},
+      {"log large", aipu_math_log, F(log), 1, 3e38, 2},
+      {"log near 1", aipu_math_log, F(log), 0.9, 1.1, 2},
+      {"tanh", aipu_math_tanh, F(tanh), -12, 12, 2},
+      {"erf", aipu_math_erf, erf_exact, -5, 5, 2},
+      {"sin", aipu_math_sin, F(sin), -100, 100, 1},
+      {"sin large", aipu_math_sin, F(sin), -3e38, 3e38, 1},
+      {"cos", aipu_math_cos, F(cos), -100, 100, 1},
+      {"cos large", aipu_math_cos, F(cos), -1e20, 1e20, 1},
+      {"tan", aipu_math_tan, F(tan), -100, 100, 1},
+      {"asin", aipu_math_asin, F(asin), -1, 1, 1},
+      {"acos", aipu_math_acos, F(acos), -1, 1, 1},
+      {"atan", aipu_math_atan, F(atan), -50, 50, 1},
+      {"sinh", aipu_math_sinh, F(sinh), -89, 89, 1},
+      {"cosh", aipu_math_cosh, F(cosh), -89, 89, 1},
+      {"asinh", aipu_math_asinh, F(asinh), -1e6, 1e6, 1},
+      {"acosh", aipu_math_acosh, F(acosh), 1, 1e6, 1},
+      {"atanh", aipu_math_atanh, F(atanh), -1, 1, 1},
+      {"sqrt", aipu_math_sqrt, F(sqrt), 0, 1e10, 0.51},
+      {"rsqrt", aipu_math_rsqrt, [](long double x) { return 1 / std::sqrt(x); }, 1e-30, 1e10, 2}};
   uint64_t seed = 1;
   for (const auto& f : functions) check(f, seed++);
 }
@@ -132,14 +137,16 @@ TEST(MathFunctions, Powers) {
     const double u = static_cast<double>(random() >> 11) * 0x1p-53, v = static_cast<double>(random() >> 11) * 0x1p-53;
     const auto x = static_cast<float>(std::exp((u - 0.5) * 60));
     const auto y = static_cast<float>((v - 0.5) * 8);
-    worst_float = std::max(worst_float, ulps(aipu_math_pow(x, y), std::pow(static_cast<long double>(x), static_cast<long double>(y))));
+    worst_float = std::max(
+        worst_float, ulps(aipu_math_pow(x, y), std::pow(static_cast<long double>(x), static_cast<long double>(y))));
     const double dx = std::exp((u - 0.5) * 60), dy = (v - 0.5) * 40;
-    worst_double =
-        std::max(worst_double, ulps(aipu_math_pow(dx, dy), std::pow(static_cast<long double>(dx), static_cast<long double>(dy))));
+    worst_double = std::max(worst_double, ulps(aipu_math_pow(dx, dy),
+                                               std::pow(static_cast<long double>(dx), static_cast<long double>(dy))));
     const float base = static_cast<float>(static_cast<int>(random() % 41) - 20),
                 exponent = static_cast<float>(static_cast<int>(random() % 21) - 10);
-    worst_float = std::max(
-        worst_float, ulps(aipu_math_pow(base, exponent), std::pow(static_cast<long double>(base), static_cast<long double>(exponent))));
+    worst_float =
+        std::max(worst_float, ulps(aipu_math_pow(base, exponent),
+                                   std::pow(static_cast<long double>(base), static_cast<long double>(exponent))));
   }
   EXPECT_LE(worst_float, 1);
   EXPECT_LE(worst_double, 3);
@@ -164,16 +171,21 @@ void special_values() {
     const char* name;
     T (*actual)(T);
     T (*expected)(T);
-  } functions[] = {{"log", aipu_math_log, std::log},       {"tanh", aipu_math_tanh, std::tanh},    {"erf", aipu_math_erf, std::erf},
-                   {"sin", aipu_math_sin, std::sin},       {"cos", aipu_math_cos, std::cos},       {"tan", aipu_math_tan, std::tan},
-                   {"sqrt", aipu_math_sqrt, std::sqrt},    {"atan", aipu_math_atan, std::atan},    {"asin", aipu_math_asin, std::asin},
-                   {"acos", aipu_math_acos, std::acos},    {"sinh", aipu_math_sinh, std::sinh},    {"cosh", aipu_math_cosh, std::cosh},
-                   {"asinh", aipu_math_asinh, std::asinh}, {"acosh", aipu_math_acosh, std::acosh}, {"atanh", aipu_math_atanh, std::atanh},
-                   {"floor", aipu_math_floor, std::floor}, {"ceil", aipu_math_ceil, std::ceil},    {"rint", aipu_math_rint, std::rint},
-                   {"trunc", aipu_math_trunc, std::trunc}, {"exp", aipu_math_exp, std::exp},       {"exp2", aipu_math_exp2, std::exp2}};
+  } functions[] = {{"log", aipu_math_log, std::log},       {"tanh", aipu_math_tanh, std::tanh},
+                   {"erf", aipu_math_erf, std::erf},       {"sin", aipu_math_sin, std::sin},
+                   {"cos", aipu_math_cos, std::cos},       {"tan", aipu_math_tan, std::tan},
+                   {"sqrt", aipu_math_sqrt, std::sqrt},    {"atan", aipu_math_atan, std::atan},
+                   {"asin", aipu_math_asin, std::asin},    {"acos", aipu_math_acos, std::acos},
+                   {"sinh", aipu_math_sinh, std::sinh},    {"cosh", aipu_math_cosh, std::cosh},
+                   {"asinh", aipu_math_asinh, std::asinh}, {"acosh", aipu_math_acosh, std::acosh},
+                   {"atanh", aipu_math_atanh, std::atanh}, {"floor", aipu_math_floor, std::floor},
+                   {"ceil", aipu_math_ceil, std::ceil},    {"rint", aipu_math_rint, std::rint},
+                   {"trunc", aipu_math_trunc, std::trunc}, {"exp", aipu_math_exp, std::exp},
+                   {"exp2", aipu_math_exp2, std::exp2}};
   const T values[] = {T(0), -T(0), inf, -inf, nan};
   for (const auto& f : functions) {
-    for (const T x : values) expect_special(f.actual(x), f.expected(x), std::string(f.name) + "(" + std::to_string(x) + ")");
+    for (const T x : values)
+      expect_special(f.actual(x), f.expected(x), std::string(f.name) + "(" + std::to_string(x) + ")");
   }
   for (const T x : {T(1), T(-1), T(2), T(-2)}) {
     expect_special(aipu_math_atanh(x), std::atanh(x), "atanh");
@@ -185,7 +197,8 @@ void special_values() {
   // Rounding, exactly.
   std::mt19937_64 random(9);
   for (int i = 0; i < 200000; ++i) {
-    const T x = static_cast<T>(std::ldexp(static_cast<double>(random() >> 11) * 0x1p-53 - 0.5, static_cast<int>(random() % 70)));
+    const T x = static_cast<T>(
+        std::ldexp(static_cast<double>(random() >> 11) * 0x1p-53 - 0.5, static_cast<int>(random() % 70)));
     for (const T y : {x, std::rint(x) + T(0.5), -x}) {
       ASSERT_EQ(aipu_math_rint(y), std::rint(y)) << y;
       ASSERT_EQ(aipu_math_floor(y), std::floor(y)) << y;
@@ -196,7 +209,8 @@ void special_values() {
   }
   // pow, all pairs.
   const T bases[] = {T(0), -T(0), T(1), T(-1), T(0.5), T(-0.5), T(2), T(-2), inf, -inf, nan};
-  const T exponents[] = {T(0), -T(0), T(1), T(-1), T(2), T(-2), T(3), T(-3), T(0.5), T(-0.5), T(1.5), inf, -inf, nan, T(1e30)};
+  const T exponents[] = {T(0),   -T(0),   T(1),   T(-1), T(2), T(-2), T(3),   T(-3),
+                         T(0.5), T(-0.5), T(1.5), inf,   -inf, nan,   T(1e30)};
   for (const T x : bases) {
     for (const T y : exponents) {
       const T expected = std::pow(x, y), actual = aipu_math_pow(x, y);

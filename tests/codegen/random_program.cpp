@@ -27,7 +27,8 @@ class Generator {
     auto entry = std::make_shared<PrimFunc>();
     entry->name = "entry";
     for (const DType element : kElements) {
-      buffers_.push_back(make_var("b_" + std::string(dtype_name(element)), Type::pointer_to(element, 1, Scope::kGlobal)));
+      buffers_.push_back(
+          make_var("b_" + std::string(dtype_name(element)), Type::pointer_to(element, 1, Scope::kGlobal)));
       entry->params.push_back(buffers_.back());
     }
     n_ = make_var("n", Type::scalar(DType::kI32));
@@ -132,7 +133,8 @@ class Generator {
       if (buffers_[k]->type.element != element) continue;
       const int64_t room = static_cast<int64_t>(kRandomBufferBytes / dtype_bytes(element)) - elements;
       const Expr base = var_ref(buffers_[k]);
-      return binary(BinaryOp::kAdd, base, chance(50) ? int_imm(pick(static_cast<int>(room))) : bounded(static_cast<int>(room), 1));
+      return binary(BinaryOp::kAdd, base,
+                    chance(50) ? int_imm(pick(static_cast<int>(room))) : bounded(static_cast<int>(room), 1));
     }
     return nullptr;
   }
@@ -150,10 +152,12 @@ class Generator {
     switch (pick(12)) {
       case 0: {
         if (boolean) break;
-        const BinaryOp ops[] = {BinaryOp::kAdd, BinaryOp::kSub, BinaryOp::kMul, BinaryOp::kMin, BinaryOp::kMax, BinaryOp::kDiv};
+        const BinaryOp ops[] = {BinaryOp::kAdd, BinaryOp::kSub, BinaryOp::kMul,
+                                BinaryOp::kMin, BinaryOp::kMax, BinaryOp::kDiv};
         const BinaryOp op = ops[pick(std::size(ops))];
         if (op == BinaryOp::kDiv && !is_vector && !floating)
-          return binary(op, expr(type, depth - 1), binary(BinaryOp::kBitOr, expr(type, depth - 1), int_imm(1, type.element)));
+          return binary(op, expr(type, depth - 1),
+                        binary(BinaryOp::kBitOr, expr(type, depth - 1), int_imm(1, type.element)));
         return binary(op, expr(type, depth - 1), expr(type, depth - 1));
       }
       case 1: {
@@ -163,7 +167,8 @@ class Generator {
       }
       case 2: {
         if (!boolean) break;
-        const BinaryOp ops[] = {BinaryOp::kEq, BinaryOp::kNe, BinaryOp::kLt, BinaryOp::kLe, BinaryOp::kGt, BinaryOp::kGe};
+        const BinaryOp ops[] = {BinaryOp::kEq, BinaryOp::kNe, BinaryOp::kLt,
+                                BinaryOp::kLe, BinaryOp::kGt, BinaryOp::kGe};
         const Type operands = type.with_element(any_element());
         return binary(ops[pick(6)], expr(operands, depth - 1), expr(operands, depth - 1));
       }
@@ -172,7 +177,8 @@ class Generator {
       case 4:
         if (is_vector) return broadcast(expr(type.with_lanes(1), depth - 1), type.lanes);
         if (boolean && chance(50)) return make_expr(type, Unary{UnaryOp::kNot, expr(type, depth - 1)});
-        if (boolean) return binary(chance(50) ? BinaryOp::kAnd : BinaryOp::kOr, expr(type, depth - 1), expr(type, depth - 1));
+        if (boolean)
+          return binary(chance(50) ? BinaryOp::kAnd : BinaryOp::kOr, expr(type, depth - 1), expr(type, depth - 1));
         break;
       case 5:
         return make_expr(type, Select{condition(depth - 1), expr(type, depth - 1), expr(type, depth - 1)});
@@ -183,7 +189,8 @@ class Generator {
       case 7:
         for (size_t k = 0; k < helper_types_.size() && !buffers_.empty(); ++k) {
           if (helper_types_[k] != type) continue;
-          return make_expr(type, FunctionCall{"helper" + std::to_string(k), {expr(type, depth - 1), expr(type, depth - 1)}});
+          return make_expr(type,
+                           FunctionCall{"helper" + std::to_string(k), {expr(type, depth - 1), expr(type, depth - 1)}});
         }
         break;
       case 8:
@@ -202,16 +209,20 @@ class Generator {
     const Expr lane_mask = chance(40) ? expr(mask, depth - 1) : Expr();
     switch (pick(3)) {
       case 0:
-        return made(intrinsic_call("vload", {place(type.element, type.lanes), nullptr}, {{"lanes", type.lanes}}, lane_mask), type);
+        return made(
+            intrinsic_call("vload", {place(type.element, type.lanes), nullptr}, {{"lanes", type.lanes}}, lane_mask),
+            type);
       case 1: {
         const int stride = 1 + pick(3);
         const Expr run_time = binary(BinaryOp::kAdd, bounded(3, depth), int_imm(1));
-        return made(intrinsic_call("vload", {place(type.element, 3 * type.lanes), chance(50) ? int_imm(stride) : run_time},
-                                   {{"lanes", type.lanes}}, lane_mask),
-                    type);
+        return made(
+            intrinsic_call("vload", {place(type.element, 3 * type.lanes), chance(50) ? int_imm(stride) : run_time},
+                           {{"lanes", type.lanes}}, lane_mask),
+            type);
       }
       default: {
-        const Expr pointer = cast(Type::pointer_to(type.element, type.lanes, Scope::kGlobal), place(type.element, 2 * type.lanes));
+        const Expr pointer =
+            cast(Type::pointer_to(type.element, type.lanes, Scope::kGlobal), place(type.element, 2 * type.lanes));
         return load(chance(50) ? pointer : binary(BinaryOp::kAdd, pointer, small(2)), int_imm(0));
       }
     }
@@ -259,7 +270,10 @@ class Generator {
       case 3:
         return made(intrinsic_call("abs", {x()}, {}, m), type);
       case 4:
-        return made(intrinsic_call("clip", {x(), broadcast(constant(type.element), n), broadcast(constant(type.element), n)}, {}, m), type);
+        return made(
+            intrinsic_call("clip", {x(), broadcast(constant(type.element), n), broadcast(constant(type.element), n)},
+                           {}, m),
+            type);
       case 5:
         return made(intrinsic_call("fma", {x(), x(), x()}, {}, m), type);
       case 6:
@@ -276,7 +290,9 @@ class Generator {
         const int part = pick(5);
         if (part == 0)
           return n % 2 == 0 && n > 2
-                     ? made(intrinsic_call("vzip", {of(type.with_lanes(n / 2)), of(type.with_lanes(n / 2))}, {{"part", 0}}), type)
+                     ? made(intrinsic_call("vzip", {of(type.with_lanes(n / 2)), of(type.with_lanes(n / 2))},
+                                           {{"part", 0}}),
+                            type)
                      : Expr();
         return made(intrinsic_call("vzip", {x(), x()}, {{"part", part}}), type);
       }
@@ -284,7 +300,9 @@ class Generator {
         const int part = pick(5);
         if (part == 0)
           return n % 2 == 0 && n > 2
-                     ? made(intrinsic_call("vconcat", {of(type.with_lanes(n / 2)), of(type.with_lanes(n / 2))}, {{"part", 0}}), type)
+                     ? made(intrinsic_call("vconcat", {of(type.with_lanes(n / 2)), of(type.with_lanes(n / 2))},
+                                           {{"part", 0}}),
+                            type)
                      : Expr();
         return made(intrinsic_call("vconcat", {x(), x()}, {{"part", part}}), type);
       }
@@ -301,15 +319,17 @@ class Generator {
       case 17: {
         const char* names[] = {"vrpadd", "vrpmax", "vrpmin"};
         const bool wide_sum = type.element == DType::kF32 && chance(50);
-        return made(intrinsic_call(names[pick(3)], {of(wide_sum ? Type::vector(DType::kF16, n * 2) : type)}, {}, wide_sum ? Expr() : m),
+        return made(intrinsic_call(names[pick(3)], {of(wide_sum ? Type::vector(DType::kF16, n * 2) : type)}, {},
+                                   wide_sum ? Expr() : m),
                     type);
       }
       case 18: {
         const DType other = any_element();
         const int bits = n * dtype_bits(type.element);
         if (boolean || bits % dtype_bits(other) != 0 || bits / dtype_bits(other) < 2) return nullptr;
-        return made(
-            intrinsic_call("reinterpret", {of(Type::vector(other, bits / dtype_bits(other)))}, {{"dtype", attribute_of_type(type)}}), type);
+        return made(intrinsic_call("reinterpret", {of(Type::vector(other, bits / dtype_bits(other)))},
+                                   {{"dtype", attribute_of_type(type)}}),
+                    type);
       }
       case 19:
         return boolean ? made(intrinsic_call("tail_mask", {bounded(n + 1, depth)}, {{"lanes", n}}), type) : Expr();
@@ -343,8 +363,12 @@ class Generator {
         // Dot products need multiples of 256 bits.
         if (type.element != DType::kI32 || n % 8 != 0) return nullptr;
         if (chance(50))
-          return made(intrinsic_call("vdot", {of(Type::vector(DType::kI16, n * 2)), of(Type::vector(DType::kI16, n * 2))}), type);
-        return made(intrinsic_call("vqdpa", {x(), of(Type::vector(DType::kI8, n * 4)), of(Type::vector(DType::kI8, n * 4))}), type);
+          return made(
+              intrinsic_call("vdot", {of(Type::vector(DType::kI16, n * 2)), of(Type::vector(DType::kI16, n * 2))}),
+              type);
+        return made(
+            intrinsic_call("vqdpa", {x(), of(Type::vector(DType::kI8, n * 4)), of(Type::vector(DType::kI8, n * 4))}),
+            type);
       }
     }
   }
@@ -385,7 +409,9 @@ class Generator {
         return;
       }
       case 5:
-        if (nesting > 0) out.push_back(make_stmt(If{condition(depth), body(3, nesting - 1), chance(50) ? body(2, nesting - 1) : nullptr}));
+        if (nesting > 0)
+          out.push_back(
+              make_stmt(If{condition(depth), body(3, nesting - 1), chance(50) ? body(2, nesting - 1) : nullptr}));
         return;
       case 6: {
         if (nesting == 0) return;
@@ -430,19 +456,25 @@ class Generator {
     }
     const Expr mask = chance(50) ? expr(type.with_element(DType::kBool), depth - 1) : Expr();
     if (chance(30)) {
-      const Expr pointer = cast(Type::pointer_to(type.element, type.lanes, Scope::kGlobal), place(type.element, 3 * type.lanes));
+      const Expr pointer =
+          cast(Type::pointer_to(type.element, type.lanes, Scope::kGlobal), place(type.element, 3 * type.lanes));
       out.push_back(make_stmt(Store{pointer, chance(50) ? small(3) : bounded(3, depth), expr(type, depth)}));
       return;
     }
     if (chance(20)) {
       const Type indices = Type::vector(DType::kU16, type.lanes);
-      const Expr inside = binary(BinaryOp::kBitAnd, expr(indices, depth - 1), broadcast(int_imm(0x3f, DType::kU16), type.lanes));
-      const Result<Expr> scatter = intrinsic_call("vstore_scatter", {expr(type, depth), place(type.element, 64), inside}, {}, mask);
+      const Expr inside =
+          binary(BinaryOp::kBitAnd, expr(indices, depth - 1), broadcast(int_imm(0x3f, DType::kU16), type.lanes));
+      const Result<Expr> scatter =
+          intrinsic_call("vstore_scatter", {expr(type, depth), place(type.element, 64), inside}, {}, mask);
       if (scatter.ok()) out.push_back(make_stmt(Evaluate{*scatter}));
       return;
     }
-    const Expr stride = chance(60) ? Expr() : chance(50) ? int_imm(1 + pick(3)) : binary(BinaryOp::kAdd, bounded(3, depth), int_imm(1));
-    const Result<Expr> stored = intrinsic_call("vstore", {expr(type, depth), place(type.element, 3 * type.lanes), stride}, {}, mask);
+    const Expr stride = chance(60)   ? Expr()
+                        : chance(50) ? int_imm(1 + pick(3))
+                                     : binary(BinaryOp::kAdd, bounded(3, depth), int_imm(1));
+    const Result<Expr> stored =
+        intrinsic_call("vstore", {expr(type, depth), place(type.element, 3 * type.lanes), stride}, {}, mask);
     if (stored.ok()) out.push_back(make_stmt(Evaluate{*stored}));
   }
 
@@ -469,9 +501,11 @@ Result<std::vector<std::vector<std::byte>>> run_random_program(const Module& mod
     const Type type = Type::scalar(element);
     for (size_t i = 0; i < kRandomBufferBytes / dtype_bytes(element); ++i) {
       if (is_floating(element))
-        write_float_lane(type, buffer.data(), static_cast<int64_t>(i), (static_cast<double>(random() % 4001) - 2000) / 32);
+        write_float_lane(type, buffer.data(), static_cast<int64_t>(i),
+                         (static_cast<double>(random() % 4001) - 2000) / 32);
       else
-        write_int_lane(type, buffer.data(), static_cast<int64_t>(i), static_cast<int64_t>(random() % 3 == 0 ? random() : random() % 64));
+        write_int_lane(type, buffer.data(), static_cast<int64_t>(i),
+                       static_cast<int64_t>(random() % 3 == 0 ? random() : random() % 64));
     }
   }
   for (auto& buffer : buffers) arguments.push_back({buffer.data(), buffer.size(), 0, true});
@@ -482,7 +516,8 @@ Result<std::vector<std::vector<std::byte>>> run_random_program(const Module& mod
   return buffers;
 }
 
-bool same_buffers(const std::vector<std::vector<std::byte>>& a, const std::vector<std::vector<std::byte>>& b, std::string& where) {
+bool same_buffers(const std::vector<std::vector<std::byte>>& a, const std::vector<std::vector<std::byte>>& b,
+                  std::string& where) {
   for (size_t k = 0; k < a.size(); ++k) {
     const Type type = Type::scalar(kElements[k]);
     const size_t bytes = dtype_bytes(type.element);
@@ -491,7 +526,8 @@ bool same_buffers(const std::vector<std::vector<std::byte>>& a, const std::vecto
       const double x = read_float_lane(type, a[k].data(), static_cast<int64_t>(i)),
                    y = read_float_lane(type, b[k].data(), static_cast<int64_t>(i));
       if (std::isnan(x) && std::isnan(y)) continue;
-      where = std::string(dtype_name(type.element)) + "[" + std::to_string(i) + "]: " + std::to_string(x) + " vs. " + std::to_string(y);
+      where = std::string(dtype_name(type.element)) + "[" + std::to_string(i) + "]: " + std::to_string(x) + " vs. " +
+              std::to_string(y);
       return false;
     }
   }

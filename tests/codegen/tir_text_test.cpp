@@ -22,7 +22,8 @@ VarPtr var(std::string name, Type type) {
 
 Module module_of(std::vector<VarPtr> params, std::vector<Stmt> body, Type result = Type::void_type()) {
   Module module;
-  module.functions.push_back(std::make_shared<PrimFunc>(PrimFunc{"f", std::move(params), result, block(std::move(body))}));
+  module.functions.push_back(
+      std::make_shared<PrimFunc>(PrimFunc{"f", std::move(params), result, block(std::move(body))}));
   return module;
 }
 
@@ -48,28 +49,37 @@ Module everything() {
   body.push_back(make_stmt(Comment{"say \"hi\"\n"}));
   body.push_back(make_stmt(Alloc{lut, 3, {std::byte{0}, std::byte{0xff}, std::byte{0x1a}}}));
   body.push_back(make_stmt(Alloc{scratch, 100, {}}));
-  body.push_back(make_stmt(Define{odd_name, binary(BinaryOp::kShr, binary(BinaryOp::kSub, var_ref(n), int_imm(-7)), int_imm(2))}, span));
+  body.push_back(make_stmt(
+      Define{odd_name, binary(BinaryOp::kShr, binary(BinaryOp::kSub, var_ref(n), int_imm(-7)), int_imm(2))}, span));
   body.push_back(make_stmt(Define{v, load(var_ref(p), var_ref(odd_name))}, span));
   body.push_back(make_stmt(Define{q, make_expr(Type::pointer_to(DType::kF32, 4, Scope::kPrivate), AddressOf{v})}));
   const Expr lane = make_expr(Type::scalar(DType::kF32), LaneRead{var_ref(v), int_imm(1)});
   const Expr literal = make_expr(f32x4, VectorLiteral{{lane, float_imm(0.1), float_imm(-INFINITY), lane}});
   const Expr mask = binary(BinaryOp::kLt, var_ref(v), broadcast(float_imm(1e-3f), 4));
-  body.push_back(make_stmt(Assign{v, *intrinsic_call("vadd", {var_ref(v), literal}, {}, mask, broadcast(float_imm(2), 4))}));
+  body.push_back(
+      make_stmt(Assign{v, *intrinsic_call("vadd", {var_ref(v), literal}, {}, mask, broadcast(float_imm(2), 4))}));
   body.push_back(make_stmt(LaneWrite{v, int_imm(2), cast(Type::scalar(DType::kF32), var_ref(n))}));
-  const Expr both = binary(BinaryOp::kAnd, make_expr(Type::scalar(DType::kBool), Unary{UnaryOp::kNot, bool_imm(true)}), bool_imm(false));
+  const Expr both = binary(BinaryOp::kAnd, make_expr(Type::scalar(DType::kBool), Unary{UnaryOp::kNot, bool_imm(true)}),
+                           bool_imm(false));
   const Stmt inner = make_stmt(If{both, make_stmt(Break{}), block({})});
   body.push_back(make_stmt(For{i, int_imm(0), var_ref(n), int_imm(2), ForKind::kSerial, inner}, span));
   body.push_back(make_stmt(While{binary(BinaryOp::kGe, var_ref(n), int_imm(3)), make_stmt(Break{})}));
-  body.push_back(make_stmt(Store{var_ref(q), int_imm(0, DType::kI64), make_expr(f32x4, Select{bool_imm(true), var_ref(v), literal})}));
-  const Expr format = make_expr(Type::scalar(DType::kString), StringImm{"%d\n"});
-  body.push_back(make_stmt(Evaluate{*intrinsic_call("printf", {format, make_expr(i32, Unary{UnaryOp::kBitNot, var_ref(n)})})}));
   body.push_back(make_stmt(
-      Evaluate{make_expr(i32, FunctionCall{"helper", {binary(BinaryOp::kMin, var_ref(n), int_imm(4)), broadcast(bool_imm(true), 8)}})}));
+      Store{var_ref(q), int_imm(0, DType::kI64), make_expr(f32x4, Select{bool_imm(true), var_ref(v), literal})}));
+  const Expr format = make_expr(Type::scalar(DType::kString), StringImm{"%d\n"});
+  body.push_back(
+      make_stmt(Evaluate{*intrinsic_call("printf", {format, make_expr(i32, Unary{UnaryOp::kBitNot, var_ref(n)})})}));
+  body.push_back(make_stmt(Evaluate{make_expr(
+      i32, FunctionCall{"helper", {binary(BinaryOp::kMin, var_ref(n), int_imm(4)), broadcast(bool_imm(true), 8)}})}));
   body.push_back(block({make_stmt(Return{nullptr})}));
   Module module = module_of({p, n}, std::move(body));
   const VarPtr a = var("a", i32), m = var("m", Type::vector(DType::kBool, 8));
-  module.functions.push_back(std::make_shared<PrimFunc>(
-      PrimFunc{"helper", {a, m}, i32, block({make_stmt(Return{binary(BinaryOp::kMax, var_ref(a), int_imm(1))})}), InlineHint::kNoInline}));
+  module.functions.push_back(
+      std::make_shared<PrimFunc>(PrimFunc{"helper",
+                                          {a, m},
+                                          i32,
+                                          block({make_stmt(Return{binary(BinaryOp::kMax, var_ref(a), int_imm(1))})}),
+                                          InlineHint::kNoInline}));
   return module;
 }
 
@@ -101,13 +111,21 @@ TEST(TirText, ReadsAsExpected) {
   EXPECT_EQ(print_expr(float_imm(0.1, DType::kF32)), "0.1");
   EXPECT_EQ(print_expr(broadcast(bool_imm(true), 4)), "broadcast<4>(true)");
   EXPECT_EQ(
-      print_expr(*intrinsic_call("vload", {var_ref(var("p", Type::pointer_to(DType::kF32, 1, Scope::kGlobal))), nullptr}, {{"lanes", 16}})),
+      print_expr(*intrinsic_call(
+          "vload", {var_ref(var("p", Type::pointer_to(DType::kF32, 1, Scope::kGlobal))), nullptr}, {{"lanes", 16}})),
       "S.vload<float32x16>(p#0, 1, .lanes=16)");
 }
 
 TEST(TirText, ConstantsAreExact) {
-  std::vector<double> values = {
-      0.0, -0.0, INFINITY, -INFINITY, NAN, -NAN, std::bit_cast<double>(uint64_t{0x7ff8000000001234}), 5e-324, 1.7976931348623157e308};
+  std::vector<double> values = {0.0,
+                                -0.0,
+                                INFINITY,
+                                -INFINITY,
+                                NAN,
+                                -NAN,
+                                std::bit_cast<double>(uint64_t{0x7ff8000000001234}),
+                                5e-324,
+                                1.7976931348623157e308};
   std::mt19937_64 random(3);
   for (int i = 0; i < 3000; ++i) values.push_back(std::bit_cast<double>(random()));
   for (const double value : values) {
@@ -163,7 +181,8 @@ TEST(TirText, RefusesWithPlaceAndReason) {
   for (const auto& [text, message] : cases) {
     const Result<Module> parsed = parse_module(text);
     ASSERT_FALSE(parsed.ok()) << text;
-    EXPECT_NE(parsed.status().message().find(message), std::string::npos) << parsed.status().message() << " for " << text;
+    EXPECT_NE(parsed.status().message().find(message), std::string::npos)
+        << parsed.status().message() << " for " << text;
     EXPECT_EQ(parsed.status().message().find('\n'), std::string::npos);
   }
 }
@@ -184,7 +203,8 @@ TEST(TirText, SurvivesDamage) {
   std::mt19937_64 random(17);
   int accepted = 0;
   for (int round = 0; round < 3000; ++round) {
-    std::string text = print_module(round % 3 == 0 ? everything() : random_program(static_cast<uint64_t>(round % 40) + 1));
+    std::string text =
+        print_module(round % 3 == 0 ? everything() : random_program(static_cast<uint64_t>(round % 40) + 1));
     const int edits = 1 + static_cast<int>(random() % 2);
     for (int k = 0; k < edits; ++k) {
       const size_t at = random() % text.size();
@@ -281,9 +301,11 @@ TEST(TirVerifier, RefusesBadSignaturesAndRecursion) {
       {"func f(v#0: float32x4) -> void { }", "parameter 'v' can't have type float32x4"},
       {"func f() -> int32 { return 1 }", "an entry returns nothing"},
       {"func f() -> void { eval call<void> f() }", "current not support entry function as subroutines"},
-      {"func f() -> void { eval call<void> g() } func g() -> void { eval call<void> h() } func h() -> void { eval call<void> g() }",
+      {"func f() -> void { eval call<void> g() } func g() -> void { eval call<void> h() } func h() -> void { eval "
+       "call<void> g() }",
        "calls itself"},
-      {"func f() -> void { eval call<void> g(1) } func g(x#0: float32) -> void { }", "argument 0 of 'g' has type int32 instead of float32"},
+      {"func f() -> void { eval call<void> g(1) } func g(x#0: float32) -> void { }",
+       "argument 0 of 'g' has type int32 instead of float32"},
       {"func f() -> void { eval call<void> g() } func g(x#0: float32) -> void { }", "is called with 0 arguments"},
   };
   for (const auto& [text, message] : cases) {

@@ -36,7 +36,8 @@ class ToolErrors : public ::testing::Test {
     ASSERT_TRUE(write_file_atomically(folder_ + "/chain.bin", bytes).ok());
     bytes.resize(bytes.size() / 2);
     ASSERT_TRUE(write_file_atomically(folder_ + "/cut.bin", bytes).ok());
-    const std::vector<float> x = {1, 2, 3, 4, 5, 6, 7, 8}, good = {4, 8, 12, 16, 20, 24, 28, 32}, bad = {4, 8, 12, 17, 20, 24, 28, 32};
+    const std::vector<float> x = {1, 2, 3, 4, 5, 6, 7, 8}, good = {4, 8, 12, 16, 20, 24, 28, 32},
+                             bad = {4, 8, 12, 17, 20, 24, 28, 32};
     const std::vector<int64_t> integers(8), shape = {2, 4}, wide = {2, 5};
     const std::vector<float> zeros(10);
     const auto npy = [&](const char* name, DType dtype, const std::vector<int64_t>& extents, const void* data) {
@@ -107,63 +108,71 @@ TEST_F(ToolErrors, OfModelFiles) {
 TEST_F(ToolErrors, OfUnsupportedModels) {
   check("aipugb",
         {{"custom.onnx -o o.bin",
-          "custom.onnx: 1 node is not supported: example::SoftCap (1 node: '/SoftCap'): unknown operator; a plugin can define it "
+          "custom.onnx: 1 node is not supported: example::SoftCap (1 node: '/SoftCap'): unknown operator; a plugin can "
+          "define it "
           "(--plugin FILE)"},
-         {"unknown.onnx -o o.bin", "unknown.onnx: 2 nodes are not supported: Frobnicate-17 (2 nodes: '/a', '/c'): unknown operator"},
+         {"unknown.onnx -o o.bin",
+          "unknown.onnx: 2 nodes are not supported: Frobnicate-17 (2 nodes: '/a', '/c'): unknown operator"},
          {"strings.onnx -o o.bin", "strings.onnx: input 'words' has the element type string, which is not supported"}});
 }
 
 TEST_F(ToolErrors, OfShapes) {
-  check("aipugb", {{"s.onnx -o o.bin --shape image", "--shape image: expected NAME=1x3x224x224"},
-                   {"s.onnx -o o.bin --shape image=1x3xa", "--shape image=1x3xa: expected NAME=1x3x224x224"},
-                   {"s.onnx -o o.bin --shape other=1x3x32x32", "s.onnx: --shape: there is no input 'other' (inputs: 'image')"},
-                   {"s.onnx -o o.bin --shape image=1x3x32",
-                    "s.onnx: --shape: input 'image' is float32[N,3,32,32] in the model, the shape given has 3 extents"},
-                   {"s.onnx -o o.bin --shape image=1x4x32x32",
-                    "s.onnx: --shape: input 'image' is float32[N,3,32,32] in the model, extent 1 cannot be 4"},
-                   {"s.onnx -o o.bin --shape image=1x3x32x32 --shape image=2x3x32x32",
-                    "--shape image=2x3x32x32: the shape of 'image' is given twice"}});
+  check("aipugb",
+        {{"s.onnx -o o.bin --shape image", "--shape image: expected NAME=1x3x224x224"},
+         {"s.onnx -o o.bin --shape image=1x3xa", "--shape image=1x3xa: expected NAME=1x3x224x224"},
+         {"s.onnx -o o.bin --shape other=1x3x32x32", "s.onnx: --shape: there is no input 'other' (inputs: 'image')"},
+         {"s.onnx -o o.bin --shape image=1x3x32",
+          "s.onnx: --shape: input 'image' is float32[N,3,32,32] in the model, the shape given has 3 extents"},
+         {"s.onnx -o o.bin --shape image=1x4x32x32",
+          "s.onnx: --shape: input 'image' is float32[N,3,32,32] in the model, extent 1 cannot be 4"},
+         {"s.onnx -o o.bin --shape image=1x3x32x32 --shape image=2x3x32x32",
+          "--shape image=2x3x32x32: the shape of 'image' is given twice"}});
 }
 
 TEST_F(ToolErrors, OfConstants) {
-  check(
-      "aipugb",
-      {{"s.onnx -o o.bin --constant image",
-        "--constant image: expected NAME=VALUE or NAME=[VALUE,...], of integers, of numbers with a point, or of true and false"},
-       {"s.onnx -o o.bin --constant image=",
-        "--constant image=: expected NAME=VALUE or NAME=[VALUE,...], of integers, of numbers with a point, or of true and false"},
-       {"s.onnx -o o.bin --constant image=1,2",
-        "--constant image=1,2: expected NAME=VALUE or NAME=[VALUE,...], of integers, of numbers with a point, or of true and false"},
-       {"s.onnx -o o.bin --constant image=[1,true]",
-        "--constant image=[1,true]: expected NAME=VALUE or NAME=[VALUE,...], of integers, of numbers with a point, or of true and false"},
-       {"s.onnx -o o.bin --constant other=1", "s.onnx: there is no input 'other' to make a constant of"},
-       {"s.onnx -o o.bin --constant image=1.5", "s.onnx: input 'image' cannot be a constant float32[], the model declares another type"}});
+  check("aipugb", {{"s.onnx -o o.bin --constant image",
+                    "--constant image: expected NAME=VALUE or NAME=[VALUE,...], of integers, of numbers with a point, "
+                    "or of true and false"},
+                   {"s.onnx -o o.bin --constant image=",
+                    "--constant image=: expected NAME=VALUE or NAME=[VALUE,...], of integers, of numbers with a point, "
+                    "or of true and false"},
+                   {"s.onnx -o o.bin --constant image=1,2",
+                    "--constant image=1,2: expected NAME=VALUE or NAME=[VALUE,...], of integers, of numbers with a "
+                    "point, or of true and false"},
+                   {"s.onnx -o o.bin --constant image=[1,true]",
+                    "--constant image=[1,true]: expected NAME=VALUE or NAME=[VALUE,...], of integers, of numbers with "
+                    "a point, or of true and false"},
+                   {"s.onnx -o o.bin --constant other=1", "s.onnx: there is no input 'other' to make a constant of"},
+                   {"s.onnx -o o.bin --constant image=1.5",
+                    "s.onnx: input 'image' cannot be a constant float32[], the model declares another type"}});
 }
 
 TEST_F(ToolErrors, OfTheCommandLine) {
-  check("aipugb",
-        {{"", "which model? Give MODEL.onnx (see --help)"},
-         {"s.onnx", "nothing to do: give -o OUT.aipu.bin (see --help)"},
-         {"s.onnx -o o.bin --bogus", "The following argument was not expected: --bogus"},
-         {"s.onnx -o o.bin --jobs 0", "--jobs: Value 0 not in range 1 to 1024"},
-         {"s.onnx -o o.bin --target Z9",
-          "unknown target \"Z9\" (there are: host, host-avx512, host-avx512-vnni, host-avx2, host-baseline, X2_1204, X2_1204MP3, X3P_1304, "
-          "X3P_1304MP2, X3P_1304MP4, X3S_1304, X3S_1304MP2, X3S_1304MP4)"},
-         {"s.onnx -o o.bin --stop-after nopass", "--stop-after: there is no stage or graph pass 'nopass' (see --print-pipeline)"}});
-  check("aipugb",
-        {{"s.onnx -o o.bin --disable-pass nopass", "--disable-pass: there is no graph or lowering pass 'nopass' (see --print-pipeline)"}});
+  check("aipugb", {{"", "which model? Give MODEL.onnx (see --help)"},
+                   {"s.onnx", "nothing to do: give -o OUT.aipu.bin (see --help)"},
+                   {"s.onnx -o o.bin --bogus", "The following argument was not expected: --bogus"},
+                   {"s.onnx -o o.bin --jobs 0", "--jobs: Value 0 not in range 1 to 1024"},
+                   {"s.onnx -o o.bin --target Z9",
+                    "unknown target \"Z9\" (there are: host, host-avx512, host-avx512-vnni, host-avx2, host-baseline, "
+                    "X2_1204, X2_1204MP3, X3P_1304, "
+                    "X3P_1304MP2, X3P_1304MP4, X3S_1304, X3S_1304MP2, X3S_1304MP4)"},
+                   {"s.onnx -o o.bin --stop-after nopass",
+                    "--stop-after: there is no stage or graph pass 'nopass' (see --print-pipeline)"}});
+  check("aipugb", {{"s.onnx -o o.bin --disable-pass nopass",
+                    "--disable-pass: there is no graph or lowering pass 'nopass' (see --print-pipeline)"}});
 }
 
 TEST_F(ToolErrors, OfPlugins) {
-  check("aipugb", {{"s.onnx -o o.bin --plugin none.so", "plugin 'none.so': no such file"},
-                   {"s.onnx -o o.bin --plugin s.onnx", "plugin 's.onnx': ./s.onnx: invalid ELF header"},
-                   {"s.onnx -o o.bin --plugin " AIPU_BUILD_DIR "/lib/libaipu_backend_host.so",
-                    "plugin '" AIPU_BUILD_DIR "/lib/libaipu_backend_host.so' does not export aipu_register_plugin_v1"}});
+  check("aipugb",
+        {{"s.onnx -o o.bin --plugin none.so", "plugin 'none.so': no such file"},
+         {"s.onnx -o o.bin --plugin s.onnx", "plugin 's.onnx': ./s.onnx: invalid ELF header"},
+         {"s.onnx -o o.bin --plugin " AIPU_BUILD_DIR "/lib/libaipu_backend_host.so",
+          "plugin '" AIPU_BUILD_DIR "/lib/libaipu_backend_host.so' does not export aipu_register_plugin_v1"}});
 }
 
 TEST_F(ToolErrors, LeaveTheTargetFileAsItWas) {
-  for (const char* arguments :
-       {"cut.onnx", "unknown.onnx", "s.onnx --target Z9", "s.onnx --shape image=1x4x32x32", "s.onnx --disable-pass nopass"}) {
+  for (const char* arguments : {"cut.onnx", "unknown.onnx", "s.onnx --target Z9", "s.onnx --shape image=1x4x32x32",
+                                "s.onnx --disable-pass nopass"}) {
     write("kept.bin", "before");
     EXPECT_EQ(run(std::string("aipugb ") + arguments + " -o kept.bin"), 1) << arguments;
     EXPECT_EQ(*read_text_file(folder_ + "/kept.bin"), "before") << arguments;
@@ -177,8 +186,10 @@ TEST_F(ToolErrors, LeaveTheTargetFileAsItWas) {
 TEST_F(ToolErrors, OfRunning) {
   check("aipurun",
         {{"none.bin --random", "cannot open 'none.bin': No such file or directory"},
-         {"cut.bin --random", "cut.bin: the file is incomplete or damaged: the seal at its end does not fit; convert the model again"},
-         {"x.npy --random", "x.npy: not an aipu.bin: the identifier 'AIPU' is missing; convert the model with aipugb first"},
+         {"cut.bin --random",
+          "cut.bin: the file is incomplete or damaged: the seal at its end does not fit; convert the model again"},
+         {"x.npy --random",
+          "x.npy: not an aipu.bin: the identifier 'AIPU' is missing; convert the model with aipugb first"},
          {"chain.bin", "no value for x float32[N,4]; give --input NAME=FILE.npy, or --random"},
          {"chain.bin --input q=x.npy", "'q=x.npy': the model has no such input; it has: x"},
          {"chain.bin --input x", "'x' is not of the form NAME=VALUE"},
@@ -186,19 +197,21 @@ TEST_F(ToolErrors, OfRunning) {
          {"chain.bin --input x=ints.npy", "input 'x': expected float32, found int64"},
          {"chain.bin --input x=wide.npy", "input 'x' [2,5], axis 1: expected 4, found 5"},
          {"chain.bin --random --backend nothing",
-          "chain.bin: no back end 'nothing': libaipu_backend_nothing.so is in none of: " AIPU_BUILD_DIR "/lib, " AIPU_BUILD_DIR
-          "/lib/../lib; set AIPU_BACKEND_PATH"}});
+          "chain.bin: no back end 'nothing': libaipu_backend_nothing.so is in none of: " AIPU_BUILD_DIR
+          "/lib, " AIPU_BUILD_DIR "/lib/../lib; set AIPU_BACKEND_PATH"}});
 }
 
 TEST_F(ToolErrors, OfExpectations) {
   EXPECT_EQ(run("aipurun chain.bin -q --input x=x.npy --expect y=good.npy"), 0) << output_;
   EXPECT_EQ(output_, "");
-  check("aipurun",
-        {{"chain.bin -q --input x=x.npy --expect y=bad.npy",
-          "output 'y' is not as expected: 1 of 8 elements differ, first at [0,3], worst at [0,3]: expected 17, found 16; max abs error 1, "
-          "max rel error 0.0588235294"},
-         {"chain.bin -q --input x=x.npy --expect y=wide.npy", "output 'y' is not as expected: shape: expected [2,5], found [2,4]"},
-         {"chain.bin -q --input x=x.npy --expect y=ints.npy", "output 'y' is not as expected: dtype: expected int64, found float32"}});
+  check("aipurun", {{"chain.bin -q --input x=x.npy --expect y=bad.npy",
+                     "output 'y' is not as expected: 1 of 8 elements differ, first at [0,3], worst at [0,3]: expected "
+                     "17, found 16; max abs error 1, "
+                     "max rel error 0.0588235294"},
+                    {"chain.bin -q --input x=x.npy --expect y=wide.npy",
+                     "output 'y' is not as expected: shape: expected [2,5], found [2,4]"},
+                    {"chain.bin -q --input x=x.npy --expect y=ints.npy",
+                     "output 'y' is not as expected: dtype: expected int64, found float32"}});
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Compass IR: graphs survive the round trip, a DSL call has the reference's exact form, damaged texts are one-line errors.
+// Compass IR: graphs survive the round trip, a DSL call has the reference's exact form, damaged texts are one-line
+// errors.
 #include "frontend/ir/compass_ir.h"
 
 #include <gtest/gtest.h>
@@ -36,9 +37,10 @@ std::unique_ptr<Graph> imported(const OnnxBuilder& builder) {
 std::unique_ptr<Graph> small_graph() {
   OnnxBuilder b("small graph");
   const auto x = b.input("x:0", DType::kF32, {"N", 3, "H", 8});
-  const auto y = b.op(
-      "Resize", {b.relu(b.conv(x, 3, 2, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}})), "", b.initializer(TensorData::f32({4}, {1, 1, 2, 2}))},
-      {{"mode", "nearest"}});
+  const auto y = b.op("Resize",
+                      {b.relu(b.conv(x, 3, 2, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}})), "",
+                       b.initializer(TensorData::f32({4}, {1, 1, 2, 2}))},
+                      {{"mode", "nearest"}});
   b.output(b.op("Reshape", {y, b.ints({0, -1})}), "out put", DType::kF32, {"N", ""});
   return imported(b);
 }
@@ -202,7 +204,8 @@ TEST(CompassIr, DslCallInTheReferencesForm) {
   const CompassIr twice = write_dsl_ir(*again);
   EXPECT_EQ(twice.text, ir.text);
   EXPECT_EQ(twice.weights, ir.weights);
-  EXPECT_EQ(read_back(ir).status().message(), "layer type DSL_func: unknown operator; a plugin can define it (--plugin FILE)");
+  EXPECT_EQ(read_back(ir).status().message(),
+            "layer type DSL_func: unknown operator; a plugin can define it (--plugin FILE)");
 }
 
 TEST(CompassIr, Errors) {
@@ -217,11 +220,13 @@ TEST(CompassIr, Errors) {
   EXPECT_EQ(error("format=other\n"), "format 'other' is not known, this build reads aipu-graph-1");
   EXPECT_EQ(error(header), "layer at line 1: output_tensors: 'x' is not defined above");
   const std::string constant =
-      "\nlayer_type=Constant\nlayer_top=[x]\nlayer_top_shape=[[4]]\nlayer_top_type=[float32]\nweights_type=float32\nweights_shape=[4]"
+      "\nlayer_type=Constant\nlayer_top=[x]\nlayer_top_shape=[[4]]\nlayer_top_type=[float32]\nweights_type="
+      "float32\nweights_shape=[4]"
       "\nweights_offset=0\n";
   EXPECT_EQ(error(header + constant + "weights_size=16\n"),
             "layer at line 6: weights: bytes 0 to 0+16 are not in the weights, which have 0");
-  EXPECT_EQ(error(header + constant + "weights_size=12\n"), "layer at line 6: weights: the size 12 does not fit float32[4]");
+  EXPECT_EQ(error(header + constant + "weights_size=12\n"),
+            "layer at line 6: weights: the size 12 does not fit float32[4]");
   EXPECT_EQ(error(header + "\nlayer_type=Input\nlayer_top=[x]\nlayer_top_shape=[[4]\nlayer_top_type=[float32]\n"),
             "layer at line 6: layer_top_shape: expected ']', found the end");
 }

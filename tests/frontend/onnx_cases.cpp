@@ -44,7 +44,8 @@ std::vector<OnnxCase> onnx_backend_cases() {
   std::vector<OnnxCase> cases;
   const fs::path root = from_environment("AIPU_ONNX_TESTDATA", "/usr/share/libonnx-testdata/data");
   for (const char* group : {"node", "pytorch-converted", "pytorch-operator", "simple"}) {
-    for (const auto& folder : sorted_entries(root / group)) add_case(folder, std::string(group) + "/" + folder.filename().string(), &cases);
+    for (const auto& folder : sorted_entries(root / group))
+      add_case(folder, std::string(group) + "/" + folder.filename().string(), &cases);
   }
   return cases;
 }

@@ -13,7 +13,8 @@ struct OnnxCase {
   std::vector<std::string> expected;  // output_0.pb, ...
 };
 
-// ONNX's own backend tests, /usr/share/libonnx-testdata/data (AIPU_ONNX_TESTDATA overrides); empty when they are not installed.
+// ONNX's own backend tests, /usr/share/libonnx-testdata/data (AIPU_ONNX_TESTDATA overrides); empty when they are not
+// installed.
 std::vector<OnnxCase> onnx_backend_cases();
 // ../shared/models beside the checkout (AIPU_MODELS overrides), the light models included; empty when there are none.
 std::vector<OnnxCase> development_models();

@@ -1,4 +1,5 @@
-// Operators that the importer writes as others: what they become, the types of their results, and the exact text of errors.
+// Operators that the importer writes as others: what they become, the types of their results, and the exact text of
+// errors.
 #include <gtest/gtest.h>
 
 #include "frontend/onnx/import.h"
@@ -14,13 +15,15 @@ using models::OnnxBuilder;
 using Ints = std::vector<int64_t>;
 
 // The types of the outputs of one node over float32 inputs "a", "b", ..., or the error.
-std::string types(int64_t opset, const std::string& op, const std::vector<Extents>& inputs, const NamedAttributes& attributes = {},
-                  size_t outputs = 1, const std::vector<std::pair<size_t, Ints>>& constants = {}) {
+std::string types(int64_t opset, const std::string& op, const std::vector<Extents>& inputs,
+                  const NamedAttributes& attributes = {}, size_t outputs = 1,
+                  const std::vector<std::pair<size_t, Ints>>& constants = {}) {
   OnnxBuilder b;
   b.set_opset(opset);
   std::vector<std::string> names;
   for (const Extents& extents : inputs) {
-    names.push_back(extents.empty() ? "" : b.input(std::string(1, static_cast<char>('a' + names.size())), DType::kF32, extents));
+    names.push_back(
+        extents.empty() ? "" : b.input(std::string(1, static_cast<char>('a' + names.size())), DType::kF32, extents));
   }
   for (const auto& [position, elements] : constants) {
     if (names.size() <= position) names.resize(position + 1);
@@ -31,14 +34,16 @@ std::string types(int64_t opset, const std::string& op, const std::vector<Extent
   const auto graph = import_onnx_from_memory(std::as_bytes(std::span(bytes)), "m.onnx", {});
   if (!graph.ok()) return graph.status().message();
   std::string text;
-  for (const auto& output : (*graph)->outputs()) text += (text.empty() ? "" : " ") + (*graph)->type(output.value).text();
+  for (const auto& output : (*graph)->outputs())
+    text += (text.empty() ? "" : " ") + (*graph)->type(output.value).text();
   return text;
 }
 
 TEST(ComposedOps, Attention) {
   const NamedAttributes heads = {{"q_num_heads", 4}, {"kv_num_heads", 2}};
   EXPECT_EQ(types(23, "Attention", {{"N", "S", 32}, {"N", "T", 16}, {"N", "T", 24}}, heads), "float32[N,S,48]");
-  EXPECT_EQ(types(23, "Attention", {{"N", 4, "S", 8}, {"N", 2, "T", 8}, {"N", 2, "T", 6}, {}, {"N", 2, "P", 8}, {"N", 2, "P", 6}},
+  EXPECT_EQ(types(23, "Attention",
+                  {{"N", 4, "S", 8}, {"N", 2, "T", 8}, {"N", 2, "T", 6}, {}, {"N", 2, "P", 8}, {"N", 2, "P", 6}},
                   {{"is_causal", 1}, {"qk_matmul_output_mode", 3}}, 4),
             "float32[N,4,S,6] float32[N,2,P + T,8] float32[N,2,P + T,6] float32[N,4,S,P + T]");
   EXPECT_EQ(types(23, "Attention", {{"N", "S", 32}, {"N", "T", 16}, {"N", "T", 16}}),
@@ -50,28 +55,35 @@ TEST(ComposedOps, Attention) {
 }
 
 TEST(ComposedOps, RotaryEmbedding) {
-  EXPECT_EQ(types(23, "RotaryEmbedding", {{"N", 4, "S", 16}, {"N", "S", 4}, {"N", "S", 4}}, {{"rotary_embedding_dim", 8}}),
-            "float32[N,4,S,16]");
-  EXPECT_EQ(types(23, "RotaryEmbedding", {{"N", "S", 64}, {"N", "S", 8}, {"N", "S", 8}}, {{"num_heads", 4}, {"interleaved", 1}}),
+  EXPECT_EQ(
+      types(23, "RotaryEmbedding", {{"N", 4, "S", 16}, {"N", "S", 4}, {"N", "S", 4}}, {{"rotary_embedding_dim", 8}}),
+      "float32[N,4,S,16]");
+  EXPECT_EQ(types(23, "RotaryEmbedding", {{"N", "S", 64}, {"N", "S", 8}, {"N", "S", 8}},
+                  {{"num_heads", 4}, {"interleaved", 1}}),
             "float32[N,S,64]");
   EXPECT_EQ(types(23, "RotaryEmbedding", {{"N", "S", 64}, {"N", "S", 8}, {"N", "S", 8}}),
             "m.onnx: node '/RotaryEmbedding' (RotaryEmbedding): an input of rank 3 needs a positive num_heads");
-  EXPECT_EQ(types(23, "RotaryEmbedding", {{"N", 4, "S", 6}, {"N", "S", 4}, {"N", "S", 4}}, {{"rotary_embedding_dim", 8}}),
-            "m.onnx: node '/RotaryEmbedding' (RotaryEmbedding): rotary_embedding_dim is 8 of a head size of 6");
+  EXPECT_EQ(
+      types(23, "RotaryEmbedding", {{"N", 4, "S", 6}, {"N", "S", 4}, {"N", "S", 4}}, {{"rotary_embedding_dim", 8}}),
+      "m.onnx: node '/RotaryEmbedding' (RotaryEmbedding): rotary_embedding_dim is 8 of a head size of 6");
 }
 
 TEST(ComposedOps, Caches) {
-  EXPECT_EQ(types(24, "TensorScatter", {{"N", 2, 64, 8}, {"N", 2, "S", 8}}, {{"mode", "circular"}}, 1, {{2, {3}}}), "float32[N,2,64,8]");
-  EXPECT_EQ(types(24, "TensorScatter", {{"N", 2, 64, 8}, {"N", 2, "S", 8}}, {{"axis", 0}}),
-            "m.onnx: node '/TensorScatter' (TensorScatter): axis 0 of float32[N,2,64,8] is the batch or does not exist");
+  EXPECT_EQ(types(24, "TensorScatter", {{"N", 2, 64, 8}, {"N", 2, "S", 8}}, {{"mode", "circular"}}, 1, {{2, {3}}}),
+            "float32[N,2,64,8]");
+  EXPECT_EQ(
+      types(24, "TensorScatter", {{"N", 2, 64, 8}, {"N", 2, "S", 8}}, {{"axis", 0}}),
+      "m.onnx: node '/TensorScatter' (TensorScatter): axis 0 of float32[N,2,64,8] is the batch or does not exist");
 }
 
 TEST(ComposedOps, Images) {
-  EXPECT_EQ(types(18, "CenterCropPad", {{"N", 3, "H", 20}}, {{"axes", Ints{2, -1}}}, 1, {{1, {16, 31}}}), "float32[N,3,16,31]");
+  EXPECT_EQ(types(18, "CenterCropPad", {{"N", 3, "H", 20}}, {{"axes", Ints{2, -1}}}, 1, {{1, {16, 31}}}),
+            "float32[N,3,16,31]");
   EXPECT_EQ(types(18, "CenterCropPad", {{"N", 3}}, {}, 1, {{1, {4}}}),
             "m.onnx: node '/CenterCropPad' (CenterCropPad): shape must have 2 elements, found int64[1]");
   EXPECT_EQ(types(20, "AffineGrid", {{"N", 2, 3}}, {}, 1, {{1, {5, 3, 7, 9}}}), "float32[N,7,9,2]");
-  EXPECT_EQ(types(20, "AffineGrid", {{"N", 3, 4}}, {{"align_corners", 1}}, 1, {{1, {5, 3, 6, 7, 9}}}), "float32[N,6,7,9,3]");
+  EXPECT_EQ(types(20, "AffineGrid", {{"N", 3, 4}}, {{"align_corners", 1}}, 1, {{1, {5, 3, 6, 7, 9}}}),
+            "float32[N,6,7,9,3]");
   EXPECT_EQ(types(20, "AffineGrid", {{"N", 3, 3}}, {}, 1, {{1, {5, 3, 7, 9}}}),
             "m.onnx: node '/AffineGrid' (AffineGrid): theta must be [N,2,3] or [N,3,4], found float32[N,3,3]");
 }
@@ -104,13 +116,15 @@ TEST(ComposedOps, SqueezeIfItCan) {
   };
   EXPECT_EQ(type_of("Identity"), "float32[2]");
   EXPECT_EQ(type_of("Neg"),
-            "m.onnx: 1 node is not supported: If-17 (1 node: '/If'): output 0 is float32[2] in one branch and float32[2,M] in the other; "
+            "m.onnx: 1 node is not supported: If-17 (1 node: '/If'): output 0 is float32[2] in one branch and "
+            "float32[2,M] in the other; "
             "the rank must not depend on data");
 }
 
 TEST(ComposedOps, RefusedAreNamed) {
-  EXPECT_EQ(types(20, "ImageDecoder", {{"N"}}),
-            "m.onnx: 1 node is not supported: ImageDecoder-20 (1 node: '/ImageDecoder'): encoded images are not supported");
+  EXPECT_EQ(
+      types(20, "ImageDecoder", {{"N"}}),
+      "m.onnx: 1 node is not supported: ImageDecoder-20 (1 node: '/ImageDecoder'): encoded images are not supported");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Every model at hand is imported: the result has the types of the stored outputs, or the import says clearly what is not supported.
+// Every model at hand is imported: the result has the types of the stored outputs, or the import says clearly what is
+// not supported.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -24,7 +25,8 @@ std::string compare_outputs(const graph::Graph& graph, const std::vector<std::st
     const auto& type = graph.type(graph.outputs()[i].value);
     const auto& expected = *file->tensor;
     // Some files hold bfloat16 results as uint16.
-    const bool same_dtype = type.dtype == expected.dtype() || (type.dtype == DType::kBF16 && expected.dtype() == DType::kU16);
+    const bool same_dtype =
+        type.dtype == expected.dtype() || (type.dtype == DType::kBF16 && expected.dtype() == DType::kU16);
     bool fits = same_dtype && type.rank() == static_cast<int>(expected.shape().size());
     for (int axis = 0; fits && axis < type.rank(); ++axis) {
       const auto extent = type.shape[static_cast<size_t>(axis)].constant();

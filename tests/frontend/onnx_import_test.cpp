@@ -55,8 +55,8 @@ std::vector<int64_t> constant_input(const Graph& graph, const graph::Node& node,
 
 // One node over float32 inputs "a", "b", ... of the given shapes.
 struct OneNode {
-  OneNode(int64_t opset, const std::string& op, const std::vector<models::Extents>& inputs, const models::NamedAttributes& attributes = {},
-          size_t outputs = 1) {
+  OneNode(int64_t opset, const std::string& op, const std::vector<models::Extents>& inputs,
+          const models::NamedAttributes& attributes = {}, size_t outputs = 1) {
     builder.set_opset(opset);
     std::vector<std::string> names;
     for (const auto& extents : inputs)
@@ -149,13 +149,15 @@ TEST(OnnxImport, AttributesThatBecameInputs) {
 }
 
 TEST(OnnxImport, UpsampleBecomesResizeByFloor) {
-  auto graph = import_node(7, "Upsample", {{1, 1, 2, 3}}, {{"scales", std::vector<double>{1, 1, 2, 3}}, {"mode", "nearest"}});
+  auto graph =
+      import_node(7, "Upsample", {{1, 1, 2, 3}}, {{"scales", std::vector<double>{1, 1, 2, 3}}, {"mode", "nearest"}});
   ASSERT_IMPORTED(graph);
   const auto& resize = only(**graph, "Resize");
   EXPECT_EQ(resize.attributes.s("coordinate_transformation_mode"), "asymmetric");
   EXPECT_EQ(resize.attributes.s("nearest_mode"), "floor");
   EXPECT_EQ(output_type(**graph), "float32[1,1,4,9]");
-  graph = import_node(1, "Upsample", {{1, 1, 2, 3}}, {{"width_scale", 3.0}, {"height_scale", 2.0}, {"mode", "bilinear"}});
+  graph =
+      import_node(1, "Upsample", {{1, 1, 2, 3}}, {{"width_scale", 3.0}, {"height_scale", 2.0}, {"mode", "bilinear"}});
   ASSERT_IMPORTED(graph);
   EXPECT_EQ(only(**graph, "Resize").attributes.s("mode"), "linear");
   EXPECT_EQ(output_type(**graph), "float32[1,1,4,9]");
@@ -177,7 +179,8 @@ TEST(OnnxImport, BatchNormalizationForms) {
   ASSERT_IMPORTED(graph);
   EXPECT_EQ(ops_of(**graph), "BatchNormalization");
   EXPECT_EQ(error_of(import_node(7, "BatchNormalization", inputs, {{"spatial", 0}})),
-            "m.onnx: 1 node is not supported: BatchNormalization-7 (1 node: '/BatchNormalization'): spatial = 0 (statistics per "
+            "m.onnx: 1 node is not supported: BatchNormalization-7 (1 node: '/BatchNormalization'): spatial = 0 "
+            "(statistics per "
             "activation) is not "
             "supported");
   graph = import_node(15, "BatchNormalization", inputs, {{"training_mode", 1}}, 3);
@@ -216,7 +219,8 @@ TEST(OnnxImport, ExtentsThatDataDecidesAreCounted) {
   const auto x = b.input("x", DType::kF32, {3, 4});
   b.output(b.op("NonZero", {x}));
   b.output(b.op("Range", {b.input("from", DType::kF32, {}), b.input("to", DType::kF32, {}), b.scalar(0.5f)}));
-  b.output(b.op("OneHot", {b.input("i", DType::kI64, {2}), b.input("depth", DType::kF32, {}), b.input("v", DType::kF32, {2})}));
+  b.output(b.op("OneHot",
+                {b.input("i", DType::kI64, {2}), b.input("depth", DType::kF32, {}), b.input("v", DType::kF32, {2})}));
   const auto graph = import(b);
   ASSERT_IMPORTED(graph);
   for (size_t i = 0; i < 3; ++i) {
@@ -248,7 +252,8 @@ TEST(OnnxImport, ConstantInAllForms) {
   }
   OnnxBuilder strings;
   strings.output(strings.op("Constant", {}, {{"value_string", "text"}}));
-  EXPECT_EQ(error_of(import(strings)), "m.onnx: 1 node is not supported: Constant-17 (1 node: '/Constant'): strings are not supported");
+  EXPECT_EQ(error_of(import(strings)),
+            "m.onnx: 1 node is not supported: Constant-17 (1 node: '/Constant'): strings are not supported");
 }
 
 TEST(OnnxImport, TypedDataOfEveryElementType) {
@@ -262,10 +267,11 @@ TEST(OnnxImport, TypedDataOfEveryElementType) {
     if (constant->dtype() != dtype || !std::ranges::equal(constant->bytes(), bytes)) return "differs";
     return "same";
   };
-  for (const DType dtype : {DType::kBool, DType::kI8, DType::kU8, DType::kI16, DType::kU16, DType::kI32, DType::kU32, DType::kI64,
-                            DType::kU64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
+  for (const DType dtype : {DType::kBool, DType::kI8, DType::kU8, DType::kI16, DType::kU16, DType::kI32, DType::kU32,
+                            DType::kI64, DType::kU64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
     std::vector<std::byte> bytes(2 * dtype_bytes(dtype));
-    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(dtype == DType::kBool ? i % 2 : 0x35 + 17 * i);
+    for (size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<std::byte>(dtype == DType::kBool ? i % 2 : 0x35 + 17 * i);
     EXPECT_EQ(elements(dtype, bytes), "same") << dtype_name(dtype);
   }
   EXPECT_EQ(elements(DType::kI32, std::vector<std::byte>(12)),
@@ -282,12 +288,15 @@ TEST(OnnxImport, SparseInitializersBecomeDense) {
   for (const auto& indices : {TensorData::i64({2}, {1, 5}), TensorData::i64({2, 2}, {0, 1, 1, 2})}) {
     const auto graph = dense(indices, {2, 3});
     ASSERT_IMPORTED(graph);
-    EXPECT_EQ((*graph)->constant(only(**graph, "Identity").inputs[0])->to_doubles(), (std::vector<double>{0, 5, 0, 0, 0, 7}));
+    EXPECT_EQ((*graph)->constant(only(**graph, "Identity").inputs[0])->to_doubles(),
+              (std::vector<double>{0, 5, 0, 0, 0, 7}));
   }
   const std::string where = "m.onnx: node '/Identity' (Identity): sparse tensor 'w' ";
   EXPECT_EQ(error_of(dense(TensorData::i64({2}, {1, 6}), {2, 3})), where + "has the index 6 of 6 elements");
-  EXPECT_EQ(error_of(dense(TensorData::i64({2, 2}, {0, 1, 2, 2}), {2, 3})), where + "has the index 2 in an axis of extent 2");
-  EXPECT_EQ(error_of(dense(TensorData::i64({2}, {1, 2}), {1 << 20, 1 << 20})), where + "is more than 268435456 bytes when dense");
+  EXPECT_EQ(error_of(dense(TensorData::i64({2, 2}, {0, 1, 2, 2}), {2, 3})),
+            where + "has the index 2 in an axis of extent 2");
+  EXPECT_EQ(error_of(dense(TensorData::i64({2}, {1, 2}), {1 << 20, 1 << 20})),
+            where + "is more than 268435456 bytes when dense");
 }
 
 TEST(OnnxImport, InitializersListedAsInputsAreNoInputs) {
@@ -342,22 +351,24 @@ TEST_F(ExternalData, IsReadFromBesideTheModel) {
 TEST_F(ExternalData, TruncatedFile) {
   ASSERT_TRUE(builder_.save_with_external_data(path(), "m.data", 1).ok());
   std::filesystem::resize_file(folder_ / "model" / "m.data", 12);
-  EXPECT_EQ(error_of(import_onnx(path())), path() + ": node '/Add' (Add): tensor 'w' needs bytes 0 to 16 of 'm.data', which has 12");
+  EXPECT_EQ(error_of(import_onnx(path())),
+            path() + ": node '/Add' (Add): tensor 'w' needs bytes 0 to 16 of 'm.data', which has 12");
 }
 
 TEST_F(ExternalData, MayNotLeaveTheFolder) {
   ASSERT_TRUE(builder_.save_with_external_data(path(), "../m.data", 1).ok());
-  EXPECT_EQ(
-      error_of(import_onnx(path())),
-      path() + ": node '/Add' (Add): tensor 'w' has the external data location '../m.data'; it must be a path below the model's folder");
+  EXPECT_EQ(error_of(import_onnx(path())), path() +
+                                               ": node '/Add' (Add): tensor 'w' has the external data location "
+                                               "'../m.data'; it must be a path below the model's folder");
 }
 
 TEST_F(ExternalData, SymbolicLinksMayNotLeaveTheFolderEither) {
   ASSERT_TRUE(builder_.save_with_external_data(path(), "m.data", 1).ok());
   std::filesystem::rename(folder_ / "model" / "m.data", folder_ / "outside.data");
   std::filesystem::create_symlink(folder_ / "outside.data", folder_ / "model" / "m.data");
-  EXPECT_EQ(error_of(import_onnx(path())),
-            path() + ": node '/Add' (Add): tensor 'w' has the external data location 'm.data', which leads out of the model's folder");
+  EXPECT_EQ(error_of(import_onnx(path())), path() +
+                                               ": node '/Add' (Add): tensor 'w' has the external data location "
+                                               "'m.data', which leads out of the model's folder");
 }
 
 TEST_F(ExternalData, NeedsAFolder) {
@@ -404,7 +415,8 @@ TEST(OnnxImport, ShapeOptions) {
   ASSERT_IMPORTED(graph);
   EXPECT_EQ(output_type(**graph), "float32[8,M + 3]");
   EXPECT_EQ(error_of(with("x=8x4")), "m.onnx: --shape: input 'x' is float32[N,3] in the model, extent 1 cannot be 4");
-  EXPECT_EQ(error_of(with("x=8")), "m.onnx: --shape: input 'x' is float32[N,3] in the model, the shape given has 1 extents");
+  EXPECT_EQ(error_of(with("x=8")),
+            "m.onnx: --shape: input 'x' is float32[N,3] in the model, the shape given has 1 extents");
   EXPECT_EQ(error_of(with("z=8")), "m.onnx: --shape: there is no input 'z' (inputs: 'x', 'y')");
   EXPECT_EQ(error_of(with("x=8xq")), "--shape x=8xq: expected NAME=1x3x224x224");
   EXPECT_EQ(error_of(with("=8")), "--shape =8: expected NAME=1x3x224x224");
@@ -435,7 +447,8 @@ TEST(OnnxImport, ConstantInputsDecideWhatDependsOnThem) {
   EXPECT_EQ(output_type(**graph), "float32[2,1,3]");
   EXPECT_EQ((*graph)->inputs().size(), 1u);
   options.constant_inputs["axes"] = graph::Constant::int64s({1, 2});
-  EXPECT_EQ(error_of(import(b, options)), "m.onnx: input 'axes' cannot be a constant int64[2], the model declares another type");
+  EXPECT_EQ(error_of(import(b, options)),
+            "m.onnx: input 'axes' cannot be a constant int64[2], the model declares another type");
 }
 
 // ---- functions
@@ -470,7 +483,8 @@ TEST(OnnxImport, FunctionsHaveDefaultsForTheirAttributes) {
   body.output("y");
   OnnxBuilder b;
   b.add_function("my.domain", "Leaky", body, {}, {{"slope", 0.125}});
-  b.output(b.op("Leaky", {b.op("Leaky", {b.input("in", DType::kF32, {4})}, {}, "my.domain")}, {{"slope", 0.5}}, "my.domain"));
+  b.output(b.op("Leaky", {b.op("Leaky", {b.input("in", DType::kF32, {4})}, {}, "my.domain")}, {{"slope", 0.5}},
+                "my.domain"));
   const auto graph = import(b);
   ASSERT_IMPORTED(graph);
   const auto order = (*graph)->topological_order();
@@ -488,7 +502,8 @@ TEST(OnnxImport, RecursiveFunctionsAreRefused) {
   OnnxBuilder b;
   b.add_function("my.domain", "Again", body);
   b.output(b.op("Again", {b.input("in", DType::kF32, {4})}, {}, "my.domain"));
-  EXPECT_NE(error_of(import(b)).find("functions call each other more than 32 deep"), std::string::npos) << error_of(import(b));
+  EXPECT_NE(error_of(import(b)).find("functions call each other more than 32 deep"), std::string::npos)
+      << error_of(import(b));
 }
 
 // Found by tests/fuzz/onnx_fuzz_test.cpp: such graphs were handed on.
@@ -496,13 +511,16 @@ TEST(OnnxImport, NegativeExtentsAreRefusedAtTheirNode) {
   OnnxBuilder b;
   b.node_to("Tile", {b.input("x", DType::kF32, {2, 3}), b.ints({-1, 1})}, {"y"});
   b.output("y");
-  EXPECT_EQ(error_of(import(b)), "m.onnx: node '/y' (Tile): output 0 would be float32[-2,3], which has a negative extent");
+  EXPECT_EQ(error_of(import(b)),
+            "m.onnx: node '/y' (Tile): output 0 would be float32[-2,3], which has a negative extent");
   OnnxBuilder c;
   c.node_to("OneHot",
-            {c.input("ids", DType::kI64, {3}), c.initializer(TensorData::i64({}, {-1})), c.initializer(TensorData::f32({2}, {0, 1}))},
+            {c.input("ids", DType::kI64, {3}), c.initializer(TensorData::i64({}, {-1})),
+             c.initializer(TensorData::f32({2}, {0, 1}))},
             {"y"});
   c.output("y");
-  EXPECT_EQ(error_of(import(c)), "m.onnx: node '/y' (OneHot): output 0 would be float32[3,-1], which has a negative extent");
+  EXPECT_EQ(error_of(import(c)),
+            "m.onnx: node '/y' (OneHot): output 0 would be float32[3,-1], which has a negative extent");
 }
 
 // Also found by the fuzzer: this was an internal error.
@@ -639,12 +657,12 @@ TEST(OnnxImport, UnsupportedOperatorsAreReportedTogether) {
   b.op("NoSuchOp", {value});
   b.op("If", {"c"}, {{"then_branch", &hidden}, {"else_branch", &plain}});
   b.output(value);
-  EXPECT_EQ(
-      error_of(import(b)),
-      "m.onnx: 7 nodes are not supported: Bernoulli-17 (1 node: '/Bernoulli'): random results are not supported; "
-      "NoSuchOp-17 (1 node: '/NoSuchOp'): unknown operator; "
-      "com.acme::Frobnicate (5 nodes: '/Frobnicate', '/Frobnicate_1', '/Frobnicate_2', ...): unknown operator; a plugin can define it "
-      "(--plugin FILE)");
+  EXPECT_EQ(error_of(import(b)),
+            "m.onnx: 7 nodes are not supported: Bernoulli-17 (1 node: '/Bernoulli'): random results are not supported; "
+            "NoSuchOp-17 (1 node: '/NoSuchOp'): unknown operator; "
+            "com.acme::Frobnicate (5 nodes: '/Frobnicate', '/Frobnicate_1', '/Frobnicate_2', ...): unknown operator; a "
+            "plugin can define it "
+            "(--plugin FILE)");
 }
 
 TEST(OnnxImport, RefusalsInsideOpsAreCollectedToo) {
@@ -696,12 +714,14 @@ TEST(OnnxImport, DeclaredOutputs) {
 }
 
 TEST(OnnxImport, Opsets) {
-  EXPECT_EQ(error_of(import_node(99, "Relu", {{2}})), "m.onnx: the model needs opset 99, this build knows opsets up to 24");
+  EXPECT_EQ(error_of(import_node(99, "Relu", {{2}})),
+            "m.onnx: the model needs opset 99, this build knows opsets up to 24");
   EXPECT_EQ(error_of(import_node(9, "Range", {{}, {}, {}})),
             "m.onnx: 1 node is not supported: Range-9 (1 node: '/Range'): the model's opset is too old for it");
   OnnxBuilder b;
   b.output(b.op("Thing", {b.input("x", DType::kF32, {2})}, {}, "com.acme"));
-  EXPECT_EQ(error_of(import(b)), "m.onnx: node '/Thing' (Thing) is of domain 'com.acme', which the model's opset imports do not list");
+  EXPECT_EQ(error_of(import(b)),
+            "m.onnx: node '/Thing' (Thing) is of domain 'com.acme', which the model's opset imports do not list");
 }
 
 // ---- hostile bytes
@@ -720,9 +740,11 @@ TEST(OnnxImport, TensorsAreNotTrusted) {
     return error_of(import(b));
   };
   const std::string where = "m.onnx: node '/Neg' (Neg): tensor 'w' ";
-  EXPECT_EQ(with_weight({DType::kF32, {int64_t{1} << 60}, {}}), where + "has 0 bytes of data, its shape and type need 4611686018427387904");
+  EXPECT_EQ(with_weight({DType::kF32, {int64_t{1} << 60}, {}}),
+            where + "has 0 bytes of data, its shape and type need 4611686018427387904");
   EXPECT_EQ(with_weight({DType::kF32, {int64_t{1} << 62}, {}}), where + "has a size beyond 64 bits");
-  EXPECT_EQ(with_weight({DType::kF32, {int64_t{1} << 40}, {}}), where + "has 0 bytes of data, its shape and type need 4398046511104");
+  EXPECT_EQ(with_weight({DType::kF32, {int64_t{1} << 40}, {}}),
+            where + "has 0 bytes of data, its shape and type need 4398046511104");
   EXPECT_EQ(with_weight({DType::kF32, {int64_t{1} << 40, int64_t{1} << 40}, {}}), where + "has a size beyond 64 bits");
   EXPECT_EQ(with_weight({DType::kF32, {-1}, {}}), where + "has the negative extent -1");
   EXPECT_EQ(with_weight({DType::kF32, std::vector<int64_t>(40, 1), {}}), where + "has rank 40, the limit is 32");

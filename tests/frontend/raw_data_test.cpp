@@ -30,7 +30,8 @@ std::string model_of(const std::vector<size_t>& sizes, const std::string& prefix
   auto sum = b.input("x", DType::kF32, {1});
   for (size_t i = 0; i < sizes.size(); ++i) {
     const auto values = ramp(sizes[i], static_cast<float>(i));
-    sum = b.op("Add", {sum, b.initializer(TensorData::f32({static_cast<int64_t>(sizes[i])}, values), prefix + std::to_string(i))});
+    sum = b.op("Add", {sum, b.initializer(TensorData::f32({static_cast<int64_t>(sizes[i])}, values),
+                                          prefix + std::to_string(i))});
   }
   b.output(sum);
   return b.serialize();
@@ -83,7 +84,8 @@ TEST(RawData, DamagedBytesAreLeftToProtobuf) {
     EXPECT_TRUE(size + 100 > model.size() || split_raw_data(bytes_of(part)).rest.empty()) << size;
     EXPECT_FALSE(import_onnx_from_memory(bytes_of(part), "m.onnx").ok()) << size;
   }
-  for (const char* text : {"\x0b", "\x3f", "\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x3a\x05\x2a", "\x01\x01"}) {
+  for (const char* text :
+       {"\x0b", "\x3f", "\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x3a\x05\x2a", "\x01\x01"}) {
     EXPECT_TRUE(split_raw_data(bytes_of(std::string(text))).rest.empty());
   }
 }
@@ -158,7 +160,8 @@ TEST(RawData, WrongSizeIsTheSameErrorAsEver) {
   model[dims] = '\xd1';
   const auto graph = import_onnx_from_memory(bytes_of(model), "m.onnx");
   ASSERT_FALSE(graph.ok());
-  EXPECT_EQ(graph.status().message(), "m.onnx: node '/Add' (Add): tensor 'w' has 8000 bytes of data, its shape and type need 8004");
+  EXPECT_EQ(graph.status().message(),
+            "m.onnx: node '/Add' (Add): tensor 'w' has 8000 bytes of data, its shape and type need 8004");
 }
 
 }  // namespace

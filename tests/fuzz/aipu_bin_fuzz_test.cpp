@@ -1,6 +1,6 @@
-// Hostile aipu.bin files: truncated, flipped, and edited with a fresh seal and fresh hashes, so that the checks behind the seal are what
-// stops them. Every one must load and run, or fail with a one-line error; under the sanitizers too. Kernels are not executed (back end
-// null): who writes a file with valid hashes may put any native code into it.
+// Hostile aipu.bin files: truncated, flipped, and edited with a fresh seal and fresh hashes, so that the checks behind
+// the seal are what stops them. Every one must load and run, or fail with a one-line error; under the sanitizers too.
+// Kernels are not executed (back end null): who writes a file with valid hashes may put any native code into it.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -64,7 +64,8 @@ bool try_file(std::span<const std::byte> bytes) {
 }
 
 std::vector<ModelBuilder> samples() {
-  std::vector<ModelBuilder> models = {test::chain_model(), test::positive_model(), test::branch_model(), test::barrier_model()};
+  std::vector<ModelBuilder> models = {test::chain_model(), test::positive_model(), test::branch_model(),
+                                      test::barrier_model()};
   // The kernels' code is only in the way here.
   for (ModelBuilder& model : models) {
     for (auto& section : model.sections) section.bytes.resize(std::min<size_t>(section.bytes.size(), 256));
@@ -124,7 +125,8 @@ TEST(AipuBinFuzz, EditedTablesWithAFreshSeal) {
             bytes[position] = static_cast<std::byte>(random());
             break;
           default: {
-            static constexpr uint32_t kWords[] = {0, 1, 2, 3, 0x7fffffffu, 0x80000000u, 0xffffffffu, 0xfffffffeu, 64, 4096};
+            static constexpr uint32_t kWords[] = {0,           1,           2,           3,  0x7fffffffu,
+                                                  0x80000000u, 0xffffffffu, 0xfffffffeu, 64, 4096};
             const uint32_t word = kWords[random() % std::size(kWords)];
             const size_t aligned = position / 4 * 4;
             if (aligned + 4 <= root_size) std::memcpy(bytes.data() + aligned, &word, 4);
@@ -142,12 +144,14 @@ TEST(AipuBinFuzz, EditedTablesWithAFreshSeal) {
 TEST(AipuBinFuzz, EditedFields) {
   std::mt19937_64 random(3);
   const auto number = [&]() -> uint32_t {
-    static constexpr uint32_t kNumbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 63, 64, 65, 1000000, 0x7fffffffu, 0x80000000u, 0xffffffffu};
+    static constexpr uint32_t kNumbers[] = {0,  1,  2,  3,  4,  5,       6,           7,           8,
+                                            15, 16, 63, 64, 65, 1000000, 0x7fffffffu, 0x80000000u, 0xffffffffu};
     return kNumbers[random() % std::size(kNumbers)];
   };
   const auto wide = [&]() -> int64_t {
     static constexpr int64_t kNumbers[] = {
-        0, 1, -1, 2, 4, 7, 64, 1 << 20, int64_t{1} << 31, int64_t{1} << 40, int64_t{1} << 62, INT64_MAX, INT64_MIN, -64};
+        0,         1,         -1, 2, 4, 7, 64, 1 << 20, int64_t{1} << 31, int64_t{1} << 40, int64_t{1} << 62,
+        INT64_MAX, INT64_MIN, -64};
     return kNumbers[random() % std::size(kNumbers)];
   };
   const auto pick = [&](size_t size) { return random() % std::max<size_t>(size, 1); };
@@ -201,26 +205,28 @@ TEST(AipuBinFuzz, EditedFields) {
             break;
           case 4:
             if (!b.arguments.empty()) {
-              b.arguments[pick(b.arguments.size())] = fb::Argument(static_cast<fb::ArgumentKind>(random() % 4), random() % 2, number(),
-                                                                   number(), static_cast<uint64_t>(wide()));
+              b.arguments[pick(b.arguments.size())] =
+                  fb::Argument(static_cast<fb::ArgumentKind>(random() % 4), random() % 2, number(), number(),
+                               static_cast<uint64_t>(wide()));
             }
             break;
           case 5:
             if (!program.dma.empty())
-              program.dma[0] =
-                  fb::DmaCommand(3, number(), number(), number(), number(), number(), number(), number(), number(), 0, 0, kNone);
+              program.dma[0] = fb::DmaCommand(3, number(), number(), number(), number(), number(), number(), number(),
+                                              number(), 0, 0, kNone);
             break;
           case 6:
-            program.dma.emplace_back(100 + number() % 50, number() % 4, number() % 4, number(), number(), number(), number(), number(),
-                                     number(), 0, 0, kNone);
+            program.dma.emplace_back(100 + number() % 50, number() % 4, number() % 4, number(), number(), number(),
+                                     number(), number(), number(), 0, 0, kNone);
             break;
           case 7:
-            program.host.emplace_back(100 + number() % 50, static_cast<fb::HostOp>(random() % 5), number(), number(), number(), 0, 0, 0,
-                                      kNone);
+            program.host.emplace_back(100 + number() % 50, static_cast<fb::HostOp>(random() % 5), number(), number(),
+                                      number(), 0, 0, 0, kNone);
             break;
           case 8:
             if (!program.tec.empty())
-              program.tec[0] = fb::TecCommand(number(), number(), number(), number(), number(), number(), number(), number());
+              program.tec[0] =
+                  fb::TecCommand(number(), number(), number(), number(), number(), number(), number(), number());
             break;
           case 9:
             if (!b.symbols.empty()) b.symbols[0] = {"S", static_cast<fb::SymbolKind>(random() % 3), number(), number()};

@@ -1,5 +1,5 @@
-// Random DSL programs, through the front end, give the same memory in the interpreter and as compiled code, on the X2 model and on the
-// host.
+// Random DSL programs, through the front end, give the same memory in the interpreter and as compiled code, on the X2
+// model and on the host.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -89,7 +89,8 @@ std::string difference(const Memory& a, const Memory& b) {
       std::memcpy(&xb, x, size);
       std::memcpy(&yb, y, size);
       char buffer[120];
-      std::snprintf(buffer, sizeof buffer, "%s element %zu: 0x%x vs. 0x%x", std::string(dtype_name(d)).c_str(), i, xb, yb);
+      std::snprintf(buffer, sizeof buffer, "%s element %zu: 0x%x vs. 0x%x", std::string(dtype_name(d)).c_str(), i, xb,
+                    yb);
       return buffer;
     }
   }
@@ -140,7 +141,9 @@ std::string prepare(uint64_t seed, const tir::Target& target, Program* program) 
 }
 
 // The statements of the entry alone.
-std::string shown(const Program& program) { return program.generated.source.substr(program.generated.source.rfind("@S.prim_func")); }
+std::string shown(const Program& program) {
+  return program.generated.source.substr(program.generated.source.rfind("@S.prim_func"));
+}
 
 class DslAgreement : public testing::TestWithParam<const char*> {
  protected:
@@ -166,7 +169,8 @@ TEST_P(DslAgreement, InterpreterAndCompiledCode) {
   std::vector<tir::KernelSource> kernels;
   for (size_t i = 0; i < programs.size(); ++i) {
     Program& program = programs[i];
-    ASSERT_EQ(prepare(first_seed() + i, target_, &program), "") << "AIPU_FUZZ_FIRST=" << program.seed << "\n" << shown(program);
+    ASSERT_EQ(prepare(first_seed() + i, target_, &program), "") << "AIPU_FUZZ_FIRST=" << program.seed << "\n"
+                                                                << shown(program);
     if (!program.refused) kernels.push_back({"program_" + std::to_string(program.seed), program.lowered});
   }
   EXPECT_GE(kernels.size(), programs.size() / 10);
@@ -187,11 +191,12 @@ TEST_P(DslAgreement, InterpreterAndCompiledCode) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, DslAgreement, testing::Values("X2_1204", "host-avx512", "host-avx2", "host-baseline"), [](const auto& p) {
-  std::string name = p.param;
-  for (char& c : name) c = c == '-' ? '_' : c;
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Targets, DslAgreement, testing::Values("X2_1204", "host-avx512", "host-avx2", "host-baseline"),
+                         [](const auto& p) {
+                           std::string name = p.param;
+                           for (char& c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
 
 // Every function that computes something occurs; a new row of the table has to be taught to the generator.
 TEST(DslGenerator, UsesTheWholeTable) {
@@ -205,8 +210,9 @@ TEST(DslGenerator, UsesTheWholeTable) {
   }
   // Results that depend on other things than memory, and what has no result: tests/kernels/dsl_run_test.cpp,
   // tests/models/script_plugin_test.cpp.
-  const std::set<std::string> elsewhere = {"aiff",        "alloc_event",     "async_aiff",    "async_dma_copy", "barrier",    "flush_cache",
-                                           "free_events", "perf_tick_begin", "perf_tick_end", "printf",         "wait_events"};
+  const std::set<std::string> elsewhere = {"aiff",          "alloc_event", "async_aiff",  "async_dma_copy",
+                                           "barrier",       "flush_cache", "free_events", "perf_tick_begin",
+                                           "perf_tick_end", "printf",      "wait_events"};
   std::string left;
   for (const std::string& name : missing) {
     if (!elsewhere.contains(name)) left += name + " ";

@@ -141,12 +141,13 @@ class ExpressionGenerator {
     if (const Variable* v = find(type); v != nullptr && chance(3)) return v->name;
     switch (depth <= 0 ? pick(2) : pick(7)) {
       case 0:
-        return s("tail_mask") + "(" + (chance(2) ? text(pick(lanes + 1)) : "n % " + text(lanes)) + ", " + text(lanes) + ")";
+        return s("tail_mask") + "(" + (chance(2) ? text(pick(lanes + 1)) : "n % " + text(lanes)) + ", " + text(lanes) +
+               ")";
       case 1:
         return s("const_mask") + "(" + mask_text(lanes, true) + ")";  // of a string it pads to the number of characters
       case 2:
-        return "(" + mask_value(lanes, depth - 1) + choose(std::vector<std::string>{" & ", " | ", " ^ "}) + mask_value(lanes, depth - 1) +
-               ")";
+        return "(" + mask_value(lanes, depth - 1) + choose(std::vector<std::string>{" & ", " | ", " ^ "}) +
+               mask_value(lanes, depth - 1) + ")";
       case 3:
         return "(~" + mask_value(lanes, depth - 1) + ")";
       case 4: {
@@ -157,11 +158,13 @@ class ExpressionGenerator {
       }
       case 5: {
         const DType d = choose(std::vector<DType>{DType::kF32, DType::kF16, DType::kBF16});
-        return s(choose(std::vector<std::string>{"isnan", "isinf", "isfinite"})) + "(" + vector({d, lanes}, depth - 1) + ")";
+        return s(choose(std::vector<std::string>{"isnan", "isinf", "isfinite"})) + "(" + vector({d, lanes}, depth - 1) +
+               ")";
       }
       default: {
         const DType d = any_element();
-        return "(" + vector({d, lanes}, depth - 1) + choose(std::vector<std::string>{" < ", " <= ", " == ", " != ", " > ", " >= "}) +
+        return "(" + vector({d, lanes}, depth - 1) +
+               choose(std::vector<std::string>{" < ", " <= ", " == ", " != ", " > ", " >= "}) +
                vector({d, lanes}, depth - 1) + ")";
       }
     }
@@ -188,14 +191,17 @@ class ExpressionGenerator {
       case 1:
         return pointer_name(d) + "[" + index(static_cast<int>(kGeneratorBufferBytes / dtype_bytes(d))) + "]";
       case 2:
-        if (is_floating(d)) return "(" + deeper() + choose(std::vector<std::string>{" + ", " - ", " * ", " / "}) + deeper() + ")";
-        return "(" + deeper() + choose(std::vector<std::string>{" + ", " - ", " * ", " & ", " | ", " ^ "}) + deeper() + ")";
+        if (is_floating(d))
+          return "(" + deeper() + choose(std::vector<std::string>{" + ", " - ", " * ", " / "}) + deeper() + ")";
+        return "(" + deeper() + choose(std::vector<std::string>{" + ", " - ", " * ", " & ", " | ", " ^ "}) + deeper() +
+               ")";
       case 3:
         if (is_floating(d)) return "(-" + deeper() + ")";
         return "(" + deeper() + choose(std::vector<std::string>{" // ", " % "}) + text(2 + pick(9)) + ")";
       case 4:
         if (is_floating(d))
-          return s(choose(std::vector<std::string>{"exp", "tanh", "sin", "cos", "erf", "floor", "ceil", "exp2"})) + "(" + deeper() + ")";
+          return s(choose(std::vector<std::string>{"exp", "tanh", "sin", "cos", "erf", "floor", "ceil", "exp2"})) +
+                 "(" + deeper() + ")";
         return "(" + deeper() + choose(std::vector<std::string>{" << ", " >> "}) + text(pick(bits(d))) + ")";
       case 5:
         return s(choose(std::vector<std::string>{"max", "min"})) + "(" + deeper() + ", " + deeper() + ")";
@@ -208,7 +214,8 @@ class ExpressionGenerator {
       }
       case 8:
         if (is_floating(d))
-          return s(choose(std::vector<std::string>{"sqrt", "log", "rsqrt", "abs", "rint"})) + "(" + s("abs") + "(" + deeper() + "))";
+          return s(choose(std::vector<std::string>{"sqrt", "log", "rsqrt", "abs", "rint"})) + "(" + s("abs") + "(" +
+                 deeper() + "))";
         return s(choose(std::vector<std::string>{"abs", "clz"})) + "(" + deeper() + ")";
       case 9: {
         const Type vector_type{d, native_lanes(d)};
@@ -220,12 +227,14 @@ class ExpressionGenerator {
       }
       default:
         if (d == DType::kI32 && chance(3)) {
-          return choose(std::vector<std::string>{s("get_local_id") + "()", s("get_local_size") + "()",
-                                                 s("ceildiv") + "(" + deeper() + " & 1023, " + text(1 + pick(9)) + ")"});
+          return choose(
+              std::vector<std::string>{s("get_local_id") + "()", s("get_local_size") + "()",
+                                       s("ceildiv") + "(" + deeper() + " & 1023, " + text(1 + pick(9)) + ")"});
         }
         if (d == DType::kF32 && chance(2)) return s("pow") + "(" + s("abs") + "(" + deeper() + "), " + literal(d) + ")";
         if (d == DType::kI32)
-          return choose(std::vector<std::string>{"sub_scale(" + deeper() + ", k=" + deeper() + ")", "helper(" + deeper() + ")"});
+          return choose(
+              std::vector<std::string>{"sub_scale(" + deeper() + ", k=" + deeper() + ")", "helper(" + deeper() + ")"});
         return s("clip") + "(" + deeper() + ", " + (is_signed(d) || is_floating(d) ? "-3" : "3") + ", 50)";
     }
   }
@@ -235,7 +244,8 @@ class ExpressionGenerator {
       case 0:
         return "(n " + choose(std::vector<std::string>{"<", ">", "==", "!="}) + " " + text(pick(10)) + ")";
       case 1:
-        return "(" + condition(depth - 1) + choose(std::vector<std::string>{" and ", " or "}) + condition(depth - 1) + ")";
+        return "(" + condition(depth - 1) + choose(std::vector<std::string>{" and ", " or "}) + condition(depth - 1) +
+               ")";
       case 2:
         return "(not " + condition(depth - 1) + ")";
       case 3: {
@@ -245,8 +255,9 @@ class ExpressionGenerator {
       default: {
         DType d = any_element();
         if (d == DType::kBF16) d = DType::kF32;
-        return "(" + scalar(d, depth - 1) + choose(std::vector<std::string>{" < ", " <= ", " == ", " != ", " > ", " >= "}) +
-               scalar(d, depth - 1) + ")";
+        return "(" + scalar(d, depth - 1) +
+               choose(std::vector<std::string>{" < ", " <= ", " == ", " != ", " > ", " >= "}) + scalar(d, depth - 1) +
+               ")";
       }
     }
   }
@@ -256,7 +267,12 @@ class ExpressionGenerator {
       case 0:
         return count >= 8 ? "n" : "0";
       case 1:
-        return "(" + scalar(DType::kI32, 0) + " & " + text(count >= 1024 ? 1023 : count >= 16 ? 15 : count >= 8 ? 7 : 0) + ")";
+        return "(" + scalar(DType::kI32, 0) + " & " +
+               text(count >= 1024 ? 1023
+                    : count >= 16 ? 15
+                    : count >= 8  ? 7
+                                  : 0) +
+               ")";
       default:
         return text(pick(count));
     }
@@ -269,9 +285,11 @@ class ExpressionGenerator {
     const std::string lanes = is_native(t) ? "" : ", lanes=" + text(t.lanes);
     switch (pick(6)) {
       case 0:
-        return s("vload") + "(" + pointer + " + " + text(pick(count - 3 * t.lanes)) + lanes + ", stride=" + text(1 + pick(3)) + ")";
+        return s("vload") + "(" + pointer + " + " + text(pick(count - 3 * t.lanes)) + lanes +
+               ", stride=" + text(1 + pick(3)) + ")";
       case 1:
-        return s("vload") + "(" + pointer + " + " + text(pick(count - t.lanes)) + ", mask=" + mask(t.lanes, 1) + lanes + ")";
+        return s("vload") + "(" + pointer + " + " + text(pick(count - t.lanes)) + ", mask=" + mask(t.lanes, 1) + lanes +
+               ")";
       case 2: {
         const int at = pick(count - t.lanes - 16);
         return pointer + "[n + " + text(at) + " : n + " + text(at + t.lanes) + "]";
@@ -313,11 +331,14 @@ class ExpressionGenerator {
   std::string elementwise(Type t, int depth) {
     const DType d = t.element;
     const auto operand = [&] { return vector(t, depth); };
-    const auto r = [&] { return ", mask=" + mask(t.lanes, depth) + ", r=" + (chance(2) ? operand() : is_floating(d) ? "1.5" : "7"); };
+    const auto r = [&] {
+      return ", mask=" + mask(t.lanes, depth) + ", r=" + (chance(2) ? operand() : is_floating(d) ? "1.5" : "7");
+    };
     const std::string out_sign = is_int(d) ? std::string(", out_sign=\"") + (is_signed(d) ? "s" : "u") + "\"" : "";
     switch (pick(16)) {
       case 0: {
-        if (is_floating(d)) return "(" + operand() + choose(std::vector<std::string>{" + ", " - ", " * "}) + operand() + ")";
+        if (is_floating(d))
+          return "(" + operand() + choose(std::vector<std::string>{" + ", " - ", " * "}) + operand() + ")";
         std::vector<std::string> operators = {" + ", " - ", " & ", " | ", " ^ "};
         if (bits(d) > 8) operators.insert(operators.end(), {" * ", " / "});
         return "(" + operand() + choose(operators) + operand() + ")";
@@ -345,18 +366,20 @@ class ExpressionGenerator {
                (chance(2) ? ", mask=" + mask(t.lanes, depth) : "") + ")";
       case 6:
         if (d == DType::kF32)
-          return s("fma") + "(" + operand() + ", " + operand() + ", " + operand() + (chance(2) ? ", mask=" + mask(t.lanes, depth) : "") +
-                 ")";
+          return s("fma") + "(" + operand() + ", " + operand() + ", " + operand() +
+                 (chance(2) ? ", mask=" + mask(t.lanes, depth) : "") + ")";
         if (!is_int(d)) return s("rint") + "(" + operand() + ")";
         return s(choose(std::vector<std::string>{"vand", "vor", "vxor"})) + "(" + operand() + ", " + operand() + ")";
       case 7:
-        return s(choose(std::vector<std::string>{"max", "min"})) + "(" + operand() + ", " + operand() + (chance(2) ? r() : "") + ")";
+        return s(choose(std::vector<std::string>{"max", "min"})) + "(" + operand() + ", " + operand() +
+               (chance(2) ? r() : "") + ")";
       case 8:
         if (!is_int(d))
-          return s(choose(std::vector<std::string>{"floor", "ceil", "tanh", "sin", "cos", "erf", "exp"})) + "(" + operand() + ")";
+          return s(choose(std::vector<std::string>{"floor", "ceil", "tanh", "sin", "cos", "erf", "exp"})) + "(" +
+                 operand() + ")";
         if (chance(2))
-          return s("vsl") + "(" + operand() + ", " + text(pick(bits(d) + 3)) + (is_signed(d) && chance(2) ? ", saturate=True" : "") +
-                 (chance(2) ? r() : "") + ")";
+          return s("vsl") + "(" + operand() + ", " + text(pick(bits(d) + 3)) +
+                 (is_signed(d) && chance(2) ? ", saturate=True" : "") + (chance(2) ? r() : "") + ")";
         return s("vsr") + "(" + operand() + ", " + text(pick(bits(d) + 3)) + (chance(2) ? ", with_round=True" : "") +
                (chance(2) ? r() : "") + ")";
       case 9:
@@ -366,8 +389,8 @@ class ExpressionGenerator {
                                                s("vror") + "(" + operand() + ", " + text(pick(20)) + ")"});
       case 10:
         if (!is_signed(d)) return is_int(d) ? s("u") + "(" + vector({opposite(d), t.lanes}, depth) + ")" : "";
-        return choose(
-            std::vector<std::string>{s("vcls") + "(" + operand() + ")", s("i") + "(" + vector({opposite(d), t.lanes}, depth) + ")"});
+        return choose(std::vector<std::string>{s("vcls") + "(" + operand() + ")",
+                                               s("i") + "(" + vector({opposite(d), t.lanes}, depth) + ")"});
       case 11:
         return s("vsel") + "(" + operand() + ", " + operand() + ", " + mask(t.lanes, depth) + ")";
       case 12:
@@ -378,7 +401,8 @@ class ExpressionGenerator {
         if (d == DType::kBF16) return "";
         return "(" + operand() + (is_floating(d) ? " + " : " ^ ") + scalar(d, depth) + ")";
       default:
-        if (d == DType::kI32 && t.lanes == 8) return "sub_vector(" + operand() + ", " + scalar(DType::kI32, depth) + ")";
+        if (d == DType::kI32 && t.lanes == 8)
+          return "sub_vector(" + operand() + ", " + scalar(DType::kI32, depth) + ")";
         return "blend(" + operand() + ", " + operand() + ")";
     }
   }
@@ -388,9 +412,10 @@ class ExpressionGenerator {
     const DType to = t.element;
     for (int tries = 0; tries < 8; ++tries) {
       const DType from = any_element();
-      const bool half_and_narrow = (is_half(from) && is_int(to) && bits(to) < 32) || (is_half(to) && is_int(from) && bits(from) < 32);
-      const bool unsigned_word =
-          (from == DType::kU32 && is_floating(to)) || (to == DType::kU32 && (from == DType::kF32 || from == DType::kBF16));
+      const bool half_and_narrow =
+          (is_half(from) && is_int(to) && bits(to) < 32) || (is_half(to) && is_int(from) && bits(from) < 32);
+      const bool unsigned_word = (from == DType::kU32 && is_floating(to)) ||
+                                 (to == DType::kU32 && (from == DType::kF32 || from == DType::kBF16));
       if (half_and_narrow || unsigned_word || from == to) continue;
       const Type source{from, t.lanes};
       const std::string saturate = is_int(from) && is_int(to) && chance(2) ? ", saturate=True" : "";
@@ -422,10 +447,10 @@ class ExpressionGenerator {
                          : s("vcompc") + "(" + operand() + ", " + operand() + ", " + mask(t.lanes, depth) + ")";
       case 5:
         if (!is_multiple(t)) return "";
-        return choose(std::vector<std::string>{s("vrevs") + "(" + operand() + ")",
-                                               s("vshfl") + "(" + operand() + ", " + text(pick(t.lanes)) + ")",
-                                               s("vsldl") + "(" + operand() + ", " + operand() + ", " + text(pick(t.lanes)) + ")",
-                                               s("vreplic") + "(" + operand() + ", " + text(pick(t.lanes)) + ")"});
+        return choose(std::vector<std::string>{
+            s("vrevs") + "(" + operand() + ")", s("vshfl") + "(" + operand() + ", " + text(pick(t.lanes)) + ")",
+            s("vsldl") + "(" + operand() + ", " + operand() + ", " + text(pick(t.lanes)) + ")",
+            s("vreplic") + "(" + operand() + ", " + text(pick(t.lanes)) + ")"});
       case 6:
         if (!is_native(t)) return "";
         return s("vtbl") + "((" + operand() + ", " + operand() + "), " +
@@ -447,9 +472,11 @@ class ExpressionGenerator {
           case 0:
             return s(choose(std::vector<std::string>{"vxtl", "vxth"})) + "(" + vector(source, depth) + ")";
           case 1:
-            return s("cast") + "(" + vector(source, depth) + ", \"" + name_of(d) + "\", part=\"" + choose(halves) + "\")";
+            return s("cast") + "(" + vector(source, depth) + ", \"" + name_of(d) + "\", part=\"" + choose(halves) +
+                   "\")";
           case 2:
-            return s(choose(std::vector<std::string>{"vmull", "vmulh"})) + "(" + vector(source, depth) + ", " + vector(source, depth) + ")";
+            return s(choose(std::vector<std::string>{"vmull", "vmulh"})) + "(" + vector(source, depth) + ", " +
+                   vector(source, depth) + ")";
           default:
             return s("vdot") + "(" + vector(source, depth) + ", " + vector(source, depth) + ")";
         }
@@ -482,13 +509,14 @@ class ExpressionGenerator {
           const DType other = any_int();
           return s("reinterpret") + "(" + vector({other, native_lanes(other)}, depth) + ", \"" + type_name(t) + "\")";
         }
-        return s(choose(std::vector<std::string>{"vaddh", "vsubh", "vmaxh", "vminh"})) + "(" + operand() + ", " + operand() + ")";
+        return s(choose(std::vector<std::string>{"vaddh", "vsubh", "vmaxh", "vminh"})) + "(" + operand() + ", " +
+               operand() + ")";
       }
       case 13: {
         if (d != DType::kF32 || t.lanes != 8) return "";
         const Type source{chance(2) ? DType::kF16 : DType::kBF16, 16};
-        return s(choose(std::vector<std::string>{"vfmae", "vfmao"})) + "(" + operand() + ", " + vector(source, depth) + ", " +
-               vector(source, depth) + (chance(2) ? ", mask=" + mask(8, depth) : "") + ")";
+        return s(choose(std::vector<std::string>{"vfmae", "vfmao"})) + "(" + operand() + ", " + vector(source, depth) +
+               ", " + vector(source, depth) + (chance(2) ? ", mask=" + mask(8, depth) : "") + ")";
       }
       case 14: {
         // Narrowed vectors merged into one.

@@ -12,7 +12,8 @@ class Generator : private ExpressionGenerator {
   GeneratedProgram run() {
     std::string helpers = sub_functions();
     std::string parameters;
-    for (const DType d : kGeneratorTypes) parameters += pointer_name(d) + ": S.ptr(\"" + name_of(d) + "\", \"global\"), ";
+    for (const DType d : kGeneratorTypes)
+      parameters += pointer_name(d) + ": S.ptr(\"" + name_of(d) + "\", \"global\"), ";
     line("@S.prim_func");
     line("def f(" + parameters + "n: S.i32):");
     indent_ = 1;
@@ -44,8 +45,8 @@ class Generator : private ExpressionGenerator {
       if (type.lanes == 1) {
         line("p_i32[" + text(pick(800)) + "] = 1 if " + value + " else 0");
       } else {
-        line(s("vstore") + "(" + s("vsel") + "(S.uint8x" + text(type.lanes) + "(1), S.uint8x" + text(type.lanes) + "(0), " + value +
-             "), p_u8 + " + text(pick(3000)) + ")");
+        line(s("vstore") + "(" + s("vsel") + "(S.uint8x" + text(type.lanes) + "(1), S.uint8x" + text(type.lanes) +
+             "(0), " + value + "), p_u8 + " + text(pick(3000)) + ")");
       }
       return;
     }
@@ -57,10 +58,11 @@ class Generator : private ExpressionGenerator {
       const int at = pick(room);
       line(pointer + "[" + text(at) + ":" + text(at + type.lanes) + "] = " + value);
     } else if (chance(4)) {
-      line(s("vstore") + "(" + value + ", " + pointer + " + " + text(pick(room)) + ", mask=" + mask_text(type.lanes) + ", stride=2)");
+      line(s("vstore") + "(" + value + ", " + pointer + " + " + text(pick(room)) + ", mask=" + mask_text(type.lanes) +
+           ", stride=2)");
     } else {
-      line(s("vstore") + "(" + value + ", " + pointer + " + " + text(pick(room)) + (chance(3) ? ", mask=" + mask(type.lanes, 1) : "") +
-           ")");
+      line(s("vstore") + "(" + value + ", " + pointer + " + " + text(pick(room)) +
+           (chance(3) ? ", mask=" + mask(type.lanes, 1) : "") + ")");
     }
   }
 
@@ -138,8 +140,8 @@ class Generator : private ExpressionGenerator {
         const DType d = any_element();
         const int lanes = std::min(native_lanes(d), 16);
         const std::string e = vector({d, lanes}, 2);
-        line(s("vstore_scatter") + "(" + e + ", " + pointer_name(d) + ", S.uint16x" + text(lanes) + "([" + distinct(lanes, d) +
-             "]), mask=" + mask(lanes, 1) + ")");
+        line(s("vstore_scatter") + "(" + e + ", " + pointer_name(d) + ", S.uint16x" + text(lanes) + "([" +
+             distinct(lanes, d) + "]), mask=" + mask(lanes, 1) + ")");
         return;
       }
       case 7: {
@@ -149,8 +151,8 @@ class Generator : private ExpressionGenerator {
       }
       case 8:
         if (chance(3)) {
-          line(s("dma_transpose2d") + "(p_u16 + 1500, p_u16 + " + text(pick(1000)) + ", " + text(1 + pick(8)) + ", " + text(1 + pick(8)) +
-               ")");
+          line(s("dma_transpose2d") + "(p_u16 + 1500, p_u16 + " + text(pick(1000)) + ", " + text(1 + pick(8)) + ", " +
+               text(1 + pick(8)) + ")");
           return;
         }
         if (chance(3)) {
@@ -164,10 +166,12 @@ class Generator : private ExpressionGenerator {
           return;
         }
         if (chance(3)) {
-          line(s("dma_copy") + "(local + " + text(pick(8)) + ", p_fp32 + " + text(pick(700)) + ", 4, " + text(4 + pick(9)) + ", 4, 8)");
+          line(s("dma_copy") + "(local + " + text(pick(8)) + ", p_fp32 + " + text(pick(700)) + ", 4, " +
+               text(4 + pick(9)) + ", 4, 8)");
           return;
         }
-        line(s("dma_memset") + "(p_i16 + " + text(1700 + pick(100)) + ", " + text(pick(100)) + ", " + text(pick(50)) + ")");
+        line(s("dma_memset") + "(p_i16 + " + text(1700 + pick(100)) + ", " + text(pick(100)) + ", " + text(pick(50)) +
+             ")");
         return;
       case 10: {
         line("if " + condition(2) + ":");

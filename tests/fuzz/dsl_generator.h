@@ -1,5 +1,5 @@
-// Random programs in Compass DSL source: well-typed by the rules of the language, every access in bounds, no result that the language
-// leaves undefined. What runs them twice must get the same memory twice.
+// Random programs in Compass DSL source: well-typed by the rules of the language, every access in bounds, no result
+// that the language leaves undefined. What runs them twice must get the same memory twice.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Hostile .npy files: whatever the bytes, the result is an array that fits its data, or a one-line error. No crash, no hang, no huge
-// allocation.
+// Hostile .npy files: whatever the bytes, the result is an array that fits its data, or a one-line error. No crash, no
+// hang, no huge allocation.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -40,9 +40,15 @@ TEST(NpyFuzz, Truncations) {
 
 TEST(NpyFuzz, RandomEdits) {
   std::mt19937 random(5);
-  static constexpr char kPieces[][24] = {
-      "(",   ")",  "{",   "}", "'", "\"", ",", ":", "9", "99999999999999999999", "True", "-1", "'shape': (", "'descr': '<f8'",
-      "0, ", "\n", "\x00"};
+  static constexpr char kPieces[][24] = {"(",          ")",
+                                         "{",          "}",
+                                         "'",          "\"",
+                                         ",",          ":",
+                                         "9",          "99999999999999999999",
+                                         "True",       "-1",
+                                         "'shape': (", "'descr': '<f8'",
+                                         "0, ",        "\n",
+                                         "\x00"};
   for (const auto& original : samples()) {
     for (int i = 0; i < 1000; ++i) {
       auto file = original;
@@ -61,7 +67,8 @@ TEST(NpyFuzz, RandomEdits) {
             break;
           default: {
             const std::string_view piece = kPieces[random() % std::size(kPieces)];
-            for (size_t c = 0; c < piece.size() && position + c < file.size(); ++c) file[position + c] = static_cast<std::byte>(piece[c]);
+            for (size_t c = 0; c < piece.size() && position + c < file.size(); ++c)
+              file[position + c] = static_cast<std::byte>(piece[c]);
           }
         }
         if (file.empty()) break;

@@ -1,6 +1,7 @@
-// Hostile ONNX models: small valid ones damaged as bytes and as messages, and models that are hostile by construction. Each must import,
-// verify and go through the graph passes, or end in a one-line error; no crash, no hang, no huge allocation. Runs under the sanitizers too.
-// AIPU_FUZZ_SEED and AIPU_FUZZ_CASES change the random part; a failure names the seed and writes the model to a file.
+// Hostile ONNX models: small valid ones damaged as bytes and as messages, and models that are hostile by construction.
+// Each must import, verify and go through the graph passes, or end in a one-line error; no crash, no hang, no huge
+// allocation. Runs under the sanitizers too. AIPU_FUZZ_SEED and AIPU_FUZZ_CASES change the random part; a failure names
+// the seed and writes the model to a file.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -94,7 +95,8 @@ struct Tally {
 };
 
 // Whether nothing is wrong with how the model was treated.
-::testing::AssertionResult try_model(const std::string& bytes, const std::string& name, const std::string& folder, Tally* tally) {
+::testing::AssertionResult try_model(const std::string& bytes, const std::string& name, const std::string& folder,
+                                     Tally* tally) {
   current_case = name;
   current_model = bytes;
   ::alarm(kSecondsPerCase);
@@ -116,7 +118,8 @@ struct Tally {
       return "";
     }
     ++tally->imported;
-    if (const Status valid = graph::verify_graph(**graph); !valid.ok()) return "the imported graph is not valid: " + valid.message();
+    if (const Status valid = graph::verify_graph(**graph); !valid.ok())
+      return "the imported graph is not valid: " + valid.message();
     graph::PassContext context;
     const Status passed = graph::run_passes(**graph, graph::graph_pipeline(), context, {});
     if (passed.ok()) {
@@ -242,7 +245,8 @@ std::string shapes() {
   y = b.op("Squeeze", {b.op("Unsqueeze", {y, b.ints({0})}), b.ints({0})});
   b.output(b.op("Gather", {y, b.ints({0, -1})}, {{"axis", 1}}));
   b.output(b.op("NonZero", {x}));
-  b.output(b.op("Range", {b.initializer(TensorData::i64({}, {0})), b.op("Squeeze", {n}), b.initializer(TensorData::i64({}, {2}))}));
+  b.output(b.op("Range", {b.initializer(TensorData::i64({}, {0})), b.op("Squeeze", {n}),
+                          b.initializer(TensorData::i64({}, {2}))}));
   b.output(b.op("ConstantOfShape", {n}));
   b.output(b.op("Resize", {x, "", "", b.ints({1, 4, 12})}, {{"mode", "nearest"}}));
   b.output(b.op("OneHot", {b.input("ids", DType::kI64, {"K"}), b.initializer(TensorData::i64({}, {5})),
@@ -256,9 +260,11 @@ std::string shapes() {
 std::string recurrent() {
   OnnxBuilder b("recurrent", 4);
   const auto x = b.input("x", DType::kF32, {"S", 2, 3});
-  const auto y = b.node("LSTM", {x, b.weight({1, 16, 3}, 0.1), b.weight({1, 16, 4}, 0.1), b.weight({1, 32}, 0.1)}, {{"hidden_size", 4}}, 3);
+  const auto y = b.node("LSTM", {x, b.weight({1, 16, 3}, 0.1), b.weight({1, 16, 4}, 0.1), b.weight({1, 32}, 0.1)},
+                        {{"hidden_size", 4}}, 3);
   for (const auto& value : y) b.output(value);
-  b.output(b.layer_norm(b.op("GRU", {x, b.weight({1, 12, 3}, 0.1), b.weight({1, 12, 4}, 0.1)}, {{"hidden_size", 4}}), 4));
+  b.output(
+      b.layer_norm(b.op("GRU", {x, b.weight({1, 12, 3}, 0.1), b.weight({1, 12, 4}, 0.1)}, {{"hidden_size", 4}}), 4));
   return b.serialize();
 }
 
@@ -266,7 +272,8 @@ std::string tensors() {
   OnnxBuilder b("tensors");
   const auto x = b.input("x", DType::kF32, {2, 3});
   const auto typed = b.typed_initializer(TensorData::f32({3}, {1, 2, 3}));
-  const auto sparse = b.sparse_initializer(TensorData::f32({2}, {5, 6}), TensorData::i64({2, 2}, {0, 1, 1, 2}), {2, 3}, "sparse");
+  const auto sparse =
+      b.sparse_initializer(TensorData::f32({2}, {5, 6}), TensorData::i64({2, 2}, {0, 1, 1, 2}), {2, 3}, "sparse");
   const auto constant = b.op("Constant", {}, {{"value", models::AttributeData(TensorData::f32({2, 1}, {7, 8}))}});
   b.output(b.op("Sum", {x, typed, sparse, constant}));
   return b.serialize();
@@ -277,12 +284,15 @@ std::string attention() {
   b.set_opset(24);
   const auto cache = b.weight({16, 2}, 0.5);
   const auto turned =
-      b.op("RotaryEmbedding", {b.input("q", DType::kF32, {1, "S", 16}), cache, cache, b.initializer(TensorData::i64({1, 3}, {0, 1, 2}))},
+      b.op("RotaryEmbedding",
+           {b.input("q", DType::kF32, {1, "S", 16}), cache, cache, b.initializer(TensorData::i64({1, 3}, {0, 1, 2}))},
            {{"num_heads", 4}});
   const auto kept =
-      b.op("TensorScatter", {b.weight({1, 2, 8, 4}, 1), b.input("k", DType::kF32, {1, 2, 3, 4}), b.ints({2})}, {{"mode", "circular"}});
+      b.op("TensorScatter", {b.weight({1, 2, 8, 4}, 1), b.input("k", DType::kF32, {1, 2, 3, 4}), b.ints({2})},
+           {{"mode", "circular"}});
   const auto queries = b.transpose(b.op("Reshape", {turned, b.ints({0, 0, 4, 4})}), {0, 2, 1, 3});
-  for (const auto& y : b.node("Attention", {queries, kept, kept, b.weight({3, 8}, 1)}, {{"is_causal", 1}, {"softcap", 2.0}}, 3))
+  for (const auto& y :
+       b.node("Attention", {queries, kept, kept, b.weight({3, 8}, 1)}, {{"is_causal", 1}, {"softcap", 2.0}}, 3))
     b.output(y);
   return b.serialize();
 }
@@ -293,12 +303,14 @@ std::string sampling() {
   const auto x = b.input("x", DType::kF32, {1, 4, 6, 6});
   const auto grid = b.op("AffineGrid", {b.weight({1, 2, 3}, 0.5), b.ints({1, 4, 6, 6})}, {{"align_corners", 1}});
   const auto sampled = b.op("GridSample", {x, grid}, {{"mode", "cubic"}, {"padding_mode", "reflection"}});
-  const auto moved =
-      b.op("DeformConv", {sampled, b.weight({2, 2, 3, 3}, 0.3), b.weight({1, 18, 4, 4}, 1), b.weight({2}, 1), b.weight({1, 9, 4, 4}, 1)},
-           {{"group", 2}});
-  const auto pooled =
-      b.node("MaxPool", {moved}, {{"kernel_shape", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}}, 2);
-  b.output(b.op("MaxUnpool", pooled, {{"kernel_shape", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}}));
+  const auto moved = b.op(
+      "DeformConv",
+      {sampled, b.weight({2, 2, 3, 3}, 0.3), b.weight({1, 18, 4, 4}, 1), b.weight({2}, 1), b.weight({1, 9, 4, 4}, 1)},
+      {{"group", 2}});
+  const auto pooled = b.node(
+      "MaxPool", {moved}, {{"kernel_shape", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}}, 2);
+  b.output(b.op("MaxUnpool", pooled,
+                {{"kernel_shape", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}}));
   b.output(b.op("RoiAlign", {x, b.weight({3, 4}, 3), b.ints({0, 0, 0})}, {{"output_height", 2}, {"output_width", 2}}));
   b.output(b.op("Col2Im", {b.op("Reshape", {x, b.ints({1, 16, 9})}), b.ints({4, 4}), b.ints({2, 2})}));
   b.output(b.op("CenterCropPad", {x, b.ints({3, 9})}, {{"axes", std::vector<int64_t>{2, -1}}}));
@@ -351,13 +363,16 @@ class OnnxFuzz : public ::testing::Test {
     const char* root = std::getenv("AIPU_ONNX_TESTDATA");
     std::vector<std::pair<uintmax_t, std::string>> files;
     std::error_code error;
-    for (std::filesystem::recursive_directory_iterator it(root != nullptr ? root : "/usr/share/libonnx-testdata/data", error), end;
+    for (std::filesystem::recursive_directory_iterator
+             it(root != nullptr ? root : "/usr/share/libonnx-testdata/data", error),
+         end;
          !error && it != end; it.increment(error)) {
       if (it->path().extension() == ".onnx") files.emplace_back(it->file_size(), it->path().string());
     }
     std::sort(files.begin(), files.end());
     for (size_t i = 0; i < files.size() && files[i].first < 4096; i += 7) {
-      if (const auto bytes = read_text_file(files[i].second); bytes.ok()) samples_.push_back({files[i].second, *bytes, ""});
+      if (const auto bytes = read_text_file(files[i].second); bytes.ok())
+        samples_.push_back({files[i].second, *bytes, ""});
     }
   }
 
@@ -371,7 +386,8 @@ class OnnxFuzz : public ::testing::Test {
     const char* seed_text = std::getenv("AIPU_FUZZ_SEED");
     const char* count_text = std::getenv("AIPU_FUZZ_CASES");
     const uint64_t first = seed_text != nullptr ? std::strtoull(seed_text, nullptr, 10) : 1;
-    const uint64_t count = count_text != nullptr ? std::strtoull(count_text, nullptr, 10) : static_cast<uint64_t>(default_count);
+    const uint64_t count =
+        count_text != nullptr ? std::strtoull(count_text, nullptr, 10) : static_cast<uint64_t>(default_count);
     Tally tally;
     int failures = 0;
     std::pair<double, uint64_t> slowest = {0, 0};
@@ -380,17 +396,21 @@ class OnnxFuzz : public ::testing::Test {
       const Sample& sample = pick(random);
       const std::string model = damage(sample.bytes, pick(random).bytes, random);
       const auto begin = std::chrono::steady_clock::now();
-      const auto result = try_model(model, str_cat(kind, " of ", sample.name, ", AIPU_FUZZ_SEED=", seed), sample.folder, &tally);
+      const auto result =
+          try_model(model, str_cat(kind, " of ", sample.name, ", AIPU_FUZZ_SEED=", seed), sample.folder, &tally);
       EXPECT_TRUE(result);
       failures += result ? 0 : 1;
-      slowest = std::max(slowest, {std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), seed});
+      slowest =
+          std::max(slowest, {std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), seed});
     }
-    std::printf("%s: seeds %llu to %llu: %d refused, %d imported, of those %d through all passes; slowest %.2f s (seed %llu)\n", kind,
-                static_cast<unsigned long long>(first), static_cast<unsigned long long>(first + count - 1), tally.refused, tally.imported,
-                tally.optimised, slowest.first, static_cast<unsigned long long>(slowest.second));
+    std::printf(
+        "%s: seeds %llu to %llu: %d refused, %d imported, of those %d through all passes; slowest %.2f s (seed %llu)\n",
+        kind, static_cast<unsigned long long>(first), static_cast<unsigned long long>(first + count - 1), tally.refused,
+        tally.imported, tally.optimised, slowest.first, static_cast<unsigned long long>(slowest.second));
     if (seed_text != nullptr || count_text != nullptr) return;
     EXPECT_GT(tally.refused, default_count / 50);
-    EXPECT_GT(tally.optimised, default_count / 50) << "damage that stops everything tests nothing behind the first check";
+    EXPECT_GT(tally.optimised, default_count / 50)
+        << "damage that stops everything tests nothing behind the first check";
   }
 
   static inline std::string folder_;
@@ -413,7 +433,8 @@ TEST_F(OnnxFuzz, UndamagedModelsPass) {
 TEST_F(OnnxFuzz, DamagedBytes) { run_cases("bytes", 3000, damage_bytes); }
 
 TEST_F(OnnxFuzz, DamagedFields) {
-  run_cases("fields", 6000, [](const std::string& model, const std::string&, Random& random) { return damage_fields(model, random); });
+  run_cases("fields", 6000,
+            [](const std::string& model, const std::string&, Random& random) { return damage_fields(model, random); });
 }
 
 TEST_F(OnnxFuzz, TruncatedEverywhere) {
@@ -431,8 +452,8 @@ struct Hostile {
   std::string model;
 };
 
-std::string one_node(const std::string& op, const std::vector<std::string>& inputs, const models::NamedAttributes& attributes,
-                     const std::function<void(OnnxBuilder&)>& prepare) {
+std::string one_node(const std::string& op, const std::vector<std::string>& inputs,
+                     const models::NamedAttributes& attributes, const std::function<void(OnnxBuilder&)>& prepare) {
   OnnxBuilder b;
   b.input("x", DType::kF32, {2, 3});
   prepare(b);
@@ -441,9 +462,11 @@ std::string one_node(const std::string& op, const std::vector<std::string>& inpu
   return b.serialize();
 }
 
-std::string with_ints(const std::string& op, const std::vector<int64_t>& ints, const models::NamedAttributes& attributes = {}) {
-  return one_node(op, {"x", "ints"}, attributes,
-                  [&](OnnxBuilder& b) { b.initializer(TensorData::i64({static_cast<int64_t>(ints.size())}, ints), "ints"); });
+std::string with_ints(const std::string& op, const std::vector<int64_t>& ints,
+                      const models::NamedAttributes& attributes = {}) {
+  return one_node(op, {"x", "ints"}, attributes, [&](OnnxBuilder& b) {
+    b.initializer(TensorData::i64({static_cast<int64_t>(ints.size())}, ints), "ints");
+  });
 }
 
 // Both branches hold everything below: twice as large with every level.
@@ -700,7 +723,8 @@ std::vector<Hostile> hostile_models() {
                                                   {"pads", Ints{INT64_MAX, 1, INT64_MAX, 1}},
                                                   {"ceil_mode", 1}})},
   };
-  for (const char* equation : {"", "->", "ij,jk->zz", "....,i->", "ii,ii,ii->i", "abcdefghijklmnopqrstuvwxyzABCDEFG->a", "ij\n->i"}) {
+  for (const char* equation :
+       {"", "->", "ij,jk->zz", "....,i->", "ii,ii,ii->i", "abcdefghijklmnopqrstuvwxyzABCDEFG->a", "ij\n->i"}) {
     models.push_back({"einsum", one_node("Einsum", {"x"}, {{"equation", equation}}, [](OnnxBuilder&) {})});
   }
   for (const int64_t number : {int64_t{0}, int64_t{-1}, INT64_MAX, INT64_MIN, big}) {
@@ -732,8 +756,8 @@ std::vector<Hostile> hostile_models() {
     models.push_back({"multiplied shape", one_node("ConstantOfShape", {"q"}, {}, [&](OnnxBuilder& b) {
                         b.node_to("Mul", {b.op("Shape", {"x"}), b.ints({number})}, {"q"});
                       })});
-    models.push_back(
-        {"window", one_node("HannWindow", {"n"}, {}, [&](OnnxBuilder& b) { b.initializer(TensorData::i64({}, {number}), "n"); })});
+    models.push_back({"window", one_node("HannWindow", {"n"}, {},
+                                         [&](OnnxBuilder& b) { b.initializer(TensorData::i64({}, {number}), "n"); })});
     models.push_back({"dft", one_node("DFT", {"x3", "n"}, {}, [&](OnnxBuilder& b) {
                         b.input("x3", DType::kF32, {1, 8, 1});
                         b.initializer(TensorData::i64({}, {number}), "n");
@@ -761,12 +785,14 @@ TEST_F(OnnxFuzz, TheConverterEndsWithOneLine) {
   size_t tried = 0;
   for (Random random(77); tried < 12;) {
     const Sample& sample = samples_[random() % built_];
-    const std::string model = tried % 2 == 0 ? damage_bytes(sample.bytes, sample.bytes, random) : damage_fields(sample.bytes, random);
+    const std::string model =
+        tried % 2 == 0 ? damage_bytes(sample.bytes, sample.bytes, random) : damage_fields(sample.bytes, random);
     if (frontend::import_onnx_from_memory(std::as_bytes(std::span(model)), "m.onnx").ok()) continue;
     ++tried;
     const std::string path = folder_ + "/hostile.onnx";
     ASSERT_TRUE(write_file_atomically(path, std::as_bytes(std::span(model))).ok());
-    FILE* pipe = ::popen((AIPU_BUILD_DIR "/bin/aipugb " + path + " -o " + folder_ + "/hostile.aipu.bin 2>&1").c_str(), "r");
+    FILE* pipe =
+        ::popen((AIPU_BUILD_DIR "/bin/aipugb " + path + " -o " + folder_ + "/hostile.aipu.bin 2>&1").c_str(), "r");
     ASSERT_NE(pipe, nullptr);
     std::string text;
     for (int c = 0; (c = std::fgetc(pipe)) != EOF;) text += static_cast<char>(c);

@@ -20,8 +20,9 @@ size_t below(Random& random, size_t count) { return count == 0 ? 0 : random() % 
 
 int64_t hostile_int(Random& random) {
   static constexpr std::array<int64_t, 26> kInts = {
-      0,     -1,         1,          2,          3,           4,          5,         7,         8,         9,         16, 33, 64,
-      65535, 1000000007, 2147483647, 2147483648, -2147483648, 4294967296, 1LL << 40, 1LL << 62, INT64_MAX, INT64_MIN, -2, -3, 100};
+      0,          -1,        1,         2,         3,         4,          5,          7,          8,
+      9,          16,        33,        64,        65535,     1000000007, 2147483647, 2147483648, -2147483648,
+      4294967296, 1LL << 40, 1LL << 62, INT64_MAX, INT64_MIN, -2,         -3,         100};
   return kInts[below(random, kInts.size())];
 }
 
@@ -74,7 +75,8 @@ std::string hostile_text(const std::vector<std::string>& texts, Random& random) 
 }
 
 // One scalar element, `index` < 0 for a singular field.
-void change_scalar(Message* message, const FieldDescriptor* field, int index, const std::vector<std::string>& texts, Random& random) {
+void change_scalar(Message* message, const FieldDescriptor* field, int index, const std::vector<std::string>& texts,
+                   Random& random) {
   const Reflection* r = message->GetReflection();
   const bool repeated = index >= 0;
   const int64_t number = hostile_int(random);
@@ -103,8 +105,9 @@ void change_scalar(Message* message, const FieldDescriptor* field, int index, co
     case FieldDescriptor::CPPTYPE_ENUM: {
       const auto* values = field->enum_type();
       if (!repeated)
-        r->SetEnumValue(message, field,
-                        values->value(static_cast<int>(below(random, static_cast<size_t>(values->value_count()))))->number());
+        r->SetEnumValue(
+            message, field,
+            values->value(static_cast<int>(below(random, static_cast<size_t>(values->value_count()))))->number());
       break;
     }
     case FieldDescriptor::CPPTYPE_STRING: {
@@ -125,7 +128,8 @@ void change_scalar(Message* message, const FieldDescriptor* field, int index, co
   }
 }
 
-void add_element(Message* message, const FieldDescriptor* field, const std::vector<std::string>& texts, Random& random) {
+void add_element(Message* message, const FieldDescriptor* field, const std::vector<std::string>& texts,
+                 Random& random) {
   const Reflection* r = message->GetReflection();
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
@@ -152,15 +156,18 @@ void add_element(Message* message, const FieldDescriptor* field, const std::vect
   change_scalar(message, field, r->FieldSize(*message, field) - 1, texts, random);
 }
 
-void change_message(Message* message, const std::vector<Place>& places, int depth, const std::vector<std::string>& texts, Random& random) {
+void change_message(Message* message, const std::vector<Place>& places, int depth,
+                    const std::vector<std::string>& texts, Random& random) {
   const Reflection* r = message->GetReflection();
   std::vector<const FieldDescriptor*> present;
   r->ListFields(*message, &present);
   const Descriptor* type = message->GetDescriptor();
   const bool any_field = present.empty() || below(random, 6) == 0;
-  const FieldDescriptor* field = any_field ? type->field(static_cast<int>(below(random, static_cast<size_t>(type->field_count()))))
-                                           : present[below(random, present.size())];
-  // A message of the same type from elsewhere: nodes become copies of others, attributes of other kinds, sub-graphs those of others.
+  const FieldDescriptor* field =
+      any_field ? type->field(static_cast<int>(below(random, static_cast<size_t>(type->field_count()))))
+                : present[below(random, present.size())];
+  // A message of the same type from elsewhere: nodes become copies of others, attributes of other kinds, sub-graphs
+  // those of others.
   const auto donor = [&](const Descriptor* wanted) -> const Message* {
     std::vector<const Message*> found;
     for (const Place& place : places) {
@@ -195,7 +202,8 @@ void change_message(Message* message, const std::vector<Place>& places, int dept
       return;
     case 2:  // one more
       if (!of_messages) return add_element(message, field, texts, random);
-      if (const Message* source = count > 0 ? &r->GetRepeatedMessage(*message, field, at) : donor(field->message_type())) {
+      if (const Message* source =
+              count > 0 ? &r->GetRepeatedMessage(*message, field, at) : donor(field->message_type())) {
         const std::unique_ptr<Message> copy(source->New());
         copy->CopyFrom(*source);
         r->AddMessage(message, field)->CopyFrom(*copy);
@@ -242,7 +250,8 @@ std::string damage_bytes(const std::string& model, const std::string& other, Ran
         break;
       default: {  // a length or an extent beyond everything
         static const std::array<std::string, 4> kHuge = {"\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "\xff\xff\xff\xff\x07",
-                                                         "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x80\x80\x80\x80\x80\x80\x40"};
+                                                         "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+                                                         "\x80\x80\x80\x80\x80\x80\x40"};
         const std::string& huge = kHuge[below(random, kHuge.size())];
         bytes.replace(at, std::min(huge.size(), bytes.size() - at), huge);
       }

@@ -105,7 +105,8 @@ TEST(BatchLoops, StopAtMemoryThatIsNotMadeOfSamples) {
 bool apart(const std::string& op, std::vector<Shape> inputs, Attributes attributes = {}) {
   graph::Graph graph;
   std::vector<graph::ValueId> values;
-  for (size_t i = 0; i < inputs.size(); ++i) values.push_back(graph.add_input("x" + std::to_string(i), {DType::kF32, inputs[i]}));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    values.push_back(graph.add_input("x" + std::to_string(i), {DType::kF32, inputs[i]}));
   const auto id = graph.add_node(op, std::move(attributes), values, {"y"}, {{"y", op}});
   EXPECT_TRUE(id.ok()) << id.status().message();
   return id.ok() && keeps_samples_apart(graph, graph.node(*id), "N");

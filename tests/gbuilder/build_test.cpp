@@ -1,4 +1,5 @@
-// The whole compiler on small models: what it writes, that it writes the same twice, that caching works, and what it says when it cannot.
+// The whole compiler on small models: what it writes, that it writes the same twice, that caching works, and what it
+// says when it cannot.
 #include "gbuilder/build.h"
 
 #include <gmock/gmock.h>
@@ -91,8 +92,8 @@ TEST_F(Build, WhatIsWrittenIsOrderedAndComplete) {
   const auto decoded = decode(file->bytes());
   ASSERT_TRUE(decoded.ok()) << decoded.status().message();
   EXPECT_EQ(check_program(decoded->plan, decoded->plan.programs.at(0)).message(), "");
-  for (const SectionKind kind :
-       {SectionKind::kConstants, SectionKind::kNativeModule, SectionKind::kTir, SectionKind::kC, SectionKind::kCompassIr}) {
+  for (const SectionKind kind : {SectionKind::kConstants, SectionKind::kNativeModule, SectionKind::kTir,
+                                 SectionKind::kC, SectionKind::kCompassIr}) {
     EXPECT_NE(decoded->section(kind), nullptr) << section_kind_name(kind);
   }
   EXPECT_EQ(decoded->plan.target, "host-baseline");
@@ -182,8 +183,8 @@ size_t peak_of(const BuildOptions& options) {
   return static_cast<size_t>(usage.ru_maxrss) * 1024;
 }
 
-// Weights are borrowed from the file and packed while they are written; those that are scaled exist twice. What a small model takes is not
-// theirs.
+// Weights are borrowed from the file and packed while they are written; those that are scaled exist twice. What a small
+// model takes is not theirs.
 TEST_F(Build, MemoryIsLittleMoreThanTheWeights) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers have memory of their own";
@@ -196,7 +197,8 @@ TEST_F(Build, MemoryIsLittleMoreThanTheWeights) {
     size_t weights = 0;
     for (int layer = 0; layer < 2; ++layer) {
       std::vector<float> values(static_cast<size_t>(channels * channels * taps));
-      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i + static_cast<size_t>(layer)) % 1000);
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] = static_cast<float>((i + static_cast<size_t>(layer)) % 1000);
       weights += values.size() * sizeof(float);
       if (scaled) {
         const auto w = b.initializer(models::TensorData::f32({channels, channels, 3, 3}, values));

@@ -1,4 +1,5 @@
-// The checker must find what the planner could get wrong, and on random models it must agree with the planner that every wait is enough and is needed.
+// The checker must find what the planner could get wrong, and on random models it must agree with the planner that
+// every wait is enough and is needed.
 #include "gbuilder/storers/command_checker.h"
 
 #include <gmock/gmock.h>
@@ -121,13 +122,22 @@ TEST_P(RandomPlans, EveryWaitIsEnoughAndNeeded) {
         lengths = pick(2) == 0 ? model.copy(lengths, name + "_n") : model.kernel("Relu", {lengths}, name + "_n");
         const auto symbol = model.graph.fresh_symbol(name + "_s", graph::Symbol::Kind::kTensorElement, lengths, 0);
         values.push_back(model.kernel("Relu", {recent()}, name));
-        std::get<kernels::KernelLaunch>(model.implementation().launches[0]).arguments[2] = kernels::ScalarArgument{symbol};
+        std::get<kernels::KernelLaunch>(model.implementation().launches[0]).arguments[2] =
+            kernels::ScalarArgument{symbol};
         break;
       }
-      case 0: values.push_back(model.copy(recent(), name)); break;
-      case 1: values.push_back(model.view(recent(), name)); break;
-      case 2: values.push_back(model.kernel("Add", {recent(), recent()}, name, pick(2) == 0)); break;
-      default: values.push_back(model.kernel("Relu", {recent()}, name, pick(2) == 0)); break;
+      case 0:
+        values.push_back(model.copy(recent(), name));
+        break;
+      case 1:
+        values.push_back(model.view(recent(), name));
+        break;
+      case 2:
+        values.push_back(model.kernel("Add", {recent(), recent()}, name, pick(2) == 0));
+        break;
+      default:
+        values.push_back(model.kernel("Relu", {recent()}, name, pick(2) == 0));
+        break;
     }
   }
   model.output(values.back(), "y");

@@ -70,9 +70,9 @@ TEST(DslCall, ParametersAreInputsConstantsOutputsAndAttributes) {
   const DslKernel kernel = compile(kScale, "scale");
   std::vector<std::pair<ParamCategory, int>> found;
   for (const auto& param : kernel.info.params) found.emplace_back(param.category, param.tensor_index);
-  const std::vector<std::pair<ParamCategory, int>> expected = {{ParamCategory::kInputTensor, 0},  {ParamCategory::kConstTensor, 0},
-                                                               {ParamCategory::kOutputTensor, 0}, {ParamCategory::kAttr, -1},
-                                                               {ParamCategory::kAttr, -1},        {ParamCategory::kInputTensor, 1}};
+  const std::vector<std::pair<ParamCategory, int>> expected = {
+      {ParamCategory::kInputTensor, 0}, {ParamCategory::kConstTensor, 0}, {ParamCategory::kOutputTensor, 0},
+      {ParamCategory::kAttr, -1},       {ParamCategory::kAttr, -1},       {ParamCategory::kInputTensor, 1}};
   EXPECT_EQ(found, expected);
 }
 
@@ -84,8 +84,9 @@ TEST_P(DslCallRun, AFileOfOneCallRuns) {
   null.is_null = true;
   const std::string path = file_name("aipu_dsl_call_test.aipu.bin");
   for (const bool with_bias : {true, false}) {
-    const auto file =
-        build_dsl_call(kernel, {tensor(5), constant({2}), tensor(5), number(int64_t{5}), number(0.5), with_bias ? tensor(1) : null}, path);
+    const auto file = build_dsl_call(
+        kernel, {tensor(5), constant({2}), tensor(5), number(int64_t{5}), number(0.5), with_bias ? tensor(1) : null},
+        path);
     ASSERT_TRUE(file.ok()) << file.status().message();
     EXPECT_EQ(file->inputs, with_bias ? (std::vector<size_t>{0, 5}) : (std::vector<size_t>{0}));
     EXPECT_EQ(file->outputs, std::vector<size_t>{2});
@@ -115,8 +116,8 @@ INSTANTIATE_TEST_SUITE_P(Targets, DslCallRun, ::testing::Values("X2_1204", "host
                          [](const auto& target) { return std::string(target.param); });
 
 TEST(DslCall, OneOutputThereMustBe) {
-  const DslKernel kernel =
-      compile("from aipu import script as S\n@S.prim_func\ndef f(x: S.ptr('i32', 'global')):\n    S.printf('%d', x[0])\n", "f");
+  const DslKernel kernel = compile(
+      "from aipu import script as S\n@S.prim_func\ndef f(x: S.ptr('i32', 'global')):\n    S.printf('%d', x[0])\n", "f");
   const auto file = build_dsl_call(kernel, {tensor(1)}, file_name("aipu_dsl_call_none.aipu.bin"));
   ASSERT_FALSE(file.ok());
   EXPECT_EQ(file.status().message(), "Function must has at least one output.");
@@ -124,7 +125,8 @@ TEST(DslCall, OneOutputThereMustBe) {
 
 TEST(DslCall, LocalMemoryIsThatOfTheTarget) {
   const std::string source =
-      "from aipu import script as S\n@S.prim_func\ndef f(x: S.ptr('i8', 'global')):\n    b = S.alloc((40000,), 'i8', scope='lsram')\n"
+      "from aipu import script as S\n@S.prim_func\ndef f(x: S.ptr('i8', 'global')):\n    b = S.alloc((40000,), 'i8', "
+      "scope='lsram')\n"
       "    S.dma_copy(x, b, 8)\n";
   const auto kernel = compile_dsl_kernel(parse(source, "f"), *tir::find_target("X2_1204"));
   ASSERT_FALSE(kernel.ok());
@@ -164,7 +166,8 @@ TEST(TimingModel, CountsRunsAndTransfers) {
   EXPECT_EQ(estimate.tecs[0].dma_cycles, 100 + 2 * 4 + 512 / 16);
   ASSERT_EQ(estimate.transfers.size(), 1u);
   EXPECT_EQ(estimate.transfers[0].bytes, 1024);
-  const auto loop = std::find_if(estimate.lines.begin(), estimate.lines.end(), [](const auto& line) { return line.line == 7; });
+  const auto loop =
+      std::find_if(estimate.lines.begin(), estimate.lines.end(), [](const auto& line) { return line.line == 7; });
   ASSERT_NE(loop, estimate.lines.end());
   EXPECT_GT(loop->total(), 30 * 4);  // at least the store to global memory of each iteration
 }

@@ -34,8 +34,8 @@ Plan sample() {
   const auto c = model.kernel("Relu", {v}, "c", true);
   const auto d = model.kernel("Relu", {k2}, "d");
   const auto e = model.kernel("Relu", {c}, "e");
-  std::get<kernels::KernelLaunch>(model.implementation().launches[0]).arguments[2] =
-      kernels::ScalarArgument{model.graph.find_symbol("count") != nullptr ? graph::Dim::symbol("count", true) : graph::Dim(1)};
+  std::get<kernels::KernelLaunch>(model.implementation().launches[0]).arguments[2] = kernels::ScalarArgument{
+      model.graph.find_symbol("count") != nullptr ? graph::Dim::symbol("count", true) : graph::Dim(1)};
   std::get<kernels::KernelLaunch>(model.implementation().launches[0]).max_tecs = 1;
   model.output(e, "y");
   model.output(d, "w");
@@ -61,7 +61,8 @@ Written write_sample(const std::string& path) {
   input.required_cpu_features = {"avx2"};
   const std::vector<std::byte> module(100, std::byte{7});
   input.native_module = module;
-  for (size_t i = 0; i < result.plan.kernels.size(); ++i) input.tir.push_back("tir of " + result.plan.kernels[i].symbol);
+  for (size_t i = 0; i < result.plan.kernels.size(); ++i)
+    input.tir.push_back("tir of " + result.plan.kernels[i].symbol);
   input.c_code = "int c;";
   input.debug = "notes";
   const auto report = encode(input, path);

@@ -27,19 +27,42 @@ TEST(Expressions, EvaluateLikeTheDimsTheyCameFrom) {
   for (int round = 0; round < 300; ++round) {
     std::vector<Dim> dims = {n, m, 3, 0, -2};
     for (int i = 0; i < 6; ++i) {
-      const Dim a = dims[static_cast<size_t>(pick(static_cast<int>(dims.size())))], b = dims[static_cast<size_t>(pick(static_cast<int>(dims.size())))];
+      const Dim a = dims[static_cast<size_t>(pick(static_cast<int>(dims.size())))],
+                b = dims[static_cast<size_t>(pick(static_cast<int>(dims.size())))];
       switch (pick(11)) {
-        case 0: dims.push_back(a + b); break;
-        case 1: dims.push_back(a * b); break;
-        case 2: dims.push_back(floordiv(a, 3)); break;
-        case 3: dims.push_back(ceildiv(a, 4)); break;
-        case 4: dims.push_back(mod(a, 5)); break;
-        case 5: dims.push_back(graph::min(a, b)); break;
-        case 6: dims.push_back(graph::max(a, b)); break;
-        case 7: dims.push_back(graph::eq(a, b)); break;
-        case 8: dims.push_back(graph::lt(a, b)); break;
-        case 9: dims.push_back(graph::select(a, b, dims.back())); break;
-        default: dims.push_back(a - b); break;
+        case 0:
+          dims.push_back(a + b);
+          break;
+        case 1:
+          dims.push_back(a * b);
+          break;
+        case 2:
+          dims.push_back(floordiv(a, 3));
+          break;
+        case 3:
+          dims.push_back(ceildiv(a, 4));
+          break;
+        case 4:
+          dims.push_back(mod(a, 5));
+          break;
+        case 5:
+          dims.push_back(graph::min(a, b));
+          break;
+        case 6:
+          dims.push_back(graph::max(a, b));
+          break;
+        case 7:
+          dims.push_back(graph::eq(a, b));
+          break;
+        case 8:
+          dims.push_back(graph::lt(a, b));
+          break;
+        case 9:
+          dims.push_back(graph::select(a, b, dims.back()));
+          break;
+        default:
+          dims.push_back(a - b);
+          break;
       }
     }
     ExpressionTable table;
@@ -50,9 +73,11 @@ TEST(Expressions, EvaluateLikeTheDimsTheyCameFrom) {
     for (const std::string& name : table.symbol_names()) symbols.emplace_back(name == "N" ? n_value : m_value);
     const auto values = table.evaluate(symbols);
     for (size_t i = 0; i < dims.size(); ++i) {
-      const Dim expected = dims[i].substitute([&](const std::string& name) { return std::optional<Dim>(name == "N" ? n_value : m_value); });
+      const Dim expected = dims[i].substitute(
+          [&](const std::string& name) { return std::optional<Dim>(name == "N" ? n_value : m_value); });
       ASSERT_TRUE(expected.constant().has_value()) << expected.text();
-      EXPECT_EQ(values[ids[i]], expected.constant()) << dims[i].text() << " with N = " << n_value << ", M = " << m_value;
+      EXPECT_EQ(values[ids[i]], expected.constant())
+          << dims[i].text() << " with N = " << n_value << ", M = " << m_value;
     }
   }
 }

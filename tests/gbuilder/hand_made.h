@@ -14,7 +14,10 @@ namespace aipu::gbuilder::testing {
 class NobodyClaimer : public graph::Claimer {
  public:
   std::string_view name() const override { return "hand"; }
-  std::optional<graph::Claim> claim(const graph::Graph&, graph::NodeId, const graph::ClaimTarget&, std::string*) const override { return std::nullopt; }
+  std::optional<graph::Claim> claim(const graph::Graph&, graph::NodeId, const graph::ClaimTarget&,
+                                    std::string*) const override {
+    return std::nullopt;
+  }
 };
 
 // A kernel with `pointers` pointer parameters and `scalars` int32 parameters and an empty body.
@@ -27,7 +30,8 @@ inline std::shared_ptr<const tir::Module> make_kernel(const std::string& name, i
     var->type = type;
     entry->params.push_back(var);
   };
-  for (int i = 0; i < pointers; ++i) add("p" + std::to_string(i), tir::Type::pointer_to(DType::kF32, 1, tir::Scope::kGlobal));
+  for (int i = 0; i < pointers; ++i)
+    add("p" + std::to_string(i), tir::Type::pointer_to(DType::kF32, 1, tir::Scope::kGlobal));
   for (int i = 0; i < scalars; ++i) add("n" + std::to_string(i), tir::Type::scalar(DType::kI32));
   entry->body = tir::block({});
   auto module = std::make_shared<tir::Module>();
@@ -45,10 +49,13 @@ class HandMade {
   NobodyClaimer claimer;
   bool batch_loops = false;
 
-  ValueId input(const std::string& name, graph::Shape shape, DType dtype = DType::kF32) { return graph.add_input(name, {dtype, std::move(shape)}); }
+  ValueId input(const std::string& name, graph::Shape shape, DType dtype = DType::kF32) {
+    return graph.add_input(name, {dtype, std::move(shape)});
+  }
 
   // One node of `op`, one group.
-  ValueId node(const std::string& op, std::vector<ValueId> inputs, const std::string& name, graph::Attributes attributes = {}) {
+  ValueId node(const std::string& op, std::vector<ValueId> inputs, const std::string& name,
+               graph::Attributes attributes = {}) {
     auto id = graph.add_node(op, std::move(attributes), inputs, {name}, {{name, op}});
     if (!id.ok()) throw std::runtime_error(id.status().message());
     const ValueId output = graph.node(*id).outputs[0];
@@ -68,7 +75,8 @@ class HandMade {
   }
 
   // A kernel node: reads its inputs, writes its output; `may_replace` allows the output to take input 0's memory.
-  ValueId kernel(const std::string& op, std::vector<ValueId> inputs, const std::string& name, bool may_replace = false, const std::string& kernel_name = "map") {
+  ValueId kernel(const std::string& op, std::vector<ValueId> inputs, const std::string& name, bool may_replace = false,
+                 const std::string& kernel_name = "map") {
     const ValueId output = node(op, inputs, name);
     kernels::KernelLaunch launch;
     launch.kernel = make_kernel(kernel_name, static_cast<int>(inputs.size()) + 1, 1);
@@ -89,7 +97,8 @@ class HandMade {
   ValueId copy(ValueId from, const std::string& name) {
     const ValueId output = node("Relu", {from}, name);
     const graph::TensorType& type = graph.type(output);
-    const graph::Dim bytes = graph::element_count(type.shape) * graph::Dim(static_cast<int64_t>(dtype_bytes(type.dtype)));
+    const graph::Dim bytes =
+        graph::element_count(type.shape) * graph::Dim(static_cast<int64_t>(dtype_bytes(type.dtype)));
     implementation().launches.emplace_back(kernels::CopyLaunch{pointer(output), pointer(from), bytes});
     return output;
   }

@@ -189,13 +189,15 @@ TEST(Plan, WorkspacesLiveAsLongAsTheLaunchesThatUseThem) {
   auto& implementation = model.implementation();
   implementation.workspace_bytes.push_back(256);
   const kernels::PointerArgument workspace{{kernels::TensorRef::Kind::kWorkspace, {}, 0}, 0};
-  implementation.launches.emplace_back(kernels::KernelLaunch{make_kernel("first", 2), {HandMade::pointer(x), workspace}, {false, true}});
-  implementation.launches.emplace_back(kernels::KernelLaunch{make_kernel("second", 2), {workspace, HandMade::pointer(a)}, {false, true}});
+  implementation.launches.emplace_back(
+      kernels::KernelLaunch{make_kernel("first", 2), {HandMade::pointer(x), workspace}, {false, true}});
+  implementation.launches.emplace_back(
+      kernels::KernelLaunch{make_kernel("second", 2), {workspace, HandMade::pointer(a)}, {false, true}});
   const auto b = model.kernel("Relu", {a}, "b");
   model.output(b, "y");
   const Plan plan = plan_of(model);
-  const auto it =
-      std::find_if(plan.tensors.begin(), plan.tensors.end(), [](const PlanTensor& t) { return t.name.starts_with("workspace"); });
+  const auto it = std::find_if(plan.tensors.begin(), plan.tensors.end(),
+                               [](const PlanTensor& t) { return t.name.starts_with("workspace"); });
   ASSERT_NE(it, plan.tensors.end());
   EXPECT_EQ(it->first_use, 0u);
   EXPECT_EQ(it->last_use, 1u);
@@ -209,7 +211,8 @@ TEST(Plan, WorkspacesOfTecsAreSizedByTheirNumber) {
   model.implementation().workspace_bytes.push_back(kernels::tec_count() * graph::Dim(256));
   auto& launch = std::get<kernels::KernelLaunch>(model.implementation().launches[0]);
   launch.kernel = make_kernel("with_workspace", 3, 1);
-  launch.arguments.insert(launch.arguments.begin(), kernels::PointerArgument{{kernels::TensorRef::Kind::kWorkspace, {}, 0}, 0});
+  launch.arguments.insert(launch.arguments.begin(),
+                          kernels::PointerArgument{{kernels::TensorRef::Kind::kWorkspace, {}, 0}, 0});
   launch.writes.insert(launch.writes.begin(), true);
   model.output(model.kernel("Relu", {a}, "b"), "y");
   const Plan plan = plan_of(model);
@@ -264,8 +267,8 @@ TEST(Plan, SymbolsOfInputsAndOfTensors) {
   EXPECT_EQ(plan.symbols[2].kind, SymbolKind::kTensorElement);
   EXPECT_EQ(plan.symbols[2].index, 1u);
   const auto& commands = plan.programs[0].commands;
-  const auto bind =
-      std::find_if(commands.begin(), commands.end(), [](const Command& counted) { return counted.engine() == Engine::kHost; });
+  const auto bind = std::find_if(commands.begin(), commands.end(),
+                                 [](const Command& counted) { return counted.engine() == Engine::kHost; });
   ASSERT_NE(bind, commands.end()) << text;
   EXPECT_EQ(bind->waits.size(), 1u);
   EXPECT_THAT(print_command(plan, *(bind - 1)), HasSubstr("doubled"));
@@ -309,7 +312,8 @@ TEST(Plan, KernelsAndConstantsAreThereOnce) {
   EXPECT_EQ(plan.kernels[1].module->entry().name, "k001_relu__c");
   EXPECT_EQ(plan.kernels[0].argument_bits, (std::vector<uint8_t>{0, 0, 0, 32}));
   EXPECT_EQ(plan.constant_bytes, 64u);
-  EXPECT_EQ(std::count_if(plan.tensors.begin(), plan.tensors.end(), [](const PlanTensor& t) { return t.kind == TensorKind::kConstant; }),
+  EXPECT_EQ(std::count_if(plan.tensors.begin(), plan.tensors.end(),
+                          [](const PlanTensor& t) { return t.kind == TensorKind::kConstant; }),
             1);
 }
 
@@ -340,7 +344,8 @@ TEST(Plan, MistakesOfPluginsAreToldWithTheNode) {
     HandMade model;
     const auto x = model.input("x", {4});
     const auto a = model.kernel("Relu", {x}, "a");
-    std::get<kernels::KernelLaunch>(model.implementation().launches[0]).arguments[2] = kernels::ScalarArgument{int64_t{1} << 31};
+    std::get<kernels::KernelLaunch>(model.implementation().launches[0]).arguments[2] =
+        kernels::ScalarArgument{int64_t{1} << 31};
     model.output(a, "y");
     EXPECT_THAT(error_of(model), HasSubstr("argument 2 is 2147483648, beyond int32"));
   }

@@ -1,4 +1,5 @@
-// The whole road of one small model as text: the graph after each pass, TIR before and after lowering, the C, the command buffers, the plan.
+// The whole road of one small model as text: the graph after each pass, TIR before and after lowering, the C, the
+// command buffers, the plan.
 //
 // Goldens are below tests/golden/<case>/. `golden_test --update-golden` rewrites them and lists what changed.
 #include <gtest/gtest.h>
@@ -90,7 +91,8 @@ void compare_with_golden(const std::filesystem::path& golden, const Files& actua
 
 // host-baseline: the same text on every machine.
 TEST(Golden, SmallCnn) {
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("aipu-golden-" + std::to_string(::getpid()));
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("aipu-golden-" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   models::OnnxBuilder b("small_cnn", 3);
   auto x = b.input("image", DType::kF32, {"N", 1, 12, 12});

@@ -79,15 +79,16 @@ TEST(Dim, GrowthIsBounded) {
 }
 
 TEST(Dim, ParsesAndRefuses) {
-  for (const char* text :
-       {"N", "2*N + 1", "floordiv(N + 1, M)", "select(lt($r, 0), N, $r)", "3*\"batch size\"", "-9223372036854775808", "\"min\" + 1"}) {
+  for (const char* text : {"N", "2*N + 1", "floordiv(N + 1, M)", "select(lt($r, 0), N, $r)", "3*\"batch size\"",
+                           "-9223372036854775808", "\"min\" + 1"}) {
     auto dim = Dim::parse(text);
     ASSERT_TRUE(dim.ok()) << dim.status().message();
     EXPECT_EQ(dim->text(), text);
   }
-  for (const std::string& text : {std::string(""), std::string("N +"), std::string("min(N)"), std::string("99999999999999999999"),
-                                  std::string("N)"), std::string("\"x"), std::string("\"\""), std::string("min"), std::string(100000, '('),
-                                  std::string(100000, '-'), std::string("a*"), std::string("1 2"), std::string("N\0M", 3)}) {
+  for (const std::string& text :
+       {std::string(""), std::string("N +"), std::string("min(N)"), std::string("99999999999999999999"),
+        std::string("N)"), std::string("\"x"), std::string("\"\""), std::string("min"), std::string(100000, '('),
+        std::string(100000, '-'), std::string("a*"), std::string("1 2"), std::string("N\0M", 3)}) {
     EXPECT_FALSE(Dim::parse(text).ok()) << text.substr(0, 40);
   }
   EXPECT_EQ(shape_text(parse_shape("[N, 3,2*N]").value()), "[N,3,2*N]");
@@ -153,11 +154,13 @@ class Generator {
         return {max(a.dim, b.dim), both([](int64_t x, int64_t y) { return std::max(x, y); })};
       case 9: {
         const bool less = pick(2) == 0;
-        return {less ? lt(a.dim, b.dim) : eq(a.dim, b.dim), both([&](int64_t x, int64_t y) { return less ? x < y : x == y; })};
+        return {less ? lt(a.dim, b.dim) : eq(a.dim, b.dim),
+                both([&](int64_t x, int64_t y) { return less ? x < y : x == y; })};
       }
       default: {
         const Expression c = make(depth - 1);
-        return {select(c.dim, a.dim, b.dim), a.value && b.value && c.value ? (*c.value != 0 ? a.value : b.value) : std::nullopt};
+        return {select(c.dim, a.dim, b.dim),
+                a.value && b.value && c.value ? (*c.value != 0 ? a.value : b.value) : std::nullopt};
       }
     }
   }
@@ -181,7 +184,8 @@ TEST(DimFuzz, AgreesWithNumbers) {
       EXPECT_EQ(again->text(), text);
       // An expression without a value may have been simplified to one that has; the reverse may not be.
       if (!e.value || std::abs(*e.value) > (int64_t{1} << 50)) continue;
-      const Dim number = e.dim.substitute([&](const std::string& name) { return std::optional<Dim>(binding.at(name)); });
+      const Dim number =
+          e.dim.substitute([&](const std::string& name) { return std::optional<Dim>(binding.at(name)); });
       ASSERT_TRUE(number.is_constant()) << "seed " << seed << ": " << text << " -> " << number.text();
       EXPECT_EQ(number.constant(), e.value) << "seed " << seed << ": " << text;
       EXPECT_LE(e.dim.lower_bound().value_or(*e.value), *e.value) << "seed " << seed << ": " << text;

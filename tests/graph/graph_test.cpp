@@ -42,7 +42,8 @@ TEST(GraphNodes, VariadicOperandsMayNotBeAbsent) {
       Attributes attributes;
       if (op == "Concat") attributes.set("axis", int64_t{0});
       if (op == "Einsum") attributes.set("equation", std::string("ab,ab->a"));
-      const std::vector<ValueId> inputs = first ? std::vector<ValueId>{ValueId(), x} : std::vector<ValueId>{x, ValueId()};
+      const std::vector<ValueId> inputs =
+          first ? std::vector<ValueId>{ValueId(), x} : std::vector<ValueId>{x, ValueId()};
       const auto node = graph.add_node(op, std::move(attributes), inputs, {"y"}, {{"y", op}});
       ASSERT_FALSE(node.ok()) << op;
       EXPECT_THAT(node.status().message(), HasSubstr(first ? "input 0 '" : "input 1 '")) << op;
@@ -109,7 +110,8 @@ TEST(GraphText, ErrorsNameTheLine) {
   const auto error = [](std::string_view text) { return parse_graph(text, {}).status().message(); };
   EXPECT_THAT(error("graph \"g\" {\n %y = Relu(%x)\n}"), HasSubstr("line 2: %x is not defined above"));
   EXPECT_THAT(error("graph \"g\" {\n input %x: float32[2]\n %y = Nope(%x)\n}"), HasSubstr("Nope: no such op"));
-  EXPECT_THAT(error("graph \"g\" {\n input %x: float32[2]\n %y = Relu(%x) {color=1}\n}"), HasSubstr("Relu: has no attribute 'color'"));
+  EXPECT_THAT(error("graph \"g\" {\n input %x: float32[2]\n %y = Relu(%x) {color=1}\n}"),
+              HasSubstr("Relu: has no attribute 'color'"));
   EXPECT_THAT(error("graph \"g\" {\n const %x = float32[1000000,1000000] splat 1\n}"), HasSubstr("too large"));
   EXPECT_THAT(error("graph \"g\" {\n const %x = int8[1] {200}\n}"), HasSubstr("does not fit int8"));
   EXPECT_THAT(error("graph \"g\" {\n const %x = float32[2] hash 00\n}"), HasSubstr("no constant with hash"));
@@ -154,8 +156,8 @@ TEST(GraphText, DamagedTextNeverCrashes) {
 }
 
 TEST(Graph, UsersFollowRewrites) {
-  const auto graph =
-      parse(R"(graph "g" { input %x: float32[4]  %a = Relu(%x)  %b = Add(%a, %a)  %c = Neg(%a)  output "b" = %b  output "c" = %c })");
+  const auto graph = parse(
+      R"(graph "g" { input %x: float32[4]  %a = Relu(%x)  %b = Add(%a, %a)  %c = Neg(%a)  output "b" = %b  output "c" = %c })");
   const ValueId x = graph->inputs()[0];
   const ValueId a = graph->node(NodeId{0}).outputs[0];
   EXPECT_THAT(graph->users(a), ElementsAre(NodeId{1}, NodeId{2}));
@@ -278,7 +280,8 @@ TEST(Graph, AddNodeReportsSchemaErrors) {
 }
 
 TEST(Verify, FindsWrongTypesAndCycles) {
-  const auto wrong = parse(R"(graph "g" { input %x: float32[4]  %y: float32[5] = Relu(%x) from "act" (Relu)  output "y" = %y })");
+  const auto wrong =
+      parse(R"(graph "g" { input %x: float32[4]  %y: float32[5] = Relu(%x) from "act" (Relu)  output "y" = %y })");
   EXPECT_THAT(verify_graph(*wrong).message(),
               HasSubstr("node 'act' (Relu): Relu: output 0 %y is typed float32[5], its op yields float32[4]"));
   const auto cycle = parse(R"(graph "g" { input %x: float32[4]  %a = Relu(%x)  %b = Neg(%a)  output "b" = %b })");

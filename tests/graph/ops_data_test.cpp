@@ -85,8 +85,10 @@ TEST_F(OpDataTest, FloatsThatHoldIntegers) {
   const ValueId s = shape_of("[N,H]");
   const ValueId f = cast(s, DType::kF32);
   EXPECT_EQ(data(cast(emit("Mul", {}, {f, floats({2})}), DType::kI64)), "[2*N,2*H]");
-  EXPECT_EQ(data(cast(emit("Floor", {}, {emit("Mul", {}, {f, floats({0.5f})})}), DType::kI64)), "[floordiv(N, 2),floordiv(H, 2)]");
-  EXPECT_EQ(data(cast(emit("Ceil", {}, {emit("Div", {}, {f, floats({4})})}), DType::kI64)), "[floordiv(N + 3, 4),floordiv(H + 3, 4)]");
+  EXPECT_EQ(data(cast(emit("Floor", {}, {emit("Mul", {}, {f, floats({0.5f})})}), DType::kI64)),
+            "[floordiv(N, 2),floordiv(H, 2)]");
+  EXPECT_EQ(data(cast(emit("Ceil", {}, {emit("Div", {}, {f, floats({4})})}), DType::kI64)),
+            "[floordiv(N + 3, 4),floordiv(H + 3, 4)]");
   EXPECT_EQ(data(cast(emit("Mul", {}, {f, floats({1.5f})}), DType::kI64)), "[floordiv(3*N, 2),floordiv(3*H, 2)]");
   EXPECT_EQ(data(emit("Sqrt", {}, {f})), "unknown");
   EXPECT_EQ(data(cast(emit("Add", {}, {f, floats({0.5f})}), DType::kI64)), "unknown");

@@ -24,9 +24,12 @@ class OpTest : public testing::Test {
     return graph.add_input("x", {dtype, std::move(*parsed)});
   }
   ValueId int64s(std::vector<int64_t> elements) { return graph.add_constant(Constant::int64s(std::move(elements))); }
-  ValueId scalar(int64_t value) { return graph.add_constant(Constant::of<int64_t>(DType::kI64, {}, std::span(&value, 1))); }
+  ValueId scalar(int64_t value) {
+    return graph.add_constant(Constant::of<int64_t>(DType::kI64, {}, std::span(&value, 1)));
+  }
   ValueId floats(std::vector<float> elements) {
-    return graph.add_constant(Constant::of<float>(DType::kF32, {static_cast<int64_t>(elements.size())}, std::span<const float>(elements)));
+    return graph.add_constant(
+        Constant::of<float>(DType::kF32, {static_cast<int64_t>(elements.size())}, std::span<const float>(elements)));
   }
 
   Result<NodeId> node(std::string op, AttributeList attributes, std::vector<ValueId> inputs, size_t outputs = 1) {
@@ -37,7 +40,8 @@ class OpTest : public testing::Test {
     return graph.add_node(op, std::move(map), std::move(inputs), std::move(names), {});
   }
 
-  // "float32[N,3] int64[3]", or "error: ..."; checks that resolving the shape operands changes no type and that the whole graph verifies.
+  // "float32[N,3] int64[3]", or "error: ..."; checks that resolving the shape operands changes no type and that the
+  // whole graph verifies.
   std::string types(std::string op, AttributeList attributes, std::vector<ValueId> inputs, size_t outputs = 1) {
     auto id = node(std::move(op), std::move(attributes), std::move(inputs), outputs);
     if (!id.ok()) return "error: " + id.status().message();
@@ -55,7 +59,8 @@ class OpTest : public testing::Test {
 
   std::string output_types(NodeId id) {
     std::string text;
-    for (const ValueId output : std::as_const(graph).node(id).outputs) text += (text.empty() ? "" : " ") + graph.type(output).text();
+    for (const ValueId output : std::as_const(graph).node(id).outputs)
+      text += (text.empty() ? "" : " ") + graph.type(output).text();
     return text;
   }
 

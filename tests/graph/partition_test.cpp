@@ -24,7 +24,8 @@ class Fake : public Claimer {
   using Function = std::function<std::optional<Claim>(const Graph&, NodeId, std::string*)>;
   Fake(std::string name, Function function) : name_(std::move(name)), function_(std::move(function)) {}
   std::string_view name() const override { return name_; }
-  std::optional<Claim> claim(const Graph& graph, NodeId anchor, const ClaimTarget&, std::string* why_not) const override {
+  std::optional<Claim> claim(const Graph& graph, NodeId anchor, const ClaimTarget&,
+                             std::string* why_not) const override {
     return function_(graph, anchor, why_not);
   }
 
@@ -35,7 +36,8 @@ class Fake : public Claimer {
 
 // Claims `op` and the chain of nodes behind it, following the first user, up to `reach` nodes.
 Fake chain(std::string name, std::string op, int score, size_t reach) {
-  return {std::move(name), [op = std::move(op), score, reach](const Graph& graph, NodeId anchor, std::string*) -> std::optional<Claim> {
+  return {std::move(name),
+          [op = std::move(op), score, reach](const Graph& graph, NodeId anchor, std::string*) -> std::optional<Claim> {
             if (op != "*" && graph.node(anchor).op != op) return std::nullopt;
             Claim claim{anchor, {anchor}, score};
             while (claim.nodes.size() < reach) {
@@ -160,7 +162,8 @@ TEST(Partition, SecondOfTwoProducersTakesTheJoin) {
   const Fake all = chain("all", "*", 1, 9);
   auto groups = run(*graph, {&all});
   ASSERT_TRUE(groups.ok()) << groups.status().message();
-  EXPECT_EQ(text_of(*graph, *groups), "all: b | all: a s r");  // b is claimed alone, and runs before the group that needs it
+  // b is claimed alone, and runs before the group that needs it
+  EXPECT_EQ(text_of(*graph, *groups), "all: b | all: a s r");
 }
 
 TEST(Partition, RunSymbolsAreDependencies) {
@@ -196,10 +199,10 @@ TEST(Partition, UnclaimedNodesAreReportedTogether) {
     if (g.node(anchor).op == "Exp") *why_not = "float32 is not supported";
     return std::nullopt;
   });
-  EXPECT_EQ(
-      run(*graph, {&picky}).status().message(),
-      "no kernel for 3 nodes: Exp (2 nodes, first node 'first' (Exp); picky: float32 is not supported); Neg (1 node, node 'third' (Neg)); "
-      "a plugin given with --plugin may claim what is missing");
+  EXPECT_EQ(run(*graph, {&picky}).status().message(),
+            "no kernel for 3 nodes: Exp (2 nodes, first node 'first' (Exp); picky: float32 is not supported); Neg (1 "
+            "node, node 'third' (Neg)); "
+            "a plugin given with --plugin may claim what is missing");
 }
 
 TEST(Partition, WrongClaimsAreErrors) {

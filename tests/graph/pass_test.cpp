@@ -1,5 +1,6 @@
-// Runs every passes/*.txt: the comment "# passes: a, b" in its first line says which passes, "---- becomes" splits the graph before from
-// the graph after. AIPU_UPDATE_EXPECTED=1 in the environment rewrites what is expected, for a human to look at; it is refused under CI.
+// Runs every passes/*.txt: the comment "# passes: a, b" in its first line says which passes, "---- becomes" splits the
+// graph before from the graph after. AIPU_UPDATE_EXPECTED=1 in the environment rewrites what is expected, for a human
+// to look at; it is refused under CI.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -60,7 +60,8 @@ TEST(RunPasses, DisableAndStop) {
               HasSubstr("--stop-after: there is no graph pass 'eliminate_dead_notes'"));
   options = {};
   options.disabled = {"x"};
-  EXPECT_THAT(run_passes(*graph, graph_pipeline(), context, options).message(), HasSubstr("--disable-pass: there is no graph pass 'x'"));
+  EXPECT_THAT(run_passes(*graph, graph_pipeline(), context, options).message(),
+              HasSubstr("--disable-pass: there is no graph pass 'x'"));
 }
 
 TEST(RunPasses, ErrorsNameThePass) {
@@ -112,7 +113,8 @@ TEST(FoldConstants, LimitsGrowth) {
 }
 
 TEST(FoldBatchNormalization, ComputesTheSameNumbers) {
-  // scale / sqrt(var + eps) = 2 / sqrt(3 + 1) = 1 and 3 / sqrt(8 + 1) = 1; shifts 10 - 1*1 and 20 - 2*1, plus the bias 5, 6.
+  // scale / sqrt(var + eps) = 2 / sqrt(3 + 1) = 1 and 3 / sqrt(8 + 1) = 1; shifts 10 - 1*1 and 20 - 2*1, plus the bias
+  // 5, 6.
   const auto graph = parse(R"(graph "g" {
     input %x: float32[1,1,4,4]
     const %w = float32[2,1,1,1] {7, 8}
@@ -145,14 +147,16 @@ TEST(FoldBatchNormalization, GroupedTransposedConvolution) {
   })");
   PassContext context;
   EXPECT_EQ(fold_batch_normalization(*graph, context).value(), 1);
-  EXPECT_EQ(graph->constant(std::as_const(*graph).node(NodeId{0}).inputs[1])->to_doubles(), (std::vector<double>{30, 500}));
+  EXPECT_EQ(graph->constant(std::as_const(*graph).node(NodeId{0}).inputs[1])->to_doubles(),
+            (std::vector<double>{30, 500}));
 }
 
 // ---- the cut
 
 int64_t cost_of(const std::vector<std::array<int64_t, 3>>& edges, const std::vector<bool>& side) {
   int64_t cost = 0;
-  for (const auto& [from, to, capacity] : edges) cost += side[static_cast<size_t>(from)] && !side[static_cast<size_t>(to)] ? capacity : 0;
+  for (const auto& [from, to, capacity] : edges)
+    cost += side[static_cast<size_t>(from)] && !side[static_cast<size_t>(to)] ? capacity : 0;
   return cost;
 }
 
@@ -166,7 +170,8 @@ TEST(MinCut, IsMinimalAndGivesTheSourceTheMost) {
     const int count = static_cast<int>(random() % 20);
     for (int k = 0; k < count; ++k) {
       const int from = static_cast<int>(random()) % vertices;
-      const std::array<int64_t, 3> edge = {std::abs(from), static_cast<int64_t>(random() % static_cast<unsigned>(vertices)),
+      const std::array<int64_t, 3> edge = {std::abs(from),
+                                           static_cast<int64_t>(random() % static_cast<unsigned>(vertices)),
                                            static_cast<int64_t>(random() % 5)};
       if (edge[0] == edge[1]) continue;
       edges.push_back(edge);
@@ -196,11 +201,13 @@ TEST(MinCut, IsMinimalAndGivesTheSourceTheMost) {
 
 TEST(Passes, AreCheapOnLongModels) {
   std::string text =
-      "graph \"g\" {\n input %x0: float32[N,16,32,32]\n const %w = float32[16,16,3,3] splat 0.1\n const %b = float32[16,1,1] iota\n";
+      "graph \"g\" {\n input %x0: float32[N,16,32,32]\n const %w = float32[16,16,3,3] splat 0.1\n const %b = "
+      "float32[16,1,1] iota\n";
   const int blocks = 1000;
   for (int k = 0; k < blocks; ++k) {
-    text += str_cat(" %c", k, " = Conv(%x", k, ", %w) {pads=[1,1,1,1]}\n %s", k, " = Shape(%c", k, ")\n %r", k, " = Reshape(%c", k, ", %s",
-                    k, ")\n %p", k, " = Add(%r", k, ", %b)\n %a", k, " = Relu(%p", k, ")\n %x", k + 1, " = Add(%a", k, ", %x", k, ")\n");
+    text += str_cat(" %c", k, " = Conv(%x", k, ", %w) {pads=[1,1,1,1]}\n %s", k, " = Shape(%c", k, ")\n %r", k,
+                    " = Reshape(%c", k, ", %s", k, ")\n %p", k, " = Add(%r", k, ", %b)\n %a", k, " = Relu(%p", k,
+                    ")\n %x", k + 1, " = Add(%a", k, ", %x", k, ")\n");
   }
   text += str_cat(" output \"y\" = %x", blocks, "\n}");
   const auto graph = parse(text);

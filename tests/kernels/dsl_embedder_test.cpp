@@ -32,7 +32,8 @@ class DslEmbedder : public testing::Test {
   }
   std::string kernel(const std::string& body) {
     const auto module = dsl::parse_kernel(
-        {"kernel.py", "@S.prim_func\ndef f(o: S.ptr(\"i32\", \"global\"), n: S.i32):\n    " + body + "\n", 1}, "f", environment_);
+        {"kernel.py", "@S.prim_func\ndef f(o: S.ptr(\"i32\", \"global\"), n: S.i32):\n    " + body + "\n", 1}, "f",
+        environment_);
     return module.ok() ? tir::print_module(*module) : module.status().message();
   }
   std::shared_ptr<MapEnvironment> environment_ = std::make_shared<MapEnvironment>();
@@ -59,7 +60,8 @@ TEST_F(DslEmbedder, LambdasAreFoundInWhateverIsAroundThem) {
 TEST_F(DslEmbedder, ErrorsInThemPointIntoTheirFile) {
   ASSERT_TRUE(add("f1", "x = 1\nf1 = lambda v: v + missing\n", "<lambda>").ok());
   EXPECT_THAT(kernel("o[0] = f1(n)"), HasSubstr("error: Undefined variable: missing\n --> user.py:11:20\n"));
-  EXPECT_THAT(add("f2", "a, b = lambda v: v, lambda v: v\n", "<lambda>").message(), StartsWith("user.py:10: several lambdas"));
+  EXPECT_THAT(add("f2", "a, b = lambda v: v, lambda v: v\n", "<lambda>").message(),
+              StartsWith("user.py:10: several lambdas"));
   EXPECT_THAT(add("f2", "def g(v):\n    return v\n", "h").message(), StartsWith("user.py defines no function \"h\""));
   EXPECT_THAT(add("f2", "def g(v:\n    return v\n", "g").message(), HasSubstr("user.py:10:6"));
   EXPECT_THAT(add("f2", "a = 1\n", "<lambda>").message(), StartsWith("user.py has no lambda"));
@@ -72,14 +74,20 @@ TEST_F(DslEmbedder, RefusesWhatTheTargetLacks) {
   } rows[] = {
       {"X3P_1304", "S.vmma(h, S.fp16x16(1), S.fp16x16(1))", "The \"vmma\" does not support the target \"X3P_1304\"."},
       {"X3S_1304", "S.vmml(h, S.bf16x16(1), S.bf16x16(1))", "The \"vmml\" does not support the target \"X3S_1304\"."},
-      {"X3P_1304", "c = S.vqdpa(S.fp32x8(0), S.fp16x16(1), S.fp16x16(1))", "The \"vqdpa\" does not support the target \"X3P_1304\"."},
-      {"X2_1204", "c = S.vrpmax(S.i32x8(n), return_idx=True)", "The arg \"return_idx\" does not support the target \"X2_1204\"."},
-      {"X2_1204", "c = S.vrpmin(S.i32x8(n), return_idx=True)", "The arg \"return_idx\" does not support the target \"X2_1204\"."},
+      {"X3P_1304", "c = S.vqdpa(S.fp32x8(0), S.fp16x16(1), S.fp16x16(1))",
+       "The \"vqdpa\" does not support the target \"X3P_1304\"."},
+      {"X2_1204", "c = S.vrpmax(S.i32x8(n), return_idx=True)",
+       "The arg \"return_idx\" does not support the target \"X2_1204\"."},
+      {"X2_1204", "c = S.vrpmin(S.i32x8(n), return_idx=True)",
+       "The arg \"return_idx\" does not support the target \"X2_1204\"."},
   };
   for (const auto& row : rows) {
     environment_->values["__compass_target__"] = dsl::Captured{row.target};
-    EXPECT_THAT(kernel(preparation + row.call), StartsWith(row.phrase + "\nerror: " + row.phrase + "\n --> kernel.py:4:")) << row.call;
-    environment_->values["__compass_target__"] = dsl::Captured{std::string(row.target[1] == '2' ? "X3P_1304" : "X2_1204")};
+    EXPECT_THAT(kernel(preparation + row.call),
+                StartsWith(row.phrase + "\nerror: " + row.phrase + "\n --> kernel.py:4:"))
+        << row.call;
+    environment_->values["__compass_target__"] =
+        dsl::Captured{std::string(row.target[1] == '2' ? "X3P_1304" : "X2_1204")};
     EXPECT_THAT(kernel(preparation + row.call), StartsWith("func f")) << row.call;
     environment_->values.clear();
     EXPECT_THAT(kernel(preparation + row.call), StartsWith("func f")) << row.call;

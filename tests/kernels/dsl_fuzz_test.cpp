@@ -81,10 +81,11 @@ class NoEnvironment : public dsl::Environment {
 
 // One to four small edits.
 void mutate(std::mt19937& random, std::string* text) {
-  static const std::string kPieces[] = {"(",  ")",         "[",    "]",       ":",      ",",     "=",          "\n",    "    ",
-                                        "S.", "a",         "n",    "f(",      "0",      "-1",    "9999999999", "if ",   "for k in ",
-                                        "**", "not ",      "None", "\"",      "range(", "10**9", "in ",        " and ", "@S.macro\n",
-                                        "v",  "S.unroll(", "1.5",  "lambda ", "x[",     "T * ",  "1 << 40",    "\"\"",  "{"};
+  static const std::string kPieces[] = {
+      "(",  ")",         "[",    "]",       ":",      ",",     "=",          "\n",    "    ",
+      "S.", "a",         "n",    "f(",      "0",      "-1",    "9999999999", "if ",   "for k in ",
+      "**", "not ",      "None", "\"",      "range(", "10**9", "in ",        " and ", "@S.macro\n",
+      "v",  "S.unroll(", "1.5",  "lambda ", "x[",     "T * ",  "1 << 40",    "\"\"",  "{"};
   for (unsigned edits = 1 + random() % 4; edits > 0; --edits) {
     const size_t at = random() % text->size();
     switch (random() % 5) {
@@ -168,7 +169,8 @@ op.register("t::Two", inputs={"x": op.tensor(T, "...rows", "n")}, outputs={"y": 
             extents={"m": lambda rows, n: (rows + n) // 2 if rows > 1 else n}, shape=pooled,
             check=lambda mode, list: f"mode {mode}" if mode == "b" else None, kernels=[first, second], grain=64)
 )");
-  const graph::TensorType types[] = {{DType::kF32, {graph::Dim::symbol("N"), 5}}, {DType::kF32, {2, 3}}, {DType::kI32, {}}};
+  const graph::TensorType types[] = {
+      {DType::kF32, {graph::Dim::symbol("N"), 5}}, {DType::kF32, {2, 3}}, {DType::kI32, {}}};
   int bound = 0;
   for (int round = 0; round < 3000; ++round) {
     std::string text = files[random() % files.size()];
@@ -199,7 +201,8 @@ TEST(DslFuzz, LambdasInPiecesOfText) {
   const auto environment = std::make_shared<NoEnvironment>();
   for (int round = 0; round < 3000; ++round) {
     std::string text =
-        "table = {\"a\": lambda x, y=(1, 2): [x, \"lambda\"][y[0]], 'b': f(lambda: lambda *z: z,\n    key=lambda v: v if v else 0)}  # "
+        "table = {\"a\": lambda x, y=(1, 2): [x, \"lambda\"][y[0]], 'b': f(lambda: lambda *z: z,\n    key=lambda v: v "
+        "if v else 0)}  # "
         "lambda\n";
     mutate(random, &text);
     text.resize(random() % (text.size() + 1));
@@ -242,13 +245,18 @@ TEST(DslFuzz, DeepAndHugeInputs) {
   try_program(head + "[[0] * 60000 for i in range(60000)]");
   try_program(head + "[i for i in range(10 ** 15)]");
   try_program(head + "2 ** 10 ** 10");
-  try_program("@S.prim_func\ndef f(n: S.i32):\n    for i in S.unroll(50000):\n        for j in S.unroll(50000):\n            n = n + j\n");
   try_program(
-      "def g(k):\n    return [g, [k] * 1000]\ndef h(k):\n    return [g(g(k)) for i in range(1000)]\n@S.prim_func\ndef f(n: S.i32):\n    b "
+      "@S.prim_func\ndef f(n: S.i32):\n    for i in S.unroll(50000):\n        for j in S.unroll(50000):\n            n "
+      "= n + j\n");
+  try_program(
+      "def g(k):\n    return [g, [k] * 1000]\ndef h(k):\n    return [g(g(k)) for i in range(1000)]\n@S.prim_func\ndef "
+      "f(n: S.i32):\n    b "
       "= h(h(h(n)))\n");
   try_program("x = y\ny = x\n@S.prim_func\ndef f(n: S.i32):\n    b = x\n");
   try_program("x = [x]\n@S.prim_func\ndef f(a: x):\n    b = x\n");
-  try_program("def g(l):\n    l.append(l)\n    return l == [l]\n@S.prim_func\ndef f(n: S.i32):\n    b = g([1])\n    c = g([n])\n");
+  try_program(
+      "def g(l):\n    l.append(l)\n    return l == [l]\n@S.prim_func\ndef f(n: S.i32):\n    b = g([1])\n    c = "
+      "g([n])\n");
 }
 
 }  // namespace

@@ -42,11 +42,14 @@ std::string tokens_of(const std::string& text) {
 }
 
 TEST(DslLexer, IndentationAndLineJoining) {
-  EXPECT_EQ(tokens_of("if a:\n    b\n\n    # comment\n  # odd comment\n    c\nd"), "if a : NL IN b NL c NL DE d NL END");
+  EXPECT_EQ(tokens_of("if a:\n    b\n\n    # comment\n  # odd comment\n    c\nd"),
+            "if a : NL IN b NL c NL DE d NL END");
   EXPECT_EQ(tokens_of("x = (1,\n   2)\ny = a \\\n  + b\n"), "x = ( 1 , 2 ) NL y = a + b NL END");
   EXPECT_EQ(tokens_of("if a:\n\tb\n        c\n"), "if a : NL IN b NL c NL DE END");
-  EXPECT_EQ(tokens_of("    def f():\n        pass\n"), "def f ( ) : NL IN pass NL DE END");  // a function cut out of a class
-  EXPECT_NE(tokens_of("if a:\n    b\n  c\n").find("unindent does not match any outer indentation level"), std::string::npos);
+  // a function cut out of a class
+  EXPECT_EQ(tokens_of("    def f():\n        pass\n"), "def f ( ) : NL IN pass NL DE END");
+  EXPECT_NE(tokens_of("if a:\n    b\n  c\n").find("unindent does not match any outer indentation level"),
+            std::string::npos);
 }
 
 TEST(DslLexer, Strings) {
@@ -105,7 +108,9 @@ TEST(DslParser, SyntaxErrorsPointToTheirPlace) {
     EXPECT_THROW(parse_source(make_source_file("t.py", c.source, 1), diagnostics), Diagnosed) << c.source;
     const std::string message = diagnostics.status().message();
     EXPECT_EQ(message.substr(0, message.find('\n')), c.message) << c.source;
-    EXPECT_NE(message.find(" --> t.py:" + std::to_string(c.line) + ":" + std::to_string(c.column) + "\n"), std::string::npos) << message;
+    EXPECT_NE(message.find(" --> t.py:" + std::to_string(c.line) + ":" + std::to_string(c.column) + "\n"),
+              std::string::npos)
+        << message;
   }
 }
 
@@ -124,12 +129,15 @@ TEST(DslMasks, TextForms) {
   EXPECT_EQ(lanes("2T_FF"), "TTFF");
   EXPECT_EQ(lanes("8T"), "TTTTTTTT");
   EXPECT_EQ(lanes("8T_8F"), "TTTTTTTTFFFFFFFF");
-  for (const char* bad : {"", "T", "_TT", "TT_", "T__F", "3", "3_T", "TX", "0T", "tt", "T3", "99999999999999999999T", "65535T65535F"})
+  for (const char* bad :
+       {"", "T", "_TT", "TT_", "T__F", "3", "3_T", "TX", "0T", "tt", "T3", "99999999999999999999T", "65535T65535F"})
     EXPECT_EQ(lanes(bad), "refused") << bad;
 }
 
 TEST(DslTypeRules, BinaryResults) {
-  const auto result = [](const OperandType& l, const OperandType& r) { return std::string(dtype_name(binary_result_dtype(l, r))); };
+  const auto result = [](const OperandType& l, const OperandType& r) {
+    return std::string(dtype_name(binary_result_dtype(l, r)));
+  };
   EXPECT_EQ(result(DType::kI8, int64_t{100}), "int8");
   EXPECT_EQ(result(DType::kI8, int64_t{200}), "int32");
   EXPECT_EQ(result(DType::kU8, int64_t{-1}), "int32");
@@ -168,7 +176,8 @@ TEST(DslTypeRules, TypeNames) {
   EXPECT_EQ(name("boolx8"), "boolx8");
   EXPECT_EQ(name("void"), "void");
   EXPECT_EQ(name("bfloat16x16"), "bfloat16x16");
-  for (const char* bad : {"", "fp8x32", "int4", "i32x", "i32x0", "i32x08", "i32x-3", "voidx4", "string", "i32x99999999999", "x8"})
+  for (const char* bad :
+       {"", "fp8x32", "int4", "i32x", "i32x0", "i32x08", "i32x-3", "voidx4", "string", "i32x99999999999", "x8"})
     EXPECT_EQ(name(bad), "refused") << bad;
 }
 

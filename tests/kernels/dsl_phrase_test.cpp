@@ -1,4 +1,5 @@
-// Every error phrase of the language and of its functions that the front end is responsible for, with the place it points to.
+// Every error phrase of the language and of its functions that the front end is responsible for, with the place it
+// points to.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -43,18 +44,22 @@ TEST_P(DslPhrase, HasPhraseAndPlace) {
   const std::string message = module.status().message();
   const std::string first_line = message.substr(0, message.find('\n'));
   EXPECT_NE(first_line.find(GetParam().phrase), std::string::npos) << message;
-  const std::string place =
-      "error: " + first_line + "\n --> kernel.py:" + std::to_string(line) + ":" + std::to_string(mark - line_begin + 1) + "\n";
-  EXPECT_NE(message.find(place), std::string::npos) << "expected place " << line << ":" << (mark - line_begin + 1) << "\n" << message;
+  const std::string place = "error: " + first_line + "\n --> kernel.py:" + std::to_string(line) + ":" +
+                            std::to_string(mark - line_begin + 1) + "\n";
+  EXPECT_NE(message.find(place), std::string::npos)
+      << "expected place " << line << ":" << (mark - line_begin + 1) << "\n"
+      << message;
   const size_t end = source.find('\n', mark);
-  const std::string excerpt = source.substr(line_begin, end - line_begin) + "\n" + std::string(mark - line_begin, ' ') + "^\n";
+  const std::string excerpt =
+      source.substr(line_begin, end - line_begin) + "\n" + std::string(mark - line_begin, ' ') + "^\n";
   EXPECT_NE(message.find(excerpt), std::string::npos) << message;
 }
 
 INSTANTIATE_TEST_SUITE_P(Spec, DslPhrase, testing::ValuesIn(cases()), [](const auto& p) { return p.param.name; });
 
 TEST(DslErrors, SeveralAreReportedAtOnce) {
-  const auto module = dsl_test::compile(kernel("c = missing_one\nd = c + 1\ne = missing_two\nfor i in range(n):\n    e = missing_three"));
+  const auto module = dsl_test::compile(
+      kernel("c = missing_one\nd = c + 1\ne = missing_two\nfor i in range(n):\n    e = missing_three"));
   ASSERT_FALSE(module.ok());
   const std::string message = module.status().message();
   EXPECT_NE(message.find("Undefined variable: missing_one"), std::string::npos);
@@ -68,7 +73,8 @@ TEST(DslErrors, SeveralAreReportedAtOnce) {
 TEST(DslErrors, AnErrorInAMacroNamesItsCaller) {
   const auto module = dsl_test::compile(with_sub("@S.macro\ndef m(p):\n    p[0] = wrong\n", "m(a)"));
   ASSERT_FALSE(module.ok());
-  EXPECT_NE(module.status().message().find("note: in \"m\" called from kernel.py:7:5"), std::string::npos) << module.status().message();
+  EXPECT_NE(module.status().message().find("note: in \"m\" called from kernel.py:7:5"), std::string::npos)
+      << module.status().message();
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ inline void PrintTo(const PhraseCase& c, std::ostream* out) { *out << c.name; }
 inline std::string kernel(const std::string& body) {
   std::string text =
       "@S.prim_func\n"
-      "def f(a: S.ptr(\"i32\", \"global\"), h: S.ptr(\"fp32\", \"global\"), v: S.ptr(\"void\", \"global\"), vec: S.ptr(\"i8x32\", "
+      "def f(a: S.ptr(\"i32\", \"global\"), h: S.ptr(\"fp32\", \"global\"), v: S.ptr(\"void\", \"global\"), vec: "
+      "S.ptr(\"i8x32\", "
       "\"global\"),\n"
       "      n: S.i32, u: S.u32, i8: S.i8, u8: S.u8, x: S.fp32, bf: S.bf16):\n";
   size_t begin = 0;

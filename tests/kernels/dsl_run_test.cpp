@@ -387,23 +387,27 @@ Status run_status(const std::string& source, const Arguments& arguments, int tec
 
 TEST(DslRun, EventsAreUsedUpAndGivenBack) {
   std::vector<int32_t> out(8, -1);
-  const std::string head = "@S.prim_func\ndef f(o: S.ptr(\"i32\", \"global\")):\n    t = S.alloc((8,), \"i32\", scope=\"lsram\")\n";
-  EXPECT_NE(run_status(head + "    a, b, c, d = S.alloc_events(4)\n    e = S.alloc_events(1)\n", Arguments().array(out), 1)
-                .message()
-                .find("Only remain 0 events, but allocate 1."),
-            std::string::npos);
-  EXPECT_NE(run_status(head + "    a = S.alloc_events(1)\n    S.free_events(a)\n    S.wait_events(a)\n", Arguments().array(out), 1)
+  const std::string head =
+      "@S.prim_func\ndef f(o: S.ptr(\"i32\", \"global\")):\n    t = S.alloc((8,), \"i32\", scope=\"lsram\")\n";
+  EXPECT_NE(
+      run_status(head + "    a, b, c, d = S.alloc_events(4)\n    e = S.alloc_events(1)\n", Arguments().array(out), 1)
+          .message()
+          .find("Only remain 0 events, but allocate 1."),
+      std::string::npos);
+  EXPECT_NE(run_status(head + "    a = S.alloc_events(1)\n    S.free_events(a)\n    S.wait_events(a)\n",
+                       Arguments().array(out), 1)
                 .message()
                 .find("The released event can not be used anymore."),
             std::string::npos);
-  EXPECT_NE(run_status(head + "    a = S.alloc_events(1)\n    S.free_events(a)\n    S.async_dma_copy(t, o, 2, event=a)\n",
-                       Arguments().array(out), 1)
-                .message()
-                .find("The arg \"event\" is a released event, can not be used anymore."),
-            std::string::npos);
-  EXPECT_TRUE(
-      run_status(head + "    for i in range(9):\n        a = S.alloc_events(1)\n        S.free_events(a)\n", Arguments().array(out), 4)
-          .ok());
+  EXPECT_NE(
+      run_status(head + "    a = S.alloc_events(1)\n    S.free_events(a)\n    S.async_dma_copy(t, o, 2, event=a)\n",
+                 Arguments().array(out), 1)
+          .message()
+          .find("The arg \"event\" is a released event, can not be used anymore."),
+      std::string::npos);
+  EXPECT_TRUE(run_status(head + "    for i in range(9):\n        a = S.alloc_events(1)\n        S.free_events(a)\n",
+                         Arguments().array(out), 4)
+                  .ok());
 }
 
 TEST(DslRun, BarriersDoNotWaitForTecsThatAreDone) {

@@ -12,16 +12,19 @@ namespace aipu::dsl_test {
 
 inline const std::string kHeader = "from aipu import script as S\n";
 
-inline Result<tir::Module> compile(std::string source, std::string_view entry = "f", const dsl::TemplateParams& params = {}) {
+inline Result<tir::Module> compile(std::string source, std::string_view entry = "f",
+                                   const dsl::TemplateParams& params = {}) {
   return dsl::parse_kernel({"kernel.py", kHeader + std::move(source), 0}, entry, params);
 }
 
-// The text form without source positions, one statement per line; an error's message when it does not compile or verify.
+// The text form without source positions, one statement per line; an error's message when it does not compile or
+// verify.
 inline std::string tir_text(std::string source, std::string_view entry = "f", const dsl::TemplateParams& params = {}) {
   auto module = compile(std::move(source), entry, params);
   if (!module.ok()) return module.status().message();
   std::string text = tir::print_module(*module);
-  for (size_t at = text.find("  @\""); at != std::string::npos; at = text.find("  @\"", at)) text.erase(at, text.find('\n', at) - at);
+  for (size_t at = text.find("  @\""); at != std::string::npos; at = text.find("  @\"", at))
+    text.erase(at, text.find('\n', at) - at);
   if (const Status status = tir::verify(*module); !status.ok()) return "verify: " + status.message() + "\n" + text;
   return text;
 }

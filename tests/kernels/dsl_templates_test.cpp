@@ -74,7 +74,8 @@ TEST_F(TemplateLibraryTest, ErrorsNameWhatIsMissing) {
   EXPECT_THAT(library_.instantiate("nowhere.py", "f", {}, "k").status().message(), testing::HasSubstr("nowhere.py"));
   EXPECT_THAT(library_.instantiate("user.py", "tripled", params(2), "k").status().message(),
               testing::HasSubstr("user.py defines no function \"tripled\""));
-  EXPECT_THAT(library_.instantiate("user.py", "doubled", {}, "k").status().message(), testing::StartsWith("Undefined variable: T"));
+  EXPECT_THAT(library_.instantiate("user.py", "doubled", {}, "k").status().message(),
+              testing::StartsWith("Undefined variable: T"));
 }
 
 TEST(BuiltinTemplates, ParseAndAreRestrict) {

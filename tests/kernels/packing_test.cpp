@@ -30,7 +30,8 @@ std::vector<float> expected(const PanelLayout& l) {
     for (int64_t first = 0; first < l.columns; first += l.panel_width) {
       for (int64_t k = 0; k < l.depth; ++k) {
         for (int64_t c = first; c < first + l.panel_width; ++c) {
-          const int64_t at = b * l.batch_stride + c * l.column_stride + k % l.inner * l.inner_stride + k / l.inner * l.outer_stride;
+          const int64_t at =
+              b * l.batch_stride + c * l.column_stride + k % l.inner * l.inner_stride + k / l.inner * l.outer_stride;
           result.push_back(c < l.columns ? static_cast<float>(at + 1) : 0.0f);
         }
       }
@@ -78,7 +79,8 @@ TEST_P(Packing, MovesElementsOfEightBytes) {
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i + 1);
   const auto source = graph::Constant::of<double>(DType::kF64, {GetParam().source}, values);
   const auto floats = expected(GetParam().layout);
-  EXPECT_EQ(elements_of<double>(*pack_panels(source, DType::kF64, GetParam().layout)), std::vector<double>(floats.begin(), floats.end()));
+  EXPECT_EQ(elements_of<double>(*pack_panels(source, DType::kF64, GetParam().layout)),
+            std::vector<double>(floats.begin(), floats.end()));
 }
 
 // From every piece on, in portions of every number of pieces, into memory that is not zero; also across batches.

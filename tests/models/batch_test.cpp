@@ -1,5 +1,5 @@
-// A batch gives what its samples give one by one, bit for bit: whether layers are run for the whole batch or, in batch loops, sample by
-// sample.
+// A batch gives what its samples give one by one, bit for bit: whether layers are run for the whole batch or, in batch
+// loops, sample by sample.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

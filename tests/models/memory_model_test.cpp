@@ -1,5 +1,5 @@
-// The memory model of the targets, with kernels in operators of `.py` files: TECs that run at the same time, local and shared memory,
-// barriers, asynchronous copies, output; natively and interpreted.
+// The memory model of the targets, with kernels in operators of `.py` files: TECs that run at the same time, local and
+// shared memory, barriers, asynchronous copies, output; natively and interpreted.
 #include "tests/models/script_plugin_fixture.h"
 
 namespace aipu::models {
@@ -59,9 +59,9 @@ def maximum(x: S.ptr("float32", "global"), y: S.ptr("float32", "global"), n: S.i
         write_f32("x.npy", {rows, 100}, x);
         write_f32("y.npy", {1}, {50});
         for (const std::string backend : {"", " --backend interp"}) {
-          EXPECT_EQ(
-              run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") + " --expect y=" + file("y.npy") + backend),
-              0)
+          EXPECT_EQ(run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") +
+                        " --expect y=" + file("y.npy") + backend),
+                    0)
               << target << backend << "\n"
               << log();
         }
@@ -109,7 +109,8 @@ def meet(x: S.ptr("int32", "global"), y: S.ptr("int32", "global")):
                 0)
           << backend << "\n"
           << log();
-      for (int t = 0; t < 4; ++t) EXPECT_THAT(log(), HasSubstr("tec " + std::to_string(t) + " of 4, 0.125000, here\n")) << backend;
+      for (int t = 0; t < 4; ++t)
+        EXPECT_THAT(log(), HasSubstr("tec " + std::to_string(t) + " of 4, 0.125000, here\n")) << backend;
     }
   }
 }
@@ -138,8 +139,8 @@ def early(x: S.ptr("int32", "global"), y: S.ptr("int32", "global")):
   ASSERT_EQ(convert("one.onnx", "one.aipu.bin", "--target host --plugin " + file("plugin.py")), 0) << log();
   for (const int threads : {1, 2, 4}) {
     write_i32("y.npy", {16}, std::vector<int32_t>(16, 7));
-    EXPECT_EQ(run("timeout 60 " + tool("aipurun") + " " + file("one.aipu.bin") + " --threads " + std::to_string(threads) +
-                  " --input x=" + file("x.npy") + " --expect y=" + file("y.npy")),
+    EXPECT_EQ(run("timeout 60 " + tool("aipurun") + " " + file("one.aipu.bin") + " --threads " +
+                  std::to_string(threads) + " --input x=" + file("x.npy") + " --expect y=" + file("y.npy")),
               0)
         << log();
   }
@@ -149,11 +150,13 @@ def early(x: S.ptr("int32", "global"), y: S.ptr("int32", "global")):
 TEST_F(MemoryModel, MemoriesAreBounded) {
   const auto plugin = [&](int64_t lsram, int64_t shared) {
     write_plugin(
-        "@op.register(\"test::Fill\", inputs={\"x\": op.tensor(\"int32\", 1)}, outputs={\"y\": op.tensor(\"int32\", 1)})\n@S.prim_func\n"
+        "@op.register(\"test::Fill\", inputs={\"x\": op.tensor(\"int32\", 1)}, outputs={\"y\": op.tensor(\"int32\", "
+        "1)})\n@S.prim_func\n"
         "def fill(x: S.ptr(\"int32\", \"global\"), y: S.ptr(\"int32\", \"global\")):\n    a = S.alloc_buffer((" +
         std::to_string(lsram) + ",), \"int8\", scope=\"lsram\")\n    b = S.alloc_buffer((" + std::to_string(shared) +
-        ",), \"int8\", scope=\"shared\")\n    a[" + std::to_string(lsram - 1) + "] = 3\n    b[" + std::to_string(shared - 1) +
-        "] = 4\n    S.barrier()\n    y[0] = x[0] + a[" + std::to_string(lsram - 1) + "] + b[" + std::to_string(shared - 1) + "]\n");
+        ",), \"int8\", scope=\"shared\")\n    a[" + std::to_string(lsram - 1) + "] = 3\n    b[" +
+        std::to_string(shared - 1) + "] = 4\n    S.barrier()\n    y[0] = x[0] + a[" + std::to_string(lsram - 1) +
+        "] + b[" + std::to_string(shared - 1) + "]\n");
   };
   one_node("Fill", {{"x", DType::kI32, {1}}}, {{"y", DType::kI32, {1}}});
   write_i32("x.npy", {1}, {10});
@@ -161,7 +164,10 @@ TEST_F(MemoryModel, MemoriesAreBounded) {
   const std::string options = "--target X2_1204 --plugin " + file("plugin.py");
   plugin(32 << 10, 256 << 10);
   ASSERT_EQ(convert("one.onnx", "one.aipu.bin", options), 0) << log();
-  EXPECT_EQ(run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") + " --expect y=" + file("y.npy")), 0) << log();
+  EXPECT_EQ(run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") +
+                " --expect y=" + file("y.npy")),
+            0)
+      << log();
   plugin((32 << 10) + 1, 16);
   EXPECT_EQ(convert("one.onnx", "two.aipu.bin", options), 1);
   EXPECT_THAT(log(), HasSubstr("needs 32769 bytes of local memory (lsram) per TEC, X2_1204 has 32768"));

@@ -1,4 +1,5 @@
-// The networks of models/ spell normalisations and activations as exporters do; recognise_operators finds every one of them.
+// The networks of models/ spell normalisations and activations as exporters do; recognise_operators finds every one of
+// them.
 #include <gtest/gtest.h>
 
 #include <map>

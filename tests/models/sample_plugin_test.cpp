@@ -1,5 +1,5 @@
-// The sample user plugin on the whole road: a model with example::SoftCap, converted with --plugin, computes what the same model does with
-// the op written out.
+// The sample user plugin on the whole road: a model with example::SoftCap, converted with --plugin, computes what the
+// same model does with the op written out.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 class SamplePlugin : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / (std::string("aipu_plugin_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+    folder_ = fs::path(testing::TempDir()) /
+              (std::string("aipu_plugin_") + testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
@@ -57,8 +58,8 @@ class SamplePlugin : public testing::Test {
   }
 
   void write_npy(const std::string& path, int64_t rows, int64_t columns) {
-    std::string header =
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(rows) + ", " + std::to_string(columns) + "), }";
+    std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(rows) + ", " +
+                         std::to_string(columns) + "), }";
     header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 11, ' ');
     header += '\n';
     std::ofstream out(path, std::ios::binary);
@@ -74,12 +75,15 @@ class SamplePlugin : public testing::Test {
     make_model(file("custom.onnx"), true, 1.5);
     make_model(file("plain.onnx"), false, 1.5);
     write_npy(file("input.npy"), 5, 64);
-    ASSERT_EQ(run(tool("aipugb") + " " + file("plain.onnx") + " -o " + file("plain.aipu.bin") + " -q --target " + target), 0) << log();
     ASSERT_EQ(
-        run(tool("aipurun") + " " + file("plain.aipu.bin") + " --input input=" + file("input.npy") + " --output-dir " + file("plain")), 0)
+        run(tool("aipugb") + " " + file("plain.onnx") + " -o " + file("plain.aipu.bin") + " -q --target " + target), 0)
         << log();
-    ASSERT_EQ(run(tool("aipugb") + " " + file("custom.onnx") + " -o " + file("custom.aipu.bin") + " -q --target " + target + " --plugin " +
-                  plugin()),
+    ASSERT_EQ(run(tool("aipurun") + " " + file("plain.aipu.bin") + " --input input=" + file("input.npy") +
+                  " --output-dir " + file("plain")),
+              0)
+        << log();
+    ASSERT_EQ(run(tool("aipugb") + " " + file("custom.onnx") + " -o " + file("custom.aipu.bin") + " -q --target " +
+                  target + " --plugin " + plugin()),
               0)
         << log();
     EXPECT_EQ(run(tool("aipurun") + " " + file("custom.aipu.bin") + " --input input=" + file("input.npy") +
@@ -88,8 +92,8 @@ class SamplePlugin : public testing::Test {
         << log();
     // The comparison can fail: another cap gives other numbers.
     make_model(file("other.onnx"), true, 0.5);
-    ASSERT_EQ(run(tool("aipugb") + " " + file("other.onnx") + " -o " + file("other.aipu.bin") + " -q --target " + target + " --plugin " +
-                  plugin()),
+    ASSERT_EQ(run(tool("aipugb") + " " + file("other.onnx") + " -o " + file("other.aipu.bin") + " -q --target " +
+                  target + " --plugin " + plugin()),
               0)
         << log();
     EXPECT_EQ(run(tool("aipurun") + " " + file("other.aipu.bin") + " --input input=" + file("input.npy") +
@@ -108,8 +112,8 @@ TEST_F(SamplePlugin, ComputesOnX2) { expect_same_as_written_out("X2_1204"); }
 TEST_F(SamplePlugin, WithoutItTheOperatorIsUnknown) {
   make_model(file("custom.onnx"), true, 1.5);
   EXPECT_EQ(run(tool("aipugb") + " " + file("custom.onnx") + " -o " + file("custom.aipu.bin")), 1);
-  EXPECT_NE(log().find(
-                "1 node is not supported: example::SoftCap (1 node: '/SoftCap'): unknown operator; a plugin can define it (--plugin FILE)"),
+  EXPECT_NE(log().find("1 node is not supported: example::SoftCap (1 node: '/SoftCap'): unknown operator; a plugin can "
+                       "define it (--plugin FILE)"),
             std::string::npos)
       << log();
   EXPECT_FALSE(fs::exists(file("custom.aipu.bin")));

@@ -1,4 +1,5 @@
-// Operators of `.py` files on the whole road, for tests: writes plugins, models and arrays, converts and runs with the programs.
+// Operators of `.py` files on the whole road, for tests: writes plugins, models and arrays, converts and runs with the
+// programs.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -53,7 +54,8 @@ class ScriptPlugin : public testing::Test {
   }
 
   template <typename T>
-  void write_npy(const std::string& name, const std::string& descr, const std::vector<int64_t>& shape, const std::vector<T>& values) {
+  void write_npy(const std::string& name, const std::string& descr, const std::vector<int64_t>& shape,
+                 const std::vector<T>& values) {
     std::string dims;
     for (const int64_t d : shape) dims += std::to_string(d) + ",";
     std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (" + dims + "), }";
@@ -76,25 +78,29 @@ class ScriptPlugin : public testing::Test {
     return values;
   }
 
-  // The custom model computes what the plain one does, on each target and back end, and differs from it with other attributes.
+  // The custom model computes what the plain one does, on each target and back end, and differs from it with other
+  // attributes.
   void expect_same(const std::string& plugin, const std::vector<std::string>& outputs, const std::string& tolerance) {
     ASSERT_EQ(convert("plain.onnx", "plain.aipu.bin", ""), 0) << log();
-    ASSERT_EQ(
-        run(tool("aipurun") + " " + file("plain.aipu.bin") + " --input input=" + file("input.npy") + " --output-dir " + file("plain")), 0)
+    ASSERT_EQ(run(tool("aipurun") + " " + file("plain.aipu.bin") + " --input input=" + file("input.npy") +
+                  " --output-dir " + file("plain")),
+              0)
         << log();
     std::string expected;
     for (const std::string& name : outputs) expected += " --expect " + name + "=" + file("plain/" + name + ".npy");
     for (const std::string target : kPluginTargets) {
       ASSERT_EQ(convert("custom.onnx", "custom.aipu.bin", "--target " + target + " --plugin " + plugin), 0) << log();
       for (const std::string backend : {"", " --backend interp"}) {
-        EXPECT_EQ(
-            run(tool("aipurun") + " " + file("custom.aipu.bin") + " --input input=" + file("input.npy") + expected + tolerance + backend),
-            0)
+        EXPECT_EQ(run(tool("aipurun") + " " + file("custom.aipu.bin") + " --input input=" + file("input.npy") +
+                      expected + tolerance + backend),
+                  0)
             << target << backend << "\n"
             << log();
       }
       ASSERT_EQ(convert("other.onnx", "other.aipu.bin", "--target " + target + " --plugin " + plugin), 0) << log();
-      EXPECT_EQ(run(tool("aipurun") + " " + file("other.aipu.bin") + " --input input=" + file("input.npy") + expected + tolerance), 1)
+      EXPECT_EQ(run(tool("aipurun") + " " + file("other.aipu.bin") + " --input input=" + file("input.npy") + expected +
+                    tolerance),
+                1)
           << log();
     }
   }
@@ -112,7 +118,8 @@ class ScriptPlugin : public testing::Test {
     std::vector<std::string> names;
     for (const Operand& o : inputs) names.push_back(b.input(o.name, o.dtype, o.extents));
     const auto results = b.node(op, names, attributes, outputs.size(), "test");
-    for (size_t i = 0; i < outputs.size(); ++i) b.output(results[i], outputs[i].name, outputs[i].dtype, outputs[i].extents);
+    for (size_t i = 0; i < outputs.size(); ++i)
+      b.output(results[i], outputs[i].name, outputs[i].dtype, outputs[i].extents);
     ASSERT_EQ(b.save(file("one.onnx")).message(), "");
   }
   void write_plugin(const std::string& text, const std::string& name = "plugin.py") {

@@ -1,5 +1,6 @@
-// Operators of `.py` files: models with the examples of models/custom_op and with declarations made here, converted with --plugin for both
-// targets and run natively and interpreted, against the same model with the operator written out or numbers by hand.
+// Operators of `.py` files: models with the examples of models/custom_op and with declarations made here, converted
+// with --plugin for both targets and run natively and interpreted, against the same model with the operator written out
+// or numbers by hand.
 #include "tests/models/script_plugin_fixture.h"
 
 namespace aipu::models {
@@ -35,13 +36,16 @@ TEST_F(ScriptPlugin, TheGuidesExample) {
   std::ofstream(file("guide.py")) << text->substr(begin, text->find("```", begin) - begin);
   OnnxBuilder b("m", 3);
   b.set_opset(1, "example");
-  b.output(b.op("HardShrink", {b.input("x", DType::kF32, {"N", 5})}, {{"lambd", 1.0}}, "example"), "y", DType::kF32, {"N", 5});
+  b.output(b.op("HardShrink", {b.input("x", DType::kF32, {"N", 5})}, {{"lambd", 1.0}}, "example"), "y", DType::kF32,
+           {"N", 5});
   ASSERT_EQ(b.save(file("one.onnx")).message(), "");
   write_f32("x.npy", {2, 5}, {-3, -1, 0.5, 1, 2, 0, 1.5, -0.25, -7, 9});
   write_f32("y.npy", {2, 5}, {-3, 0, 0, 0, 2, 0, 1.5, 0, -7, 9});
   for (const std::string target : kPluginTargets) {
     ASSERT_EQ(convert("one.onnx", "one.aipu.bin", "--target " + target + " --plugin " + file("guide.py")), 0) << log();
-    EXPECT_EQ(run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") + " --expect y=" + file("y.npy")), 0)
+    EXPECT_EQ(run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") +
+                  " --expect y=" + file("y.npy")),
+              0)
         << log();
   }
 }
@@ -51,7 +55,8 @@ TEST_F(ScriptPlugin, HardShrinkInHalfPrecision) {
     OnnxBuilder b("m", 3);
     b.set_opset(1, "example");
     auto x = b.op("Cast", {b.input("input", DType::kF32, {"N", 999})}, {{"to", 10}});
-    x = custom ? b.op("HardShrink", {x}, {{"lambd", lambd}}, "example") : b.op("Shrink", {x}, {{"lambd", lambd}, {"bias", 0.0}});
+    x = custom ? b.op("HardShrink", {x}, {{"lambd", lambd}}, "example")
+               : b.op("Shrink", {x}, {{"lambd", lambd}, {"bias", 0.0}});
     b.output(b.op("Cast", {x}, {{"to", 1}}), "output", DType::kF32, {"N", 999});
     ASSERT_EQ(b.save(file(name)).message(), "");
   };
@@ -72,7 +77,8 @@ TEST_F(ScriptPlugin, UnitRows) {
       const auto results = b.node("UnitRows", {x}, {{"epsilon", epsilon}}, 2, "example");
       y = results[0], norm = results[1];
     } else {
-      norm = b.op("Max", {b.op("ReduceL2", {x}, {{"axes", std::vector<int64_t>{-1}}}), b.scalar(static_cast<float>(epsilon))});
+      norm = b.op("Max",
+                  {b.op("ReduceL2", {x}, {{"axes", std::vector<int64_t>{-1}}}), b.scalar(static_cast<float>(epsilon))});
       y = b.op("Div", {x, norm});
     }
     b.output(y, "output", DType::kF32, {"N", "seq", 45});
@@ -86,8 +92,8 @@ TEST_F(ScriptPlugin, UnitRows) {
   expect_same(example("unit_rows.py"), {"output", "norm"}, " --rtol 1e-5 --atol 1e-6");
 }
 
-// Everything a declaration can say: several kernels with a workspace between them, computed extents, lists as attributes, integers, a type
-// from a second variable, an output that nobody uses.
+// Everything a declaration can say: several kernels with a workspace between them, computed extents, lists as
+// attributes, integers, a type from a second variable, an output that nobody uses.
 TEST_F(ScriptPlugin, DeclarationsInFull) {
   write_plugin(R"(
 T = op.dtype("int32", "float32")
@@ -137,21 +143,23 @@ op.register("test::Grouped",
     one_node("Grouped", {{"x", DType::kI32, {"len"}}, {"bias", DType::kI32, {1}}},
              {{"y", DType::kI32, {"groups"}}, {"count", DType::kI32, {1}}}, {{"size", 3}, {"MODE", "double"}});
     ASSERT_EQ(convert("one.onnx", "one.aipu.bin", "--target " + target + " --plugin " + file("plugin.py")), 0) << log();
-    EXPECT_EQ(run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") + " --input bias=" + file("bias.npy") +
-                  " --expect y=" + file("doubled.npy") + " --expect count=" + file("count.npy")),
+    EXPECT_EQ(run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") + " --input bias=" +
+                  file("bias.npy") + " --expect y=" + file("doubled.npy") + " --expect count=" + file("count.npy")),
               0)
         << log();
-    one_node("Grouped", {{"x", DType::kI32, {7}}, {"bias", DType::kI32, {1}}}, {{"y", DType::kI32, {3}}}, {{"size", 3}});
+    one_node("Grouped", {{"x", DType::kI32, {7}}, {"bias", DType::kI32, {1}}}, {{"y", DType::kI32, {3}}},
+             {{"size", 3}});
     ASSERT_EQ(convert("one.onnx", "one.aipu.bin", "--target " + target + " --plugin " + file("plugin.py")), 0) << log();
     write_i32("zero.npy", {1}, {0});
-    EXPECT_EQ(run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") + " --input bias=" + file("zero.npy") +
-                  " --expect y=" + file("y.npy")),
+    EXPECT_EQ(run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") +
+                  " --input bias=" + file("zero.npy") + " --expect y=" + file("y.npy")),
               0)
         << log();
   }
 }
 
-// A weight among the operands, lanes of a type variable, an attribute that unrolls a loop, a domain with dots; between other operators.
+// A weight among the operands, lanes of a type variable, an attribute that unrolls a loop, a domain with dots; between
+// other operators.
 TEST_F(ScriptPlugin, WeightsAndUnrolledTaps) {
   write_plugin(R"(
 T = op.dtype("float32", "float16", "int32")
@@ -187,7 +195,8 @@ def fir(x: S.ptr(T, "global"), w: S.ptr(T, "global.1"), y: S.ptr(T, "global"), r
     b.set_opset(1, "com.example.filters");
     const auto x = b.op("Neg", {b.input("x", DType::kF32, {"N", 2, 40})});
     const auto w = b.initializer(TensorData::f32({3}, {1, -2, 0.5}));
-    b.output(b.op("Neg", {b.op("Fir", {x, w}, {{"taps", bad ? 4 : 3}}, "com.example.filters")}), "y", DType::kF32, {"N", 2, 38});
+    b.output(b.op("Neg", {b.op("Fir", {x, w}, {{"taps", bad ? 4 : 3}}, "com.example.filters")}), "y", DType::kF32,
+             {"N", 2, 38});
     ASSERT_EQ(b.save(file("one.onnx")).message(), "");
     std::vector<float> in = waves(3 * 2 * 40), out;
     for (float& v : in) v = std::round(v * 8);
@@ -200,12 +209,16 @@ def fir(x: S.ptr(T, "global"), w: S.ptr(T, "global.1"), y: S.ptr(T, "global"), r
     write_f32("x.npy", {3, 2, 40}, in);
     write_f32("y.npy", {3, 2, 38}, out);
     for (const std::string target : kPluginTargets) {
-      ASSERT_EQ(convert("one.onnx", "one.aipu.bin", "--target " + target + " --plugin " + file("plugin.py")), bad ? 1 : 0) << log();
+      ASSERT_EQ(convert("one.onnx", "one.aipu.bin", "--target " + target + " --plugin " + file("plugin.py")),
+                bad ? 1 : 0)
+          << log();
       if (bad) {
         EXPECT_THAT(log(), HasSubstr("w has 3 elements, expected 4"));
         continue;
       }
-      EXPECT_EQ(run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") + " --expect y=" + file("y.npy")), 0)
+      EXPECT_EQ(run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") +
+                    " --expect y=" + file("y.npy")),
+                0)
           << log();
     }
   }
@@ -220,7 +233,8 @@ def pooled(x, size):
 
 
 @op.register("test::Pool", inputs={"x": op.tensor("float32", "...rows", "cols")}, outputs={"y": op.tensor("float32")},
-             attributes={"size": 2}, extents={"groups": lambda cols, size: min((cols + size - 1) // size, 4)}, shape=pooled)
+             // size, 4)}, shape=pooled)
+             attributes={"size": 2}, extents={"groups": lambda cols, size: min((cols + size - 1)
 @S.prim_func
 def pool(x: S.ptr("float32", "global"), y: S.ptr("float32", "global"), rows: S.i32, cols: S.i32, groups: S.i32, size: S.i32):
     for row in range(S.get_local_id(), rows, S.get_local_size()):
@@ -235,11 +249,15 @@ def pool(x: S.ptr("float32", "global"), y: S.ptr("float32", "global"), rows: S.i
     ASSERT_EQ(convert("one.onnx", "one.aipu.bin", "--target " + target + " --plugin " + file("plugin.py")), 0) << log();
     write_f32("x.npy", {1, 2, 5}, {1, 2, 3, 4, 5, 9, 8, 7, 6, 5});
     write_f32("y.npy", {1, 2, 2}, {3, 5, 9, 6});
-    EXPECT_EQ(run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") + " --expect y=" + file("y.npy")), 0)
+    EXPECT_EQ(run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") +
+                  " --expect y=" + file("y.npy")),
+              0)
         << log();
     write_f32("x.npy", {2, 2, 1}, {1, 2, 3, 4});
     write_f32("y.npy", {2, 2, 1}, {1, 2, 3, 4});
-    EXPECT_EQ(run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") + " --expect y=" + file("y.npy")), 0)
+    EXPECT_EQ(run(tool("aipurun") + " " + file("one.aipu.bin") + " --input x=" + file("x.npy") +
+                  " --expect y=" + file("y.npy")),
+              0)
         << log();
   }
 }
@@ -258,7 +276,8 @@ def plus(a: S.ptr("int32", "global"), b: S.ptr("int32", "global"), y: S.ptr("int
   write_i32("a.npy", {3}, {1, 2, 3});
   write_i32("y.npy", {3}, {2, 4, 6});
   write_i32("b.npy", {2}, {1, 2});
-  const std::string command = tool("aipurun") + " " + file("one.aipu.bin") + " --input a=" + file("a.npy") + " --input b=";
+  const std::string command =
+      tool("aipurun") + " " + file("one.aipu.bin") + " --input a=" + file("a.npy") + " --input b=";
   EXPECT_EQ(run(command + file("a.npy") + " --expect y=" + file("y.npy")), 0) << log();
   EXPECT_NE(run(command + file("b.npy")), 0);
   EXPECT_THAT(log(), HasSubstr("test::Plus: extents that must agree differ"));
@@ -328,48 +347,62 @@ def kernel(a: S.ptr("int32", "global"), y: S.ptr("int32", "global")):
 TEST_F(ScriptPlugin, DeclarationsAreChecked) {
   one_node("Copy", {{"x", DType::kF32, {4}}}, {{"y", DType::kF32, {4}}});
   const std::string kernel =
-      "@S.prim_func\ndef copy(x: S.ptr(\"float32\", \"global\"), y: S.ptr(\"float32\", \"global\"), n: S.i32):\n    y[0] = x[0]\n";
-  const std::string in = "inputs={\"x\": op.tensor(\"float32\", \"n\")}", out = "outputs={\"y\": op.tensor(\"float32\", \"n\")}";
+      "@S.prim_func\ndef copy(x: S.ptr(\"float32\", \"global\"), y: S.ptr(\"float32\", \"global\"), n: S.i32):\n    "
+      "y[0] = x[0]\n";
+  const std::string in = "inputs={\"x\": op.tensor(\"float32\", \"n\")}",
+                    out = "outputs={\"y\": op.tensor(\"float32\", \"n\")}";
   const struct {
     std::string text, error;
   } rows[] = {
       {"x = 1\n", "plugin.py:1:1: the file declares no operator"},
       {"def broken(:\n", "plugin.py:3:11: '(' was never closed"},
-      {"@op.register(\"Copy\", " + in + ", " + out + ")\n" + kernel, "plugin.py:3:14: \"Copy\" is not of the form \"domain::Name\""},
+      {"@op.register(\"Copy\", " + in + ", " + out + ")\n" + kernel,
+       "plugin.py:3:14: \"Copy\" is not of the form \"domain::Name\""},
       {"@op.register(" + in + ", " + out + ")\n" + kernel, "op.register expects the operator's name first"},
       {"@op.register(\"test::Copy\", " + out + ")\n" + kernel, "plugin.py:3:2: op.register needs `inputs`"},
       {"@op.register(\"test::Copy\", " + in + ")\n" + kernel, "plugin.py:3:2: op.register needs `outputs`"},
       {"@op.register(\"test::Copy\", " + in + ", outputs={})\n" + kernel, "an operator has at least one output"},
-      {"@op.register(\"test::Copy\", " + in + ", " + out + ", shapes=3)\n" + kernel, "op.register has no argument \"shapes\""},
-      {"@op.register(\"test::Copy\", inputs=[\"x\"], " + out + ")\n" + kernel, "inputs must be a dictionary from names to op.tensor(...)"},
+      {"@op.register(\"test::Copy\", " + in + ", " + out + ", shapes=3)\n" + kernel,
+       "op.register has no argument \"shapes\""},
+      {"@op.register(\"test::Copy\", inputs=[\"x\"], " + out + ")\n" + kernel,
+       "inputs must be a dictionary from names to op.tensor(...)"},
       {"@op.register(\"test::Copy\", inputs={\"x\": \"float32\"}, " + out + ")\n" + kernel,
        "\"x\" must be declared as op.tensor(type, extents...)"},
-      {"@op.register(\"test::Copy\", inputs={\"x\": op.tensor(\"real\", \"n\")}, " + out + ")\n" + kernel, "an element type is expected"},
-      {"@op.register(\"test::Copy\", inputs={\"x\": op.tensor(\"float32\", \"...n\", \"...k\")}, " + out + ")\n" + kernel,
+      {"@op.register(\"test::Copy\", inputs={\"x\": op.tensor(\"real\", \"n\")}, " + out + ")\n" + kernel,
+       "an element type is expected"},
+      {"@op.register(\"test::Copy\", inputs={\"x\": op.tensor(\"float32\", \"...n\", \"...k\")}, " + out + ")\n" +
+           kernel,
        "only one of a tensor's extents can stand for any number of them"},
-      {"@op.register(\"test::Copy\", inputs={\"x\": op.tensor(\"float32\", 1.5)}, " + out + ")\n" + kernel, "an extent is a name"},
+      {"@op.register(\"test::Copy\", inputs={\"x\": op.tensor(\"float32\", 1.5)}, " + out + ")\n" + kernel,
+       "an extent is a name"},
       {"@op.register(\"test::Copy\", " + in + ", outputs={\"y\": op.tensor(\"float32\", \"k\")})\n" + kernel,
        "\"y\" has the extent \"k\", which no input has"},
-      {"U = op.dtype(\"int8\")\n@op.register(\"test::Copy\", " + in + ", outputs={\"y\": op.tensor(U, \"n\")})\n" + kernel,
+      {"U = op.dtype(\"int8\")\n@op.register(\"test::Copy\", " + in + ", outputs={\"y\": op.tensor(U, \"n\")})\n" +
+           kernel,
        "\"y\" has the element type \"U\", which no input has"},
-      {"@op.register(\"test::Copy\", " + in + ", outputs={\"y\": op.tensor(\"float32\")})\n" + kernel, "the extents of \"y\" are missing"},
-      {"@op.register(\"test::Copy\", " + in + ", " + out + ", attributes={\"x\": 1})\n" + kernel, "\"x\" is declared twice"},
+      {"@op.register(\"test::Copy\", " + in + ", outputs={\"y\": op.tensor(\"float32\")})\n" + kernel,
+       "the extents of \"y\" are missing"},
+      {"@op.register(\"test::Copy\", " + in + ", " + out + ", attributes={\"x\": 1})\n" + kernel,
+       "\"x\" is declared twice"},
       {"@op.register(\"test::Copy\", " + in + ", " + out + ", attributes={\"n\": 1})\n" + kernel,
        "\"n\" is an extent and something else too"},
       {"@op.register(\"test::Copy\", " + in + ", " + out + ", attributes={\"k\": None})\n" + kernel,
        "attribute \"k\" must be a default value"},
       {"@op.register(\"test::Copy\", " + in + ", " + out + ", check=lambda q: None)\n" + kernel,
        "parameter \"q\" of \"<lambda>\" names no input"},
-      {"@op.register(\"test::Copy\", " + in + ", " + out + ", check=3)\n" + kernel, "check must be a function of this file"},
+      {"@op.register(\"test::Copy\", " + in + ", " + out + ", check=3)\n" + kernel,
+       "check must be a function of this file"},
       {"@op.register(\"test::Copy\", " + in + ", " + out +
            ")\n@S.prim_func\ndef copy(x: S.ptr(\"float32\", \"global\"), y: S.ptr(\"float32\", "
            "\"global\"), k: S.i32):\n    y[0] = x[0]\n",
        "parameter \"k\" of kernel \"copy\" names no input, output, workspace, attribute or extent of \"test::Copy\""},
-      {"@op.register(\"test::Copy\", " + in + ", " + out + ")\n@S.prim_func\ndef copy(x: S.ptr(\"float32\", \"global\")):\n    x[0] = 1\n",
+      {"@op.register(\"test::Copy\", " + in + ", " + out +
+           ")\n@S.prim_func\ndef copy(x: S.ptr(\"float32\", \"global\")):\n    x[0] = 1\n",
        "no kernel has a parameter \"y\", so nothing writes that output"},
       {"@op.register(\"test::Copy\", " + in + ", " + out + ")\ndef copy(x, y, n):\n    pass\n",
        "kernel \"copy\" must be decorated by \"S.prim_func\""},
-      {kernel + "op.register(\"test::Copy\", " + in + ", " + out + ")\n", "op.register needs `kernels`, or a kernel function below it"},
+      {kernel + "op.register(\"test::Copy\", " + in + ", " + out + ")\n",
+       "op.register needs `kernels`, or a kernel function below it"},
       {kernel + "op.register(\"test::Copy\", " + in + ", " + out + ", kernels=[paste])\n",
        "kernels must be a list of kernel functions of this file"},
       {"@op.register(\"test::Copy\", " + in + ", " + out +

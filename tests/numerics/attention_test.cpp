@@ -1,6 +1,6 @@
-// Attention (templates/attention.py) against a reference in double precision written from its definition: odd extents, head sizes that are
-// no multiple of a vector, masks and scales of all kinds, transposed and plain operands, on every target this machine can run, with one
-// thread and two, and under the interpreter. And what must not become one kernel.
+// Attention (templates/attention.py) against a reference in double precision written from its definition: odd extents,
+// head sizes that are no multiple of a vector, masks and scales of all kinds, transposed and plain operands, on every
+// target this machine can run, with one thread and two, and under the interpreter. And what must not become one kernel.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,17 +28,18 @@ struct Case {
   std::vector<int64_t> mask_shape{};  // broadcast to [batch, heads, queries, keys]
   double scale = 0;                   // 0: no node
   bool divide = false;                // the scale is a Div
-  bool transposed = true;             // operands and result are [batch, extent, heads, channels] behind and in front of Transposes
-  bool symbolic = false;              // batch and sequence (two of them where queries and keys are not equally many)
-  bool blocked = false;               // the mask forbids some rows everything, others all but the last keys
-  float range = 1;                    // of queries
+  // operands and result are [batch, extent, heads, channels] behind and in front of Transposes
+  bool transposed = true;
+  bool symbolic = false;  // batch and sequence (two of them where queries and keys are not equally many)
+  bool blocked = false;   // the mask forbids some rows everything, others all but the last keys
+  float range = 1;        // of queries
 };
 
 std::string text(const Case& c) {
   std::ostringstream out;
-  out << "batch " << c.batch << " heads " << c.heads << " queries " << c.queries << " keys " << c.keys << " depth " << c.depth
-      << " channels " << c.channels << " mask " << c.mask << " scale " << c.scale << (c.transposed ? " transposed" : "")
-      << (c.symbolic ? " symbolic" : "");
+  out << "batch " << c.batch << " heads " << c.heads << " queries " << c.queries << " keys " << c.keys << " depth "
+      << c.depth << " channels " << c.channels << " mask " << c.mask << " scale " << c.scale
+      << (c.transposed ? " transposed" : "") << (c.symbolic ? " symbolic" : "");
   return out.str();
 }
 
@@ -122,7 +123,8 @@ Operands random_operands(const Case& c, std::mt19937& random) {
 }
 
 // The model, and its inputs as it wants them.
-std::map<std::string, Tensor> save_model(const Case& c, const Operands& o, const std::string& path, bool scores_escape = false) {
+std::map<std::string, Tensor> save_model(const Case& c, const Operands& o, const std::string& path,
+                                         bool scores_escape = false) {
   OnnxBuilder b("attention", 3);
   const auto extents = [&](const Tensor& x, const char* length) {
     if (!c.symbolic) return Extents{x.shape[0], x.shape[1], x.shape[2], x.shape[3]};
@@ -135,7 +137,8 @@ std::map<std::string, Tensor> save_model(const Case& c, const Operands& o, const
   const char* keys = c.keys == c.queries ? "S" : "P";
   for (auto& [name, tensor] : inputs) b.input(name, DType::kF32, extents(tensor, name == "q" ? "S" : keys));
   const std::string q = c.transposed ? b.transpose("q", {0, 2, 1, 3}) : "q";
-  const std::string k = b.transpose("k", c.transposed ? std::vector<int64_t>{0, 2, 3, 1} : std::vector<int64_t>{0, 1, 3, 2});
+  const std::string k =
+      b.transpose("k", c.transposed ? std::vector<int64_t>{0, 2, 3, 1} : std::vector<int64_t>{0, 1, 3, 2});
   const std::string v = c.transposed ? b.transpose("v", {0, 2, 1, 3}) : "v";
   const std::string product = b.op("MatMul", {q, k});
   std::string scores = product;
@@ -147,7 +150,8 @@ std::map<std::string, Tensor> save_model(const Case& c, const Operands& o, const
       scores = b.op("Add", {scores, "mask"});
     } else {
       const std::string flags = b.op("Greater", {"mask", b.scalar(0.5f)});
-      scores = c.mask == "keep" ? b.op("Where", {flags, scores, b.scalar(kFill)}) : b.op("Where", {flags, b.scalar(kFill), scores});
+      scores = c.mask == "keep" ? b.op("Where", {flags, scores, b.scalar(kFill)})
+                                : b.op("Where", {flags, b.scalar(kFill), scores});
     }
   }
   std::string out = b.op("MatMul", {b.op("Softmax", {scores}, {{"axis", -1}}), v});
@@ -174,7 +178,8 @@ int groups_of(const std::string& path, const std::string& plugin) {
   std::ifstream file(build.dump_ir + "/groups.txt");
   EXPECT_TRUE(file.is_open());
   int count = 0;
-  for (std::string line; std::getline(file, line);) count += line.find(" by " + plugin + ":") != std::string::npos ? 1 : 0;
+  for (std::string line; std::getline(file, line);)
+    count += line.find(" by " + plugin + ":") != std::string::npos ? 1 : 0;
   return count;
 }
 
@@ -222,12 +227,16 @@ TEST(Attention, PlainOperandsAndSymbolicExtents) {
 
 TEST(Attention, RandomShapes) {
   std::mt19937 random(77);
-  const auto number = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
+  const auto number = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
   for (unsigned i = 0; i < 10; ++i) {
-    Case c{number(1, 2), number(1, 3), number(i < 5 ? 16 : 1, i < 5 ? 70 : 15), number(1, 180), number(1, 40), number(1, 40)};
+    Case c{number(1, 2),   number(1, 3),  number(i < 5 ? 16 : 1, i < 5 ? 70 : 15),
+           number(1, 180), number(1, 40), number(1, 40)};
     const std::string kMasks[] = {"none", "add", "keep", "drop"};
     c.mask = kMasks[number(0, 3)];
-    for (const int64_t extent : {c.batch, c.heads, c.queries, c.keys}) c.mask_shape.push_back(number(0, 1) == 0 ? extent : 1);
+    for (const int64_t extent : {c.batch, c.heads, c.queries, c.keys})
+      c.mask_shape.push_back(number(0, 1) == 0 ? extent : 1);
     c.scale = number(0, 1) == 0 ? 0 : 0.37;
     c.divide = number(0, 1) == 0;
     c.transposed = number(0, 1) == 0;
@@ -341,11 +350,13 @@ TEST(Attention, AStepWhoseCachesAreConcatenated) {
   OnnxBuilder b("attention", 3);
   for (const auto& [name, tensor] : inputs) {
     const bool cached = name.size() > 1;
-    b.input(name, DType::kF32, {"N", tensor.shape[1], cached ? Extents::value_type("P") : Extents::value_type("S"), tensor.shape[3]});
+    b.input(name, DType::kF32,
+            {"N", tensor.shape[1], cached ? Extents::value_type("P") : Extents::value_type("S"), tensor.shape[3]});
   }
   b.node_to("Concat", {"past_k", "k"}, {"present_k"}, {{"axis", int64_t{2}}});
   b.node_to("Concat", {"past_v", "v"}, {"present_v"}, {{"axis", int64_t{2}}});
-  const std::string scores = b.op("Mul", {b.op("MatMul", {"q", b.transpose("present_k", {0, 1, 3, 2})}), b.scalar(0.25f)});
+  const std::string scores =
+      b.op("Mul", {b.op("MatMul", {"q", b.transpose("present_k", {0, 1, 3, 2})}), b.scalar(0.25f)});
   b.node_to("MatMul", {b.op("Softmax", {scores}, {{"axis", -1}}), "present_v"}, {"y"});
   for (const char* name : {"y", "present_k", "present_v"}) b.output(name);
   const std::string path = temporary_path("attention_caches.onnx");
@@ -368,13 +379,15 @@ void check_broadcast_keys(const Case& c) {
   for (int64_t b = 0; b < 2; ++b) {
     for (int64_t i = 0; i < c.keys; ++i) {
       for (int64_t d = 0; d < c.depth; ++d)
-        o.k.data[static_cast<size_t>((b * c.keys + i) * c.depth + d)] = k.data[static_cast<size_t>((b * c.depth + d) * c.keys + i)];
+        o.k.data[static_cast<size_t>((b * c.keys + i) * c.depth + d)] =
+            k.data[static_cast<size_t>((b * c.depth + d) * c.keys + i)];
     }
   }
   o.v = random_tensor(random, {2, 1, c.keys, c.channels});
   const std::map<std::string, Tensor> inputs{{"q", o.q}, {"k", k}, {"v", swapped(o.v)}};
   OnnxBuilder b("attention", 3);
-  for (const auto& [name, tensor] : inputs) b.input(name, DType::kF32, Extents(tensor.shape.begin(), tensor.shape.end()));
+  for (const auto& [name, tensor] : inputs)
+    b.input(name, DType::kF32, Extents(tensor.shape.begin(), tensor.shape.end()));
   const std::string weights = b.op("Softmax", {b.op("MatMul", {"q", "k"})}, {{"axis", -1}});
   b.node_to("MatMul", {weights, b.transpose("v", {0, 2, 1, 3})}, {"y"});
   b.output("y");
@@ -395,7 +408,8 @@ TEST(Attention, KeysAndValuesAreBroadcastOverHeads) {
 }
 
 TEST(Attention, AMaskThatIsComputedAtOnceWithTheAdditionStaysRight) {
-  // The chain in front of the Add has the scores' shape and may take the Add along: then nothing of the pattern is one kernel.
+  // The chain in front of the Add has the scores' shape and may take the Add along: then nothing of the pattern is one
+  // kernel.
   const Case c{1, 2, 20, 20, 9, 7, "add", {1, 2, 20, 20}, 0, false, false};
   std::mt19937 random(8);
   Operands o = random_operands(c, random);

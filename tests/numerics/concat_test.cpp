@@ -1,5 +1,6 @@
-// Concats whose operands are written in place by convolutions: every kind of convolution, odd channel counts, neighbours that stay copies
-// (a shortcut's sum, an operand with two users, an operand given twice), on every target this machine can run, with one thread and two.
+// Concats whose operands are written in place by convolutions: every kind of convolution, odd channel counts,
+// neighbours that stay copies (a shortcut's sum, an operand with two users, an operand given twice), on every target
+// this machine can run, with one thread and two.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +22,8 @@ void check(OnnxBuilder& b, const std::string& name, const std::map<std::string, 
     for (const int threads : {1, 2}) {
       const auto actual = run_road(path, inputs, {.target = target, .threads = threads});
       ASSERT_TRUE(actual.ok()) << target << ": " << actual.status().message();
-      for (const auto& [output, tensor] : *expected) expect_close(actual->at(output), tensor, 1e-4, 1e-4, target + ", " + output);
+      for (const auto& [output, tensor] : *expected)
+        expect_close(actual->at(output), tensor, 1e-4, 1e-4, target + ", " + output);
     }
   }
 }

@@ -1,6 +1,6 @@
-// The inner loops of the register tiles must not touch the stack: a spilled accumulator or address halves their speed, and nothing else
-// would tell. Models that need every kind of tile are converted for each x86-64 target (compiling needs no such CPU), and objdump shows
-// their loops.
+// The inner loops of the register tiles must not touch the stack: a spilled accumulator or address halves their speed,
+// and nothing else would tell. Models that need every kind of tile are converted for each x86-64 target (compiling
+// needs no such CPU), and objdump shows their loops.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -69,12 +69,17 @@ std::vector<Function> disassemble(const std::string& object) {
   return functions;
 }
 
-bool multiplies(const Instruction& i) { return i.mnemonic.rfind("vfmadd", 0) == 0 || i.mnemonic == "mulps" || i.mnemonic == "vmulps"; }
+bool multiplies(const Instruction& i) {
+  return i.mnemonic.rfind("vfmadd", 0) == 0 || i.mnemonic == "mulps" || i.mnemonic == "vmulps";
+}
 // Not the scaling of the sums, which is in the store.
-bool multiplies_integers(const Instruction& i) { return i.mnemonic.rfind("vpdpbusd", 0) == 0 || i.mnemonic == "vpmaddwd"; }
+bool multiplies_integers(const Instruction& i) {
+  return i.mnemonic.rfind("vpdpbusd", 0) == 0 || i.mnemonic == "vpmaddwd";
+}
 
 bool touches_stack(const Instruction& i, bool has_frame_pointer) {
-  return i.operands.find("(%rsp") != std::string::npos || (has_frame_pointer && i.operands.find("(%rbp") != std::string::npos);
+  return i.operands.find("(%rsp") != std::string::npos ||
+         (has_frame_pointer && i.operands.find("(%rbp") != std::string::npos);
 }
 
 struct Loops {
@@ -83,14 +88,16 @@ struct Loops {
 };
 
 // Innermost loops with at least `least` multiplications.
-Loops tile_loops(const std::vector<Function>& functions, size_t least, bool (*is_product)(const Instruction&) = multiplies) {
+Loops tile_loops(const std::vector<Function>& functions, size_t least,
+                 bool (*is_product)(const Instruction&) = multiplies) {
   Loops loops;
   for (const Function& f : functions) {
     bool has_frame_pointer = false;
     std::vector<std::pair<size_t, size_t>> ranges;  // first and last instruction
     for (size_t at = 0; at < f.code.size(); ++at) {
       const Instruction& i = f.code[at];
-      has_frame_pointer = has_frame_pointer || (i.mnemonic == "mov" && i.operands.find("%rsp,%rbp") != std::string::npos);
+      has_frame_pointer =
+          has_frame_pointer || (i.mnemonic == "mov" && i.operands.find("%rsp,%rbp") != std::string::npos);
       if (i.mnemonic[0] != 'j') continue;
       const uint64_t target = std::strtoull(i.operands.c_str(), nullptr, 16);
       if (target > i.address || target < f.code.front().address) continue;
@@ -101,7 +108,8 @@ Loops tile_loops(const std::vector<Function>& functions, size_t least, bool (*is
     for (const auto& [begin, end] : ranges) {
       bool innermost = true;
       for (const auto& [other_begin, other_end] : ranges) {
-        innermost = innermost && !(other_begin >= begin && other_end <= end && (other_begin != begin || other_end != end));
+        innermost =
+            innermost && !(other_begin >= begin && other_end <= end && (other_begin != begin || other_end != end));
       }
       if (!innermost) continue;
       size_t products = 0, stack = 0;
@@ -114,15 +122,15 @@ Loops tile_loops(const std::vector<Function>& functions, size_t least, bool (*is
       if (products < least) continue;
       ++loops.count;
       if (stack > 0)
-        loops.offenders.push_back(f.name + ": " + std::to_string(stack) + " stack accesses in a loop of " + std::to_string(products) +
-                                  " products:" + text);
+        loops.offenders.push_back(f.name + ": " + std::to_string(stack) + " stack accesses in a loop of " +
+                                  std::to_string(products) + " products:" + text);
     }
   }
   return loops;
 }
 
-// A 7x7 stem, 3x3 convolutions in rows of whole tiles and of half ones, pointwise products of known and unknown row counts with and without
-// a residual, a dense layer.
+// A 7x7 stem, 3x3 convolutions in rows of whole tiles and of half ones, pointwise products of known and unknown row
+// counts with and without a residual, a dense layer.
 std::string tile_model() {
   OnnxBuilder b("tiles", 1);
   std::string x = b.input("x", DType::kF32, {"N", int64_t{3}, int64_t{56}, int64_t{56}});
@@ -139,8 +147,8 @@ std::string tile_model() {
 }
 
 // `part_of_name`: only functions with that in their names; what surrounds the tiles of some kernels multiplies as well.
-void expect_registers(const std::string& model, const char* target, size_t least_loops, const std::string& part_of_name = "",
-                      bool fast_math = false) {
+void expect_registers(const std::string& model, const char* target, size_t least_loops,
+                      const std::string& part_of_name = "", bool fast_math = false) {
   gbuilder::BuildOptions build;
   build.model = model;
   build.target = target;
@@ -172,7 +180,8 @@ class Disassembly : public Disassembled, public testing::WithParamInterface<cons
 
 TEST_P(Disassembly, InnerLoopsOfTilesStayInRegisters) { expect_registers(tile_model(), GetParam(), 12); }
 
-// One vector of columns or half of one: tall tiles of rows whose taps are unrolled (one channel and several), and of rows cut in two.
+// One vector of columns or half of one: tall tiles of rows whose taps are unrolled (one channel and several), and of
+// rows cut in two.
 std::string narrow_model() {
   OnnxBuilder b("narrow_tiles", 1);
   std::string x = b.input("x", DType::kF32, {"N", int64_t{1}, int64_t{28}, int64_t{28}});
@@ -180,7 +189,8 @@ std::string narrow_model() {
   x = b.relu(b.conv(x, 8, 16, {.kernel = {5, 5}, .pads = {2, 2, 2, 2}}));
   x = b.relu(b.conv(x, 16, 24, {.kernel = {5, 5}, .strides = {2, 2}, .pads = {2, 2, 2, 2}}));
   x = b.relu(b.conv(x, 24, 16, {.kernel = {1, 5}, .pads = {0, 23, 0, 23}}));
-  b.output(b.conv(x, 16, 8, {.kernel = {5, 5}, .pads = {2, 2, 2, 2}}), "y", DType::kF32, {"N", int64_t{8}, int64_t{14}, int64_t{56}});
+  b.output(b.conv(x, 16, 8, {.kernel = {5, 5}, .pads = {2, 2, 2, 2}}), "y", DType::kF32,
+           {"N", int64_t{8}, int64_t{14}, int64_t{56}});
   const std::string path = temporary_path("narrow_tiles.onnx");
   return b.save(path).ok() ? path : "";
 }
@@ -191,13 +201,16 @@ TEST_P(Disassembly, InnerLoopsOfNarrowTilesStayInRegisters) { expect_registers(n
 std::string short_rows_model() {
   OnnxBuilder b("short_rows", 1);
   std::string x = b.input("x", DType::kF32, {"N", int64_t{64}, int64_t{14}, int64_t{14}});
-  for (int i = 0; i < 3; ++i) x = b.relu(b.conv(x, 64, 64, {.kernel = {3, 3}, .strides = {2, 2}, .pads = {1, 1, 1, 1}}));
+  for (int i = 0; i < 3; ++i)
+    x = b.relu(b.conv(x, 64, 64, {.kernel = {3, 3}, .strides = {2, 2}, .pads = {1, 1, 1, 1}}));
   b.output(x, "y", DType::kF32, {"N", int64_t{64}, int64_t{2}, int64_t{2}});
   const std::string path = temporary_path("short_rows.onnx");
   return b.save(path).ok() ? path : "";
 }
 
-TEST_P(Disassembly, InnerLoopsOfShortRowsStayInRegisters) { expect_registers(short_rows_model(), GetParam(), 1, "rows_tile"); }
+TEST_P(Disassembly, InnerLoopsOfShortRowsStayInRegisters) {
+  expect_registers(short_rows_model(), GetParam(), 1, "rows_tile");
+}
 
 // The phases of transposed convolutions, with taps outside the image and without.
 std::string transposed_model() {
@@ -211,7 +224,9 @@ std::string transposed_model() {
   return b.save(path).ok() ? path : "";
 }
 
-TEST_P(Disassembly, InnerLoopsOfTransposedConvolutionsStayInRegisters) { expect_registers(transposed_model(), GetParam(), 4, "conv_tile"); }
+TEST_P(Disassembly, InnerLoopsOfTransposedConvolutionsStayInRegisters) {
+  expect_registers(transposed_model(), GetParam(), 4, "conv_tile");
+}
 
 // The two products of an attention, with keys and values read through Transposes.
 std::string attention_model() {
@@ -224,9 +239,12 @@ std::string attention_model() {
   return b.save(path).ok() ? path : "";
 }
 
-TEST_P(Disassembly, InnerLoopsOfAttentionStayInRegisters) { expect_registers(attention_model(), GetParam(), 5, "_tile"); }
+TEST_P(Disassembly, InnerLoopsOfAttentionStayInRegisters) {
+  expect_registers(attention_model(), GetParam(), 5, "_tile");
+}
 
-// Few queries: the sums of values, and the products with keys whose channels follow each other (a tile of as many keys as lanes).
+// Few queries: the sums of values, and the products with keys whose channels follow each other (a tile of as many keys
+// as lanes).
 std::string attention_step_model() {
   OnnxBuilder b("attention_step_tiles", 1);
   b.input("q", DType::kF32, {"N", int64_t{4}, int64_t{4}, int64_t{64}});
@@ -256,10 +274,12 @@ std::string winograd_model() {
 }
 
 TEST_P(Disassembly, InnerLoopsOfWinogradStayInRegisters) {
-  for (const bool fast_math : {false, true}) expect_registers(winograd_model(), GetParam(), 2, "product_tile", fast_math);
+  for (const bool fast_math : {false, true})
+    expect_registers(winograd_model(), GetParam(), 2, "product_tile", fast_math);
 }
 
-// The transform of a 6x6 patch works on a third of it at a time: with 32 registers no vector goes to the stack and back (addresses may).
+// The transform of a 6x6 patch works on a third of it at a time: with 32 registers no vector goes to the stack and back
+// (addresses may).
 TEST_F(Disassembled, PatchesOfWinogradStayInRegisters) {
   gbuilder::BuildOptions build;
   build.model = winograd_model();
@@ -274,7 +294,8 @@ TEST_F(Disassembled, PatchesOfWinogradStayInRegisters) {
     size_t vectors = 0;
     for (const Instruction& i : f.code) {
       vectors += i.operands.find("%zmm") != std::string::npos ? 1 : 0;
-      EXPECT_FALSE(touches_stack(i, true) && i.operands.find("%zmm") != std::string::npos) << f.name << ": " << i.mnemonic << i.operands;
+      EXPECT_FALSE(touches_stack(i, true) && i.operands.find("%zmm") != std::string::npos)
+          << f.name << ": " << i.mnemonic << i.operands;
     }
     EXPECT_GT(vectors, 150u) << f.name;
   }
@@ -285,11 +306,14 @@ TEST_F(Disassembled, PatchesOfWinogradStayInRegisters) {
 std::string quantized_model() {
   OnnxBuilder b("integer_tiles", 1);
   const auto convolution = [&](const std::string& x, int64_t in, int64_t out, int64_t kernel, int64_t stride) {
-    const std::string weights = b.op("QuantizeLinear", {b.weight({out, in, kernel, kernel}, 0.1), b.scalar(0.01f),
-                                                        b.initializer(models::TensorData::of<int8_t>(DType::kI8, {}, {0}))});
+    const std::string weights =
+        b.op("QuantizeLinear", {b.weight({out, in, kernel, kernel}, 0.1), b.scalar(0.01f),
+                                b.initializer(models::TensorData::of<int8_t>(DType::kI8, {}, {0}))});
     const std::string w = b.op("DequantizeLinear", {weights, b.scalar(0.01f)});
     const int64_t pad = kernel / 2;
-    return b.op("Conv", {x, w}, {{"strides", std::vector<int64_t>{stride, stride}}, {"pads", std::vector<int64_t>{pad, pad, pad, pad}}});
+    return b.op(
+        "Conv", {x, w},
+        {{"strides", std::vector<int64_t>{stride, stride}}, {"pads", std::vector<int64_t>{pad, pad, pad, pad}}});
   };
   const auto rounded = [&](const std::string& x) {
     const std::string zero = b.initializer(models::TensorData::of<uint8_t>(DType::kU8, {}, {0}));
@@ -320,17 +344,19 @@ TEST_P(IntegerDisassembly, InnerLoopsOfTilesStayInRegisters) {
   for (const std::string& offender : loops.offenders) ADD_FAILURE() << GetParam() << ", " << offender;
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, IntegerDisassembly, testing::Values("host-avx512-vnni", "host-avx512", "host-avx2"), [](const auto& p) {
-  std::string name = p.param;
-  for (char& c : name) c = c == '-' ? '_' : c;
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Targets, IntegerDisassembly, testing::Values("host-avx512-vnni", "host-avx512", "host-avx2"),
+                         [](const auto& p) {
+                           std::string name = p.param;
+                           for (char& c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
 
-INSTANTIATE_TEST_SUITE_P(Targets, Disassembly, testing::Values("host-avx512", "host-avx2", "host-baseline"), [](const auto& p) {
-  std::string name = p.param;
-  for (char& c : name) c = c == '-' ? '_' : c;
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Targets, Disassembly, testing::Values("host-avx512", "host-avx2", "host-baseline"),
+                         [](const auto& p) {
+                           std::string name = p.param;
+                           for (char& c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace aipu::test

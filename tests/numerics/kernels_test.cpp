@@ -1,5 +1,5 @@
-// Every compute kernel against oneDNN or a double-precision reference over random shapes, strides, pads, dilations, groups and odd sizes,
-// on every target this machine can run.
+// Every compute kernel against oneDNN or a double-precision reference over random shapes, strides, pads, dilations,
+// groups and odd sizes, on every target this machine can run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,19 +17,22 @@ using models::ConvOptions;
 using models::Extents;
 using models::OnnxBuilder;
 
-int64_t pick(std::mt19937& random, int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); }
+int64_t pick(std::mt19937& random, int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(random);
+}
 
 Extents extents_of(const std::vector<int64_t>& shape) { return {shape.begin(), shape.end()}; }
 
 using References = std::map<std::string, Tensor>;
 
 // Runs the saved model on all targets and once in the interpreter, and compares with `expected`.
-void check_road(const std::string& path, const std::map<std::string, Tensor>& inputs, const References& expected, double rtol, double atol,
-                bool interpret) {
+void check_road(const std::string& path, const std::map<std::string, Tensor>& inputs, const References& expected,
+                double rtol, double atol, bool interpret) {
   for (const std::string& target : runnable_targets()) {
     const auto actual = run_road(path, inputs, {.target = target});
     ASSERT_TRUE(actual.ok()) << target << ": " << actual.status().message();
-    for (const auto& [name, tensor] : expected) expect_close(actual->at(name), tensor, rtol, atol, target + ", " + name);
+    for (const auto& [name, tensor] : expected)
+      expect_close(actual->at(name), tensor, rtol, atol, target + ", " + name);
   }
   if (!interpret) return;
   const auto native = run_road(path, inputs, {.target = "host-baseline"});
@@ -82,19 +85,22 @@ TEST(Kernels, Convolution) {
   });
 }
 
-// Rows of every length around the width of a tile, kernels and strides that the networks have and some that they have not.
+// Rows of every length around the width of a tile, kernels and strides that the networks have and some that they have
+// not.
 TEST(Kernels, DepthwiseConvolution) {
   check_against_dnnl("depthwise", 14, 1e-4, 1e-4, [](OnnxBuilder& b, std::mt19937& random) {
     const int64_t channels = pick(random, 2, 41), kernel = pick(random, 0, 2) == 0 ? 5 : pick(random, 2, 4),
                   dilation = pick(random, 0, 3) == 0 ? 2 : 1;
     const int64_t reach = (kernel - 1) * dilation;
-    const std::vector<int64_t> shape = {pick(random, 1, 2), channels, reach + pick(random, 1, 9), reach + pick(random, 1, 40)};
+    const std::vector<int64_t> shape = {pick(random, 1, 2), channels, reach + pick(random, 1, 9),
+                                        reach + pick(random, 1, 40)};
     const int64_t stride = pick(random, 1, 3);
     const std::string x = b.input("x", DType::kF32, extents_of(shape));
     b.output(b.conv(x, channels, channels,
                     {.kernel = {kernel, kernel},
                      .strides = {stride, stride},
-                     .pads = {pick(random, 0, reach), pick(random, 0, reach), pick(random, 0, reach), pick(random, 0, reach)},
+                     .pads = {pick(random, 0, reach), pick(random, 0, reach), pick(random, 0, reach),
+                              pick(random, 0, reach)},
                      .dilations = {dilation, dilation},
                      .groups = channels}),
              "y", DType::kF32, {"", "", "", ""});
@@ -102,8 +108,8 @@ TEST(Kernels, DepthwiseConvolution) {
   });
 }
 
-// What the networks have: rows of whole tiles and of several heights, padding on both sides of a tile, stems, channels beyond a panel,
-// pointwise ones, rows of few channels whose taps are unrolled, tall tiles of few columns.
+// What the networks have: rows of whole tiles and of several heights, padding on both sides of a tile, stems, channels
+// beyond a panel, pointwise ones, rows of few channels whose taps are unrolled, tall tiles of few columns.
 TEST(Kernels, ConvolutionsOfNetworks) {
   struct Layer {
     int64_t in, out, kernel, stride, pad, height, width, groups, dilation;
@@ -129,7 +135,8 @@ TEST(Kernels, ConvolutionsOfNetworks) {
                           {1, 5, 11, 4, 2, 30, 43, 1, 1},
                           {2, 8, 5, 1, 2, 4, 3, 1, 1},
                           {6, 3, 3, 3, 1, 6, 70, 1, 1},
-                          // Two short rows of pixels at a time: odd and even numbers of rows, strides, dilations, groups, rows outside.
+                          // Two short rows of pixels at a time: odd and even numbers of rows, strides, dilations,
+                          // groups, rows outside.
                           {20, 33, 3, 2, 1, 13, 13, 1, 1},
                           {9, 40, 1, 2, 0, 14, 14, 1, 1},
                           {12, 36, 3, 1, 1, 4, 6, 3, 1},
@@ -139,23 +146,24 @@ TEST(Kernels, ConvolutionsOfNetworks) {
                           {4, 18, 2, 2, 0, 9, 11, 2, 1},
                           {3, 50, 7, 1, 3, 5, 2, 1, 1}};
   size_t next = 0;
-  check_against_dnnl("conv_networks", static_cast<int>(std::size(layers)), 1e-4, 1e-4, [&](OnnxBuilder& b, std::mt19937&) {
-    const Layer& l = layers[next++];
-    const std::vector<int64_t> shape = {2, l.in, l.height, l.width};
-    const std::string x = b.input("x", DType::kF32, extents_of(shape));
-    b.output(b.relu(b.conv(x, l.in, l.out,
-                           {.kernel = {l.kernel, l.kernel},
-                            .strides = {l.stride, l.stride},
-                            .pads = {l.pad, l.pad, l.pad, l.pad},
-                            .dilations = {l.dilation, l.dilation},
-                            .groups = l.groups})),
-             "y", DType::kF32, {"", "", "", ""});
-    return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
-  });
+  check_against_dnnl("conv_networks", static_cast<int>(std::size(layers)), 1e-4, 1e-4,
+                     [&](OnnxBuilder& b, std::mt19937&) {
+                       const Layer& l = layers[next++];
+                       const std::vector<int64_t> shape = {2, l.in, l.height, l.width};
+                       const std::string x = b.input("x", DType::kF32, extents_of(shape));
+                       b.output(b.relu(b.conv(x, l.in, l.out,
+                                              {.kernel = {l.kernel, l.kernel},
+                                               .strides = {l.stride, l.stride},
+                                               .pads = {l.pad, l.pad, l.pad, l.pad},
+                                               .dilations = {l.dilation, l.dilation},
+                                               .groups = l.groups})),
+                                "y", DType::kF32, {"", "", "", ""});
+                       return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
+                     });
 }
 
-// Extents known only at run time: images narrower than a tile, than the kernel, and wide ones, through one converted model per batch and
-// width.
+// Extents known only at run time: images narrower than a tile, than the kernel, and wide ones, through one converted
+// model per batch and width.
 TEST(Kernels, ConvolutionsOfSymbolicExtents) {
   for (const int64_t groups : {int64_t{1}, int64_t{6}}) {
     OnnxBuilder b("symbolic", 3);
@@ -167,7 +175,8 @@ TEST(Kernels, ConvolutionsOfSymbolicExtents) {
     std::mt19937 random(11);
     for (const int64_t width : {1, 2, 5, 7, 13, 14, 15, 31}) {
       SCOPED_TRACE("groups " + std::to_string(groups) + " width " + std::to_string(width));
-      const std::map<std::string, Tensor> inputs = {{"x", random_tensor(random, {1 + width % 2, 6, 1 + width % 5, width})}};
+      const std::map<std::string, Tensor> inputs = {
+          {"x", random_tensor(random, {1 + width % 2, 6, 1 + width % 5, width})}};
       const auto expected = run_reference(path, inputs);
       ASSERT_TRUE(expected.ok()) << expected.status().message();
       check_road(path, inputs, *expected, 1e-4, 1e-4, width == 5);
@@ -199,7 +208,8 @@ TEST(Kernels, ResidualSums) {
     for (const int64_t kernel : {1, 3, 5}) {
       const int64_t pad = kernel / 2;
       const std::string inner = b.relu(b.conv(y, channels, channels, {.kernel = {1, 1}}));
-      y = b.relu(b.op("Add", {b.conv(inner, channels, channels, {.kernel = {kernel, kernel}, .pads = {pad, pad, pad, pad}}), y}));
+      y = b.relu(b.op(
+          "Add", {b.conv(inner, channels, channels, {.kernel = {kernel, kernel}, .pads = {pad, pad, pad, pad}}), y}));
     }
     b.output(b.conv(y, channels, 3, {.kernel = {1, 1}}), "y", DType::kF32, {"", "", "", ""});
     return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
@@ -210,8 +220,8 @@ TEST(Kernels, ResidualSums) {
 TEST(Kernels, DepthwiseConvolutionOfImagesLargerThanTheCaches) {
   OnnxBuilder b("depthwise_large", 1);
   b.input("x", DType::kF32, {"N", int64_t{40}, "H", int64_t{170}});
-  b.output(b.conv("x", 40, 40, {.kernel = {3, 3}, .strides = {2, 2}, .pads = {1, 0, 1, 1}, .groups = 40}), "y", DType::kF32,
-           {"", "", "", ""});
+  b.output(b.conv("x", 40, 40, {.kernel = {3, 3}, .strides = {2, 2}, .pads = {1, 0, 1, 1}, .groups = 40}), "y",
+           DType::kF32, {"", "", "", ""});
   const std::string path = temporary_path("depthwise_large.onnx");
   ASSERT_TRUE(b.save(path).ok());
   std::mt19937 random(1);
@@ -229,7 +239,15 @@ struct TransposedCase {
 
 TransposedCase pick_transposed(std::mt19937& random, int64_t most_spatial, int64_t most_out) {
   const int64_t spatial = pick(random, 1, most_spatial);
-  TransposedCase c{pick(random, 0, 2) == 0 ? pick(random, 2, 3) : 1, pick(random, 1, 7), pick(random, 1, most_out), {}, {}, {}, {}, {}, {}};
+  TransposedCase c{pick(random, 0, 2) == 0 ? pick(random, 2, 3) : 1,
+                   pick(random, 1, 7),
+                   pick(random, 1, most_out),
+                   {},
+                   {},
+                   {},
+                   {},
+                   {},
+                   {}};
   std::vector<int64_t> ends;
   for (int64_t i = 0; i < spatial; ++i) {
     c.extents.push_back(pick(random, 1, spatial == 1 ? 40 : spatial == 2 ? 11 : 5));
@@ -256,7 +274,8 @@ Tensor transposed_reference(const TransposedCase& c, const Tensor& x, const Tens
   for (size_t i = 0; i < spatial; ++i) {
     Axis& axis = axes[3 - spatial + i];
     axis = {c.extents[i], 0, c.kernel[i], c.strides[i], c.dilations[i], c.pads[i]};
-    axis.out = (axis.in - 1) * axis.stride + c.output_padding[i] + (axis.kernel - 1) * axis.dilation + 1 - axis.pad - c.pads[spatial + i];
+    axis.out = (axis.in - 1) * axis.stride + c.output_padding[i] + (axis.kernel - 1) * axis.dilation + 1 - axis.pad -
+               c.pads[spatial + i];
     shape.push_back(axis.out);
   }
   const auto size = [&](int64_t Axis::*extent) { return axes[0].*extent * (axes[1].*extent) * (axes[2].*extent); };
@@ -334,7 +353,11 @@ void check_transposed(const TransposedCase& c, bool symbolic, bool constant, uns
   }
   const std::string y = b.op(
       "ConvTranspose", {"x", weights, b.initializer(models::TensorData::of<float>(DType::kF32, bias.shape, bias.data))},
-      {{"group", c.groups}, {"strides", c.strides}, {"dilations", c.dilations}, {"pads", c.pads}, {"output_padding", c.output_padding}});
+      {{"group", c.groups},
+       {"strides", c.strides},
+       {"dilations", c.dilations},
+       {"pads", c.pads},
+       {"output_padding", c.output_padding}});
   b.output(b.relu(y), "y", DType::kF32, Extents(x_shape.size(), Extents::value_type("")));
   const std::string path = temporary_path("conv_transpose" + std::to_string(seed) + ".onnx");
   ASSERT_TRUE(b.save(path).ok());
@@ -368,8 +391,8 @@ TEST(Kernels, TransposedConvolutionOfUpsamplers) {
     std::mt19937 random(seed);
     const int64_t kernel = 2 + seed % 3, stride = kernel == 3 ? 1 : 2, pad = kernel == 2 ? 0 : 1;
     const int64_t out = pick(random, 1, 4) * 16, width = pick(random, 14, 33);
-    check_transposed({1, 24, out, {3, width}, {kernel, kernel}, {stride, stride}, {1, 1}, {pad, pad, pad, pad}, {0, 0}}, seed % 2 == 1,
-                     true, seed);
+    check_transposed({1, 24, out, {3, width}, {kernel, kernel}, {stride, stride}, {1, 1}, {pad, pad, pad, pad}, {0, 0}},
+                     seed % 2 == 1, true, seed);
   }
 }
 
@@ -392,23 +415,27 @@ TEST(Kernels, TransposedConvolutionOfOtherTypes) {
       return cast(b.initializer(models::TensorData::of<float>(DType::kF32, tensor.shape, tensor.data)));
     };
     b.input("x", DType::kF32, extents_of(inputs.at("x").shape));
-    const std::string y = b.op("ConvTranspose", {cast("x"), constant(w), constant(bias)}, {{"strides", c.strides}, {"pads", c.pads}});
+    const std::string y =
+        b.op("ConvTranspose", {cast("x"), constant(w), constant(bias)}, {{"strides", c.strides}, {"pads", c.pads}});
     b.output(b.op("Cast", {b.relu(y)}, {{"to", int64_t{1}}}), "y", DType::kF32, {"", "", "", ""});
     const std::string path = temporary_path("conv_transpose_types" + std::to_string(type) + ".onnx");
     ASSERT_TRUE(b.save(path).ok());
     // What is left is the rounding of the result.
-    check_road(path, inputs, {{"y", transposed_reference(c, inputs.at("x"), w, bias)}}, type == 16 ? 1.0 / 256 : 1.0 / 2048, 1e-6, false);
+    check_road(path, inputs, {{"y", transposed_reference(c, inputs.at("x"), w, bias)}},
+               type == 16 ? 1.0 / 256 : 1.0 / 2048, 1e-6, false);
   }
 }
 
-// A decoder of a U-Net: upsampled channels and those of the shortcut side by side, and a sum with what the output takes the place of.
+// A decoder of a U-Net: upsampled channels and those of the shortcut side by side, and a sum with what the output takes
+// the place of.
 TEST(Kernels, TransposedConvolutionInFrontOfConcatAndAdd) {
   check_against_dnnl("conv_transpose_concat", 3, 1e-4, 1e-4, [](OnnxBuilder& b, std::mt19937& random) {
     const int64_t channels = pick(random, 3, 40), other = pick(random, 3, 40);
     const std::vector<int64_t> shape = {2, channels, pick(random, 3, 17), pick(random, 3, 17)};
     const std::string x = b.input("x", DType::kF32, extents_of(shape));
     const auto upsample = [&](int64_t out) {
-      return b.op("ConvTranspose", {x, b.weight({channels, out, 2, 2}, 0.3)}, {{"strides", std::vector<int64_t>{2, 2}}});
+      return b.op("ConvTranspose", {x, b.weight({channels, out, 2, 2}, 0.3)},
+                  {{"strides", std::vector<int64_t>{2, 2}}});
     };
     const std::string shortcut = b.relu(upsample(other));
     const std::string both = b.op("Concat", {b.relu(upsample(channels)), shortcut}, {{"axis", int64_t{1}}});
@@ -427,18 +454,20 @@ TEST(Kernels, Pooling) {
       strides.push_back(pick(random, 1, 3));
       shape.push_back(kernel.back() + pick(random, 0, 12));
     }
-    for (int64_t i = 0; i < 2 * spatial; ++i) pads.push_back(pick(random, 0, kernel[static_cast<size_t>(i % spatial)] - 1));
+    for (int64_t i = 0; i < 2 * spatial; ++i)
+      pads.push_back(pick(random, 0, kernel[static_cast<size_t>(i % spatial)] - 1));
     const std::string x = b.input("x", DType::kF32, extents_of(shape));
     const bool maximum = pick(random, 0, 1) == 1;
     models::NamedAttributes attributes = {{"kernel_shape", kernel}, {"strides", strides}, {"pads", pads}};
     if (!maximum) attributes.emplace_back("count_include_pad", pick(random, 0, 1));
-    b.output(b.op(maximum ? "MaxPool" : "AveragePool", {x}, attributes), "y", DType::kF32, Extents(shape.size(), Extents::value_type("")));
+    b.output(b.op(maximum ? "MaxPool" : "AveragePool", {x}, attributes), "y", DType::kF32,
+             Extents(shape.size(), Extents::value_type("")));
     return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
   });
 }
 
-// The second output of MaxPool, gathered back: the maxima again. (The road compares float32 outputs, so the indices are used rather than
-// looked at.)
+// The second output of MaxPool, gathered back: the maxima again. (The road compares float32 outputs, so the indices are
+// used rather than looked at.)
 TEST(Kernels, PoolingWithIndices) {
   for (const int64_t column_major : {0, 1}) {
     SCOPED_TRACE("storage order " + std::to_string(column_major));
@@ -450,8 +479,10 @@ TEST(Kernels, PoolingWithIndices) {
                {"strides", std::vector<int64_t>{2, 2}},
                {"pads", std::vector<int64_t>{1, 0, 1, 1}},
                {"storage_order", column_major}});
-    const std::string ordered = column_major == 1 ? b.op("Transpose", {x}, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}}) : x;
-    b.output(b.op("Gather", {b.op("Reshape", {ordered, b.ints({-1})}), "indices"}), "again", DType::kF32, {"", "", "", ""});
+    const std::string ordered =
+        column_major == 1 ? b.op("Transpose", {x}, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}}) : x;
+    b.output(b.op("Gather", {b.op("Reshape", {ordered, b.ints({-1})}), "indices"}), "again", DType::kF32,
+             {"", "", "", ""});
     b.output("pooled", "y", DType::kF32, {"", "", "", ""});
     const std::string path = temporary_path("pool_indices" + std::to_string(column_major) + ".onnx");
     ASSERT_TRUE(b.save(path).ok());
@@ -477,11 +508,13 @@ TEST(Kernels, PoolingWithIndices) {
 
 TEST(Kernels, GlobalPoolingAndSoftmax) {
   check_against_dnnl("global_pool", 6, 1e-4, 1e-5, [](OnnxBuilder& b, std::mt19937& random) {
-    const std::vector<int64_t> shape = {pick(random, 1, 3), pick(random, 1, 70), pick(random, 1, 9), pick(random, 1, 9)};
+    const std::vector<int64_t> shape = {pick(random, 1, 3), pick(random, 1, 70), pick(random, 1, 9),
+                                        pick(random, 1, 9)};
     const std::string x = b.input("x", DType::kF32, extents_of(shape));
     const std::string pooled = b.op(pick(random, 0, 1) == 1 ? "GlobalAveragePool" : "GlobalMaxPool", {x});
     b.output(b.op("Softmax", {pooled}, {{"axis", 1}}), "y", DType::kF32, {"", "", "", ""});
-    b.output(b.op("LogSoftmax", {x}, {{"axis", static_cast<int>(pick(random, -1, 3))}}), "z", DType::kF32, {"", "", "", ""});
+    b.output(b.op("LogSoftmax", {x}, {{"axis", static_cast<int>(pick(random, -1, 3))}}), "z", DType::kF32,
+             {"", "", "", ""});
     return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
   });
 }
@@ -493,11 +526,13 @@ TEST(Kernels, MatrixMultiplication) {
     std::map<std::string, std::vector<int64_t>> shapes;
     if (form == 0) {  // constant right operand
       shapes["a"] = {pick(random, 1, 3), m, k};
-      b.output(b.op("MatMul", {b.input("a", DType::kF32, extents_of(shapes["a"])), b.weight({k, n}, 0.3)}), "y", DType::kF32, {"", "", ""});
+      b.output(b.op("MatMul", {b.input("a", DType::kF32, extents_of(shapes["a"])), b.weight({k, n}, 0.3)}), "y",
+               DType::kF32, {"", "", ""});
     } else if (form == 1) {  // both run-time, batched, broadcast
       shapes["a"] = {pick(random, 1, 3), 2, m, k};
       shapes["b"] = {2, k, n};
-      b.output(b.op("MatMul", {b.input("a", DType::kF32, extents_of(shapes["a"])), b.input("b", DType::kF32, extents_of(shapes["b"]))}),
+      b.output(b.op("MatMul", {b.input("a", DType::kF32, extents_of(shapes["a"])),
+                               b.input("b", DType::kF32, extents_of(shapes["b"]))}),
                "y", DType::kF32, {"", "", "", ""});
     } else {  // Gemm in all its forms
       const int trans_a = static_cast<int>(pick(random, 0, 1)), trans_b = static_cast<int>(pick(random, 0, 1));
@@ -525,7 +560,10 @@ TEST(Kernels, LocalResponseNormalization) {
     const std::vector<int64_t> shape = {2, pick(random, 3, 50), pick(random, 1, 5), pick(random, 1, 5)};
     const std::string x = b.input("x", DType::kF32, extents_of(shape));
     b.output(b.op("LRN", {x},
-                  {{"size", 2 * pick(random, 0, 2) + 1}, {"alpha", 0.01}, {"beta", pick(random, 0, 1) == 1 ? 0.75 : 0.6}, {"bias", 1.5}}),
+                  {{"size", 2 * pick(random, 0, 2) + 1},
+                   {"alpha", 0.01},
+                   {"beta", pick(random, 0, 1) == 1 ? 0.75 : 0.6},
+                   {"bias", 1.5}}),
              "y", DType::kF32, {"", "", "", ""});
     return std::map<std::string, std::vector<int64_t>>{{"x", shape}};
   });
@@ -537,7 +575,8 @@ TEST(Kernels, ElementwiseWithBroadcasting) {
     for (int64_t rank = pick(random, 1, 4); rank > 0; --rank) shape.push_back(pick(random, 1, 19));
     std::vector<int64_t> other(shape.begin() + pick(random, 0, static_cast<int64_t>(shape.size()) - 1), shape.end());
     for (int64_t& extent : other) extent = pick(random, 0, 1) == 1 ? extent : 1;
-    const std::string x = b.input("x", DType::kF32, extents_of(shape)), z = b.input("z", DType::kF32, extents_of(other));
+    const std::string x = b.input("x", DType::kF32, extents_of(shape)),
+                      z = b.input("z", DType::kF32, extents_of(other));
     std::string y = b.op("Mul", {b.op("Sigmoid", {x}), z});
     y = b.op("Add", {b.op("Tanh", {y}), b.op("Erf", {b.op("Sub", {x, z})})});
     y = b.op("HardSwish", {b.op("Div", {y, b.op("Exp", {x})})});
@@ -549,7 +588,8 @@ TEST(Kernels, ElementwiseWithBroadcasting) {
 
 TEST(Kernels, MovementChains) {
   check_against_dnnl("movement", 6, 0, 0, [](OnnxBuilder& b, std::mt19937& random) {
-    const std::vector<int64_t> shape = {pick(random, 1, 3), pick(random, 1, 40), pick(random, 1, 7), pick(random, 1, 70)};
+    const std::vector<int64_t> shape = {pick(random, 1, 3), pick(random, 1, 40), pick(random, 1, 7),
+                                        pick(random, 1, 70)};
     const std::string x = b.input("x", DType::kF32, extents_of(shape));
     std::vector<int64_t> perm = {0, 1, 2, 3};
     std::shuffle(perm.begin(), perm.end(), random);
@@ -577,12 +617,14 @@ TEST(Kernels, Reductions) {
       {"ReduceL1", 0, [](double a, double x) { return a + std::abs(x); }, [](double a, double) { return a; }},
       {"ReduceL2", 0, [](double a, double x) { return a + x * x; }, [](double a, double) { return std::sqrt(a); }},
       {"ReduceSumSquare", 0, [](double a, double x) { return a + x * x; }, [](double a, double) { return a; }},
-      {"ReduceLogSumExp", 0, [](double a, double x) { return a + std::exp(x); }, [](double a, double) { return std::log(a); }},
+      {"ReduceLogSumExp", 0, [](double a, double x) { return a + std::exp(x); },
+       [](double a, double) { return std::log(a); }},
   };
   int serial = 0;
   for (const Kind& kind : kinds) {
     std::mt19937 random(static_cast<unsigned>(++serial));
-    const std::vector<int64_t> shape = {pick(random, 1, 5), pick(random, 1, 6), pick(random, 1, 21), pick(random, 1, 37)};
+    const std::vector<int64_t> shape = {pick(random, 1, 5), pick(random, 1, 6), pick(random, 1, 21),
+                                        pick(random, 1, 37)};
     std::vector<int64_t> axes;
     for (int64_t axis = 0; axis < 4; ++axis) {
       if (pick(random, 0, 1) == 1) axes.push_back(axis);
@@ -592,7 +634,8 @@ TEST(Kernels, Reductions) {
     OnnxBuilder b("reduce", 1);
     b.set_opset(13);
     const std::string x = b.input("x", DType::kF32, extents_of(shape));
-    const std::string y = std::string(kind.op) == "ReduceSum" ? b.op(kind.op, {x, b.ints(axes)}) : b.op(kind.op, {x}, {{"axes", axes}});
+    const std::string y =
+        std::string(kind.op) == "ReduceSum" ? b.op(kind.op, {x, b.ints(axes)}) : b.op(kind.op, {x}, {{"axes", axes}});
     b.output(y, "y", DType::kF32, {"", "", "", ""});
     const std::string path = temporary_path("reduce" + std::to_string(serial) + ".onnx");
     ASSERT_TRUE(b.save(path).ok());
@@ -604,7 +647,8 @@ TEST(Kernels, Reductions) {
       out_shape[static_cast<size_t>(axis)] = 1;
     }
     Tensor expected{out_shape, {}};
-    std::vector<double> sums(static_cast<size_t>(out_shape[0] * out_shape[1] * out_shape[2] * out_shape[3]), kind.identity);
+    std::vector<double> sums(static_cast<size_t>(out_shape[0] * out_shape[1] * out_shape[2] * out_shape[3]),
+                             kind.identity);
     const std::vector<float>& data = inputs["x"].data;
     for (size_t n = 0; n < data.size(); ++n) {
       auto rest = static_cast<int64_t>(n);
@@ -645,7 +689,8 @@ TEST(Kernels, LayerNormalization) {
       variance /= static_cast<double>(width);
       for (int64_t i = 0; i < width; ++i) {
         const auto at = static_cast<size_t>(i);
-        expected.data.push_back(static_cast<float>((row[i] - mean) / std::sqrt(variance + 1e-5) * scale.data[at] + bias.data[at]));
+        expected.data.push_back(
+            static_cast<float>((row[i] - mean) / std::sqrt(variance + 1e-5) * scale.data[at] + bias.data[at]));
       }
     }
     check_road(path, inputs, {{"y", expected}}, 1e-4, 1e-5, true);
@@ -653,7 +698,8 @@ TEST(Kernels, LayerNormalization) {
   }
 }
 
-// Along the last axis rows are filled by vectors, along others elements are compared; indices that are negative or outside.
+// Along the last axis rows are filled by vectors, along others elements are compared; indices that are negative or
+// outside.
 TEST(Kernels, OneHot) {
   for (const int64_t depth : {1, 3, 15, 16, 17, 64, 257}) {
     for (const int64_t axis : {-1, 0}) {

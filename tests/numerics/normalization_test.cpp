@@ -1,5 +1,6 @@
-// Layer, RMS and instance normalisation against double precision on every target: extents around a vector, around a block of them and as
-// transformers have them; and normalisations and activations written out, which the graph passes make one node of.
+// Layer, RMS and instance normalisation against double precision on every target: extents around a vector, around a
+// block of them and as transformers have them; and normalisations and activations written out, which the graph passes
+// make one node of.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,11 +18,13 @@ using models::TensorData;
 
 using Tensors = std::map<std::string, Tensor>;
 
-void check_road(const std::string& path, const Tensors& inputs, const Tensors& expected, double rtol, double atol, bool interpret = false) {
+void check_road(const std::string& path, const Tensors& inputs, const Tensors& expected, double rtol, double atol,
+                bool interpret = false) {
   for (const std::string& target : runnable_targets()) {
     const auto actual = run_road(path, inputs, {.target = target});
     ASSERT_TRUE(actual.ok()) << target << ": " << actual.status().message();
-    for (const auto& [name, tensor] : expected) expect_close(actual->at(name), tensor, rtol, atol, target + ", " + name);
+    for (const auto& [name, tensor] : expected)
+      expect_close(actual->at(name), tensor, rtol, atol, target + ", " + name);
   }
   if (!interpret) return;
   const auto native = run_road(path, inputs, {.target = "host-baseline"});
@@ -37,7 +40,8 @@ struct Normalized {
 };
 
 // x seen as [outer, extent, inner]; scale and bias, where given, run along `extent` if inner is 1, else along `inner`.
-Normalized normalized(const Tensor& x, int64_t outer, int64_t extent, int64_t inner, bool centre, const Tensor* scale, const Tensor* bias) {
+Normalized normalized(const Tensor& x, int64_t outer, int64_t extent, int64_t inner, bool centre, const Tensor* scale,
+                      const Tensor* bias) {
   Normalized result;
   result.y = x;
   for (int64_t o = 0; o < outer; ++o) {
@@ -74,7 +78,8 @@ constexpr int64_t kWidths[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 6
 TEST(Normalization, LayerAndRms) {
   OnnxBuilder b("normalizations", 1);
   b.set_opset(23);
-  const std::string x = b.input("x", DType::kF32, {"N", "W"}), s = b.input("s", DType::kF32, {"W"}), c = b.input("c", DType::kF32, {"W"});
+  const std::string x = b.input("x", DType::kF32, {"N", "W"}), s = b.input("s", DType::kF32, {"W"}),
+                    c = b.input("c", DType::kF32, {"W"});
   const NamedAttributes attributes = {{"axis", -1}, {"epsilon", kEpsilon}};
   b.node_to("LayerNormalization", {x, s, c}, {"layer", "mean", "inverse"}, attributes);
   b.output("layer", "layer", DType::kF32, {"N", "W"});
@@ -90,8 +95,9 @@ TEST(Normalization, LayerAndRms) {
     std::mt19937 random(static_cast<unsigned>(width));
     const int64_t rows = width > 100 ? 5 : 4;
     // A mean far from 0 beside the deviation: what a variance from sums of squares would lose.
-    Tensors inputs = {
-        {"x", random_tensor(random, {rows, width}, 30, 32)}, {"s", random_tensor(random, {width})}, {"c", random_tensor(random, {width})}};
+    Tensors inputs = {{"x", random_tensor(random, {rows, width}, 30, 32)},
+                      {"s", random_tensor(random, {width})},
+                      {"c", random_tensor(random, {width})}};
     const Tensor &in = inputs["x"], &scale = inputs["s"], &bias = inputs["c"];
     Normalized layer = normalized(in, rows, width, 1, true, &scale, &bias);
     layer.mean.shape = layer.inverse.shape = {rows, 1};
@@ -112,7 +118,8 @@ TEST(Normalization, HalfPrecision) {
   const std::string x = b.op("Cast", {b.input("x", DType::kF32, {"N", "W"})}, {{"to", 10}});
   const std::string s = b.op("Cast", {b.input("s", DType::kF32, {"W"})}, {{"to", 10}});
   const NamedAttributes attributes = {{"axis", -1}, {"epsilon", kEpsilon}};
-  b.output(b.op("Cast", {b.op("LayerNormalization", {x, s, s}, attributes)}, {{"to", 1}}), "layer", DType::kF32, {"N", "W"});
+  b.output(b.op("Cast", {b.op("LayerNormalization", {x, s, s}, attributes)}, {{"to", 1}}), "layer", DType::kF32,
+           {"N", "W"});
   b.output(b.op("Cast", {b.op("RMSNormalization", {x, s}, attributes)}, {{"to", 1}}), "rms", DType::kF32, {"N", "W"});
   const std::string path = saved(b, "half");
   for (const int64_t width : {1, 15, 16, 17, 64, 100, 768}) {
@@ -137,7 +144,8 @@ TEST(Normalization, Instance) {
   const std::string s = b.input("s", DType::kF32, {"C"}), c = b.input("c", DType::kF32, {"C"});
   b.output(b.op("InstanceNormalization", {x, s, c}, {{"epsilon", kEpsilon}}), "y", DType::kF32, {"N", "C", "H", "W"});
   const std::string path = saved(b, "instance");
-  for (const auto& [channels, pixels] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {3, 2}, {8, 3}, {17, 4}, {16, 5}, {33, 27}}) {
+  for (const auto& [channels, pixels] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {3, 2}, {8, 3}, {17, 4}, {16, 5}, {33, 27}}) {
     SCOPED_TRACE(std::to_string(channels) + " channels");
     std::mt19937 random(static_cast<unsigned>(channels));
     const Tensors inputs = {{"x", random_tensor(random, {2, channels, pixels, 3}, 3, 5)},
@@ -160,7 +168,8 @@ TEST(Normalization, BroadcastScale) {
   std::mt19937 random(11);
   const Tensor column = random_tensor(random, {5, 1}), row = random_tensor(random, {5});
   const std::string x = b.input("x", DType::kF32, {5, 5});
-  const std::string c = b.initializer(TensorData::f32({5, 1}, column.data)), r = b.initializer(TensorData::f32({5}, row.data));
+  const std::string c = b.initializer(TensorData::f32({5, 1}, column.data)),
+                    r = b.initializer(TensorData::f32({5}, row.data));
   b.output(b.op("LayerNormalization", {x, c, r}, {{"axis", 0}, {"epsilon", kEpsilon}}), "all", DType::kF32, {5, 5});
   b.output(b.op("LayerNormalization", {x, c}, {{"axis", 1}, {"epsilon", kEpsilon}}), "rows", DType::kF32, {5, 5});
   const Tensors inputs = {{"x", random_tensor(random, {5, 5})}};
@@ -183,11 +192,12 @@ TEST(Normalization, Group) {
   const auto constant = [&](std::vector<int64_t> shape, std::vector<float> data) {
     return b.initializer(TensorData::f32(std::move(shape), std::move(data)));
   };
-  b.output(b.op("GroupNormalization", {x, constant({6}, scale.data), constant({6}, bias.data)}, {{"num_groups", 3}, {"epsilon", kEpsilon}}),
+  b.output(b.op("GroupNormalization", {x, constant({6}, scale.data), constant({6}, bias.data)},
+                {{"num_groups", 3}, {"epsilon", kEpsilon}}),
            "op", DType::kF32, {"N", 6, "H", "W"});
   const std::string rows = b.op("Reshape", {x, b.ints({0, 3, -1})});
-  const std::string normal =
-      b.op("InstanceNormalization", {rows, constant({3}, {1, 1, 1}), constant({3}, {0, 0, 0})}, {{"epsilon", kEpsilon}});
+  const std::string normal = b.op("InstanceNormalization", {rows, constant({3}, {1, 1, 1}), constant({3}, {0, 0, 0})},
+                                  {{"epsilon", kEpsilon}});
   const std::string back = b.op("Reshape", {normal, b.op("Shape", {x})});
   const std::string scaled = b.op("Mul", {back, constant({6, 1, 1}, scale.data)});
   b.output(b.op("Add", {scaled, constant({6, 1, 1}, bias.data)}), "written_out", DType::kF32, {"N", 6, "H", "W"});
@@ -205,7 +215,9 @@ TEST(Normalization, Group) {
   }
 }
 
-std::string mean_of(OnnxBuilder& b, const std::string& x) { return b.op("ReduceMean", {x}, {{"axes", std::vector<int64_t>{-1}}}); }
+std::string mean_of(OnnxBuilder& b, const std::string& x) {
+  return b.op("ReduceMean", {x}, {{"axes", std::vector<int64_t>{-1}}});
+}
 
 TEST(Normalization, WrittenOut) {
   OnnxBuilder b("written_out", 1);
@@ -213,10 +225,13 @@ TEST(Normalization, WrittenOut) {
   constexpr int64_t kWidth = 37;
   std::mt19937 random(3);
   const Tensor scale = random_tensor(random, {kWidth}), bias = random_tensor(random, {kWidth});
-  const std::string s = b.initializer(TensorData::f32({kWidth}, scale.data)), c = b.initializer(TensorData::f32({kWidth}, bias.data));
+  const std::string s = b.initializer(TensorData::f32({kWidth}, scale.data)),
+                    c = b.initializer(TensorData::f32({kWidth}, bias.data));
   const std::string x = b.input("x", DType::kF32, {"N", kWidth});
   const std::string epsilon = b.scalar(static_cast<float>(kEpsilon));
-  const auto out = [&](const std::string& value, const std::string& name) { b.output(value, name, DType::kF32, {"N", kWidth}); };
+  const auto out = [&](const std::string& value, const std::string& name) {
+    b.output(value, name, DType::kF32, {"N", kWidth});
+  };
 
   const std::string centred = b.op("Sub", {x, mean_of(b, x)}), again = b.op("Sub", {x, mean_of(b, x)});
   const std::string variance = mean_of(b, b.op("Pow", {again, b.scalar(2)}));
@@ -262,17 +277,21 @@ TEST(Activation, WrittenOut) {
   const auto add = [&](const std::string& p, const std::string& q) { return b.op("Add", {p, q}); };
 
   const std::string erf = b.op("Erf", {b.op("Div", {x, number(std::sqrt(2.0))})});
-  out(mul(mul(x, add(erf, number(1))), number(0.5)), "gelu", [](double v) { return v * 0.5 * (1 + std::erf(v / std::sqrt(2.0))); });
+  out(mul(mul(x, add(erf, number(1))), number(0.5)), "gelu",
+      [](double v) { return v * 0.5 * (1 + std::erf(v / std::sqrt(2.0))); });
   const std::string inner = mul(add(x, mul(b.op("Pow", {x, number(3)}), number(0.044715))), number(0.7978845608028654));
   out(mul(mul(x, number(0.5)), add(b.op("Tanh", {inner}), number(1))), "gelu_tanh",
       [](double v) { return v * 0.5 * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v))); });
   out(mul(b.op("Sigmoid", {x}), x), "silu", [](double v) { return v * (1 / (1 + std::exp(-v))); });
-  out(mul(b.op("Sigmoid", {mul(x, number(1.702))}), x), "quick_gelu", [](double v) { return v * (1 / (1 + std::exp(-1.702f * v))); });
+  out(mul(b.op("Sigmoid", {mul(x, number(1.702))}), x), "quick_gelu",
+      [](double v) { return v * (1 / (1 + std::exp(-1.702f * v))); });
   const std::string clipped = b.op("Clip", {add(x, number(3)), number(0), number(6)});
-  out(mul(x, b.op("Div", {clipped, number(6)})), "hard_swish", [](double v) { return v * (std::min(std::max(v + 3, 0.0), 6.0) / 6); });
+  out(mul(x, b.op("Div", {clipped, number(6)})), "hard_swish",
+      [](double v) { return v * (std::min(std::max(v + 3, 0.0), 6.0) / 6); });
   out(b.op("Div", {b.op("Clip", {add(x, number(3)), number(0), number(6)}), number(6)}), "hard_sigmoid",
       [](double v) { return std::isnan(v) ? v : std::min(std::max(v + 3, 0.0), 6.0) / 6; });
-  out(mul(x, b.op("Tanh", {b.op("Softplus", {x})})), "mish", [](double v) { return v * std::tanh(v > 50 ? v : std::log1p(std::exp(v))); });
+  out(mul(x, b.op("Tanh", {b.op("Softplus", {x})})), "mish",
+      [](double v) { return v * std::tanh(v > 50 ? v : std::log1p(std::exp(v))); });
 
   Tensor values{{}, {0.0f, -0.0f, 1e-30f, -1e-30f, 88.0f, -88.0f, 1e4f, -1e4f, 3e38f, -3e38f, INFINITY}};
   for (int i = -240; i <= 240; ++i) values.data.push_back(static_cast<float>(i) / 16);
@@ -285,7 +304,8 @@ TEST(Activation, WrittenOut) {
   }
   check_road(path, {{"x", values}}, expected, 2e-6, 1e-6, true);
 
-  // Minus infinity times 0 is no number, here as in the graph that was written out; a NaN stays one in everything that x is a factor of.
+  // Minus infinity times 0 is no number, here as in the graph that was written out; a NaN stays one in everything that
+  // x is a factor of.
   const Tensors odd = {{"x", Tensor{{2}, {-INFINITY, std::numeric_limits<float>::quiet_NaN()}}}};
   const Tensor nan{{2}, {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::quiet_NaN()}};
   Tensors none;

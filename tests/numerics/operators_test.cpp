@@ -1,5 +1,6 @@
-// Operators that are programs of others (Einsum, DFT, Attention, If, ...) and those whose result's order or extent the data decides
-// (NonZero, NonMaxSuppression, Unique), against their definitions, on every target that this machine can run.
+// Operators that are programs of others (Einsum, DFT, Attention, If, ...) and those whose result's order or extent the
+// data decides (NonZero, NonMaxSuppression, Unique), against their definitions, on every target that this machine can
+// run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,12 +19,15 @@ using models::TensorData;
 using Ints = std::vector<int64_t>;
 using Inputs = std::map<std::string, Tensor>;
 
-int64_t count_of(const Ints& shape) { return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()); }
+int64_t count_of(const Ints& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
 
 Extents extents_of(const Ints& shape) { return {shape.begin(), shape.end()}; }
 
 // The model's output "y", given as float32, must be `expected` everywhere.
-void check(OnnxBuilder& b, const std::string& y, const std::string& name, const Inputs& inputs, const Tensor& expected, double tolerance) {
+void check(OnnxBuilder& b, const std::string& y, const std::string& name, const Inputs& inputs, const Tensor& expected,
+           double tolerance) {
   b.output(b.op("Cast", {y}, {{"to", 1}}), "y", DType::kF32, Extents(expected.shape.size(), Extents::value_type("")));
   const std::string path = temporary_path(name + ".onnx");
   ASSERT_TRUE(b.save(path).ok());
@@ -52,7 +56,8 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
   output = equation.substr(arrow + 2);
   std::map<char, int64_t> extents;
   for (size_t i = 0; i < terms.size(); ++i) {
-    for (size_t k = 0; k < terms[i].size(); ++k) extents[terms[i][k]] = std::max(extents[terms[i][k]], operands[i].shape[k]);
+    for (size_t k = 0; k < terms[i].size(); ++k)
+      extents[terms[i][k]] = std::max(extents[terms[i][k]], operands[i].shape[k]);
   }
   Tensor y;
   for (const char c : output) y.shape.push_back(extents[c]);
@@ -105,8 +110,8 @@ TEST(Operators, Einsum) {
       inputs[names.back()] = operands.back();
       b.input(names.back(), DType::kF32, extents_of(shape));
     }
-    check(b, b.op("Einsum", names, {{"equation", c.equation}}), "einsum" + std::to_string(serial), inputs, einsum(c.equation, operands),
-          1e-4);
+    check(b, b.op("Einsum", names, {{"equation", c.equation}}), "einsum" + std::to_string(serial), inputs,
+          einsum(c.equation, operands), 1e-4);
     if (HasFatalFailure()) return;
   }
 }
@@ -117,8 +122,8 @@ std::vector<std::complex<double>> dft(const std::vector<std::complex<double>>& x
   std::vector<std::complex<double>> y(x.size());
   for (size_t k = 0; k < x.size(); ++k) {
     for (size_t j = 0; j < x.size(); ++j) {
-      y[k] +=
-          x[j] * std::polar(1.0, sign * 2 * 3.14159265358979323846 * static_cast<double>(j * k % x.size()) / static_cast<double>(x.size()));
+      y[k] += x[j] * std::polar(1.0, sign * 2 * 3.14159265358979323846 * static_cast<double>(j * k % x.size()) /
+                                         static_cast<double>(x.size()));
     }
   }
   return y;
@@ -135,7 +140,8 @@ TEST(Operators, FourierTransform) {
       OnnxBuilder b("dft", 1);
       b.set_opset(20);
       const std::string x = b.input("x", DType::kF32, {"N", 12, 2, parts});
-      const std::string y = b.op("DFT", {x, b.initializer(TensorData::i64({}, {length})), b.initializer(TensorData::i64({}, {1}))});
+      const std::string y =
+          b.op("DFT", {x, b.initializer(TensorData::i64({}, {length})), b.initializer(TensorData::i64({}, {1}))});
       Tensor expected{{3, length, 2, 2}, std::vector<float>(static_cast<size_t>(3 * length * 4))};
       for (int64_t row = 0; row < 6; ++row) {
         std::vector<std::complex<double>> signal(static_cast<size_t>(length));
@@ -187,7 +193,8 @@ TEST(Operators, ShortTimeFourierTransform) {
   }
   for (const bool constant_window : {true, false}) {
     OnnxBuilder b("stft", 1);
-    const std::string x = b.input("x", DType::kF32, {"N", "T"});  // the length of the signal is not known when converting
+    // the length of the signal is not known when converting
+    const std::string x = b.input("x", DType::kF32, {"N", "T"});
     std::string w;
     Inputs given = inputs;
     if (constant_window) {
@@ -196,7 +203,8 @@ TEST(Operators, ShortTimeFourierTransform) {
       w = b.input("w", DType::kF32, {length});
       given["w"] = window;
     }
-    const std::string y = b.op("STFT", {x, b.initializer(TensorData::i64({}, {step})), w, b.initializer(TensorData::i64({}, {length}))});
+    const std::string y =
+        b.op("STFT", {x, b.initializer(TensorData::i64({}, {step})), w, b.initializer(TensorData::i64({}, {length}))});
     check(b, y, "stft", given, expected, 2e-5);
   }
 }
@@ -214,14 +222,21 @@ TEST(Operators, Attention) {
   OnnxBuilder b("attention", 1);
   b.set_opset(23);
   std::vector<std::string> operands;
-  for (const char* name : {"q", "k", "v"}) operands.push_back(b.input(name, DType::kF32, {batch, "S", inputs[name].shape[2]}));
+  for (const char* name : {"q", "k", "v"})
+    operands.push_back(b.input(name, DType::kF32, {batch, "S", inputs[name].shape[2]}));
   operands.push_back("");
-  for (const char* name : {"past_k", "past_v"}) operands.push_back(b.input(name, DType::kF32, {batch, shared, "P", size}));
-  const auto outputs = b.node("Attention", operands, {{"q_num_heads", heads}, {"kv_num_heads", shared}, {"is_causal", 1}}, 3);
-  Tensor expected{{batch, queries, heads * size}, std::vector<float>(static_cast<size_t>(batch * queries * heads * size))};
+  for (const char* name : {"past_k", "past_v"})
+    operands.push_back(b.input(name, DType::kF32, {batch, shared, "P", size}));
+  const auto outputs =
+      b.node("Attention", operands, {{"q_num_heads", heads}, {"kv_num_heads", shared}, {"is_causal", 1}}, 3);
+  Tensor expected{{batch, queries, heads * size},
+                  std::vector<float>(static_cast<size_t>(batch * queries * heads * size))};
   const auto cached = [&](const char* now, const char* before, int64_t n, int64_t head, int64_t at, int64_t d) {
-    if (at < past) return static_cast<double>(inputs[before].data[static_cast<size_t>(((n * shared + head) * past + at) * size + d)]);
-    return static_cast<double>(inputs[now].data[static_cast<size_t>(((n * queries + at - past) * shared + head) * size + d)]);
+    if (at < past)
+      return static_cast<double>(
+          inputs[before].data[static_cast<size_t>(((n * shared + head) * past + at) * size + d)]);
+    return static_cast<double>(
+        inputs[now].data[static_cast<size_t>(((n * queries + at - past) * shared + head) * size + d)]);
   };
   for (int64_t n = 0; n < batch; ++n) {
     for (int64_t h = 0; h < heads; ++h) {
@@ -232,8 +247,8 @@ TEST(Operators, Attention) {
         for (int64_t j = 0; j <= past + i; ++j) {
           double score = 0;
           for (int64_t d = 0; d < size; ++d) {
-            score +=
-                inputs["q"].data[static_cast<size_t>(((n * queries + i) * heads + h) * size + d)] * cached("k", "past_k", n, head, j, d);
+            score += inputs["q"].data[static_cast<size_t>(((n * queries + i) * heads + h) * size + d)] *
+                     cached("k", "past_k", n, head, j, d);
           }
           weights.push_back(std::exp(score / std::sqrt(static_cast<double>(size))));
           total += weights.back();
@@ -282,13 +297,16 @@ TEST(Operators, Unique) {
     if (sorted != 0) std::sort(values.begin(), values.end());
     // All four outputs in a row.
     std::vector<float> row = values;
-    for (const float value : values) row.push_back(static_cast<float>(std::find(x.data.begin(), x.data.end(), value) - x.data.begin()));
-    for (const float value : x.data) row.push_back(static_cast<float>(std::find(values.begin(), values.end(), value) - values.begin()));
+    for (const float value : values)
+      row.push_back(static_cast<float>(std::find(x.data.begin(), x.data.end(), value) - x.data.begin()));
+    for (const float value : x.data)
+      row.push_back(static_cast<float>(std::find(values.begin(), values.end(), value) - values.begin()));
     for (const float value : values) row.push_back(static_cast<float>(std::count(x.data.begin(), x.data.end(), value)));
     OnnxBuilder b("unique", 1);
     auto outputs = b.node("Unique", {b.input("x", DType::kF32, {"N"})}, {{"sorted", sorted}}, 4);
     for (size_t k = 1; k < 4; ++k) outputs[k] = b.op("Cast", {outputs[k]}, {{"to", 1}});
-    check(b, b.op("Concat", outputs, {{"axis", 0}}), "unique", {{"x", x}}, {{static_cast<int64_t>(row.size())}, row}, 0);
+    check(b, b.op("Concat", outputs, {{"axis", 0}}), "unique", {{"x", x}}, {{static_cast<int64_t>(row.size())}, row},
+          0);
   }
 }
 
@@ -334,8 +352,9 @@ TEST(Operators, NonMaxSuppression) {
   ASSERT_GT(expected.shape[0], 10);
   OnnxBuilder b("suppression", 1);
   const std::string y =
-      b.op("NonMaxSuppression", {b.input("boxes", DType::kF32, {2, "B", 4}), b.input("scores", DType::kF32, {2, classes, "B"}),
-                                 b.ints({limit}), b.scalar(static_cast<float>(overlap)), b.scalar(static_cast<float>(least))});
+      b.op("NonMaxSuppression",
+           {b.input("boxes", DType::kF32, {2, "B", 4}), b.input("scores", DType::kF32, {2, classes, "B"}),
+            b.ints({limit}), b.scalar(static_cast<float>(overlap)), b.scalar(static_cast<float>(least))});
   check(b, y, "suppression", {{"boxes", corners}, {"scores", scores}}, expected, 0);
 }
 
@@ -387,12 +406,14 @@ TEST(Operators, RotaryEmbedding) {
     OnnxBuilder b("rotary", 1);
     b.set_opset(23);
     std::vector<std::string> operands;
-    for (const auto& [name, shape] : {std::pair("x", Ints{2, heads, length, size}), std::pair("cosine", Ints{20, turned / 2}),
-                                      std::pair("sine", Ints{20, turned / 2})}) {
+    for (const auto& [name, shape] :
+         {std::pair("x", Ints{2, heads, length, size}), std::pair("cosine", Ints{20, turned / 2}),
+          std::pair("sine", Ints{20, turned / 2})}) {
       operands.push_back(b.input(name, DType::kF32, extents_of(shape)));
     }
     operands.push_back(b.initializer(TensorData::i64({2, length}, positions)));
-    const std::string y = b.op("RotaryEmbedding", operands, {{"rotary_embedding_dim", turned}, {"interleaved", interleaved ? 1 : 0}});
+    const std::string y =
+        b.op("RotaryEmbedding", operands, {{"rotary_embedding_dim", turned}, {"interleaved", interleaved ? 1 : 0}});
     check(b, y, "rotary", inputs, expected, 1e-6);
   }
 }
@@ -401,19 +422,21 @@ TEST(Operators, TensorScatter) {
   const int64_t room = 6, length = 3;
   std::mt19937 random(14);
   for (const bool circular : {false, true}) {
-    Inputs inputs = {{"cache", random_tensor(random, {2, 2, room, 4})}, {"update", random_tensor(random, {2, 2, length, 4})}};
+    Inputs inputs = {{"cache", random_tensor(random, {2, 2, room, 4})},
+                     {"update", random_tensor(random, {2, 2, length, 4})}};
     const Ints starts = {1, circular ? 5 : 3};
     Tensor expected = inputs["cache"];
     for (int64_t n = 0; n < 4 * length * 4; ++n) {
       const int64_t at = (starts[static_cast<size_t>(n / (2 * length * 4))] + n / 4 % length) % room;
-      expected.data[static_cast<size_t>((n / (length * 4) * room + at) * 4 + n % 4)] = inputs["update"].data[static_cast<size_t>(n)];
+      expected.data[static_cast<size_t>((n / (length * 4) * room + at) * 4 + n % 4)] =
+          inputs["update"].data[static_cast<size_t>(n)];
     }
     OnnxBuilder b("tensor_scatter", 1);
     b.set_opset(24);
-    const std::string y =
-        b.op("TensorScatter",
-             {b.input("cache", DType::kF32, {"N", 2, room, 4}), b.input("update", DType::kF32, {"N", 2, "S", 4}), b.ints(starts)},
-             {{"mode", circular ? "circular" : "linear"}});
+    const std::string y = b.op("TensorScatter",
+                               {b.input("cache", DType::kF32, {"N", 2, room, 4}),
+                                b.input("update", DType::kF32, {"N", 2, "S", 4}), b.ints(starts)},
+                               {{"mode", circular ? "circular" : "linear"}});
     check(b, y, "tensor_scatter", inputs, expected, 0);
   }
 }
@@ -452,7 +475,8 @@ TEST(Operators, AffineGrid) {
     OnnxBuilder b("affine", 1);
     b.set_opset(20);
     const std::string y =
-        b.op("AffineGrid", {b.input("theta", DType::kF32, {"N", 2, 3}), b.ints({2, 5, height, width})}, {{"align_corners", align ? 1 : 0}});
+        b.op("AffineGrid", {b.input("theta", DType::kF32, {"N", 2, 3}), b.ints({2, 5, height, width})},
+             {{"align_corners", align ? 1 : 0}});
     Tensor expected{{2, height, width, 2}, {}};
     const auto at = [&](int64_t k, int64_t extent) {
       return align ? 2.0 * static_cast<double>(k) / static_cast<double>(extent - 1) - 1
@@ -462,7 +486,8 @@ TEST(Operators, AffineGrid) {
       for (int64_t pixel = 0; pixel < height * width; ++pixel) {
         for (int64_t k = 0; k < 2; ++k) {
           const float* row = &inputs["theta"].data[static_cast<size_t>((n * 2 + k) * 3)];
-          expected.data.push_back(static_cast<float>(row[0] * at(pixel % width, width) + row[1] * at(pixel / width, height) + row[2]));
+          expected.data.push_back(
+              static_cast<float>(row[0] * at(pixel % width, width) + row[1] * at(pixel / width, height) + row[2]));
         }
       }
     }
@@ -478,8 +503,9 @@ TEST(Operators, ResizeWithAntialiasing) {
     Inputs inputs = {{"x", random_tensor(random, {1, channels, from, 4})}};
     OnnxBuilder b("antialias", 1);
     b.set_opset(18);
-    const std::string y = b.op("Resize", {b.input("x", DType::kF32, {1, channels, from, 4}), "", "", b.ints({1, channels, to, 4})},
-                               {{"mode", cubic ? "cubic" : "linear"}, {"antialias", 1}});
+    const std::string y =
+        b.op("Resize", {b.input("x", DType::kF32, {1, channels, from, 4}), "", "", b.ints({1, channels, to, 4})},
+             {{"mode", cubic ? "cubic" : "linear"}, {"antialias", 1}});
     Tensor expected{{1, channels, to, 4}, {}};
     const double scale = static_cast<double>(to) / static_cast<double>(from);
     for (int64_t n = 0; n < channels * to * 4; ++n) {
@@ -488,9 +514,14 @@ TEST(Operators, ResizeWithAntialiasing) {
       for (int64_t k = -20; k < from + 20; ++k) {
         const double d = std::abs((static_cast<double>(k) - p) * scale), a = -0.75;
         double weight = std::max(1 - d, 0.0);
-        if (cubic) weight = d <= 1 ? (a + 2) * d * d * d - (a + 3) * d * d + 1 : d < 2 ? a * (d * d * d - 5 * d * d + 8 * d - 4) : 0;
+        if (cubic)
+          weight = d <= 1  ? (a + 2) * d * d * d - (a + 3) * d * d + 1
+                   : d < 2 ? a * (d * d * d - 5 * d * d + 8 * d - 4)
+                           : 0;
         total += weight;
-        sum += weight * inputs["x"].data[static_cast<size_t>((n / (to * 4) * from + std::clamp<int64_t>(k, 0, from - 1)) * 4 + n % 4)];
+        sum += weight *
+               inputs["x"]
+                   .data[static_cast<size_t>((n / (to * 4) * from + std::clamp<int64_t>(k, 0, from - 1)) * 4 + n % 4)];
       }
       expected.data.push_back(static_cast<float>(sum / total));
     }

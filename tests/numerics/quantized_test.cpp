@@ -1,5 +1,5 @@
-// Quantised convolutions and matrix products against integer arithmetic written out, bit by bit, on every target this machine can run and
-// in the interpreter.
+// Quantised convolutions and matrix products against integer arithmetic written out, bit by bit, on every target this
+// machine can run and in the interpreter.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,12 +15,15 @@ using models::NamedAttributes;
 using models::OnnxBuilder;
 using models::TensorData;
 
-int64_t pick(std::mt19937& random, int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); }
+int64_t pick(std::mt19937& random, int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(random);
+}
 bool flip(std::mt19937& random) { return pick(random, 0, 1) == 1; }
 
 std::vector<std::string> targets_with_dot_products() {
   std::vector<std::string> targets = runnable_targets();
-  if (__builtin_cpu_supports("avx512vnni") != 0 && __builtin_cpu_supports("avx512bw") != 0) targets.emplace_back("host-avx512-vnni");
+  if (__builtin_cpu_supports("avx512vnni") != 0 && __builtin_cpu_supports("avx512bw") != 0)
+    targets.emplace_back("host-avx512-vnni");
   return targets;
 }
 
@@ -50,7 +53,9 @@ Integers random_integers(std::mt19937& random, std::vector<int64_t> shape, DType
   return result;
 }
 
-int64_t random_zero(std::mt19937& random, DType dtype) { return flip(random) ? lowest(dtype) : pick(random, 0, 255) + lowest(dtype); }
+int64_t random_zero(std::mt19937& random, DType dtype) {
+  return flip(random) ? lowest(dtype) : pick(random, 0, 255) + lowest(dtype);
+}
 float random_scale(std::mt19937& random) { return std::uniform_real_distribution<float>(0.002f, 0.05f)(random); }
 
 TensorData data_of(const std::vector<int64_t>& elements, DType dtype, std::vector<int64_t> shape) {
@@ -71,7 +76,9 @@ std::string zeros_of(OnnxBuilder& b, const Integers& x) {
 std::string scales_of(OnnxBuilder& b, const Integers& x) {
   return b.initializer(TensorData::f32(shape_of_parameters(x.scales.size()), x.scales));
 }
-std::string constant_of(OnnxBuilder& b, const Integers& x) { return b.initializer(data_of(x.elements, x.dtype, x.shape)); }
+std::string constant_of(OnnxBuilder& b, const Integers& x) {
+  return b.initializer(data_of(x.elements, x.dtype, x.shape));
+}
 
 // The road of the tests carries float32: integers pass as numbers and are cast inside the model.
 std::string integer_input(OnnxBuilder& b, const std::string& name, const Integers& x) {
@@ -83,8 +90,8 @@ void integer_output(OnnxBuilder& b, const std::string& value, const std::string&
 }
 Tensor as_tensor(const Integers& x) { return {x.shape, {x.elements.begin(), x.elements.end()}}; }
 
-void check_road(OnnxBuilder& b, const std::string& name, const std::map<std::string, Tensor>& inputs, const Tensor& expected,
-                bool interpret) {
+void check_road(OnnxBuilder& b, const std::string& name, const std::map<std::string, Tensor>& inputs,
+                const Tensor& expected, bool interpret) {
   const std::string path = temporary_path(name + ".onnx");
   ASSERT_TRUE(b.save(path).ok());
   const auto check = [&](const RoadOptions& options) {
@@ -126,7 +133,8 @@ Integers convolve(const Integers& x, const Integers& w, const Window& window) {
           int64_t at = 0, p = pixel, t = tap, stride = 1;
           bool inside = true;
           for (size_t i = spatial; i-- > 0;) {
-            const int64_t position = p % y.shape[2 + i] * window.strides[i] - window.pads[i] + t % window.kernel[i] * window.dilations[i];
+            const int64_t position =
+                p % y.shape[2 + i] * window.strides[i] - window.pads[i] + t % window.kernel[i] * window.dilations[i];
             inside = inside && position >= 0 && position < x.shape[2 + i];
             at += position * stride;
             stride *= x.shape[2 + i];
@@ -147,7 +155,8 @@ Integers convolve(const Integers& x, const Integers& w, const Window& window) {
   return y;
 }
 
-// float32 as the kernels compute: one factor per channel, one multiplication, ties to even. Also held against the real number.
+// float32 as the kernels compute: one factor per channel, one multiplication, ties to even. Also held against the real
+// number.
 int64_t requantised(int64_t sum, float factor, double exact, const Integers& y) {
   const float scaled = static_cast<float>(sum) * factor;
   const double low = static_cast<double>(lowest(y.dtype)), high = low + 255, zero = static_cast<double>(y.zeros[0]);
@@ -157,7 +166,8 @@ int64_t requantised(int64_t sum, float factor, double exact, const Integers& y) 
 }
 
 // Of [N, C, ...] by channel.
-Tensor requantised(const Integers& sums, const std::vector<int64_t>& bias, const Integers& x, const Integers& w, const Integers& y) {
+Tensor requantised(const Integers& sums, const std::vector<int64_t>& bias, const Integers& x, const Integers& w,
+                   const Integers& y) {
   Tensor result{sums.shape, {}};
   const int64_t inner = count_of({sums.shape.begin() + 2, sums.shape.end()});
   for (size_t k = 0; k < sums.elements.size(); ++k) {
@@ -196,7 +206,8 @@ ConvCase random_conv(std::mt19937& random) {
   }
   for (int64_t i = 0; i < 2 * spatial; ++i) {
     const auto axis = static_cast<size_t>(i % spatial);
-    c.window.pads.push_back(pick(random, 0, std::min<int64_t>(2, (c.window.kernel[axis] - 1) * c.window.dilations[axis])));
+    c.window.pads.push_back(
+        pick(random, 0, std::min<int64_t>(2, (c.window.kernel[axis] - 1) * c.window.dilations[axis])));
   }
   const bool extreme = flip(random);
   c.x = random_integers(random, shape, pick(random, 0, 2) == 0 ? DType::kI8 : DType::kU8, extreme);
@@ -209,11 +220,13 @@ ConvCase random_conv(std::mt19937& random) {
     for (float& scale : c.w.scales) scale = random_scale(random);
   }
   if (c.w.dtype == DType::kU8 || pick(random, 0, 3) == 0) {
-    for (int64_t& zero : c.w.zeros) zero = pick(random, 0, 3) == 0 ? random_zero(random, c.w.dtype) : lowest(c.w.dtype) + 128;
+    for (int64_t& zero : c.w.zeros)
+      zero = pick(random, 0, 3) == 0 ? random_zero(random, c.w.dtype) : lowest(c.w.dtype) + 128;
   }
   c.y.dtype = pick(random, 0, 2) == 0 ? DType::kI8 : DType::kU8;
   c.y.zeros = {random_zero(random, c.y.dtype)};
-  c.y.scales = {c.x.scales[0] * c.w.scales[0] * 40 * std::sqrt(static_cast<float>(count_of(w_shape) / out)) * (c.w.scales[0] == 1 ? 1 : 2)};
+  c.y.scales = {c.x.scales[0] * c.w.scales[0] * 40 * std::sqrt(static_cast<float>(count_of(w_shape) / out)) *
+                (c.w.scales[0] == 1 ? 1 : 2)};
   if (flip(random)) {
     for (int64_t k = 0; k < out; ++k) c.bias.push_back(pick(random, -5000, 5000));
   }
@@ -226,9 +239,11 @@ TEST(Quantized, QLinearConv) {
     std::mt19937 random(seed * 977 + 5);
     const ConvCase c = random_conv(random);
     OnnxBuilder b("qlinear_conv", seed);
-    std::vector<std::string> operands = {integer_input(b, "x", c.x), scales_of(b, c.x), zeros_of(b, c.x),  constant_of(b, c.w),
-                                         scales_of(b, c.w),          zeros_of(b, c.w),  scales_of(b, c.y), zeros_of(b, c.y)};
-    if (!c.bias.empty()) operands.push_back(b.initializer(data_of(c.bias, DType::kI32, {static_cast<int64_t>(c.bias.size())})));
+    std::vector<std::string> operands = {integer_input(b, "x", c.x), scales_of(b, c.x), zeros_of(b, c.x),
+                                         constant_of(b, c.w),        scales_of(b, c.w), zeros_of(b, c.w),
+                                         scales_of(b, c.y),          zeros_of(b, c.y)};
+    if (!c.bias.empty())
+      operands.push_back(b.initializer(data_of(c.bias, DType::kI32, {static_cast<int64_t>(c.bias.size())})));
     integer_output(b, b.op("QLinearConv", operands, c.window.attributes()), "y", c.x.shape.size());
     check_road(b, "qlinear_conv" + std::to_string(seed), {{"x", as_tensor(c.x)}},
                requantised(convolve(c.x, c.w, c.window), c.bias, c.x, c.w, c.y), seed < 6);
@@ -251,7 +266,8 @@ TEST(Quantized, ConvInteger) {
       inputs["zero"] = as_tensor(zero);
     }
     const std::string y =
-        b.op("ConvInteger", {integer_input(b, "x", c.x), constant_of(b, c.w), x_zero, zeros_of(b, c.w)}, c.window.attributes());
+        b.op("ConvInteger", {integer_input(b, "x", c.x), constant_of(b, c.w), x_zero, zeros_of(b, c.w)},
+             c.window.attributes());
     integer_output(b, y, "y", c.x.shape.size());
     check_road(b, "conv_integer" + std::to_string(seed), inputs, as_tensor(convolve(c.x, c.w, c.window)), seed < 2);
     if (testing::Test::HasFailure()) return;
@@ -272,12 +288,12 @@ TEST(Quantized, PaddedThreeByThree) {
       c.y.scales = {300};
       OnnxBuilder b("padded", seed);
       const std::string y = b.op("QLinearConv",
-                                 {integer_input(b, "x", c.x), scales_of(b, c.x), zeros_of(b, c.x), constant_of(b, c.w), scales_of(b, c.w),
-                                  zeros_of(b, c.w), scales_of(b, c.y), zeros_of(b, c.y)},
+                                 {integer_input(b, "x", c.x), scales_of(b, c.x), zeros_of(b, c.x), constant_of(b, c.w),
+                                  scales_of(b, c.w), zeros_of(b, c.w), scales_of(b, c.y), zeros_of(b, c.y)},
                                  c.window.attributes());
       integer_output(b, y, "y", 4);
-      check_road(b, "padded" + std::to_string(seed), {{"x", as_tensor(c.x)}}, requantised(convolve(c.x, c.w, c.window), {}, c.x, c.w, c.y),
-                 stride == 1 && width == 7);
+      check_road(b, "padded" + std::to_string(seed), {{"x", as_tensor(c.x)}},
+                 requantised(convolve(c.x, c.w, c.window), {}, c.x, c.w, c.y), stride == 1 && width == 7);
       if (testing::Test::HasFailure()) return;
     }
   }
@@ -294,7 +310,8 @@ Integers multiply(const Integers& a, const Integers& b, int64_t a_zero) {
       int64_t sum = 0;
       const int64_t b_zero = b.zeros[b.zeros.size() == 1 ? 0 : static_cast<size_t>(n)];
       for (int64_t k = 0; k < depth; ++k)
-        sum += (a.elements[static_cast<size_t>(m * depth + k)] - a_zero) * (b.elements[static_cast<size_t>(k * columns + n)] - b_zero);
+        sum += (a.elements[static_cast<size_t>(m * depth + k)] - a_zero) *
+               (b.elements[static_cast<size_t>(k * columns + n)] - b_zero);
       y.elements.push_back(sum);
     }
   }
@@ -319,11 +336,12 @@ TEST(Quantized, QLinearMatMul) {
     y.scales = {a.scales[0] * w.scales[0] * 90 * std::sqrt(static_cast<float>(depth))};
     OnnxBuilder b("qlinear_matmul", seed);
     integer_output(b,
-                   b.op("QLinearMatMul", {integer_input(b, "x", a), scales_of(b, a), zeros_of(b, a), constant_of(b, w), scales_of(b, w),
-                                          zeros_of(b, w), scales_of(b, y), zeros_of(b, y)}),
+                   b.op("QLinearMatMul", {integer_input(b, "x", a), scales_of(b, a), zeros_of(b, a), constant_of(b, w),
+                                          scales_of(b, w), zeros_of(b, w), scales_of(b, y), zeros_of(b, y)}),
                    "y", 3);
     const Integers sums = multiply(a, w, a.zeros[0]);
-    check_road(b, "qlinear_matmul" + std::to_string(seed), {{"x", as_tensor(a)}}, requantised(sums, {}, a, w, y), seed < 2);
+    check_road(b, "qlinear_matmul" + std::to_string(seed), {{"x", as_tensor(a)}}, requantised(sums, {}, a, w, y),
+               seed < 2);
     if (testing::Test::HasFailure()) return;
   }
 }
@@ -353,7 +371,8 @@ TEST(Quantized, MatMulInteger) {
       inputs["w"] = as_tensor(w);
     }
     integer_output(b, b.op("MatMulInteger", {integer_input(b, "x", a), weights, x_zero, zeros_of(b, w)}), "y", 2);
-    check_road(b, "matmul_integer" + std::to_string(seed), inputs, as_tensor(multiply(a, w, zero.elements[0])), seed < 2);
+    check_road(b, "matmul_integer" + std::to_string(seed), inputs, as_tensor(multiply(a, w, zero.elements[0])),
+               seed < 2);
     if (testing::Test::HasFailure()) return;
   }
 }
@@ -387,17 +406,19 @@ TEST(Quantized, ResidualBlock) {
 
     OnnxBuilder b("residual", seed);
     const auto per_channel = [&](const std::string& value, const std::vector<float>& scales, TensorData zeros) {
-      return b.op("DequantizeLinear", {value, b.initializer(TensorData::f32({channels}, scales)), b.initializer(std::move(zeros))},
+      return b.op("DequantizeLinear",
+                  {value, b.initializer(TensorData::f32({channels}, scales)), b.initializer(std::move(zeros))},
                   {{"axis", 0}});
     };
     const std::vector<int64_t> none(static_cast<size_t>(channels));
     const std::string input = b.op("DequantizeLinear", {integer_input(b, "x", x), scales_of(b, x), zeros_of(b, x)});
     const std::string weights = per_channel(constant_of(b, w), w.scales, data_of(none, DType::kI8, {channels}));
-    const std::string addend =
-        per_channel(b.initializer(data_of(bias, DType::kI32, {channels})), bias_scales, data_of(none, DType::kI32, {channels}));
+    const std::string addend = per_channel(b.initializer(data_of(bias, DType::kI32, {channels})), bias_scales,
+                                           data_of(none, DType::kI32, {channels}));
     const Window window{{3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 1};
     const std::string conv = quantize_and_back(b, b.op("Conv", {input, weights, addend}, window.attributes()), branch);
-    const std::string out = b.op("QuantizeLinear", {b.relu(b.op("Add", {conv, input})), scales_of(b, sum), zeros_of(b, sum)});
+    const std::string out =
+        b.op("QuantizeLinear", {b.relu(b.op("Add", {conv, input})), scales_of(b, sum), zeros_of(b, sum)});
     integer_output(b, out, "y", 4);
 
     const Tensor inner = requantised(convolve(x, w, window), bias, x, w, branch);
@@ -415,7 +436,8 @@ TEST(Quantized, ResidualBlock) {
 // The model's last product, with what follows it left in float32; Gemm's weights transposed.
 TEST(Quantized, GemmToFloat) {
   std::mt19937 random(5);
-  Integers x = random_integers(random, {3, 20}, DType::kI8, true), w = random_integers(random, {37, 20}, DType::kI8, true);
+  Integers x = random_integers(random, {3, 20}, DType::kI8, true),
+           w = random_integers(random, {37, 20}, DType::kI8, true);
   x.scales = {0.03f};
   x.zeros = {-7};
   w.scales = {0.01f};

@@ -1,5 +1,6 @@
-// LSTM, GRU and RNN against a reference in double precision written from the operators' definition: directions, layouts, sequence lengths,
-// peepholes, both forms of GRU, odd sizes, on every target this machine can run, with one thread and two.
+// LSTM, GRU and RNN against a reference in double precision written from the operators' definition: directions,
+// layouts, sequence lengths, peepholes, both forms of GRU, odd sizes, on every target this machine can run, with one
+// thread and two.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,8 +25,8 @@ struct Case {
 };
 
 std::string text(const Case& c) {
-  return c.op + " " + c.direction + " steps " + std::to_string(c.steps) + " batches " + std::to_string(c.batches) + " inputs " +
-         std::to_string(c.inputs) + " hidden " + std::to_string(c.hidden);
+  return c.op + " " + c.direction + " steps " + std::to_string(c.steps) + " batches " + std::to_string(c.batches) +
+         " inputs " + std::to_string(c.inputs) + " hidden " + std::to_string(c.hidden);
 }
 
 double sigmoid(double v) { return 1 / (1 + std::exp(-v)); }
@@ -49,8 +50,8 @@ class Reference {
     results.y.shape = case_.batch_first ? std::vector<int64_t>{case_.batches, case_.steps, d, case_.hidden}
                                         : std::vector<int64_t>{case_.steps, d, case_.batches, case_.hidden};
     results.y.data.assign(static_cast<size_t>(case_.steps * d * case_.batches * case_.hidden), 0);
-    results.y_h.shape = results.y_c.shape =
-        case_.batch_first ? std::vector<int64_t>{case_.batches, d, case_.hidden} : std::vector<int64_t>{d, case_.batches, case_.hidden};
+    results.y_h.shape = results.y_c.shape = case_.batch_first ? std::vector<int64_t>{case_.batches, d, case_.hidden}
+                                                              : std::vector<int64_t>{d, case_.batches, case_.hidden};
     results.y_h.data.assign(static_cast<size_t>(d * case_.batches * case_.hidden), 0);
     results.y_c.data = results.y_h.data;
     for (int64_t direction = 0; direction < d; ++direction) {
@@ -66,7 +67,8 @@ class Reference {
   }
 
   // Row `gate` of W x + R h with both biases apart.
-  double product(const Tensor& weights, int64_t direction, int64_t gate, int64_t j, const std::vector<double>& v) const {
+  double product(const Tensor& weights, int64_t direction, int64_t gate, int64_t j,
+                 const std::vector<double>& v) const {
     const auto depth = static_cast<int64_t>(v.size());
     const int64_t row = (direction * case_.gates() + gate) * case_.hidden + j;
     double sum = 0;
@@ -97,7 +99,8 @@ class Reference {
       const int64_t t = reverse ? length - 1 - s : s;
       std::vector<double> x(static_cast<size_t>(case_.inputs));
       const int64_t row = case_.batch_first ? b * case_.steps + t : t * case_.batches + b;
-      for (int64_t k = 0; k < case_.inputs; ++k) x[static_cast<size_t>(k)] = o_.x.data[static_cast<size_t>(row * case_.inputs + k)];
+      for (int64_t k = 0; k < case_.inputs; ++k)
+        x[static_cast<size_t>(k)] = o_.x.data[static_cast<size_t>(row * case_.inputs + k)];
       step(direction, x, &h, &c);
       for (int64_t j = 0; j < hidden; ++j) {
         const int64_t at = case_.batch_first ? (b * case_.steps + t) * case_.directions() + direction
@@ -114,8 +117,8 @@ class Reference {
   void step(int64_t direction, const std::vector<double>& x, std::vector<double>* h, std::vector<double>* c) const {
     const auto hidden = static_cast<size_t>(case_.hidden);
     const auto both = [&](int64_t gate, int64_t j) {
-      return product(o_.w, direction, gate, j, x) + bias(direction, 0, gate, j) + product(o_.r, direction, gate, j, *h) +
-             bias(direction, 1, gate, j);
+      return product(o_.w, direction, gate, j, x) + bias(direction, 0, gate, j) +
+             product(o_.r, direction, gate, j, *h) + bias(direction, 1, gate, j);
     };
     std::vector<double> next(hidden), reset(hidden), update(hidden);
     for (int64_t j = 0; j < case_.hidden; ++j) {
@@ -139,8 +142,9 @@ class Reference {
       for (int64_t j = 0; j < case_.hidden; ++j) {
         const auto at = static_cast<size_t>(j);
         const double from_x = product(o_.w, direction, 2, j, x) + bias(direction, 0, 2, j);
-        const double from_h = case_.reset_after ? reset[at] * (product(o_.r, direction, 2, j, *h) + bias(direction, 1, 2, j))
-                                                : product(o_.r, direction, 2, j, scaled) + bias(direction, 1, 2, j);
+        const double from_h = case_.reset_after
+                                  ? reset[at] * (product(o_.r, direction, 2, j, *h) + bias(direction, 1, 2, j))
+                                  : product(o_.r, direction, 2, j, scaled) + bias(direction, 1, 2, j);
         next[at] = (1 - update[at]) * std::tanh(from_x + from_h) + update[at] * (*h)[at];
       }
     }
@@ -156,16 +160,18 @@ void check(const Case& c, unsigned seed) {
   std::mt19937 random(seed);
   const int64_t d = c.directions();
   Operands o;
-  o.x = random_tensor(
-      random, c.batch_first ? std::vector<int64_t>{c.batches, c.steps, c.inputs} : std::vector<int64_t>{c.steps, c.batches, c.inputs});
+  o.x = random_tensor(random, c.batch_first ? std::vector<int64_t>{c.batches, c.steps, c.inputs}
+                                            : std::vector<int64_t>{c.steps, c.batches, c.inputs});
   o.w = random_tensor(random, {d, c.gates() * c.hidden, c.inputs}, -0.4f, 0.4f);
   o.r = random_tensor(random, {d, c.gates() * c.hidden, c.hidden}, -0.3f, 0.3f);
   o.bias = random_tensor(random, {d, 2 * c.gates() * c.hidden}, -0.5f, 0.5f);
-  const auto state = c.batch_first ? std::vector<int64_t>{c.batches, d, c.hidden} : std::vector<int64_t>{d, c.batches, c.hidden};
+  const auto state =
+      c.batch_first ? std::vector<int64_t>{c.batches, d, c.hidden} : std::vector<int64_t>{d, c.batches, c.hidden};
   o.h = random_tensor(random, state);
   o.c = random_tensor(random, state);
   o.peephole = random_tensor(random, {d, 3 * c.hidden}, -0.3f, 0.3f);
-  for (int64_t b = 0; b < c.batches; ++b) o.lengths.push_back(static_cast<int32_t>(std::max<int64_t>(0, c.steps - 2 * b)));
+  for (int64_t b = 0; b < c.batches; ++b)
+    o.lengths.push_back(static_cast<int32_t>(std::max<int64_t>(0, c.steps - 2 * b)));
 
   OnnxBuilder b("recurrent", seed);
   const auto constant = [&](const Tensor& tensor) { return b.initializer(TensorData::f32(tensor.shape, tensor.data)); };
@@ -178,7 +184,8 @@ void check(const Case& c, unsigned seed) {
     inputs.push_back(c.peepholes ? constant(o.peephole) : "");
   }
   while (inputs.back().empty()) inputs.pop_back();
-  models::NamedAttributes attributes{{"hidden_size", c.hidden}, {"direction", c.direction.c_str()}, {"layout", c.batch_first ? 1 : 0}};
+  models::NamedAttributes attributes{
+      {"hidden_size", c.hidden}, {"direction", c.direction.c_str()}, {"layout", c.batch_first ? 1 : 0}};
   if (c.op == "GRU") attributes.emplace_back("linear_before_reset", c.reset_after ? 1 : 0);
   std::vector<std::string> outputs{"y", "y_h"};
   if (c.op == "LSTM") outputs.emplace_back("y_c");

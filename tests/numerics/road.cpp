@@ -23,7 +23,9 @@ std::string temporary_path(const std::string& name) {
   return folder + "/" + name;
 }
 
-Result<std::map<std::string, Tensor>> run_road(const std::string& onnx_path, const std::map<std::string, Tensor>& inputs, const RoadOptions& options) {
+Result<std::map<std::string, Tensor>> run_road(const std::string& onnx_path,
+                                               const std::map<std::string, Tensor>& inputs,
+                                               const RoadOptions& options) {
   gbuilder::BuildOptions build;
   build.model = onnx_path;
   build.output = onnx_path + "." + options.target + ".aipu.bin";
@@ -58,7 +60,8 @@ Result<std::map<std::string, Tensor>> run_road(const std::string& onnx_path, con
   return outputs;
 }
 
-Result<std::map<std::string, Tensor>> run_reference(const std::string& onnx_path, const std::map<std::string, Tensor>& inputs) {
+Result<std::map<std::string, Tensor>> run_reference(const std::string& onnx_path,
+                                                    const std::map<std::string, Tensor>& inputs) {
   frontend::ImportOptions options;
   for (const auto& [name, tensor] : inputs) options.shapes[name] = tensor.shape;
   AIPU_ASSIGN_OR_RETURN(auto graph, frontend::import_onnx(onnx_path, options));
@@ -78,7 +81,8 @@ Tensor random_tensor(std::mt19937& random, std::vector<int64_t> shape, float low
 std::vector<std::string> runnable_targets() {
   std::vector<std::string> targets = {"host-baseline", "X2_1204"};
   if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0) targets.emplace_back("host-avx2");
-  if (const auto host = tir::find_target("host"); host.ok() && host->name.starts_with("host-avx512")) targets.emplace_back("host-avx512");
+  if (const auto host = tir::find_target("host"); host.ok() && host->name.starts_with("host-avx512"))
+    targets.emplace_back("host-avx512");
   return targets;
 }
 
@@ -87,7 +91,8 @@ void expect_close(const Tensor& actual, const Tensor& expected, double rtol, dou
   for (size_t i = 0; i < actual.data.size(); ++i) {
     const double a = actual.data[i], e = expected.data[i];
     if (a == e || (std::isnan(a) && std::isnan(e))) continue;
-    ASSERT_LE(std::abs(a - e), atol + rtol * std::abs(e)) << what << ": element " << i << " is " << a << ", expected " << e;
+    ASSERT_LE(std::abs(a - e), atol + rtol * std::abs(e))
+        << what << ": element " << i << " is " << a << ", expected " << e;
   }
 }
 

@@ -1,4 +1,5 @@
-// The whole road in a test: a model made by OnnxBuilder is converted, loaded and run, and the same model is run by an independent reference.
+// The whole road in a test: a model made by OnnxBuilder is converted, loaded and run, and the same model is run by an
+// independent reference.
 #pragma once
 
 #include <map>
@@ -21,10 +22,12 @@ struct RoadOptions {
 };
 
 // Converts the model and runs it on float32 inputs; the outputs by name. Files live in a temporary folder of the test.
-Result<std::map<std::string, Tensor>> run_road(const std::string& onnx_path, const std::map<std::string, Tensor>& inputs, const RoadOptions& options);
+Result<std::map<std::string, Tensor>> run_road(const std::string& onnx_path,
+                                               const std::map<std::string, Tensor>& inputs, const RoadOptions& options);
 
 // The same inputs through oneDNN.
-Result<std::map<std::string, Tensor>> run_reference(const std::string& onnx_path, const std::map<std::string, Tensor>& inputs);
+Result<std::map<std::string, Tensor>> run_reference(const std::string& onnx_path,
+                                                    const std::map<std::string, Tensor>& inputs);
 
 // Uniform in [low, high).
 Tensor random_tensor(std::mt19937& random, std::vector<int64_t> shape, float low = -1, float high = 1);

@@ -1,5 +1,5 @@
-// GridSample, RoiAlign, MaxRoiPool, DeformConv and Col2Im against their definitions in double precision, on every target that this machine
-// can run, and the interpreter bit by bit.
+// GridSample, RoiAlign, MaxRoiPool, DeformConv and Col2Im against their definitions in double precision, on every
+// target that this machine can run, and the interpreter bit by bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -70,7 +70,8 @@ std::vector<Tap> taps_of(double g, int64_t extent, const std::string& mode, cons
     for (int64_t t = -1; t <= 2; ++t) {
       const double d = std::abs(f - static_cast<double>(t));
       const double a = -0.75;
-      taps.push_back({base + t, d <= 1 ? (a + 2) * d * d * d - (a + 3) * d * d + 1 : a * (d * d * d - 5 * d * d + 8 * d - 4)});
+      taps.push_back(
+          {base + t, d <= 1 ? (a + 2) * d * d * d - (a + 3) * d * d + 1 : a * (d * d * d - 5 * d * d + 8 * d - 4)});
     }
   }
   for (Tap& tap : taps) {
@@ -82,7 +83,8 @@ std::vector<Tap> taps_of(double g, int64_t extent, const std::string& mode, cons
   return taps;
 }
 
-Tensor grid_sample(const Tensor& x, const Tensor& grid, const std::string& mode, const std::string& padding, bool align) {
+Tensor grid_sample(const Tensor& x, const Tensor& grid, const std::string& mode, const std::string& padding,
+                   bool align) {
   const size_t spatial = x.shape.size() - 2;
   Tensor y;
   y.shape = {x.shape[0], x.shape[1]};
@@ -122,12 +124,13 @@ TEST(Sampling, GridSample) {
     const char* padding;
     int align;
   };
-  const Case cases[] = {{{2, 3, 5, 7}, {4, 6}, "linear", "zeros", 0},       {{1, 17, 6, 4}, {3, 5}, "linear", "border", 1},
-                        {{1, 1, 4, 9}, {5, 5}, "linear", "reflection", 0},  {{2, 5, 6, 6}, {4, 4}, "cubic", "zeros", 0},
-                        {{1, 4, 7, 5}, {6, 3}, "cubic", "reflection", 1},   {{1, 2, 5, 6}, {4, 4}, "cubic", "border", 0},
-                        {{1, 3, 6, 5}, {9, 4}, "nearest", "zeros", 0},      {{2, 8, 3, 4}, {5, 5}, "nearest", "reflection", 1},
-                        {{1, 3, 4, 5, 6}, {3, 4, 2}, "linear", "zeros", 0}, {{1, 2, 3, 4, 5}, {2, 3, 4}, "linear", "reflection", 1},
-                        {{2, 6, 11}, {7}, "linear", "border", 0},           {{1, 2, 1, 1}, {3, 3}, "linear", "reflection", 1}};
+  const Case cases[] = {
+      {{2, 3, 5, 7}, {4, 6}, "linear", "zeros", 0},       {{1, 17, 6, 4}, {3, 5}, "linear", "border", 1},
+      {{1, 1, 4, 9}, {5, 5}, "linear", "reflection", 0},  {{2, 5, 6, 6}, {4, 4}, "cubic", "zeros", 0},
+      {{1, 4, 7, 5}, {6, 3}, "cubic", "reflection", 1},   {{1, 2, 5, 6}, {4, 4}, "cubic", "border", 0},
+      {{1, 3, 6, 5}, {9, 4}, "nearest", "zeros", 0},      {{2, 8, 3, 4}, {5, 5}, "nearest", "reflection", 1},
+      {{1, 3, 4, 5, 6}, {3, 4, 2}, "linear", "zeros", 0}, {{1, 2, 3, 4, 5}, {2, 3, 4}, "linear", "reflection", 1},
+      {{2, 6, 11}, {7}, "linear", "border", 0},           {{1, 2, 1, 1}, {3, 3}, "linear", "reflection", 1}};
   int serial = 0;
   for (const Case& c : cases) {
     SCOPED_TRACE(serial);
@@ -139,7 +142,8 @@ TEST(Sampling, GridSample) {
     OnnxBuilder b("grid_sample", 1);
     b.set_opset(20);
     const std::string y =
-        b.op("GridSample", {b.input("x", DType::kF32, extents_of(c.x)), b.input("grid", DType::kF32, extents_of(grid_shape))},
+        b.op("GridSample",
+             {b.input("x", DType::kF32, extents_of(c.x)), b.input("grid", DType::kF32, extents_of(grid_shape))},
              {{"mode", c.mode}, {"padding_mode", c.padding}, {"align_corners", c.align}});
     b.output(y, "y", DType::kF32, Extents(c.x.size(), Extents::value_type("")));
     const Tensor expected = grid_sample(inputs["x"], inputs["grid"], c.mode, c.padding, c.align != 0);
@@ -152,8 +156,9 @@ TEST(Sampling, GridSample) {
 TEST(Sampling, GridSampleOfAbsurdPositions) {
   OnnxBuilder b("absurd", 1);
   b.set_opset(20);
-  const std::string y = b.op("GridSample", {b.input("x", DType::kF32, {1, 2, 3, 3}), b.input("grid", DType::kF32, {1, 1, 5, 2})},
-                             {{"padding_mode", "reflection"}});
+  const std::string y =
+      b.op("GridSample", {b.input("x", DType::kF32, {1, 2, 3, 3}), b.input("grid", DType::kF32, {1, 1, 5, 2})},
+           {{"padding_mode", "reflection"}});
   b.output(y, "y", DType::kF32, {1, 2, 1, 5});
   const std::string path = temporary_path("absurd.onnx");
   ASSERT_TRUE(b.save(path).ok());
@@ -198,14 +203,15 @@ TEST(Sampling, RoiAlign) {
         const int64_t rows = 3, columns = 2;
         Inputs inputs = {{"x", random_tensor(random, shape)}, {"rois", rois}};
         OnnxBuilder b("roi_align", 1);
-        const std::string y =
-            b.op("RoiAlign", {b.input("x", DType::kF32, extents_of(shape)), b.input("rois", DType::kF32, {"R", 4}), b.ints(batches)},
-                 {{"mode", mode},
-                  {"coordinate_transformation_mode", transform},
-                  {"sampling_ratio", ratio},
-                  {"spatial_scale", scale},
-                  {"output_height", rows},
-                  {"output_width", columns}});
+        const std::string y = b.op(
+            "RoiAlign",
+            {b.input("x", DType::kF32, extents_of(shape)), b.input("rois", DType::kF32, {"R", 4}), b.ints(batches)},
+            {{"mode", mode},
+             {"coordinate_transformation_mode", transform},
+             {"sampling_ratio", ratio},
+             {"spatial_scale", scale},
+             {"output_height", rows},
+             {"output_width", columns}});
         b.output(y, "y", DType::kF32, {"", "", "", ""});
         Tensor expected{{4, 5, rows, columns}, {}};
         const double offset = std::string(transform) == "half_pixel" ? 0.5 : 0;
@@ -215,7 +221,8 @@ TEST(Sampling, RoiAlign) {
           double width = roi[2] * scale - offset - left, height = roi[3] * scale - offset - top;
           if (offset == 0) width = std::max(width, 1.0), height = std::max(height, 1.0);
           const double bin_h = height / static_cast<double>(rows), bin_w = width / static_cast<double>(columns);
-          const int64_t ny = ratio > 0 ? ratio : std::lround(std::ceil(bin_h)), nx = ratio > 0 ? ratio : std::lround(std::ceil(bin_w));
+          const int64_t ny = ratio > 0 ? ratio : std::lround(std::ceil(bin_h)),
+                        nx = ratio > 0 ? ratio : std::lround(std::ceil(bin_w));
           for (int64_t c = 0; c < 5; ++c) {
             for (int64_t bin = 0; bin < rows * columns; ++bin) {
               double sum = 0, most = -INFINITY;
@@ -233,7 +240,8 @@ TEST(Sampling, RoiAlign) {
                                 [&](double value) { most = std::max(most, value); });
               }
               const bool average = std::string(mode) == "avg";
-              expected.data.push_back(static_cast<float>(average ? sum / static_cast<double>(std::max<int64_t>(ny * nx, 1)) : most));
+              expected.data.push_back(
+                  static_cast<float>(average ? sum / static_cast<double>(std::max<int64_t>(ny * nx, 1)) : most));
             }
           }
         }
@@ -251,8 +259,9 @@ TEST(Sampling, MaxRoiPool) {
   const double scale = 0.5;
   Inputs inputs = {{"x", random_tensor(random, shape)}, {"rois", rois}};
   OnnxBuilder b("max_roi_pool", 1);
-  const std::string y = b.op("MaxRoiPool", {b.input("x", DType::kF32, extents_of(shape)), b.input("rois", DType::kF32, {"R", 5})},
-                             {{"pooled_shape", Ints{2, 3}}, {"spatial_scale", scale}});
+  const std::string y =
+      b.op("MaxRoiPool", {b.input("x", DType::kF32, extents_of(shape)), b.input("rois", DType::kF32, {"R", 5})},
+           {{"pooled_shape", Ints{2, 3}}, {"spatial_scale", scale}});
   b.output(y, "y", DType::kF32, {"", "", "", ""});
   Tensor expected{{3, 19, 2, 3}, {}};
   for (int64_t r = 0; r < 3; ++r) {
@@ -268,8 +277,9 @@ TEST(Sampling, MaxRoiPool) {
              v < std::min<int64_t>(std::llround(std::ceil((row + 1) * bin_h)) + edge(2), 8); ++v) {
           for (int64_t u = std::max<int64_t>(std::llround(std::floor(column * bin_w)) + edge(1), 0);
                u < std::min<int64_t>(std::llround(std::ceil((column + 1) * bin_w)) + edge(1), 10); ++u) {
-            most =
-                std::max<double>(most, inputs["x"].data[static_cast<size_t>(((static_cast<int64_t>(roi[0]) * 19 + c) * 8 + v) * 10 + u)]);
+            most = std::max<double>(
+                most,
+                inputs["x"].data[static_cast<size_t>(((static_cast<int64_t>(roi[0]) * 19 + c) * 8 + v) * 10 + u)]);
           }
         }
         expected.data.push_back(std::isinf(most) ? 0 : static_cast<float>(most));
@@ -287,17 +297,21 @@ TEST(Sampling, DeformConv) {
     bool mask, bias;
   };
   int serial = 0;
-  for (const Case& c : {Case{4, 6, 1, 1, 1, 1, true, true}, Case{6, 4, 2, 3, 2, 1, false, true}, Case{20, 3, 1, 1, 1, 2, true, false}}) {
+  for (const Case& c : {Case{4, 6, 1, 1, 1, 1, true, true}, Case{6, 4, 2, 3, 2, 1, false, true},
+                        Case{20, 3, 1, 1, 1, 2, true, false}}) {
     SCOPED_TRACE(serial);
     std::mt19937 random(static_cast<unsigned>(++serial));
     const int64_t height = 8, width = 9, kernel_h = 3, kernel_w = 2, pad = 1;
     const int64_t rows = (height + 2 * pad - ((kernel_h - 1) * c.dilation + 1)) / c.stride + 1;
     const int64_t columns = (width + 2 * pad - ((kernel_w - 1) * c.dilation + 1)) / c.stride + 1;
-    const int64_t taps = kernel_h * kernel_w, per_group = c.channels / c.groups, per_offset = c.channels / c.offset_groups;
+    const int64_t taps = kernel_h * kernel_w, per_group = c.channels / c.groups,
+                  per_offset = c.channels / c.offset_groups;
     const Ints x_shape = {2, c.channels, height, width}, offset_shape = {2, c.offset_groups * taps * 2, rows, columns};
     const Ints mask_shape = {2, c.offset_groups * taps, rows, columns};
-    const Tensor w = random_tensor(random, {c.outputs, per_group, kernel_h, kernel_w}), bias = random_tensor(random, {c.outputs});
-    Inputs inputs = {{"x", random_tensor(random, x_shape)}, {"offset", random_tensor(random, offset_shape, -2.5F, 2.5F)}};
+    const Tensor w = random_tensor(random, {c.outputs, per_group, kernel_h, kernel_w}),
+                 bias = random_tensor(random, {c.outputs});
+    Inputs inputs = {{"x", random_tensor(random, x_shape)},
+                     {"offset", random_tensor(random, offset_shape, -2.5F, 2.5F)}};
     OnnxBuilder b("deform_conv", 1);
     b.set_opset(19);
     std::vector<std::string> operands = {b.input("x", DType::kF32, extents_of(x_shape)),
@@ -325,10 +339,13 @@ TEST(Sampling, DeformConv) {
             for (int64_t tap = 0; tap < taps; ++tap) {
               const int64_t at = (n * c.offset_groups + channel / per_offset) * taps + tap;
               const auto moved = [&](int64_t k) {
-                return static_cast<double>(inputs["offset"].data[static_cast<size_t>((at * 2 + k) * rows * columns + pixel)]);
+                return static_cast<double>(
+                    inputs["offset"].data[static_cast<size_t>((at * 2 + k) * rows * columns + pixel)]);
               };
-              const double v = static_cast<double>(pixel / columns * c.stride - pad + tap / kernel_w * c.dilation) + moved(0);
-              const double u = static_cast<double>(pixel % columns * c.stride - pad + tap % kernel_w * c.dilation) + moved(1);
+              const double v =
+                  static_cast<double>(pixel / columns * c.stride - pad + tap / kernel_w * c.dilation) + moved(0);
+              const double u =
+                  static_cast<double>(pixel % columns * c.stride - pad + tap % kernel_w * c.dilation) + moved(1);
               const double factor = c.mask ? inputs["mask"].data[static_cast<size_t>(at * rows * columns + pixel)] : 1;
               sum += factor * w.data[static_cast<size_t>((o * per_group + i) * taps + tap)] *
                      bilinear(inputs["x"], n * c.channels + channel, v, u);
@@ -347,7 +364,8 @@ TEST(Sampling, Col2Im) {
   std::mt19937 random(9);
   const Ints image = {7, 9}, block = {3, 2}, strides = {2, 1}, dilations = {1, 3}, pads = {1, 0, 2, 1};
   Ints blocks;
-  for (size_t k = 0; k < 2; ++k) blocks.push_back((image[k] + pads[k] + pads[k + 2] - (block[k] - 1) * dilations[k] - 1) / strides[k] + 1);
+  for (size_t k = 0; k < 2; ++k)
+    blocks.push_back((image[k] + pads[k] + pads[k + 2] - (block[k] - 1) * dilations[k] - 1) / strides[k] + 1);
   const Ints shape = {2, 3 * 6, blocks[0] * blocks[1]};
   Inputs inputs = {{"x", random_tensor(random, shape)}};
   OnnxBuilder b("col2im", 1);

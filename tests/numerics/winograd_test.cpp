@@ -1,5 +1,5 @@
-// 3x3 convolutions of stride 1 by Winograd's algorithm against sums in double precision: F(2x2, 3x3), and F(4x4, 3x3) with fast math.
-// Shapes are symbolic, so that images smaller than a tile get there as well.
+// 3x3 convolutions of stride 1 by Winograd's algorithm against sums in double precision: F(2x2, 3x3), and F(4x4, 3x3)
+// with fast math. Shapes are symbolic, so that images smaller than a tile get there as well.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,8 +25,8 @@ struct Layer {
 };
 
 std::ostream& operator<<(std::ostream& out, const Layer& l) {
-  return out << l.in << " -> " << l.out << ", " << l.batch << " of " << l.height << " x " << l.width << ", padding " << l.pad_begin
-             << " and " << l.pad_end;
+  return out << l.in << " -> " << l.out << ", " << l.batch << " of " << l.height << " x " << l.width << ", padding "
+             << l.pad_begin << " and " << l.pad_end;
 }
 
 struct Case {
@@ -44,7 +44,8 @@ Case make_case(const Layer& l) {
   const std::string x = b.input("x", DType::kF32, {"N", l.in, "H", "W"});
   const std::string w = b.initializer(models::TensorData::f32(weights.shape, weights.data)),
                     c = b.initializer(models::TensorData::f32({l.out}, bias.data));
-  std::string y = b.op("Conv", {x, w, c}, {{"pads", std::vector<int64_t>{l.pad_begin, l.pad_begin, l.pad_end, l.pad_end}}});
+  std::string y =
+      b.op("Conv", {x, w, c}, {{"pads", std::vector<int64_t>{l.pad_begin, l.pad_begin, l.pad_end, l.pad_end}}});
   Case result;
   const Tensor image = random_tensor(random, {l.batch, l.in, l.height, l.width});
   result.inputs["x"] = image;
@@ -69,11 +70,13 @@ Case make_case(const Layer& l) {
             for (int64_t k = 0; k < 9; ++k) {
               const int64_t h = oh + k / 3 - l.pad_begin, v = ow + k % 3 - l.pad_begin;
               if (h < 0 || h >= l.height || v < 0 || v >= l.width) continue;
-              sum += static_cast<double>(image.data[static_cast<size_t>(((n * l.in + ic) * l.height + h) * l.width + v)]) *
-                     static_cast<double>(weights.data[static_cast<size_t>((oc * l.in + ic) * 9 + k)]);
+              sum +=
+                  static_cast<double>(image.data[static_cast<size_t>(((n * l.in + ic) * l.height + h) * l.width + v)]) *
+                  static_cast<double>(weights.data[static_cast<size_t>((oc * l.in + ic) * 9 + k)]);
             }
           }
-          if (l.epilogue == Epilogue::kResidualRelu) sum = std::max(0.0, sum + static_cast<double>(residual.data[result.expected.size()]));
+          if (l.epilogue == Epilogue::kResidualRelu)
+            sum = std::max(0.0, sum + static_cast<double>(residual.data[result.expected.size()]));
           if (l.epilogue == Epilogue::kSilu) sum /= 1 + std::exp(-sum);
           result.expected.push_back(sum);
           squares += sum * sum;
@@ -86,8 +89,8 @@ Case make_case(const Layer& l) {
   return result;
 }
 
-// On every host target with one to three threads, whose number must not matter, and in the interpreter, which must not differ by a bit.
-// The largest error of all.
+// On every host target with one to three threads, whose number must not matter, and in the interpreter, which must not
+// differ by a bit. The largest error of all.
 double check(const Case& c, bool fast_math, double bound) {
   double worst = 0;
   for (const std::string& target : runnable_targets()) {
@@ -101,7 +104,8 @@ double check(const Case& c, bool fast_math, double bound) {
       EXPECT_EQ(y.data.size(), c.expected.size());
       if (y.data.size() != c.expected.size()) return worst;
       double error = 0;
-      for (size_t i = 0; i < c.expected.size(); ++i) error = std::max(error, std::abs(static_cast<double>(y.data[i]) - c.expected[i]));
+      for (size_t i = 0; i < c.expected.size(); ++i)
+        error = std::max(error, std::abs(static_cast<double>(y.data[i]) - c.expected[i]));
       EXPECT_LT(error, bound) << target;
       worst = std::max(worst, error);
       by_threads.push_back(y.data);
@@ -110,14 +114,15 @@ double check(const Case& c, bool fast_math, double bound) {
     EXPECT_EQ(by_threads[0], by_threads[2]) << target << ": results depend on the number of threads";
   }
   const auto native = run_road(c.path, c.inputs, {.target = "host-baseline", .fast_math = fast_math}),
-             interpreted = run_road(c.path, c.inputs, {.target = "host-baseline", .backend = "interp", .fast_math = fast_math});
+             interpreted =
+                 run_road(c.path, c.inputs, {.target = "host-baseline", .backend = "interp", .fast_math = fast_math});
   EXPECT_TRUE(native.ok() && interpreted.ok());
   if (native.ok() && interpreted.ok()) expect_close(interpreted->at("y"), native->at("y"), 0, 0, "interpreter");
   return worst;
 }
 
-// Its error is that of the rounding of sums a ninth as long plus that of the transforms; the measured one is below 2e-6 of the outputs'
-// root mean square, as the direct kernel's is.
+// Its error is that of the rounding of sums a ninth as long plus that of the transforms; the measured one is below 2e-6
+// of the outputs' root mean square, as the direct kernel's is.
 TEST(Winograd, TilesOfTwo) {
   for (const Layer& l : {Layer{1, 64, 64, 14, 14, 1, 1}, Layer{2, 32, 70, 7, 7, 1, 1}, Layer{1, 48, 33, 9, 30, 0, 0},
                          Layer{3, 37, 32, 6, 5, 1, 0}, Layer{1, 32, 40, 5, 61, 2, 2}, Layer{1, 390, 70, 9, 8, 1, 1}}) {
@@ -176,10 +181,11 @@ TEST(Winograd, TilesOfFourOnlyWithFastMath) {
     int64_t channels, extent;
     const char *strict, *fast;
   };
-  for (const Choice& c :
-       {Choice{64, 28, "winograd", "winograd_f4"}, Choice{256, 28, "winograd", "winograd_f4"}, Choice{128, 14, "winograd", "winograd_f4"},
-        Choice{256, 14, "winograd", "winograd"}, Choice{64, 7, "winograd", "winograd"}, Choice{8, 28, "conv", "conv"}}) {
-    SCOPED_TRACE(std::to_string(c.channels) + " channels of " + std::to_string(c.extent) + " x " + std::to_string(c.extent));
+  for (const Choice& c : {Choice{64, 28, "winograd", "winograd_f4"}, Choice{256, 28, "winograd", "winograd_f4"},
+                          Choice{128, 14, "winograd", "winograd_f4"}, Choice{256, 14, "winograd", "winograd"},
+                          Choice{64, 7, "winograd", "winograd"}, Choice{8, 28, "conv", "conv"}}) {
+    SCOPED_TRACE(std::to_string(c.channels) + " channels of " + std::to_string(c.extent) + " x " +
+                 std::to_string(c.extent));
     OnnxBuilder b("choice", 1);
     const std::string x = b.input("x", DType::kF32, {"N", c.channels, c.extent, c.extent});
     b.output(b.conv(x, c.channels, c.channels, {.kernel = {3, 3}, .pads = {1, 1, 1, 1}}), "y", DType::kF32,

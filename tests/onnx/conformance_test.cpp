@@ -1,5 +1,5 @@
-// The ONNX backend tests: every case of expected.txt passes, and no case fails but those of contradictions.txt. What cannot be converted is
-// skipped by the runner with its reason.
+// The ONNX backend tests: every case of expected.txt passes, and no case fails but those of contradictions.txt. What
+// cannot be converted is skipped by the runner with its reason.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -28,7 +28,8 @@ TEST(Onnx, Conformance) {
   ASSERT_FALSE(expected.empty());
   ASSERT_FALSE(contradictions.empty());
   std::string arguments = "--timeout 120";
-  for (const char* folder : {"node", "pytorch-converted", "pytorch-operator", "simple"}) arguments += " " + data + "/" + folder;
+  for (const char* folder : {"node", "pytorch-converted", "pytorch-operator", "simple"})
+    arguments += " " + data + "/" + folder;
   const RunReport report = run_cases(arguments);
   ASSERT_FALSE(report.cases.empty()) << report.output;
 

@@ -1,4 +1,5 @@
-// The trained models of ../shared/models: converted, run on the stored inputs, compared with the tolerances of their MANIFEST.md.
+// The trained models of ../shared/models: converted, run on the stored inputs, compared with the tolerances of their
+// MANIFEST.md.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -37,14 +38,16 @@ TEST_P(Models, GiveTheStoredOutputs) {
     folder = root + "/light";
     only = " --only " + name;
   }
-  const RunReport report =
-      run_cases(std::string("--jobs 1 --timeout 600 --rtol ") + c.rtol + " --atol " + c.atol + " " + c.extra + only + " " + folder);
+  const RunReport report = run_cases(std::string("--jobs 1 --timeout 600 --rtol ") + c.rtol + " --atol " + c.atol +
+                                     " " + c.extra + only + " " + folder);
   ASSERT_EQ(report.cases.size(), 1u) << report.output;
   EXPECT_EQ(report.cases.begin()->second.outcome, "PASS") << report.output;
   EXPECT_EQ(report.exit_code, 0) << report.output;
 }
 
-std::string test_name(const ::testing::TestParamInfo<ModelCase>& info) { return std::string(info.param.name) + info.param.label; }
+std::string test_name(const ::testing::TestParamInfo<ModelCase>& info) {
+  return std::string(info.param.name) + info.param.label;
+}
 
 constexpr ModelCase kTrained[] = {
     {"mnist_cntk", "1e-3", "1e-2"},
@@ -72,9 +75,11 @@ INSTANTIATE_TEST_SUITE_P(Trained, Models, ::testing::ValuesIn(kTrained), test_na
 
 // Structure only, constant weights (light/README.md).
 constexpr ModelCase kLight[] = {
-    {"light_bvlc_alexnet", "1e-3", "1e-7"}, {"light_densenet121", "2e-3", "1e-7"}, {"light_inception_v1", "1e-3", "1e-7"},
-    {"light_inception_v2", "1e-3", "1e-7"}, {"light_resnet50", "1e-3", "1e-7"},    {"light_shufflenet", "1e-3", "1e-7"},
-    {"light_squeezenet", "1e-3", "1e-7"},   {"light_vgg19", "1e-3", "1e-7"},       {"light_zfnet512", "1e-3", "1e-7"},
+    {"light_bvlc_alexnet", "1e-3", "1e-7"}, {"light_densenet121", "2e-3", "1e-7"},
+    {"light_inception_v1", "1e-3", "1e-7"}, {"light_inception_v2", "1e-3", "1e-7"},
+    {"light_resnet50", "1e-3", "1e-7"},     {"light_shufflenet", "1e-3", "1e-7"},
+    {"light_squeezenet", "1e-3", "1e-7"},   {"light_vgg19", "1e-3", "1e-7"},
+    {"light_zfnet512", "1e-3", "1e-7"},
 };
 INSTANTIATE_TEST_SUITE_P(Light, Models, ::testing::ValuesIn(kLight), test_name);
 
@@ -121,7 +126,8 @@ TEST(DynamicBatch, SuperResolution) {
       ASSERT_TRUE(ran.ok()) << ran.message();
       const auto view = (*session)->output(0);
       ASSERT_TRUE(view.ok()) << view.status().message();
-      ASSERT_EQ(std::vector<int64_t>(view->shape.begin(), view->shape.end()), (std::vector<int64_t>{batch, 1, 672, 672}));
+      ASSERT_EQ(std::vector<int64_t>(view->shape.begin(), view->shape.end()),
+                (std::vector<int64_t>{batch, 1, 672, 672}));
       const size_t bytes = references[0].data.size();
       for (int64_t i = 0; i < batch; ++i) {
         SCOPED_TRACE(i);
@@ -135,7 +141,8 @@ TEST(DynamicBatch, SuperResolution) {
           std::memcpy(single.data.data(), data, bytes);
           singles.push_back(std::move(single));
         } else {
-          const auto against_single = tools::compare({view->dtype, singles[which].shape, data}, tools::span_of(singles[which]), kTolerance);
+          const auto against_single =
+              tools::compare({view->dtype, singles[which].shape, data}, tools::span_of(singles[which]), kTolerance);
           EXPECT_TRUE(against_single.equal) << against_single.message;
         }
       }
@@ -166,7 +173,9 @@ TEST(ConstantInput, SileroVad) {
     ASSERT_TRUE(session.ok()) << session.status().message();
     for (const char* set : {"0", "1", "2"}) {
       SCOPED_TRACE(set);
-      const auto file = [&](const char* name) { return tools::read_tensor_pb(folder + "/test_data_set_" + set + "/" + name + ".pb"); };
+      const auto file = [&](const char* name) {
+        return tools::read_tensor_pb(folder + "/test_data_set_" + set + "/" + name + ".pb");
+      };
       const auto sr = file("input_2"), input = file("input_0"), state = file("input_1");
       ASSERT_TRUE(sr.ok() && input.ok() && state.ok());
       int64_t of_set = 0;
@@ -181,7 +190,8 @@ TEST(ConstantInput, SileroVad) {
         const auto expected = file(i == 0 ? "output_0" : "output_1");
         const auto view = (*session)->output(i);
         ASSERT_TRUE(expected.ok() && view.ok());
-        const auto equal = tools::compare({view->dtype, view->shape, view->data}, tools::span_of(*expected), tools::Tolerance{1e-3, 1e-4});
+        const auto equal = tools::compare({view->dtype, view->shape, view->data}, tools::span_of(*expected),
+                                          tools::Tolerance{1e-3, 1e-4});
         EXPECT_TRUE(equal.equal) << equal.message;
       }
       ++ran;

@@ -509,9 +509,9 @@ def test_odd_indentation():
     @S.prim_func
     def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
         """A docstring
-  that is indented oddly.
-"""
-# and a comment
+        that is indented oddly.
+        """
+        # and a comment
         b[0] = a[0] + 1
 
     assert run1(func, 5) == 6

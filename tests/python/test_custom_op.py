@@ -1,4 +1,6 @@
-"""The operators of models/custom_op as Python: their kernels in PySim and on the device model, and whole models with them."""
+"""The operators of models/custom_op as Python: their kernels in PySim and on the device model, and whole models with
+them.
+"""
 
 import importlib.util
 import os

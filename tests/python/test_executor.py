@@ -304,7 +304,9 @@ def test_threads_share_an_executor(built):
 
 
 def tasks_settle_at(most: int) -> bool:
-    """Whether no more than `most` threads are left soon: the system needs a moment to take an ended one off its list."""
+    """Whether no more than `most` threads are left soon: the system needs a moment to take an ended one off its
+    list.
+    """
     for _ in range(200):
         if len(os.listdir("/proc/self/task")) <= most:
             return True

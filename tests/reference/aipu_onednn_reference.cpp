@@ -1,6 +1,8 @@
-// aipu-onednn-reference MODEL.onnx --output OUT.npy [--input NAME=FILE.npy | --seed S [--save-input FILE.npy]] [--shape NAME=1x3x224x224]
+// aipu-onednn-reference MODEL.onnx --output OUT.npy [--input NAME=FILE.npy | --seed S [--save-input FILE.npy]] [--shape
+// NAME=1x3x224x224]
 //
-// Runs a float32 model with oneDNN primitives, for comparison with aipurun. With --seed the inputs are made up (uniform in [-1, 1)).
+// Runs a float32 model with oneDNN primitives, for comparison with aipurun. With --seed the inputs are made up (uniform
+// in [-1, 1)).
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -21,7 +23,8 @@ struct Arguments {
 
 aipu::Status run(const Arguments& arguments) {
   aipu::frontend::ImportOptions options;
-  for (const std::string& shape : arguments.shapes) AIPU_RETURN_IF_ERROR(aipu::frontend::parse_shape_option(shape, &options.shapes));
+  for (const std::string& shape : arguments.shapes)
+    AIPU_RETURN_IF_ERROR(aipu::frontend::parse_shape_option(shape, &options.shapes));
   AIPU_ASSIGN_OR_RETURN(auto graph, aipu::frontend::import_onnx(arguments.model, options));
   std::map<std::string, aipu::reference::Tensor> inputs;
   for (const std::string& text : arguments.inputs) {
@@ -39,11 +42,15 @@ aipu::Status run(const Arguments& arguments) {
     const auto& value = graph->value(id);
     if (inputs.contains(value.name)) continue;
     const auto shape = aipu::graph::static_shape(value.type.shape);
-    if (!shape) return aipu::invalid_argument(fmt::format("input '{}' has shape {}; give --shape", value.name, aipu::graph::shape_text(value.type.shape)));
+    if (!shape)
+      return aipu::invalid_argument(
+          fmt::format("input '{}' has shape {}; give --shape", value.name, aipu::graph::shape_text(value.type.shape)));
     AIPU_ASSIGN_OR_RETURN(const int64_t count, aipu::tools::element_count(*shape));
     aipu::reference::Tensor tensor{*shape, std::vector<float>(static_cast<size_t>(count))};
     for (float& element : tensor.data) element = uniform(random);
-    if (!arguments.save_input.empty()) AIPU_RETURN_IF_ERROR(aipu::tools::write_npy(arguments.save_input, aipu::DType::kF32, tensor.shape, tensor.data.data()));
+    if (!arguments.save_input.empty())
+      AIPU_RETURN_IF_ERROR(
+          aipu::tools::write_npy(arguments.save_input, aipu::DType::kF32, tensor.shape, tensor.data.data()));
     inputs[value.name] = std::move(tensor);
   }
   AIPU_ASSIGN_OR_RETURN(const auto outputs, aipu::reference::run_with_dnnl(*graph, inputs));

@@ -10,16 +10,19 @@
 namespace aipu::reference {
 namespace {
 
+using dnnl::memory;
 using graph::Graph;
 using graph::Node;
 using graph::ValueId;
-using dnnl::memory;
 
-int64_t count(const std::vector<int64_t>& shape) { return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()); }
+int64_t count(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
 
 memory::format_tag plain(size_t rank) {
-  static constexpr memory::format_tag kTags[] = {memory::format_tag::a,     memory::format_tag::a,     memory::format_tag::ab,    memory::format_tag::abc,
-                                                 memory::format_tag::abcd, memory::format_tag::abcde, memory::format_tag::abcdef};
+  static constexpr memory::format_tag kTags[] = {
+      memory::format_tag::a,    memory::format_tag::a,     memory::format_tag::ab,    memory::format_tag::abc,
+      memory::format_tag::abcd, memory::format_tag::abcde, memory::format_tag::abcdef};
   return kTags[rank];
 }
 
@@ -30,7 +33,8 @@ class Executor {
   Result<std::map<std::string, Tensor>> run(const std::map<std::string, Tensor>& inputs) {
     for (const ValueId input : graph_.inputs()) {
       const auto given = inputs.find(graph_.value(input).name);
-      if (given == inputs.end()) return invalid_argument(fmt::format("input '{}' is missing", graph_.value(input).name));
+      if (given == inputs.end())
+        return invalid_argument(fmt::format("input '{}' is missing", graph_.value(input).name));
       values_[input.index] = given->second;
     }
     for (const graph::NodeId id : graph_.topological_order()) {
@@ -71,11 +75,14 @@ class Executor {
     const std::vector<int64_t> dims = shape.empty() ? std::vector<int64_t>{1} : shape;
     return memory::desc(dims, memory::data_type::f32, plain(dims.size()));
   }
-  memory wrap(const Tensor& tensor, const std::vector<int64_t>& shape) { return memory(desc(shape), engine_, const_cast<float*>(tensor.data.data())); }
+  memory wrap(const Tensor& tensor, const std::vector<int64_t>& shape) {
+    return memory(desc(shape), engine_, const_cast<float*>(tensor.data.data()));
+  }
   memory wrap(const Tensor& tensor) { return wrap(tensor, tensor.shape); }
 
   Status execute(const Node& node) {
-    if (!graph::static_shape(graph_.type(node.outputs[0]).shape)) return unsupported("the reference needs static shapes; give --shape");
+    if (!graph::static_shape(graph_.type(node.outputs[0]).shape))
+      return unsupported("the reference needs static shapes; give --shape");
     const std::string& op = node.op;
     if (op == "Conv" || op == "ConvTranspose") return convolution(node);
     if (op == "MaxPool" || op == "AveragePool") return pooling(node);
@@ -86,7 +93,8 @@ class Executor {
     if (op == "LRN") return lrn(node);
     if (op == "Concat") return concat(node);
     if (op == "Transpose") return transpose(node);
-    if (op == "Reshape" || op == "Flatten" || op == "Identity" || op == "Dropout" || op == "Squeeze" || op == "Unsqueeze") {
+    if (op == "Reshape" || op == "Flatten" || op == "Identity" || op == "Dropout" || op == "Squeeze" ||
+        op == "Unsqueeze") {
       const std::vector<float> data = in(node, 0).data;
       out(node).data = data;
       return {};
@@ -105,7 +113,9 @@ class Executor {
       for (int64_t g = 0; g < group; ++g)
         for (int64_t o = 0; o < oc; ++o)
           for (int64_t i = 0; i < ic; ++i)
-            std::memcpy(&weights.data[static_cast<size_t>(((g * oc + o) * ic + i) * taps)], &w.data[static_cast<size_t>(((g * ic + i) * oc + o) * taps)], sizeof(float) * static_cast<size_t>(taps));
+            std::memcpy(&weights.data[static_cast<size_t>(((g * oc + o) * ic + i) * taps)],
+                        &w.data[static_cast<size_t>(((g * ic + i) * oc + o) * taps)],
+                        sizeof(float) * static_cast<size_t>(taps));
       w_shape = {group, oc, ic};
       w_shape.insert(w_shape.end(), w.shape.begin() + 2, w.shape.end());
     } else {
@@ -123,35 +133,42 @@ class Executor {
     for (size_t i = 0; i < spatial; ++i) {
       begin[i] = node.attributes.ints("pads")[i];
       const int64_t reach = (kernel[i] - 1) * (dilations[i] + 1) + 1;
-      end[i] = transposed ? (x.shape[i + 2] - 1) * strides[i] + reach - begin[i] - y.shape[i + 2] : (y.shape[i + 2] - 1) * strides[i] + reach - x.shape[i + 2] - begin[i];
+      end[i] = transposed ? (x.shape[i + 2] - 1) * strides[i] + reach - begin[i] - y.shape[i + 2]
+                          : (y.shape[i + 2] - 1) * strides[i] + reach - x.shape[i + 2] - begin[i];
     }
-    std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, wrap(x)}, {DNNL_ARG_WEIGHTS, wrap(weights, w_shape)}, {DNNL_ARG_DST, wrap(y)}};
+    std::unordered_map<int, memory> arguments = {
+        {DNNL_ARG_SRC, wrap(x)}, {DNNL_ARG_WEIGHTS, wrap(weights, w_shape)}, {DNNL_ARG_DST, wrap(y)}};
     Tensor bias;
     bias.data.assign(static_cast<size_t>(y.shape[1]), 0.0f);
     if (has(node, 2)) bias.data = in(node, 2).data;
     arguments.emplace(DNNL_ARG_BIAS, wrap(bias, {y.shape[1]}));
     if (transposed) {
-      const dnnl::deconvolution_forward::desc d(dnnl::prop_kind::forward_inference, dnnl::algorithm::deconvolution_direct, desc(x.shape), desc(w_shape), desc({y.shape[1]}),
-                                                desc(y.shape), strides, dilations, begin, end);
+      const dnnl::deconvolution_forward::desc d(dnnl::prop_kind::forward_inference,
+                                                dnnl::algorithm::deconvolution_direct, desc(x.shape), desc(w_shape),
+                                                desc({y.shape[1]}), desc(y.shape), strides, dilations, begin, end);
       dnnl::deconvolution_forward(dnnl::deconvolution_forward::primitive_desc(d, engine_)).execute(stream_, arguments);
     } else {
-      const dnnl::convolution_forward::desc d(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, desc(x.shape), desc(w_shape), desc({y.shape[1]}),
-                                              desc(y.shape), strides, dilations, begin, end);
+      const dnnl::convolution_forward::desc d(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
+                                              desc(x.shape), desc(w_shape), desc({y.shape[1]}), desc(y.shape), strides,
+                                              dilations, begin, end);
       dnnl::convolution_forward(dnnl::convolution_forward::primitive_desc(d, engine_)).execute(stream_, arguments);
     }
     stream_.wait();
     return {};
   }
 
-  Status run_pooling(dnnl::algorithm algorithm, const Tensor& x, Tensor& y, const std::vector<int64_t>& kernel, const std::vector<int64_t>& strides,
-                     const std::vector<int64_t>& dilations, const std::vector<int64_t>& begin) {
+  Status run_pooling(dnnl::algorithm algorithm, const Tensor& x, Tensor& y, const std::vector<int64_t>& kernel,
+                     const std::vector<int64_t>& strides, const std::vector<int64_t>& dilations,
+                     const std::vector<int64_t>& begin) {
     std::vector<int64_t> zero_based = dilations, end(kernel.size());
     for (size_t i = 0; i < kernel.size(); ++i) {
       end[i] = (y.shape[i + 2] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1 - x.shape[i + 2] - begin[i];
       --zero_based[i];
     }
-    const dnnl::pooling_v2_forward::desc d(dnnl::prop_kind::forward_inference, algorithm, desc(x.shape), desc(y.shape), strides, kernel, zero_based, begin, end);
-    dnnl::pooling_v2_forward(dnnl::pooling_v2_forward::primitive_desc(d, engine_)).execute(stream_, {{DNNL_ARG_SRC, wrap(x)}, {DNNL_ARG_DST, wrap(y)}});
+    const dnnl::pooling_v2_forward::desc d(dnnl::prop_kind::forward_inference, algorithm, desc(x.shape), desc(y.shape),
+                                           strides, kernel, zero_based, begin, end);
+    dnnl::pooling_v2_forward(dnnl::pooling_v2_forward::primitive_desc(d, engine_))
+        .execute(stream_, {{DNNL_ARG_SRC, wrap(x)}, {DNNL_ARG_DST, wrap(y)}});
     stream_.wait();
     return {};
   }
@@ -159,19 +176,23 @@ class Executor {
   Status pooling(const Node& node) {
     const Tensor x = in(node, 0);
     const size_t spatial = x.shape.size() - 2;
-    const std::vector<int64_t> begin(node.attributes.ints("pads").begin(), node.attributes.ints("pads").begin() + static_cast<ptrdiff_t>(spatial));
+    const std::vector<int64_t> begin(node.attributes.ints("pads").begin(),
+                                     node.attributes.ints("pads").begin() + static_cast<ptrdiff_t>(spatial));
     const bool include = node.op == "AveragePool" && node.attributes.i("count_include_pad") != 0;
     const auto algorithm = node.op == "MaxPool" ? dnnl::algorithm::pooling_max
                            : include            ? dnnl::algorithm::pooling_avg_include_padding
                                                 : dnnl::algorithm::pooling_avg_exclude_padding;
-    return run_pooling(algorithm, x, out(node), node.attributes.ints("kernel_shape"), node.attributes.ints("strides"), node.attributes.ints("dilations"), begin);
+    return run_pooling(algorithm, x, out(node), node.attributes.ints("kernel_shape"), node.attributes.ints("strides"),
+                       node.attributes.ints("dilations"), begin);
   }
 
   Status global_pooling(const Node& node) {
     const Tensor x = in(node, 0);
     const std::vector<int64_t> kernel(x.shape.begin() + 2, x.shape.end());
     const std::vector<int64_t> ones(kernel.size(), 1), zeros(kernel.size(), 0);
-    return run_pooling(node.op == "GlobalMaxPool" ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding, x, out(node), kernel, ones, ones, zeros);
+    return run_pooling(
+        node.op == "GlobalMaxPool" ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding, x,
+        out(node), kernel, ones, ones, zeros);
   }
 
   Status batch_normalization(const Node& node) {
@@ -181,10 +202,15 @@ class Executor {
     scale_shift.shape = {2, x.shape[1]};
     scale_shift.data = scale.data;
     scale_shift.data.insert(scale_shift.data.end(), shift.data.begin(), shift.data.end());
-    const dnnl::batch_normalization_forward::desc d(dnnl::prop_kind::forward_inference, desc(x.shape), static_cast<float>(node.attributes.f("epsilon")),
-                                                    dnnl::normalization_flags::use_global_stats | dnnl::normalization_flags::use_scale_shift);
+    const dnnl::batch_normalization_forward::desc d(
+        dnnl::prop_kind::forward_inference, desc(x.shape), static_cast<float>(node.attributes.f("epsilon")),
+        dnnl::normalization_flags::use_global_stats | dnnl::normalization_flags::use_scale_shift);
     dnnl::batch_normalization_forward(dnnl::batch_normalization_forward::primitive_desc(d, engine_))
-        .execute(stream_, {{DNNL_ARG_SRC, wrap(x)}, {DNNL_ARG_MEAN, wrap(mean)}, {DNNL_ARG_VARIANCE, wrap(variance)}, {DNNL_ARG_SCALE_SHIFT, wrap(scale_shift)}, {DNNL_ARG_DST, wrap(y)}});
+        .execute(stream_, {{DNNL_ARG_SRC, wrap(x)},
+                           {DNNL_ARG_MEAN, wrap(mean)},
+                           {DNNL_ARG_VARIANCE, wrap(variance)},
+                           {DNNL_ARG_SCALE_SHIFT, wrap(scale_shift)},
+                           {DNNL_ARG_DST, wrap(y)}});
     stream_.wait();
     return {};
   }
@@ -231,8 +257,10 @@ class Executor {
     int64_t axis = node.attributes.i("axis");
     if (axis < 0) axis += static_cast<int64_t>(x.shape.size());
     const auto algorithm = node.op == "Softmax" ? dnnl::algorithm::softmax_accurate : dnnl::algorithm::softmax_log;
-    const dnnl::softmax_v2_forward::desc d(dnnl::prop_kind::forward_inference, algorithm, desc(x.shape), desc(y.shape), static_cast<int>(axis));
-    dnnl::softmax_v2_forward(dnnl::softmax_v2_forward::primitive_desc(d, engine_)).execute(stream_, {{DNNL_ARG_SRC, wrap(x)}, {DNNL_ARG_DST, wrap(y)}});
+    const dnnl::softmax_v2_forward::desc d(dnnl::prop_kind::forward_inference, algorithm, desc(x.shape), desc(y.shape),
+                                           static_cast<int>(axis));
+    dnnl::softmax_v2_forward(dnnl::softmax_v2_forward::primitive_desc(d, engine_))
+        .execute(stream_, {{DNNL_ARG_SRC, wrap(x)}, {DNNL_ARG_DST, wrap(y)}});
     stream_.wait();
     return {};
   }
@@ -240,9 +268,12 @@ class Executor {
   Status lrn(const Node& node) {
     const Tensor x = in(node, 0);
     Tensor& y = out(node);
-    const dnnl::lrn_forward::desc d(dnnl::prop_kind::forward_inference, dnnl::algorithm::lrn_across_channels, desc(x.shape), node.attributes.i("size"),
-                                    static_cast<float>(node.attributes.f("alpha")), static_cast<float>(node.attributes.f("beta")), static_cast<float>(node.attributes.f("bias")));
-    dnnl::lrn_forward(dnnl::lrn_forward::primitive_desc(d, engine_)).execute(stream_, {{DNNL_ARG_SRC, wrap(x)}, {DNNL_ARG_DST, wrap(y)}});
+    const dnnl::lrn_forward::desc d(
+        dnnl::prop_kind::forward_inference, dnnl::algorithm::lrn_across_channels, desc(x.shape),
+        node.attributes.i("size"), static_cast<float>(node.attributes.f("alpha")),
+        static_cast<float>(node.attributes.f("beta")), static_cast<float>(node.attributes.f("bias")));
+    dnnl::lrn_forward(dnnl::lrn_forward::primitive_desc(d, engine_))
+        .execute(stream_, {{DNNL_ARG_SRC, wrap(x)}, {DNNL_ARG_DST, wrap(y)}});
     stream_.wait();
     return {};
   }
@@ -252,13 +283,15 @@ class Executor {
     int64_t axis = node.attributes.i("axis");
     if (axis < 0) axis += static_cast<int64_t>(y.shape.size());
     const auto at = static_cast<size_t>(axis);
-    const int64_t outer = count({y.shape.begin(), y.shape.begin() + axis}), inner = count({y.shape.begin() + axis + 1, y.shape.end()});
+    const int64_t outer = count({y.shape.begin(), y.shape.begin() + axis}),
+                  inner = count({y.shape.begin() + axis + 1, y.shape.end()});
     int64_t start = 0;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const Tensor x = in(node, i);
       const int64_t block = x.shape[at] * inner;
       for (int64_t o = 0; o < outer; ++o) {
-        std::memcpy(&y.data[static_cast<size_t>((o * y.shape[at] + start) * inner)], &x.data[static_cast<size_t>(o * block)], sizeof(float) * static_cast<size_t>(block));
+        std::memcpy(&y.data[static_cast<size_t>((o * y.shape[at] + start) * inner)],
+                    &x.data[static_cast<size_t>(o * block)], sizeof(float) * static_cast<size_t>(block));
       }
       start += x.shape[at];
     }
@@ -316,7 +349,8 @@ class Executor {
     const auto operation = kOperations.find(node.op);
     const bool clip = node.op == "Clip";
     const bool hard_sigmoid = node.op == "HardSigmoid";
-    if (!clip && !hard_sigmoid && operation == kOperations.end()) return unsupported(fmt::format("op {} is not covered by the oneDNN reference", node.op));
+    if (!clip && !hard_sigmoid && operation == kOperations.end())
+      return unsupported(fmt::format("op {} is not covered by the oneDNN reference", node.op));
     Tensor result = in(node, 0);
     const auto shape = *graph::static_shape(graph_.type(node.outputs[0]).shape);
     Tensor y{shape, std::vector<float>(static_cast<size_t>(count(shape)))};
@@ -349,6 +383,8 @@ class Executor {
 
 }  // namespace
 
-Result<std::map<std::string, Tensor>> run_with_dnnl(const Graph& graph, const std::map<std::string, Tensor>& inputs) { return Executor(graph).run(inputs); }
+Result<std::map<std::string, Tensor>> run_with_dnnl(const Graph& graph, const std::map<std::string, Tensor>& inputs) {
+  return Executor(graph).run(inputs);
+}
 
 }  // namespace aipu::reference

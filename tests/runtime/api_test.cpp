@@ -60,7 +60,8 @@ TEST(Model, DescribesItself) {
   EXPECT_EQ((*model)->inputs()[0].text(), "x float32[N,4]");
   EXPECT_EQ((*model)->backend(), "host");
   EXPECT_EQ(*(*model)->output_index("y"), 0u);
-  EXPECT_THAT((*model)->input_index("q").status().message(), ::testing::HasSubstr("the model has no input 'q'; it has: x"));
+  EXPECT_THAT((*model)->input_index("q").status().message(),
+              ::testing::HasSubstr("the model has no input 'q'; it has: x"));
 }
 
 }  // namespace

@@ -20,7 +20,9 @@ void check(const std::vector<ArenaRequest>& requests, const ArenaPlan& plan) {
     for (size_t k = 0; k < i; ++k) {
       if (requests[i].size_bytes == 0 || requests[k].size_bytes == 0) continue;
       if (requests[i].last_use < requests[k].first_use || requests[k].last_use < requests[i].first_use) continue;
-      if (requests[i].in_place_of == k && plan.offsets[i] == plan.offsets[k] && requests[k].last_use == requests[i].first_use) continue;
+      if (requests[i].in_place_of == k && plan.offsets[i] == plan.offsets[k] &&
+          requests[k].last_use == requests[i].first_use)
+        continue;
       EXPECT_TRUE(plan.offsets[i] + requests[i].size_bytes <= plan.offsets[k] ||
                   plan.offsets[k] + requests[k].size_bytes <= plan.offsets[i])
           << i << " and " << k;
@@ -40,7 +42,8 @@ TEST(Arena, ChainNeedsTwoTensorsAtATime) {
 
 TEST(Arena, InPlaceTakesOverMemoryOnce) {
   // 1 and 2 both want the memory of 0; 1 gets it. 3 has another size, 4 does not meet.
-  const std::vector<ArenaRequest> requests = {{640, 0, 1}, {640, 1, 2, 0}, {640, 1, 2, 0}, {64, 2, 3, 1}, {640, 4, 5, 1}};
+  const std::vector<ArenaRequest> requests = {
+      {640, 0, 1}, {640, 1, 2, 0}, {640, 1, 2, 0}, {64, 2, 3, 1}, {640, 4, 5, 1}};
   const auto plan = solve_arena(requests);
   ASSERT_TRUE(plan.ok());
   check(requests, *plan);
@@ -107,7 +110,8 @@ TEST(Arena, ThousandsOfTensorsTakeMilliseconds) {
   std::mt19937 random(3);
   std::vector<ArenaRequest> requests;
   for (uint32_t i = 0; i < 4000; ++i)
-    requests.push_back({static_cast<int64_t>(64 + random() % 1000000), i, i + 1 + static_cast<uint32_t>(random() % 20)});
+    requests.push_back(
+        {static_cast<int64_t>(64 + random() % 1000000), i, i + 1 + static_cast<uint32_t>(random() % 20)});
   const auto start = std::chrono::steady_clock::now();
   const auto plan = solve_arena(requests);
   EXPECT_TRUE(plan.ok());

@@ -106,7 +106,8 @@ TEST_P(Conformance, RefusesAModuleThatIsNotTheOneDescribed) {
   b.kernels[0].name = "scales";
   EXPECT_THAT(Model::from_bytes(b.build(), options).status().message(), HasSubstr("has no kernel 'scales'"));
   b.kernels[0].name = "crash";
-  EXPECT_THAT(Model::from_bytes(b.build(), options).status().message(), HasSubstr("is not the one that the tables describe"));
+  EXPECT_THAT(Model::from_bytes(b.build(), options).status().message(),
+              HasSubstr("is not the one that the tables describe"));
   b = test::chain_model();
   b.target = GetParam().target;
   b.sections[0].bytes.assign(5000, std::byte{7});
@@ -177,9 +178,11 @@ TEST_P(Conformance, SessionsOfOneModelAreIndependent) {
       for (int i = 0; i < 10; ++i) {
         const int64_t shape[] = {static_cast<int64_t>(5 + t)};
         const auto x = counting(5 + t);
-        if (!session.ok() || !(*session)->bind_input(0, {DType::kF32, shape, x.data()}).ok() || !(*session)->run().ok()) {
+        if (!session.ok() || !(*session)->bind_input(0, {DType::kF32, shape, x.data()}).ok() ||
+            !(*session)->run().ok()) {
           ++wrong[t];
-        } else if (has(AIPU_BACKEND_COMPUTES) && static_cast<const float*>((*session)->output(0)->data)[0] != x.back()) {
+        } else if (has(AIPU_BACKEND_COMPUTES) &&
+                   static_cast<const float*>((*session)->output(0)->data)[0] != x.back()) {
           ++wrong[t];
         }
       }
@@ -190,8 +193,8 @@ TEST_P(Conformance, SessionsOfOneModelAreIndependent) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Conformance,
-                         ::testing::Values(Row{"host", "host-baseline"}, Row{"x2", "X2_1204"}, Row{"null", "host-baseline"},
-                                           Row{"interp", "host-baseline"}),
+                         ::testing::Values(Row{"host", "host-baseline"}, Row{"x2", "X2_1204"},
+                                           Row{"null", "host-baseline"}, Row{"interp", "host-baseline"}),
                          [](const auto& row) { return std::string(row.param.name); });
 
 TEST(Backends, AreFoundByName) {
@@ -202,7 +205,8 @@ TEST(Backends, AreFoundByName) {
   EXPECT_EQ(*backend_for_target("", "X2_1204"), "x2");
   EXPECT_EQ(*backend_for_target("sim", "X2_1204"), "x2");
   EXPECT_EQ(*backend_for_target("interp", "X2_1204"), "interp");
-  EXPECT_THAT(backend_for_target("native", "X2_1204").status().message(), HasSubstr("cannot run natively; use --backend sim"));
+  EXPECT_THAT(backend_for_target("native", "X2_1204").status().message(),
+              HasSubstr("cannot run natively; use --backend sim"));
   EXPECT_THAT(backend_for_target("sim", "host-avx2").status().message(), HasSubstr("not for the simulated X2_1204"));
   EXPECT_FALSE(backend_for_target("", "tpu").ok());
 }
@@ -211,8 +215,9 @@ TEST(X2, ExceedingLocalMemoryIsALoadErrorWithTheNumbers) {
   ModelBuilder b = test::barrier_model();
   b.target = "X2_1204";
   b.kernels[0].lsram_bytes = 40000;
-  EXPECT_THAT(Model::from_bytes(b.build()).status().message(),
-              HasSubstr("kernel 'reverse' needs 40000 bytes of local and 4096 bytes of shared memory; an X2_1204 has 32768"));
+  EXPECT_THAT(
+      Model::from_bytes(b.build()).status().message(),
+      HasSubstr("kernel 'reverse' needs 40000 bytes of local and 4096 bytes of shared memory; an X2_1204 has 32768"));
 }
 
 TEST(X2, HasFourTecsWhateverTheThreads) {

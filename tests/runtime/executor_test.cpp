@@ -214,7 +214,8 @@ TEST(Executor, RefusesOutputMemoryThatIsTooSmall) {
   const int64_t shape[] = {3, 4};
   ASSERT_TRUE(session->bind_input(0, {DType::kF32, shape, x.data()}).ok());
   ASSERT_TRUE(session->bind_output(0, y.data(), y.size() * sizeof(float)).ok());
-  EXPECT_THAT(session->run().message(), HasSubstr("output 'y' [3,4] takes 48 bytes, but the memory given for it has 44"));
+  EXPECT_THAT(session->run().message(),
+              HasSubstr("output 'y' [3,4] takes 48 bytes, but the memory given for it has 44"));
 }
 
 TEST(Executor, ShapeErrorsNameInputAxisExpectedAndFound) {
@@ -228,7 +229,8 @@ TEST(Executor, ShapeErrorsNameInputAxisExpectedAndFound) {
   EXPECT_THAT(session->bind_input(0, {DType::kF32, wrong_rank, x.data()}).message(),
               HasSubstr("expected rank 2 (x float32[N,4]), found [12]"));
   const int64_t right[] = {3, 4};
-  EXPECT_THAT(session->bind_input(0, {DType::kI32, right, x.data()}).message(), HasSubstr("expected float32, found int32"));
+  EXPECT_THAT(session->bind_input(0, {DType::kI32, right, x.data()}).message(),
+              HasSubstr("expected float32, found int32"));
   const int64_t negative[] = {-3, 4};
   EXPECT_THAT(session->bind_input(0, {DType::kF32, negative, x.data()}).message(), HasSubstr("negative extent -3"));
   EXPECT_THAT(session->bind_input(0, {DType::kF32, right, nullptr}).message(), HasSubstr("has no data"));
@@ -245,7 +247,8 @@ TEST(Executor, ConflictingExtentsNameBothInputs) {
   const int64_t z_shape[] = {7};
   ASSERT_TRUE(session->bind_input(0, {DType::kF32, x_shape, x.data()}).ok());
   ASSERT_TRUE(session->bind_input(1, {DType::kF32, z_shape, x.data()}).ok());
-  EXPECT_THAT(session->run().message(), HasSubstr("input 'z' [7], axis 0: expected 3 (N, as axis 0 of input 'x'), found 7"));
+  EXPECT_THAT(session->run().message(),
+              HasSubstr("input 'z' [7], axis 0: expected 3 (N, as axis 0 of input 'x'), found 7"));
   const int64_t z_fixed[] = {3};
   ASSERT_TRUE(session->bind_input(1, {DType::kF32, z_fixed, x.data()}).ok());
   EXPECT_TRUE(session->run().ok());
@@ -301,13 +304,14 @@ TEST(Executor, CopiesOutsideOfTheirTensorsAreErrors) {
   for (const Case& c :
        {Case{1, 0, 32, 1, 0, 0, "the destination (1 rows of 32 bytes"}, Case{0, 4, 32, 1, 0, 0, "the source"},
         Case{-4, 0, 4, 1, 0, 0, "destination"}, Case{0, 0, 4, 9, 4, 4, "destination"}, Case{0, 0, 4, 8, 4, 8, "source"},
-        Case{0, 0, 4, 2, 4, -4, "source"}, Case{0, 0, 8, 2, 4, 8, "to places 4 bytes apart"}, Case{0, 0, 4, INT64_MAX, 4, 0, "destination"},
-        Case{0, 0, -1, 1, 0, 0, "copies 1 rows of -1 bytes"}, Case{0, 0, 1, int64_t{1} << 40, int64_t{1} << 40, 0, "destination"}}) {
+        Case{0, 0, 4, 2, 4, -4, "source"}, Case{0, 0, 8, 2, 4, 8, "to places 4 bytes apart"},
+        Case{0, 0, 4, INT64_MAX, 4, 0, "destination"}, Case{0, 0, -1, 1, 0, 0, "copies 1 rows of -1 bytes"},
+        Case{0, 0, 1, int64_t{1} << 40, int64_t{1} << 40, 0, "destination"}}) {
     ModelBuilder b = test::chain_model();
     b.programs[0].dma.clear();
     b.next_sequence = 3;
-    b.copy(3, b.constant(c.destination_offset), 2, b.constant(c.source_offset), b.constant(c.width), b.constant(c.times),
-           b.constant(c.destination_stride), b.constant(c.source_stride));
+    b.copy(3, b.constant(c.destination_offset), 2, b.constant(c.source_offset), b.constant(c.width),
+           b.constant(c.times), b.constant(c.destination_stride), b.constant(c.source_stride));
     auto session = open(b);
     ASSERT_TRUE(session->bind_input(0, {DType::kF32, shape, x.data()}).ok());
     EXPECT_THAT(session->run().message(), HasSubstr(c.message));
@@ -321,13 +325,14 @@ TEST(Executor, StridedCopies) {
     std::vector<float> expected;  // starting from 4x everywhere
   };
   const auto y = [](std::vector<float> values) { return times(values, 4); };
-  for (const Case& c : {Case{0, 0, 4, 8, 4, 0, y({1, 1, 1, 1, 1, 1, 1, 1})}, Case{0, 28, 4, 8, 4, -4, y({8, 7, 6, 5, 4, 3, 2, 1})},
-                        Case{0, 0, 8, 2, 16, 16, y({1, 2, 0, 0, 5, 6, 0, 0})}, Case{4, 0, 1, 0, 0, 0, y({0, 0, 0, 0, 0, 0, 0, 0})}}) {
+  for (const Case& c :
+       {Case{0, 0, 4, 8, 4, 0, y({1, 1, 1, 1, 1, 1, 1, 1})}, Case{0, 28, 4, 8, 4, -4, y({8, 7, 6, 5, 4, 3, 2, 1})},
+        Case{0, 0, 8, 2, 16, 16, y({1, 2, 0, 0, 5, 6, 0, 0})}, Case{4, 0, 1, 0, 0, 0, y({0, 0, 0, 0, 0, 0, 0, 0})}}) {
     ModelBuilder b = test::chain_model();
     b.programs[0].dma.clear();
     b.next_sequence = 3;
-    b.copy(3, b.constant(c.destination_offset), 2, b.constant(c.source_offset), b.constant(c.width), b.constant(c.times),
-           b.constant(c.destination_stride), b.constant(c.source_stride));
+    b.copy(3, b.constant(c.destination_offset), 2, b.constant(c.source_offset), b.constant(c.width),
+           b.constant(c.times), b.constant(c.destination_stride), b.constant(c.source_stride));
     auto session = open(b);
     std::vector<float> out(8, 0.0f);
     const int64_t shape[] = {2, 4};
@@ -396,7 +401,8 @@ TEST(Executor, SizesThatDependOnDataAreBoundWhileRunning) {
 TEST(Executor, ASizeFromDataThatMakesNoSenseIsAnError) {
   ModelBuilder b = test::positive_model();
   // K is the count minus two.
-  b.tensors[2].shape[0] = b.tensors[3].shape[0] = b.expression(fb::ExpressionOp::kAdd, b.tensors[2].shape[0], b.constant(-2));
+  b.tensors[2].shape[0] = b.tensors[3].shape[0] =
+      b.expression(fb::ExpressionOp::kAdd, b.tensors[2].shape[0], b.constant(-2));
   b.tensors[2].size_bytes = b.tensors[3].size_bytes = b.mul(b.tensors[2].shape[0], b.constant(4));
   auto session = open(b);
   const std::vector<float> x = {1, -1};
@@ -439,7 +445,8 @@ TEST(Executor, AnExpressionWithoutAValueIsAnErrorOnlyWhereItIsUsed) {
   const uint32_t zero = b.constant(0);
   const uint32_t broken = b.expression(fb::ExpressionOp::kFloorDiv, n, zero);
   // select(1, count, broken) is fine.
-  b.arguments[2] = ModelBuilder::number(b.expression(fb::ExpressionOp::kSelect, b.constant(1), b.arguments[2].index(), broken));
+  b.arguments[2] =
+      ModelBuilder::number(b.expression(fb::ExpressionOp::kSelect, b.constant(1), b.arguments[2].index(), broken));
   auto session = open(b);
   EXPECT_EQ(run(*session, counting(4), {1, 4}), times(counting(4), 4));
   b.arguments[2] = ModelBuilder::number(broken);
@@ -458,10 +465,14 @@ TEST(Executor, ArenaMemoryIsReused) {
   uint32_t previous = b.tensor("x", DType::kF32, {n}, fb::TensorKind::kInput);
   const uint32_t scale = b.kernel(test::scale_kernel());
   for (uint32_t i = 0; i < 40; ++i) {
-    const uint32_t next = b.tensor("t" + std::to_string(i), DType::kF32, {n}, i == 39 ? fb::TensorKind::kOutput : fb::TensorKind::kArena);
+    const uint32_t next =
+        b.tensor("t" + std::to_string(i), DType::kF32, {n}, i == 39 ? fb::TensorKind::kOutput : fb::TensorKind::kArena);
     b.tensors[next].first_use = i + 1;
     b.tensors[next].last_use = i + 2;
-    b.launch(scale, {b.pointer(previous, false, zero), b.pointer(next, true, zero), b.number(n), b.word(i % 2 == 0 ? 2.0f : 0.5f)}, many);
+    b.launch(
+        scale,
+        {b.pointer(previous, false, zero), b.pointer(next, true, zero), b.number(n), b.word(i % 2 == 0 ? 2.0f : 0.5f)},
+        many);
     previous = next;
   }
   b.sections.push_back({fb::SectionKind::kNativeModule, 0, test::test_kernels()});
@@ -542,8 +553,10 @@ TEST(Executor, TheNumberOfTecsIsASymbol) {
     const int64_t expected = std::min<int64_t>(threads, available_cpus());
     ASSERT_TRUE(session->run().ok());
     EXPECT_EQ(session->arena_bytes(), 1024 * expected);
-    ASSERT_EQ(std::vector<int64_t>(session->output(0)->shape.begin(), session->output(0)->shape.end()), std::vector<int64_t>{expected});
-    for (int64_t i = 0; i < expected; ++i) EXPECT_EQ(static_cast<const int32_t*>(session->output(0)->data)[i], expected);
+    ASSERT_EQ(std::vector<int64_t>(session->output(0)->shape.begin(), session->output(0)->shape.end()),
+              std::vector<int64_t>{expected});
+    for (int64_t i = 0; i < expected; ++i)
+      EXPECT_EQ(static_cast<const int32_t*>(session->output(0)->data)[i], expected);
   }
 }
 
@@ -562,8 +575,8 @@ TEST(Executor, SessionsShareAModelAcrossThreads) {
         const int64_t n = 1 + (i * 7 + t) % 5;
         const auto x = counting(static_cast<size_t>(n) * 4);
         const int64_t shape[] = {n, 4};
-        if (!session.ok() || !(*session)->bind_input(0, {DType::kF32, shape, x.data()}).ok() || !(*session)->run().ok() ||
-            floats(*(*session)->output(0)) != times(x, 4)) {
+        if (!session.ok() || !(*session)->bind_input(0, {DType::kF32, shape, x.data()}).ok() ||
+            !(*session)->run().ok() || floats(*(*session)->output(0)) != times(x, 4)) {
           ++failures;
         }
       }
@@ -625,12 +638,15 @@ TEST(WorkerPool, RunsEveryIndexOnceAlsoAfterSleep) {
     if (round % 100 == 99) pool.wake();
     std::vector<std::atomic<int>> hits(pool.size());
     pool.run(
-        pool.size(), [](void* argument, uint32_t index) { ++(*static_cast<std::vector<std::atomic<int>>*>(argument))[index]; }, &hits);
+        pool.size(),
+        [](void* argument, uint32_t index) { ++(*static_cast<std::vector<std::atomic<int>>*>(argument))[index]; },
+        &hits);
     for (const auto& hit : hits) ASSERT_EQ(hit, 1);
   }
 }
 
-// Jobs follow each other faster than workers may notice: each index once, nothing of a job after run_independent() has returned.
+// Jobs follow each other faster than workers may notice: each index once, nothing of a job after run_independent() has
+// returned.
 TEST(WorkerPool, TakesOverWhatWorkersHaveNotBegun) {
   WorkerPool pool;
   const auto exclusive = pool.acquire();
@@ -638,7 +654,9 @@ TEST(WorkerPool, TakesOverWhatWorkersHaveNotBegun) {
   for (int round = 0; round < 20000; ++round) {
     if (round % 5000 == 4999) std::this_thread::sleep_for(std::chrono::milliseconds(3));
     std::vector<std::atomic<int>> hits(pool.size());
-    const auto body = [](void* argument, uint32_t index) { ++(*static_cast<std::vector<std::atomic<int>>*>(argument))[index]; };
+    const auto body = [](void* argument, uint32_t index) {
+      ++(*static_cast<std::vector<std::atomic<int>>*>(argument))[index];
+    };
     if (round % 3 == 2) {
       pool.run(pool.size(), body, &hits);
     } else {

@@ -27,13 +27,15 @@ std::string problem(std::span<const std::byte> bytes, VerifyLevel level = Verify
 std::string problem(const ModelBuilder& builder) { return problem(builder.build()); }
 
 TEST(Loader, AcceptsTheSampleModels) {
-  for (const ModelBuilder& b : {test::chain_model(), test::positive_model(), test::branch_model(), test::barrier_model()})
+  for (const ModelBuilder& b :
+       {test::chain_model(), test::positive_model(), test::branch_model(), test::barrier_model()})
     EXPECT_EQ(problem(b), "");
 }
 
 TEST(Loader, RefusesEveryTruncation) {
   const auto bytes = test::chain_model().build();
-  for (size_t size = 0; size < bytes.size(); size += size < 200 ? 1 : 97) EXPECT_NE(problem(std::span(bytes).first(size)), "") << size;
+  for (size_t size = 0; size < bytes.size(); size += size < 200 ? 1 : 97)
+    EXPECT_NE(problem(std::span(bytes).first(size)), "") << size;
   // A tail too many is as wrong as one that is missing.
   auto longer = bytes;
   longer.push_back(std::byte{0});
@@ -83,7 +85,8 @@ TEST(Loader, UsesBytesInPlaceOnlyIfAskedAndAligned) {
   for (const size_t shift : {0, 1, 3, 8, 33}) {
     for (const bool in_place : {false, true}) {
       std::memcpy(buffer.data() + begin + shift, bytes.data(), bytes.size());
-      auto file = ModelFile::from_bytes(std::span(buffer).subspan(begin + shift, bytes.size()), VerifyLevel::kUsual, in_place);
+      auto file =
+          ModelFile::from_bytes(std::span(buffer).subspan(begin + shift, bytes.size()), VerifyLevel::kUsual, in_place);
       ASSERT_TRUE(file.ok()) << file.status().message();
       EXPECT_TRUE(check_model(**file).ok());
       const auto* module = (*file)->section(fb::SectionKind::kNativeModule).data();
@@ -142,10 +145,14 @@ TEST(Loader, NamesWhatIsWrong) {
       {"format version 2", [](auto& b) { b.format_version = 2; }},
       {"the model has no program", [](auto& b) { b.programs.clear(); }},
       {"wants 65 TECs", [](auto& b) { b.tec_count = 65; }},
-      {"unknown op 12", [](auto& b) { b.expressions[0] = fb::Expression(static_cast<fb::ExpressionOp>(12), 0, 0, 0, 0); }},
-      {"not an earlier expression", [](auto& b) { b.expressions[2] = fb::Expression(fb::ExpressionOp::kAdd, 1, 2, 0, 0); }},
-      {"not an earlier expression", [](auto& b) { b.expressions[2] = fb::Expression(fb::ExpressionOp::kSelect, 0, 1, 2, 0); }},
-      {"refers to symbol 1 of 1", [](auto& b) { b.expressions[4] = fb::Expression(fb::ExpressionOp::kSymbol, 1, 0, 0, 0); }},
+      {"unknown op 12",
+       [](auto& b) { b.expressions[0] = fb::Expression(static_cast<fb::ExpressionOp>(12), 0, 0, 0, 0); }},
+      {"not an earlier expression",
+       [](auto& b) { b.expressions[2] = fb::Expression(fb::ExpressionOp::kAdd, 1, 2, 0, 0); }},
+      {"not an earlier expression",
+       [](auto& b) { b.expressions[2] = fb::Expression(fb::ExpressionOp::kSelect, 0, 1, 2, 0); }},
+      {"refers to symbol 1 of 1",
+       [](auto& b) { b.expressions[4] = fb::Expression(fb::ExpressionOp::kSymbol, 1, 0, 0, 0); }},
       {"symbol 0 refers to tensor 9 of 4", [](auto& b) { b.symbols[0].tensor = 9; }},
       {"symbol 0 is extent 2 of a tensor of rank 2", [](auto& b) { b.symbols[0].index = 2; }},
       {"a tensor that is not an input", [](auto& b) { b.symbols[0].tensor = 1; }},
@@ -193,7 +200,8 @@ TEST(Loader, NamesWhatIsWrong) {
       {"not of the kind input", [](auto& b) { b.inputs.push_back(1); }},
       {"listed twice as output", [](auto& b) { b.outputs.push_back(3); }},
       {"is not listed as one", [](auto& b) { b.outputs.clear(); }},
-      {"constant tensor 1 't': extent 0 is not a constant expression", [](auto& b) { b.tensors[1].kind = fb::TensorKind::kConstant; }},
+      {"constant tensor 1 't': extent 0 is not a constant expression",
+       [](auto& b) { b.tensors[1].kind = fb::TensorKind::kConstant; }},
       {"is outside of the constants: 16 bytes at 256 of 256",
        [](auto& b) {
          b.tensors[1].kind = fb::TensorKind::kConstant;
@@ -214,7 +222,8 @@ TEST(Loader, NamesWhatIsWrong) {
          b.tensors[1].shape.clear();
          b.tensors[1].size_bytes = b.constant(16);
        }},
-      {"writes to tensor 0 'x', which is read-only", [](auto& b) { b.arguments[1] = ModelBuilder::pointer(0, true, 0); }},
+      {"writes to tensor 0 'x', which is read-only",
+       [](auto& b) { b.arguments[1] = ModelBuilder::pointer(0, true, 0); }},
       {"kernel 0 has no name", [](auto& b) { b.kernels[0].name.clear(); }},
       {"widths for 2", [](auto& b) { b.kernels[0].argument_bits.resize(2); }},
       {"argument 2 is 65 bits wide", [](auto& b) { b.kernels[0].argument_bits[2] = 65; }},
@@ -226,25 +235,32 @@ TEST(Loader, NamesWhatIsWrong) {
       {"is there twice", [](auto& b) { b.sections.push_back(b.sections[0]); }},
       {"unknown kind 99", [](auto& b) { b.sections[1].kind = static_cast<fb::SectionKind>(99); }},
       {"runs kernel 7 of 2", [](auto& b) { b.programs[0].tec[0] = tec(1, 7, 0, 4, 0); }},
-      {"gives 3 arguments to kernel 'scale', which takes 4", [](auto& b) { b.programs[0].tec[0] = tec(1, 0, 0, 3, 0); }},
+      {"gives 3 arguments to kernel 'scale', which takes 4",
+       [](auto& b) { b.programs[0].tec[0] = tec(1, 0, 0, 3, 0); }},
       {"has arguments 4294967295+4 of 8", [](auto& b) { b.programs[0].tec[0] = tec(1, 0, 0xffffffffu, 4, 0); }},
       {"uses expression 1000000", [=](auto& b) { b.programs[0].tec[0] = tec(1, 0, 0, 4, kHuge); }},
       {"has origin 5 of 1", [](auto& b) { b.programs[0].tec[0] = tec(1, 0, 0, 4, 0, 5); }},
       {"has no sequence number", [](auto& b) { b.programs[0].tec[1] = tec(0xffffffffu, 0, 0, 4, 0); }},
       {"is out of sequence", [](auto& b) { b.programs[0].tec[1] = tec(1, 1, 4, 4, 0); }},
-      {"two commands have the sequence number 3", [](auto& b) { b.programs[0].host = {host(3, fb::HostOp::kCheck, 0, 0)}; }},
+      {"two commands have the sequence number 3",
+       [](auto& b) { b.programs[0].host = {host(3, fb::HostOp::kCheck, 0, 0)}; }},
       {"is a number, but gets a tensor", [](auto& b) { b.arguments[2] = ModelBuilder::pointer(0, false, 0); }},
       {"is a pointer, but gets a number", [](auto& b) { b.arguments[0] = ModelBuilder::number(0); }},
-      {"has the unknown kind 3", [](auto& b) { b.arguments[0] = fb::Argument(static_cast<fb::ArgumentKind>(3), false, 0, 0, 0); }},
+      {"has the unknown kind 3",
+       [](auto& b) { b.arguments[0] = fb::Argument(static_cast<fb::ArgumentKind>(3), false, 0, 0, 0); }},
       {"uses tensor 8 of 4", [](auto& b) { b.arguments[0] = ModelBuilder::pointer(8, false, 0); }},
       {"uses expression 1000000", [=](auto& b) { b.arguments[0] = ModelBuilder::pointer(0, false, kHuge); }},
       {"waits for the unknown engine 3", [](auto& b) { b.waits[0] = fb::Wait(static_cast<fb::Engine>(3), 0); }},
       {"waits for command 2 of 2", [](auto& b) { b.waits[0] = fb::Wait(fb::Engine::kTec, 2); }},
       {"a deadlock", [](auto& b) { b.waits[0] = fb::Wait(fb::Engine::kDma, 0); }},
-      {"waits 0+2 of 1", [](auto& b) { b.programs[0].dma[0] = fb::DmaCommand(3, 3, 2, 0, 0, 0, 1, 0, 0, 0, 2, kNone); }},
-      {"uses tensor 9 of 4", [](auto& b) { b.programs[0].dma[0] = fb::DmaCommand(3, 9, 2, 0, 0, 0, 1, 0, 0, 0, 0, kNone); }},
-      {"which is read-only", [](auto& b) { b.programs[0].dma[0] = fb::DmaCommand(3, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, kNone); }},
-      {"binds 2 symbols from 0 on, of 1", [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kBindSymbols, 0, 2)}; }},
+      {"waits 0+2 of 1",
+       [](auto& b) { b.programs[0].dma[0] = fb::DmaCommand(3, 3, 2, 0, 0, 0, 1, 0, 0, 0, 2, kNone); }},
+      {"uses tensor 9 of 4",
+       [](auto& b) { b.programs[0].dma[0] = fb::DmaCommand(3, 9, 2, 0, 0, 0, 1, 0, 0, 0, 0, kNone); }},
+      {"which is read-only",
+       [](auto& b) { b.programs[0].dma[0] = fb::DmaCommand(3, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, kNone); }},
+      {"binds 2 symbols from 0 on, of 1",
+       [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kBindSymbols, 0, 2)}; }},
       {"binds 0 symbols", [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kBindSymbols, 0, 0)}; }},
       {"'N' is bound twice", [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kBindSymbols, 0, 1)}; }},
       {"has message 0 of 0", [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kCheck, 0, 0)}; }},
@@ -296,7 +312,8 @@ TEST(Loader, ProgramsFormATree) {
   b = test::branch_model();
   b.programs.assign(2 * kMaxProgramDepth + 5, {});
   uint32_t sequence = 1;
-  for (uint32_t p = 0; p + 2 < b.programs.size(); p += 2) b.programs[p].host = {host(sequence++, fb::HostOp::kIf, 0, p + 1, p + 2)};
+  for (uint32_t p = 0; p + 2 < b.programs.size(); p += 2)
+    b.programs[p].host = {host(sequence++, fb::HostOp::kIf, 0, p + 1, p + 2)};
   EXPECT_THAT(problem(b), HasSubstr("nested deeper than 32"));
 }
 

@@ -40,17 +40,18 @@ fb::Argument ModelBuilder::word(float value) { return word(uint64_t{std::bit_cas
 
 void ModelBuilder::launch(uint32_t kernel, std::vector<fb::Argument> list, uint32_t max_tecs, uint32_t program,
                           std::vector<fb::Wait> wait_for) {
-  programs[program].tec.emplace_back(next_sequence++, kernel, static_cast<uint32_t>(arguments.size()), static_cast<uint32_t>(list.size()),
-                                     static_cast<uint32_t>(waits.size()), static_cast<uint32_t>(wait_for.size()), max_tecs, kNone);
+  programs[program].tec.emplace_back(next_sequence++, kernel, static_cast<uint32_t>(arguments.size()),
+                                     static_cast<uint32_t>(list.size()), static_cast<uint32_t>(waits.size()),
+                                     static_cast<uint32_t>(wait_for.size()), max_tecs, kNone);
   arguments.insert(arguments.end(), list.begin(), list.end());
   waits.insert(waits.end(), wait_for.begin(), wait_for.end());
 }
 
-void ModelBuilder::copy(uint32_t destination, uint32_t destination_offset, uint32_t source, uint32_t source_offset, uint32_t width,
-                        uint32_t times, uint32_t destination_stride, uint32_t source_stride, uint32_t program,
-                        std::vector<fb::Wait> wait_for) {
-  programs[program].dma.emplace_back(next_sequence++, destination, source, destination_offset, source_offset, width, times,
-                                     destination_stride, source_stride, static_cast<uint32_t>(waits.size()),
+void ModelBuilder::copy(uint32_t destination, uint32_t destination_offset, uint32_t source, uint32_t source_offset,
+                        uint32_t width, uint32_t times, uint32_t destination_stride, uint32_t source_stride,
+                        uint32_t program, std::vector<fb::Wait> wait_for) {
+  programs[program].dma.emplace_back(next_sequence++, destination, source, destination_offset, source_offset, width,
+                                     times, destination_stride, source_stride, static_cast<uint32_t>(waits.size()),
                                      static_cast<uint32_t>(wait_for.size()), kNone);
   waits.insert(waits.end(), wait_for.begin(), wait_for.end());
 }
@@ -74,8 +75,8 @@ std::vector<std::byte> ModelBuilder::build() const {
   for (const SectionRow& section : all_sections) {
     blobs.resize((blobs.size() + 63) / 64 * 64);
     const Hash128 hash = hash_bytes(section.bytes);
-    section_rows.push_back(
-        fb::CreateSection(builder, section.kind, section.index, blobs.size(), section.bytes.size(), hash.high, hash.low));
+    section_rows.push_back(fb::CreateSection(builder, section.kind, section.index, blobs.size(), section.bytes.size(),
+                                             hash.high, hash.low));
     blobs.insert(blobs.end(), section.bytes.begin(), section.bytes.end());
   }
   std::vector<flatbuffers::Offset<fb::Symbol>> symbol_rows;
@@ -85,25 +86,26 @@ std::vector<std::byte> ModelBuilder::build() const {
   for (const TensorRow& row : tensors) {
     const auto name = builder.CreateString(row.name);
     const auto shape = builder.CreateVector(row.shape);
-    tensor_rows.push_back(fb::CreateTensor(builder, name, static_cast<uint8_t>(row.dtype), shape, row.size_bytes, row.kind,
-                                           row.offset_bytes, row.base, row.view_offset, row.first_use, row.last_use, row.in_place_of));
+    tensor_rows.push_back(fb::CreateTensor(builder, name, static_cast<uint8_t>(row.dtype), shape, row.size_bytes,
+                                           row.kind, row.offset_bytes, row.base, row.view_offset, row.first_use,
+                                           row.last_use, row.in_place_of));
   }
   std::vector<flatbuffers::Offset<fb::Kernel>> kernel_rows;
   for (const KernelRow& row : kernels) {
     const auto name = builder.CreateString(row.name);
     const auto pointers = builder.CreateVector(row.pointers);
-    const auto bits =
-        row.argument_bits.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint8_t>>() : builder.CreateVector(row.argument_bits);
-    kernel_rows.push_back(fb::CreateKernel(builder, name, static_cast<uint32_t>(row.pointers.size()), pointers, row.lsram_bytes,
-                                           row.shared_bytes, row.uses_barrier, 0, bits));
+    const auto bits = row.argument_bits.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint8_t>>()
+                                                : builder.CreateVector(row.argument_bits);
+    kernel_rows.push_back(fb::CreateKernel(builder, name, static_cast<uint32_t>(row.pointers.size()), pointers,
+                                           row.lsram_bytes, row.shared_bytes, row.uses_barrier, 0, bits));
   }
   std::vector<flatbuffers::Offset<fb::Program>> program_rows;
   for (const ProgramRow& row : programs) {
     const auto tec = builder.CreateVectorOfStructs(row.tec);
     const auto dma = builder.CreateVectorOfStructs(row.dma);
     const auto host_commands = builder.CreateVectorOfStructs(row.host);
-    const auto operations =
-        row.tec_operations.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint32_t>>() : builder.CreateVector(row.tec_operations);
+    const auto operations = row.tec_operations.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint32_t>>()
+                                                       : builder.CreateVector(row.tec_operations);
     program_rows.push_back(fb::CreateProgram(builder, tec, dma, host_commands, operations));
   }
   const auto producer = builder.CreateString("test");
@@ -123,10 +125,11 @@ std::vector<std::byte> ModelBuilder::build() const {
   const auto strings_list = string_list(strings);
   const auto origin_list = string_list(origins);
   const auto loop_list = builder.CreateVectorOfStructs(batch_loops);
-  builder.FinishSizePrefixed(fb::CreateModel(builder, format_version, producer, name, target_text, feature_list, tec_count, section_list,
-                                             expression_list, symbol_list, tensor_list, input_list, output_list, kernel_list, argument_list,
-                                             wait_list, program_list, strings_list, origin_list, false, loop_list),
-                             fb::ModelIdentifier());
+  builder.FinishSizePrefixed(
+      fb::CreateModel(builder, format_version, producer, name, target_text, feature_list, tec_count, section_list,
+                      expression_list, symbol_list, tensor_list, input_list, output_list, kernel_list, argument_list,
+                      wait_list, program_list, strings_list, origin_list, false, loop_list),
+      fb::ModelIdentifier());
 
   const auto* root = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
   std::vector<std::byte> file(root, root + builder.GetSize());
@@ -148,8 +151,8 @@ const std::vector<std::byte>& compile_module(const std::string& c_text) {
   EXPECT_NE(::mkdtemp(folder.data()), nullptr);
   EXPECT_TRUE(write_file_atomically(folder + "/k.c", std::string_view(c_text)).ok());
   const char* compiler = std::getenv("CC");
-  const std::string command = std::string(compiler == nullptr ? "cc" : compiler) + " -O1 -fPIC -shared -I" AIPU_SOURCE_DIR " -o " + folder +
-                              "/k.so " + folder + "/k.c";
+  const std::string command = std::string(compiler == nullptr ? "cc" : compiler) +
+                              " -O1 -fPIC -shared -I" AIPU_SOURCE_DIR " -o " + folder + "/k.so " + folder + "/k.c";
   EXPECT_EQ(std::system(command.c_str()), 0) << command;
   auto file = MappedFile::open(folder + "/k.so");
   EXPECT_TRUE(file.ok());

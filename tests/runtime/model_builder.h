@@ -80,7 +80,8 @@ struct ModelBuilder {
   }
   uint32_t mul(uint32_t a, uint32_t b) { return expression(fb::ExpressionOp::kMul, a, b); }
   // The expression that is the symbol.
-  uint32_t symbol(std::string name, uint32_t tensor, uint32_t index, fb::SymbolKind kind = fb::SymbolKind::kInputExtent);
+  uint32_t symbol(std::string name, uint32_t tensor, uint32_t index,
+                  fb::SymbolKind kind = fb::SymbolKind::kInputExtent);
   // The size is computed from the shape. Inputs and outputs are listed as such.
   uint32_t tensor(std::string name, DType dtype, std::vector<uint32_t> shape, fb::TensorKind kind);
   uint32_t kernel(KernelRow row) {
@@ -97,8 +98,9 @@ struct ModelBuilder {
 
   void launch(uint32_t kernel, std::vector<fb::Argument> list, uint32_t max_tecs, uint32_t program = 0,
               std::vector<fb::Wait> wait_for = {});
-  void copy(uint32_t destination, uint32_t destination_offset, uint32_t source, uint32_t source_offset, uint32_t width, uint32_t times,
-            uint32_t destination_stride, uint32_t source_stride, uint32_t program = 0, std::vector<fb::Wait> wait_for = {});
+  void copy(uint32_t destination, uint32_t destination_offset, uint32_t source, uint32_t source_offset, uint32_t width,
+            uint32_t times, uint32_t destination_stride, uint32_t source_stride, uint32_t program = 0,
+            std::vector<fb::Wait> wait_for = {});
   void host(fb::HostOp op, uint32_t a, uint32_t b, uint32_t c = 0, uint32_t program = 0);
 
   std::vector<std::byte> build() const;
@@ -106,17 +108,18 @@ struct ModelBuilder {
 
 std::span<const std::byte> as_bytes(std::string_view text);
 
-// Compiles C to a shared object with the system's compiler; the same text is compiled once per process. Fails the test if that does not
-// work.
+// Compiles C to a shared object with the system's compiler; the same text is compiled once per process. Fails the test
+// if that does not work.
 const std::vector<std::byte>& compile_module(const std::string& c_text);
 
 // The kernels that the tests use, as a module: see kernels.cpp.
 const std::vector<std::byte>& test_kernels();
 // Their rows: {name, pointer flags, ...}.
-KernelRow scale_kernel();     // (const float* x, float* y, int n, float a): y = a * x, split over the TECs
-KernelRow add_kernel();       // (const float* a, const float* b, float* c, int n): c = a + b
-KernelRow reverse_kernel();   // (const float* x, float* y, int n): y = reversed x; writes everything, meets at a barrier, then copies
-                              // through shared memory
+KernelRow scale_kernel();  // (const float* x, float* y, int n, float a): y = a * x, split over the TECs
+KernelRow add_kernel();    // (const float* a, const float* b, float* c, int n): c = a + b
+// (const float* x, float* y, int n): y = reversed x; writes everything, meets at a barrier, then copies through shared
+// memory
+KernelRow reverse_kernel();
 KernelRow count_kernel();     // (const float* x, int64* count, int n): how many are > 0
 KernelRow positive_kernel();  // (const float* x, float* y, int n): those that are > 0, in order
 KernelRow tecs_kernel();      // (int* seen, int n): seen[t] = tec_count for every TEC t < n

@@ -16,20 +16,22 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::vector<std::byte> file_with(const std::string& header, size_t data_bytes) {
-  std::string text =
-      std::string("\x93NUMPY\x01", 7) + '\0' + static_cast<char>(header.size() & 255) + static_cast<char>(header.size() >> 8) + header;
+  std::string text = std::string("\x93NUMPY\x01", 7) + '\0' + static_cast<char>(header.size() & 255) +
+                     static_cast<char>(header.size() >> 8) + header;
   for (size_t i = 0; i < data_bytes; ++i) text += static_cast<char>(i);
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
 }
-std::string problem(const std::string& header, size_t data_bytes) { return parse_npy(file_with(header, data_bytes)).status().message(); }
+std::string problem(const std::string& header, size_t data_bytes) {
+  return parse_npy(file_with(header, data_bytes)).status().message();
+}
 
 TEST(Npy, RoundTripsEveryType) {
   for (int d = 1; d < kDTypeCount; ++d) {
     const auto dtype = static_cast<DType>(d);
     if (dtype == DType::kString) continue;
-    for (const std::vector<int64_t>& shape :
-         {std::vector<int64_t>{}, std::vector<int64_t>{5}, std::vector<int64_t>{2, 0, 3}, std::vector<int64_t>{2, 3, 4}}) {
+    for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, std::vector<int64_t>{5},
+                                              std::vector<int64_t>{2, 0, 3}, std::vector<int64_t>{2, 3, 4}}) {
       const auto array = random_array(dtype, shape, 11);
       ASSERT_TRUE(array.ok());
       const std::string path = ::testing::TempDir() + "aipu_round_trip.npy";
@@ -54,19 +56,26 @@ TEST(Npy, HeaderIsAlignedAndWhatNumPyWrites) {
 TEST(Npy, ReadsFortranOrder) {
   const auto array = parse_npy(file_with("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }\n", 6));
   ASSERT_TRUE(array.ok()) << array.status().message();
-  EXPECT_THAT(array->data, ElementsAre(std::byte{0}, std::byte{2}, std::byte{4}, std::byte{1}, std::byte{3}, std::byte{5}));
+  EXPECT_THAT(array->data,
+              ElementsAre(std::byte{0}, std::byte{2}, std::byte{4}, std::byte{1}, std::byte{3}, std::byte{5}));
 }
 
 TEST(Npy, RefusesWhatItCannotRead) {
   EXPECT_THAT(problem("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", 4), HasSubstr("big-endian"));
-  EXPECT_THAT(problem("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", 8), HasSubstr("elements of type '<c8'"));
-  EXPECT_THAT(problem("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", 4), HasSubstr("structured"));
-  EXPECT_THAT(problem("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 4), HasSubstr("does not fit its 4 bytes"));
-  EXPECT_THAT(problem("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", 5), HasSubstr("does not fit its 5 bytes"));
+  EXPECT_THAT(problem("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", 8),
+              HasSubstr("elements of type '<c8'"));
+  EXPECT_THAT(problem("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", 4),
+              HasSubstr("structured"));
+  EXPECT_THAT(problem("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 4),
+              HasSubstr("does not fit its 4 bytes"));
+  EXPECT_THAT(problem("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", 5),
+              HasSubstr("does not fit its 5 bytes"));
   EXPECT_THAT(problem("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4), }", 0),
               HasSubstr("more elements than 64 bits"));
-  EXPECT_THAT(problem("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904,), }", 0), HasSubstr("does not fit"));
-  EXPECT_THAT(problem("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", 0), HasSubstr("the shape is not a tuple"));
+  EXPECT_THAT(problem("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904,), }", 0),
+              HasSubstr("does not fit"));
+  EXPECT_THAT(problem("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", 0),
+              HasSubstr("the shape is not a tuple"));
   EXPECT_THAT(problem("{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }", 4), HasSubstr("fortran_order"));
   EXPECT_THAT(problem("{'descr': '<f4', 'shape': (1,), }", 4), HasSubstr("a key is missing"));
   EXPECT_THAT(problem("{'descr': '<f4'", 4), HasSubstr("malformed"));
@@ -92,7 +101,8 @@ TEST(Compare, FollowsTheOnnxRule) {
   EXPECT_FALSE(compare_floats({3e38f}, {INFINITY}).equal);
   EXPECT_FALSE(compare_floats({1, 2}, {1, 2, 3}).equal);
   EXPECT_THAT(compare_floats({1, 5, 3}, {1, 2, 3}).message,
-              HasSubstr("1 of 3 elements differ, first at [1], worst at [1]: expected 2, found 5; max abs error 3, max rel error 1.5"));
+              HasSubstr("1 of 3 elements differ, first at [1], worst at [1]: expected 2, found 5; max abs error 3, max "
+                        "rel error 1.5"));
   const int64_t one[] = {1};
   const int64_t big = 9007199254740993, near = 9007199254740992;  // equal as doubles
   EXPECT_FALSE(compare({DType::kI64, one, &big}, {DType::kI64, one, &near}, {1, 1}).equal);
@@ -104,11 +114,13 @@ TEST(Inputs, NamesMayHoldEqualSigns) {
   const std::vector<runtime::TensorSpec> specs = {{"a", DType::kF32, {}}, {"a=b", DType::kF32, {}}};
   EXPECT_EQ(split_named("a=x.npy", specs, "input")->first, 0u);
   EXPECT_EQ(split_named("a=x.npy", specs, "input")->second, "x.npy");
-  EXPECT_THAT(split_named("q=x.npy", specs, "input").status().message(), HasSubstr("the model has no such input; it has: a, a=b"));
+  EXPECT_THAT(split_named("q=x.npy", specs, "input").status().message(),
+              HasSubstr("the model has no such input; it has: a, a=b"));
   EXPECT_THAT(split_named("q", specs, "input").status().message(), HasSubstr("not of the form NAME=VALUE"));
   EXPECT_THAT(*parse_shape("1x3x224"), ElementsAre(1, 3, 224));
   EXPECT_TRUE(parse_shape("")->empty());
-  for (const char* text : {"1x", "x1", "1xx2", "-1", "1,2", "99999999999999999999"}) EXPECT_FALSE(parse_shape(text).ok()) << text;
+  for (const char* text : {"1x", "x1", "1xx2", "-1", "1,2", "99999999999999999999"})
+    EXPECT_FALSE(parse_shape(text).ok()) << text;
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// aipu-onnx-test itself: that a wrong result, a crash, a hang and a damaged model each fail one case, and that the rest go on.
+// aipu-onnx-test itself: that a wrong result, a crash, a hang and a damaged model each fail one case, and that the rest
+// go on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -49,11 +50,13 @@ class OnnxRunner : public ::testing::Test {
 TEST_F(OnnxRunner, ReportsEachCaseAndGoesOn) {
   copy_case("test_add", "a_right");
   copy_case("test_add", "b_wrong_data");
-  shell("cp " + folder_ + "/b_wrong_data/test_data_set_0/input_0.pb " + folder_ + "/b_wrong_data/test_data_set_0/output_0.pb");
+  shell("cp " + folder_ + "/b_wrong_data/test_data_set_0/input_0.pb " + folder_ +
+        "/b_wrong_data/test_data_set_0/output_0.pb");
   copy_case("test_add", "c_damaged_model");
   shell("head -c 60 " + folder_ + "/a_right/model.onnx > " + folder_ + "/c_damaged_model/model.onnx");
   copy_case("test_add", "d_damaged_data");
-  shell("head -c 60 " + folder_ + "/a_right/test_data_set_0/input_0.pb > " + folder_ + "/d_damaged_data/test_data_set_0/input_0.pb");
+  shell("head -c 60 " + folder_ + "/a_right/test_data_set_0/input_0.pb > " + folder_ +
+        "/d_damaged_data/test_data_set_0/input_0.pb");
   copy_case("test_add", "e_no_data");
   shell("rm -r " + folder_ + "/e_no_data/test_data_set_0");
   copy_case("test_sequence_insert_at_back", "f_sequence");
@@ -73,7 +76,8 @@ TEST_F(OnnxRunner, ReportsEachCaseAndGoesOn) {
 TEST_F(OnnxRunner, ACrashIsTheFailureOfItsCase) {
   copy_case("test_add", "case");
   ASSERT_TRUE(
-      write_file_atomically(folder_ + "/crash.c", std::string_view("void abort(void); void aipu_register_plugin_v1(void) { abort(); }"))
+      write_file_atomically(folder_ + "/crash.c",
+                            std::string_view("void abort(void); void aipu_register_plugin_v1(void) { abort(); }"))
           .ok());
   shell("cc -shared -fPIC -o " + folder_ + "/crash.so " + folder_ + "/crash.c");
   EXPECT_EQ(run("--plugin " + folder_ + "/crash.so " + folder_ + "/case"), 1);
@@ -83,8 +87,9 @@ TEST_F(OnnxRunner, ACrashIsTheFailureOfItsCase) {
 
 TEST_F(OnnxRunner, AHangIsTheFailureOfItsCase) {
   copy_case("test_add", "case");
-  ASSERT_TRUE(write_file_atomically(folder_ + "/hang.c",
-                                    std::string_view("void aipu_register_plugin_v1(void) { for (volatile int i = 0;;) i = 1; }"))
+  ASSERT_TRUE(write_file_atomically(
+                  folder_ + "/hang.c",
+                  std::string_view("void aipu_register_plugin_v1(void) { for (volatile int i = 0;;) i = 1; }"))
                   .ok());
   shell("cc -shared -fPIC -o " + folder_ + "/hang.so " + folder_ + "/hang.c");
   EXPECT_EQ(run("--timeout 1 --plugin " + folder_ + "/hang.so " + folder_ + "/case"), 1);

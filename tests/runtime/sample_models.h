@@ -19,7 +19,8 @@ inline ModelBuilder chain_model() {
   const uint32_t scale = b.kernel(scale_kernel());
   const uint32_t add = b.kernel(add_kernel());
   b.launch(scale, {b.pointer(x, false, zero), b.pointer(t, true, zero), b.number(count), b.word(3.0f)}, many);
-  b.launch(add, {b.pointer(t, false, zero), b.pointer(x, false, zero), b.pointer(u, true, zero), b.number(count)}, many);
+  b.launch(add, {b.pointer(t, false, zero), b.pointer(x, false, zero), b.pointer(u, true, zero), b.number(count)},
+           many);
   b.copy(y, zero, u, zero, bytes, one, zero, zero, 0, {{fb::Engine::kTec, 1}});
   b.tensors[t].first_use = 1;
   b.tensors[t].last_use = 2;

@@ -51,8 +51,8 @@ class Tools : public ::testing::Test {
 };
 
 TEST_F(Tools, RunsComparesAndWrites) {
-  EXPECT_EQ(run("aipurun " + model_ + " --input x=" + path("x") + " --expect y=" + path("good") + " --output-dir " + folder_ +
-                "/out --profile " + folder_ + "/trace.json --threads 1"),
+  EXPECT_EQ(run("aipurun " + model_ + " --input x=" + path("x") + " --expect y=" + path("good") + " --output-dir " +
+                folder_ + "/out --profile " + folder_ + "/trace.json --threads 1"),
             0)
       << output_;
   EXPECT_THAT(output_, HasSubstr("y float32[2,4] min 4 max 32"));
@@ -64,10 +64,8 @@ TEST_F(Tools, RunsComparesAndWrites) {
 
 TEST_F(Tools, ADifferenceIsExitCodeOneWithPositionAndErrors) {
   EXPECT_EQ(run("aipurun " + model_ + " --input x=" + path("x") + " --expect y=" + path("bad")), 1);
-  EXPECT_THAT(
-      output_,
-      HasSubstr(
-          "output 'y' is not as expected: 1 of 8 elements differ, first at [0,3], worst at [0,3]: expected 17, found 16; max abs error 1"));
+  EXPECT_THAT(output_, HasSubstr("output 'y' is not as expected: 1 of 8 elements differ, first at [0,3], worst at "
+                                 "[0,3]: expected 17, found 16; max abs error 1"));
   EXPECT_EQ(run("aipurun " + model_ + " --input x=" + path("x") + " --expect y=" + path("bad") + " --atol 1.5"), 0);
   EXPECT_EQ(run("aipurun " + model_ + " --input x=" + path("x") + " --expect y=" + path("wide")), 1);
   EXPECT_THAT(output_, HasSubstr("shape: expected [2,5], found [2,4]"));
@@ -114,7 +112,10 @@ TEST_F(Tools, RandomInputsAreReproducible) {
 
 TEST_F(Tools, BenchmarksInEveryScenario) {
   for (const std::string scenario : {"single-stream", "offline", "server"}) {
-    ASSERT_EQ(run("aipubench " + model_ + " --duration 0.05 --shape x=3x4 --threads 1 --scenario " + scenario + " --json -"), 0) << output_;
+    ASSERT_EQ(
+        run("aipubench " + model_ + " --duration 0.05 --shape x=3x4 --threads 1 --scenario " + scenario + " --json -"),
+        0)
+        << output_;
     EXPECT_THAT(output_, HasSubstr("\"scenario\": \"" + scenario + "\""));
     EXPECT_THAT(output_, HasSubstr("\"p99\":"));
   }

@@ -73,7 +73,8 @@ VectorAligner::Parts VectorAligner::cast_parts(Type to, const Parts& operand, Ty
     if (from_bits == to_bits) {
       if (i >= operand.size()) return {};
       const Type one = to.with_lanes(lanes);
-      result.push_back(ints && saturate ? call("cast", {operand[i]}, {{"dtype", type}, {"saturate", 2}}) : cast(one, operand[i]));
+      result.push_back(ints && saturate ? call("cast", {operand[i]}, {{"dtype", type}, {"saturate", 2}})
+                                        : cast(one, operand[i]));
     } else if (from_bits < to_bits) {
       const int ratio = to_bits / from_bits;
       const size_t source = i / static_cast<size_t>(ratio);

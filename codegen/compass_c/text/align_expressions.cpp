@@ -24,13 +24,14 @@ int64_t part_index(const IntrinsicCall& n, std::string_view part) {
 
 }  // namespace
 
-Expr VectorAligner::call(std::string_view name, std::vector<Expr> operands, std::vector<std::pair<std::string, int64_t>> attributes,
-                         Expr mask, Expr pass_through) {
+Expr VectorAligner::call(std::string_view name, std::vector<Expr> operands,
+                         std::vector<std::pair<std::string, int64_t>> attributes, Expr mask, Expr pass_through) {
   for (const Expr& operand : operands) {
     if (!operand) return give_up();
   }
   std::sort(attributes.begin(), attributes.end());
-  Result<Expr> result = intrinsic_call(name, std::move(operands), std::move(attributes), std::move(mask), std::move(pass_through), span_);
+  Result<Expr> result =
+      intrinsic_call(name, std::move(operands), std::move(attributes), std::move(mask), std::move(pass_through), span_);
   return result.ok() ? *result : give_up();
 }
 
@@ -85,7 +86,8 @@ Expr VectorAligner::whole(const Expr& e) {
       [&](const Select& n) { return whole_select(e, n); },
       [&](const Cast& n) {
         const Type from = n.operand->type;
-        if (!e->type.is_vector() || from.is_mask() || e->type.is_mask() || !has_conversion(from.element, e->type.element))
+        if (!e->type.is_vector() || from.is_mask() || e->type.is_mask() ||
+            !has_conversion(from.element, e->type.element))
           return cast(lowered(e->type), whole(n.operand), e->span);
         if (is_wide(from) || dtype_bits(from.element) != dtype_bits(e->type.element)) {
           const Parts one = cast_parts(e->type, parts(n.operand), from, false);
@@ -127,7 +129,8 @@ Expr VectorAligner::logical(const Expr& e, const Binary& n) {
 Expr VectorAligner::whole_select(const Expr& e, const Select& n) {
   const Expr condition = whole(n.condition);
   std::vector<Stmt> then_body, else_body;
-  const Expr a = aside(then_body, [&] { return whole(n.if_true); }), b = aside(else_body, [&] { return whole(n.if_false); });
+  const Expr a = aside(then_body, [&] { return whole(n.if_true); }),
+             b = aside(else_body, [&] { return whole(n.if_false); });
   const Type type = lowered(e->type);
   if (then_body.empty() && else_body.empty()) return make_expr(type, Select{condition, a, b}, e->span);
   if (type.pointer) return give_up();
@@ -142,11 +145,13 @@ Expr VectorAligner::whole_select(const Expr& e, const Select& n) {
 VectorAligner::Parts VectorAligner::select_parts(const Expr& e, const Select& n, int lanes) {
   const Expr condition = bind(whole(n.condition));
   std::vector<Stmt> then_body, else_body;
-  const Parts a = aside(then_body, [&] { return parts(n.if_true, lanes); }), b = aside(else_body, [&] { return parts(n.if_false, lanes); });
+  const Parts a = aside(then_body, [&] { return parts(n.if_true, lanes); }),
+              b = aside(else_body, [&] { return parts(n.if_false, lanes); });
   if (failed_ || a.size() != b.size()) return {};
   if (then_body.empty() && else_body.empty()) {
     Parts result;
-    for (size_t i = 0; i < a.size(); ++i) result.push_back(make_expr(a[i]->type, Select{condition, a[i], b[i]}, e->span));
+    for (size_t i = 0; i < a.size(); ++i)
+      result.push_back(make_expr(a[i]->type, Select{condition, a[i], b[i]}, e->span));
     return result;
   }
   const Array array = allocate("t", e->type, lanes);
@@ -194,7 +199,8 @@ Expr VectorAligner::whole_intrinsic(const Expr& e, const IntrinsicCall& n) {
     }
     return result;
   }
-  const bool ints = name == "cast" && is_integer(e->type.element) && is_integer(n.args[0]->type.element) && e->type.is_vector();
+  const bool ints =
+      name == "cast" && is_integer(e->type.element) && is_integer(n.args[0]->type.element) && e->type.is_vector();
   if (ints && n.args[0]->type.is_vector() && !e->type.is_mask() && !in_parts(n.args[0])) {
     const int from_bits = dtype_bits(n.args[0]->type.element), to_bits = dtype_bits(e->type.element);
     const bool saturate = n.attribute("saturate") == 2;
@@ -218,8 +224,8 @@ Expr VectorAligner::whole_intrinsic(const Expr& e, const IntrinsicCall& n) {
     const Parts one = cast_parts(e->type, parts(n.args[0]), n.args[0]->type, n.attribute("saturate") == 2);
     return one.empty() ? give_up() : one[0];
   }
-  const bool from_parts =
-      std::any_of(n.args.begin(), n.args.end(), [&](const Expr& arg) { return arg && in_parts(arg) && !arg->type.is_mask(); });
+  const bool from_parts = std::any_of(n.args.begin(), n.args.end(),
+                                      [&](const Expr& arg) { return arg && in_parts(arg) && !arg->type.is_mask(); });
   if (from_parts && e->type.is_vector() && !e->type.is_mask()) {
     const int lanes = native_lanes(e->type.element);
     const Parts one = name == "vload_gather" ? gather_parts(e, n, lanes) : rearranged_parts(e, n, lanes);
@@ -317,7 +323,8 @@ Expr VectorAligner::mask_of_lanes(const Parts& masks, int total, int first, int 
     const int own = masks[0]->type.lanes;
     const auto part = static_cast<size_t>(i / own);
     const bool inside = i < total && part < masks.size();
-    bits.push_back(inside ? make_expr(Type::scalar(DType::kBool), LaneRead{masks[part], int_imm(i % own)}) : bool_imm(false));
+    bits.push_back(inside ? make_expr(Type::scalar(DType::kBool), LaneRead{masks[part], int_imm(i % own)})
+                          : bool_imm(false));
   }
   return make_expr(Type::vector(DType::kBool, lanes), VectorLiteral{std::move(bits)});
 }
@@ -336,14 +343,17 @@ VectorAligner::Parts VectorAligner::natural_parts(const Expr& e, int lanes) {
     return each([&](size_t i) { return i < a.size() ? make(a[i], i) : give_up(); });
   };
   return match(
-      e, [&](const IntImm&) { return Parts(); }, [&](const FloatImm&) { return Parts(); }, [&](const StringImm&) { return Parts(); },
-      [&](const AddressOf&) { return Parts(); }, [&](const LaneRead&) { return Parts(); },
+      e, [&](const IntImm&) { return Parts(); }, [&](const FloatImm&) { return Parts(); },
+      [&](const StringImm&) { return Parts(); }, [&](const AddressOf&) { return Parts(); },
+      [&](const LaneRead&) { return Parts(); },
       [&](const VarRef& n) {
         const Array* array = array_of(n.var);
         return array != nullptr ? array_parts(*array) : Parts{var_ref(renamed(n.var))};
       },
       [&](const Unary& n) {
-        return elementwise(parts(n.operand, lanes), [&](const Expr& x, size_t) { return make_expr(part, Unary{n.op, x}, e->span); });
+        return elementwise(parts(n.operand, lanes), [&](const Expr& x, size_t) {
+          return make_expr(part, Unary{n.op, x}, e->span);
+        });
       },
       [&](const Binary& n) {
         const Parts lhs = parts(n.lhs, lanes), rhs = parts(n.rhs, lanes);
@@ -372,7 +382,8 @@ VectorAligner::Parts VectorAligner::natural_parts(const Expr& e, int lanes) {
         });
       },
       [&](const Load& n) {
-        return load_parts(element_pointer(n.pointer, type.element, scaled(whole(n.index), type.lanes)), nullptr, nullptr, type);
+        return load_parts(element_pointer(n.pointer, type.element, scaled(whole(n.index), type.lanes)), nullptr,
+                          nullptr, type);
       },
       [&](const IntrinsicCall& n) { return intrinsic_parts(e, n, lanes); },
       [&](const FunctionCall& n) {
@@ -390,7 +401,8 @@ VectorAligner::Parts VectorAligner::load_parts(const Expr& pointer, const Expr& 
   for (int offset = 0; offset < type.lanes && !failed_; offset += lanes) {
     const size_t i = result.size();
     const Expr inside = valid_mask(lanes, std::min(lanes, type.lanes - offset), i < masks.size() ? masks[i] : nullptr);
-    const Expr moved = stride ? simplify(tir::binary(BinaryOp::kMul, stride, int_imm(offset, stride->type.element))) : int_imm(offset);
+    const Expr moved =
+        stride ? simplify(tir::binary(BinaryOp::kMul, stride, int_imm(offset, stride->type.element))) : int_imm(offset);
     std::vector<Expr> operands = {element_pointer(pointer, type.element, moved)};
     if (stride) operands.push_back(stride);
     result.push_back(call("vload", std::move(operands), {{"lanes", lanes}}, inside));
@@ -425,10 +437,12 @@ VectorAligner::Parts VectorAligner::intrinsic_parts(const Expr& e, const Intrins
     const Expr lane = bind(whole(n.args[0]));
     const Parts masks = n.mask ? parts(n.mask, lanes) : Parts();
     for (int offset = 0; offset < type.lanes; offset += lanes)
-      result.push_back(call(name, {lane}, {{"lanes", lanes}}, result.size() < masks.size() ? masks[result.size()] : nullptr));
+      result.push_back(
+          call(name, {lane}, {{"lanes", lanes}}, result.size() < masks.size() ? masks[result.size()] : nullptr));
     return result;
   }
-  if (name == "cast" && n.args.size() == 1 && n.args[0]->type.lanes == type.lanes && !type.is_mask() && !n.args[0]->type.is_mask())
+  if (name == "cast" && n.args.size() == 1 && n.args[0]->type.lanes == type.lanes && !type.is_mask() &&
+      !n.args[0]->type.is_mask())
     return cast_parts(type, parts(n.args[0]), n.args[0]->type, n.attribute("saturate") == 2);
   if (name == "vload_gather") return gather_parts(e, n, lanes);
   if (Parts moved = rearranged_parts(e, n, lanes); !moved.empty() || failed_) return moved;
@@ -448,7 +462,8 @@ VectorAligner::Parts VectorAligner::intrinsic_parts(const Expr& e, const Intrins
 // Intrinsics that work register by register: every vector in it has the same number of parts.
 VectorAligner::Parts VectorAligner::registerwise_parts(const Expr& e, const IntrinsicCall& n, int lanes) {
   const std::string_view name = n.intrinsic->name;
-  const bool grouped = name == "vdot" || name == "vqdot" || name == "vdpa" || name == "vqdpa" || name == "vnsr" || name == "vnsrsr";
+  const bool grouped =
+      name == "vdot" || name == "vqdot" || name == "vdpa" || name == "vqdpa" || name == "vnsr" || name == "vnsrsr";
   const bool bits = name == "reinterpret" && e->type.bytes() * 8 % kVectorBits == 0;
   if (!grouped && !bits && n.intrinsic->splitting != Splitting::kElementwise) return {};
   const auto count = static_cast<size_t>((e->type.lanes + lanes - 1) / lanes);
@@ -456,14 +471,16 @@ VectorAligner::Parts VectorAligner::registerwise_parts(const Expr& e, const Intr
   for (const Expr& arg : n.args) {
     if (!arg || !arg->type.is_vector()) continue;
     const int own = arg->type.is_mask() ? lanes : native_lanes(arg->type.element);
-    if (static_cast<size_t>((arg->type.lanes + own - 1) / own) != count || (!grouped && !bits && own != lanes)) return {};
+    if (static_cast<size_t>((arg->type.lanes + own - 1) / own) != count || (!grouped && !bits && own != lanes))
+      return {};
   }
   std::vector<Parts> operands;
   for (const Expr& arg : n.args) {
     if (arg && arg->type.is_vector()) {
       operands.push_back(parts(arg, arg->type.is_mask() ? lanes : 0));
     } else {
-      const Expr value = arg && arg->type.pointer ? element_pointer(arg, e->type.element, int_imm(0)) : bind(whole(arg));
+      const Expr value =
+          arg && arg->type.pointer ? element_pointer(arg, e->type.element, int_imm(0)) : bind(whole(arg));
       operands.emplace_back(count, value);
     }
   }
@@ -483,9 +500,10 @@ VectorAligner::Parts VectorAligner::registerwise_parts(const Expr& e, const Intr
       if (key == "dtype") value = attribute_of_type(e->type.with_lanes(lanes));
     }
     Expr mask = i < masks.size() ? masks[i] : nullptr;
-    if (!n.intrinsic->pure) mask = valid_mask(lanes, std::min(lanes, e->type.lanes - static_cast<int>(i) * lanes), mask);
-    result.push_back(
-        call(name, std::move(args), std::move(attributes), std::move(mask), i < pass_through.size() ? pass_through[i] : nullptr));
+    if (!n.intrinsic->pure)
+      mask = valid_mask(lanes, std::min(lanes, e->type.lanes - static_cast<int>(i) * lanes), mask);
+    result.push_back(call(name, std::move(args), std::move(attributes), std::move(mask),
+                          i < pass_through.size() ? pass_through[i] : nullptr));
   }
   return result;
 }
@@ -498,7 +516,8 @@ VectorAligner::Parts VectorAligner::spilled(const Expr& value) {
     return regroup({named(value)}, type.lanes, mask_register_lanes(type.lanes));
   }
   const Array array = allocate("t", type, native_lanes(type.element));
-  emit(Evaluate{call("vstore", {value, cast(Type::pointer_to(type.element, 1, Scope::kPrivate), var_ref(array.buffer))})});
+  emit(Evaluate{
+      call("vstore", {value, cast(Type::pointer_to(type.element, 1, Scope::kPrivate), var_ref(array.buffer))})});
   return array_parts(array);
 }
 

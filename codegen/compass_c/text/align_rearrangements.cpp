@@ -128,7 +128,8 @@ Expr VectorAligner::index_part(const Parts& indices, size_t i, int lanes) {
     return call("vpart", {indices[i / ratio]}, {{"index", static_cast<int64_t>(i % ratio)}, {"lanes", lanes}});
   }
   Parts some;
-  for (size_t k = i * (wanted / own); k < (i + 1) * (wanted / own); ++k) some.push_back(indices[std::min(k, indices.size() - 1)]);
+  for (size_t k = i * (wanted / own); k < (i + 1) * (wanted / own); ++k)
+    some.push_back(indices[std::min(k, indices.size() - 1)]);
   return call("vconcat", some);
 }
 
@@ -139,7 +140,8 @@ VectorAligner::Parts VectorAligner::gather_parts(const Expr& e, const IntrinsicC
   Parts result;
   for (int offset = 0; offset < e->type.lanes && !failed_; offset += lanes) {
     const size_t i = result.size();
-    const Expr inside = valid_mask(lanes, std::min(lanes, e->type.lanes - offset), i < masks.size() ? masks[i] : nullptr);
+    const Expr inside =
+        valid_mask(lanes, std::min(lanes, e->type.lanes - offset), i < masks.size() ? masks[i] : nullptr);
     result.push_back(call("vload_gather", {pointer, index_part(indices, i, lanes)}, {}, inside));
   }
   return result;
@@ -161,7 +163,8 @@ void VectorAligner::scatter_parts(const IntrinsicCall& n) {
     }
   }
   for (size_t i = 0; i < values.size() && !failed_; ++i) {
-    const Expr inside = valid_mask(lanes, std::min(lanes, type.lanes - static_cast<int>(i) * lanes), i < masks.size() ? masks[i] : nullptr);
+    const Expr inside = valid_mask(lanes, std::min(lanes, type.lanes - static_cast<int>(i) * lanes),
+                                   i < masks.size() ? masks[i] : nullptr);
     emit(Evaluate{call("vstore_scatter", {values[i], pointer, index_part(indices, i, lanes)}, {}, inside)});
   }
 }

@@ -53,7 +53,8 @@ Type VectorAligner::lowered(Type type) {
 }
 
 VectorAligner::Array VectorAligner::allocate(const std::string& name, Type type, int lanes) {
-  const Array array{new_var(name, Type::pointer_to(type.element, lanes, Scope::kPrivate)), lanes, (type.lanes + lanes - 1) / lanes};
+  const Array array{new_var(name, Type::pointer_to(type.element, lanes, Scope::kPrivate)), lanes,
+                    (type.lanes + lanes - 1) / lanes};
   emit(Alloc{array.buffer, array.count, {}});
   own_.insert(array.buffer.get());
   return array;
@@ -96,7 +97,8 @@ void VectorAligner::choose_groups(const PrimFunc& function) {
   };
   const auto use = [&](const Expr& mask, DType element) {
     const auto* ref = mask ? mask->as<VarRef>() : nullptr;
-    if (ref != nullptr && lanes.contains(ref->var.get()) && !is_bool(element)) groups_.try_emplace(ref->var.get(), native_lanes(element));
+    if (ref != nullptr && lanes.contains(ref->var.get()) && !is_bool(element))
+      groups_.try_emplace(ref->var.get(), native_lanes(element));
   };
   walk(
       function.body, [](const Expr&) {},
@@ -147,7 +149,8 @@ int VectorAligner::group_of(const Expr& mask) const {
   if (const auto* n = mask->as<Unary>()) return first({n->operand});
   if (const auto* n = mask->as<Select>()) return first({n->if_true, n->if_false});
   if (const auto* n = mask->as<IntrinsicCall>()) {
-    if (n->intrinsic->name == "tail_mask" || n->intrinsic->name == "const_mask" || n->intrinsic->name == "vbcast") return 0;
+    if (n->intrinsic->name == "tail_mask" || n->intrinsic->name == "const_mask" || n->intrinsic->name == "vbcast")
+      return 0;
     if (n->intrinsic->splitting == Splitting::kElementwise && !n->args.empty())
       return first({n->args[0], n->args.size() > 1 ? n->args[1] : nullptr});
   }
@@ -245,7 +248,8 @@ void VectorAligner::store_parts(const Array& array, Parts parts, bool may_overla
       }
     }
   }
-  for (size_t i = 0; i < parts.size(); ++i) emit(Store{var_ref(array.buffer), int_imm(static_cast<int64_t>(i)), parts[i]});
+  for (size_t i = 0; i < parts.size(); ++i)
+    emit(Store{var_ref(array.buffer), int_imm(static_cast<int64_t>(i)), parts[i]});
 }
 
 bool VectorAligner::may_overlap(const Parts& values, const Expr& pointer) const {
@@ -305,7 +309,8 @@ void VectorAligner::store_to_memory(const Expr& value, const Expr& pointer, cons
   for (size_t i = 0; i < values.size(); ++i) {
     const int offset = static_cast<int>(i) * lanes;
     const Expr inside = valid_mask(lanes, std::min(lanes, type.lanes - offset), masks.empty() ? nullptr : masks[i]);
-    const Expr moved = step ? simplify(tir::binary(BinaryOp::kMul, step, int_imm(offset, step->type.element))) : int_imm(offset);
+    const Expr moved =
+        step ? simplify(tir::binary(BinaryOp::kMul, step, int_imm(offset, step->type.element))) : int_imm(offset);
     std::vector<Expr> operands = {values[i], element_pointer(base, type.element, moved)};
     if (step) operands.push_back(step);
     emit(Evaluate{call("vstore", std::move(operands), {}, inside)});
@@ -318,7 +323,8 @@ void VectorAligner::statement(const Stmt& stmt) {
   match(
       stmt,
       [&](const Define& n) {
-        const bool array = is_wide(n.var->type) || (n.var->type.is_mask() && groups_.at(n.var.get()) != n.var->type.lanes);
+        const bool array =
+            is_wide(n.var->type) || (n.var->type.is_mask() && groups_.at(n.var.get()) != n.var->type.lanes);
         if (!array) {
           const Expr value = whole(n.value);
           VarPtr var = n.var;
@@ -359,7 +365,8 @@ void VectorAligner::statement(const Stmt& stmt) {
           return;
         }
         const Expr index = whole(n.index);
-        store_to_memory(n.value, element_pointer(n.pointer, n.value->type.element, scaled(index, n.value->type.lanes)), nullptr, nullptr);
+        store_to_memory(n.value, element_pointer(n.pointer, n.value->type.element, scaled(index, n.value->type.lanes)),
+                        nullptr, nullptr);
       },
       [&](const Alloc& n) {
         if (lowered(n.buffer->type) == n.buffer->type) {
@@ -422,21 +429,23 @@ void VectorAligner::lane_write(const LaneWrite& n) {
   if (array == nullptr) return emit(LaneWrite{n.var, index, value});
   // Lanes of data lie one after the other; those of a mask have no address.
   if (!n.var->type.is_mask())
-    return emit(Store{cast(Type::pointer_to(n.var->type.element, 1, Scope::kPrivate), var_ref(array->buffer)), index, value});
+    return emit(
+        Store{cast(Type::pointer_to(n.var->type.element, 1, Scope::kPrivate), var_ref(array->buffer)), index, value});
   const auto write = [&](int part, const Expr& at) {
     const VarPtr var = new_var("t", n.var->type.with_lanes(array->lanes));
     emit(Define{var, load(var_ref(array->buffer), int_imm(part))});
     emit(LaneWrite{var, at, value});
     emit(Store{var_ref(array->buffer), int_imm(part), var_ref(var)});
   };
-  if (const auto lane = as_int(index)) return write(static_cast<int>(*lane / array->lanes), int_imm(*lane % array->lanes));
+  if (const auto lane = as_int(index))
+    return write(static_cast<int>(*lane / array->lanes), int_imm(*lane % array->lanes));
   const Expr at = named(index);
   for (int part = 0; part < array->count; ++part) {
     const auto bound_of = [&](int k) { return int_imm(int64_t{k} * array->lanes, at->type.element); };
     std::vector<Stmt> body;
     aside(body, [&] { return write(part, tir::binary(BinaryOp::kSub, at, bound_of(part))), true; });
-    const Expr inside =
-        tir::binary(BinaryOp::kAnd, tir::binary(BinaryOp::kLe, bound_of(part), at), tir::binary(BinaryOp::kLt, at, bound_of(part + 1)));
+    const Expr inside = tir::binary(BinaryOp::kAnd, tir::binary(BinaryOp::kLe, bound_of(part), at),
+                                    tir::binary(BinaryOp::kLt, at, bound_of(part + 1)));
     emit(If{inside, block(std::move(body)), nullptr});
   }
 }

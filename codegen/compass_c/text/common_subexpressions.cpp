@@ -72,15 +72,17 @@ class Replace : public Mutator {
  public:
   Replace(const Expr& from, const VarPtr& to) : from_(from), to_(to) {}
   using Mutator::mutate;
-  Expr mutate(const Expr& e) override { return e->type == from_->type && structurally_equal(e, from_) ? var_ref(to_) : mutate_children(e); }
+  Expr mutate(const Expr& e) override {
+    return e->type == from_->type && structurally_equal(e, from_) ? var_ref(to_) : mutate_children(e);
+  }
 
  private:
   const Expr& from_;
   const VarPtr& to_;
 };
 
-// Scope by scope, from the outside in: what is computed several times below and can be computed where the scope starts is computed there.
-// Of nested computations the largest is looked at first; its parts only if it is no good itself.
+// Scope by scope, from the outside in: what is computed several times below and can be computed where the scope starts
+// is computed there. Of nested computations the largest is looked at first; its parts only if it is no good itself.
 class Eliminate {
  public:
   explicit Eliminate(const PrimFunc& function) : changing_(changing_variables(function.body)) {
@@ -170,15 +172,16 @@ class Eliminate {
     bool result = true;
     walk(e, [&](const Expr& child) {
       if (const auto* n = child->as<Binary>()) {
-        result &= n->op != BinaryOp::kShl && n->op != BinaryOp::kShr && n->op != BinaryOp::kBitAnd && n->op != BinaryOp::kBitOr &&
-                  n->op != BinaryOp::kBitXor && !n->lhs->type.pointer;
+        result &= n->op != BinaryOp::kShl && n->op != BinaryOp::kShr && n->op != BinaryOp::kBitAnd &&
+                  n->op != BinaryOp::kBitOr && n->op != BinaryOp::kBitXor && !n->lhs->type.pointer;
       } else if (const auto* ref = child->as<VarRef>()) {
         result &= !changing_.contains(ref->var.get()) && !ref->var->type.pointer;
       } else if (const auto* unary = child->as<Unary>()) {
         result &= unary->op == UnaryOp::kNot;
       } else {
         // Indices are widened in TIR, not in the text.
-        result &= child->as<IntImm>() || child->as<FloatImm>() || (child->as<Cast>() && child->type.element != DType::kI64);
+        result &=
+            child->as<IntImm>() || child->as<FloatImm>() || (child->as<Cast>() && child->type.element != DType::kI64);
       }
     });
     return result;

@@ -56,7 +56,8 @@ bool is_invariant(const Expr& condition, const For& loop) {
   walk(condition, [&](const Expr& e) {
     if (const auto* ref = e->as<VarRef>()) result &= ref->var != loop.var && !changing.contains(ref->var.get());
     const auto* call = e->as<IntrinsicCall>();
-    result &= e->as<Load>() == nullptr && e->as<FunctionCall>() == nullptr && (call == nullptr || call->intrinsic->pure);
+    result &=
+        e->as<Load>() == nullptr && e->as<FunctionCall>() == nullptr && (call == nullptr || call->intrinsic->pure);
   });
   return result;
 }
@@ -174,13 +175,15 @@ class InjectDma : public Mutator {
     if (n == nullptr || (n->intrinsic->name != "dma_copy" && n->intrinsic->name != "async_dma_copy")) return e;
     const int64_t bytes = n->args[0]->type.pointee().bytes();
     std::vector<Expr> args = n->args;
-    for (const size_t pointer : {0, 1}) args[pointer] = cast(Type::pointer_to(DType::kU8, 1, args[pointer]->type.scope), args[pointer]);
+    for (const size_t pointer : {0, 1})
+      args[pointer] = cast(Type::pointer_to(DType::kU8, 1, args[pointer]->type.scope), args[pointer]);
     for (const size_t count : {2, 3, 5}) {
       if (count >= args.size() || !args[count] || bytes == 1) continue;
       args[count] = simplify(binary(BinaryOp::kMul, args[count], int_imm(bytes, args[count]->type.element)));
     }
     // The first count that is missing means the width, as before.
-    return make_expr(e->type, IntrinsicCall{n->intrinsic, std::move(args), n->mask, n->pass_through, n->attributes}, e->span);
+    return make_expr(e->type, IntrinsicCall{n->intrinsic, std::move(args), n->mask, n->pass_through, n->attributes},
+                     e->span);
   }
 };
 
@@ -230,10 +233,14 @@ class NameEvents : public Mutator {
 
 }  // namespace
 
-PrimFunc name_events(const PrimFunc& function) { return with_body(function, NameEvents(function.body).mutate(function.body)); }
+PrimFunc name_events(const PrimFunc& function) {
+  return with_body(function, NameEvents(function.body).mutate(function.body));
+}
 PrimFunc unroll_loops(const PrimFunc& function) { return with_body(function, Unroll().mutate(function.body)); }
 PrimFunc hoist_if_then_else(const PrimFunc& function) { return with_body(function, Hoist().mutate(function.body)); }
-PrimFunc rename_loop_variables(const PrimFunc& function) { return with_body(function, RenameLoops(function).mutate(function.body)); }
+PrimFunc rename_loop_variables(const PrimFunc& function) {
+  return with_body(function, RenameLoops(function).mutate(function.body));
+}
 PrimFunc inject_dma(const PrimFunc& function) { return with_body(function, InjectDma().mutate(function.body)); }
 PrimFunc bind_threads(const PrimFunc& function, const Target& target) {
   return with_body(function, BindThreads(target).mutate(function.body));
@@ -250,7 +257,8 @@ PrimFunc eliminate_get_local_id(const PrimFunc& function) {
   const auto changing = changing_variables(function.body);
   const auto own = std::find_if(statements.begin(), statements.end(), [&](const Stmt& s) {
     const auto* define = s->as<Define>();
-    return define != nullptr && define->var->name == "tid" && is_local_id(define->value) && !changing.contains(define->var.get());
+    return define != nullptr && define->var->name == "tid" && is_local_id(define->value) &&
+           !changing.contains(define->var.get());
   });
   Stmt definition;
   if (own != statements.end()) {

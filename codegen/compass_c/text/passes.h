@@ -1,7 +1,8 @@
 // The passes between a parsed kernel and its c_code, named as in toolchain.md 3 and 4. Private to codegen/compass_c.
 //
-// Each takes a verified function and returns one that verify() accepts and that computes the same (where it says otherwise, that is the
-// text's meaning of the language, toolchain.md 3: index arithmetic does not overflow, dividends are not negative).
+// Each takes a verified function and returns one that verify() accepts and that computes the same (where it says
+// otherwise, that is the text's meaning of the language, toolchain.md 3: index arithmetic does not overflow, dividends
+// are not negative).
 #pragma once
 
 #include <string>
@@ -12,13 +13,15 @@
 
 namespace aipu::tir::c_text {
 
-// FoldConstant, Simplify, ExchangeConstantToRight: constants are evaluated, integer sums and comparisons are put in canonical order
-// (positive terms, constant, negative terms; `<` and `<=` only), constants stand on the right, tests that are decided disappear. Variables
-// are never inlined, and floats are never reassociated. Comparisons assume that 32-bit index arithmetic does not overflow.
+// FoldConstant, Simplify, ExchangeConstantToRight: constants are evaluated, integer sums and comparisons are put in
+// canonical order (positive terms, constant, negative terms; `<` and `<=` only), constants stand on the right, tests
+// that are decided disappear. Variables are never inlined, and floats are never reassociated. Comparisons assume that
+// 32-bit index arithmetic does not overflow.
 PrimFunc simplify(const PrimFunc& function);
 Expr simplify(const Expr& expr);
 
-// CanonicalizeDivMod: quotients and remainders of scalars by constant powers of two become shifts and masks (dividends are not negative).
+// CanonicalizeDivMod: quotients and remainders of scalars by constant powers of two become shifts and masks (dividends
+// are not negative).
 PrimFunc canonicalize_div_mod(const PrimFunc& function);
 
 // UnrollLoop: loops that run once become their body, S.unroll loops copies of it.
@@ -27,7 +30,8 @@ PrimFunc unroll_loops(const PrimFunc& function);
 // HoistIfThenElse: a test that does not depend on the loop around it, and is all that the loop does, leaves it.
 PrimFunc hoist_if_then_else(const PrimFunc& function);
 
-// VectorizeLoop: S.vectorized loops over stores become vector statements; loops with anything else in them become serial.
+// VectorizeLoop: S.vectorized loops over stores become vector statements; loops with anything else in them become
+// serial.
 PrimFunc vectorize_loops(const PrimFunc& function);
 
 // RenameForLoopVar: names of loop variables longer than 20 characters become i, j, k, ...
@@ -36,7 +40,8 @@ PrimFunc rename_loop_variables(const PrimFunc& function);
 // InjectDma: counts of DMA calls in bytes, pointers to bytes.
 PrimFunc inject_dma(const PrimFunc& function);
 
-// InitializeEventState: events bear the names that the source gives them. The printer adds the statement that resets them.
+// InitializeEventState: events bear the names that the source gives them. The printer adds the statement that resets
+// them.
 PrimFunc name_events(const PrimFunc& function);
 
 // UnifyThreadBinding: S.tec_range loops become a test of the TEC's id.
@@ -51,15 +56,16 @@ PrimFunc eliminate_common_subexpressions(const PrimFunc& function);
 // LowerStandard: operators over vectors and masks become intrinsics, but for + - * of numbers, which C has.
 PrimFunc lower_standard(const PrimFunc& function);
 
-// The vector part of ExchangeConstantToRight: comparisons with constants have them on the right; multiplying by a power of two is shifting
-// left.
+// The vector part of ExchangeConstantToRight: comparisons with constants have them on the right; multiplying by a power
+// of two is shifting left.
 PrimFunc strength_reduce(const PrimFunc& function);
 
-// AlignVectorWidthBySplit, AlignVectorWidthByPad, HandleSubFuncReturnFWV: values of any number of lanes become arrays of native vectors,
-// the last one padded. What has no form on parts stays as it is, between S.vconcat and S.vpart.
+// AlignVectorWidthBySplit, AlignVectorWidthByPad, HandleSubFuncReturnFWV: values of any number of lanes become arrays
+// of native vectors, the last one padded. What has no form on parts stays as it is, between S.vconcat and S.vpart.
 Module align_vector_width(const Module& module);
 
-// CombineInstructions, as far as intrinsics say it: a shift before vnsr goes into it, the product of two widened halves is vmull or vmulh.
+// CombineInstructions, as far as intrinsics say it: a shift before vnsr goes into it, the product of two widened halves
+// is vmull or vmulh.
 PrimFunc combine_instructions(const PrimFunc& function);
 
 }  // namespace aipu::tir::c_text

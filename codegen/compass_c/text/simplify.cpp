@@ -11,7 +11,9 @@
 namespace aipu::tir::c_text {
 namespace {
 
-bool is_index(const Type& type) { return type.is_scalar() && (type.element == DType::kI32 || type.element == DType::kI64); }
+bool is_index(const Type& type) {
+  return type.is_scalar() && (type.element == DType::kI32 || type.element == DType::kI64);
+}
 
 bool is_constant(const Expr& e) { return e->as<IntImm>() != nullptr || e->as<FloatImm>() != nullptr; }
 
@@ -77,7 +79,8 @@ class LinearForm {
       }
       return sum;
     }
-    const auto negative = static_cast<size_t>(std::count_if(terms_.begin(), terms_.end(), [](const auto& t) { return t.second < 0; }));
+    const auto negative =
+        static_cast<size_t>(std::count_if(terms_.begin(), terms_.end(), [](const auto& t) { return t.second < 0; }));
     if (!sum && negative == 1 && constant_ == 0) {
       for (const auto& [term, factor] : terms_) {
         if (factor < 0) return binary(BinaryOp::kMul, term, imm(factor));
@@ -95,7 +98,9 @@ class LinearForm {
 
  private:
   Expr imm(int64_t value) const { return int_imm(value, dtype_); }
-  Expr scaled(const Expr& term, int64_t factor) const { return factor == 1 ? term : binary(BinaryOp::kMul, term, imm(factor)); }
+  Expr scaled(const Expr& term, int64_t factor) const {
+    return factor == 1 ? term : binary(BinaryOp::kMul, term, imm(factor));
+  }
   int64_t product(int64_t a, int64_t b) const {
     return wrap_int(static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)), dtype_);
   }
@@ -175,7 +180,8 @@ class Simplify : public Mutator {
     const auto& n = *e->as<Binary>();
     if (is_comparison(n.op)) return comparison(e, n);
     if (n.op == BinaryOp::kAnd || n.op == BinaryOp::kOr) return logical(e, n);
-    if (is_index(e->type) && (n.op == BinaryOp::kAdd || n.op == BinaryOp::kSub || n.op == BinaryOp::kMul)) return canonical_sum(e);
+    if (is_index(e->type) && (n.op == BinaryOp::kAdd || n.op == BinaryOp::kSub || n.op == BinaryOp::kMul))
+      return canonical_sum(e);
     if (is_index(e->type) && (n.op == BinaryOp::kDiv || n.op == BinaryOp::kMod)) return exact_division(e, n);
     if (e->type.is_scalar() && is_integer(e->type.element)) {
       const Expr simpler = simplify_expr(e);
@@ -230,16 +236,19 @@ class Simplify : public Mutator {
     const bool equality = n.op == BinaryOp::kEq || n.op == BinaryOp::kNe;
     const auto left = as_int(n.lhs), right = as_int(n.rhs);
     if (left || right) {
-      // Everything but the constants on one side, without negative terms if they can stand on the other: x < c - y is x + y < c.
+      // Everything but the constants on one side, without negative terms if they can stand on the other: x < c - y is x
+      // + y < c.
       const Expr& side = left ? n.rhs : n.lhs;
       LinearForm form(dtype);
       form.add(side, 1);
       int64_t bound = 0;
-      if (__builtin_sub_overflow(left ? *left : *right, form.constant(), &bound) || wrap_int(bound, dtype) != bound) return e;
+      if (__builtin_sub_overflow(left ? *left : *right, form.constant(), &bound) || wrap_int(bound, dtype) != bound)
+        return e;
       LinearForm rest(dtype);
       for (const auto& [term, factor] : form.terms()) rest.add(term, factor);
       if (rest.terms().empty()) return e;
-      const bool all_negative = std::all_of(rest.terms().begin(), rest.terms().end(), [](const auto& t) { return t.second < 0; });
+      const bool all_negative =
+          std::all_of(rest.terms().begin(), rest.terms().end(), [](const auto& t) { return t.second < 0; });
       if (all_negative && bound != INT64_MIN) {
         // c < -x is x < -c.
         LinearForm positive(dtype);
@@ -260,11 +269,11 @@ class Simplify : public Mutator {
     const auto any_negative = [](const LinearForm& form) {
       return std::any_of(form.terms().begin(), form.terms().end(), [](const auto& t) { return t.second < 0; });
     };
-    const size_t left_over = static_cast<size_t>(
-        std::count_if(difference.terms().begin(), difference.terms().end(), [](const auto& t) { return t.second != 0; }));
+    const size_t left_over = static_cast<size_t>(std::count_if(difference.terms().begin(), difference.terms().end(),
+                                                               [](const auto& t) { return t.second != 0; }));
     const bool common = left_over < l.terms().size() + r.terms().size();
-    const bool moved =
-        (r.constant() != 0 && any_negative(r) && l.constant() == 0) || (l.constant() != 0 && any_negative(l) && r.constant() == 0);
+    const bool moved = (r.constant() != 0 && any_negative(r) && l.constant() == 0) ||
+                       (l.constant() != 0 && any_negative(l) && r.constant() == 0);
     if (!common && !moved) return e;
     LinearForm lhs(dtype), rhs(dtype);
     for (const auto& [term, factor] : difference.terms()) {
@@ -288,7 +297,8 @@ class Simplify : public Mutator {
     const auto* product = lhs->as<Binary>();
     const auto limit = as_int(rhs);
     const auto factor = product != nullptr && product->op == BinaryOp::kMul ? as_int(product->rhs) : std::nullopt;
-    if (!limit || !factor || *factor <= 1 || (op != BinaryOp::kLt && op != BinaryOp::kLe) || *limit == INT64_MIN) return made;
+    if (!limit || !factor || *factor <= 1 || (op != BinaryOp::kLt && op != BinaryOp::kLe) || *limit == INT64_MIN)
+      return made;
     const auto floor_div = [](int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); };
     const int64_t bound = op == BinaryOp::kLt ? floor_div(*limit - 1, *factor) + 1 : floor_div(*limit, *factor);
     return rebuilt(e, op, product->lhs, int_imm(bound, rhs->type.element));
@@ -297,7 +307,8 @@ class Simplify : public Mutator {
   static Expr simplified_unary(const Expr& e, const Unary& n) {
     if (is_constant(n.operand)) return simplify_expr(e);
     if (n.op == UnaryOp::kBitNot) {
-      if (const auto* literal = constant_mask(n.operand)) return mapped(e, *literal, nullptr, [](bool a, bool) { return !a; });
+      if (const auto* literal = constant_mask(n.operand))
+        return mapped(e, *literal, nullptr, [](bool a, bool) { return !a; });
       return e;
     }
     const auto* inner = n.operand->as<Unary>();
@@ -324,7 +335,8 @@ class Simplify : public Mutator {
       if (as_int(n.rhs) == 0) return n.lhs;
       return e;
     }
-    const DType dtype = dtype_bits(n.rhs->type.element) == 64 || dtype_bits(inner->rhs->type.element) == 64 ? DType::kI64 : DType::kI32;
+    const DType dtype =
+        dtype_bits(n.rhs->type.element) == 64 || dtype_bits(inner->rhs->type.element) == 64 ? DType::kI64 : DType::kI32;
     const auto widened = [&](const Expr& index) {
       if (const auto value = as_int(index)) return int_imm(*value, dtype);
       return cast(Type::scalar(dtype), index);
@@ -389,8 +401,8 @@ class Simplify : public Mutator {
       });
     }
     // Scalar operands of commutative intrinsics, broadcast: x + 1, not 1 + x.
-    const bool commutative =
-        name == "vadd" || name == "vmul" || name == "max" || name == "min" || name == "vand" || name == "vor" || name == "vxor";
+    const bool commutative = name == "vadd" || name == "vmul" || name == "max" || name == "min" || name == "vand" ||
+                             name == "vor" || name == "vxor";
     if (commutative && n.args.size() == 2 && is_constant_or_splat(n.args[0]) && !is_constant_or_splat(n.args[1])) {
       IntrinsicCall swapped = n;
       std::swap(swapped.args[0], swapped.args[1]);

@@ -1,5 +1,5 @@
-// How each intrinsic is spelled in c_code (toolchain.md 6.6), one table row per intrinsic. Where the spec has no word for one (conversions,
-// classification, extensions) the row chooses a name in the style of its neighbours.
+// How each intrinsic is spelled in c_code (toolchain.md 6.6), one table row per intrinsic. Where the spec has no word
+// for one (conversions, classification, extensions) the row chooses a name in the style of its neighbours.
 #include <fmt/format.h>
 
 #include <functional>
@@ -100,8 +100,8 @@ std::string invert(const Call& c) {
   const bool combines = inner != nullptr && c.type.is_mask() && !inner->mask && c.p.spelling().combine_instructions &&
                         (inner->intrinsic->name == "vand" || inner->intrinsic->name == "vor");
   if (!combines) return bitwise("__vinv")(c);
-  return fmt::format("{}({}, {}, {})", inner->intrinsic->name == "vand" ? "__vnand" : "__vnor", c.p.expr(inner->args[0]),
-                     c.p.expr(inner->args[1]), c.mask());
+  return fmt::format("{}({}, {}, {})", inner->intrinsic->name == "vand" ? "__vnand" : "__vnor",
+                     c.p.expr(inner->args[0]), c.p.expr(inner->args[1]), c.mask());
 }
 
 // Bits of the classes of a float, as __class counts them.
@@ -111,15 +111,16 @@ Printer classify(int classes) {
     const Type& x = c.arg_type(0);
     const DType word = dtype_bits(x.element) == 16 ? DType::kU16 : DType::kU32;
     const Type bits = x.with_element(word);
-    return fmt::format("__vcneq(__vand({0}, __vclass({1}, {2}), {3}, {2}), {0}, {2})", c.p.splat(bits, "0"), c.arg(0), c.mask(),
-                       c.p.splat(bits, std::to_string(classes)));
+    return fmt::format("__vcneq(__vand({0}, __vclass({1}, {2}), {3}, {2}), {0}, {2})", c.p.splat(bits, "0"), c.arg(0),
+                       c.mask(), c.p.splat(bits, std::to_string(classes)));
   };
 }
 
 // ---- shifts ----
 
 std::string narrowing_shift(const Call& c, bool saturate, bool round) {
-  std::string name = fmt::format("__vnsr{}{}{}", is_signed_int(c.arg_type(0).element) ? 'a' : 'l', saturate ? "s" : "", round ? "r" : "");
+  std::string name = fmt::format("__vnsr{}{}{}", is_signed_int(c.arg_type(0).element) ? 'a' : 'l', saturate ? "s" : "",
+                                 round ? "r" : "");
   if (dtype_bits(c.arg_type(0).element) == 32 && dtype_bits(c.type.element) == 16) name += "_h";
   if (saturate) name += is_signed_int(c.type.element) ? "_s" : "_u";
   return with_mask(name)(c);
@@ -139,8 +140,8 @@ std::string load(const Call& c) {
   const bool all = mask == TextPrinter::all_true(c.type.lanes);
   const int64_t element_bytes = dtype_bytes(c.type.element);
   if (has_stride(c, 1)) {
-    return fmt::format("__vload_stride({}, {}, {})", c.p.pointer_as(c.arg_expr(0), c.type), in_bytes(c, c.arg_expr(1), element_bytes),
-                       mask);
+    return fmt::format("__vload_stride({}, {}, {})", c.p.pointer_as(c.arg_expr(0), c.type),
+                       in_bytes(c, c.arg_expr(1), element_bytes), mask);
   }
   if (all && c.p.spelling().revert_to_standard) {
     if (std::string text = c.p.named_access(c.arg_expr(0), c.type); !text.empty()) return text;
@@ -164,7 +165,8 @@ std::string store(const Call& c) {
 // Offset vectors are registers: two of them for 8-bit data, the lower lanes of one for 32-bit data.
 std::string offsets(const Call& c, size_t arg) {
   const auto* call = c.arg_expr(arg)->as<IntrinsicCall>();
-  if (call != nullptr && call->intrinsic->name == "vpart" && call->attribute("index") == 0) return c.p.expr(call->args[0]);
+  if (call != nullptr && call->intrinsic->name == "vpart" && call->attribute("index") == 0)
+    return c.p.expr(call->args[0]);
   if (call != nullptr && call->intrinsic->name == "vconcat" && call->attribute("part") == 0) {
     std::string text;
     for (const Expr& part : call->args) text += fmt::format("{}{}", text.empty() ? "" : ", ", c.p.expr(part));
@@ -182,7 +184,8 @@ std::string scatter(const Call& c) {
   const Type& value = c.arg_type(0);
   const std::string pointer = c.p.pointer_as(c.arg_expr(1), value);
   const std::string mask = c.p.mask_or_all(c.call.mask, value.lanes);
-  if (mask == TextPrinter::all_true(value.lanes)) return fmt::format("__vstore_scatter({},{}, {})", c.arg(0), pointer, offsets(c, 2));
+  if (mask == TextPrinter::all_true(value.lanes))
+    return fmt::format("__vstore_scatter({},{}, {})", c.arg(0), pointer, offsets(c, 2));
   return fmt::format("__vstore_scatter({},{}, {}, {})", c.arg(0), pointer, offsets(c, 2), mask);
 }
 
@@ -211,7 +214,9 @@ std::string part_of_lanes(const Call& c) {
   if (lanes == 1) return c.p.expr(make_expr(c.type, LaneRead{c.arg_expr(0), int_imm(first)}));
   return fmt::format("__vpart_{}({}, {})", c.type_text(), c.arg(0), first);
 }
-std::string table_lookup(const Call& c) { return fmt::format("{}({})", c.count() == 3 ? "__vperm" : "__vtbl", c.args()); }
+std::string table_lookup(const Call& c) {
+  return fmt::format("{}({})", c.count() == 3 ? "__vperm" : "__vtbl", c.args());
+}
 
 std::string cast_parts(const Call& c) {
   const std::string_view part = part_of(c);
@@ -221,7 +226,9 @@ std::string cast_parts(const Call& c) {
 }
 // The low or high half, twice as wide.
 Printer extend(char half) {
-  return [half](const Call& c) { return fmt::format("__v{}xt{}({})", is_signed_int(c.type.element) ? 's' : 'u', half, c.arg(0)); };
+  return [half](const Call& c) {
+    return fmt::format("__v{}xt{}({})", is_signed_int(c.type.element) ? 's' : 'u', half, c.arg(0));
+  };
 }
 std::string reinterpret(const Call& c) {
   if (c.arg_type(0).pointer || c.type.pointer) return fmt::format("({}){}", c.type_text(), c.arg(0));
@@ -258,7 +265,8 @@ void declare_direction(const Call& c, std::string_view macro, Scope dst, Scope s
 // An address as a number: the type of the pointer does not matter.
 std::string address(const Call& c, size_t i) {
   const Expr* pointer = &c.arg_expr(i);
-  while ((*pointer)->as<Cast>() != nullptr && (*pointer)->as<Cast>()->operand->type.pointer) pointer = &(*pointer)->as<Cast>()->operand;
+  while ((*pointer)->as<Cast>() != nullptr && (*pointer)->as<Cast>()->operand->type.pointer)
+    pointer = &(*pointer)->as<Cast>()->operand;
   return "(int)" + c.p.expr(*pointer);
 }
 
@@ -277,16 +285,16 @@ std::string dma_copy(const Call& c, bool async) {
   }
   const Scope dst = c.arg_type(0).scope, src = c.arg_type(1).scope;
   declare_direction(c, async ? "GEN_ASYNC_DMA_DIRECT_" : "GEN_DMA_DIRECT_", dst, src);
-  return fmt::format("{}DmaDirect_{}_to_{}({}, {}, {}, {}, {}, {}{})", async ? "Async" : "", place(src), place(dst), address(c, 0),
-                     address(c, 1), width, src_stride, total, dst_stride, async ? ", " + c.arg(6) : "");
+  return fmt::format("{}DmaDirect_{}_to_{}({}, {}, {}, {}, {}, {}{})", async ? "Async" : "", place(src), place(dst),
+                     address(c, 0), address(c, 1), width, src_stride, total, dst_stride, async ? ", " + c.arg(6) : "");
 }
 // Operands dst, src, row, col, dst_stride, src_stride.
 std::string dma_transpose2d(const Call& c) {
   const std::string dst_stride = c.count() > 4 ? c.arg(4) : c.arg(2), src_stride = c.count() > 5 ? c.arg(5) : c.arg(3);
   const int64_t bytes = c.arg_type(0).pointee().bytes();
   const int unit = bytes == 1 ? 0 : bytes == 2 ? 1 : 2;
-  return fmt::format("DMA_Transpose2D({}, {}, {}, {}, {}, {}, {}, {})", c.arg(1), c.arg(0), c.arg(3), c.arg(2), src_stride, dst_stride,
-                     unit, bytes);
+  return fmt::format("DMA_Transpose2D({}, {}, {}, {}, {}, {}, {}, {})", c.arg(1), c.arg(0), c.arg(3), c.arg(2),
+                     src_stride, dst_stride, unit, bytes);
 }
 // Operands dst, src, h_scale, w_scale, c, w, src_c_stride, dst_c_stride, dst_w_stride; channels are bytes in C.
 std::string dma_upsample(const Call& c) {
@@ -295,7 +303,8 @@ std::string dma_upsample(const Call& c) {
   const Scope dst = c.arg_type(0).scope, src = c.arg_type(1).scope;
   declare_direction(c, "GEN_DMA_UPSAMPLE_", dst, src);
   std::string text = fmt::format("DmaUpsample_{}_to_{}({}, {}", place(src), place(dst), address(c, 0), address(c, 1));
-  for (size_t i = 2; i < 9; ++i) text += ", " + (i == 4 || i == 6 || i == 7 ? in_bytes(c, c.arg_expr(i), bytes) : c.arg(i));
+  for (size_t i = 2; i < 9; ++i)
+    text += ", " + (i == 4 || i == 6 || i == 7 ? in_bytes(c, c.arg_expr(i), bytes) : c.arg(i));
   return text + ")";
 }
 // The lanes of a value as the word that memory is filled with.
@@ -327,7 +336,8 @@ Printer events(std::string name) {
 std::string clip(const Call& c) {
   if (c.type.is_scalar()) return fmt::format("max(min({}, {}), {})", c.arg(0), c.arg(2), c.arg(1));
   const std::string x = c.arg(0), low = c.arg(1), high = c.arg(2), mask = c.mask();
-  if (is_integer(c.type.element)) return fmt::format("__vmax({0}, __vmin({0}, {0}, {2}, {3}), {1}, {3})", x, low, high, mask);
+  if (is_integer(c.type.element))
+    return fmt::format("__vmax({0}, __vmin({0}, {0}, {2}, {3}), {1}, {3})", x, low, high, mask);
   // NaN compares as nothing and stays.
   const std::string above = fmt::format("__vsel({1}, {0}, __vqlt({0}, {1}, {2}))", x, low, mask);
   return fmt::format("__vsel({1}, {0}, __vqlt({1}, {0}, {2}))", above, high, mask);
@@ -346,11 +356,13 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"vmulh", with_r("__vmulh")},
       {"vdiv", with_r("__vdiv")},
       {"vmod", with_r("__vmod")},
-      {"abs", scalar_or("__abs", [](const Call& c) { return with_r(c.attribute("saturate") != 0 ? "__vabss" : "__vabs")(c); })},
+      {"abs", scalar_or("__abs",
+                        [](const Call& c) { return with_r(c.attribute("saturate") != 0 ? "__vabss" : "__vabs")(c); })},
       {"clip", clip},
       {"fma",
        [](const Call& c) {
-         return c.type.is_scalar() ? fmt::format("fma({}, {}, {})", c.arg(1), c.arg(2), c.arg(0)) : with_mask("__vfma")(c);
+         return c.type.is_scalar() ? fmt::format("fma({}, {}, {})", c.arg(1), c.arg(2), c.arg(0))
+                                   : with_mask("__vfma")(c);
        }},
       {"rint", scalar_or("rint", with_r("__vrint"))},
       {"vaddh", plain("__vaddh")},
@@ -381,10 +393,12 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"vany", plain("__vorr")},
       {"vsl", shift([](const Call& c) { return c.attribute("saturate") != 0 ? "__vsasl" : "__vlsl"; })},
       {"vsr", shift([](const Call& c) {
-         return fmt::format("{}{}", is_signed_int(c.arg_type(0).element) ? "__vasr" : "__vlsr", c.attribute("with_round") != 0 ? "r" : "");
+         return fmt::format("{}{}", is_signed_int(c.arg_type(0).element) ? "__vasr" : "__vlsr",
+                            c.attribute("with_round") != 0 ? "r" : "");
        })},
       {"vror", shift([](const Call&) { return "__vror"; })},
-      {"vnsr", [](const Call& c) { return narrowing_shift(c, c.attribute("saturate") != 0, c.attribute("with_round") != 0); }},
+      {"vnsr",
+       [](const Call& c) { return narrowing_shift(c, c.attribute("saturate") != 0, c.attribute("with_round") != 0); }},
       {"vnsrsr", [](const Call& c) { return narrowing_shift(c, true, true); }},
       {"vcls", with_r("__vcls")},
       {"clz", scalar_or("__clz", with_r("__vclz"))},
@@ -436,7 +450,9 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"dma_memset", dma_memset},
       {"flush_cache",
        [](const Call& c) {
-         return fmt::format("__flush_cache({})", c.count() > 0 ? c.arg(0) : c.attribute("invalidate", 1) != 0 ? "true" : "false");
+         return fmt::format("__flush_cache({})", c.count() > 0                       ? c.arg(0)
+                                                 : c.attribute("invalidate", 1) != 0 ? "true"
+                                                                                     : "false");
        }},
       {"prefetch", plain("__prefetch")},
       {"is_nullptr", [](const Call& c) { return fmt::format("({} == 0)", c.arg(0)); }},
@@ -485,10 +501,12 @@ const std::unordered_map<std::string_view, Printer>& table() {
 
 }  // namespace
 
-std::string spell_intrinsic(TextPrinter& printer, const IntrinsicCall& call, const ExprNode& node, const std::string& destination) {
+std::string spell_intrinsic(TextPrinter& printer, const IntrinsicCall& call, const ExprNode& node,
+                            const std::string& destination) {
   const auto row = table().find(call.intrinsic->name);
   // An intrinsic without a row of its own has the form of most.
-  if (row == table().end()) return plain(fmt::format("__{}", call.intrinsic->name))(Call{printer, call, node.type, destination});
+  if (row == table().end())
+    return plain(fmt::format("__{}", call.intrinsic->name))(Call{printer, call, node.type, destination});
   return row->second(Call{printer, call, node.type, destination});
 }
 

@@ -33,7 +33,8 @@ bool is_parenthesised(std::string_view text) {
 // Without the casts between pointers around it.
 const Expr& uncast(const Expr& pointer) {
   const Expr* at = &pointer;
-  while ((*at)->as<Cast>() != nullptr && (*at)->as<Cast>()->operand->type.pointer && (*at)->type.pointer) at = &(*at)->as<Cast>()->operand;
+  while ((*at)->as<Cast>() != nullptr && (*at)->as<Cast>()->operand->type.pointer && (*at)->type.pointer)
+    at = &(*at)->as<Cast>()->operand;
   return *at;
 }
 
@@ -42,7 +43,8 @@ bool is_zero(const Expr& e) { return as_int(e) == 0; }
 }  // namespace
 
 std::string TextPrinter::fail(std::string message) {
-  if (status_.ok()) status_ = internal_error(fmt::format("c_code of function {}: {}", module_.functions[function_]->name, message));
+  if (status_.ok())
+    status_ = internal_error(fmt::format("c_code of function {}: {}", module_.functions[function_]->name, message));
   return {};
 }
 
@@ -88,7 +90,8 @@ std::string TextPrinter::prototype(size_t function) {
   for (size_t i = 0; i < f.params.size(); ++i) {
     const VarPtr& param = f.params[i];
     const bool restricted = param->restrict_ && param->type.pointer;
-    text += fmt::format("{}{} {}{}", i == 0 ? "" : ", ", type_name(param->type), restricted ? "restrict " : "", declare(param));
+    text += fmt::format("{}{} {}{}", i == 0 ? "" : ", ", type_name(param->type), restricted ? "restrict " : "",
+                        declare(param));
   }
   return text + ")";
 }
@@ -185,9 +188,11 @@ void TextPrinter::stmt(const Stmt& s) {
 void TextPrinter::for_loop(const For& n) {
   const std::string start = expr(n.start), step = expr(n.step);
   std::string bound = expr(n.stop);
-  if (!is_zero(n.start)) bound = fmt::format("{}+{}", start, expr(simplify(tir::binary(BinaryOp::kSub, n.stop, n.start))));
+  if (!is_zero(n.start))
+    bound = fmt::format("{}+{}", start, expr(simplify(tir::binary(BinaryOp::kSub, n.stop, n.start))));
   const std::string name = declare(n.var);
-  line(fmt::format("for ({} {} = {}; {} < {}; {} += {}) {{", type_name(n.var->type), name, start, name, bound, name, step));
+  line(fmt::format("for ({} {} = {}; {} < {}; {} += {}) {{", type_name(n.var->type), name, start, name, bound, name,
+                   step));
   body(n.body);
   line("}");
 }
@@ -206,7 +211,8 @@ void TextPrinter::alloc(const Alloc& n) {
   for (int i = 1; !constant_names_.insert(array).second; ++i) array = fmt::format("{}_{}", base, i);
   std::string bytes;
   for (const std::byte b : n.data) bytes += fmt::format("{}{}", bytes.empty() ? "" : ",", static_cast<unsigned>(b));
-  constants_ += fmt::format("__constant uchar __attribute__((aligned(32))) {}[{}] = {{{}}};\n", array, n.data.size(), bytes);
+  constants_ +=
+      fmt::format("__constant uchar __attribute__((aligned(32))) {}[{}] = {{{}}};\n", array, n.data.size(), bytes);
   const bool plain = element == Type::scalar(DType::kU8);
   names_[n.buffer.get()] = plain ? array : fmt::format("({}){}", type_name(n.buffer->type), array);
 }
@@ -233,7 +239,8 @@ std::string TextPrinter::access(const Expr& pointer, const Expr& index) {
 }
 
 std::string TextPrinter::index_text(const Expr& e) {
-  if (const auto value = as_int(e); value && *value >= INT32_MIN && *value <= INT32_MAX) return number(*value, DType::kI32);
+  if (const auto value = as_int(e); value && *value >= INT32_MIN && *value <= INT32_MAX)
+    return number(*value, DType::kI32);
   const auto* cast = e->as<Cast>();
   const bool widened = cast != nullptr && dtype_bits(e->type.element) == 64 && is_integer(cast->operand->type.element);
   return expr(widened ? cast->operand : e);
@@ -261,7 +268,9 @@ std::string TextPrinter::named_access(const Expr& pointer, const Type& pointee) 
   return access(tir::cast(wanted, pointer), int_imm(0));
 }
 
-std::string TextPrinter::splat(const Type& type, const std::string& scalar) const { return fmt::format("({}){}", type_name(type), scalar); }
+std::string TextPrinter::splat(const Type& type, const std::string& scalar) const {
+  return fmt::format("({}){}", type_name(type), scalar);
+}
 
 // ---- masks ----
 
@@ -277,8 +286,8 @@ std::string TextPrinter::expr(const Expr& e, const std::string& destination) {
   if (!e) return fail("an expression is missing");
   return match(
       e, [&](const IntImm& n) { return number(n.value, e->type.element); },
-      [&](const FloatImm& n) { return number(n.value, e->type.element); }, [&](const StringImm& n) { return quoted(n.value); },
-      [&](const VarRef& n) { return name_of(*n.var); },
+      [&](const FloatImm& n) { return number(n.value, e->type.element); },
+      [&](const StringImm& n) { return quoted(n.value); }, [&](const VarRef& n) { return name_of(*n.var); },
       [&](const Unary& n) {
         const std::string operand = expr(n.operand);
         const bool is_bool_scalar = e->type.is_scalar() && e->type.element == DType::kBool;
@@ -287,24 +296,31 @@ std::string TextPrinter::expr(const Expr& e, const std::string& destination) {
         return narrow ? fmt::format("({})(~{})", type_name(e->type), operand) : fmt::format("(~{})", operand);
       },
       [&](const Binary& n) { return binary(n, *e); },
-      [&](const Select& n) { return fmt::format("({} ? {} : {})", expr(n.condition), expr(n.if_true), expr(n.if_false)); },
+      [&](const Select& n) {
+        return fmt::format("({} ? {} : {})", expr(n.condition), expr(n.if_true), expr(n.if_false));
+      },
       [&](const Cast& n) {
-        if (e->type.pointer && n.operand->type.pointer) return fmt::format("({}){}", type_name(e->type), expr(uncast(n.operand)));
+        if (e->type.pointer && n.operand->type.pointer)
+          return fmt::format("({}){}", type_name(e->type), expr(uncast(n.operand)));
         const bool plain = e->type.is_scalar() || e->type.pointer || n.operand->type.pointer;
         if (plain) return fmt::format("({}){}", type_name(e->type), expr(n.operand));
         const auto* call = n.operand->as<IntrinsicCall>();
-        const bool rounds = call != nullptr && call->intrinsic->name == "rint" && !call->mask && is_integer(e->type.element);
-        if (rounds && spelling_.combine_instructions) return fmt::format("__vcvt_{}({})", type_name(e->type), expr(call->args[0]));
+        const bool rounds =
+            call != nullptr && call->intrinsic->name == "rint" && !call->mask && is_integer(e->type.element);
+        if (rounds && spelling_.combine_instructions)
+          return fmt::format("__vcvt_{}({})", type_name(e->type), expr(call->args[0]));
         const Type from = n.operand->type;
-        const bool same_bits =
-            is_integer(from.element) && is_integer(e->type.element) && dtype_bits(from.element) == dtype_bits(e->type.element);
+        const bool same_bits = is_integer(from.element) && is_integer(e->type.element) &&
+                               dtype_bits(from.element) == dtype_bits(e->type.element);
         return fmt::format("{}_{}({})", same_bits ? "as" : "convert", type_name(e->type), expr(n.operand));
       },
       [&](const Broadcast& n) {
         if (!e->type.is_mask()) return splat(e->type, expr(n.scalar));
         const auto known = as_int(n.scalar);
         if (known && *known != 0) return all_true(e->type.lanes);
-        const std::string none = fmt::format("__vmov_{}(0x00000000)", e->type.lanes == 8 ? 'w' : e->type.lanes == 16 ? 'h' : 'b');
+        const std::string none = fmt::format("__vmov_{}(0x00000000)", e->type.lanes == 8    ? 'w'
+                                                                      : e->type.lanes == 16 ? 'h'
+                                                                                            : 'b');
         return known ? none : fmt::format("({} ? {} : {})", expr(n.scalar), all_true(e->type.lanes), none);
       },
       [&](const VectorLiteral& n) { return literal(n, *e); }, [&](const Load& n) { return access(n.pointer, n.index); },
@@ -332,14 +348,17 @@ std::string TextPrinter::binary(const Binary& n, const ExprNode& node) {
   if (n.op == BinaryOp::kMin || n.op == BinaryOp::kMax) return fmt::format("{}({}, {})", symbol, lhs, rhs);
   const std::string text = fmt::format("({} {} {})", lhs, symbol, rhs);
   // C computes in int or float; the cast brings the result back.
-  const bool arithmetic = n.op == BinaryOp::kAdd || n.op == BinaryOp::kSub || n.op == BinaryOp::kMul || n.op == BinaryOp::kDiv;
-  const bool brought_back = arithmetic && !n.lhs->type.pointer && node.type.is_scalar() && node.type.element != DType::kI32;
+  const bool arithmetic =
+      n.op == BinaryOp::kAdd || n.op == BinaryOp::kSub || n.op == BinaryOp::kMul || n.op == BinaryOp::kDiv;
+  const bool brought_back =
+      arithmetic && !n.lhs->type.pointer && node.type.is_scalar() && node.type.element != DType::kI32;
   return brought_back ? fmt::format("({}){}", type_name(node.type), text) : text;
 }
 
 std::string TextPrinter::literal(const VectorLiteral& n, const ExprNode& node) {
   const int lanes = node.type.lanes;
-  const bool constant = std::all_of(n.lanes.begin(), n.lanes.end(), [](const Expr& lane) { return as_int(lane).has_value(); });
+  const bool constant =
+      std::all_of(n.lanes.begin(), n.lanes.end(), [](const Expr& lane) { return as_int(lane).has_value(); });
   if (node.type.is_mask() && constant) {
     const auto on = [](const Expr& lane) { return *as_int(lane) != 0; };
     if (std::all_of(n.lanes.begin(), n.lanes.end(), on)) return all_true(lanes);

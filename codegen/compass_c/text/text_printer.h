@@ -78,10 +78,11 @@ class TextPrinter {
 };
 
 // The C of an intrinsic call (text_intrinsics.cpp).
-std::string spell_intrinsic(TextPrinter& printer, const IntrinsicCall& call, const ExprNode& node, const std::string& destination);
+std::string spell_intrinsic(TextPrinter& printer, const IntrinsicCall& call, const ExprNode& node,
+                            const std::string& destination);
 
 // Pieces of names and numbers (text_types.cpp).
-std::string type_name(const Type& type);   // "float8"; of a pointer "__global float8*"
+std::string type_name(const Type& type);  // "float8"; of a pointer "__global float8*"
 std::string number(int64_t value, DType dtype);
 std::string number(double value, DType dtype);
 std::string quoted(const std::string& text);

@@ -11,12 +11,13 @@ namespace {
 const std::set<std::string, std::less<>>& keywords() {
   static const std::set<std::string, std::less<>> names = [] {
     std::set<std::string, std::less<>> all = {
-        "auto",     "break",   "case",     "char",   "const",  "continue",   "default",    "do",        "double",  "else",
-        "enum",     "extern",  "float",    "for",    "goto",   "if",         "inline",     "int",       "long",    "register",
-        "restrict", "return",  "short",    "signed", "sizeof", "static",     "struct",     "switch",    "typedef", "union",
-        "unsigned", "void",    "volatile", "while",  "bool",   "half",       "bf16",       "uchar",     "ushort",  "uint",
-        "ulong",    "true",    "false",    "kernel", "global", "local",      "constant",   "private",   "asm",     "INFINITY",
-        "NAN",      "barrier", "printf",   "min",    "max",    "ALL_TRUE_w", "ALL_TRUE_h", "ALL_TRUE_b"};
+        "auto",   "break",      "case",       "char",      "const",    "continue", "default", "do",     "double",
+        "else",   "enum",       "extern",     "float",     "for",      "goto",     "if",      "inline", "int",
+        "long",   "register",   "restrict",   "return",    "short",    "signed",   "sizeof",  "static", "struct",
+        "switch", "typedef",    "union",      "unsigned",  "void",     "volatile", "while",   "bool",   "half",
+        "bf16",   "uchar",      "ushort",     "uint",      "ulong",    "true",     "false",   "kernel", "global",
+        "local",  "constant",   "private",    "asm",       "INFINITY", "NAN",      "barrier", "printf", "min",
+        "max",    "ALL_TRUE_w", "ALL_TRUE_h", "ALL_TRUE_b"};
     for (const char* base : {"char", "uchar", "short", "ushort", "int", "uint", "half", "bf16", "float", "bool"}) {
       for (const int lanes : {8, 16, 32}) all.insert(fmt::format("{}{}", base, lanes));
     }
@@ -72,7 +73,8 @@ std::string quoted(const std::string& value) {
 
 std::string valid_identifier(std::string_view name) {
   std::string text;
-  for (const char c : name) text += (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ? c : '_';
+  for (const char c : name)
+    text += (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ? c : '_';
   if (text.empty() || (text[0] >= '0' && text[0] <= '9')) text.insert(0, "v");
   if (keywords().contains(text)) text += "_";
   return text;

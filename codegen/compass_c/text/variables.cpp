@@ -50,8 +50,10 @@ class Rename : public Mutator {
     const Stmt s = mutate_children(stmt);
     if (const auto* n = s->as<Define>(); n && has(n->var)) return make_stmt(Define{of(n->var), n->value}, s->span);
     if (const auto* n = s->as<Assign>(); n && has(n->var)) return make_stmt(Assign{of(n->var), n->value}, s->span);
-    if (const auto* n = s->as<LaneWrite>(); n && has(n->var)) return make_stmt(LaneWrite{of(n->var), n->index, n->value}, s->span);
-    if (const auto* n = s->as<Alloc>(); n && has(n->buffer)) return make_stmt(Alloc{of(n->buffer), n->count, n->data}, s->span);
+    if (const auto* n = s->as<LaneWrite>(); n && has(n->var))
+      return make_stmt(LaneWrite{of(n->var), n->index, n->value}, s->span);
+    if (const auto* n = s->as<Alloc>(); n && has(n->buffer))
+      return make_stmt(Alloc{of(n->buffer), n->count, n->data}, s->span);
     if (const auto* n = s->as<For>(); n && has(n->var))
       return make_stmt(For{of(n->var), n->start, n->stop, n->step, n->kind, n->body}, s->span);
     return s;

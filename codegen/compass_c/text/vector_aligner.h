@@ -1,11 +1,12 @@
-// Rewrites the functions of a module to native vectors; the pass is align_vector_width() in passes.h. Private to codegen/compass_c.
+// Rewrites the functions of a module to native vectors; the pass is align_vector_width() in passes.h. Private to
+// codegen/compass_c.
 //
-// A value of any other number of lanes is held in parts: native vectors, the last one padded with lanes that are undefined (in masks: off
-// or undefined). A variable of such a type is a private array of native vectors. The lanes of a mask belong to the values it is used with:
-// 8, 16 or 32 of them to a part, whatever its own type says.
+// A value of any other number of lanes is held in parts: native vectors, the last one padded with lanes that are
+// undefined (in masks: off or undefined). A variable of such a type is a private array of native vectors. The lanes of
+// a mask belong to the values it is used with: 8, 16 or 32 of them to a part, whatever its own type says.
 //
-// Statements are appended to out_; what an expression needs before it (arrays for the results of functions, temporaries) goes there too.
-// What can't be done sets failed_; the pass then leaves the module as it was.
+// Statements are appended to out_; what an expression needs before it (arrays for the results of functions,
+// temporaries) goes there too. What can't be done sets failed_; the pass then leaves the module as it was.
 #pragma once
 
 #include <optional>
@@ -25,10 +26,14 @@ inline int native_lanes(DType element) { return kVectorBits / dtype_bits(element
 // Lanes of the smallest mask register that holds so many.
 inline int mask_register_lanes(int lanes) { return lanes <= 8 ? 8 : lanes <= 16 ? 16 : 32; }
 // Data of another number of lanes than a register has. Masks are judged by their use.
-inline bool is_wide(const Type& type) { return type.is_vector() && !type.is_mask() && type.lanes != native_lanes(type.element); }
+inline bool is_wide(const Type& type) {
+  return type.is_vector() && !type.is_mask() && type.lanes != native_lanes(type.element);
+}
 
 // How functions pass values: registers as they are, everything else as an array of them that the caller has.
-inline int passed_lanes(const Type& type) { return type.is_mask() ? mask_register_lanes(type.lanes) : native_lanes(type.element); }
+inline int passed_lanes(const Type& type) {
+  return type.is_mask() ? mask_register_lanes(type.lanes) : native_lanes(type.element);
+}
 inline bool is_passed_in_parts(const Type& type) { return type.is_vector() && passed_lanes(type) != type.lanes; }
 
 class VectorAligner {
@@ -92,8 +97,9 @@ class VectorAligner {
   Expr logical(const Expr& e, const Binary& n);
   Expr whole_select(const Expr& e, const Select& n);
   Parts select_parts(const Expr& e, const Select& n, int lanes);
-  Expr call(std::string_view name, std::vector<Expr> operands, std::vector<std::pair<std::string, int64_t>> attributes = {},
-            Expr mask = nullptr, Expr pass_through = nullptr);
+  Expr call(std::string_view name, std::vector<Expr> operands,
+            std::vector<std::pair<std::string, int64_t>> attributes = {}, Expr mask = nullptr,
+            Expr pass_through = nullptr);
   // A value that is no parts, whose operands may be.
   Expr whole(const Expr& e);
   Expr whole_intrinsic(const Expr& e, const IntrinsicCall& n);

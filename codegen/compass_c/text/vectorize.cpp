@@ -79,7 +79,8 @@ class LoopVectorizer {
     if (!stride || *stride < 1 || n.pointer->type.lanes != 1 || varies(n.pointer)) return false;
     const Expr value = vector(n.value);
     if (!value) return false;
-    const Result<Expr> call = intrinsic_call("vstore", {value, address(n.pointer, n.index), int_imm(*stride)}, {}, mask, nullptr, s->span);
+    const Result<Expr> call =
+        intrinsic_call("vstore", {value, address(n.pointer, n.index), int_imm(*stride)}, {}, mask, nullptr, s->span);
     if (!call.ok()) return false;
     out.push_back(make_stmt(Evaluate{*call}, s->span));
     return true;
@@ -99,7 +100,8 @@ class LoopVectorizer {
     return as_int(first) == 0 ? pointer : simplify(binary(BinaryOp::kAdd, pointer, first));
   }
   Expr replace_in(const Expr& e) const {
-    const Stmt replaced = replace_variable(make_stmt(Evaluate{e}), loop_.var.get(), int_imm(start_, loop_.var->type.element));
+    const Stmt replaced =
+        replace_variable(make_stmt(Evaluate{e}), loop_.var.get(), int_imm(start_, loop_.var->type.element));
     return simplify(replaced->as<Evaluate>()->value);
   }
 
@@ -117,8 +119,8 @@ class LoopVectorizer {
     if (const auto* n = e->as<Load>()) {
       const auto stride = slope(n->index, loop_.var.get());
       if (!stride || *stride < 1 || n->pointer->type.lanes != 1 || varies(n->pointer)) return nullptr;
-      const Result<Expr> call =
-          intrinsic_call("vload", {address(n->pointer, n->index), int_imm(*stride)}, {{"lanes", lanes_}}, mask_, nullptr, e->span);
+      const Result<Expr> call = intrinsic_call("vload", {address(n->pointer, n->index), int_imm(*stride)},
+                                               {{"lanes", lanes_}}, mask_, nullptr, e->span);
       return call.ok() ? *call : nullptr;
     }
     if (const auto* n = e->as<Unary>()) {
@@ -129,11 +131,14 @@ class LoopVectorizer {
       if (n->lhs->type.pointer) return nullptr;
       const Expr lhs = vector(n->lhs), rhs = vector(n->rhs);
       if (!lhs || !rhs) return nullptr;
-      const BinaryOp op = n->op == BinaryOp::kAnd ? BinaryOp::kBitAnd : n->op == BinaryOp::kOr ? BinaryOp::kBitOr : n->op;
+      const BinaryOp op = n->op == BinaryOp::kAnd  ? BinaryOp::kBitAnd
+                          : n->op == BinaryOp::kOr ? BinaryOp::kBitOr
+                                                   : n->op;
       return make_expr(type, Binary{op, lhs, rhs}, e->span);
     }
     if (const auto* n = e->as<Cast>()) {
-      const Expr x = n->operand->type.element == DType::kBool || e->type.element == DType::kBool ? nullptr : vector(n->operand);
+      const Expr x =
+          n->operand->type.element == DType::kBool || e->type.element == DType::kBool ? nullptr : vector(n->operand);
       return x ? make_expr(type, Cast{x}, e->span) : nullptr;
     }
     if (const auto* n = e->as<Select>()) {
@@ -141,7 +146,8 @@ class LoopVectorizer {
       if (!a || !b) return nullptr;
       if (!varies(n->condition)) return make_expr(type, Select{n->condition, a, b}, e->span);
       const Expr mask = vector(n->condition);
-      const Result<Expr> call = mask ? intrinsic_call("vsel", {a, b}, {}, mask, nullptr, e->span) : Result<Expr>(Expr());
+      const Result<Expr> call =
+          mask ? intrinsic_call("vsel", {a, b}, {}, mask, nullptr, e->span) : Result<Expr>(Expr());
       return call.ok() ? *call : nullptr;
     }
     const auto* n = e->as<IntrinsicCall>();
@@ -151,7 +157,8 @@ class LoopVectorizer {
       operands.push_back(vector(arg));
       if (!operands.back()) return nullptr;
     }
-    const Result<Expr> call = intrinsic_call(n->intrinsic->name, std::move(operands), n->attributes, nullptr, nullptr, e->span);
+    const Result<Expr> call =
+        intrinsic_call(n->intrinsic->name, std::move(operands), n->attributes, nullptr, nullptr, e->span);
     return call.ok() && (*call)->type == type ? *call : nullptr;
   }
 
@@ -173,7 +180,8 @@ class VectorizeLoops : public Mutator {
     constexpr int64_t kMaxLanes = 1024;
     if (start && stop && *stop - *start > 1 && *stop - *start <= kMaxLanes && as_int(n->step) == 1) {
       std::vector<Stmt> body;
-      if (LoopVectorizer(*n, *start, static_cast<int>(*stop - *start)).run(n->body, body)) return block(std::move(body));
+      if (LoopVectorizer(*n, *start, static_cast<int>(*stop - *start)).run(n->body, body))
+        return block(std::move(body));
     }
     return make_stmt(For{n->var, n->start, n->stop, n->step, ForKind::kSerial, n->body}, s->span);
   }

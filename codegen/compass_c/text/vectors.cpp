@@ -77,7 +77,8 @@ class StrengthReduce : public Mutator {
     if (const auto* n = e->as<Binary>(); n != nullptr && n->op == BinaryOp::kMul) {
       lhs = n->lhs;
       rhs = n->rhs;
-    } else if (const auto* call = e->as<IntrinsicCall>(); call != nullptr && call->intrinsic->name == "vmul" && !call->mask) {
+    } else if (const auto* call = e->as<IntrinsicCall>();
+               call != nullptr && call->intrinsic->name == "vmul" && !call->mask) {
       lhs = call->args[0];
       rhs = call->args[1];
     }
@@ -85,15 +86,16 @@ class StrengthReduce : public Mutator {
     const auto factor = splat != nullptr ? as_int(splat->scalar) : std::nullopt;
     if (!factor || *factor <= 0 || (*factor & (*factor - 1)) != 0 || lhs->type != e->type) return e;
     if (*factor == 1) return lhs;
-    const Expr shift = broadcast(int_imm(__builtin_ctzll(static_cast<uint64_t>(*factor)), e->type.element), e->type.lanes);
+    const Expr shift =
+        broadcast(int_imm(__builtin_ctzll(static_cast<uint64_t>(*factor)), e->type.element), e->type.lanes);
     return call_or(e, "vsl", {lhs, shift});
   }
 
  private:
   // 3 < x is x > 3.
   static Expr mirrored_comparison(const Expr& e) {
-    constexpr std::pair<std::string_view, std::string_view> kMirrors[] = {{"vclt", "vcgt"}, {"vcgt", "vclt"}, {"vcle", "vcge"},
-                                                                          {"vcge", "vcle"}, {"vceq", "vceq"}, {"vcneq", "vcneq"}};
+    constexpr std::pair<std::string_view, std::string_view> kMirrors[] = {
+        {"vclt", "vcgt"}, {"vcgt", "vclt"}, {"vcle", "vcge"}, {"vcge", "vcle"}, {"vceq", "vceq"}, {"vcneq", "vcneq"}};
     const auto is_constant = [](const Expr& operand) {
       const auto* splat = operand->as<Broadcast>();
       return splat != nullptr && (splat->scalar->as<IntImm>() != nullptr || splat->scalar->as<FloatImm>() != nullptr);
@@ -102,7 +104,8 @@ class StrengthReduce : public Mutator {
     if (n == nullptr || n->args.size() != 2 || !is_constant(n->args[0]) || is_constant(n->args[1])) return e;
     for (const auto& [name, mirror] : kMirrors) {
       if (n->intrinsic->name != name) continue;
-      const Result<Expr> call = intrinsic_call(mirror, {n->args[1], n->args[0]}, n->attributes, n->mask, nullptr, e->span);
+      const Result<Expr> call =
+          intrinsic_call(mirror, {n->args[1], n->args[0]}, n->attributes, n->mask, nullptr, e->span);
       return call.ok() && (*call)->type == e->type ? *call : e;
     }
     return e;
@@ -121,8 +124,10 @@ class Combine : public Mutator {
     const Expr e = mutate_children(expr);
     if (const auto* n = call_of(e, "vnsr")) return narrowing_shift(e, *n);
     const auto* product = e->as<Binary>();
-    if (product != nullptr && product->op == BinaryOp::kMul && e->type.is_vector()) return widening_product(e, product->lhs, product->rhs);
-    if (const auto* n = call_of(e, "vmul"); n != nullptr && !n->mask) return widening_product(e, n->args[0], n->args[1]);
+    if (product != nullptr && product->op == BinaryOp::kMul && e->type.is_vector())
+      return widening_product(e, product->lhs, product->rhs);
+    if (const auto* n = call_of(e, "vmul"); n != nullptr && !n->mask)
+      return widening_product(e, n->args[0], n->args[1]);
     return e;
   }
 
@@ -134,20 +139,23 @@ class Combine : public Mutator {
 
   static Expr narrowing_shift(const Expr& e, const IntrinsicCall& n) {
     const auto* shift = call_of(n.args[0], "vsr");
-    if (shift == nullptr || shift->mask || n.mask || !is_zero(n.args[1]) || shift->args[0]->type != n.args[0]->type) return e;
+    if (shift == nullptr || shift->mask || n.mask || !is_zero(n.args[1]) || shift->args[0]->type != n.args[0]->type)
+      return e;
     auto attributes = n.attributes;
     if (shift->attribute("with_round") != 0) {
       attributes.emplace_back("with_round", 1);
       std::sort(attributes.begin(), attributes.end());
     }
-    const Result<Expr> joined = intrinsic_call("vnsr", {shift->args[0], shift->args[1]}, attributes, nullptr, nullptr, e->span);
+    const Result<Expr> joined =
+        intrinsic_call("vnsr", {shift->args[0], shift->args[1]}, attributes, nullptr, nullptr, e->span);
     return joined.ok() && (*joined)->type == e->type ? *joined : e;
   }
 
   static Expr widening_product(const Expr& e, const Expr& lhs, const Expr& rhs) {
     for (const auto& [half, name] : {std::pair{"vxtl", "vmull"}, std::pair{"vxth", "vmulh"}}) {
       const auto *a = call_of(lhs, half), *b = call_of(rhs, half);
-      if (a != nullptr && b != nullptr && a->args[0]->type == b->args[0]->type) return call_or(e, name, {a->args[0], b->args[0]});
+      if (a != nullptr && b != nullptr && a->args[0]->type == b->args[0]->type)
+        return call_or(e, name, {a->args[0], b->args[0]});
     }
     return e;
   }

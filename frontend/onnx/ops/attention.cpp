@@ -9,7 +9,9 @@ namespace aipu::frontend {
 namespace {
 
 // [batch, length, heads * size] as [batch, length, heads, size].
-ValueId split_heads(OpContext& c, ValueId x, int64_t heads) { return c.emit("Reshape", {}, {x, c.int64s({0, 0, heads, -1})}); }
+ValueId split_heads(OpContext& c, ValueId x, int64_t heads) {
+  return c.emit("Reshape", {}, {x, c.int64s({0, 0, heads, -1})});
+}
 
 // 0, 1, ... up to the extent of an axis.
 ValueId positions_along(OpContext& c, ValueId x, int64_t axis) {
@@ -32,7 +34,8 @@ Heads with_heads(OpContext& c, size_t input, const char* attribute, bool wanted)
   if (!c.ok()) return {};
   if (!wanted) {
     const Dim& extent = c.type(x).shape[1];
-    if (!extent.is_constant()) c.fail_unsupported(str_cat("a symbolic number of heads, ", c.type(x).text(), ", is not supported"));
+    if (!extent.is_constant())
+      c.fail_unsupported(str_cat("a symbolic number of heads, ", c.type(x).text(), ", is not supported"));
     return {x, extent.constant_or(0)};
   }
   if (heads < 1) {
@@ -46,12 +49,13 @@ Heads with_heads(OpContext& c, size_t input, const char* attribute, bool wanted)
 ValueId repeated_heads(OpContext& c, ValueId x, int64_t heads, int64_t times) {
   if (times == 1) return x;
   const ValueId copies = c.emit("Expand", {}, {c.unsqueeze(x, {2}), c.int64s({1, 1, times, 1, 1})});
-  const ValueId shape =
-      c.emit("Concat", {{"axis", int64_t{0}}}, {c.size_of(x, 0), c.int64s({heads * times}), c.size_of(x, 2), c.size_of(x, 3)});
+  const ValueId shape = c.emit("Concat", {{"axis", int64_t{0}}},
+                               {c.size_of(x, 0), c.int64s({heads * times}), c.size_of(x, 2), c.size_of(x, 3)});
   return c.emit("Reshape", {}, {copies, shape});
 }
 
-// What is added to the scores, -infinity where a query does not see a key; `allowed` instead while nothing else is added.
+// What is added to the scores, -infinity where a query does not see a key; `allowed` instead while nothing else is
+// added.
 struct AttentionMask {
   ValueId allowed;  // bool
   ValueId bias;
@@ -103,7 +107,8 @@ AttentionMask attention_mask(OpContext& c, ValueId q, ValueId keys, bool causal)
 
 // Where a query sees no key: bool, with one element for all keys.
 ValueId sees_nothing(OpContext& c, const AttentionMask& mask) {
-  const ValueId most = c.emit("ReduceMax", {{"keepdims", int64_t{1}}}, {mask.allowed.valid() ? mask.allowed : mask.bias, c.int64s({-1})});
+  const ValueId most = c.emit("ReduceMax", {{"keepdims", int64_t{1}}},
+                              {mask.allowed.valid() ? mask.allowed : mask.bias, c.int64s({-1})});
   if (mask.allowed.valid()) return c.emit("Not", {}, {most});
   return c.emit("Equal", {}, {most, c.scalar(c.dtype(mask.bias), -std::numeric_limits<double>::infinity())});
 }
@@ -173,7 +178,8 @@ void attention(OpContext& c) {
     return c.fail_unsupported(str_cat("softmax_precision ", precision, " is not supported"));
   const ValueId weights = c.cast(c.emit("Softmax", {{"axis", int64_t{-1}}}, {c.cast(scores, *softmax_dtype)}), dtype);
   ValueId y = c.emit("MatMul", {}, {weights, values});
-  // A query that sees no key gives 0, not the 0 / 0 of its softmax. Decided on the mask, so that scores and softmax stay one kernel.
+  // A query that sees no key gives 0, not the 0 / 0 of its softmax. Decided on the mask, so that scores and softmax
+  // stay one kernel.
   if (mask.may_hide_all) {
     const ValueId nothing = sees_nothing(c, mask);
     const auto guarded = [&](ValueId value) { return c.emit("Where", {}, {nothing, c.scalar(dtype, 0), value}); };
@@ -194,14 +200,16 @@ void rotary_embedding(OpContext& c) {
   if (!c.ok()) return;
   ValueId x = c.input(0);
   const int rank = c.rank(x);
-  if (rank != 3 && rank != 4) return c.fail_invalid(str_cat("the input must have rank 3 or 4, found ", c.type(x).text()));
+  if (rank != 3 && rank != 4)
+    return c.fail_invalid(str_cat("the input must have rank 3 or 4, found ", c.type(x).text()));
   if (rank == 3) {
     if (heads < 1) return c.fail_invalid("an input of rank 3 needs a positive num_heads");
     x = split_heads(c, x, heads);  // [batch, length, heads, size]: no need to transpose
   }
   if (!c.ok()) return;
   const Dim size = c.type(x).shape[3];
-  if (!size.is_constant()) return c.fail_unsupported(str_cat("a symbolic head size, ", size.text(), ", is not supported"));
+  if (!size.is_constant())
+    return c.fail_unsupported(str_cat("a symbolic head size, ", size.text(), ", is not supported"));
   if (rotated == 0) rotated = *size.constant();
   if (rotated < 2 || rotated % 2 != 0 || rotated > *size.constant()) {
     return c.fail_invalid(str_cat("rotary_embedding_dim is ", rotated, " of a head size of ", size.text()));
@@ -234,7 +242,8 @@ void rotary_embedding(OpContext& c) {
   } else {
     y = c.emit("Concat", {{"axis", int64_t{3}}}, {new_real, new_imaginary});
   }
-  if (rotated != *size.constant()) y = c.emit("Concat", {{"axis", int64_t{3}}}, {y, sliced(c, x, rotated, *size.constant())});
+  if (rotated != *size.constant())
+    y = c.emit("Concat", {{"axis", int64_t{3}}}, {y, sliced(c, x, rotated, *size.constant())});
   if (rank == 3) y = c.emit("Reshape", {}, {y, c.int64s({0, 0, -1})});
   c.set_output(0, y);
 }
@@ -248,7 +257,8 @@ void tensor_scatter(OpContext& c) {
   const int rank = c.rank(cache);
   const int64_t axis = c.take_axis("axis", -2, rank);
   if (!c.ok()) return;
-  if (mode != "linear" && mode != "circular") return c.fail_invalid(str_cat("mode is '", mode, "', expected one of: linear, circular"));
+  if (mode != "linear" && mode != "circular")
+    return c.fail_invalid(str_cat("mode is '", mode, "', expected one of: linear, circular"));
   if (axis < 1 || axis >= rank)
     return c.fail_invalid(str_cat("axis ", axis, " of ", c.type(cache).text(), " is the batch or does not exist"));
   ValueId at = positions_along(c, update, axis);

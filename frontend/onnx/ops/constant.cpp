@@ -7,7 +7,8 @@ using graph::Constant;
 
 void constant(OpContext& c) {
   c.expect_inputs(0, 0);
-  if (c.attributes.size() != 1) return c.fail_invalid(str_cat("needs exactly one value attribute, found ", c.attributes.size()));
+  if (c.attributes.size() != 1)
+    return c.fail_invalid(str_cat("needs exactly one value attribute, found ", c.attributes.size()));
   const std::string name = c.attributes.begin()->first;
   if (name == "value" || name == "sparse_value") {
     c.set_output(0, c.constant(c.take_tensor(name)));

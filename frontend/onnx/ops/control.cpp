@@ -1,4 +1,5 @@
-// If, Loop, Scan: bodies become Graphs of their own. The node's inputs are ONNX's, then what each body captures from the graphs around it.
+// If, Loop, Scan: bodies become Graphs of their own. The node's inputs are ONNX's, then what each body captures from
+// the graphs around it.
 #include <algorithm>
 
 #include "frontend/onnx/ops/converters.h"
@@ -7,17 +8,21 @@ namespace aipu::frontend {
 
 namespace {
 
-void append(std::vector<ValueId>* to, const std::vector<ValueId>& from) { to->insert(to->end(), from.begin(), from.end()); }
+void append(std::vector<ValueId>* to, const std::vector<ValueId>& from) {
+  to->insert(to->end(), from.begin(), from.end());
+}
 
-// Imports a body whose first `leading` inputs have fixed types and whose next inputs are carried from one iteration to the next: input
-// leading + k gets what output first_carried + k gave. Extents that an iteration changes become symbols of the body.
-ImportedSubgraph import_body(OpContext& c, const onnx::GraphProto* proto, std::vector<TensorType> formals, size_t leading, size_t carried,
-                             size_t first_carried) {
+// Imports a body whose first `leading` inputs have fixed types and whose next inputs are carried from one iteration to
+// the next: input leading + k gets what output first_carried + k gave. Extents that an iteration changes become symbols
+// of the body.
+ImportedSubgraph import_body(OpContext& c, const onnx::GraphProto* proto, std::vector<TensorType> formals,
+                             size_t leading, size_t carried, size_t first_carried) {
   while (true) {
     ImportedSubgraph body = c.import_subgraph(proto, formals);
     if (!c.ok()) return {};
     if (body.graph->outputs().size() < first_carried + carried) {
-      c.fail_invalid(str_cat("the body has ", body.graph->outputs().size(), " outputs, at least ", first_carried + carried, " are needed"));
+      c.fail_invalid(str_cat("the body has ", body.graph->outputs().size(), " outputs, at least ",
+                             first_carried + carried, " are needed"));
       return {};
     }
     bool changed = false;
@@ -35,7 +40,8 @@ ImportedSubgraph import_body(OpContext& c, const onnx::GraphProto* proto, std::v
       for (size_t axis = 0; axis < in.shape.size(); ++axis) {
         if (in.shape[axis] == out.shape[axis]) continue;
         // One symbol of the body per changing extent; an extent that is one already may become anything.
-        const bool own = in.shape[axis].op() == graph::DimOp::kSymbol && in.shape[axis].symbol_name().starts_with("carried_");
+        const bool own =
+            in.shape[axis].op() == graph::DimOp::kSymbol && in.shape[axis].symbol_name().starts_with("carried_");
         if (own) continue;
         in.shape[axis] = c.fresh_symbol(str_cat("carried_", k, "_", axis));
         changed = true;
@@ -45,15 +51,16 @@ ImportedSubgraph import_body(OpContext& c, const onnx::GraphProto* proto, std::v
   }
 }
 
-// What a branch gives: the value outside that its one output is, through Identity, or squeezes by `axes`. Invalid where it is something
-// else.
+// What a branch gives: the value outside that its one output is, through Identity, or squeezes by `axes`. Invalid where
+// it is something else.
 ValueId passed_on(const ImportedSubgraph& branch, std::optional<std::vector<int64_t>>* axes) {
   const Graph& graph = *branch.graph;
   if (graph.outputs().size() != 1) return {};
   ValueId value = graph.outputs()[0].value;
   while (graph.value(value).producer.valid()) {
     const graph::Node& node = graph.node(graph.value(value).producer);
-    if (node.op == "Squeeze" && !axes->has_value() && node.inputs.size() > 1 && graph.constant(node.inputs[1]) != nullptr) {
+    if (node.op == "Squeeze" && !axes->has_value() && node.inputs.size() > 1 &&
+        graph.constant(node.inputs[1]) != nullptr) {
       *axes = graph.constant(node.inputs[1])->to_int64s();
     } else if (node.op != "Identity") {
       return {};
@@ -66,8 +73,9 @@ ValueId passed_on(const ImportedSubgraph& branch, std::optional<std::vector<int6
   return {};
 }
 
-// "If this axis is 1, squeeze it", with an extent that is known only when running: PyTorch exports every squeeze() so. The rank has to be
-// known, so the axis is taken as squeezed, which the runtime checks; nothing else would fit what follows anyhow.
+// "If this axis is 1, squeeze it", with an extent that is known only when running: PyTorch exports every squeeze() so.
+// The rank has to be known, so the axis is taken as squeezed, which the runtime checks; nothing else would fit what
+// follows anyhow.
 bool squeezes_if_it_can(OpContext& c, const ImportedSubgraph& then_branch, const ImportedSubgraph& else_branch) {
   std::optional<std::vector<int64_t>> then_axes;
   std::optional<std::vector<int64_t>> else_axes;
@@ -84,7 +92,8 @@ void if_op(OpContext& c) {
   c.expect_inputs(1, 1);
   const auto* then_graph = c.take_graph("then_branch");
   const auto* else_graph = c.take_graph("else_branch");
-  // A decided If is the branch it takes. The other one need not even fit the shapes: exporters write "if this axis is 1, squeeze it".
+  // A decided If is the branch it takes. The other one need not even fit the shapes: exporters write "if this axis is
+  // 1, squeeze it".
   if (const auto condition = c.constant_ints(c.input(0)); condition && condition->size() == 1) {
     const auto outputs = c.inline_subgraph(condition->front() != 0 ? then_graph : else_graph);
     if (c.ok() && outputs.size() < c.output_names.size()) {
@@ -154,7 +163,8 @@ void scan(OpContext& c) {
       int64_t& axis = axes[i - states];
       if (axis < 0) axis += type.rank();
       if (axis < 0 || axis >= type.rank())
-        return c.fail_invalid(str_cat("scan input ", i - states, " is ", type.text(), ", its axis ", axis, " does not exist"));
+        return c.fail_invalid(
+            str_cat("scan input ", i - states, " is ", type.text(), ", its axis ", axis, " does not exist"));
       type.shape.erase(type.shape.begin() + axis);
     }
     formals.push_back(std::move(type));
@@ -169,7 +179,8 @@ void scan(OpContext& c) {
   c.emit_outputs("Scan", std::move(attributes), inputs, std::move(subgraphs));
 }
 
-// Scan-8 has a batch axis in front of everything and optional sequence lengths as input 0. A batch of one is today's Scan.
+// Scan-8 has a batch axis in front of everything and optional sequence lengths as input 0. A batch of one is today's
+// Scan.
 void scan_before_9(OpContext& c) {
   if (c.has_input(0)) return c.fail_unsupported("sequence_lens (Scan of opset 8) is not supported");
   if (c.inputs.empty()) return c.fail_invalid("has no inputs");
@@ -177,7 +188,8 @@ void scan_before_9(OpContext& c) {
   for (auto& input : c.inputs) {
     if (!input.valid() || c.rank(input) < 1) return c.fail_invalid("needs a batch axis in every input");
     if (c.type(input).shape[0] != Dim(1))
-      return c.fail_unsupported(str_cat("a batch other than 1 (Scan of opset 8) is not supported, found ", c.type(input).text()));
+      return c.fail_unsupported(
+          str_cat("a batch other than 1 (Scan of opset 8) is not supported, found ", c.type(input).text()));
     input = c.squeeze(input, {0});
   }
   if (const auto directions = c.take_ints("directions")) {

@@ -1,5 +1,5 @@
-// The converters, by family; the table that uses them is frontend/onnx/register_ops.cpp. Names end in the opset they serve up to where a
-// form is old.
+// The converters, by family; the table that uses them is frontend/onnx/register_ops.cpp. Names end in the opset they
+// serve up to where a form is old.
 #pragma once
 
 #include "frontend/onnx/op_context.h"

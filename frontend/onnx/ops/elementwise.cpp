@@ -6,7 +6,8 @@
 
 namespace aipu::frontend {
 
-// Before opset 7 operand B was broadcast on request: with `axis`, B's axes face A's axes from there; without, the last ones.
+// Before opset 7 operand B was broadcast on request: with `axis`, B's axes face A's axes from there; without, the last
+// ones.
 //
 //   A [2,3,4,5], B [3,4], axis=1   ->   B becomes [3,4,1]
 void broadcast_before_7(OpContext& c) {
@@ -21,7 +22,8 @@ void broadcast_before_7(OpContext& c) {
   if (broadcast && has_axis) {
     const int64_t missing = rank_a - axis - c.rank(b);
     if (missing < 0)
-      return c.fail_invalid(str_cat("operand B ", c.type(b).text(), " does not fit into ", c.type(c.input(0)).text(), " from axis ", axis));
+      return c.fail_invalid(str_cat("operand B ", c.type(b).text(), " does not fit into ", c.type(c.input(0)).text(),
+                                    " from axis ", axis));
     std::vector<int64_t> axes;
     for (int64_t i = 0; i < missing; ++i) axes.push_back(c.rank(b) + i);
     b = c.unsqueeze(b, axes);
@@ -49,7 +51,9 @@ void clip_before_11(OpContext& c) {
   c.expect_inputs(1, 1);
   if (!c.ok()) return;
   const DType dtype = c.dtype(c.input(0));
-  const auto bound = [&](std::string_view name) { return c.has_attribute(name) ? c.scalar(dtype, c.take_float(name, 0)) : ValueId{}; };
+  const auto bound = [&](std::string_view name) {
+    return c.has_attribute(name) ? c.scalar(dtype, c.take_float(name, 0)) : ValueId{};
+  };
   const ValueId low = bound("min");
   const ValueId high = bound("max");
   c.emit_output("Clip", {}, {c.input(0), low, high});
@@ -61,7 +65,8 @@ void cast_before_6(OpContext& c) {
   if (!c.ok()) return;
   if (c.attributes.at("to").kind == OnnxAttribute::Kind::kInt) return cast(c);  // converters in the wild mix the two
   std::string name = c.take_string("to", "");
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char ch) { return static_cast<char>(std::tolower(ch)); });
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char ch) { return static_cast<char>(std::tolower(ch)); });
   if (name == "float") name = "float32";
   if (name == "double") name = "float64";
   const auto dtype = parse_dtype(name);
@@ -125,7 +130,8 @@ void dropout(OpContext& c) {
   }
   const bool drops_nothing = known_ratio && ratio == 0;
   const auto must_be_known = [&](size_t input, const char* what) {
-    c.fail_unsupported(str_cat("operand '", c.graph().value(c.input(input)).name, "' must be known when compiling, it is the ", what));
+    c.fail_unsupported(
+        str_cat("operand '", c.graph().value(c.input(input)).name, "' must be known when compiling, it is the ", what));
   };
   if (!drops_nothing && !known_mode) return must_be_known(2, "training_mode");
   if (!known_ratio && training) return must_be_known(1, "ratio");

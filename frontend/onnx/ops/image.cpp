@@ -5,8 +5,8 @@
 
 namespace aipu::frontend {
 
-// grid[n, position..., k] = theta[n, k, :] . (x, y[, z], 1): the coordinates of the pixels' centres, -1 to 1 across the image
-// (align_corners: across the centres of the outermost pixels).
+// grid[n, position..., k] = theta[n, k, :] . (x, y[, z], 1): the coordinates of the pixels' centres, -1 to 1 across the
+// image (align_corners: across the centres of the outermost pixels).
 void affine_grid(OpContext& c) {
   c.expect_inputs(2, 2);
   const bool align = c.take_int("align_corners", 0) != 0;
@@ -15,8 +15,8 @@ void affine_grid(OpContext& c) {
   if (!c.ok()) return;
   const DType dtype = c.dtype(theta);
   const Shape& extents = c.type(theta).shape;
-  const bool fits =
-      extents.size() == 3 && extents[1].is_constant() && (extents[1] == Dim(2) || extents[1] == Dim(3)) && extents[2] == extents[1] + 1;
+  const bool fits = extents.size() == 3 && extents[1].is_constant() && (extents[1] == Dim(2) || extents[1] == Dim(3)) &&
+                    extents[2] == extents[1] + 1;
   if (!fits) return c.fail_invalid(str_cat("theta must be [N,2,3] or [N,3,4], found ", c.type(theta).text()));
   const int64_t spatial = *extents[1].constant();
   if (c.type(size).shape != Shape{Dim(spatial + 2)}) {
@@ -31,10 +31,12 @@ void affine_grid(OpContext& c) {
   ValueId grid = column(spatial);
   for (int64_t k = 0; k < spatial; ++k) {
     const int64_t axis = spatial - 1 - k;  // x runs along the last axis
-    const ValueId extent = c.emit("Gather", {{"axis", int64_t{0}}}, {c.cast(size, DType::kI64), c.int64_scalar(axis + 2)});
+    const ValueId extent =
+        c.emit("Gather", {{"axis", int64_t{0}}}, {c.cast(size, DType::kI64), c.int64_scalar(axis + 2)});
     const ValueId n = c.cast(c.emit("Range", {}, {c.int64_scalar(0), extent, c.int64_scalar(1)}), dtype);
     const ValueId twice = c.emit("Mul", {}, {n, c.scalar(dtype, 2)});
-    const ValueId steps = align ? c.emit("Max", {}, {c.emit("Sub", {}, {extent, c.int64_scalar(1)}), c.int64_scalar(1)}) : extent;
+    const ValueId steps =
+        align ? c.emit("Max", {}, {c.emit("Sub", {}, {extent, c.int64_scalar(1)}), c.int64_scalar(1)}) : extent;
     ValueId at = align ? twice : c.emit("Add", {}, {twice, c.scalar(dtype, 1)});
     at = c.emit("Sub", {}, {c.emit("Div", {}, {at, c.cast(steps, dtype)}), c.scalar(dtype, 1)});
     std::vector<int64_t> behind(static_cast<size_t>(spatial - axis));
@@ -61,7 +63,8 @@ void center_crop_pad(OpContext& c) {
   Shape pads(2 * static_cast<size_t>(rank), Dim(0));
   for (size_t k = 0; k < axes.size(); ++k) {
     const int64_t axis = axes[k] < 0 ? axes[k] + rank : axes[k];
-    if (axis < 0 || axis >= rank) return c.fail_invalid(str_cat("axis ", axes[k], " of ", c.type(x).text(), " does not exist"));
+    if (axis < 0 || axis >= rank)
+      return c.fail_invalid(str_cat("axis ", axes[k], " of ", c.type(x).text(), " does not exist"));
     const Dim difference = (*wanted)[k] - c.type(x).shape[static_cast<size_t>(axis)];
     const Dim front = floordiv(max(difference, 0), 2) - floordiv(max(Dim(0) - difference, 0), 2);
     pads[static_cast<size_t>(axis)] = front;

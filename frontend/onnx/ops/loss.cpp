@@ -6,7 +6,8 @@ namespace aipu::frontend {
 namespace {
 
 // input [N,C,d...], target [N,d...], optional weight [C].
-ValueId nll(OpContext& c, ValueId input, ValueId target, ValueId weight, bool has_ignored, int64_t ignored, const std::string& reduction) {
+ValueId nll(OpContext& c, ValueId input, ValueId target, ValueId weight, bool has_ignored, int64_t ignored,
+            const std::string& reduction) {
   if (!c.ok()) return {};
   const DType dtype = c.dtype(input);
   const DType index = c.dtype(target);
@@ -24,7 +25,8 @@ ValueId nll(OpContext& c, ValueId input, ValueId target, ValueId weight, bool ha
   ValueId loss = c.emit("Neg", {}, {c.squeeze(picked, {1})});
   ValueId weights;
   if (weight.valid()) weights = c.emit("Gather", {{"axis", int64_t{0}}}, {weight, target});
-  if (has_ignored) weights = c.emit("Where", {}, {skipped, c.scalar(dtype, 0), weights.valid() ? weights : c.scalar(dtype, 1)});
+  if (has_ignored)
+    weights = c.emit("Where", {}, {skipped, c.scalar(dtype, 0), weights.valid() ? weights : c.scalar(dtype, 1)});
   if (weights.valid()) loss = c.emit("Mul", {}, {loss, weights});
   if (reduction == "none") return loss;
   const AttributeList scalar{{"keepdims", int64_t{0}}};

@@ -1,4 +1,5 @@
-// Normalisations: BatchNormalization's training outputs, GroupNormalization's per-group scale, MeanVarianceNormalization as its definition.
+// Normalisations: BatchNormalization's training outputs, GroupNormalization's per-group scale,
+// MeanVarianceNormalization as its definition.
 #include "frontend/onnx/ops/converters.h"
 
 namespace aipu::frontend {
@@ -20,7 +21,8 @@ void batch_normalization(OpContext& c) {
   const ValueId x = c.input(0);
   if (!training) {
     c.output_names.resize(1);
-    return c.emit_output("BatchNormalization", {{"epsilon", epsilon}}, {x, c.input(1), c.input(2), c.input(3), c.input(4)});
+    return c.emit_output("BatchNormalization", {{"epsilon", epsilon}},
+                         {x, c.input(1), c.input(2), c.input(3), c.input(4)});
   }
   std::vector<int64_t> axes;
   for (int64_t i = 0; i < c.rank(x); ++i) {
@@ -29,7 +31,8 @@ void batch_normalization(OpContext& c) {
   const ValueId axes_value = c.int64s(axes);
   const ValueId mean = c.emit("ReduceMean", {{"keepdims", int64_t{1}}}, {x, axes_value});
   const ValueId centred = c.emit("Sub", {}, {x, mean});
-  const ValueId variance = c.emit("ReduceMean", {{"keepdims", int64_t{0}}}, {c.emit("Mul", {}, {centred, centred}), axes_value});
+  const ValueId variance =
+      c.emit("ReduceMean", {{"keepdims", int64_t{0}}}, {c.emit("Mul", {}, {centred, centred}), axes_value});
   const ValueId flat_mean = c.emit("ReduceMean", {{"keepdims", int64_t{0}}}, {x, axes_value});
   const DType dtype = c.dtype(c.input(3));
   const ValueId keep = c.scalar(dtype, momentum);
@@ -57,7 +60,8 @@ void group_normalization_before_21(OpContext& c) {
   }
   const auto per_channel = [&](ValueId value) {
     const ValueId column = c.unsqueeze(value, {1});
-    return c.emit("Reshape", {}, {c.emit("Expand", {}, {column, c.int64s({groups, *channels / groups})}), c.int64s({-1})});
+    return c.emit("Reshape", {},
+                  {c.emit("Expand", {}, {column, c.int64s({groups, *channels / groups})}), c.int64s({-1})});
   };
   const ValueId scale = per_channel(c.input(1));
   const ValueId bias = per_channel(c.input(2));

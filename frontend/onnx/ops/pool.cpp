@@ -10,7 +10,8 @@ void lp_pool(OpContext& c) {
   const auto it = c.attributes.find("p");
   if (it != c.attributes.end() && it->second.kind == OnnxAttribute::Kind::kFloat) {
     const double p = it->second.f;
-    if (p != std::floor(p) || p < 1 || p > 1000) return c.fail_unsupported(str_cat("p = ", p, " is not supported, it must be an integer"));
+    if (p != std::floor(p) || p < 1 || p > 1000)
+      return c.fail_unsupported(str_cat("p = ", p, " is not supported, it must be an integer"));
     it->second.kind = OnnxAttribute::Kind::kInt;
     it->second.i = static_cast<int64_t>(p);
   }

@@ -20,7 +20,8 @@ void recurrent(OpContext& c) {
   if (!c.ok()) return;
   const auto made = c.results;
   for (size_t i = 0; i < made.size(); ++i) {
-    if (made[i].valid()) c.set_output(i, c.transpose(made[i], i == 0 ? std::vector<int64_t>{2, 0, 1, 3} : std::vector<int64_t>{1, 0, 2}));
+    if (made[i].valid())
+      c.set_output(i, c.transpose(made[i], i == 0 ? std::vector<int64_t>{2, 0, 1, 3} : std::vector<int64_t>{1, 0, 2}));
   }
 }
 

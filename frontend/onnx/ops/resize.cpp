@@ -8,7 +8,8 @@ using graph::Constant;
 namespace {
 
 void emit_asymmetric(OpContext& c, const std::string& mode, ValueId scales) {
-  if (mode != "nearest" && mode != "linear" && mode != "bilinear") return c.fail_unsupported(str_cat("mode '", mode, "' is not supported"));
+  if (mode != "nearest" && mode != "linear" && mode != "bilinear")
+    return c.fail_unsupported(str_cat("mode '", mode, "' is not supported"));
   c.emit_output("Resize",
                 {{"mode", mode == "nearest" ? std::string("nearest") : std::string("linear")},
                  {"coordinate_transformation_mode", std::string("asymmetric")},
@@ -24,7 +25,8 @@ void upsample_before_9(OpContext& c) {
   if (!c.ok()) return;
   std::vector<float> scales;
   if (c.version() < 7) {
-    if (c.rank(c.input(0)) != 4) return c.fail_invalid(str_cat("needs an input of rank 4, found ", c.type(c.input(0)).text()));
+    if (c.rank(c.input(0)) != 4)
+      return c.fail_invalid(str_cat("needs an input of rank 4, found ", c.type(c.input(0)).text()));
     const double height = c.take_float("height_scale", 1);
     const double width = c.take_float("width_scale", 1);
     scales = {1, 1, static_cast<float>(height), static_cast<float>(width)};

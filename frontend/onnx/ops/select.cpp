@@ -1,5 +1,5 @@
-// Ops whose output extent depends on data: NonZero, Compress, Unique, NonMaxSuppression, Range, OneHot. A counting op over the same inputs
-// runs first; its result becomes the last operand, and the extent a run symbol on it.
+// Ops whose output extent depends on data: NonZero, Compress, Unique, NonMaxSuppression, Range, OneHot. A counting op
+// over the same inputs runs first; its result becomes the last operand, and the extent a run symbol on it.
 #include "frontend/onnx/ops/converters.h"
 
 namespace aipu::frontend {
@@ -34,8 +34,8 @@ void counted(OpContext& c) {
 void range(OpContext& c) {
   c.expect_inputs(3, 3);
   if (!c.ok()) return;
-  const bool constant =
-      c.graph().constant(c.input(0)) != nullptr && c.graph().constant(c.input(1)) != nullptr && c.graph().constant(c.input(2)) != nullptr;
+  const bool constant = c.graph().constant(c.input(0)) != nullptr && c.graph().constant(c.input(1)) != nullptr &&
+                        c.graph().constant(c.input(2)) != nullptr;
   if (!is_floating(c.dtype(c.input(0))) || constant) return pass(c);
   const ValueId length = c.emit("Sub", {}, {c.input(1), c.input(0)});
   const ValueId steps = c.emit("Ceil", {}, {c.emit("Div", {}, {length, c.input(2)})});

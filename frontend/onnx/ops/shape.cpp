@@ -47,7 +47,8 @@ void slice_before_10(OpContext& c) {
     for (size_t i = 0; i < starts.size(); ++i) axes->push_back(static_cast<int64_t>(i));
   }
   if (c.ok() && (ends.size() != starts.size() || axes->size() != starts.size())) {
-    return c.fail_invalid(str_cat("has ", starts.size(), " starts, ", ends.size(), " ends and ", axes->size(), " axes"));
+    return c.fail_invalid(
+        str_cat("has ", starts.size(), " starts, ", ends.size(), " ends and ", axes->size(), " axes"));
   }
   c.emit_output("Slice", {}, {c.input(0), c.int64s(starts), c.int64s(ends), c.int64s(*axes)});
 }
@@ -81,7 +82,8 @@ void tile_before_6(OpContext& c) {
   if (at > 0) parts.push_back(c.int64s(std::vector<int64_t>(static_cast<size_t>(at), 1)));
   parts.push_back(c.emit("Reshape", {}, {c.cast(c.input(1), DType::kI64), c.int64s({1})}));
   if (at + 1 < rank) parts.push_back(c.int64s(std::vector<int64_t>(static_cast<size_t>(rank - at - 1), 1)));
-  c.emit_output("Tile", {}, {c.input(0), parts.size() == 1 ? parts[0] : c.emit("Concat", {{"axis", int64_t{0}}}, parts)});
+  c.emit_output("Tile", {},
+                {c.input(0), parts.size() == 1 ? parts[0] : c.emit("Concat", {{"axis", int64_t{0}}}, parts)});
 }
 
 void scatter(OpContext& c) {

@@ -24,7 +24,9 @@ void window(OpContext& c) {
     const ValueId scaled = c.emit("Mul", {}, {n, c.scalar(DType::kF32, turns * 2 * 3.14159265358979323846)});
     return c.emit("Cos", {}, {c.emit("Div", {}, {scaled, c.cast(count, DType::kF32)})});
   };
-  const auto weighted = [&](double weight, double turns) { return c.emit("Mul", {}, {cosine(turns), c.scalar(DType::kF32, weight)}); };
+  const auto weighted = [&](double weight, double turns) {
+    return c.emit("Mul", {}, {cosine(turns), c.scalar(DType::kF32, weight)});
+  };
   ValueId y = c.emit("Sub", {}, {c.scalar(DType::kF32, a0), weighted(a1, 1)});
   if (a2 != 0) y = c.emit("Add", {}, {y, weighted(a2, 2)});
   c.set_output(0, c.cast(y, *dtype));

@@ -1,4 +1,5 @@
-// Softmax, LogSoftmax and Hardmax before opset 13 see their input as a matrix: axes before `axis` are rows, the others columns.
+// Softmax, LogSoftmax and Hardmax before opset 13 see their input as a matrix: axes before `axis` are rows, the others
+// columns.
 #include "frontend/onnx/ops/converters.h"
 
 namespace aipu::frontend {

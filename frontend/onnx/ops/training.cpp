@@ -1,4 +1,5 @@
-// The optimizers of ai.onnx.preview.training, one step each, as compositions. Tensors come in groups: X1..Xn, G1..Gn, ...
+// The optimizers of ai.onnx.preview.training, one step each, as compositions. Tensors come in groups: X1..Xn, G1..Gn,
+// ...
 #include "frontend/onnx/ops/converters.h"
 
 namespace aipu::frontend {
@@ -71,7 +72,9 @@ void adam(OpContext& c) {
     const ValueId rate = c.cast(c.input(0), c.dtype(x));
     const ValueId t = c.cast(c.input(1), c.dtype(x));
     // 1 - a^t in the tensors' own precision; without steps so far there is nothing to correct.
-    const auto remaining = [&](double factor) { return m.sub(m.number(x, 1), c.emit("Pow", {}, {m.number(x, factor), t})); };
+    const auto remaining = [&](double factor) {
+      return m.sub(m.number(x, 1), c.emit("Pow", {}, {m.number(x, factor), t}));
+    };
     const ValueId corrected = m.div(m.mul(rate, m.sqrt(remaining(beta))), remaining(alpha));
     const ValueId step = c.emit("Where", {}, {m.first_step(), rate, corrected});
     ValueId next = m.sub(x, m.div(m.mul(step, v), m.add(m.sqrt(h), m.number(x, epsilon))));

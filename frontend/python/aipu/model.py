@@ -118,9 +118,7 @@ class Session:
         return self._native.arena_bytes
 
     def run(
-        self,
-        inputs: Mapping[str, np.ndarray],
-        outputs: Union[Sequence[str], Mapping[str, np.ndarray], None] = None,
+        self, inputs: Mapping[str, np.ndarray], outputs: Union[Sequence[str], Mapping[str, np.ndarray], None] = None
     ) -> Dict[str, np.ndarray]:
         """Runs the model on named arrays; returns the outputs by name.
 
@@ -207,9 +205,7 @@ class Model:
         return Session(self, threads, profile)
 
     def run(
-        self,
-        inputs: Mapping[str, np.ndarray],
-        outputs: Union[Sequence[str], Mapping[str, np.ndarray], None] = None,
+        self, inputs: Mapping[str, np.ndarray], outputs: Union[Sequence[str], Mapping[str, np.ndarray], None] = None
     ) -> Dict[str, np.ndarray]:
         """Runs the model in a session that it keeps; see :meth:`Session.run`."""
         if self._session is None:

@@ -1,8 +1,9 @@
 """Operators of your own, declared beside their kernels.
 
-A file with ``@op.register(...)`` above a DSL kernel is all that ``aipugb model.onnx --plugin FILE.py`` needs to convert models with that
-operator; the compiler reads the declaration itself, without Python. Imported as Python, as here, the same file gives its kernels as ordinary
-DSL functions, to be run in PySim or built by ``aipu.tir.BuildManager``. ``kernels/ADDING_AN_OP.md`` is the guide.
+A file with ``@op.register(...)`` above a DSL kernel is all that ``aipugb model.onnx --plugin FILE.py`` needs to convert
+models with that operator; the compiler reads the declaration itself, without Python. Imported as Python, as here, the
+same file gives its kernels as ordinary DSL functions, to be run in PySim or built by ``aipu.tir.BuildManager``.
+``kernels/ADDING_AN_OP.md`` is the guide.
 
 Example::
 
@@ -17,6 +18,7 @@ Example::
         for i in range(n):
             y[i] = x[i] + x[i]
 """
+
 from __future__ import annotations
 
 import re
@@ -81,7 +83,9 @@ def dtype(*choices: str) -> DataType:
 
 
 def lanes(of: str) -> int:
-    """How many elements of a type a vector register of the target has; in Python that of the language's 256-bit vectors."""
+    """How many elements of a type a vector register of the target has; in Python that of the language's 256-bit
+    vectors.
+    """
     return _NATIVE_BITS // resolve_dtype_alias(of).bits
 
 
@@ -90,7 +94,8 @@ def tensor(element_type: str, *dims: Union[str, int]) -> Tensor:
 
     Args:
         element_type: from :func:`dtype`, or the name of a type.
-        *dims: ``"cols"`` names one extent, ``"...rows"`` any number of them (the name then is their product), an integer fixes one. A
+        *dims: ``"cols"`` names one extent, ``"...rows"`` any number of them (the name then is their product), an
+        integer fixes one. A
             name means the same extent wherever it is used. None: any shape.
 
     Raises:
@@ -99,36 +104,40 @@ def tensor(element_type: str, *dims: Union[str, int]) -> Tensor:
     for dim in dims:
         name = dim[3:] if isinstance(dim, str) and dim.startswith("...") else dim
         if not (isinstance(name, str) and _NAME.match(name)) and not (isinstance(dim, int) and dim >= 0):
-            raise ValueError(f"an extent is a name, any number of them (\"...rows\") or an integer, but got: {dim!r}")
+            raise ValueError(f'an extent is a name, any number of them ("...rows") or an integer, but got: {dim!r}')
     if sum(isinstance(dim, str) and dim.startswith("...") for dim in dims) > 1:
         raise ValueError("only one of a tensor's extents can stand for any number of them")
     return Tensor(resolve_dtype_alias(element_type), tuple(dims))
 
 
-def register(name: str,
-             *,
-             inputs: Mapping[str, Tensor],
-             outputs: Mapping[str, Tensor],
-             attributes: Optional[Mapping[str, Any]] = None,
-             extents: Optional[Mapping[str, Callable[..., Any]]] = None,
-             shape: Optional[Callable[..., Any]] = None,
-             check: Optional[Callable[..., Optional[str]]] = None,
-             workspace: Optional[Mapping[str, Tensor]] = None,
-             kernels: Optional[Sequence[Any]] = None,
-             grain: int = 0) -> Callable[[Any], Any]:
+def register(
+    name: str,
+    *,
+    inputs: Mapping[str, Tensor],
+    outputs: Mapping[str, Tensor],
+    attributes: Optional[Mapping[str, Any]] = None,
+    extents: Optional[Mapping[str, Callable[..., Any]]] = None,
+    shape: Optional[Callable[..., Any]] = None,
+    check: Optional[Callable[..., Optional[str]]] = None,
+    workspace: Optional[Mapping[str, Tensor]] = None,
+    kernels: Optional[Sequence[Any]] = None,
+    grain: int = 0,
+) -> Callable[[Any], Any]:
     """Declares an operator; above its kernel as a decorator, or with ``kernels`` as a statement.
 
     Args:
         name: ``"domain::Name"``, the operator's domain and type in ONNX.
         inputs: the operands in ONNX's order, by name.
         outputs: the results, whose extents are those of inputs, of ``extents``, integers, or what ``shape`` returns.
-        attributes: by name the default, or a type (``int``, ``float``, ``str``, ``[int]``, ...) for those a node must have.
-        extents: further extents as functions of those before them; parameters are bound by name to extents, attributes, and, for inputs,
+        attributes: by name the default, or a type (``int``, ``float``, ``str``, ``[int]``, ...) for those a node must
+        have. extents: further extents as functions of those before them; parameters are bound by name to extents,
+        attributes, and, for inputs,
             to the list of their extents.
         shape: a function like those of ``extents`` that returns the extents of the output, or a list of them for each.
         check: a function like those of ``extents`` that returns what is wrong with a node, or None.
         workspace: scratch memory of a node, which all its kernels see.
-        kernels: DSL functions that run in this order. Their parameters are bound by name: tensors to pointers, extents and number
+        kernels: DSL functions that run in this order. Their parameters are bound by name: tensors to pointers, extents
+        and number
             attributes to scalars.
         grain: elements of the outputs per TEC below which fewer TECs are used; 0: always all.
 
@@ -139,13 +148,23 @@ def register(name: str,
         ValueError: the name is not of the form ``domain::Name``, or no output is named.
     """
     if not re.match(r"[^:]+::[A-Za-z_][A-Za-z_0-9]*\Z", name):
-        raise ValueError(f"\"{name}\" is not of the form \"domain::Name\"")
+        raise ValueError(f'"{name}" is not of the form "domain::Name"')
     if not outputs:
         raise ValueError("an operator has at least one output")
 
     def add(functions: Sequence[Any]) -> None:
-        _operators[name] = Operator(name, dict(inputs), dict(outputs), dict(attributes or {}), dict(extents or {}), shape, check,
-                                    dict(workspace or {}), tuple(functions), grain)
+        _operators[name] = Operator(
+            name,
+            dict(inputs),
+            dict(outputs),
+            dict(attributes or {}),
+            dict(extents or {}),
+            shape,
+            check,
+            dict(workspace or {}),
+            tuple(functions),
+            grain,
+        )
 
     if kernels is not None:
         add(kernels)

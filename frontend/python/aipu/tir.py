@@ -108,8 +108,7 @@ def prim_func_info(module: IRModule) -> PrimFuncInfo:
     params, error = module._module.parameters()
     assert params is not None, error
     return PrimFuncInfo(
-        module.entry,
-        tuple(ParamInfo(n, DataType(d), c, None if index < 0 else index) for n, d, c, index in params),
+        module.entry, tuple(ParamInfo(n, DataType(d), c, None if index < 0 else index) for n, d, c, index in params)
     )
 
 

@@ -25,7 +25,8 @@ struct HostModule {
   uint32_t tec_count = 0;
 };
 
-// All TECs of a launch that have not returned yet meet. They usually run on CPUs of their own (WorkerPool), so they spin.
+// All TECs of a launch that have not returned yet meet. They usually run on CPUs of their own (WorkerPool), so they
+// spin.
 class SpinBarrier {
  public:
   void reset(uint32_t count) { state_.store(count, std::memory_order_relaxed); }
@@ -99,7 +100,8 @@ int load(const aipu_backend_model* model, void** result, aipu_backend_error* err
   auto module = std::make_unique<HostModule>(std::move(native).value());
   module->tec_count = model->tec_count;
   for (uint32_t i = 0; i < model->kernel_count; ++i) {
-    module->kernels.push_back({model->kernels[i].lsram_bytes, model->kernels[i].shared_bytes, model->kernels[i].uses_barrier != 0});
+    module->kernels.push_back(
+        {model->kernels[i].lsram_bytes, model->kernels[i].shared_bytes, model->kernels[i].uses_barrier != 0});
     module->lsram_bytes = std::max(module->lsram_bytes, model->kernels[i].lsram_bytes);
     module->shared_bytes = std::max(module->shared_bytes, model->kernels[i].shared_bytes);
   }
@@ -119,9 +121,11 @@ int open(void* module, const aipu_backend_services* services, void** result, aip
   session->lone_contexts = std::make_unique<HostSession::Context[]>(session->tec_count);
   session->lsram.resize(session->tec_count);
   session->lone_shared.resize(session->tec_count);
-  if (Status status = session->shared.reserve(session->module->shared_bytes); !status.ok()) return report(status, error);
+  if (Status status = session->shared.reserve(session->module->shared_bytes); !status.ok())
+    return report(status, error);
   for (uint32_t t = 0; t < session->tec_count; ++t) {
-    if (Status status = session->lsram[t].reserve(session->module->lsram_bytes); !status.ok()) return report(status, error);
+    if (Status status = session->lsram[t].reserve(session->module->lsram_bytes); !status.ok())
+      return report(status, error);
     aipu_tec_context& context = session->contexts[t].context;
     context.tec_id = static_cast<int>(t);
     context.barrier = &barrier;
@@ -132,7 +136,8 @@ int open(void* module, const aipu_backend_services* services, void** result, aip
     lone.tec_id = 0;
     lone.tec_count = 1;
     lone.barrier = &meet_nobody;
-    if (Status status = session->lone_shared[t].reserve(session->module->shared_bytes); !status.ok()) return report(status, error);
+    if (Status status = session->lone_shared[t].reserve(session->module->shared_bytes); !status.ok())
+      return report(status, error);
   }
   *result = session.release();
   return 0;
@@ -179,7 +184,8 @@ int launch_alone(void* opaque, const aipu_backend_launch* launch, uint32_t tec, 
   aipu_tec_context& context = session.lone_contexts[tec].context;
   context.lsram = needs.lsram_bytes == 0 ? nullptr : reinterpret_cast<unsigned char*>(session.lsram[tec].data());
   context.lsram_size = needs.lsram_bytes;
-  context.shared = needs.shared_bytes == 0 ? nullptr : reinterpret_cast<unsigned char*>(session.lone_shared[tec].data());
+  context.shared =
+      needs.shared_bytes == 0 ? nullptr : reinterpret_cast<unsigned char*>(session.lone_shared[tec].data());
   context.shared_size = needs.shared_bytes;
   session.module->native.entry(launch->kernel)(&context, launch->words);
   return 0;
@@ -203,4 +209,6 @@ constexpr aipu_backend kBackend = {AIPU_BACKEND_API_VERSION,
 }  // namespace
 }  // namespace aipu::runtime
 
-extern "C" __attribute__((visibility("default"))) const aipu_backend* aipu_backend_v1(void) { return &aipu::runtime::kBackend; }
+extern "C" __attribute__((visibility("default"))) const aipu_backend* aipu_backend_v1(void) {
+  return &aipu::runtime::kBackend;
+}

@@ -1,5 +1,5 @@
-// The back end that runs a model whose kernels the user does not want to load as native code: it interprets the TIR beside them, every
-// access checked.
+// The back end that runs a model whose kernels the user does not want to load as native code: it interprets the TIR
+// beside them, every access checked.
 #include <cstdlib>
 #include <memory>
 #include <string_view>
@@ -44,11 +44,13 @@ int report(const Status& status, aipu_backend_error* error) {
 int load(const aipu_backend_model* model, void** result, aipu_backend_error* error) {
   auto module = std::make_unique<InterpModule>();
   module->tec_count = model->tec_count == 0 ? 1 : model->tec_count;
-  if (const char* limit = std::getenv("AIPU_INTERP_MAX_STEPS"); limit != nullptr) module->max_steps = std::strtoull(limit, nullptr, 10);
+  if (const char* limit = std::getenv("AIPU_INTERP_MAX_STEPS"); limit != nullptr)
+    module->max_steps = std::strtoull(limit, nullptr, 10);
   for (uint32_t i = 0; i < model->kernel_count; ++i) {
     const aipu_backend_kernel& info = model->kernels[i];
     auto parsed = tir::parse_module({info.tir, info.tir_bytes});
-    if (!parsed.ok()) return report(std::move(parsed).status().context(str_cat("TIR of kernel '", info.name, "'")), error);
+    if (!parsed.ok())
+      return report(std::move(parsed).status().context(str_cat("TIR of kernel '", info.name, "'")), error);
     if (parsed->functions.empty() || parsed->entry().params.size() != info.argument_count) {
       return report(invalid_model(str_cat("TIR of kernel '", info.name, "' does not take the ", info.argument_count,
                                           " arguments that the tables describe")),
@@ -56,8 +58,9 @@ int load(const aipu_backend_model* model, void** result, aipu_backend_error* err
     }
     for (uint32_t k = 0; k < info.argument_count; ++k) {
       if (parsed->entry().params[k]->type.pointer != (info.pointer_arguments[k] != 0)) {
-        return report(
-            invalid_model(str_cat("TIR of kernel '", info.name, "': argument ", k, " is not of the kind that the tables describe")), error);
+        return report(invalid_model(str_cat("TIR of kernel '", info.name, "': argument ", k,
+                                            " is not of the kind that the tables describe")),
+                      error);
       }
     }
     module->kernels.push_back({&info, std::move(parsed).value()});
@@ -99,19 +102,22 @@ int launch(void* opaque, const aipu_backend_launch* launch, aipu_backend_error* 
 
 uint32_t tec_count(void* session) { return static_cast<InterpSession*>(session)->module->tec_count; }
 
-constexpr aipu_backend kBackend = {AIPU_BACKEND_API_VERSION,
-                                   sizeof(aipu_backend),
-                                   "interp",
-                                   "interprets the TIR of the kernels",
-                                   AIPU_BACKEND_COMPUTES | AIPU_BACKEND_TIR | AIPU_BACKEND_CHECKS_BOUNDS | AIPU_BACKEND_BARRIERS,
-                                   &load,
-                                   &unload,
-                                   &open,
-                                   &close,
-                                   &launch,
-                                   &tec_count};
+constexpr aipu_backend kBackend = {
+    AIPU_BACKEND_API_VERSION,
+    sizeof(aipu_backend),
+    "interp",
+    "interprets the TIR of the kernels",
+    AIPU_BACKEND_COMPUTES | AIPU_BACKEND_TIR | AIPU_BACKEND_CHECKS_BOUNDS | AIPU_BACKEND_BARRIERS,
+    &load,
+    &unload,
+    &open,
+    &close,
+    &launch,
+    &tec_count};
 
 }  // namespace
 }  // namespace aipu::runtime
 
-extern "C" __attribute__((visibility("default"))) const aipu_backend* aipu_backend_v1(void) { return &aipu::runtime::kBackend; }
+extern "C" __attribute__((visibility("default"))) const aipu_backend* aipu_backend_v1(void) {
+  return &aipu::runtime::kBackend;
+}

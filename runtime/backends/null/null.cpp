@@ -1,16 +1,16 @@
-// The null back end: accepts every model and computes nothing. It shows what a back end consists of, and measures what the runtime itself
-// costs.
+// The null back end: accepts every model and computes nothing. It shows what a back end consists of, and measures what
+// the runtime itself costs.
 //
 // To write a back end, start from this file:
-//  1. load(): look at the model (target, kernels, native module or TIR) and prepare what all sessions share. Refuse here what cannot work,
-//  with a message
-//     that says why and what to do. Keep the pointers that you need: they stay valid until unload().
-//  2. open(): per-session state, such as local memories. `services` outlives the session; its run() gives you the session's threads.
-//  3. launch(): run one kernel to its end on at most max_tecs TECs. `words` are the arguments as in kernel_abi.h, `extents` how far each
-//  pointer reaches.
-//  4. Declare in `capabilities` what holds, add the library to runtime/CMakeLists.txt under the name aipu_backend_<name>, and its name to
-//  the list in
-//     tests/runtime/conformance_test.cpp.
+//  1. load(): look at the model (target, kernels, native module or TIR) and prepare what all sessions share. Refuse
+//     here what cannot work, with a message that says why and what to do. Keep the pointers that you need: they stay
+//     valid until unload().
+//  2. open(): per-session state, such as local memories. `services` outlives the session; its run() gives you the
+//     session's threads.
+//  3. launch(): run one kernel to its end on at most max_tecs TECs. `words` are the arguments as in kernel_abi.h,
+//     `extents` how far each pointer reaches.
+//  4. Declare in `capabilities` what holds, add the library to runtime/CMakeLists.txt under the name
+//     aipu_backend_<name>, and its name to the list in tests/runtime/conformance_test.cpp.
 #include "runtime/backends/backend_api.h"
 
 namespace {
@@ -32,8 +32,17 @@ void close(void*) {}
 int launch(void*, const aipu_backend_launch*, aipu_backend_error*) { return 0; }
 uint32_t tec_count(void*) { return 1; }
 
-constexpr aipu_backend kBackend = {
-    AIPU_BACKEND_API_VERSION, sizeof(aipu_backend), "null", "computes nothing", 0, &load, &unload, &open, &close, &launch, &tec_count};
+constexpr aipu_backend kBackend = {AIPU_BACKEND_API_VERSION,
+                                   sizeof(aipu_backend),
+                                   "null",
+                                   "computes nothing",
+                                   0,
+                                   &load,
+                                   &unload,
+                                   &open,
+                                   &close,
+                                   &launch,
+                                   &tec_count};
 
 }  // namespace
 

@@ -1,5 +1,6 @@
-// The functional model of X2_1204: four TECs as threads of their own, each with 32 KiB of local memory that nothing else is next to, and
-// 256 KiB of shared memory. The kernels are the model's native module, compiled from the same Compass C that the device would get.
+// The functional model of X2_1204: four TECs as threads of their own, each with 32 KiB of local memory that nothing
+// else is next to, and 256 KiB of shared memory. The kernels are the model's native module, compiled from the same
+// Compass C that the device would get.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -42,7 +43,8 @@ class GuardedMemory {
     void* address = ::mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (address == MAP_FAILED) return out_of_range(str_cat("no memory for ", size_, " bytes"));
     base_ = static_cast<unsigned char*>(address);
-    if (::mprotect(data(), bytes, PROT_READ | PROT_WRITE) != 0) return out_of_range(str_cat("no memory for ", bytes, " bytes"));
+    if (::mprotect(data(), bytes, PROT_READ | PROT_WRITE) != 0)
+      return out_of_range(str_cat("no memory for ", bytes, " bytes"));
     return {};
   }
   GuardedMemory() = default;
@@ -67,8 +69,9 @@ class X2Session {
     AIPU_RETURN_IF_ERROR(shared_.allocate(kSharedBytes));
     for (uint32_t t = 0; t < kTecs; ++t) {
       AIPU_RETURN_IF_ERROR(lsram_[t].allocate(kLsramBytes));
-      contexts_[t] = {static_cast<int>(t), 0,   lsram_[t].data(), kLsramBytes, shared_.data(), kSharedBytes, &X2Session::barrier,
-                      &X2Session::print,   this};
+      contexts_[t] = {
+          static_cast<int>(t), 0,   lsram_[t].data(), kLsramBytes, shared_.data(), kSharedBytes, &X2Session::barrier,
+          &X2Session::print,   this};
     }
     for (uint32_t t = 0; t < kTecs; ++t) threads_[t] = std::thread([this, t] { serve(t); });
     return {};
@@ -106,7 +109,9 @@ class X2Session {
   }
 
  private:
-  static void barrier(const aipu_tec_context* context) { static_cast<X2Session*>(context->backend)->barrier_->arrive_and_wait(); }
+  static void barrier(const aipu_tec_context* context) {
+    static_cast<X2Session*>(context->backend)->barrier_->arrive_and_wait();
+  }
   static void print(const aipu_tec_context* context, const char* text, unsigned long size) {
     auto* self = static_cast<X2Session*>(context->backend);
     self->services_.print(self->services_.self, text, size);
@@ -149,10 +154,10 @@ int load(const aipu_backend_model* model, void** result, aipu_backend_error* err
   for (uint32_t i = 0; i < model->kernel_count; ++i) {
     const aipu_backend_kernel& kernel = model->kernels[i];
     if (kernel.lsram_bytes > kLsramBytes || kernel.shared_bytes > kSharedBytes) {
-      return report(
-          unsupported(str_cat("kernel '", kernel.name, "' needs ", kernel.lsram_bytes, " bytes of local and ", kernel.shared_bytes,
-                              " bytes of shared memory; an X2_1204 has ", kLsramBytes, " per TEC and ", kSharedBytes)),
-          error);
+      return report(unsupported(str_cat("kernel '", kernel.name, "' needs ", kernel.lsram_bytes, " bytes of local and ",
+                                        kernel.shared_bytes, " bytes of shared memory; an X2_1204 has ", kLsramBytes,
+                                        " per TEC and ", kSharedBytes)),
+                    error);
     }
   }
   auto native = NativeModule::load(*model);
@@ -197,4 +202,6 @@ constexpr aipu_backend kBackend = {AIPU_BACKEND_API_VERSION,
 }  // namespace
 }  // namespace aipu::runtime
 
-extern "C" __attribute__((visibility("default"))) const aipu_backend* aipu_backend_v1(void) { return &aipu::runtime::kBackend; }
+extern "C" __attribute__((visibility("default"))) const aipu_backend* aipu_backend_v1(void) {
+  return &aipu::runtime::kBackend;
+}

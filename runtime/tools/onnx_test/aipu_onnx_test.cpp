@@ -84,8 +84,8 @@ Result<DataSet> read_data_set(const std::string& folder, const GraphPorts& ports
     set.outputs.push_back(std::move(array));
   }
   if (set.inputs.size() > ports.inputs.size() || set.outputs.size() > ports.outputs.size() || set.outputs.empty()) {
-    return invalid_model(str_cat(folder, ": ", set.inputs.size(), " inputs and ", set.outputs.size(), " outputs for a model with ",
-                                 ports.inputs.size(), " and ", ports.outputs.size()));
+    return invalid_model(str_cat(folder, ": ", set.inputs.size(), " inputs and ", set.outputs.size(),
+                                 " outputs for a model with ", ports.inputs.size(), " and ", ports.outputs.size()));
   }
   // NumPy has no bfloat16, so the ONNX project stores such tensors as uint16 with the same bits.
   const auto reinterpret = [](Array* array, const GraphPort& port) {
@@ -101,7 +101,8 @@ Result<DataSet> make_light_data(const TestCase& test, const GraphPorts& ports) {
   DataSet set;
   set.name = "light";
   for (const GraphPort& port : ports.inputs) {
-    if (port.dtype != DType::kF32) return unsupported(str_cat("a light model with an input of ", dtype_name(port.dtype)));
+    if (port.dtype != DType::kF32)
+      return unsupported(str_cat("a light model with an input of ", dtype_name(port.dtype)));
     Array array;
     array.dtype = port.dtype;
     array.shape = port.shape;
@@ -120,9 +121,10 @@ Result<DataSet> make_light_data(const TestCase& test, const GraphPorts& ports) {
 
 using ConstantInputs = std::map<std::string, graph::ConstantPtr>;
 
-// What a conversion lacked: the graph input that is the operand X of "operand 'X' must be known when compiling", with its value from the
-// one data set of the case. False if the error is another one, or no input has that name.
-bool add_constant_input(const Status& status, const TestCase& test, const GraphPorts& ports, ConstantInputs* constants) {
+// What a conversion lacked: the graph input that is the operand X of "operand 'X' must be known when compiling", with
+// its value from the one data set of the case. False if the error is another one, or no input has that name.
+bool add_constant_input(const Status& status, const TestCase& test, const GraphPorts& ports,
+                        ConstantInputs* constants) {
   const std::string& message = status.message();
   const size_t end = message.find("' must be known when compiling");
   if (status.code() != ErrorCode::kUnsupported || end == std::string::npos || test.data_sets.size() != 1) return false;
@@ -139,8 +141,8 @@ bool add_constant_input(const Status& status, const TestCase& test, const GraphP
   return false;
 }
 
-CaseResult run_data_set(runtime::Session& session, const GraphPorts& ports, const DataSet& set, const Tolerance& tolerance,
-                        const ConstantInputs& constants) {
+CaseResult run_data_set(runtime::Session& session, const GraphPorts& ports, const DataSet& set,
+                        const Tolerance& tolerance, const ConstantInputs& constants) {
   const runtime::Model& model = session.model();
   for (size_t i = 0; i < set.inputs.size(); ++i) {
     if (constants.count(ports.inputs[i].name) != 0) continue;
@@ -158,7 +160,8 @@ CaseResult run_data_set(runtime::Session& session, const GraphPorts& ports, cons
     if (!view.ok()) return judge(view.status(), set.name);
     const Comparison comparison = compare({view->dtype, view->shape, view->data}, span_of(set.outputs[i]), tolerance);
     if (!comparison.equal)
-      return {Outcome::kFail, str_cat(set.name, ", output ", i, " '", ports.outputs[i].name, "': ", comparison.message)};
+      return {Outcome::kFail,
+              str_cat(set.name, ", output ", i, " '", ports.outputs[i].name, "': ", comparison.message)};
   }
   return {Outcome::kPass, {}};
 }
@@ -173,8 +176,9 @@ CaseResult run_case(const TestCase& test, const Options& options, const std::str
   build.use_cache = !options.no_cache;
   auto report = gbuilder::build_model(build);
   const auto ports = read_ports(test.model);
-  // Node tests feed every operand as a graph input, also those that decide ranks, which no exporter does. What the plain conversion cannot
-  // do without is fixed to the value of the data set, one operand at a time, and the result says so.
+  // Node tests feed every operand as a graph input, also those that decide ranks, which no exporter does. What the
+  // plain conversion cannot do without is fixed to the value of the data set, one operand at a time, and the result
+  // says so.
   while (!report.ok() && ports.ok() && add_constant_input(report.status(), test, *ports, &build.constant_inputs))
     report = gbuilder::build_model(build);
   if (!report.ok()) return judge(report.status(), "convert");
@@ -202,8 +206,8 @@ CaseResult run_case(const TestCase& test, const Options& options, const std::str
     CaseResult result = run_data_set(**session, *ports, *set, options.tolerance, build.constant_inputs);
     if (result.outcome != Outcome::kPass) return result;
   }
-  std::string remark =
-      test.light_output.empty() ? str_cat(sets.size(), sets.size() == 1 ? " data set" : " data sets") : std::string("light");
+  std::string remark = test.light_output.empty() ? str_cat(sets.size(), sets.size() == 1 ? " data set" : " data sets")
+                                                 : std::string("light");
   for (const auto& [name, constant] : build.constant_inputs)
     remark += str_cat(name == build.constant_inputs.begin()->first ? " (constant inputs: " : ", ", name);
   if (!build.constant_inputs.empty()) remark += ")";
@@ -253,10 +257,12 @@ struct Child {
 
 class Runner {
  public:
-  Runner(const Options& options, std::vector<TestCase> cases) : options_(options), cases_(std::move(cases)), results_(cases_.size()) {}
+  Runner(const Options& options, std::vector<TestCase> cases)
+      : options_(options), cases_(std::move(cases)), results_(cases_.size()) {}
 
   int run() {
-    const size_t jobs = static_cast<size_t>(options_.jobs > 0 ? options_.jobs : std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+    const size_t jobs =
+        static_cast<size_t>(options_.jobs > 0 ? options_.jobs : std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
     size_t next = 0;
     while (next < cases_.size() || !children_.empty()) {
       while (children_.size() < jobs && next < cases_.size()) start(next++);
@@ -294,7 +300,8 @@ class Runner {
     }
     ::setpgid(child.process, child.process);
     child.pipe = ends[0];
-    child.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.timeout));
+    child.deadline =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.timeout));
     children_.push_back(std::move(child));
   }
 
@@ -335,7 +342,9 @@ class Runner {
       deadline = std::min(deadline, child.deadline);
     }
     const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (::poll(polls.data(), polls.size(), static_cast<int>(std::clamp<int64_t>(wait + 1, 0, 3'600'000))) < 0 && errno != EINTR) return;
+    if (::poll(polls.data(), polls.size(), static_cast<int>(std::clamp<int64_t>(wait + 1, 0, 3'600'000))) < 0 &&
+        errno != EINTR)
+      return;
     for (size_t i = polls.size(); i-- > 0;) {
       Child& child = children_[i];
       bool finished = false;
@@ -369,11 +378,15 @@ class Runner {
       result = {Outcome::kFail, str_cat("timeout after ", static_cast<int64_t>(options_.timeout), " s")};
     } else if (WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) != 0) || child.answer.empty()) {
       const std::string line = last_line(child.scratch + "/log");
-      const std::string what = WIFSIGNALED(status) ? str_cat("signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")")
-                                                   : str_cat("exit code ", WEXITSTATUS(status));
+      const std::string what = WIFSIGNALED(status)
+                                   ? str_cat("signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")")
+                                   : str_cat("exit code ", WEXITSTATUS(status));
       result = {Outcome::kFail, str_cat("crash: ", what, line.empty() ? "" : ": ", line)};
     } else {
-      result = {child.answer[0] == 'P' ? Outcome::kPass : child.answer[0] == 'S' ? Outcome::kSkip : Outcome::kFail, child.answer.substr(1)};
+      result = {child.answer[0] == 'P'   ? Outcome::kPass
+                : child.answer[0] == 'S' ? Outcome::kSkip
+                                         : Outcome::kFail,
+                child.answer.substr(1)};
     }
     results_[child.index] = std::move(result);
     remove_folder(child.scratch);
@@ -404,17 +417,22 @@ class Runner {
 
 int main_inner(int argc, char** argv) {
   Options options;
-  CLI::App app("Runs ONNX backend tests: converts each model, runs its data sets, compares. Exit code 1 if any case fails.",
-               "aipu-onnx-test");
-  app.add_option("folders", options.folders, "folders with model.onnx and test_data_set_*, folders of such folders, or light_*.onnx models")
+  CLI::App app(
+      "Runs ONNX backend tests: converts each model, runs its data sets, compares. Exit code 1 if any case fails.",
+      "aipu-onnx-test");
+  app.add_option("folders", options.folders,
+                 "folders with model.onnx and test_data_set_*, folders of such folders, or light_*.onnx models")
       ->required();
   app.add_option("--target", options.target)->capture_default_str();
   app.add_option("--backend", options.backend, "native, sim, interp; default: what the target needs");
   app.add_option("--rtol", options.tolerance.relative)->capture_default_str();
   app.add_option("--atol", options.tolerance.absolute)->capture_default_str();
   app.add_option("--jobs", options.jobs, "cases at a time; 0: one per CPU");
-  app.add_option("--threads", options.threads, "threads of each session; 0: one per CPU")->check(CLI::NonNegativeNumber);
-  app.add_option("--timeout", options.timeout, "seconds per case, conversion included")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--threads", options.threads, "threads of each session; 0: one per CPU")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--timeout", options.timeout, "seconds per case, conversion included")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--plugin", options.plugins, "plugin of a custom op, as for aipugb")->take_all();
   app.add_option("--only", options.only, "run only cases whose name contains this");
   app.add_flag("--no-cache", options.no_cache, "do not use the kernel cache");

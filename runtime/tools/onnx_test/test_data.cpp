@@ -40,7 +40,9 @@ bool is_file(const std::string& path) {
 }
 
 // input_2.pb before input_10.pb.
-bool by_number(const std::string& a, const std::string& b) { return a.size() != b.size() ? a.size() < b.size() : a < b; }
+bool by_number(const std::string& a, const std::string& b) {
+  return a.size() != b.size() ? a.size() < b.size() : a < b;
+}
 
 std::string last_part(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -53,7 +55,8 @@ void collect(const std::string& folder, int depth, std::vector<TestCase>* cases)
   if (is_file(folder + "/model.onnx")) {
     TestCase test{last_part(folder), folder + "/model.onnx", {}, {}};
     for (const std::string& name : names) {
-      if (name.rfind("test_data_set_", 0) == 0 && is_folder(folder + "/" + name)) test.data_sets.push_back(folder + "/" + name);
+      if (name.rfind("test_data_set_", 0) == 0 && is_folder(folder + "/" + name))
+        test.data_sets.push_back(folder + "/" + name);
     }
     std::sort(test.data_sets.begin(), test.data_sets.end(), by_number);
     cases->push_back(std::move(test));
@@ -74,7 +77,8 @@ void collect(const std::string& folder, int depth, std::vector<TestCase>* cases)
 template <typename Message>
 Status parse(const std::string& path, Message* message) {
   AIPU_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
-  google::protobuf::io::ArrayInputStream stream(file.bytes().data(), static_cast<int>(std::min<size_t>(file.bytes().size(), INT32_MAX)));
+  google::protobuf::io::ArrayInputStream stream(file.bytes().data(),
+                                                static_cast<int>(std::min<size_t>(file.bytes().size(), INT32_MAX)));
   google::protobuf::io::CodedInputStream coded(&stream);
   if (!message->ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage())
     return invalid_model(str_cat(path, ": not a valid protobuf"));
@@ -87,7 +91,8 @@ GraphPort port_of(const onnx::ValueInfoProto& info) {
   port.is_tensor = !info.has_type() || info.type().has_tensor_type();
   if (info.has_type() && info.type().has_tensor_type()) {
     port.dtype = dtype_from_onnx(info.type().tensor_type().elem_type()).value_or(DType::kVoid);
-    for (const auto& dim : info.type().tensor_type().shape().dim()) port.shape.push_back(dim.has_dim_value() ? dim.dim_value() : 1);
+    for (const auto& dim : info.type().tensor_type().shape().dim())
+      port.shape.push_back(dim.has_dim_value() ? dim.dim_value() : 1);
   }
   return port;
 }
@@ -131,9 +136,10 @@ Result<Array> read_tensor_pb(const std::string& path) {
   const auto dtype = dtype_from_onnx(tensor.data_type());
   if (!dtype || *dtype == DType::kString) {
     return unsupported(
-        str_cat("tensors of type ", onnx::TensorProto::DataType_IsValid(tensor.data_type())
-                                        ? onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(tensor.data_type()))
-                                        : std::to_string(tensor.data_type())));
+        str_cat("tensors of type ",
+                onnx::TensorProto::DataType_IsValid(tensor.data_type())
+                    ? onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(tensor.data_type()))
+                    : std::to_string(tensor.data_type())));
   }
   Array array;
   array.dtype = *dtype;
@@ -174,8 +180,8 @@ Result<Array> read_tensor_pb(const std::string& path) {
   }
   AIPU_ASSIGN_OR_RETURN(const int64_t count, element_count(array.shape));
   if (static_cast<uint64_t>(count) * dtype_bytes(*dtype) != array.data.size()) {
-    return invalid_model(
-        str_cat(path, ": the shape ", shape_text(array.shape), " does not fit ", array.data.size(), " bytes of ", dtype_name(*dtype)));
+    return invalid_model(str_cat(path, ": the shape ", shape_text(array.shape), " does not fit ", array.data.size(),
+                                 " bytes of ", dtype_name(*dtype)));
   }
   return array;
 }

@@ -17,8 +17,8 @@ struct TestCase {
   std::string light_output;            // the layout of `light` models: the one expected output; the input is made up
 };
 
-// A folder with model.onnx is a case; one with light_NAME.onnx files has a case for each; other folders are searched, a few levels deep.
-// Sorted by name.
+// A folder with model.onnx is a case; one with light_NAME.onnx files has a case for each; other folders are searched, a
+// few levels deep. Sorted by name.
 Result<std::vector<TestCase>> find_cases(const std::string& folder);
 
 // What a model's graph says about its interface.

@@ -1,5 +1,6 @@
-// Speed of the product kernels as shipped, beside the machine's peak measured in the same run: whole models of one layer are converted and
-// run, and the time of their kernels is read off the profile. `kernel_bench [--target T] [--filter TEXT] [--keep-winograd] [--fast-math]`.
+// Speed of the product kernels as shipped, beside the machine's peak measured in the same run: whole models of one
+// layer are converted and run, and the time of their kernels is read off the profile. `kernel_bench [--target T]
+// [--filter TEXT] [--keep-winograd] [--fast-math]`.
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,22 +38,27 @@ std::unique_ptr<OnnxBuilder> matmul(int64_t m, int64_t k, int64_t n, bool consta
   return b;
 }
 
-std::unique_ptr<OnnxBuilder> convolution(int64_t extent, int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t groups = 1) {
+std::unique_ptr<OnnxBuilder> convolution(int64_t extent, int64_t in, int64_t out, int64_t kernel, int64_t stride,
+                                         int64_t groups = 1) {
   auto b = std::make_unique<OnnxBuilder>("conv", 1);
   const std::string x = b->input("x", DType::kF32, {int64_t{1}, in, extent, extent});
   const int64_t pad = kernel / 2;
-  b->output(b->relu(b->conv(x, in, out,
-                            {.kernel = {kernel, kernel}, .strides = {stride, stride}, .pads = {pad, pad, pad, pad}, .groups = groups})),
-            "y", DType::kF32, {"", "", "", ""});
+  b->output(
+      b->relu(b->conv(
+          x, in, out,
+          {.kernel = {kernel, kernel}, .strides = {stride, stride}, .pads = {pad, pad, pad, pad}, .groups = groups})),
+      "y", DType::kF32, {"", "", "", ""});
   return b;
 }
 
-std::unique_ptr<OnnxBuilder> transposed_convolution(int64_t extent, int64_t in, int64_t out, int64_t kernel, int64_t stride) {
+std::unique_ptr<OnnxBuilder> transposed_convolution(int64_t extent, int64_t in, int64_t out, int64_t kernel,
+                                                    int64_t stride) {
   auto b = std::make_unique<OnnxBuilder>("conv_transpose", 1);
   const std::string x = b->input("x", DType::kF32, {int64_t{1}, in, extent, extent});
   const int64_t pad = (kernel - stride + 1) / 2;
-  const std::string y = b->op("ConvTranspose", {x, b->weight({in, out, kernel, kernel}, 0.1), b->weight({out}, 0.1)},
-                              {{"strides", std::vector<int64_t>{stride, stride}}, {"pads", std::vector<int64_t>{pad, pad, pad, pad}}});
+  const std::string y =
+      b->op("ConvTranspose", {x, b->weight({in, out, kernel, kernel}, 0.1), b->weight({out}, 0.1)},
+            {{"strides", std::vector<int64_t>{stride, stride}}, {"pads", std::vector<int64_t>{pad, pad, pad, pad}}});
   b->output(b->relu(y), "y", DType::kF32, {"", "", "", ""});
   return b;
 }
@@ -64,7 +70,8 @@ std::unique_ptr<OnnxBuilder> attention_step(int64_t heads, int64_t queries, int6
   const std::string k = b->input("k", DType::kF32, {int64_t{1}, heads, keys, depth});
   const std::string v = b->input("v", DType::kF32, {int64_t{1}, heads, keys, depth});
   const std::string scores = b->op("Mul", {b->op("MatMul", {q, b->transpose(k, {0, 1, 3, 2})}), b->scalar(0.125f)});
-  b->output(b->op("MatMul", {b->op("Softmax", {scores}, {{"axis", -1}}), v}), "y", DType::kF32, {int64_t{1}, heads, queries, depth});
+  b->output(b->op("MatMul", {b->op("Softmax", {scores}, {{"axis", -1}}), v}), "y", DType::kF32,
+            {int64_t{1}, heads, queries, depth});
   return b;
 }
 
@@ -114,8 +121,8 @@ std::vector<Case> cases() {
 }
 
 bool is_product(std::string_view kernel) {
-  for (const std::string_view part : {"_conv_", "_gemm_", "_depthwise_", "_winograd_", "_pack_panels_", "_conv", "_gemm", "_depthwise",
-                                      "_winograd", "_pack_panels", "_attention"}) {
+  for (const std::string_view part : {"_conv_", "_gemm_", "_depthwise_", "_winograd_", "_pack_panels_", "_conv",
+                                      "_gemm", "_depthwise", "_winograd", "_pack_panels", "_attention"}) {
     if (kernel.find(part) != std::string_view::npos) return true;
   }
   return false;
@@ -144,7 +151,8 @@ Result<Measurement> measure(const std::string& binary, int threads) {
     data.emplace_back(count, 0.25f);
     shapes.push_back(std::move(shape));
   }
-  for (size_t i = 0; i < data.size(); ++i) AIPU_RETURN_IF_ERROR(session->bind_input(i, {DType::kF32, shapes[i], data[i].data()}));
+  for (size_t i = 0; i < data.size(); ++i)
+    AIPU_RETURN_IF_ERROR(session->bind_input(i, {DType::kF32, shapes[i], data[i].data()}));
   Measurement best;
   double spent = 0;
   for (int run = 0; run < 2000 && (run < 5 || spent < 0.4); ++run) {
@@ -182,7 +190,8 @@ int run(int argc, char** argv) {
       return 2;
     }
   }
-  const std::string folder = std::filesystem::temp_directory_path() / ("aipu-kernel-bench-" + std::to_string(::getpid()));
+  const std::string folder =
+      std::filesystem::temp_directory_path() / ("aipu-kernel-bench-" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   int failures = 0;
   std::printf("%-40s %7s %10s %10s %8s %8s\n", "kernel", "threads", "us", "GFLOP/s", "% peak", "GB/s");
@@ -208,8 +217,8 @@ int run(int argc, char** argv) {
         break;
       }
       const double rate = measured->operations / measured->seconds;
-      std::printf("%-40s %7d %10.1f %10.1f %8.1f %8.1f\n", c.name.c_str(), threads, 1e6 * measured->seconds, 1e-9 * rate, 100 * rate / peak,
-                  1e-9 * measured->bytes / measured->seconds);
+      std::printf("%-40s %7d %10.1f %10.1f %8.1f %8.1f\n", c.name.c_str(), threads, 1e6 * measured->seconds,
+                  1e-9 * rate, 100 * rate / peak, 1e-9 * measured->bytes / measured->seconds);
       std::fflush(stdout);
     }
   }

@@ -39,9 +39,7 @@ def _annotations(function: Callable[..., Any]) -> Dict[str, Any]:
         while frame.f_back is not None and frame.f_code.co_filename == __file__:
             frame = frame.f_back
         names = {**function.__globals__, **frame.f_locals}
-        found = {
-            k: eval(v, names) if isinstance(v, str) else v for k, v in found.items()
-        }  # noqa: S307 (the user's own)
+        found = {k: eval(v, names) if isinstance(v, str) else v for k, v in found.items()}
     return found
 
 
@@ -96,9 +94,9 @@ class PyPrimFunc:
             bound.apply_defaults()
             args = tuple(bound.arguments.values())
         required = sum(not parameter.has_default for parameter in self.params)
-        assert (
-            required <= len(args) <= len(self.params)
-        ), f'The function "{self.__name__}" expect {len(self.params)} args, but got: "{len(args)}".'
+        assert required <= len(args) <= len(self.params), (
+            f'The function "{self.__name__}" expect {len(self.params)} args, but got: "{len(args)}".'
+        )
         args += tuple(self._signature.parameters[p.name].default for p in self.params[len(args) :])
         makers = [self._entry_argument(i, p, a) for i, (p, a) in enumerate(zip(self.params, args))]
         simulate(self.py_func, lambda: tuple(make() for make in makers))
@@ -109,21 +107,21 @@ class PyPrimFunc:
         if isinstance(annotation, PointerType):
             memory = self._entry_memory(index, annotation.dtype, value)
             return lambda: Pointer(memory, 0, annotation.dtype, annotation.scope)
-        assert (
-            annotation is not None and annotation.dtype.is_scalar
-        ), "A vector variable can't be a argument of the entry function."
+        assert annotation is not None and annotation.dtype.is_scalar, (
+            "A vector variable can't be a argument of the entry function."
+        )
         number = value.item() if isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0 else value
-        assert isinstance(
-            number, (bool, int, float, Value)
-        ), f'The {index + 1}-th arg of function "{self.__name__}" expect a number, but got: "{type(value).__name__}".'
+        assert isinstance(number, (bool, int, float, Value)), (
+            f'The {index + 1}-th arg of function "{self.__name__}" expect a number, but got: "{type(value).__name__}".'
+        )
         return lambda: _converted(number, annotation.dtype)
 
     def _entry_memory(self, index: int, dtype: DataType, value: Any) -> Optional[np.ndarray]:
         if value is None or (isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value == 0):
             return None
-        assert isinstance(
-            value, np.ndarray
-        ), f'The {index + 1}-th arg expect a NumPy, but got: "{type(value).__name__}".'
+        assert isinstance(value, np.ndarray), (
+            f'The {index + 1}-th arg expect a NumPy, but got: "{type(value).__name__}".'
+        )
         if not dtype.is_void and str(value.dtype) != dtype.element_of:
             _logger.warning(
                 'The %d-th arg of function "%s" expect a %s NumPy, but got: "%s".',
@@ -164,9 +162,9 @@ class PyPrimFunc:
             value = constant_buffer(value)
         if isinstance(annotation, PointerType):
             assert isinstance(value, _Memory), f"The {index + 1}-th arg expect a pointer."
-            assert (
-                value.scope == annotation.scope
-            ), f'The scope of {index + 1}-th arg expect "{annotation.scope}", but got: "{value.scope}".'
+            assert value.scope == annotation.scope, (
+                f'The scope of {index + 1}-th arg expect "{annotation.scope}", but got: "{value.scope}".'
+            )
             return Pointer(value._memory, value._offset, annotation.dtype, value.scope)
         assert not isinstance(value, _Memory), f"The {index + 1}-th arg expect a variable, but got: pointer."
         if annotation is None:

@@ -69,9 +69,9 @@ def ptr(dtype: Any, scope: str = "private") -> PointerType:
     ``global.1`` (constant tensors), ``global.2``, ``global.3``, ``lsram``, ``shared``, ``private``, ``constant``.
     AssertionError for others.
     """
-    assert dtype is not None and (
-        not isinstance(dtype, str) or dtype
-    ), 'Please use "void" to explicitly represent the void pointer.'
+    assert dtype is not None and (not isinstance(dtype, str) or dtype), (
+        'Please use "void" to explicitly represent the void pointer.'
+    )
     resolved = _resolved(dtype)
     element = resolved.element_of if resolved is not None else None
     if element is None or not (element.is_void or str(element) in _STORAGE):
