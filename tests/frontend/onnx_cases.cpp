@@ -1,4 +1,5 @@
 #include "tests/frontend/onnx_cases.h"
+#include "test_paths.h"
 
 #include <algorithm>
 #include <cstdlib>

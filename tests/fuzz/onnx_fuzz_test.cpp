@@ -25,6 +25,7 @@
 #include "models/networks.h"
 #include "models/onnx_builder.h"
 #include "runtime/base/file.h"
+#include "test_paths.h"
 #include "tests/fuzz/onnx_mutator.h"
 
 #if defined(__SANITIZE_ADDRESS__)

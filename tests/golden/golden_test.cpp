@@ -15,6 +15,7 @@
 #include "gbuilder/build.h"
 #include "models/onnx_builder.h"
 #include "runtime/base/file.h"
+#include "test_paths.h"
 
 namespace aipu {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "graph/passes/pass.h"
 #include "runtime/base/file.h"
+#include "test_paths.h"
 
 namespace aipu::graph {
 namespace {

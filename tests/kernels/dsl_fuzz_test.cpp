@@ -6,6 +6,7 @@
 #include "kernels/script_op/binding.h"
 #include "kernels/script_op/declaration.h"
 #include "runtime/base/file.h"
+#include "test_paths.h"
 #include "tests/kernels/dsl_support.h"
 
 namespace aipu {

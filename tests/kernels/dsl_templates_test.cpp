@@ -9,6 +9,7 @@
 #include "kernels/plugin.h"
 #include "runtime/base/embedded_file.h"
 #include "runtime/base/file.h"
+#include "test_paths.h"
 #include "tests/kernels/dsl_support.h"
 
 namespace aipu::kernels {

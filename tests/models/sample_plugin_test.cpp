@@ -9,6 +9,7 @@
 
 #include "models/onnx_builder.h"
 #include "runtime/base/file.h"
+#include "test_paths.h"
 
 namespace aipu::models {
 namespace {

@@ -1,6 +1,7 @@
 // Operators of `.py` files: models with the examples of models/custom_op and with declarations made here, converted
 // with --plugin for both targets and run natively and interpreted, against the same model with the operator written out
 // or numbers by hand.
+#include "test_paths.h"
 #include "tests/models/script_plugin_fixture.h"
 
 namespace aipu::models {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <set>
 
+#include "test_paths.h"
 #include "tests/onnx/runner.h"
 
 namespace aipu::onnx_tests {

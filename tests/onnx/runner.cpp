@@ -1,4 +1,5 @@
 #include "tests/onnx/runner.h"
+#include "test_paths.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

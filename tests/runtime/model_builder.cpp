@@ -12,6 +12,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/seal.h"
+#include "test_paths.h"
 
 namespace aipu::test {
 

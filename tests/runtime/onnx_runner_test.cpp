@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "runtime/base/file.h"
+#include "test_paths.h"
 
 namespace aipu::tools {
 namespace {

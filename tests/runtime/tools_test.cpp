@@ -10,6 +10,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/tools/npy.h"
+#include "test_paths.h"
 #include "tests/runtime/sample_models.h"
 
 namespace aipu::tools {
