@@ -7,6 +7,7 @@ cd "$(dirname "$0")"
 quick=no
 [ "${1:-}" = "--quick" ] && quick=yes
 ./run-demo.sh --install-only
+tests/lint/install.sh
 jobs=$(nproc)
 werror=OFF
 [ "${CI:-}" = "true" ] && werror=ON

@@ -10,7 +10,7 @@
 //   x ─ DequantizeLinear ─ MaxPool | Reshape | ... ─ y      =>  x ─ MaxPool | Reshape | ... ─ DequantizeLinear ─ y
 //   x ─ DequantizeLinear(s,z) ─ QuantizeLinear(s,z) ─ y     =>  x
 //   x ─ Concat | MaxPool | ... ─ QuantizeLinear             =>  x ─ QuantizeLinear ─ Concat | MaxPool | ...
-//   ... ─ QuantizeLinear(t,u)                               =>  factors 1/t before it ─ QuantizeLinear(1,u): no kernel divides
+//   ... ─ QuantizeLinear(t,u)  =>  factors 1/t before it ─ QuantizeLinear(1,u): no kernel divides
 //
 // What is left, elementwise all of it, is fused into the stores of the integer kernels. Sums are exact; the scale of
 // the accumulators is one float32 number where ONNX's text has a product and a quotient, so a result next to a rounding

@@ -356,9 +356,9 @@ class Normalizations {
   // A scale that broadcasts, for what has none.
   ValueId one(DType dtype) { return graph_.add_constant(float_constant(dtype, {1}, {1.0}), "one"); }
 
-  // Reshape ─ InstanceNormalization with scales of 1 and biases of 0 is how PyTorch writes the statistics of GroupNorm. Its
-  // rows are contiguous, so there is no reason to bring the channels to the end. (In front of everything else there is
-  // one: the convolutions.)
+  // Reshape ─ InstanceNormalization with scales of 1 and biases of 0 is how PyTorch writes the statistics of GroupNorm.
+  // Its rows are contiguous, so there is no reason to bring the channels to the end. (In front of everything else there
+  // is one: the convolutions.)
   std::optional<Recognised> grouped() {
     const Node& n = node(root_);
     const ValueId x = n.inputs[0];

@@ -1,6 +1,6 @@
 // sink_transposes: a Transpose moves behind the op that uses it, so that it meets its inverse, or an output.
 //
-//   x ─ T(p) ─ Relu ─ T(p') ─ y                       =>  x ─ Relu ─ T(p) ─ T(p') ─ y   (simplify_algebra merges the two)
+//   x ─ T(p) ─ Relu ─ T(p') ─ y                       =>  x ─ Relu ─ T(p) ─ T(p') ─ y (simplify_algebra merges them)
 //   x ─ T(p) ─┐                                           x ─┐
 //             ├ Concat{axis} ─ y                      =>     ├ Concat{axis'} ─ T(p) ─ y
 //   z ─ T(p) ─┘                                           z ─┘

@@ -30,8 +30,8 @@ struct Comparison {
   std::string message;  // empty if equal: what differs, where, by how much
 };
 
-// dtype and shape must be equal; floats must satisfy |found - expected| <= atol + rtol * |expected|, NaN equals NaN, infinities
-// equal themselves; the rest must be equal.
+// dtype and shape must be equal; floats must satisfy |found - expected| <= atol + rtol * |expected|, NaN equals NaN,
+// infinities equal themselves; the rest must be equal.
 Comparison compare(const TensorSpan& found, const TensorSpan& expected, const Tolerance& tolerance);
 
 // Element i as a double (integers above 2^53 lose digits).

@@ -1,5 +1,7 @@
-// The whole road of one small model as text: the graph after each pass, TIR before and after lowering, the C, the
-// command buffers, the plan.
+// What is made on the road, as texts that a person reads: the graph of one small model after each pass, its command
+// buffers and plan (small_cnn/); four small kernels, a page each, as TIR after lowering and one of them as the C++ that is
+// compiled (kernels/). Real kernels are hundreds of lines that differ for many reasons; what they compute is for
+// tests/numerics, what becomes of their inner loops for its disassembly test.
 //
 // Goldens are below tests/golden/<case>/. `golden_test --update-golden` rewrites them and lists what changed.
 #include <gtest/gtest.h>
@@ -12,7 +14,11 @@
 #include <map>
 #include <set>
 
+#include "codegen/compass_c/c_printer.h"
+#include "codegen/lower/lower.h"
+#include "codegen/tir/text.h"
 #include "gbuilder/build.h"
+#include "kernels/dsl/parse.h"
 #include "models/onnx_builder.h"
 #include "runtime/base/file.h"
 #include "test_paths.h"
@@ -57,11 +63,10 @@ std::string difference(const std::string& expected, const std::string& actual) {
   return text;
 }
 
-// index.txt has times in it.
-bool is_compared(const std::string& name) { return name != "index.txt"; }
+// index.txt has times in it; the model's kernels are long.
+bool is_compared(const std::string& name) { return name != "index.txt" && !name.starts_with("kernels/"); }
 
-void compare_with_golden(const std::filesystem::path& golden, const Files& actual) {
-  const Files expected = read_folder(golden);
+void compare_with_golden(const std::filesystem::path& golden, const Files& expected, const Files& actual) {
   std::set<std::string> names;
   for (const auto& [name, text] : expected) names.insert(name);
   for (const auto& [name, text] : actual) {
@@ -110,9 +115,49 @@ TEST(Golden, SmallCnn) {
   ASSERT_TRUE(b.save(options.model).ok());
   const auto report = gbuilder::build_model(options);
   ASSERT_TRUE(report.ok()) << report.status().message();
-  compare_with_golden(std::filesystem::path(AIPU_SOURCE_DIR) / "tests/golden/small_cnn", read_folder(folder / "dump"));
+  const std::filesystem::path golden = std::filesystem::path(AIPU_SOURCE_DIR) / "tests/golden/small_cnn";
+  compare_with_golden(golden, read_folder(golden), read_folder(folder / "dump"));
   std::filesystem::remove_all(folder);
 }
+
+constexpr size_t kPage = 120;  // lines
+
+// For targets whose text is the same on every machine.
+class GoldenKernel : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(GoldenKernel, Lowered) {
+  const auto [name, target_name] = GetParam();
+  const std::filesystem::path folder = std::filesystem::path(AIPU_SOURCE_DIR) / "tests/golden/kernels";
+  const auto source = read_text_file((folder / (std::string(name) + ".py")).string());
+  ASSERT_TRUE(source.ok()) << source.status().message();
+  const auto kernel =
+      dsl::parse_kernel(dsl::SourceText{std::string(name) + ".py", *source}, name, dsl::TemplateParams());
+  ASSERT_TRUE(kernel.ok()) << kernel.status().message();
+  const auto target = tir::find_target(target_name);
+  ASSERT_TRUE(target.ok()) << target.status().message();
+  const auto lowered = tir::lower(*kernel, *target);
+  ASSERT_TRUE(lowered.ok()) << lowered.status().message();
+  Files actual = {{std::string(name) + ".lowered.txt", tir::print_module(*lowered)}};
+  if (std::string_view(name) == "relu_tail") {
+    const tir::KernelSource unit[] = {{name, *lowered}};
+    const auto text = tir::print_translation_unit(unit, *target);
+    ASSERT_TRUE(text.ok()) << text.status().message();
+    actual[std::string(name) + ".compiled.txt"] = *text;
+  }
+  Files expected;
+  for (auto& [file, text] : read_folder(folder)) {
+    if (file.starts_with(std::string(name) + ".") && !file.ends_with(".py")) expected[file] = text;
+  }
+  for (const auto& [file, text] : actual) {
+    EXPECT_LE(std::count(text.begin(), text.end(), '\n'), static_cast<ptrdiff_t>(kPage)) << file << " is for reading";
+  }
+  compare_with_golden(folder, expected, actual);
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, GoldenKernel,
+                         testing::Values(std::pair{"relu_tail", "host-baseline"}, std::pair{"dot", "host-baseline"},
+                                         std::pair{"halve", "X2_1204"}, std::pair{"staged", "X2_1204"}),
+                         [](const auto& kernel) { return std::string(kernel.param.first); });
 
 }  // namespace
 }  // namespace aipu

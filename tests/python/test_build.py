@@ -6,10 +6,9 @@ import os
 import re
 import shutil
 
+import aipu
 import numpy as np
 import pytest
-
-import aipu
 from aipu import script as S
 
 

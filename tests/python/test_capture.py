@@ -6,10 +6,9 @@ import functools
 import math
 import operator
 
+import aipu
 import numpy as np
 import pytest
-
-import aipu
 from aipu import DataType, hw_native_vdtype
 from aipu import script as S
 from aipu import script as renamed
@@ -185,7 +184,7 @@ def test_plain_functions_of_expressions():
     def scaled(x, k=2):
         return x * k + GLOBAL_OFFSET
 
-    square = lambda x: x * x  # noqa: E731
+    square = lambda x: x * x
 
     @S.prim_func
     def func(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):

@@ -6,10 +6,9 @@ import importlib.util
 import os
 import subprocess
 
+import aipu
 import numpy as np
 import pytest
-
-import aipu
 from aipu import op
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

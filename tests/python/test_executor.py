@@ -6,10 +6,9 @@ import threading
 import time
 import weakref
 
+import aipu
 import numpy as np
 import pytest
-
-import aipu
 from aipu import script as S
 
 

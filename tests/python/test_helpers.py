@@ -2,10 +2,9 @@
 
 import pickle
 
+import aipu
 import numpy as np
 import pytest
-
-import aipu
 from aipu import CompassInfo, DataType, get_range, resolve_dtype_alias
 from aipu.testing import assert_allclose, clear_traceback, rand
 from aipu.utils import double_elem_width, get_binary_op_result_type, half_elem_width, hw_native_vdtype

@@ -1,8 +1,7 @@
 """The examples that the package was asked for, as they were written down."""
 
-import numpy as np
-
 import aipu
+import numpy as np
 from aipu import script as S
 
 

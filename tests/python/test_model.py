@@ -5,10 +5,9 @@ import pathlib
 import subprocess
 import sys
 
+import aipu
 import numpy as np
 import pytest
-
-import aipu
 
 BIN = pathlib.Path(os.environ.get("AIPU_BUILD_DIR", ".")) / "bin"
 

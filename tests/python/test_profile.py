@@ -3,10 +3,9 @@
 import html.parser
 import os
 
+import aipu
 import numpy as np
 import pytest
-
-import aipu
 from aipu import script as S
 
 

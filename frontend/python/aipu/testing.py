@@ -132,7 +132,7 @@ def clear_traceback(function: Callable[..., Any]) -> Callable[..., Any]:
             for frame, line in reversed(outside):
                 if not frame.f_code.co_filename.startswith(package):
                     chain = types.TracebackType(chain, frame, frame.f_lasti, line)
-            raise error.with_traceback(chain)
+            raise error.with_traceback(chain)  # noqa: B904 (the same error, seen from the user's frames)
 
     return call
 

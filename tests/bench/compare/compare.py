@@ -18,9 +18,8 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 import aipu_runtime
+import numpy as np
 import sides
 
 MODELS = [

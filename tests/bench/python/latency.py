@@ -56,9 +56,8 @@ def build_seconds(target: str, repeat: int) -> Dict[str, float]:
 
 def call_seconds(target: str, repeat: int) -> Dict[str, float]:
     """Per call of an executor, and per run without the way through Python, with 1 KiB arrays."""
-    import numpy as np
-
     import aipu
+    import numpy as np
     from aipu import script as S
 
     @S.prim_func

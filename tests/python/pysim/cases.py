@@ -487,8 +487,8 @@ def operators(dtype: str) -> List[Case]:
 
 def _castable_operands(dtype: str, other: str, lanes: Tuple[int, int]) -> bool:
     """Whether vectors among two operands convert directly to the common type."""
-    from numpy_truth import Lanes, common_dtype
     import numpy as np
+    from numpy_truth import Lanes, common_dtype
 
     zero = np.zeros(1, np.int64)
     common = common_dtype(Lanes(zero, dtype), Lanes(zero, other))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, List
 
+import aipu
 import numpy as np
 import pytest
-
-import aipu
 
 
 def pysim(kernel: Any, folder: Any = None) -> Callable[..., None]:

@@ -392,7 +392,7 @@ def vmod(x: Operand, y: Operand, mask: Any = None) -> Lanes:
     return _finish(wrapped(rest, a.dtype), a.dtype, mask)
 
 
-def abs(x: Lanes, mask: Any = None, saturate: bool = False) -> Lanes:  # noqa: A001
+def abs(x: Lanes, mask: Any = None, saturate: bool = False) -> Lanes:
     if is_float(x.dtype):
         return _finish(np.abs(x.values), x.dtype, mask)
     magnitudes = [builtins.abs(int(v)) for v in x.values]
@@ -743,12 +743,12 @@ def isfinite(x: Lanes, mask: Any = None) -> Lanes:
     return _finish(np.isfinite(x.values), "bool", mask, False)
 
 
-def max(x: Operand, y: Operand, mask: Any = None, r: Any = None) -> Lanes:  # noqa: A001
+def max(x: Operand, y: Operand, mask: Any = None, r: Any = None) -> Lanes:
     a, b = _pair(x, y)
     return _with_r(np.fmax(a.values, b.values), a.dtype, mask, r)  # of NaN and a number the number, as on the device
 
 
-def min(x: Operand, y: Operand, mask: Any = None, r: Any = None) -> Lanes:  # noqa: A001
+def min(x: Operand, y: Operand, mask: Any = None, r: Any = None) -> Lanes:
     a, b = _pair(x, y)
     return _with_r(np.fmin(a.values, b.values), a.dtype, mask, r)
 
@@ -965,7 +965,7 @@ def erf(x: Lanes) -> Lanes:
     return _math(x, np.vectorize(math.erf, otypes=[np.float64]))
 
 
-def pow(x: Operand, exponent: Operand) -> Lanes:  # noqa: A001
+def pow(x: Operand, exponent: Operand) -> Lanes:
     a, b = _pair(x, exponent)
     with np.errstate(all="ignore"):
         return Lanes(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import List, Tuple
+from typing import List
 
+import aipu
 import numpy as np
 import pytest
 from agreement import Plan
-from cases import Case, groups
+from cases import groups
 from executors import compiled
-
-import aipu
 
 _GROUPS = dict(groups())
 

@@ -11,7 +11,6 @@ import pytest
 from executors import compiled, pysim
 from random_kernels import Generator
 
-
 _FIRST = int(os.environ.get("AIPU_FUZZ_FIRST", "0"))
 
 

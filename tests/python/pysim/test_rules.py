@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 import re
 
+import aipu
 import numpy as np
 import pytest
-
-import aipu
 from aipu import script as S
 
 

@@ -12,15 +12,15 @@ from __future__ import annotations
 from typing import Any, List
 
 from . import _arithmetic, _bits, _memory, _structure
-from ._arithmetic import *  # noqa: F401,F403
-from ._bits import *  # noqa: F401,F403
+from ._arithmetic import *  # noqa: F403
+from ._bits import *  # noqa: F403
 from ._convert import cast, i, reinterpret, u, vxth, vxtl
 from ._core import Scalar, Value, Vector
 from ._function import Parameter, PyMacro, PyPrimFunc, macro, prim_func
-from ._memory import *  # noqa: F401,F403
+from ._memory import *  # noqa: F403
 from ._pointer import Buffer, Pointer
 from ._pysim import Event
-from ._structure import *  # noqa: F401,F403
+from ._structure import *  # noqa: F403
 from ._types import PointerType, TypeObject, find_type, predefined_names, ptr
 
 __all__ = [

@@ -57,7 +57,7 @@ def vmod(x: Any, y: Any, mask: Any = None) -> Vector:
     return call("vmod", (x, y), mask, undefined=_MASKED_OFF)
 
 
-def abs(x: Any, mask: Any = None, saturate: bool = False) -> Any:  # noqa: A001 (the language's name)
+def abs(x: Any, mask: Any = None, saturate: bool = False) -> Any:
     """The magnitude; of the smallest integer itself, or MAX with ``saturate``. Inactive lanes are undefined."""
     return call("abs", (x,), mask, None, (_saturate(saturate),), _MASKED_OFF)
 
@@ -227,7 +227,7 @@ def _is_number(x: Any) -> bool:
     return isinstance(x, (int, float)) and not isinstance(x, np.generic)
 
 
-def max(x: Any, y: Any, mask: Any = None, r: Any = None) -> Any:  # noqa: A001 (the language's name)
+def max(x: Any, y: Any, mask: Any = None, r: Any = None) -> Any:
     """The larger of two; of NaN and a number the number.
 
     Inactive lanes are ``r``; without ``r`` the mask is ignored.
@@ -237,7 +237,7 @@ def max(x: Any, y: Any, mask: Any = None, r: Any = None) -> Any:  # noqa: A001 (
     return call("max", (x, y), mask, r)
 
 
-def min(x: Any, y: Any, mask: Any = None, r: Any = None) -> Any:  # noqa: A001 (the language's name)
+def min(x: Any, y: Any, mask: Any = None, r: Any = None) -> Any:
     """The smaller of two; of NaN and a number the number.
 
     Inactive lanes are ``r``; without ``r`` the mask is ignored.
@@ -305,7 +305,7 @@ def erf(x: Any) -> Any:
     return call("erf", (x,))
 
 
-def pow(x: Any, exponent: Any) -> Any:  # noqa: A001 (the language's name)
+def pow(x: Any, exponent: Any) -> Any:
     """``x`` to the power of ``exponent``, of floats; scalars are matched, or broadcast next to a vector."""
     return call("pow", (x, exponent))
 

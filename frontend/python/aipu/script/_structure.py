@@ -42,7 +42,7 @@ def block(name: str) -> Iterator[None]:
     yield
 
 
-class axis:  # noqa: N801 (the language's name)
+class axis:
     """The axes of a block; PySim takes the values as they are."""
 
     @staticmethod
