@@ -57,8 +57,9 @@ class ReshapeSinker {
 
   // The shape an operand of the elementwise op takes beside a first operand of shape `to` instead of `from`.
   std::optional<Shape> operand_shape(const Shape& operand, const Shape& from, const Shape& to) const {
-    if (element_count(operand) == Dim(1)) return operand.size() <= to.size() ? operand : Shape{1};
+    // First of all, also where it has one element: the result takes the rank of this operand.
     if (operand == from) return to;
+    if (element_count(operand) == Dim(1)) return operand.size() <= to.size() ? operand : Shape{};
     if (operand.empty() || from.empty() || to.empty() || !(from.back() == to.back()) ||
         !(operand.back() == from.back()))
       return std::nullopt;
