@@ -180,6 +180,7 @@ class Execution {
         argument.data = place.data;
         argument.bytes = place.size;
         argument.word = reinterpret_cast<uintptr_t>(place.data);
+        argument.writable = !place.read_only;
       } else if (const auto* scalar = std::get_if<kernels::ScalarArgument>(&launch.arguments[i])) {
         AIPU_ASSIGN_OR_RETURN(const int64_t value, constant_of(scalar->value));
         const auto word = integer_word(value, scalar->dtype);

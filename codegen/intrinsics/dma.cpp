@@ -59,6 +59,11 @@ Result<Type> infer_async_dma_copy(InferInput& in) {
   return infer_dma_copy(in);
 }
 
+// Of sizes that a kernel made up: what wraps is an offset like any other, and checked as such.
+int64_t product(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+
 // Copies `bytes` bytes; overlap is undefined in the language and harmless here.
 Status copy(MachineState& machine, Pointer dst, int64_t dst_offset, Pointer src, int64_t src_offset, int64_t bytes) {
   if (bytes <= 0) return {};
@@ -87,7 +92,7 @@ Status run_dma_copy(const LaneCall& c) {
                          times, width = width * element, dst_stride = dst_stride * element,
                          src_stride = src_stride * element]() -> Status {
     for (int64_t t = 0; t < times; ++t)
-      AIPU_RETURN_IF_ERROR(copy(*machine, dst, t * dst_stride, src, t * src_stride, width));
+      AIPU_RETURN_IF_ERROR(copy(*machine, dst, product(t, dst_stride), src, product(t, src_stride), width));
     return {};
   };
   return c.operands.size() > 6 ? c.machine->start(c.operands[6].get<int32_t>(), copy_all) : copy_all();
@@ -119,8 +124,8 @@ Status run_transpose(const LaneCall& c) {
   }
   for (int64_t i = 0; i < row; ++i) {
     for (int64_t j = 0; j < col; ++j) {
-      AIPU_RETURN_IF_ERROR(copy(*c.machine, c.operands[0].get<Pointer>(), (j * dst_stride + i) * element,
-                                c.operands[1].get<Pointer>(), (i * src_stride + j) * element, element));
+      AIPU_RETURN_IF_ERROR(copy(*c.machine, c.operands[0].get<Pointer>(), product(j * dst_stride + i, element),
+                                c.operands[1].get<Pointer>(), product(i * src_stride + j, element), element));
     }
   }
   return {};
@@ -165,9 +170,9 @@ Status run_upsample(const LaneCall& c) {
   }
   for (int64_t h = 0; h < h_scale; ++h) {
     for (int64_t x = 0; x < width * w_scale; ++x) {
-      AIPU_RETURN_IF_ERROR(copy(*c.machine, c.operands[0].get<Pointer>(),
-                                (h * dst_w_stride + x) * dst_c_stride * element, c.operands[1].get<Pointer>(),
-                                x / w_scale * src_c_stride * element, channels * element));
+      AIPU_RETURN_IF_ERROR(
+          copy(*c.machine, c.operands[0].get<Pointer>(), product(product(h * dst_w_stride + x, dst_c_stride), element),
+               c.operands[1].get<Pointer>(), product(x / w_scale * src_c_stride, element), channels * element));
     }
   }
   return {};

@@ -104,6 +104,7 @@ Status Machine::start(std::span<const InterpreterArgument> arguments) {
         const InterpreterArgument& argument = arguments[static_cast<size_t>(plan.offset)];
         region.data = argument.data;
         region.bytes = argument.data ? static_cast<int64_t>(argument.bytes) : 0;
+        region.writable = argument.writable;
         break;
       }
     }
@@ -155,7 +156,13 @@ Status Machine::access_error(Pointer pointer, int64_t byte_offset, int64_t bytes
   if (pointer.region == 0 || pointer.region >= regions_.size())
     return invalid_argument(fmt::format("Out of bounds. A {} through a null pointer", verb));
   const Region& region = regions_[pointer.region];
-  if (write && !region.writable) return invalid_argument("a write to constant memory");
+  if (write && !region.writable) {
+    const RegionPlan& plan = program_.regions[pointer.region];
+    if (plan.kind != RegionPlan::Kind::kArgument) return invalid_argument("a write to constant memory");
+    const Var& param = *program_.module.entry().params[static_cast<size_t>(plan.offset)];
+    return invalid_argument(
+        fmt::format("a write to argument {} '{}', which this launch may only read", plan.offset, param.name));
+  }
   return invalid_argument(fmt::format(
       "Out of bounds. A {} of {} bytes at byte {} of {}", verb, bytes,
       static_cast<int64_t>(static_cast<uint64_t>(pointer.offset) + static_cast<uint64_t>(byte_offset)), region.bytes));

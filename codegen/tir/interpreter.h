@@ -21,6 +21,7 @@ struct InterpreterArgument {
   size_t bytes = 0;
   uint64_t word = 0;
   bool is_pointer = false;
+  bool writable = true;  // of a pointer: a store through it, however it is moved or cast, is an error otherwise
 };
 
 struct InterpreterOptions {

@@ -76,8 +76,12 @@ class Verifier {
            type.lanes <= kMaxLanes;
   }
 
+  // Also of what a pointer points to: the product of a count and a pointee's bytes has to fit into 64 bits.
+  bool check_lanes(Type type) {
+    return check(type.lanes >= 1 && type.lanes <= kMaxLanes, fmt::format("the type {}", type.text()));
+  }
   void declare(const VarPtr& var) {
-    if (!check(var != nullptr, "a null variable")) return;
+    if (!check(var != nullptr, "a null variable") || !check_lanes(var->type)) return;
     if (!declared_.insert(var.get()).second) return fail(fmt::format("variable '{}' is declared twice", var->name));
     scopes_.back().push_back(var.get());
     visible_.insert(var.get());
@@ -221,8 +225,7 @@ class Verifier {
     if (!error_.ok() || !check(e != nullptr, "a null expression")) return;
     if (!check(depth < kMaxDepth, "nested too deeply")) return;
     for_each_child(e, [&](const Expr& child) { verify(child, depth + 1); });
-    if (!error_.ok()) return;
-    check_node(*e);
+    if (error_.ok() && check_lanes(e->type)) check_node(*e);
   }
 
   void typed(const ExprNode& e, Type expected, std::string_view what) {

@@ -71,14 +71,17 @@ typedef struct aipu_backend_launch {
   const unsigned long long* words; /* as in kernel_abi.h */
   const uint64_t* extents;         /* per argument: bytes of the tensor from the pointer on; 0 for numbers */
   uint32_t max_tecs;               /* >= 1: more TECs than this would have no work */
-  uint32_t reserved;
+  uint32_t struct_bytes;           /* sizeof(aipu_backend_launch); 0 from runtimes that had no field below */
+  const uint8_t* writable; /* per argument: 1 if the kernel may write there. Constants, inputs of the model and what the
+                              command does not list as written are 0, whatever the kernel does. */
 } aipu_backend_launch;
 
 enum {
   AIPU_BACKEND_COMPUTES = 1,      /* outputs have values (the null back end's do not) */
   AIPU_BACKEND_NATIVE = 2,        /* needs the native module */
   AIPU_BACKEND_TIR = 4,           /* needs the TIR of all kernels */
-  AIPU_BACKEND_CHECKS_BOUNDS = 8, /* a kernel that leaves its arguments' memory is an error, not undefined */
+  AIPU_BACKEND_CHECKS_BOUNDS = 8, /* a kernel that leaves its arguments' memory, or writes to what it may only read, is
+                                     an error, not undefined */
   AIPU_BACKEND_BARRIERS = 16      /* kernels with barriers run on several TECs */
 };
 

@@ -17,7 +17,13 @@ struct Call {
   const Step& step;
   const unsigned long long* words;
   const uint64_t* extents;
+  const uint8_t* writable;
 };
+
+inline aipu_backend_launch launch_of(const Call& call, uint32_t max_tecs) {
+  return {call.step.kernel, call.step.word_count,        call.words,   call.extents,
+          max_tecs,         sizeof(aipu_backend_launch), call.writable};
+}
 
 // Whether kernels can be run side by side, each by one TEC.
 inline bool can_launch_alone(const aipu_backend& backend) {
@@ -26,14 +32,13 @@ inline bool can_launch_alone(const aipu_backend& backend) {
 
 // tec: a kernel launch, by the back end.
 inline int run_tec(const aipu_backend& backend, void* session, const Call& call, aipu_backend_error* error) {
-  const aipu_backend_launch launch = {call.step.kernel, call.step.word_count, call.words,
-                                      call.extents,     call.step.max_tecs,   0};
+  const aipu_backend_launch launch = launch_of(call, call.step.max_tecs);
   return backend.launch(session, &launch, error);
 }
 // By TEC `tec` alone, on the calling thread.
 inline int run_tec_alone(const aipu_backend& backend, void* session, const Call& call, uint32_t tec,
                          aipu_backend_error* error) {
-  const aipu_backend_launch launch = {call.step.kernel, call.step.word_count, call.words, call.extents, 1, 0};
+  const aipu_backend_launch launch = launch_of(call, 1);
   return backend.launch_alone(session, &launch, tec, error);
 }
 

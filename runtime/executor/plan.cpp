@@ -84,8 +84,10 @@ class StagePlanner {
   void add_word(uint64_t word) {
     plan_->words.push_back(word);
     plan_->extents.push_back(0);
+    plan_->writable.push_back(0);
   }
-  void add_address(const Placement& placement, int64_t offset) {
+  // `writes`: what the command says. It is not believed of memory that nothing writes to.
+  void add_address(const Placement& placement, int64_t offset, bool writes) {
     if (loop_ != nullptr) {
       const uint32_t word = static_cast<uint32_t>(plan_->words.size()) - loop_->first_word;
       if (placement.sample_stride != 0) loop_->sample_strides.push_back({word, placement.sample_stride});
@@ -94,6 +96,8 @@ class StagePlanner {
     plan_->patches.push_back({placement.root, static_cast<uint32_t>(plan_->words.size()), placement.offset + offset});
     plan_->words.push_back(0);
     plan_->extents.push_back(static_cast<uint64_t>(placement.size - offset));
+    const bool is_memory_of_the_run = placement.root >= roots_.output(0) && placement.root != roots_.constants();
+    plan_->writable.push_back(writes && is_memory_of_the_run ? 1 : 0);
   }
 
   const detail::ModelState& model_;
@@ -352,7 +356,7 @@ Status StagePlanner::fill_tec(const fb::TecCommand& command, Step* step) {
           return invalid_argument(str_cat("argument ", i, " points to byte ", offset, " of ",
                                           tensor_name(argument.index()), ", which has ", placement.size));
         }
-        add_address(placement, offset);
+        add_address(placement, offset, argument.writes());
         break;
       }
       case fb::ArgumentKind::kExpression: {
@@ -413,8 +417,8 @@ Status StagePlanner::fill_dma(const fb::DmaCommand& command, Step* step) {
   AIPU_RETURN_IF_ERROR(
       range("source", command.source(), source, source_offset, source_stride, &source_low, &source_high));
   step->overlaps = destination.root == source.root && destination_low < source_high && source_low < destination_high;
-  add_address(destination, destination_offset);
-  add_address(source, source_offset);
+  add_address(destination, destination_offset, true);
+  add_address(source, source_offset, false);
   for (const int64_t number : {width, times, destination_stride, source_stride}) add_number(number);
   return {};
 }
@@ -431,7 +435,7 @@ Status StagePlanner::fill_host(const fb::HostCommand& command, Step*) {
           return invalid_argument(str_cat("symbol '", text(symbol.name()), "' is element ", symbol.index(), " of ",
                                           tensor_name(symbol.tensor()), ", which has ", placement.size / size));
         }
-        add_address(placement, symbol.index() * size);
+        add_address(placement, symbol.index() * size, false);
       }
       break;
     case fb::HostOp::kCheck: {
@@ -442,7 +446,7 @@ Status StagePlanner::fill_host(const fb::HostCommand& command, Step*) {
     case fb::HostOp::kIf: {
       AIPU_ASSIGN_OR_RETURN(const Placement placement, place_of(command.a()));
       if (placement.size < 1) return invalid_argument("the condition is an empty tensor");
-      add_address(placement, 0);
+      add_address(placement, 0, false);
       break;
     }
     case fb::HostOp::kLoop:
@@ -485,6 +489,7 @@ Status StagePlanner::fill_commands() {
       // In a branch that may not be taken.
       plan_->words.resize(words);
       plan_->extents.resize(words);
+      plan_->writable.resize(words);
       plan_->patches.resize(patches);
       step.error = static_cast<uint32_t>(plan_->errors.size());
       plan_->errors.push_back(std::move(status));

@@ -54,6 +54,7 @@ struct StagePlan {
   std::vector<Step> steps;            // as ModelTables::stages[stage]
   std::vector<unsigned long long> words;
   std::vector<uint64_t> extents;  // parallel to words: bytes from an address to the end of its tensor, 0 for numbers
+  std::vector<uint8_t> writable;  // parallel to words: 1 for an address that the command may write to
   std::vector<Status> errors;
   int64_t arena_bytes = 0;
   // The batch loops (ModelTables::batch_loops) that are run sample by sample for these symbols; their commands have no

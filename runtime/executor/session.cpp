@@ -362,7 +362,7 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
   if (step.error != Step::kFine) return plan.errors[step.error];
   const int64_t start = options.profile ? now_ns() : 0;
   const Call call = {step, context.words + (step.first_word - context.first_word),
-                     plan.extents.data() + step.first_word};
+                     plan.extents.data() + step.first_word, plan.writable.data() + step.first_word};
   uint32_t threads = 1;
   switch (command.engine) {
     case fb::Engine::kTec: {

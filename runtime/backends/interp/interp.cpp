@@ -81,6 +81,8 @@ void close(void* session) { delete static_cast<InterpSession*>(session); }
 int launch(void* opaque, const aipu_backend_launch* launch, aipu_backend_error* error) {
   InterpSession& session = *static_cast<InterpSession*>(opaque);
   const InterpModule::Kernel& kernel = session.module->kernels[launch->kernel];
+  if (launch->struct_bytes < sizeof(aipu_backend_launch))
+    return report(unsupported("this back end is newer than the runtime that calls it"), error);
   session.arguments.clear();
   for (uint32_t i = 0; i < launch->argument_count; ++i) {
     tir::InterpreterArgument argument;
@@ -88,6 +90,7 @@ int launch(void* opaque, const aipu_backend_launch* launch, aipu_backend_error* 
     if (argument.is_pointer) {
       argument.data = reinterpret_cast<std::byte*>(launch->words[i]);
       argument.bytes = launch->extents[i];
+      argument.writable = launch->writable[i] != 0;
     } else {
       argument.word = launch->words[i];
     }
