@@ -2,8 +2,9 @@
  *
  * Ownership: aipu_model_load() and aipu_session_create() give the caller one reference, to be given back with the
  * matching _release(). Models are reference counted (a session holds one of its own), immutable and may be used by
- * any number of threads. A session has one owner and is used by one thread at a time. Memory bound to inputs and
- * outputs stays the caller's and has to live until the last run with it. Strings and arrays that functions return
+ * any number of threads. A session has one owner and is used by one thread at a time: a call that comes while another
+ * thread is in one is AIPU_INVALID_ARGUMENT. Memory bound to inputs and outputs stays the caller's and has to live
+ * until the last run with it. Strings and arrays that functions return
  * belong to the object they were asked of and live as long as it does, unless stated otherwise.
  *
  * Errors: functions return AIPU_OK or what kind of error it was; aipu_last_error() has the message, one line.
@@ -99,10 +100,13 @@ AIPU_C_API aipu_status aipu_model_output(const aipu_model* model, uint32_t index
 AIPU_C_API aipu_status aipu_session_create(aipu_model* model, int threads, aipu_session** session);
 AIPU_C_API void aipu_session_release(aipu_session* session); /* null is fine */
 
-/* The shape is copied, the data is read in place by each run. No alignment beyond the element's is needed. */
+/* The shape is copied, the data is read in place by each run. The element's alignment is needed, no more. A bind stays
+ * for all later runs, until the next bind of this input; one that fails leaves the input without a value. A run in which
+ * an input has none is AIPU_INVALID_ARGUMENT. */
 AIPU_C_API aipu_status aipu_session_bind_input(aipu_session* session, uint32_t index, aipu_dtype dtype,
                                                const int64_t* shape, uint32_t rank, const void* data);
-/* Where to put an output; must not overlap an input. data null: the session provides the memory (which is also the
+/* Where to put an output, from the next run on: aligned to its elements, and overlapping neither an input nor another
+ * output, which run checks. data null: the session provides the memory (which is also the
  * default). */
 AIPU_C_API aipu_status aipu_session_bind_output(aipu_session* session, uint32_t index, void* data, size_t size_bytes);
 /* Checks shapes and plans memory without running, so that aipu_session_output() knows shapes that do not depend on

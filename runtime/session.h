@@ -6,8 +6,10 @@
 //   session->run();
 //   TensorView y = session->output(0);
 //
-// One thread at a time uses a session; different sessions are independent. Running again with shapes that were seen
-// before allocates nothing and makes no system call (except to wake workers that have fallen asleep).
+// One thread at a time uses a session; a call that comes while another thread is in one is refused with an error.
+// Different sessions are independent. What is bound stays bound for later runs; a run with an input that was never
+// bound, or whose last bind failed, is an error. Running again with shapes that were seen before allocates nothing and
+// makes no system call (except to wake workers that have fallen asleep).
 #pragma once
 
 #include <cstddef>
@@ -38,6 +40,9 @@ struct SessionOptions {
   bool profile = false;
   int plan_cache = 8;              // shapes whose plans are kept
   int64_t memory_limit_bytes = 0;  // for what the session allocates; 0: the machine's memory
+  // Inputs and outputs are the arguments of one kernel, which may overlap and be aligned as the kernel likes it. Else
+  // memory for an output that overlaps an input or another output is an error, and so is data that is not aligned.
+  bool arguments_of_a_kernel = false;
 };
 
 // Makes a pool that sessions can share.
@@ -57,8 +62,8 @@ class AIPU_API Session {
 
   // Checks dtype and rank. The shape is copied, the data is not: it has to stay until the last run() with it.
   Status bind_input(size_t index, const TensorView& tensor);
-  // Memory for an output; must be large enough when run() comes, must not overlap an input. null gives the output back
-  // to the session.
+  // Memory for an output; must be large enough when run() comes, must not overlap an input or another output. null
+  // gives the output back to the session.
   Status bind_output(size_t index, void* data, size_t bytes);
 
   // Checks the shapes of the inputs against each other and plans the memory; run() does it too. Afterwards

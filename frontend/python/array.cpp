@@ -8,7 +8,8 @@ namespace py = pybind11;
 
 namespace {
 
-// The element type of a buffer by its format character; kVoid when the protocol cannot say.
+// The element type of a buffer by its format character; kVoid when the protocol cannot say, or for the byte order that
+// is not this machine's.
 DType dtype_of_format(const char* format, Py_ssize_t item_size) {
   if (format == nullptr) return item_size == 1 ? DType::kU8 : DType::kVoid;
   if (*format == '<' || *format == '=' || *format == '@') ++format;
@@ -59,9 +60,15 @@ PyTypeObject* ndarray_type() {
 
 }  // namespace
 
+bool is_masked_array(PyObject* object) {
+  if (Py_TYPE(object) == ndarray_type() || !is_array(object)) return false;
+  return py::isinstance(object, py::module_::import("numpy.ma").attr("MaskedArray"));
+}
+
 bool is_array(PyObject* object) { return PyObject_TypeCheck(object, ndarray_type()) != 0; }
 
 DType dtype_of_array(py::handle array) {
+  if (!array.attr("dtype").attr("isnative").cast<bool>()) return DType::kVoid;  // its name does not tell
   const std::string name = py::str(array.attr("dtype").attr("name"));
   const DType dtype = parse_dtype(name).value_or(DType::kVoid);
   return dtype == DType::kString ? DType::kVoid : dtype;

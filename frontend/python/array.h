@@ -8,7 +8,9 @@
 namespace aipu::python {
 
 bool is_array(PyObject* object);
-// The element type of a NumPy array by its dtype's name; kVoid for others.
+// Whether some elements of an array may not count, which nothing here would respect.
+bool is_masked_array(PyObject* object);
+// The element type of a NumPy array by its dtype's name; kVoid for others, and for those in the other byte order.
 DType dtype_of_array(pybind11::handle array);
 
 // A view of an array's memory, released when it goes. Types that the protocol does not know (bfloat16) are seen as

@@ -6,6 +6,7 @@
 
 #include "frontend/python/array.h"
 #include "frontend/python/bindings.h"
+#include "runtime/executor/worker_pool.h"
 #include "runtime/model.h"
 #include "runtime/session.h"
 
@@ -50,13 +51,11 @@ class NativeSession {
     outputs_ = std::vector<std::unique_ptr<ArrayBuffer>>(model.model->outputs().size());
   }
 
-  // C-contiguous arrays only.
+  // Arrays as the package prepares them: C-contiguous, in this machine's byte order.
   void bind_input(size_t index, const py::object& array) {
     auto buffer = std::make_unique<ArrayBuffer>();
-    const DType dtype = buffer->acquire(array);
+    const DType dtype = acquire(*buffer, array, "input", session_->model().inputs(), index);
     const Py_buffer& view = buffer->view();
-    if (dtype == DType::kVoid || !buffer->is_contiguous('C'))
-      throw py::value_error("a C-contiguous NumPy array is expected");
     const std::vector<int64_t> shape(view.shape, view.shape + view.ndim);
     check(session_->bind_input(index, {dtype, shape, view.buf}));
     inputs_.at(index) = std::move(buffer);
@@ -69,16 +68,25 @@ class NativeSession {
       return;
     }
     auto buffer = std::make_unique<ArrayBuffer>();
-    const DType dtype = buffer->acquire(array);
-    if (dtype == DType::kVoid || !buffer->is_contiguous('C') || buffer->view().readonly != 0)
-      throw py::value_error("a writable C-contiguous NumPy array is expected");
-    if (index < outputs_.size() && dtype != session_->model().outputs()[index].dtype) {
-      throw py::value_error("output '" + session_->model().outputs()[index].name + "': expected " +
-                            std::string(dtype_name(session_->model().outputs()[index].dtype)) + ", found " +
-                            std::string(dtype_name(dtype)));
+    const auto specs = session_->model().outputs();
+    const DType dtype = acquire(*buffer, array, "output", specs, index);
+    if (buffer->view().readonly != 0)
+      throw py::value_error("output '" + specs[index].name + "': the array is read-only");
+    if (dtype != specs[index].dtype) {
+      throw py::value_error("output '" + specs[index].name + "': expected " +
+                            std::string(dtype_name(specs[index].dtype)) + ", found " + std::string(dtype_name(dtype)));
     }
     check(session_->bind_output(index, buffer->view().buf, static_cast<size_t>(buffer->view().len)));
     outputs_.at(index) = std::move(buffer);
+  }
+
+  // The arrays of a run are the caller's again; the next run binds its own.
+  void release_arrays() {
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      check(session_->bind_output(i, nullptr, 0));
+      outputs_[i].reset();
+    }
+    for (auto& input : inputs_) input.reset();
   }
 
   void prepare() { check(session_->prepare()); }
@@ -129,6 +137,21 @@ class NativeSession {
     if (!status.ok()) throw_status(status);
   }
 
+  static DType acquire(ArrayBuffer& buffer, const py::object& array, const char* kind,
+                       std::span<const runtime::TensorSpec> specs, size_t index) {
+    if (index >= specs.size()) throw py::index_error(std::string("no such ") + kind);
+    const std::string where = std::string(kind) + " '" + specs[index].name + "': ";
+    if (!is_array(array.ptr()))
+      throw py::type_error(where + "a NumPy array is expected, found " + Py_TYPE(array.ptr())->tp_name);
+    const DType dtype = buffer.acquire(array);
+    if (dtype == DType::kVoid) {
+      throw py::value_error(where + "expected " + std::string(dtype_name(specs[index].dtype)) +
+                            ", found an array of dtype " + std::string(py::str(array.attr("dtype"))));
+    }
+    if (!buffer.is_contiguous('C')) throw py::value_error(where + "a C-contiguous array is expected");
+    return dtype;
+  }
+
   std::unique_ptr<runtime::Session> session_;
   std::vector<std::unique_ptr<ArrayBuffer>> inputs_, outputs_;
 };
@@ -136,6 +159,7 @@ class NativeSession {
 }  // namespace
 
 void bind_runtime(py::module_& module) {
+  module.def("available_cpus", &runtime::available_cpus, "CPUs that this process may use.");
   py::class_<NativeModel>(module, "Model", "A loaded aipu.bin.")
       .def(py::init([](const std::string& path, const std::string& backend, bool verify) {
              runtime::LoadOptions options;
@@ -164,6 +188,7 @@ void bind_runtime(py::module_& module) {
            "Reads the array in place in later runs.")
       .def("bind_output", &NativeSession::bind_output, py::arg("index"), py::arg("array"),
            "Writes into the array in later runs; None: own memory.")
+      .def("release_arrays", &NativeSession::release_arrays, "Lets go of the arrays that are bound.")
       .def("prepare", &NativeSession::prepare, "Checks shapes and plans memory.")
       .def("output_shape", &NativeSession::output_shape, py::arg("index"), "The shape; None where it is not known yet.")
       .def("run", &NativeSession::run, "Runs the model.")

@@ -85,6 +85,12 @@ class Executor::Arguments {
       raise(PyExc_AssertionError,
             fmt::format("The {}-th arg expect a NumPy, but got: \"{}\".", i + 1, Py_TYPE(object)->tp_name));
     }
+    if (is_masked_array(object)) {
+      raise(
+          PyExc_AssertionError,
+          fmt::format("The {}-th arg of function \"{}\" is a masked array, please use its .data or .filled() instead.",
+                      i + 1, executor_.kernel_->info.name));
+    }
     take_array(i, object, &item);
     if (item.what.dtype != param.type.element && param.type.element != DType::kVoid) {
       executor_.warn_(i + 1, executor_.kernel_->info.name, std::string(dtype_name(param.type.element)),
@@ -230,6 +236,7 @@ std::unique_ptr<Executor::Call> Executor::make_call(const Arguments& arguments) 
   load_options.backend = backend_;
   call->model = value_or_throw(runtime::Model::load(path, load_options));
   runtime::SessionOptions options;
+  options.arguments_of_a_kernel = true;
   // the model of an NPU has threads of its own
   options.threads = kernel_->target.family == tir::TargetFamily::kHost ? 0 : 1;
   call->session = value_or_throw(runtime::Session::create(call->model, options));

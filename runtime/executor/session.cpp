@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <limits>
+#include <mutex>
 
 #include "runtime/engines/engine.h"
 #include "runtime/executor/aligned_buffer.h"
@@ -59,6 +60,23 @@ std::pair<int64_t, int64_t> work_of(const fb::Model& root, uint32_t program,
 // Kernels get an address for an empty tensor too.
 alignas(64) std::byte nothing[64];
 
+Status used_by_another_thread() {
+  return invalid_argument(
+      "the session is in use by another thread (or was when this process was forked); one thread at a time can use a "
+      "session, so make one for each");
+}
+
+bool overlap(const void* a, int64_t a_bytes, const void* b, int64_t b_bytes) {
+  const auto x = reinterpret_cast<uintptr_t>(a);
+  const auto y = reinterpret_cast<uintptr_t>(b);
+  return a_bytes > 0 && b_bytes > 0 && x < y + static_cast<uintptr_t>(b_bytes) &&
+         y < x + static_cast<uintptr_t>(a_bytes);
+}
+
+bool is_aligned(const void* data, DType dtype) {
+  return reinterpret_cast<uintptr_t>(data) % std::max<size_t>(1, dtype_bytes(dtype)) == 0;
+}
+
 }  // namespace
 
 struct Session::Impl {
@@ -66,6 +84,11 @@ struct Session::Impl {
     std::vector<int64_t> shape;
     const void* data = nullptr;
     bool bound = false;
+    int64_t bytes(DType dtype) const {  // of shapes that a plan was made for
+      int64_t result = static_cast<int64_t>(dtype_bytes(dtype));
+      for (const int64_t extent : shape) result *= extent;
+      return result;
+    }
   };
   struct Output {
     void* data = nullptr;  // the caller's
@@ -79,6 +102,8 @@ struct Session::Impl {
   std::shared_ptr<const Model> model;
   const detail::ModelState& state;
   const fb::Model& root;
+  // Held by every call that reads or changes what follows; nobody waits for it but those who cannot return an error.
+  std::mutex in_use;
   SessionOptions options;
   std::shared_ptr<WorkerPool> pool;
   aipu_backend_services services = {};
@@ -119,6 +144,8 @@ struct Session::Impl {
 
   Status open();
   Status bind_shapes();
+  Status bind_input(size_t index, const TensorView& tensor);
+  Status check_overlaps(size_t index) const;
   Status begin();
   Status activate(uint32_t stage);
   Status run_program(uint32_t program);
@@ -183,11 +210,6 @@ Status Session::Impl::open() {
 Status Session::Impl::bind_shapes() {
   const auto input_tensors = items(root.inputs());
   const auto tensors = items(root.tensors());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].bound)
-      return invalid_argument(
-          str_cat("input '", state.inputs[i].name, "' has no value; the model takes ", state.inputs[i].text()));
-  }
   const auto all_symbols = items(root.symbols());
   for (uint32_t s = 0; s < all_symbols.size(); ++s) {
     symbols[s] = {};
@@ -222,8 +244,32 @@ Status Session::Impl::bind_shapes() {
   return {};
 }
 
+// The caller's memory for an output, once its size is known, must be nobody else's.
+Status Session::Impl::check_overlaps(size_t index) const {
+  const Output& output = outputs[index];
+  const auto error = [&](std::string_view kind, const TensorSpec& other) {
+    return invalid_argument(str_cat("the memory given for output '", state.outputs[index].name, "' overlaps that of ",
+                                    kind, " '", other.name, "'; each needs memory of its own"));
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (overlap(output.data, output.size, inputs[i].data, inputs[i].bytes(state.inputs[i].dtype)))
+      return error("input", state.inputs[i]);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Output& other = outputs[i];
+    if (i != index && other.known && overlap(output.data, output.size, other.data, other.size))
+      return error("output", state.outputs[i]);
+  }
+  return {};
+}
+
 // Everything before the first command.
 Status Session::Impl::begin() {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].bound)
+      return invalid_argument(
+          str_cat("input '", state.inputs[i].name, "' has no value; the model takes ", state.inputs[i].text()));
+  }
   if (shapes_changed) {
     for (Output& output : outputs) output.known = false;
     std::fill(active.begin(), active.end(), nullptr);
@@ -272,6 +318,7 @@ Status Session::Impl::activate(uint32_t stage) {
         return invalid_argument(str_cat("output '", state.outputs[index].name, "' ", shape_text(output.shape),
                                         " takes ", size, " bytes, but the memory given for it has ", output.capacity));
       }
+      if (!options.arguments_of_a_kernel) AIPU_RETURN_IF_ERROR(check_overlaps(index));
       roots[layout.output(index)] = static_cast<std::byte*>(output.data);
     } else {
       AIPU_RETURN_IF_ERROR(output.own.reserve(size));
@@ -429,9 +476,10 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> mo
 const Model& Session::model() const { return *impl_->model; }
 int Session::threads() const { return static_cast<int>(impl_->pool->size()); }
 
-Status Session::bind_input(size_t index, const TensorView& tensor) {
-  if (index >= impl_->inputs.size()) return invalid_argument(str_cat("input ", index, " of ", impl_->inputs.size()));
-  const TensorSpec& spec = impl_->state.inputs[index];
+Status Session::Impl::bind_input(size_t index, const TensorView& tensor) {
+  const TensorSpec& spec = state.inputs[index];
+  Input& input = inputs[index];
+  input.bound = false;  // a bind that fails does not leave the value of an earlier one behind
   if (tensor.dtype != spec.dtype) {
     return invalid_argument(
         str_cat("input '", spec.name, "': expected ", dtype_name(spec.dtype), ", found ", dtype_name(tensor.dtype)));
@@ -446,18 +494,31 @@ Status Session::bind_input(size_t index, const TensorView& tensor) {
     is_empty |= extent == 0;
   }
   if (tensor.data == nullptr && !is_empty) return invalid_argument(str_cat("input '", spec.name, "' has no data"));
-  Impl::Input& input = impl_->inputs[index];
-  if (!input.bound || !std::equal(tensor.shape.begin(), tensor.shape.end(), input.shape.begin(), input.shape.end())) {
+  if (!options.arguments_of_a_kernel && !is_empty && !is_aligned(tensor.data, spec.dtype))
+    return invalid_argument(str_cat("the data of input '", spec.name, "' is not aligned to its elements"));
+  if (!std::equal(tensor.shape.begin(), tensor.shape.end(), input.shape.begin(), input.shape.end())) {
     input.shape.assign(tensor.shape.begin(), tensor.shape.end());
-    impl_->shapes_changed = true;
+    shapes_changed = true;
   }
   input.data = tensor.data;
   input.bound = true;
   return {};
 }
 
+Status Session::bind_input(size_t index, const TensorView& tensor) {
+  const std::unique_lock use(impl_->in_use, std::try_to_lock);
+  if (!use) return used_by_another_thread();
+  if (index >= impl_->inputs.size()) return invalid_argument(str_cat("input ", index, " of ", impl_->inputs.size()));
+  return impl_->bind_input(index, tensor);
+}
+
 Status Session::bind_output(size_t index, void* data, size_t bytes) {
+  const std::unique_lock use(impl_->in_use, std::try_to_lock);
+  if (!use) return used_by_another_thread();
   if (index >= impl_->outputs.size()) return invalid_argument(str_cat("output ", index, " of ", impl_->outputs.size()));
+  const TensorSpec& spec = impl_->state.outputs[index];
+  if (!impl_->options.arguments_of_a_kernel && bytes > 0 && !is_aligned(data, spec.dtype))
+    return invalid_argument(str_cat("the memory given for output '", spec.name, "' is not aligned to its elements"));
   Impl::Output& output = impl_->outputs[index];
   output.data = data;
   output.capacity =
@@ -465,10 +526,15 @@ Status Session::bind_output(size_t index, void* data, size_t bytes) {
   return {};
 }
 
-Status Session::prepare() { return impl_->begin(); }
+Status Session::prepare() {
+  const std::unique_lock use(impl_->in_use, std::try_to_lock);
+  return use ? impl_->begin() : used_by_another_thread();
+}
 
 Status Session::run() {
   Impl& impl = *impl_;
+  const std::unique_lock use(impl.in_use, std::try_to_lock);
+  if (!use) return used_by_another_thread();
   const auto exclusive = impl.pool->acquire();
   impl.pool->wake();
   if (impl.options.profile && impl.profile_start_ns == 0) impl.profile_start_ns = now_ns();
@@ -482,6 +548,8 @@ Status Session::run() {
 }
 
 Result<std::span<const int64_t>> Session::output_shape(size_t index) const {
+  const std::unique_lock use(impl_->in_use, std::try_to_lock);
+  if (!use) return used_by_another_thread();
   if (index >= impl_->outputs.size()) return invalid_argument(str_cat("output ", index, " of ", impl_->outputs.size()));
   const Impl::Output& output = impl_->outputs[index];
   if (!output.known)
@@ -497,12 +565,14 @@ Result<TensorView> Session::output(size_t index) const {
 }
 
 int64_t Session::arena_bytes() const {
+  const std::lock_guard use(impl_->in_use);
   int64_t total = 0;
   for (const AlignedBuffer& arena : impl_->arenas) total += arena.size();
   return total;
 }
 
 std::vector<Session::ProfileRow> Session::profile() const {
+  const std::lock_guard use(impl_->in_use);
   std::vector<ProfileRow> rows;
   rows.reserve(impl_->events.size());
   for (const TraceEvent& event : impl_->events) rows.push_back(profile_row(impl_->state, event));
@@ -510,6 +580,7 @@ std::vector<Session::ProfileRow> Session::profile() const {
 }
 
 void Session::clear_profile() {
+  const std::lock_guard use(impl_->in_use);
   impl_->events.clear();
   impl_->profile_start_ns = 0;
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
+import weakref
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -97,15 +99,94 @@ def load(path: PathLike, *, backend: Optional[str] = None, verify: bool = False)
     return Model(_native.Model(os.fspath(path), backend or "", verify))
 
 
-class Session:
-    """Runs a model; holds its memory and threads. One thread at a time may use it. Made by :meth:`Model.session`."""
+def _input_array(name: str, value: Any) -> np.ndarray:
+    """The value of an input as a C-contiguous array in this machine's byte order; itself where it is one already."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(f"input '{name}': some elements are masked; give .filled(value) instead")
+    if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
+        value = _from_dlpack(name, value)
+    array = np.asarray(value)
+    if array.dtype == bool and array.size > 0 and array.view(np.uint8).max() > 1:
+        return np.asarray(array.view(np.uint8) != 0, order="C")  # NumPy takes any byte but 0 for true, kernels do not
+    if array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative:
+        return array
+    return np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
 
-    def __init__(self, model: "Model", threads: int, profile: bool) -> None:
-        self._model = model
-        self._native = _native.Session(model._native, threads, profile)
-        self._input_index = {spec.name: i for i, spec in enumerate(model.inputs)}
-        self._output_index = {spec.name: i for i, spec in enumerate(model.outputs)}
-        self._dtypes = [np.dtype(spec.dtype) for spec in model.outputs]
+
+def _from_dlpack(name: str, value: Any) -> np.ndarray:
+    """A tensor of another library, in place."""
+    device = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else _DLPACK_CPU
+    if int(device) != _DLPACK_CPU:
+        raise ValueError(f"input '{name}': the tensor is on a device (DLPack type {int(device)}); copy it to the CPU")
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise ValueError(f"input '{name}': NumPy cannot take the tensor by DLPack: {error}") from error
+
+
+_DLPACK_CPU = 1
+
+
+def _output_array(name: str, array: Any) -> np.ndarray:
+    """Checks an array that an output is to be written into; what its memory is like is checked when it is bound."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"output '{name}': a NumPy array is expected, found {type(array).__name__}")
+    if isinstance(array, np.ma.MaskedArray):
+        raise ValueError(f"output '{name}': a masked array cannot be written into; give its .data")
+    if not array.dtype.isnative:
+        raise ValueError(f"output '{name}': the array is not in this machine's byte order ({array.dtype.str})")
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        raise ValueError(f"output '{name}': an aligned, C-contiguous array is expected")
+    return array
+
+
+class _Signature:
+    """What a model takes and gives, and the checks of what a run is given."""
+
+    def __init__(self, native: Any) -> None:
+        self.inputs: Tuple[TensorSpec, ...] = tuple(TensorSpec(*spec) for spec in native.inputs)
+        self.outputs: Tuple[TensorSpec, ...] = tuple(TensorSpec(*spec) for spec in native.outputs)
+        self.input_index = {spec.name: i for i, spec in enumerate(self.inputs)}
+        self.output_index = {spec.name: i for i, spec in enumerate(self.outputs)}
+
+    def input_values(self, inputs: Mapping[str, Any]) -> List[np.ndarray]:
+        """An array per input of the model."""
+        if not isinstance(inputs, Mapping):
+            raise TypeError(f"inputs: a mapping from names to arrays is expected, found {type(inputs).__name__}")
+        for name in inputs:
+            if name not in self.input_index:
+                raise ValueError(f"the model has no input '{name}' (there are: {', '.join(self.input_index)})")
+        missing = [name for name in self.input_index if inputs.get(name) is None]
+        if missing:
+            raise ValueError(f"no value for input {', '.join(map(repr, missing))}: every run takes all inputs")
+        return [_input_array(name, inputs[name]) for name in self.input_index]
+
+    def wanted_outputs(
+        self, outputs: Union[Sequence[str], Mapping[str, np.ndarray], None]
+    ) -> Dict[str, Optional[np.ndarray]]:
+        """The array given for each output that is wanted, or None."""
+        if isinstance(outputs, (str, bytes)):
+            raise TypeError(f"outputs: a list of names is expected, found {outputs!r}")
+        names = self.output_index if outputs is None else outputs
+        for name in names:
+            if name not in self.output_index:
+                raise ValueError(f"the model has no output '{name}' (there are: {', '.join(self.output_index)})")
+        if isinstance(outputs, Mapping):
+            return {name: _output_array(name, array) for name, array in outputs.items()}
+        return dict.fromkeys(names)
+
+
+class Session:
+    """Runs a model; holds its memory and threads. Made by :meth:`Model.session`.
+
+    One thread at a time may use it: a call that comes while another thread is in one raises RuntimeError.
+    """
+
+    def __init__(self, model: Any, signature: _Signature, threads: int, profile: bool) -> None:
+        self._native = _native.Session(model, threads, profile)
+        self._signature = signature
+        self._dtypes = [np.dtype(spec.dtype) for spec in signature.outputs]
+        self._in_use = threading.Lock()
 
     @property
     def threads(self) -> int:
@@ -118,54 +199,62 @@ class Session:
         return self._native.arena_bytes
 
     def run(
-        self, inputs: Mapping[str, np.ndarray], outputs: Union[Sequence[str], Mapping[str, np.ndarray], None] = None
+        self, inputs: Mapping[str, Any], outputs: Union[Sequence[str], Mapping[str, np.ndarray], None] = None
     ) -> Dict[str, np.ndarray]:
         """Runs the model on named arrays; returns the outputs by name.
 
-        C-contiguous inputs are read in place. ``outputs``: the names wanted (all by default), or arrays to write into.
-        Outputs whose shapes follow from those of the inputs are written where they are returned. ValueError for names,
-        dtypes or shapes that do not fit.
+        ``inputs``: a value for every input of the model. C-contiguous arrays in this machine's byte order are read in
+        place, others are copied; objects with ``__dlpack__`` on the CPU and whatever ``np.asarray`` takes are fine,
+        dtypes are not converted. Masked elements are refused.
+        ``outputs``: the names wanted (all by default), or arrays to write into: writable, C-contiguous, in this
+        machine's byte order, in memory of their own. Outputs whose shapes follow from those of the inputs are written
+        where they are returned.
+
+        ValueError for names, dtypes or shapes that do not fit and for inputs that are missing, TypeError for objects
+        that are no arrays, RuntimeError if another thread is using the session. After an error, given outputs hold
+        anything.
         """
-        for name, array in inputs.items():
-            index = self._input_index.get(name)
-            if index is None:
-                raise ValueError(f"the model has no input '{name}' (there are: {', '.join(self._input_index)})")
-            value = np.asarray(array)
-            contiguous = value if value.flags.c_contiguous else np.ascontiguousarray(value)
-            self._native.bind_input(index, contiguous)
-        given: Mapping[str, np.ndarray] = outputs if isinstance(outputs, Mapping) else {}
-        names = list(outputs) if outputs is not None else list(self._output_index)
-        for name in names:
-            if name not in self._output_index:
-                raise ValueError(f"the model has no output '{name}' (there are: {', '.join(self._output_index)})")
+        return self._run_alone(self._signature.input_values(inputs), self._signature.wanted_outputs(outputs))
+
+    def _run_alone(self, values: List[np.ndarray], wanted: Dict[str, Optional[np.ndarray]]) -> Dict[str, np.ndarray]:
+        if not self._in_use.acquire(blocking=False):
+            raise RuntimeError(
+                "the session is in use by another thread (or was when this process was forked); make a session for "
+                "each thread, or use Model.run"
+            )
+        try:
+            return self._run(values, wanted)
+        finally:
+            self._native.release_arrays()
+            self._in_use.release()
+
+    def _run(self, values: List[np.ndarray], wanted: Dict[str, Optional[np.ndarray]]) -> Dict[str, np.ndarray]:
+        for index, value in enumerate(values):
+            self._native.bind_input(index, value)
         self._native.prepare()
         results: Dict[str, np.ndarray] = {}
-        try:
-            for name in names:
-                index = self._output_index[name]
-                shape = self._native.output_shape(index)
-                if name in given:
-                    if shape is not None and tuple(given[name].shape) != shape:
-                        raise ValueError(f"output '{name}': expected shape {shape}, found {given[name].shape}")
-                    results[name] = given[name]
-                elif shape is not None:
-                    results[name] = np.empty(shape, self._dtypes[index])
-                else:
-                    continue
-                self._native.bind_output(index, results[name])
-            self._native.run()
-            for name in names:
-                index = self._output_index[name]
-                shape = self._native.output_shape(index)
-                if name not in results:
-                    data = bytearray(self._native.output_bytes(index))
-                    results[name] = np.frombuffer(data, self._dtypes[index]).reshape(shape)
-                elif shape is not None and results[name].shape != shape:
-                    raise ValueError(f"output '{name}': expected shape {shape}, found {results[name].shape}")
-        finally:
-            for name in names:  # what the caller got is the caller's
-                self._native.bind_output(self._output_index[name], None)
-        return {name: results[name] for name in names}
+        for name, given in wanted.items():
+            index = self._signature.output_index[name]
+            shape = self._native.output_shape(index)
+            if given is not None:
+                if shape is not None and given.shape != shape:
+                    raise ValueError(f"output '{name}': expected shape {shape}, found {given.shape}")
+                results[name] = given
+            elif shape is not None:
+                results[name] = np.empty(shape, self._dtypes[index])
+            else:
+                continue
+            self._native.bind_output(index, results[name])
+        self._native.run()
+        for name in wanted:
+            index = self._signature.output_index[name]
+            shape = self._native.output_shape(index)
+            if name not in results:
+                data = bytearray(self._native.output_bytes(index))
+                results[name] = np.frombuffer(data, self._dtypes[index]).reshape(shape)
+            elif results[name].shape != shape:
+                raise ValueError(f"output '{name}': expected shape {shape}, found {results[name].shape}")
+        return {name: results[name] for name in wanted}
 
     def profile(self) -> List[ProfileRow]:
         """The commands of all runs so far; needs ``session(profile=True)``."""
@@ -176,14 +265,74 @@ class Session:
         self._native.write_profile(os.fspath(path))
 
 
+class _SessionPool:
+    """Sessions for the calls of :meth:`Model.run`: each call has one for itself.
+
+    A call that is alone has all CPUs, calls at the same time divide them. There are never more calls in sessions than
+    CPUs: the others would only be in the way, and each would hold memory of its own.
+    """
+
+    def __init__(self, model: Any, signature: _Signature) -> None:
+        self._model = model
+        self._signature = signature
+        self._cpus = _native.available_cpus()
+        self.forget()
+        _pools.add(self)
+
+    def forget(self) -> None:
+        """Begins anew: in a process made by fork(), threads of the old one are not there to give sessions back."""
+        self._changed = threading.Condition()
+        self._running = 0
+        self._idle: Dict[int, List[Session]] = {}  # by threads
+
+    def take(self) -> Tuple[Session, int]:
+        """A session that nobody else uses until it is given back, and its threads."""
+        with self._changed:
+            while self._running >= self._cpus:
+                self._changed.wait()
+            self._running += 1
+            threads = self._cpus // self._running
+            idle = self._idle.get(threads)
+            if idle:
+                return idle.pop(), threads
+        try:
+            return Session(self._model, self._signature, threads, False), threads
+        except BaseException:
+            self.give_back(None, threads)
+            raise
+
+    def give_back(self, session: Optional[Session], threads: int) -> None:
+        """Ends what take() began."""
+        with self._changed:
+            self._running -= 1
+            if session is not None:
+                self._idle.setdefault(threads, []).append(session)
+            self._changed.notify()
+
+
+# In a new process, after fork(), before anything else runs in it.
+_pools: "weakref.WeakSet[_SessionPool]" = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: [pool.forget() for pool in _pools])
+
+
 class Model:
-    """A loaded aipu.bin: immutable, may be used by several sessions at once. Made by :func:`load`."""
+    """A loaded aipu.bin: immutable, may be used by any number of threads at once. Made by :func:`load`."""
 
     def __init__(self, native: Any) -> None:
         self._native = native
-        self.inputs: Tuple[TensorSpec, ...] = tuple(TensorSpec(*spec) for spec in native.inputs)
-        self.outputs: Tuple[TensorSpec, ...] = tuple(TensorSpec(*spec) for spec in native.outputs)
-        self._session: Optional[Session] = None
+        self._signature = _Signature(native)
+        self._sessions = _SessionPool(native, self._signature)
+
+    @property
+    def inputs(self) -> Tuple[TensorSpec, ...]:
+        """What it takes."""
+        return self._signature.inputs
+
+    @property
+    def outputs(self) -> Tuple[TensorSpec, ...]:
+        """What it gives."""
+        return self._signature.outputs
 
     @property
     def name(self) -> str:
@@ -202,15 +351,22 @@ class Model:
 
     def session(self, threads: int = 0, profile: bool = False) -> Session:
         """A session of its own; ``threads`` 0: as many as there are CPUs."""
-        return Session(self, threads, profile)
+        return Session(self._native, self._signature, threads, profile)
 
     def run(
-        self, inputs: Mapping[str, np.ndarray], outputs: Union[Sequence[str], Mapping[str, np.ndarray], None] = None
+        self, inputs: Mapping[str, Any], outputs: Union[Sequence[str], Mapping[str, np.ndarray], None] = None
     ) -> Dict[str, np.ndarray]:
-        """Runs the model in a session that it keeps; see :meth:`Session.run`."""
-        if self._session is None:
-            self._session = self.session()
-        return self._session.run(inputs, outputs)
+        """Runs the model in one of the sessions that it keeps; see :meth:`Session.run`.
+
+        Any number of threads may call it: calls at the same time run side by side, each on its share of the CPUs.
+        """
+        values = self._signature.input_values(inputs)
+        wanted = self._signature.wanted_outputs(outputs)
+        session, threads = self._sessions.take()
+        try:
+            return session._run_alone(values, wanted)
+        finally:
+            self._sessions.give_back(session, threads)
 
     def __repr__(self) -> str:
         def text(specs: Sequence[TensorSpec]) -> str:

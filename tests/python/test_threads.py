@@ -1,0 +1,135 @@
+"""One model, many threads and processes."""
+
+import multiprocessing
+import os
+import pathlib
+import subprocess
+import threading
+
+import numpy as np
+import pytest
+
+import aipu
+
+BIN = pathlib.Path(os.environ.get("AIPU_BUILD_DIR", ".")) / "bin"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    maker = BIN / "aipu-make-model"
+    if not maker.exists():
+        pytest.skip("aipu-make-model is not built (AIPU_BUILD_DIR)")
+    folder = tmp_path_factory.mktemp("model")
+    subprocess.run([maker, "sample_cnn", "-o", folder / "sample.onnx"], check=True, stdout=subprocess.DEVNULL)
+    return aipu.load(aipu.build(folder / "sample.onnx")["output"])
+
+
+@pytest.fixture(scope="module")
+def cases(model):
+    """Images of several batches and what they give."""
+    rng = np.random.default_rng(7)
+    images = [rng.random((1 + i % 4, 3, 32, 32), dtype=np.float32) for i in range(8)]
+    return [(image, model.run({"image": image})["probabilities"]) for image in images]
+
+
+def in_threads(count, body):
+    """Runs body(i) in threads that begin together; returns what they raised."""
+    errors, gate = [], threading.Barrier(count)
+
+    def work(i):
+        gate.wait()
+        try:
+            body(i)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors
+
+
+def test_model_run_from_many_threads(model, cases):
+    """Batches differ, so that a session shared by two threads would move its memory under one of them."""
+
+    def work(i):
+        image, expected = cases[i]
+        for _ in range(40):
+            np.testing.assert_allclose(model.run({"image": image})["probabilities"], expected, rtol=1e-5)
+
+    assert in_threads(len(cases), work) == []
+
+
+def test_calls_at_the_same_time_have_sessions_of_their_own(model):
+    pool = model._sessions
+    taken = []
+    try:
+        while pool._running < pool._cpus:
+            taken.append(pool.take())
+        assert len({id(session) for session, _ in taken}) == pool._cpus
+        assert taken[0][0].threads == pool._cpus and taken[-1][0].threads == 1
+    finally:
+        for session, threads in taken:
+            pool.give_back(session, threads)
+    again = pool.take()
+    pool.give_back(*again)
+    assert again[0] is taken[0][0]  # kept for the next call
+
+
+def test_a_failed_run_gives_its_session_back(model, cases):
+    for _ in range(3 * model._sessions._cpus):
+        with pytest.raises(ValueError):
+            model.run({"image": np.zeros((1, 4, 32, 32), "float32")})
+    assert model._sessions._running == 0
+    np.testing.assert_array_equal(model.run({"image": cases[0][0]})["probabilities"], cases[0][1])
+
+
+def test_a_session_refuses_a_second_thread(model, cases):
+    """The second call comes from inside the first one's, so it is certain to meet it."""
+    session = model.session()
+    image, expected = cases[0]
+
+    refused = []
+
+    def intrude():
+        for call in (lambda: session.run({"image": image}), lambda: session.run({"image": image}, ["probabilities"])):
+            try:
+                call()
+            except RuntimeError as error:
+                refused.append(str(error))
+
+    native = session._native
+
+    class Meddler:
+        def __getattr__(self, name):
+            if name == "run":
+                other = threading.Thread(target=intrude)
+                other.start()
+                other.join()
+            return getattr(native, name)
+
+    session._native = Meddler()
+    np.testing.assert_array_equal(session.run({"image": image})["probabilities"], expected)
+    session._native = native
+    assert len(refused) == 2 and all("in use by another thread" in text for text in refused)
+    np.testing.assert_array_equal(session.run({"image": image})["probabilities"], expected)
+
+
+def test_one_session_from_many_threads_is_right_or_refused(model, cases):
+    session = model.session()
+    refusals = []
+
+    def work(i):
+        image, expected = cases[i]
+        for _ in range(40):
+            try:
+                result = session.run({"image": image})["probabilities"]
+            except RuntimeError as error:
+                assert "in use by another thread" in str(error)
+                refusals.append(i)
+            else:
+                np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+    assert in_threads(len(cases), work) == []
