@@ -1,5 +1,5 @@
 // The trained models of ../shared/models: converted, run on the stored inputs, compared with the tolerances of their
-// MANIFEST.md.
+// manifest.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
