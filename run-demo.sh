@@ -33,7 +33,7 @@ stage() { # stage "name" command...
 
 build() {
   cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
-  cmake --build --preset release >build/build.log 2>&1 || { tail -40 build/build.log; exit 1; }
+  cmake --build --preset release --target programs >build/build.log 2>&1 || { tail -40 build/build.log; exit 1; }
 }
 
 mkdir -p build/demo
