@@ -47,17 +47,13 @@ Status load_kernels(detail::ModelState& state, std::string_view requested) {
 
   const auto kernels = items(model.kernels());
   const auto features = items(model.required_cpu_features());
-  state.strings.reserve(kernels.size() + features.size());
-  for (uint32_t i = 0; i < features.size(); ++i) {
-    state.strings.emplace_back(text(features[i]));
-    state.features.push_back(state.strings.back().c_str());
-  }
+  for (uint32_t i = 0; i < features.size(); ++i)
+    state.features.push_back(features[i] == nullptr ? "" : features[i]->c_str());
   const bool needs_tir = (state.backend->capabilities & AIPU_BACKEND_TIR) != 0;
   for (uint32_t i = 0; i < kernels.size(); ++i) {
     const fb::Kernel& kernel = *kernels[i];
-    state.strings.emplace_back(text(kernel.name()));
     const auto pointers = items(kernel.pointer_arguments());
-    state.kernels.push_back({state.strings.back().c_str(), kernel.argument_count(),
+    state.kernels.push_back({kernel.name()->c_str(), kernel.argument_count(),
                              pointers.size() == 0 ? nullptr : pointers.vector->data(), kernel.lsram_bytes(),
                              kernel.shared_bytes(), kernel.uses_barrier() ? 1u : 0u, nullptr, 0});
   }

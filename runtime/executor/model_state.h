@@ -22,7 +22,6 @@ struct ModelState {
   const aipu_backend* backend = nullptr;
   void* module = nullptr;
   // What the back end was shown; it may keep pointers into it.
-  std::vector<std::string> strings;
   std::vector<const char*> features;
   std::vector<aipu_backend_kernel> kernels;
   aipu_backend_model backend_model = {};

@@ -8,9 +8,13 @@
 namespace aipu::runtime {
 namespace {
 
+// Batch loops over more than so many different symbols are run as they are: each needs all expressions for a sample of
+// its own.
+constexpr size_t kMaxSampleValues = 8;
+
 class StagePlanner {
  public:
-  StagePlanner(const detail::ModelState& model, uint32_t stage, std::span<const StagePlan* const> earlier,
+  StagePlanner(const detail::ModelState& model, uint32_t stage, std::span<StagePlan* const> earlier,
                int64_t memory_limit, uint32_t lanes)
       : model_(model),
         root_(model.root()),
@@ -24,8 +28,8 @@ class StagePlanner {
   }
 
   Result<std::unique_ptr<StagePlan>> run(std::span<const SymbolValue> symbols) {
-    plan_->symbols.assign(symbols.begin(), symbols.end());
-    plan_->values.evaluate(root_, symbols);
+    for (const uint32_t s : tables_.stage_symbols[stage_]) plan_->symbols.push_back(symbols[s]);
+    values_.evaluate(root_, symbols);
     AIPU_RETURN_IF_ERROR(evaluate_checks());
     enter_loops(symbols);
     AIPU_RETURN_IF_ERROR(place_tensors());
@@ -38,6 +42,7 @@ class StagePlanner {
  private:
   Status evaluate_checks() const;
   void enter_loops(std::span<const SymbolValue> symbols);
+  const ExpressionValues* values_of_sample(std::span<const SymbolValue> symbols, uint32_t symbol, bool one_tec);
   uint32_t lane_count(int64_t samples) const;
   Status place_tensors();
   Status place_tensor(uint32_t tensor, Placement* placement) const;
@@ -45,7 +50,7 @@ class StagePlanner {
   Status fill_commands();
   Status fill_loops();
   Result<Placement> place_of_sample(uint32_t tensor) const;
-  Status fill_tec(const fb::TecCommand& command, Step* step);
+  Status fill_tec(const fb::Program& program, uint32_t index, Step* step);
   Status fill_dma(const fb::DmaCommand& command, Step* step);
   Status fill_host(const fb::HostCommand& command, Step* step);
   void sort_patches();
@@ -56,14 +61,28 @@ class StagePlanner {
   }
   // As the command that is being filled in sees it.
   Result<int64_t> value(uint32_t expression, std::string_view what) const {
-    return value_in(loop_ != nullptr ? loop_->values : plan_->values, expression, what);
+    return value_in(*command_values_, expression, what);
   }
+  // A tensor of this stage or an earlier one; one of a stage that was skipped is not known.
+  const Placement& placement_of(uint32_t tensor) const {
+    static const Placement kUnknown;
+    const uint32_t home = tables_.tensor_stage[tensor];
+    if (home > stage_ || (home < stage_ && earlier_[home] == nullptr)) return kUnknown;
+    const StagePlan& plan = home == stage_ ? *plan_ : *earlier_[home];
+    return plan.placements[tables_.tensor_slot[tensor]];
+  }
+  Placement& own_placement(uint32_t tensor) { return plan_->placements[tables_.tensor_slot[tensor]]; }
   // The loop that all uses of the tensor are in, if that one is run sample by sample: there is memory for one sample
   // then.
   const StagePlan::Loop* loop_of(uint32_t tensor) const {
+    const uint32_t loop = entered_loop_of(tensor);
+    return loop == kNone ? nullptr : &plan_->loops[loop];
+  }
+  // Its index in the plan.
+  uint32_t entered_loop_of(uint32_t tensor) const {
     const uint32_t loop = tables_.loop_of_tensor[tensor];
-    return loop == kNone || plan_of_loop_.empty() || plan_of_loop_[loop] == kNone ? nullptr
-                                                                                  : &plan_->loops[plan_of_loop_[loop]];
+    const bool is_here = loop != kNone && loop >= first_loop_ && loop - first_loop_ < plan_of_loop_.size();
+    return is_here ? plan_of_loop_[loop - first_loop_] : kNone;
   }
   std::string tensor_name(uint32_t tensor) const {
     return str_cat("tensor '", text(items(root_.tensors())[tensor]->name()), "'");
@@ -71,7 +90,7 @@ class StagePlanner {
   // The place of a tensor that a command uses.
   Result<Placement> place_of(uint32_t tensor) const {
     if (loop_ != nullptr) return place_of_sample(tensor);
-    const Placement& placement = plan_->placements[tensor];
+    const Placement& placement = placement_of(tensor);
     if (placement.known) return placement;
     Placement unused;
     if (tables_.tensor_stage[tensor] == stage_) {
@@ -104,13 +123,24 @@ class StagePlanner {
   const fb::Model& root_;
   const ModelTables& tables_;
   const uint32_t stage_;
-  std::span<const StagePlan* const> earlier_;
+  std::span<StagePlan* const> earlier_;
   const int64_t memory_limit_;
   const uint32_t lanes_;
   Roots roots_;
   std::unique_ptr<StagePlan> plan_;
-  std::vector<uint32_t> plan_of_loop_;  // per batch loop of the model: index into plan_->loops; empty: none is entered
-  StagePlan::Loop* loop_ = nullptr;     // that is being filled in
+  ExpressionValues values_;
+  // For one sample of a batch loop over a symbol, and one TEC if there are several lanes.
+  struct SampleValues {
+    uint32_t symbol;
+    bool one_tec;
+    ExpressionValues values;
+  };
+  std::vector<std::unique_ptr<SampleValues>> sample_values_;
+  uint32_t first_loop_ = 0;                           // batch loop of the model, the first one of this stage
+  std::vector<uint32_t> plan_of_loop_;                // per batch loop of this stage: index into plan_->loops
+  std::vector<const ExpressionValues*> loop_values_;  // per loop of the plan
+  StagePlan::Loop* loop_ = nullptr;                   // that is being filled in
+  const ExpressionValues* command_values_ = &values_;
 };
 
 // Only those of the main program: a check in a branch that is not taken says nothing. They come first, so that their
@@ -136,34 +166,53 @@ uint32_t StagePlanner::lane_count(int64_t samples) const {
   return rounds * lanes_ * 7 <= samples * 8 ? lanes_ : 1;
 }
 
+// Null: too many already.
+const ExpressionValues* StagePlanner::values_of_sample(std::span<const SymbolValue> symbols, uint32_t symbol,
+                                                       bool one_tec) {
+  for (const auto& known : sample_values_) {
+    if (known->symbol == symbol && known->one_tec == one_tec) return &known->values;
+  }
+  if (sample_values_.size() >= kMaxSampleValues) return nullptr;
+  std::vector<SymbolValue> one(symbols.begin(), symbols.end());
+  one[symbol].value = 1;
+  for (uint32_t s = 0; s < one.size() && one_tec; ++s) {
+    if (items(root_.symbols())[s]->kind() == fb::SymbolKind::kTecCount) one[s].value = 1;
+  }
+  sample_values_.push_back(std::make_unique<SampleValues>(SampleValues{symbol, one_tec, {}}));
+  sample_values_.back()->values.evaluate(root_, one);
+  return &sample_values_.back()->values;
+}
+
 // With one sample a loop is what it is without; with none there is nothing to run.
 void StagePlanner::enter_loops(std::span<const SymbolValue> symbols) {
-  std::vector<SymbolValue> one;
-  for (uint32_t i = 0; i < tables_.batch_loops.size(); ++i) {
-    const ModelTables::BatchLoop& loop = tables_.batch_loops[i];
-    if (loop.stage != stage_ || !symbols[loop.symbol].bound || symbols[loop.symbol].value < 2) continue;
-    if (plan_of_loop_.empty()) plan_of_loop_.assign(tables_.batch_loops.size(), kNone);
-    plan_of_loop_[i] = static_cast<uint32_t>(plan_->loops.size());
+  const auto& loops = tables_.batch_loops;
+  const auto [begin, end] = std::equal_range(
+      loops.begin(), loops.end(), ModelTables::BatchLoop{0, 0, 0, stage_},
+      [](const ModelTables::BatchLoop& a, const ModelTables::BatchLoop& b) { return a.stage < b.stage; });
+  first_loop_ = static_cast<uint32_t>(begin - loops.begin());
+  plan_of_loop_.assign(static_cast<size_t>(end - begin), kNone);
+  for (auto loop = begin; loop != end; ++loop) {
+    if (!symbols[loop->symbol].bound || symbols[loop->symbol].value < 2) continue;
+    const int64_t samples = symbols[loop->symbol].value;
+    const uint32_t lanes = lane_count(samples);
+    const ExpressionValues* values = values_of_sample(symbols, loop->symbol, lanes > 1);
+    if (values == nullptr) continue;
+    plan_of_loop_[static_cast<size_t>(loop - begin)] = static_cast<uint32_t>(plan_->loops.size());
+    loop_values_.push_back(values);
     StagePlan::Loop& entered = plan_->loops.emplace_back();
-    entered.first = loop.first;
-    entered.last = loop.last;
-    entered.samples = symbols[loop.symbol].value;
-    one.assign(symbols.begin(), symbols.end());
-    one[loop.symbol].value = 1;
-    entered.lanes = lane_count(entered.samples);
-    for (uint32_t s = 0; s < one.size() && entered.lanes > 1; ++s) {
-      if (items(root_.symbols())[s]->kind() == fb::SymbolKind::kTecCount) one[s].value = 1;
-    }
-    entered.values.evaluate(root_, one);
+    entered.first = loop->first;
+    entered.last = loop->last;
+    entered.samples = samples;
+    entered.lanes = lanes;
   }
 }
 
 Status StagePlanner::place_tensor(uint32_t index, Placement* placement) const {
   const fb::Tensor& tensor = *items(root_.tensors())[index];
   const auto dtype = static_cast<DType>(tensor.dtype());
-  const StagePlan::Loop* loop = loop_of(index);
+  const uint32_t loop = entered_loop_of(index);
   const auto value = [&](uint32_t expression, std::string_view what) {
-    return value_in(loop != nullptr ? loop->values : plan_->values, expression, what);
+    return value_in(loop != kNone ? *loop_values_[loop] : values_, expression, what);
   };
   AIPU_ASSIGN_OR_RETURN(const int64_t size, value(tensor.size_bytes(), tensor_name(index) + ", its size"));
   if (size < 0) return invalid_argument(str_cat(tensor_name(index), " has the negative size ", size));
@@ -206,7 +255,7 @@ Status StagePlanner::place_tensor(uint32_t index, Placement* placement) const {
       break;
     case fb::TensorKind::kView: {
       AIPU_ASSIGN_OR_RETURN(const int64_t offset, value(tensor.view_offset(), tensor_name(index) + ", its offset"));
-      const Placement& base = plan_->placements[tensor.base()];
+      const Placement& base = placement_of(tensor.base());
       if (!base.known) {
         placement->known = false;
         if (tables_.tensor_stage[tensor.base()] == stage_) {
@@ -230,108 +279,118 @@ Status StagePlanner::place_tensor(uint32_t index, Placement* placement) const {
 
 Status StagePlanner::place_arena() {
   const auto tensors = items(root_.tensors());
+  const auto slot = [&](uint32_t tensor) { return tables_.tensor_slot[tensor]; };
   std::vector<uint32_t> order;
-  for (uint32_t i = 0; i < tensors.size(); ++i) {
-    if (tables_.tensor_stage[i] == stage_ && tensors[i]->kind() == fb::TensorKind::kArena && plan_->placements[i].known)
-      order.push_back(i);
+  for (const uint32_t i : tables_.stage_tensors[stage_]) {
+    if (tensors[i]->kind() == fb::TensorKind::kArena && placement_of(i).known) order.push_back(i);
   }
   // What goes into or comes out of a loop lives as long as it: the last sample is read at the end, the first one
   // written at the beginning.
-  std::vector<std::pair<uint32_t, uint32_t>> lives(tensors.size());
+  struct Life {
+    uint32_t first, last;
+  };
+  std::vector<Life> lives(plan_->placements.size());
+  const auto& commands = tables_.programs[0];
+  const auto loop_around = [&](uint32_t sequence) -> const StagePlan::Loop* {
+    const auto loop = std::partition_point(
+        plan_->loops.begin(), plan_->loops.end(),
+        [&](const StagePlan::Loop& candidate) { return commands[candidate.last].sequence < sequence; });
+    return loop != plan_->loops.end() && commands[loop->first].sequence <= sequence ? &*loop : nullptr;
+  };
   for (const uint32_t index : order) {
-    auto& [first, last] = lives[index];
-    first = tensors[index]->first_use();
-    last = tensors[index]->last_use();
+    Life& life = lives[slot(index)];
+    life = {tensors[index]->first_use(), tensors[index]->last_use()};
     if (loop_of(index) != nullptr) continue;
-    const auto& commands = tables_.programs[0];
-    for (const StagePlan::Loop& loop : plan_->loops) {
-      const uint32_t begin = commands[loop.first].sequence, end = commands[loop.last].sequence;
-      if (first > begin && first <= end) first = begin;
-      if (last >= begin && last < end) last = end;
-    }
+    if (const auto* loop = loop_around(life.first)) life.first = commands[loop->first].sequence;
+    if (const auto* loop = loop_around(life.last)) life.last = commands[loop->last].sequence;
   }
   // The solver wants a tensor after the one whose memory it takes over.
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return lives[a] < lives[b]; });
-  std::vector<uint32_t> request_of(tensors.size(), ArenaRequest::kNone);
-  // The requests of a loop's own tensors, or of those that no loop owns.
-  const auto requests_of = [&](const StagePlan::Loop* loop, std::vector<uint32_t>* members) {
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    const Life &x = lives[slot(a)], &y = lives[slot(b)];
+    return x.first != y.first ? x.first < y.first : x.last < y.last;
+  });
+  // What no loop owns, and what each loop owns.
+  std::vector<uint32_t> members;
+  std::vector<std::vector<uint32_t>> loop_members(plan_->loops.size());
+  for (const uint32_t index : order) {
+    const uint32_t loop = entered_loop_of(index);
+    (loop == kNone ? members : loop_members[loop]).push_back(index);
+  }
+  std::vector<uint32_t> request_of(plan_->placements.size(), ArenaRequest::kNone);
+  const auto requests_of = [&](const std::vector<uint32_t>& group) {
     std::vector<ArenaRequest> requests;
-    for (const uint32_t index : order) {
-      if (loop_of(index) != loop) continue;
+    for (const uint32_t index : group) {
       const fb::Tensor& tensor = *tensors[index];
       const uint32_t base = tensor.in_place_of();
+      const Life& life = lives[slot(index)];
       // One sample does not take over the memory of all, nor the other way round.
-      const bool may_take_over = base != kNone && loop_of(base) == loop && lives[index].first == tensor.first_use() &&
-                                 lives[base].second == tensors[base]->last_use();
-      request_of[index] = static_cast<uint32_t>(requests.size());
-      requests.push_back({plan_->placements[index].size, lives[index].first, lives[index].second,
-                          may_take_over ? request_of[base] : ArenaRequest::kNone});
-      members->push_back(index);
+      const bool may_take_over = base != kNone && tables_.tensor_stage[base] == stage_ &&
+                                 loop_of(base) == loop_of(index) && life.first == tensor.first_use() &&
+                                 lives[slot(base)].last == tensors[base]->last_use();
+      request_of[slot(index)] = static_cast<uint32_t>(requests.size());
+      requests.push_back({placement_of(index).size, life.first, life.last,
+                          may_take_over ? request_of[slot(base)] : ArenaRequest::kNone});
     }
     return requests;
   };
-  std::vector<uint32_t> members;
-  std::vector<ArenaRequest> requests = requests_of(nullptr, &members);
-  std::vector<std::vector<uint32_t>> loop_members(plan_->loops.size());
+  std::vector<ArenaRequest> requests = requests_of(members);
   for (size_t i = 0; i < plan_->loops.size(); ++i) {
     StagePlan::Loop& loop = plan_->loops[i];
-    AIPU_ASSIGN_OR_RETURN(const ArenaPlan lane, solve_arena(requests_of(&loop, &loop_members[i])));
-    for (size_t k = 0; k < loop_members[i].size(); ++k) plan_->placements[loop_members[i][k]].offset = lane.offsets[k];
+    AIPU_ASSIGN_OR_RETURN(const ArenaPlan lane, solve_arena(requests_of(loop_members[i])));
+    for (size_t k = 0; k < loop_members[i].size(); ++k) own_placement(loop_members[i][k]).offset = lane.offsets[k];
     loop.lane_bytes = lane.size_bytes;
     const auto bytes = checked_mul(lane.size_bytes, static_cast<int64_t>(loop.lanes));
     if (!bytes) return out_of_range("the memory of a batch loop overflows 64 bits");
-    requests.push_back({*bytes, tables_.programs[0][loop.first].sequence, tables_.programs[0][loop.last].sequence,
-                        ArenaRequest::kNone});
+    requests.push_back({*bytes, commands[loop.first].sequence, commands[loop.last].sequence, ArenaRequest::kNone});
   }
   AIPU_ASSIGN_OR_RETURN(const ArenaPlan arena, solve_arena(requests));
   plan_->arena_bytes = arena.size_bytes;
-  for (size_t i = 0; i < members.size(); ++i) plan_->placements[members[i]].offset = arena.offsets[i];
+  for (size_t i = 0; i < members.size(); ++i) own_placement(members[i]).offset = arena.offsets[i];
   for (size_t i = 0; i < plan_->loops.size(); ++i) {
-    for (const uint32_t index : loop_members[i]) plan_->placements[index].offset += arena.offsets[members.size() + i];
+    for (const uint32_t index : loop_members[i]) own_placement(index).offset += arena.offsets[members.size() + i];
   }
   return {};
 }
 
 Status StagePlanner::place_tensors() {
   const auto tensors = items(root_.tensors());
-  plan_->placements.resize(tensors.size());
-  for (uint32_t i = 0; i < tensors.size(); ++i) {
-    const uint32_t home = tables_.tensor_stage[i];
-    if (home < stage_) {
-      if (earlier_[home] != nullptr) plan_->placements[i] = earlier_[home]->placements[i];
-    } else if (home == stage_ && tensors[i]->kind() != fb::TensorKind::kView) {
-      Placement placement;
-      // A tensor that cannot be placed is an error for the command that uses it, if it is ever reached; inputs are
-      // always used.
-      const Status status = place_tensor(i, &placement);
-      if (status.ok()) plan_->placements[i] = placement;
-      if (!status.ok() && tensors[i]->kind() == fb::TensorKind::kInput) return status;
-    }
+  const auto& here = tables_.stage_tensors[stage_];
+  plan_->placements.resize(here.size());
+  for (const uint32_t i : here) {
+    if (tensors[i]->kind() == fb::TensorKind::kView) continue;
+    Placement placement;
+    // A tensor that cannot be placed is an error for the command that uses it, if it is ever reached; inputs are
+    // always used.
+    const Status status = place_tensor(i, &placement);
+    if (status.ok()) own_placement(i) = placement;
+    if (!status.ok() && tensors[i]->kind() == fb::TensorKind::kInput) return status;
   }
   AIPU_RETURN_IF_ERROR(place_arena());
   int64_t total = plan_->arena_bytes;
-  for (uint32_t i = 0; i < tensors.size(); ++i) {
-    if (tables_.tensor_stage[i] != stage_ || tensors[i]->kind() != fb::TensorKind::kOutput ||
-        !plan_->placements[i].known)
-      continue;
-    plan_->output_sizes.emplace_back(tables_.output_of_tensor[i], plan_->placements[i].size);
-    total = checked_add(total, plan_->placements[i].size).value_or(INT64_MAX);
+  for (const uint32_t i : here) {
+    const Placement& placement = placement_of(i);
+    if (tensors[i]->kind() != fb::TensorKind::kOutput || !placement.known) continue;
+    StagePlan::KnownOutput output{tables_.output_of_tensor[i], placement.size, {}};
+    const auto shape = items(tensors[i]->shape());
+    for (uint32_t k = 0; k < shape.size(); ++k) output.shape.push_back(values_.value_or_zero(shape[k]));
+    plan_->outputs.push_back(std::move(output));
+    total = checked_add(total, placement.size).value_or(INT64_MAX);
   }
   if (total > memory_limit_)
     return out_of_range(str_cat("these shapes need ", total, " bytes of memory; the limit is ", memory_limit_));
 
   // Views after what they look into: chains are short (check.cpp), so a few rounds settle all of them.
   std::vector<uint32_t> views;
-  for (uint32_t i = 0; i < tensors.size(); ++i) {
-    if (tables_.tensor_stage[i] == stage_ && tensors[i]->kind() == fb::TensorKind::kView) views.push_back(i);
+  for (const uint32_t i : here) {
+    if (tensors[i]->kind() == fb::TensorKind::kView) views.push_back(i);
   }
   bool progress = true;
   while (progress && !views.empty()) {
     progress = false;
     std::erase_if(views, [&](uint32_t i) {
-      if (!plan_->placements[tensors[i]->base()].known) return false;
+      if (!placement_of(tensors[i]->base()).known) return false;
       Placement placement;
-      if (place_tensor(i, &placement).ok()) plan_->placements[i] = placement;
+      if (place_tensor(i, &placement).ok()) own_placement(i) = placement;
       progress = true;
       return true;
     });
@@ -339,7 +398,11 @@ Status StagePlanner::place_tensors() {
   return {};
 }
 
-Status StagePlanner::fill_tec(const fb::TecCommand& command, Step* step) {
+Status StagePlanner::fill_tec(const fb::Program& program, uint32_t index, Step* step) {
+  const fb::TecCommand& command = *items(program.tec())[index];
+  const auto operations = items(program.tec_operations());
+  if (index < operations.size() && operations[index] != kNone && command_values_->has_value(operations[index]))
+    step->operations = command_values_->value_or_zero(operations[index]);
   const fb::Kernel& kernel = *items(root_.kernels())[command.kernel()];
   const auto arguments = items(root_.arguments());
   const auto bits = items(kernel.argument_bits());
@@ -460,10 +523,7 @@ Status StagePlanner::fill_commands() {
   plan_->steps.reserve(tables_.stages[stage_].size());
   for (const auto& [program, position] : tables_.stages[stage_]) {
     const auto& command = tables_.programs[program][position];
-    const auto holds = [position = position](const StagePlan::Loop& loop) {
-      return position >= loop.first && position <= loop.last;
-    };
-    if (program == 0 && std::any_of(plan_->loops.begin(), plan_->loops.end(), holds)) {
+    if (program == 0 && plan_->loop_with(position) != nullptr) {
       plan_->steps.push_back({});
       continue;
     }
@@ -474,7 +534,7 @@ Status StagePlanner::fill_commands() {
     Status status;
     switch (command.engine) {
       case fb::Engine::kTec:
-        status = fill_tec(*items(programs[program]->tec())[command.index], &step);
+        status = fill_tec(*programs[program], command.index, &step);
         break;
       case fb::Engine::kDma:
         status = fill_dma(*items(programs[program]->dma())[command.index], &step);
@@ -505,7 +565,7 @@ Status StagePlanner::fill_commands() {
 Result<Placement> StagePlanner::place_of_sample(uint32_t tensor) const {
   const auto tensors = items(root_.tensors());
   const uint32_t root = tables_.tensor_root[tensor];
-  const Placement& placement = plan_->placements[tensor];
+  const Placement& placement = placement_of(tensor);
   if (tensors[root]->kind() == fb::TensorKind::kConstant || loop_of(tensor) == loop_) {
     if (!placement.known)
       return invalid_argument(
@@ -514,11 +574,11 @@ Result<Placement> StagePlanner::place_of_sample(uint32_t tensor) const {
     if (tensors[root]->kind() != fb::TensorKind::kConstant) own.lane_stride = loop_->lane_bytes;
     return own;
   }
-  const Placement& whole = plan_->placements[root];
+  const Placement& whole = placement_of(root);
   if (!whole.known || loop_of(tensor) != nullptr)
     return invalid_model(str_cat(tensor_name(tensor), " has no place in a batch loop"));
   const auto one = [&](uint32_t expression) {
-    return value_in(loop_->values, expression, tensor_name(tensor) + " for one sample");
+    return value_in(*command_values_, expression, tensor_name(tensor) + " for one sample");
   };
   AIPU_ASSIGN_OR_RETURN(const int64_t part, one(tensors[root]->size_bytes()));
   const auto all_parts = checked_mul(part, loop_->samples);
@@ -541,14 +601,16 @@ Result<Placement> StagePlanner::place_of_sample(uint32_t tensor) const {
 
 Status StagePlanner::fill_loops() {
   const fb::Program& program = *items(root_.programs())[0];
-  for (StagePlan::Loop& loop : plan_->loops) {
+  for (size_t i = 0; i < plan_->loops.size(); ++i) {
+    StagePlan::Loop& loop = plan_->loops[i];
     loop_ = &loop;
+    command_values_ = loop_values_[i];
     loop.first_word = static_cast<uint32_t>(plan_->words.size());
     for (uint32_t position = loop.first; position <= loop.last; ++position) {
       const auto& command = tables_.programs[0][position];
       Step step;
       step.first_word = static_cast<uint32_t>(plan_->words.size());
-      Status status = command.engine == fb::Engine::kTec ? fill_tec(*items(program.tec())[command.index], &step)
+      Status status = command.engine == fb::Engine::kTec ? fill_tec(program, command.index, &step)
                                                          : fill_dma(*items(program.dma())[command.index], &step);
       if (!status.ok()) return std::move(status).context(command_text(model_, 0, command));
       step.word_count = static_cast<uint32_t>(plan_->words.size() - step.first_word);
@@ -558,35 +620,37 @@ Status StagePlanner::fill_loops() {
     loop.lane_words.assign(loop.lanes, std::vector<unsigned long long>(loop.word_count));
   }
   loop_ = nullptr;
+  command_values_ = &values_;
   return {};
 }
 
 void StagePlanner::sort_patches() {
-  const uint32_t root_count = roots_.arena(tables_.stage_count);
+  const auto& patches = plan_->patches;
   std::stable_sort(plan_->patches.begin(), plan_->patches.end(),
                    [](const auto& a, const auto& b) { return a.root < b.root; });
-  plan_->first_patch.assign(root_count + 1, 0);
-  for (const StagePlan::Patch& patch : plan_->patches) ++plan_->first_patch[patch.root + 1];
-  for (uint32_t r = 0; r < root_count; ++r) plan_->first_patch[r + 1] += plan_->first_patch[r];
-  plan_->patched_to.assign(root_count, nullptr);
+  for (uint32_t i = 0; i < patches.size(); ++i) {
+    if (i == 0 || patches[i].root != patches[i - 1].root)
+      plan_->patched_roots.push_back({patches[i].root, i, i, nullptr});
+    plan_->patched_roots.back().end = i + 1;
+  }
 }
 
 }  // namespace
 
 void StagePlan::patch(std::span<std::byte* const> roots) {
-  for (size_t r = 0; r < roots.size(); ++r) {
-    if (roots[r] == patched_to[r]) continue;
-    const auto base = reinterpret_cast<uintptr_t>(roots[r]);
-    for (uint32_t i = first_patch[r]; i < first_patch[r + 1]; ++i)
+  for (PatchedRoot& root : patched_roots) {
+    if (roots[root.root] == root.patched_to) continue;
+    const auto base = reinterpret_cast<uintptr_t>(roots[root.root]);
+    for (uint32_t i = root.first; i < root.end; ++i)
       words[patches[i].word] = base + static_cast<uintptr_t>(patches[i].offset);
-    patched_to[r] = roots[r];
+    root.patched_to = roots[root.root];
   }
 }
 
 Result<std::unique_ptr<StagePlan>> make_stage_plan(const detail::ModelState& model, uint32_t stage,
                                                    std::span<const SymbolValue> symbols,
-                                                   std::span<const StagePlan* const> earlier,
-                                                   int64_t memory_limit_bytes, uint32_t lanes) {
+                                                   std::span<StagePlan* const> earlier, int64_t memory_limit_bytes,
+                                                   uint32_t lanes) {
   return StagePlanner(model, stage, earlier, memory_limit_bytes, lanes).run(symbols);
 }
 

@@ -4,6 +4,7 @@
 // What is left for a run is to put in the addresses that changed (patch()) and to hand the steps to the engines.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -43,14 +44,18 @@ struct Step {
   uint32_t word_count = 0;
   uint32_t kernel = 0;
   uint32_t max_tecs = 1;
+  int64_t operations = 0;  // tec: arithmetic by the definition of the layer, for profiles; 0: not counted
   bool overlaps = false;   // dma: source and destination are in the same piece of memory and touch
   uint32_t error = kFine;  // index into StagePlan::errors: the command has no valid numbers, and fails if it is reached
 };
 
+// What is known of one stage. Its size does not grow with what belongs to the others: a model may have many stages.
 struct StagePlan {
-  std::vector<SymbolValue> symbols;  // the key
-  ExpressionValues values;
-  std::vector<Placement> placements;  // of all tensors
+  // The key: which plan of an earlier stage it goes on from, and the values of ModelTables::stage_symbols[stage].
+  uint64_t id = 0;     // of this plan; no other one of the session has it
+  uint64_t after = 0;  // id of that plan, 0 for the first stage
+  std::vector<SymbolValue> symbols;
+  std::vector<Placement> placements;  // as ModelTables::stage_tensors[stage]
   std::vector<Step> steps;            // as ModelTables::stages[stage]
   std::vector<unsigned long long> words;
   std::vector<uint64_t> extents;  // parallel to words: bytes from an address to the end of its tensor, 0 for numbers
@@ -63,7 +68,6 @@ struct StagePlan {
     uint32_t first = 0, last = 0;  // positions in programs[0]
     int64_t samples = 0;
     uint32_t lanes = 1;
-    ExpressionValues values;  // for one sample, and one TEC if there are several lanes
     std::vector<Step> steps;  // of the first sample in the first lane; the others differ in addresses only
     uint32_t first_word = 0, word_count = 0;
     int64_t lane_bytes = 0;  // of the arena: memory of the loop's own tensors, per lane
@@ -74,14 +78,19 @@ struct StagePlan {
     std::vector<Stride> sample_strides, lane_strides;
     std::vector<std::vector<unsigned long long>> lane_words;  // per lane: the words of the sample that it runs
   };
-  std::vector<Loop> loops;
-  Loop* loop_at(uint32_t position) {
-    for (Loop& loop : loops) {
-      if (loop.first == position) return &loop;
-    }
-    return nullptr;
+  std::vector<Loop> loops;  // ascending
+  // The loop that has the command at a position of programs[0], or null.
+  Loop* loop_with(uint32_t position) {
+    const auto loop = std::partition_point(loops.begin(), loops.end(),
+                                           [&](const Loop& candidate) { return candidate.last < position; });
+    return loop != loops.end() && loop->first <= position ? &*loop : nullptr;
   }
-  std::vector<std::pair<uint32_t, int64_t>> output_sizes;  // outputs that become known in this stage
+  struct KnownOutput {
+    uint32_t index;
+    int64_t size;
+    std::vector<int64_t> shape;
+  };
+  std::vector<KnownOutput> outputs;  // that become known in this stage
 
   // Writes the addresses of roots that moved since the last call.
   void patch(std::span<std::byte* const> roots);
@@ -91,17 +100,21 @@ struct StagePlan {
     uint32_t word;
     int64_t offset;
   };
-  std::vector<Patch> patches;          // by root
-  std::vector<uint32_t> first_patch;   // per root, and one more
-  std::vector<std::byte*> patched_to;  // per root
+  std::vector<Patch> patches;  // by root
+  struct PatchedRoot {
+    uint32_t root;
+    uint32_t first, end;  // of its patches
+    std::byte* patched_to;
+  };
+  std::vector<PatchedRoot> patched_roots;  // those that have patches
 };
 
 // `earlier[s]` is the plan of stage s < stage, null if that stage was skipped. Errors name the tensor or command.
-// `lanes`: the most samples of a batch loop that are run side by side.
+// The plan's id is the caller's to set. `lanes`: the most samples of a batch loop that are run side by side.
 Result<std::unique_ptr<StagePlan>> make_stage_plan(const detail::ModelState& model, uint32_t stage,
                                                    std::span<const SymbolValue> symbols,
-                                                   std::span<const StagePlan* const> earlier,
-                                                   int64_t memory_limit_bytes, uint32_t lanes);
+                                                   std::span<StagePlan* const> earlier, int64_t memory_limit_bytes,
+                                                   uint32_t lanes);
 
 // "tec command 17, kernel 'k012_conv', from 'neck/conv3' (Conv)".
 std::string command_text(const detail::ModelState& model, uint32_t program,

@@ -38,23 +38,16 @@ std::string shape_text(std::span<const int64_t> shape) {
 }
 
 // Arithmetic operations and bytes of a command, for its profile row.
-std::pair<int64_t, int64_t> work_of(const fb::Model& root, uint32_t program,
-                                    const ModelTables::ScheduledCommand& command, const ExpressionValues& values,
-                                    const Call& call) {
+std::pair<int64_t, int64_t> work_of(const ModelTables::ScheduledCommand& command, const Call& call) {
   if (command.engine == fb::Engine::kDma) return {0, 2 * static_cast<int64_t>(call.words[2] * call.words[3])};
   if (command.engine != fb::Engine::kTec) return {0, 0};
-  int64_t operations = 0;
-  const auto counts = items(items(root.programs())[program]->tec_operations());
-  if (command.index < counts.size() && counts[command.index] != kNone && values.has_value(counts[command.index])) {
-    operations = values.value_or_zero(counts[command.index]);
-  }
   int64_t bytes = 0;
   for (uint32_t i = 0; i < call.step.word_count; ++i) {
     const bool seen =
         std::any_of(call.words, call.words + i, [&](unsigned long long word) { return word == call.words[i]; });
     if (call.extents[i] != 0 && !seen) bytes += static_cast<int64_t>(call.extents[i]);
   }
-  return {operations, bytes};
+  return {call.step.operations, bytes};
 }
 
 // Kernels get an address for an empty tensor too.
@@ -121,6 +114,7 @@ struct Session::Impl {
   std::vector<AlignedBuffer> arenas;                           // per stage
   std::vector<std::vector<std::unique_ptr<StagePlan>>> plans;  // per stage, most recently used first
   std::vector<StagePlan*> active;                              // per stage, of the current run
+  uint64_t last_plan_id = 0;
   uint32_t current_stage = 0;
 
   std::vector<TraceEvent> events;
@@ -153,7 +147,6 @@ struct Session::Impl {
   Status run_lane(StagePlan& plan, StagePlan::Loop& loop, uint32_t lane, std::atomic<int64_t>& next_sample);
   // What a command is run with: for all samples, or for one of a batch loop.
   struct Context {
-    const ExpressionValues& values;
     const unsigned long long* words;  // from word `first_word` of the plan on
     uint32_t first_word;
     uint32_t sample, lane, lanes;
@@ -290,15 +283,23 @@ Status Session::Impl::begin() {
 // Finds or makes the plan of a stage for the present values of the symbols, and has memory for it.
 Status Session::Impl::activate(uint32_t stage) {
   auto& cached = plans[stage];
-  const auto found =
-      std::find_if(cached.begin(), cached.end(), [&](const auto& plan) { return plan->symbols == symbols; });
+  const auto last = std::find_if(active.rend() - stage, active.rend(), [](const StagePlan* plan) { return plan; });
+  const uint64_t after = last == active.rend() ? 0 : (*last)->id;
+  const auto& known = state.tables.stage_symbols[stage];  // what was known before is what plan `after` is for
+  const auto fits = [&](const std::unique_ptr<StagePlan>& plan) {
+    return plan->after == after &&
+           std::equal(known.begin(), known.end(), plan->symbols.begin(), plan->symbols.end(),
+                      [&](uint32_t s, const SymbolValue& value) { return symbols[s] == value; });
+  };
+  const auto found = std::find_if(cached.begin(), cached.end(), fits);
   if (found != cached.end()) {
     std::rotate(cached.begin(), found, found + 1);
   } else {
-    std::vector<const StagePlan*> earlier(active.begin(), active.begin() + stage);
     AIPU_ASSIGN_OR_RETURN(std::unique_ptr<StagePlan> plan,
-                          make_stage_plan(state, stage, symbols, earlier, options.memory_limit_bytes,
-                                          static_cast<uint32_t>(lanes.size())));
+                          make_stage_plan(state, stage, symbols, std::span(active).first(stage),
+                                          options.memory_limit_bytes, static_cast<uint32_t>(lanes.size())));
+    plan->id = ++last_plan_id;
+    plan->after = after;
     if (cached.size() >= static_cast<size_t>(options.plan_cache)) cached.pop_back();
     cached.insert(cached.begin(), std::move(plan));
   }
@@ -307,10 +308,9 @@ Status Session::Impl::activate(uint32_t stage) {
   current_stage = stage;
   AIPU_RETURN_IF_ERROR(arenas[stage].reserve(plan.arena_bytes));
   roots[layout.arena(stage)] = arenas[stage].data();
-  for (const auto& [index, size] : plan.output_sizes) {
+  for (const auto& [index, size, shape] : plan.outputs) {
     Output& output = outputs[index];
-    const auto shape = items(items(root.tensors())[items(root.outputs())[index]]->shape());
-    for (uint32_t k = 0; k < shape.size(); ++k) output.shape[k] = plan.values.value_or_zero(shape[k]);
+    output.shape.assign(shape.begin(), shape.end());
     output.size = size;
     output.known = true;
     if (output.data != nullptr) {
@@ -335,13 +335,13 @@ Status Session::Impl::run_program(uint32_t program) {
     const auto& command = commands[position];
     if (command.stage != current_stage) AIPU_RETURN_IF_ERROR(activate(command.stage));
     StagePlan& plan = *active[command.stage];
-    StagePlan::Loop* loop = program == 0 ? plan.loop_at(position) : nullptr;
+    StagePlan::Loop* loop = program == 0 ? plan.loop_with(position) : nullptr;
     if (loop != nullptr) {
       AIPU_RETURN_IF_ERROR(run_loop(plan, *loop));
       position = loop->last;
     } else {
       AIPU_RETURN_IF_ERROR(run_command(program, command, plan, plan.steps[command.slot],
-                                       {plan.values, plan.words.data(), 0, 0, 0, 1, backend_error, events}));
+                                       {plan.words.data(), 0, 0, 0, 1, backend_error, events}));
     }
   }
   return {};
@@ -390,8 +390,8 @@ Status Session::Impl::run_lane(StagePlan& plan, StagePlan::Loop& loop, uint32_t 
   for (int64_t sample = next_sample++; sample < loop.samples; sample = next_sample++) {
     advance(loop.sample_strides, sample - at);
     at = sample;
-    const Context context = {loop.values, words.data(), loop.first_word,   static_cast<uint32_t>(sample),
-                             lane,        loop.lanes,   lanes[lane].error, lanes[lane].events};
+    const Context context = {words.data(),      loop.first_word,   static_cast<uint32_t>(sample), lane, loop.lanes,
+                             lanes[lane].error, lanes[lane].events};
     const Step* step = loop.steps.data();
     for (uint32_t position = loop.first; position <= loop.last; ++position, ++step) {
       Status status = run_command(0, state.tables.programs[0][position], plan, *step, context);
@@ -431,7 +431,7 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
   }
   if (options.profile) {
     const int64_t end = now_ns();
-    const auto [operations, bytes] = work_of(root, program, command, context.values, call);
+    const auto [operations, bytes] = work_of(command, call);
     context.events.push_back({program, &command, context.sample, context.lanes, threads, start - profile_start_ns,
                               end - start, operations, bytes});
   }

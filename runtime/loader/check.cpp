@@ -65,11 +65,11 @@ class Checker {
   void schedule();
   Status check_batch_loops();
 
-  Status check_waits(const CommandPlace& place, uint32_t first, uint32_t count) const;
+  Status check_waits(const CommandPlace& place, uint32_t first, uint32_t count);
   Status check_expression_use(const CommandPlace& place, uint32_t expression) const;
   Status check_tensor_use(const CommandPlace& place, uint32_t tensor, bool writes) const;
-  Status check_tec(const CommandPlace& place, const fb::TecCommand& command) const;
-  Status check_dma(const CommandPlace& place, const fb::DmaCommand& command) const;
+  Status check_tec(const CommandPlace& place, const fb::TecCommand& command);
+  Status check_dma(const CommandPlace& place, const fb::DmaCommand& command);
   Status check_host(const CommandPlace& place, const fb::HostCommand& command);
   Status check_origin(const CommandPlace& place, uint32_t origin) const;
 
@@ -84,6 +84,8 @@ class Checker {
   ModelTables tables_;
   uint32_t expression_count_ = 0;
   uint32_t tensor_count_ = 0;
+  // Each command has rows of its own, or a small file could describe commands of any total size.
+  uint64_t waits_used_ = 0, arguments_used_ = 0;
   std::vector<uint32_t> stage_starts_;  // sequence numbers of the BindSymbols commands, ascending
   struct Call {
     uint32_t sequence, caller, callee;
@@ -310,6 +312,10 @@ Status Checker::find_stages() {
     }
   }
   tables_.stage_count = static_cast<uint32_t>(stage_starts_.size()) + 1;
+  tables_.stage_symbols.resize(tables_.stage_count);
+  for (uint32_t i = 0; i < symbols.size(); ++i) {
+    if (symbol_stage[i] != kNone) tables_.stage_symbols[symbol_stage[i]].push_back(i);
+  }
 
   const auto rows = items(model_.expressions());
   auto& stage = tables_.expression_stage;
@@ -391,6 +397,12 @@ Status Checker::check_views() {
     if (tensors[i]->kind() == fb::TensorKind::kInput && stage[i] > 0)
       return bad("input ", tensor_text(model_, i), " has a size that is only known while running");
   }
+  tables_.stage_tensors.resize(tables_.stage_count);
+  tables_.tensor_slot.resize(tensor_count_);
+  for (uint32_t i = 0; i < tensor_count_; ++i) {
+    tables_.tensor_slot[i] = static_cast<uint32_t>(tables_.stage_tensors[stage[i]].size());
+    tables_.stage_tensors[stage[i]].push_back(i);
+  }
   return {};
 }
 
@@ -400,10 +412,11 @@ Status Checker::check_origin(const CommandPlace& place, uint32_t origin) const {
   return {};
 }
 
-Status Checker::check_waits(const CommandPlace& place, uint32_t first, uint32_t count) const {
+Status Checker::check_waits(const CommandPlace& place, uint32_t first, uint32_t count) {
   const auto waits = items(model_.waits());
   if (uint64_t{first} + count > waits.size())
     return bad(place.text(), " waits ", first, "+", count, " of ", waits.size());
+  if ((waits_used_ += count) > waits.size()) return bad(place.text(), " shares its waits with other commands");
   const fb::Program& program = *items(model_.programs())[place.program];
   for (uint32_t i = first; i < first + count; ++i) {
     const fb::Wait& wait = *waits[i];
@@ -459,7 +472,7 @@ Status Checker::check_tensor_use(const CommandPlace& place, uint32_t tensor, boo
   return {};
 }
 
-Status Checker::check_tec(const CommandPlace& place, const fb::TecCommand& command) const {
+Status Checker::check_tec(const CommandPlace& place, const fb::TecCommand& command) {
   const auto kernels = items(model_.kernels());
   if (command.kernel() >= kernels.size())
     return bad(place.text(), " runs kernel ", command.kernel(), " of ", kernels.size());
@@ -473,6 +486,8 @@ Status Checker::check_tec(const CommandPlace& place, const fb::TecCommand& comma
     return bad(place.text(), " has arguments ", command.first_argument(), "+", command.argument_count(), " of ",
                arguments.size());
   }
+  if ((arguments_used_ += command.argument_count()) > arguments.size())
+    return bad(place.text(), " shares its arguments with other commands");
   for (uint32_t i = 0; i < command.argument_count(); ++i) {
     const fb::Argument& argument = *arguments[command.first_argument() + i];
     const bool is_pointer = items(kernel.pointer_arguments())[i] != 0;
@@ -494,7 +509,7 @@ Status Checker::check_tec(const CommandPlace& place, const fb::TecCommand& comma
   return check_origin(place, command.origin());
 }
 
-Status Checker::check_dma(const CommandPlace& place, const fb::DmaCommand& command) const {
+Status Checker::check_dma(const CommandPlace& place, const fb::DmaCommand& command) {
   AIPU_RETURN_IF_ERROR(check_tensor_use(place, command.destination(), true));
   AIPU_RETURN_IF_ERROR(check_tensor_use(place, command.source(), false));
   for (const uint32_t expression : {command.destination_offset(), command.source_offset(), command.width(),

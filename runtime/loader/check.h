@@ -42,7 +42,11 @@ struct ModelTables {
   std::vector<uint32_t> tensor_root;  // through views
   // first stage in which size, shape and (views) place are known
   std::vector<uint32_t> tensor_stage;
-  std::vector<uint32_t> input_of_tensor;  // position in `inputs`, or kNone
+  // Per stage, its tensors and symbols: a plan of a stage holds nothing about the others.
+  std::vector<std::vector<uint32_t>> stage_tensors;  // ascending
+  std::vector<uint32_t> tensor_slot;                 // position in stage_tensors
+  std::vector<std::vector<uint32_t>> stage_symbols;  // that get their values at its beginning
+  std::vector<uint32_t> input_of_tensor;             // position in `inputs`, or kNone
   std::vector<uint32_t> output_of_tensor;
   struct BatchLoop {
     uint32_t first, last;  // positions in programs[0], inclusive

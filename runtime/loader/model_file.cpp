@@ -1,7 +1,9 @@
 #include "runtime/loader/model_file.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <optional>
 
 #include "runtime/base/file.h"
@@ -14,8 +16,6 @@ namespace {
 struct FreeBytes {
   void operator()(std::byte* bytes) const { std::free(bytes); }
 };
-
-bool is_aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 64 == 0; }
 
 std::string_view section_name(fb::SectionKind kind) {
   switch (kind) {
@@ -34,6 +34,101 @@ std::string_view section_name(fb::SectionKind kind) {
   }
   return "unknown";
 }
+
+// The bytes of the tables, counted at each place that refers to them. Writers of the format give every reference bytes
+// of its own, so that this is less than the tables take; a file where many references share one long string or vector
+// would grow without bound when it is read.
+class ReferencedBytes {
+ public:
+  static uint64_t of(const fb::Model& model) {
+    ReferencedBytes count;
+    count.table(&model);
+    for (const auto* string : {model.producer(), model.model_name(), model.target()}) count.string(string);
+    count.strings(model.required_cpu_features());
+    count.strings(model.strings());
+    count.strings(model.origins());
+    count.tables(model.sections(), [](const fb::Section&) {});
+    count.tables(model.symbols(), [&](const fb::Symbol& symbol) { count.string(symbol.name()); });
+    count.tables(model.tensors(), [&](const fb::Tensor& tensor) {
+      count.string(tensor.name());
+      count.vector(tensor.shape());
+    });
+    count.tables(model.kernels(), [&](const fb::Kernel& kernel) {
+      count.string(kernel.name());
+      count.string(kernel.source());
+      count.vector(kernel.pointer_arguments());
+      count.vector(kernel.argument_bits());
+    });
+    count.tables(model.programs(), [&](const fb::Program& program) {
+      count.vector(program.tec());
+      count.vector(program.dma());
+      count.vector(program.host());
+      count.vector(program.tec_operations());
+    });
+    count.vector(model.expressions());
+    count.vector(model.inputs());
+    count.vector(model.outputs());
+    count.vector(model.arguments());
+    count.vector(model.waits());
+    count.vector(model.batch_loops());
+    return count.bytes_;
+  }
+
+ private:
+  // Without the vtable, which tables of a kind do share.
+  void table(const void* address) {
+    const auto* vtable = static_cast<const flatbuffers::Table*>(address)->GetVTable();
+    bytes_ += flatbuffers::ReadScalar<flatbuffers::voffset_t>(vtable + sizeof(flatbuffers::voffset_t));
+  }
+  void string(const flatbuffers::String* string) {
+    if (string != nullptr) bytes_ += sizeof(uint32_t) + string->size() + 1;
+  }
+  template <typename T>
+  void vector(const flatbuffers::Vector<T>* vector) {
+    if (vector != nullptr)
+      bytes_ += sizeof(uint32_t) + uint64_t{vector->size()} * flatbuffers::IndirectHelper<T>::element_stride;
+  }
+  void strings(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* strings) {
+    vector(strings);
+    for (uint32_t i = 0; i < items(strings).size(); ++i) string(strings->Get(i));
+  }
+  template <typename T, typename Body>
+  void tables(const flatbuffers::Vector<flatbuffers::Offset<T>>* tables, Body&& body) {
+    vector(tables);
+    for (uint32_t i = 0; i < items(tables).size(); ++i) {
+      table(tables->Get(i));
+      body(*tables->Get(i));
+    }
+  }
+
+  uint64_t bytes_ = 0;
+};
+
+// Two sections of one kind and index, or with bytes in common, are described by an error.
+Status check_sections_apart(Items<flatbuffers::Offset<fb::Section>> sections) {
+  std::vector<uint32_t> order(sections.size());
+  std::iota(order.begin(), order.end(), 0u);
+  const auto kind_of = [&](uint32_t i) { return std::pair(sections[i]->kind(), sections[i]->index()); };
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return kind_of(a) < kind_of(b); });
+  const auto name = [&](uint32_t i) { return str_cat("section ", i, " (", section_name(sections[i]->kind()), ")"); };
+  for (size_t i = 1; i < order.size(); ++i) {
+    if (kind_of(order[i - 1]) == kind_of(order[i]))
+      return invalid_model(str_cat(name(std::max(order[i - 1], order[i])), " is there twice (also section ",
+                                   std::min(order[i - 1], order[i]), ")"));
+  }
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return std::pair(sections[a]->offset_bytes(), sections[a]->size_bytes()) <
+           std::pair(sections[b]->offset_bytes(), sections[b]->size_bytes());
+  });
+  for (size_t i = 1; i < order.size(); ++i) {
+    const fb::Section& before = *sections[order[i - 1]];
+    if (before.offset_bytes() + before.size_bytes() > sections[order[i]]->offset_bytes())
+      return invalid_model(str_cat(name(order[i]), " has bytes in common with ", name(order[i - 1])));
+  }
+  return {};
+}
+
+bool is_aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 64 == 0; }
 
 }  // namespace
 
@@ -106,6 +201,9 @@ Status ModelFile::verify(VerifyLevel level) {
   if (!aligned(root_->expressions()) || !aligned(root_->arguments()))
     return invalid_model("the file's tables are malformed (misaligned structs)");
 
+  if (ReferencedBytes::of(*root_) > root_end)
+    return invalid_model("the file's tables are malformed (parts of them are used more than once)");
+
   blobs_begin_ = (root_end + 63) / 64 * 64;
   const auto sections = items(root_->sections());
   for (uint32_t i = 0; i < sections.size(); ++i) {
@@ -119,17 +217,16 @@ Status ModelFile::verify(VerifyLevel level) {
       return invalid_model(str_cat(name, " is outside of the file: ", section.size_bytes(), " bytes at ",
                                    section.offset_bytes(), " of ", available));
     }
-    for (uint32_t k = 0; k < i; ++k) {
-      if (sections[k]->kind() == section.kind() && sections[k]->index() == section.index()) {
-        return invalid_model(str_cat(name, " is there twice (also section ", k, ")"));
-      }
-      if (k == 4096) return invalid_model("the file has more sections than any model needs");
-    }
+  }
+  AIPU_RETURN_IF_ERROR(check_sections_apart(sections));
+  for (uint32_t i = 0; i < sections.size(); ++i) {
+    const fb::Section& section = *sections[i];
     const bool is_large =
         section.kind() == fb::SectionKind::kConstants && section.size_bytes() > kConstantsHashedAlways;
     if (is_large && level != VerifyLevel::kFull) continue;
     if (hash_bytes(section_bytes(section)) != Hash128{section.hash_high(), section.hash_low()}) {
-      return invalid_model(str_cat(name, " is damaged: its hash does not fit; convert the model again"));
+      return invalid_model(str_cat("section ", i, " (", section_name(section.kind()),
+                                   ") is damaged: its hash does not fit; convert the model again"));
     }
   }
   return {};
