@@ -113,6 +113,12 @@ class Builder {
             fmt::format("--disable-pass: there is no graph or lowering pass '{}' (see --print-pipeline)", name));
       }
     }
+    // Better now than after all the work.
+    if (!options_.output.empty()) AIPU_RETURN_IF_ERROR(prepare_output(options_.output));
+    for (const char* extension : {".txt", ".bin"})
+      if (!options_.emit_ir.empty()) AIPU_RETURN_IF_ERROR(prepare_output(options_.emit_ir + extension));
+    for (const std::string& folder : {options_.emit_c, options_.dump_ir})
+      if (!folder.empty()) AIPU_RETURN_IF_ERROR(make_folder(folder));
     AIPU_ASSIGN_OR_RETURN(target_, tir::find_target(options_.target));
     report_.target = target_.name;
     for (const std::string& plugin : options_.plugins) AIPU_RETURN_IF_ERROR(load_plugin(plugin, registry_));

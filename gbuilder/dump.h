@@ -8,9 +8,6 @@
 
 namespace aipu::gbuilder {
 
-// Makes a folder and the ones above it.
-Status make_folder(const std::string& path);
-
 // Writes files below a folder; with an empty folder it does nothing. The first error is kept and told by status().
 class Dumper {
  public:

@@ -4,20 +4,23 @@
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <set>
 
+#include "codegen/compass_c/kernel_cache.h"
 #include "codegen/compass_c/translation_unit.h"
 #include "runtime/abi/kernel_abi.h"
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/parallel.h"
+#include "runtime/base/temporary.h"
 
 extern char** environ;
 
@@ -43,69 +46,87 @@ struct Unit {
   bool compiled = false;
 };
 
-class TemporaryDirectory {
- public:
-  static Result<TemporaryDirectory> create() {
-    const char* base = std::getenv("TMPDIR");
-    std::string path = std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/aipu-cc-XXXXXX";
-    if (::mkdtemp(path.data()) == nullptr)
-      return io_error(fmt::format("{}: cannot make a temporary directory: {}", path, std::strerror(errno)));
-    TemporaryDirectory directory;
-    directory.path_ = path;
-    return directory;
-  }
-  TemporaryDirectory(TemporaryDirectory&& other) noexcept : path_(std::move(other.path_)) { other.path_.clear(); }
-  TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  TemporaryDirectory() = default;
-  std::string path_;
-};
-
 Result<std::vector<std::byte>> read_bytes(const std::string& path) {
   AIPU_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
   return std::vector<std::byte>(file.bytes().begin(), file.bytes().end());
 }
 
-// Runs a program in `directory` with its output (stdout and stderr) in `output_file`; returns its exit code, 128 +
-// signal, or an error if it cannot be started.
-Result<int> run(const std::vector<std::string>& command, const std::string& directory, const std::string& output_file) {
-  std::vector<char*> arguments;
-  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
-  // Messages in English and no include paths from outside.
-  std::vector<char*> environment;
+// Messages in English, no include paths from outside, temporary files where they are removed with the others.
+std::vector<std::string> child_environment(const std::string& directory) {
+  std::vector<std::string> environment = {"LC_ALL=C", "TMPDIR=" + directory};
   for (char** e = environ; *e != nullptr; e++) {
     const std::string_view entry = *e;
-    const bool drop = entry.starts_with("LC_ALL=") || entry.starts_with("CPATH=") ||
+    const bool drop = entry.starts_with("LC_ALL=") || entry.starts_with("TMPDIR=") || entry.starts_with("CPATH=") ||
                       entry.starts_with("CPLUS_INCLUDE_PATH=") || entry.starts_with("LIBRARY_PATH=") ||
                       entry.starts_with("GCC_EXEC_PREFIX=") || entry.starts_with("COMPILER_PATH=");
-    if (!drop) environment.push_back(*e);
+    if (!drop) environment.emplace_back(entry);
   }
-  char locale[] = "LC_ALL=C";
-  environment.push_back(locale);
-  environment.push_back(nullptr);
+  return environment;
+}
 
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> result;
+  for (const std::string& word : words) result.push_back(const_cast<char*>(word.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+// posix_spawn with the program's output (stdout and stderr) in `output`; 0 or an error number.
+int spawn(const std::vector<std::string>& command, const std::string& directory, int output, bool own_group,
+          pid_t* process) {
+  const std::vector<std::string> environment = child_environment(directory);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 1, output_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  pid_t pid = 0;
-  const int error = ::posix_spawn(&pid, command[0].c_str(), &actions, nullptr, arguments.data(), environment.data());
+  posix_spawn_file_actions_adddup2(&actions, output, 1);
+  posix_spawn_file_actions_adddup2(&actions, output, 2);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes,
+                           static_cast<short>(POSIX_SPAWN_SETSIGMASK | (own_group ? POSIX_SPAWN_SETPGROUP : 0)));
+  const int error = ::posix_spawn(process, command[0].c_str(), &actions, &attributes, pointers(command).data(),
+                                  pointers(environment).data());
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) return io_error(fmt::format("{}: cannot be started: {}", command[0], std::strerror(error)));
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0) {
-    if (errno != EINTR) return io_error(fmt::format("{}: waiting failed: {}", command[0], std::strerror(errno)));
+  return error;
+}
+
+struct RunResult {
+  int code = 0;  // exit code, 128 + signal
+  std::string output;
+};
+
+std::string read_all(int descriptor) {
+  std::string text;
+  char buffer[4096];
+  while (true) {
+    const ssize_t count = ::read(descriptor, buffer, sizeof buffer);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return text;
+    text.append(buffer, static_cast<size_t>(count));
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// Runs a program in `directory`; an error if it cannot be started. Its output comes through a pipe: when the disk is
+// full there is still something to say.
+Result<RunResult> run(const std::vector<std::string>& command, const std::string& directory) {
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return io_error(fmt::format("cannot start '{}': {}", command[0], std::strerror(errno)));
+  auto child = ChildProcess::start(command[0], [&](bool own_group, pid_t* process) {
+    return spawn(command, directory, ends[1], own_group, process);
+  });
+  ::close(ends[1]);
+  RunResult result;
+  if (child.ok()) result.output = read_all(ends[0]);
+  ::close(ends[0]);
+  if (!child.ok()) return child.status();
+  AIPU_ASSIGN_OR_RETURN(result.code, child->wait());
+  return result;
 }
 
 std::string find_program(const std::string& name) {
@@ -124,6 +145,37 @@ std::string find_program(const std::string& name) {
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// The first error of a compiler's output, without the temporary path.
+std::string first_error(const std::string& output) {
+  size_t at = output.find("error: ");
+  if (at == std::string::npos) at = output.find("undefined reference");
+  if (at == std::string::npos) return first_line(output);
+  const size_t begin = output.rfind('\n', at);
+  return first_line(output.substr(begin == std::string::npos ? 0 : begin + 1));
+}
+
+// Whether a program failed for what it ran out of: memory, disk, file descriptors, processes.
+bool is_exhausted(int code, std::string_view output) {
+  if (code == 128 + SIGKILL || code == 128 + SIGXFSZ) return true;
+  constexpr std::string_view kPhrases[] = {
+      "No space left on device", "Disk quota exceeded",     "File too large",
+      "Too many open files",     "Cannot allocate memory",  "Resource temporarily unavailable",
+      "out of memory",           "memory exhausted",        "std::bad_alloc",
+      "failed to map segment",   "Killed signal terminated"};
+  return std::any_of(std::begin(kPhrases), std::end(kPhrases),
+                     [&](std::string_view phrase) { return output.find(phrase) != std::string_view::npos; });
+}
+
+// Our C does not fail to compile, unless there is a bug; a machine can fail.
+Status compiler_failure(const std::string& what, const RunResult& result) {
+  const std::string text =
+      fmt::format("{} failed with exit code {}: {}", what, result.code, first_error(result.output));
+  if (!is_exhausted(result.code, result.output)) return internal_error(text);
+  return io_error(text +
+                  "; the machine ran out of memory, disk space in the temporary folder (TMPDIR), descriptors "
+                  "or processes; fewer --jobs need less");
+}
 
 Result<Compiler> find_compiler(const std::string& wanted) {
   std::vector<std::string> names;
@@ -161,13 +213,12 @@ Result<Compiler> find_compiler(const std::string& wanted) {
   const std::lock_guard lock(mutex);
   std::string& version = versions[compiler.path + " " + program];
   if (version.empty()) {
-    AIPU_ASSIGN_OR_RETURN(const TemporaryDirectory directory, TemporaryDirectory::create());
-    const std::string output = directory.path() + "/version";
-    AIPU_ASSIGN_OR_RETURN(const int code, run({compiler.path, "--version"}, directory.path(), output));
-    auto text = read_text_file(output);
-    if (code != 0 || !text.ok())
+    AIPU_ASSIGN_OR_RETURN(const RunResult answer, run({compiler.path, "--version"}, "/"));
+    if (answer.code != 0) {
+      if (is_exhausted(answer.code, answer.output)) return compiler_failure(compiler.path + " --version", answer);
       return invalid_argument(fmt::format("{} --version failed; is it a C compiler?", compiler.path));
-    version = first_line(*text);
+    }
+    version = first_line(answer.output);
     if (version.empty()) version = "unknown";
   }
   compiler.identity = fmt::format("{} {}", program, version);
@@ -192,90 +243,10 @@ std::vector<std::string> compile_flags(const Compiler& compiler, const Target& t
   return flags;
 }
 
-// ---- the cache: DIR/xx/<key>, a file of a header line "aipu-cache 1 <hash of the rest>\n" and the bytes ----
-
-class Cache {
- public:
-  explicit Cache(const CompileOptions& options) {
-    if (!options.use_cache) return;
-    const auto variable = [](const char* name) {
-      const char* value = std::getenv(name);
-      return std::string(value != nullptr ? value : "");
-    };
-    if (!options.cache_dir.empty())
-      directory_ = options.cache_dir;
-    else if (!variable("AIPU_CACHE_DIR").empty())
-      directory_ = variable("AIPU_CACHE_DIR");
-    else if (!variable("XDG_CACHE_HOME").empty())
-      directory_ = variable("XDG_CACHE_HOME") + "/aipu";
-    else if (!variable("HOME").empty())
-      directory_ = variable("HOME") + "/.cache/aipu";
-  }
-
-  // Empty when there is no such entry or it is damaged.
-  std::vector<std::byte> get(const std::string& key) const {
-    if (directory_.empty() || ::access(path(key).c_str(), R_OK) != 0) return {};
-    auto file = MappedFile::open(path(key));
-    if (!file.ok()) return {};
-    const std::span<const std::byte> bytes = file->bytes();
-    if (bytes.size() <= kHeaderBytes) return {};
-    const std::span<const std::byte> content = bytes.subspan(kHeaderBytes);
-    const std::string expected = header(content);
-    if (std::memcmp(bytes.data(), expected.data(), kHeaderBytes) != 0) return {};
-    return {content.begin(), content.end()};
-  }
-
-  // A cache that cannot be written costs time, not results.
-  void put(const std::string& key, std::span<const std::byte> content) const {
-    if (directory_.empty()) return;
-    std::error_code error;
-    fs::create_directories(fs::path(path(key)).parent_path(), error);
-    if (error) return;
-    // Threads of one process must not share the temporary name either.
-    std::string temporary = path(key) + ".XXXXXX";
-    const int descriptor = ::mkstemp(temporary.data());
-    if (descriptor < 0) return;
-    const std::string head = header(content);
-    const bool written =
-        write_all(descriptor, head.data(), head.size()) && write_all(descriptor, content.data(), content.size());
-    const bool closed = ::close(descriptor) == 0;
-    if (!written || !closed || ::rename(temporary.c_str(), path(key).c_str()) != 0) ::unlink(temporary.c_str());
-  }
-
- private:
-  static constexpr size_t kHeaderBytes = 13 + 32 + 1;
-  static std::string header(std::span<const std::byte> content) {
-    return fmt::format("aipu-cache 1 {}\n", hash_bytes(content).hex());
-  }
-  static bool write_all(int descriptor, const void* data, size_t size) {
-    const char* bytes = static_cast<const char*>(data);
-    while (size > 0) {
-      const ssize_t n = ::write(descriptor, bytes, size);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return false;
-      bytes += n;
-      size -= static_cast<size_t>(n);
-    }
-    return true;
-  }
-  std::string path(const std::string& key) const { return fmt::format("{}/{}/{}", directory_, key.substr(0, 2), key); }
-
-  std::string directory_;
-};
-
 std::string join(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += word + '\n';
   return text;
-}
-
-// The first error of a compiler's output, without the temporary path.
-std::string first_error(const std::string& output) {
-  size_t at = output.find("error: ");
-  if (at == std::string::npos) at = output.find("undefined reference");
-  if (at == std::string::npos) return first_line(output);
-  const size_t begin = output.rfind('\n', at);
-  return first_line(output.substr(begin == std::string::npos ? 0 : begin + 1));
 }
 
 // The line of the unit that the compiler complains about: in its first error, else the first place in the unit that it
@@ -311,18 +282,15 @@ std::string kernel_at(const Unit& unit, long line) {
 Status compile_unit(Unit& unit, size_t index, const Compiler& compiler, const std::vector<std::string>& flags,
                     const std::string& directory) {
   const std::string source = fmt::format("unit{}.cpp", index), object = fmt::format("unit{}.o", index);
-  AIPU_RETURN_IF_ERROR(write_file_atomically(directory + "/" + source, std::string_view(unit.text)));
+  AIPU_RETURN_IF_ERROR(write_file_atomically(directory + "/" + source, unit.text, Sync::kNo));
   std::vector<std::string> command = {compiler.path};
   command.insert(command.end(), flags.begin(), flags.end());
   for (const std::string& argument : {std::string("-c"), source, std::string("-o"), object})
     command.push_back(argument);
-  const std::string log = fmt::format("{}/unit{}.log", directory, index);
-  AIPU_ASSIGN_OR_RETURN(const int code, run(command, directory, log));
-  if (code != 0) {
-    auto output = read_text_file(log);
-    const std::string text = output.ok() ? *output : "";
-    return internal_error(fmt::format("{}: {} failed with exit code {}: {}", kernel_at(unit, error_line(text, source)),
-                                      compiler.path, code, first_error(text)));
+  AIPU_ASSIGN_OR_RETURN(const RunResult result, run(command, directory));
+  if (result.code != 0) {
+    const std::string where = kernel_at(unit, error_line(result.output, source));
+    return compiler_failure(fmt::format("{}: {}", where, compiler.path), result);
   }
   AIPU_ASSIGN_OR_RETURN(unit.object, read_bytes(directory + "/" + object));
   unit.compiled = true;
@@ -346,17 +314,12 @@ Result<std::vector<std::byte>> link(const std::vector<Unit>& units, const Compil
   for (size_t i = 0; i < units.size(); i++) {
     const std::string object = fmt::format("unit{}.o", i);
     if (!units[i].compiled)
-      AIPU_RETURN_IF_ERROR(write_file_atomically(directory + "/" + object, std::span(units[i].object)));
+      AIPU_RETURN_IF_ERROR(write_file_atomically(directory + "/" + object, units[i].object, Sync::kNo));
     command.push_back(object);
   }
   for (const char* library : {"-lgcc", "-lm", "-lc"}) command.push_back(library);
-  const std::string log = directory + "/link.log";
-  AIPU_ASSIGN_OR_RETURN(const int code, run(command, directory, log));
-  if (code != 0) {
-    auto output = read_text_file(log);
-    return internal_error(
-        fmt::format("linking the kernels with {} failed: {}", compiler.path, output.ok() ? first_error(*output) : ""));
-  }
+  AIPU_ASSIGN_OR_RETURN(const RunResult result, run(command, directory));
+  if (result.code != 0) return compiler_failure(fmt::format("linking the kernels: {}", compiler.path), result);
   return read_bytes(directory + "/module.so");
 }
 
@@ -393,7 +356,7 @@ Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, co
   const std::string prelude_text = prelude(target);
   const std::string common = fmt::format("abi {}\n{}\n{}\n{}\n", AIPU_KERNEL_ABI_VERSION, compiler.identity,
                                          join(flags), hash_text(prelude_text).hex());
-  const Cache cache(options);
+  const KernelCache cache = options.use_cache ? KernelCache(options.cache_dir) : KernelCache();
   std::vector<std::string> keys;
   std::string module_key = "module\n" + common;
   for (const Unit& unit : units) {
@@ -404,12 +367,10 @@ Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, co
   result.shared_object = cache.get(module_key);
   if (!result.shared_object.empty()) return result;
 
-  AIPU_ASSIGN_OR_RETURN(const TemporaryDirectory directory, TemporaryDirectory::create());
-  std::error_code error;
-  fs::create_directory(directory.path() + "/compass", error);
-  if (error) return io_error(fmt::format("{}: {}", directory.path(), error.message()));
-  AIPU_RETURN_IF_ERROR(write_file_atomically(directory.path() + "/compass/dsl.h", std::string_view(prelude_text)));
-  AIPU_RETURN_IF_ERROR(write_file_atomically(directory.path() + "/compass/kernel_abi.h", kernel_abi_text()));
+  AIPU_ASSIGN_OR_RETURN(const Temporary directory, Temporary::create_folder("aipu-cc"));
+  AIPU_RETURN_IF_ERROR(make_folder(directory.path() + "/compass"));
+  AIPU_RETURN_IF_ERROR(write_file_atomically(directory.path() + "/compass/dsl.h", prelude_text, Sync::kNo));
+  AIPU_RETURN_IF_ERROR(write_file_atomically(directory.path() + "/compass/kernel_abi.h", kernel_abi_text(), Sync::kNo));
 
   std::vector<size_t> missing;
   for (size_t i = 0; i < units.size(); i++) {

@@ -1,4 +1,5 @@
 #include "frontend/python/bindings.h"
+#include "runtime/base/file.h"
 
 namespace aipu::python {
 
@@ -15,6 +16,15 @@ void throw_status(const Status& status) {
 PYBIND11_MODULE(_native, module) {
   module.doc() =
       "The compiled half of the package aipu: compiler, runtime and the lanes of the intrinsics. Not for direct use.";
+  module.def(
+      "write_file",
+      [](const std::string& path, const pybind11::bytes& data) {
+        const std::string_view bytes = data;
+        const aipu::Status status = aipu::write_file_atomically(path, bytes, aipu::Sync::kNo);
+        if (!status.ok()) aipu::python::throw_status(status);
+      },
+      pybind11::arg("path"), pybind11::arg("data"),
+      "Writes a file that is whole or not there; devices are written, links followed. OSError.");
   aipu::python::bind_compile(module);
   aipu::python::bind_runtime(module);
   aipu::python::bind_lanes(module);

@@ -45,12 +45,10 @@ Status run_passes(Graph& graph, std::span<const Pass> passes, PassContext& conte
   const bool dump = !options.dump_dir.empty();
   std::string index;
   const auto write = [&](std::string_view file, std::string_view text) {
-    return write_file_atomically((std::filesystem::path(options.dump_dir) / file).string(), text);
+    return write_file_atomically((std::filesystem::path(options.dump_dir) / file).string(), text, Sync::kNo);
   };
   if (dump) {
-    std::error_code failure;
-    std::filesystem::create_directories(options.dump_dir, failure);
-    if (failure) return io_error(str_cat(options.dump_dir, ": cannot create the folder: ", failure.message()));
+    AIPU_RETURN_IF_ERROR(make_folder(options.dump_dir));
     AIPU_RETURN_IF_ERROR(write("00.graph.imported.txt", print_graph(graph)));
     index += "00 imported\n";
   }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "models/networks.h"
+#include "runtime/base/file.h"
 
 namespace {
 
@@ -51,6 +52,7 @@ int main(int argc, char** argv) {
   if (name.empty() || output.empty()) return usage(stderr);
   const auto* network = aipu::models::find_network(name);
   if (network == nullptr) return fail("there is no model '" + name + "'; --help lists them");
+  if (auto status = aipu::prepare_output(output); !status.ok()) return fail(status.message());
   if (auto status = network->build(seed)->save(output); !status.ok()) return fail(status.message());
   return 0;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/base/temporary.h"
 
 namespace aipu {
 
@@ -34,14 +35,22 @@ class MappedFile {
 
 Result<std::string> read_text_file(const std::string& path);
 
-// Writes to PATH.tmp.PID and renames it over PATH once everything is on its way, so that a reader never sees half a
-// file.
+// Whether what was written is on the disk before it gets its name. kNo: for what is checked when it is read, or is only
+// looked at.
+enum class Sync : bool { kNo, kYes };
+
+// Everything that this project writes for others goes through here.
+//
+// A file is written beside its name and renamed to it once everything is there, so that a reader never sees half a file
+// and a failed write leaves what was there before. A symbolic link stays and what it names is replaced, or made. A file
+// that is replaced keeps its permissions, and its owner where that can be. What is no file (a device, a FIFO, a
+// descriptor such as /dev/stdout) is written as it is; a folder is an error, and so is a file that may not be written.
 class AtomicFile {
  public:
-  static Result<AtomicFile> create(const std::string& path);
+  static Result<AtomicFile> create(const std::string& path, Sync sync = Sync::kYes);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
-  ~AtomicFile();  // removes the temporary file unless committed
+  ~AtomicFile();  // nothing has changed unless committed
 
   // Behind what write() has written.
   Status write(std::span<const std::byte> bytes);
@@ -51,12 +60,31 @@ class AtomicFile {
 
  private:
   AtomicFile() = default;
+  Status open_file(const std::string& target);
+  Status open_device(bool is_descriptor);
+  Status take_name();
+
   int descriptor_ = -1;
-  std::string path_;
-  std::string temporary_;
+  int device_ = -1;  // where the bytes of descriptor_, an unnamed file, go in the end; -1: nowhere
+  Sync sync_ = Sync::kYes;
+  bool is_file_ = false;  // to be renamed to target_
+  bool is_named_ = false;
+  std::string path_;  // as the user wrote it, for messages
+  std::string target_;
+  Temporary temporary_;
 };
 
-Status write_file_atomically(const std::string& path, std::span<const std::byte> bytes);
-Status write_file_atomically(const std::string& path, std::string_view text);
+Status write_file_atomically(const std::string& path, std::span<const std::byte> bytes, Sync sync = Sync::kYes);
+Status write_file_atomically(const std::string& path, std::string_view text, Sync sync = Sync::kYes);
+
+// Says early what AtomicFile::create() would say late: a folder or no permission where `path` is to be written. Makes
+// the folder that it is in.
+Status prepare_output(const std::string& path);
+
+// Makes a folder and the ones above it.
+Status make_folder(const std::string& path);
+
+// A new file of this user alone, for a child process to write; not for results.
+Result<int> open_scratch(const std::string& path);
 
 }  // namespace aipu

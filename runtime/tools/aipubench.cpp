@@ -294,6 +294,12 @@ int main_inner(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
+  if (!options.json.empty() && options.json != "-") {
+    if (const Status status = prepare_output(options.json); !status.ok()) {
+      std::fprintf(stderr, "aipubench: %s\n", status.message().c_str());
+      return 1;
+    }
+  }
   Bench bench(options);
   if (options.layers || options.layers_by_time || options.all_layers) {
     const auto text = bench.layers();

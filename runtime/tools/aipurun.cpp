@@ -1,13 +1,10 @@
 // aipurun: runs an aipu.bin once.
-#include <sys/stat.h>
-
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 
 #include <CLI/CLI.hpp>
 
+#include "runtime/base/file.h"
 #include "runtime/tools/compare.h"
 #include "runtime/tools/inputs.h"
 
@@ -75,6 +72,8 @@ Status run(const Options& options, bool* all_equal) {
   runtime::LoadOptions load_options;
   load_options.backend = options.backend;
   AIPU_ASSIGN_OR_RETURN(const auto model, runtime::Model::load(options.model, load_options));
+  if (!options.output_dir.empty()) AIPU_RETURN_IF_ERROR(make_folder(options.output_dir));
+  if (!options.profile.empty()) AIPU_RETURN_IF_ERROR(prepare_output(options.profile));
   AIPU_ASSIGN_OR_RETURN(const auto inputs, read_inputs(options, *model));
   std::vector<std::pair<size_t, Array>> expected;
   for (const std::string& text : options.expects) {
@@ -90,9 +89,6 @@ Status run(const Options& options, bool* all_equal) {
   AIPU_RETURN_IF_ERROR(session->run());
   if (!options.profile.empty()) AIPU_RETURN_IF_ERROR(session->write_profile(options.profile));
 
-  if (!options.output_dir.empty() && ::mkdir(options.output_dir.c_str(), 0777) != 0 && errno != EEXIST) {
-    return io_error(str_cat("cannot make the folder '", options.output_dir, "': ", std::strerror(errno)));
-  }
   std::vector<std::string> written;
   for (size_t i = 0; i < model->outputs().size(); ++i) {
     AIPU_ASSIGN_OR_RETURN(const runtime::TensorView view, session->output(i));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <fstream>
 #include <thread>
 
+#include "codegen/compass_c/kernel_cache.h"
 #include "codegen/lower/lower.h"
 #include "codegen/tir/text.h"
 #include "tests/codegen/cc_run.h"
@@ -189,6 +191,74 @@ TEST_F(CcDriver, AnUnwritableCacheCostsTimeOnly) {
   const Result<CompiledModule> compiled = compile_kernels(kernels(1), target_, options_);
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
   EXPECT_EQ(compiled->compiled_units, 1);
+}
+
+TEST_F(CcDriver, TheCacheIsMadeForThisUserAlone) {
+  ASSERT_TRUE(compile_kernels(kernels(1), target_, options_).ok());
+  EXPECT_EQ(fs::status(options_.cache_dir).permissions(), fs::perms::owner_all);
+  for (const fs::path& file : cache_files())
+    EXPECT_EQ(fs::status(file.parent_path()).permissions(), fs::perms::owner_all);
+}
+
+TEST_F(CcDriver, ACacheThatOthersMayWriteIsNotUsed) {
+  ASSERT_TRUE(compile_kernels(kernels(1), target_, options_).ok());
+  EXPECT_EQ(KernelCache(options_.cache_dir).problem(), "");
+  for (const fs::perms perms : {fs::perms::group_write, fs::perms::others_write}) {
+    fs::permissions(options_.cache_dir, fs::perms::owner_all | perms);
+    EXPECT_EQ(KernelCache(options_.cache_dir).problem(),
+              fmt::format("no kernel cache: others may write to '{}' (chmod go-w takes that away); AIPU_CACHE_DIR may "
+                          "name another folder",
+                          options_.cache_dir));
+    const Result<CompiledModule> compiled = compile_kernels(kernels(1), target_, options_);
+    ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+    EXPECT_EQ(compiled->compiled_units, 1);
+  }
+  fs::permissions(options_.cache_dir, fs::perms::owner_all);
+  EXPECT_EQ(compile_kernels(kernels(1), target_, options_)->compiled_units, 0);
+}
+
+// A folder that was open once may hold what somebody else has put there.
+TEST_F(CcDriver, AnEntryThatOthersMayWriteIsMadeAnew) {
+  ASSERT_TRUE(compile_kernels(kernels(1), target_, options_).ok());
+  for (const fs::path& file : cache_files()) fs::permissions(file, fs::perms::all);
+  EXPECT_EQ(compile_kernels(kernels(1), target_, options_)->compiled_units, 1);
+  EXPECT_EQ(compile_kernels(kernels(1), target_, options_)->compiled_units, 0);
+  // A link is no entry, wherever it leads.
+  for (const fs::path& file : cache_files()) {
+    fs::rename(file, directory_ + "/" + file.filename().string());
+    fs::create_symlink(directory_ + "/" + file.filename().string(), file);
+  }
+  EXPECT_EQ(compile_kernels(kernels(1), target_, options_)->compiled_units, 1);
+  for (const fs::path& file : cache_files()) EXPECT_FALSE(fs::is_symlink(file));
+}
+
+TEST_F(CcDriver, ACacheOfAnotherUserIsNotUsed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may give folders away";
+  ASSERT_TRUE(compile_kernels(kernels(1), target_, options_).ok());
+  ASSERT_EQ(::chown(options_.cache_dir.c_str(), 65534, 65534), 0);
+  EXPECT_THAT(KernelCache(options_.cache_dir).problem(),
+              HasSubstr("belongs to another user (number 65534, this is 0)"));
+  EXPECT_EQ(compile_kernels(kernels(1), target_, options_)->compiled_units, 1);
+}
+
+// What a machine lacks is no bug of ours.
+TEST_F(CcDriver, AMachineThatRunsOutIsNamed) {
+  options_.compiler = directory_ + "/gcc";
+  const std::pair<const char*, ErrorCode> cases[] = {
+      {"unit0.cpp:1:1: fatal error: error writing to x.s: No space left on device", ErrorCode::kIo},
+      {"cc1plus: out of memory allocating 65536 bytes", ErrorCode::kIo},
+      {"gcc: fatal error: Killed signal terminated program cc1plus", ErrorCode::kIo},
+      {"as: cannot open: Too many open files", ErrorCode::kIo},
+      {"unit0.cpp:1:1: error: expected expression", ErrorCode::kInternal}};
+  for (const auto& [text, code] : cases) {
+    std::ofstream(options_.compiler) << "#!/bin/sh\n[ \"$1\" = --version ] && echo gcc 1 && exit 0\necho '" << text
+                                     << "'\nexit 1\n";
+    fs::permissions(options_.compiler, fs::perms::owner_all);
+    const Result<CompiledModule> compiled = compile_kernels(kernels(1), target_, options_);
+    ASSERT_FALSE(compiled.ok());
+    EXPECT_EQ(compiled.status().code(), code) << compiled.status().message();
+    EXPECT_THAT(compiled.status().message(), HasSubstr(text));
+  }
 }
 
 TEST_F(CcDriver, AMissingCompilerIsAClearError) {

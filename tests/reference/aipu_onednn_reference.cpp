@@ -10,6 +10,7 @@
 #include <random>
 
 #include "frontend/onnx/import.h"
+#include "runtime/base/file.h"
 #include "runtime/tools/npy.h"
 #include "tests/reference/dnnl_executor.h"
 
@@ -22,6 +23,8 @@ struct Arguments {
 };
 
 aipu::Status run(const Arguments& arguments) {
+  AIPU_RETURN_IF_ERROR(aipu::prepare_output(arguments.output));
+  if (!arguments.save_input.empty()) AIPU_RETURN_IF_ERROR(aipu::prepare_output(arguments.save_input));
   aipu::frontend::ImportOptions options;
   for (const std::string& shape : arguments.shapes)
     AIPU_RETURN_IF_ERROR(aipu::frontend::parse_shape_option(shape, &options.shapes));

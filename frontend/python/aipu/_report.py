@@ -10,6 +10,8 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 
+from . import _native
+
 _COLORS = {
     "scalar": "#4e79a7",
     "vector": "#59a14f",
@@ -173,5 +175,4 @@ def write_report(
     estimate: Dict[str, Any], info: Any, args: Sequence[Any], cps_info: Any, c_code: str, path: str
 ) -> None:
     """Writes :func:`report_text` to a file."""
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(report_text(estimate, info, args, cps_info, c_code))
+    _native.write_file(path, report_text(estimate, info, args, cps_info, c_code).encode())

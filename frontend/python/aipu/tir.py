@@ -199,8 +199,7 @@ class Executor:
             tensors = [a for p, a in zip(self._info.param_infos, args) if p.category == category]
             tensors = [a for a in tensors if isinstance(a, np.ndarray)]
             for i, tensor in enumerate(tensors):
-                with open(os.path.join(folder, name(i, len(tensors))), "wb") as file:
-                    file.write(tensor.tobytes())
+                _native.write_file(os.path.join(folder, name(i, len(tensors))), tensor.tobytes())
 
         dump("input_tensor", lambda i, _: f"input{i}.bin")
         dump("const_tensor", lambda i, _: f"weight{i}.bin")
@@ -284,8 +283,7 @@ class Executor:
         )
         counters = np.zeros(tecs * timed.counter_count, "int64")
         executor(*[a.copy() if isinstance(a, np.ndarray) else a for a in args], counters)
-        with open(os.path.join(folder, "profile_data.bin"), "wb") as file:
-            file.write(counters.tobytes())
+        _native.write_file(os.path.join(folder, "profile_data.bin"), counters.tobytes())
         estimate = timed.estimate(counters.tobytes())
         write_report(
             estimate, self._info, args, self._cps_info, self._c_code, os.path.join(folder, "profile_output.html")
@@ -312,8 +310,7 @@ def _write_call_files(
 ) -> None:
     """The Compass IR of a call and the plugin that a graph builder would need for it."""
     _write(os.path.join(folder, "compass_ir.txt"), ir_text)
-    with open(os.path.join(folder, "compass_ir.bin"), "wb") as file:
-        file.write(weights)
+    _native.write_file(os.path.join(folder, "compass_ir.bin"), weights)
     counts = f"{input_count} inputs, {output_count} outputs, {len(constants)} constants, {len(attributes)} attributes"
     _write(os.path.join(folder, "aipugb.log"), f"DSL_{info.name}: {counts}\n")
     _write(
@@ -334,8 +331,7 @@ def _write_assembly(object_path: str) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    _native.write_file(path, text.encode())
 
 
 Function = Union["script.PyPrimFunc", IRModule]
@@ -408,8 +404,7 @@ class BuildManager:
         if output_path is not None:
             path = os.path.abspath(output_path)
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "wb") as file:
-                file.write(compiled.object)
+            _native.write_file(path, compiled.object)
         if verbose:
             print(f"The operator library has been generated: {path}")
         return path
@@ -452,8 +447,7 @@ class BuildManager:
                     raise CompassCompileCError(error)
                 raise CompassCodeGenCError(error)
             object_path = os.path.join(op_lib, f"{info.name}.o")
-            with open(object_path, "wb") as file:
-                file.write(compiled.object)
+            _native.write_file(object_path, compiled.object)
             if self._switches.assembly:
                 _write_assembly(object_path)
         return compiled, c_code, info, output_dir

@@ -1,7 +1,6 @@
 // aipu-onnx-test: runs ONNX backend tests through the whole road: convert, load, run, compare.
 //
 // Each case has a process of its own, so that a crash or a hang is the failure of that case and of nothing else.
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,12 +18,14 @@
 #include <cstring>
 #include <exception>
 #include <map>
+#include <memory>
 #include <optional>
 
 #include <CLI/CLI.hpp>
 
 #include "gbuilder/build.h"
 #include "runtime/base/file.h"
+#include "runtime/base/temporary.h"
 #include "runtime/model.h"
 #include "runtime/session.h"
 #include "runtime/tools/compare.h"
@@ -216,24 +217,6 @@ CaseResult run_case(const TestCase& test, const Options& options, const std::str
 
 // ---- in the parent -------------------------------------------------------------------------------------------------
 
-void remove_folder(const std::string& folder) {
-  if (DIR* handle = ::opendir(folder.c_str())) {
-    while (const dirent* entry = ::readdir(handle)) {
-      const std::string name = entry->d_name;
-      if (name == "." || name == "..") continue;
-      const std::string path = folder + "/" + name;
-      struct stat info = {};
-      if (::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
-        remove_folder(path);
-      } else {
-        ::unlink(path.c_str());
-      }
-    }
-    ::closedir(handle);
-  }
-  ::rmdir(folder.c_str());
-}
-
 std::string last_line(const std::string& path) {
   const auto text = read_text_file(path);
   if (!text.ok()) return {};
@@ -251,7 +234,8 @@ struct Child {
   size_t index = 0;
   pid_t process = -1;
   int pipe = -1;
-  std::string scratch, answer;
+  std::unique_ptr<Temporary> scratch;  // a folder
+  std::string answer;
   Clock::time_point deadline;
 };
 
@@ -278,10 +262,14 @@ class Runner {
   void start(size_t index) {
     Child child;
     child.index = index;
-    const char* folder = std::getenv("TMPDIR");
-    child.scratch = str_cat(folder != nullptr && *folder != '\0' ? folder : "/tmp", "/aipu_onnx_test_XXXXXX");
+    auto scratch = Temporary::create_folder("aipu-onnx-test");
+    if (!scratch.ok()) {
+      results_[index] = CaseResult{Outcome::kFail, scratch.status().message()};
+      return;
+    }
+    child.scratch = std::make_unique<Temporary>(std::move(*scratch));
     int ends[2] = {-1, -1};
-    if (::mkdtemp(child.scratch.data()) == nullptr || ::pipe2(ends, O_CLOEXEC) != 0) {
+    if (::pipe2(ends, O_CLOEXEC) != 0) {
       results_[index] = CaseResult{Outcome::kFail, str_cat("cannot start: ", std::strerror(errno))};
       return;
     }
@@ -289,12 +277,11 @@ class Runner {
     child.process = ::fork();
     if (child.process == 0) {
       ::close(ends[0]);
-      serve(cases_[index], child.scratch, ends[1]);
+      serve(cases_[index], child.scratch->path(), ends[1]);
     }
     ::close(ends[1]);
     if (child.process < 0) {
       ::close(ends[0]);
-      remove_folder(child.scratch);
       results_[index] = CaseResult{Outcome::kFail, str_cat("cannot start: ", std::strerror(errno))};
       return;
     }
@@ -308,10 +295,9 @@ class Runner {
   [[noreturn]] void serve(const TestCase& test, const std::string& scratch, int pipe) const {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const int log = ::open((scratch + "/log").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (log >= 0) {
-      ::dup2(log, STDOUT_FILENO);
-      ::dup2(log, STDERR_FILENO);
+    if (const auto log = open_scratch(scratch + "/log"); log.ok()) {
+      ::dup2(*log, STDOUT_FILENO);
+      ::dup2(*log, STDERR_FILENO);
     }
     CaseResult result;
     try {
@@ -377,7 +363,7 @@ class Runner {
     if (late) {
       result = {Outcome::kFail, str_cat("timeout after ", static_cast<int64_t>(options_.timeout), " s")};
     } else if (WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) != 0) || child.answer.empty()) {
-      const std::string line = last_line(child.scratch + "/log");
+      const std::string line = last_line(child.scratch->path() + "/log");
       const std::string what = WIFSIGNALED(status)
                                    ? str_cat("signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")")
                                    : str_cat("exit code ", WEXITSTATUS(status));
@@ -389,7 +375,7 @@ class Runner {
                 child.answer.substr(1)};
     }
     results_[child.index] = std::move(result);
-    remove_folder(child.scratch);
+    child.scratch.reset();
   }
 
   // In the order of the cases, as far as they are done.
