@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <mutex>
-#include <thread>
 
 #include "codegen/tir/interpreter_code.h"
 #include "codegen/tir/text.h"
+#include "runtime/base/parallel.h"
 
 namespace aipu::tir {
 namespace {
@@ -260,10 +261,22 @@ Status interpret_all(const InterpreterProgram& program, int tec_count, std::span
     barrier.leave();
   };
   if (needs.uses_barrier && tec_count > 1) {
-    std::vector<std::thread> threads;
-    for (int id = 1; id < tec_count; ++id) threads.emplace_back(run_tec, id);
-    run_tec(0);
-    for (std::thread& thread : threads) thread.join();
+    // TECs meet at barriers: none begins before all have a thread.
+    std::atomic<int> gate{0};  // 1: go, -1: go home
+    bool complete = true;
+    {
+      ThreadTeam others;
+      for (int id = 1; id < tec_count && complete; ++id) {
+        complete = others.start([&, id] {
+          gate.wait(0);
+          if (gate > 0) run_tec(id);
+        });
+      }
+      gate = complete ? 1 : -1;
+      gate.notify_all();
+      if (complete) run_tec(0);
+    }
+    if (!complete) return out_of_range(str_cat("the system has no ", tec_count, " threads for as many TECs that meet"));
   } else {
     for (int id = 0; id < tec_count; ++id) {
       run_tec(id);

@@ -536,6 +536,8 @@ Status Session::run() {
   const std::unique_lock use(impl.in_use, std::try_to_lock);
   if (!use) return used_by_another_thread();
   const auto exclusive = impl.pool->acquire();
+  if (!impl.pool->is_complete())
+    return out_of_range("the session's threads are gone with fork(), and the system has no others for this process");
   impl.pool->wake();
   if (impl.options.profile && impl.profile_start_ns == 0) impl.profile_start_ns = now_ns();
   for (size_t i = 0; i < impl.outputs.size(); ++i) {

@@ -1,6 +1,7 @@
 #include "runtime/executor/worker_pool.h"
 
 #include <linux/futex.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,8 +11,11 @@
 #include <chrono>
 #include <climits>
 #include <fstream>
+#include <new>
 #include <string>
 #include <string_view>
+
+#include "runtime/base/fork_generation.h"
 
 namespace aipu::runtime {
 namespace {
@@ -103,7 +107,10 @@ struct WorkerPool::Worker {
   std::atomic<uint32_t> asleep{0};
   alignas(128) std::atomic<uint32_t> claimed{0};
   alignas(128) std::atomic<bool> stop{false};
-  std::thread thread;
+  WorkerPool* pool = nullptr;
+  uint32_t index = 0;
+  // Not a std::thread: after fork() there is none to join, and failing to start one is no exception here.
+  pthread_t thread = {};
 
   // Epochs only go forward: who is late by more than one job must not take an old one.
   bool claim(uint32_t job) {
@@ -115,27 +122,58 @@ struct WorkerPool::Worker {
   }
 };
 
-WorkerPool::WorkerPool(uint32_t threads) {
+WorkerPool::WorkerPool(uint32_t threads) : generation_(fork_generation()) {
   const uint32_t cpus = available_cpus();
   size_ = threads == 0 ? cpus : std::min(threads, cpus);
-  for (uint32_t i = 1; i < size_; ++i) {
-    workers_.push_back(std::make_unique<Worker>());
-    Worker& worker = *workers_.back();
-    worker.thread = std::thread([this, &worker, i] { work(worker, i); });
-  }
+  workers_.reserve(size_);
+  start_workers();
+  size_ = static_cast<uint32_t>(workers_.size()) + 1;
 }
 
 WorkerPool::~WorkerPool() {
+  if (generation_.load(std::memory_order_relaxed) != fork_generation()) return;
   for (auto& worker : workers_) {
     worker->stop.store(true, std::memory_order_relaxed);
     worker->epoch.fetch_add(1, std::memory_order_seq_cst);
     worker->asleep.store(0, std::memory_order_seq_cst);
     futex_wake(worker->asleep);
-    worker->thread.join();
+    ::pthread_join(worker->thread, nullptr);
   }
 }
 
-void WorkerPool::work(Worker& worker, uint32_t index) {
+void WorkerPool::start_workers() {
+  while (!is_complete()) {
+    std::unique_ptr<Worker> worker(new (std::nothrow) Worker);
+    if (worker == nullptr) return;
+    worker->pool = this;
+    worker->index = static_cast<uint32_t>(workers_.size()) + 1;
+    const auto enter = [](void* self) -> void* {
+      static_cast<Worker*>(self)->pool->work(*static_cast<Worker*>(self));
+      return nullptr;
+    };
+    if (::pthread_create(&worker->thread, nullptr, enter, worker.get()) != 0) return;
+    workers_.push_back(std::move(worker));
+  }
+}
+
+// In a child, several threads may be the first to use a pool that their sessions share.
+void WorkerPool::forget_workers() {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (generation_.load(std::memory_order_relaxed) == fork_generation()) return;
+  new (&mutex_) std::mutex;  // whoever had it at the time is gone
+  workers_.clear();
+  generation_.store(fork_generation(), std::memory_order_release);
+}
+
+std::unique_lock<std::mutex> WorkerPool::acquire() {
+  if (generation_.load(std::memory_order_acquire) != fork_generation()) forget_workers();
+  std::unique_lock lock(mutex_);
+  if (!is_complete()) start_workers();
+  return lock;
+}
+
+void WorkerPool::work(Worker& worker) {
   uint32_t seen = 0;
   while (true) {
     auto idle_since = std::chrono::steady_clock::now();
@@ -155,7 +193,7 @@ void WorkerPool::work(Worker& worker, uint32_t index) {
     seen = worker.epoch.load(std::memory_order_acquire);
     if (worker.stop.load(std::memory_order_relaxed)) return;
     if (!worker.claim(seen)) continue;
-    body_(argument_, index);
+    body_(argument_, worker.index);
     worker.done.store(seen, std::memory_order_release);
   }
 }

@@ -2,14 +2,14 @@
 //
 // Workers spin for a short time after each job and then sleep on a futex, so a run wakes them once and kernels within
 // it follow each other without system calls. There are never more workers than CPUs this process may use: a spinning
-// thread without a CPU of its own would only be in the way.
+// thread without a CPU of its own would only be in the way. Where the system has no more threads to give, the pool is
+// smaller. In a child made by fork() the workers are gone; acquire() starts others.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 namespace aipu::runtime {
@@ -30,7 +30,9 @@ class WorkerPool {
   uint32_t size() const { return size_; }
 
   // Exclusive use, for a whole run; sessions that share a pool take turns.
-  std::unique_lock<std::mutex> acquire() { return std::unique_lock(mutex_); }
+  std::unique_lock<std::mutex> acquire();
+  // Whether there are the size() - 1 workers that there were before fork(). Needs acquire().
+  bool is_complete() const { return workers_.size() + 1 == size_; }
 
   // Both need acquire(). wake() only has an effect when workers sleep: a hint that work is coming.
   void wake();
@@ -43,10 +45,13 @@ class WorkerPool {
 
  private:
   struct Worker;
-  void work(Worker& worker, uint32_t index);
+  void start_workers();
+  void forget_workers();
+  void work(Worker& worker);
   void run(uint32_t count, Body body, void* argument, bool independent);
 
   uint32_t size_ = 1;
+  std::atomic<uint32_t> generation_;  // of the process that the workers are in
   std::mutex mutex_;
   Body body_ = nullptr;
   void* argument_ = nullptr;

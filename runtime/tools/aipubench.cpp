@@ -14,6 +14,7 @@
 #include <CLI/CLI.hpp>
 
 #include "runtime/base/file.h"
+#include "runtime/base/parallel.h"
 #include "runtime/tools/compare.h"
 #include "runtime/tools/inputs.h"
 #include "runtime/tools/layer_profile.h"
@@ -152,18 +153,20 @@ class Bench {
     }
     std::vector<std::vector<double>> latencies(static_cast<size_t>(streams));
     std::vector<Status> statuses(static_cast<size_t>(streams));
-    std::vector<std::thread> threads;
     const auto start = Clock::now();
-    for (size_t i = 0; i < sessions.size(); ++i) {
-      threads.emplace_back([&, i] {
-        do {
-          const auto query = Clock::now();
-          statuses[i] = sessions[i]->run();
-          latencies[i].push_back(seconds_since(query));
-        } while (statuses[i].ok() && seconds_since(start) < options_.duration);
-      });
+    {
+      ThreadTeam threads;
+      for (size_t i = 0; i < sessions.size(); ++i) {
+        const bool started = threads.start([&, i] {
+          do {
+            const auto query = Clock::now();
+            statuses[i] = sessions[i]->run();
+            latencies[i].push_back(seconds_since(query));
+          } while (statuses[i].ok() && seconds_since(start) < options_.duration);
+        });
+        if (!started) statuses[i] = out_of_range(str_cat("the system has no thread for stream ", i + 1));
+      }
     }
-    for (std::thread& thread : threads) thread.join();
     result_.seconds = seconds_since(start);
     result_.streams = streams;
     for (size_t i = 0; i < sessions.size(); ++i) {

@@ -4,8 +4,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <thread>
 #include <vector>
+
+#include "runtime/base/parallel.h"
 
 namespace aipu::tools {
 namespace {
@@ -57,20 +58,23 @@ double best_round(int threads, Body body) {
   constexpr int kRounds = 5;
   double best = 1e9;
   for (int round = 0; round < kRounds; ++round) {
-    std::atomic<int> ready{0};
+    std::atomic<int> ready{0}, expected{threads};
     std::vector<double> seconds(static_cast<size_t>(threads));
     const auto work = [&](int index) {
       ++ready;
-      while (ready.load() < threads) {
+      while (ready.load() < expected.load()) {
       }
       const auto start = Clock::now();
       body(index);
       seconds[static_cast<size_t>(index)] = std::chrono::duration<double>(Clock::now() - start).count();
     };
-    std::vector<std::thread> others;
-    for (int i = 1; i < threads; ++i) others.emplace_back(work, i);
-    work(0);
-    for (std::thread& other : others) other.join();
+    {
+      ThreadTeam others;
+      for (int i = 1; i < expected; ++i) {
+        if (!others.start([&work, i] { work(i); })) expected = i;
+      }
+      work(0);
+    }
     best = std::min(best, *std::max_element(seconds.begin(), seconds.end()));
   }
   return best;

@@ -21,7 +21,9 @@ def model(tmp_path_factory):
         pytest.skip("aipu-make-model is not built (AIPU_BUILD_DIR)")
     folder = tmp_path_factory.mktemp("model")
     subprocess.run([maker, "sample_cnn", "-o", folder / "sample.onnx"], check=True, stdout=subprocess.DEVNULL)
-    return aipu.load(aipu.build(folder / "sample.onnx")["output"])
+    loaded = aipu.load(aipu.build(folder / "sample.onnx")["output"])
+    loaded.source = folder / "sample.onnx"
+    return loaded
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +135,57 @@ def test_one_session_from_many_threads_is_right_or_refused(model, cases):
                 np.testing.assert_allclose(result, expected, rtol=1e-5)
 
     assert in_threads(len(cases), work) == []
+
+
+def ended(child):
+    """The exit code of a child; None if it hangs."""
+    child.join(60)
+    code = child.exitcode
+    child.kill()
+    return code
+
+
+def run_in_child(queue, runner, image):
+    queue.put(runner({"image": image})["probabilities"])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork() here")
+@pytest.mark.parametrize("target", ["host", "X2_1204"])
+def test_fork_after_a_run(model, cases, tmp_path, target):
+    """multiprocessing with fork: children run the model and the session that their parent ran."""
+    context = multiprocessing.get_context("fork")
+    image, expected = cases[1]
+    if target != "host":
+        model = aipu.load(aipu.build(model.source, tmp_path / "npu.aipu.bin", target=target)["output"])
+    session = model.session()
+    for runner in (model.run, session.run):
+        np.testing.assert_allclose(runner({"image": image})["probabilities"], expected, rtol=1e-4, atol=1e-6)
+        queue = context.SimpleQueue()
+        children = [context.Process(target=run_in_child, args=(queue, runner, image)) for _ in range(3)]
+        for child in children:
+            child.start()
+        for child in children:
+            assert ended(child) == 0
+        for _ in children:
+            np.testing.assert_allclose(queue.get(), expected, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(runner({"image": image})["probabilities"], expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork() here")
+def test_fork_while_other_threads_run(model, cases):
+    """The sessions that they have at the time are not given back in the child, which has its own."""
+    image, expected = cases[0]
+    pool = model._sessions
+    taken = []
+    while pool._running < pool._cpus:
+        taken.append(pool.take())
+    try:
+        context = multiprocessing.get_context("fork")
+        queue = context.SimpleQueue()
+        child = context.Process(target=run_in_child, args=(queue, model.run, image))
+        child.start()
+        assert ended(child) == 0
+        np.testing.assert_allclose(queue.get(), expected, rtol=1e-5)
+    finally:
+        for session, threads in taken:
+            pool.give_back(session, threads)

@@ -1,6 +1,7 @@
 // The functional model of X2_1204: four TECs as threads of their own, each with 32 KiB of local memory that nothing
 // else is next to, and 256 KiB of shared memory. The kernels are the model's native module, compiled from the same
 // Compass C that the device would get.
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,11 +12,12 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "runtime/backends/native_module.h"
+#include "runtime/base/fork_generation.h"
 
 namespace aipu::runtime {
 namespace {
@@ -73,22 +75,22 @@ class X2Session {
           static_cast<int>(t), 0,   lsram_[t].data(), kLsramBytes, shared_.data(), kSharedBytes, &X2Session::barrier,
           &X2Session::print,   this};
     }
-    for (uint32_t t = 0; t < kTecs; ++t) threads_[t] = std::thread([this, t] { serve(t); });
-    return {};
+    return start_threads();
   }
 
   ~X2Session() {
+    if (generation_ != fork_generation()) forget_threads();
     {
       const std::lock_guard lock(mutex_);
       stop_ = true;
     }
     start_.notify_all();
-    for (std::thread& thread : threads_) {
-      if (thread.joinable()) thread.join();
-    }
+    for (uint32_t t = 0; t < started_; ++t) ::pthread_join(threads_[t].handle, nullptr);
   }
 
-  void launch(const aipu_backend_launch& launch) {
+  Status launch(const aipu_backend_launch& launch) {
+    if (generation_ != fork_generation()) forget_threads();
+    if (started_ < kTecs) AIPU_RETURN_IF_ERROR(start_threads());
     const uint32_t tecs = std::min(launch.max_tecs, kTecs);
     // What the kernel may touch, and no more: most use no local memory at all, and a launch is to take microseconds.
     const X2Module::Needs& needs = module_.needs[launch.kernel];
@@ -106,9 +108,38 @@ class X2Session {
     ++epoch_;
     start_.notify_all();
     finished_.wait(lock, [&] { return running_ == 0; });
+    return {};
   }
 
  private:
+  // All four: TECs meet at barriers, so none can stand in for another.
+  Status start_threads() {
+    for (; started_ < kTecs; ++started_) {
+      Thread& thread = threads_[started_];
+      thread.session = this;
+      thread.tec = started_;
+      const auto enter = [](void* self) -> void* {
+        static_cast<Thread*>(self)->session->serve(static_cast<Thread*>(self)->tec);
+        return nullptr;
+      };
+      if (const int code = ::pthread_create(&thread.handle, nullptr, enter, &thread); code != 0) {
+        return out_of_range(str_cat("cannot start thread ", started_ + 1, " of the ", kTecs,
+                                    " that stand for TECs: ", std::strerror(code)));
+      }
+    }
+    return {};
+  }
+
+  // In a child made by fork(), which has none of them; what they waited for knows of waiters that are not there.
+  void forget_threads() {
+    new (&mutex_) std::mutex;
+    new (&start_) std::condition_variable;
+    new (&finished_) std::condition_variable;
+    started_ = 0;
+    epoch_ = 0;
+    generation_ = fork_generation();
+  }
+
   static void barrier(const aipu_tec_context* context) {
     static_cast<X2Session*>(context->backend)->barrier_->arrive_and_wait();
   }
@@ -147,7 +178,14 @@ class X2Session {
   bool stop_ = false;
   aipu_kernel_entry entry_ = nullptr;
   const unsigned long long* words_ = nullptr;
-  std::array<std::thread, kTecs> threads_;
+  struct Thread {
+    X2Session* session = nullptr;
+    uint32_t tec = 0;
+    pthread_t handle = {};
+  };
+  std::array<Thread, kTecs> threads_;
+  uint32_t started_ = 0;
+  uint32_t generation_ = fork_generation();
 };
 
 int load(const aipu_backend_model* model, void** result, aipu_backend_error* error) {
@@ -180,9 +218,9 @@ int open(void* module, const aipu_backend_services* services, void** result, aip
 
 void close(void* session) { delete static_cast<X2Session*>(session); }
 
-int launch(void* session, const aipu_backend_launch* launch, aipu_backend_error*) {
-  static_cast<X2Session*>(session)->launch(*launch);
-  return 0;
+int launch(void* session, const aipu_backend_launch* launch, aipu_backend_error* error) {
+  const Status status = static_cast<X2Session*>(session)->launch(*launch);
+  return status.ok() ? 0 : report(status, error);
 }
 
 uint32_t tec_count(void*) { return kTecs; }
