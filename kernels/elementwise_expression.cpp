@@ -130,9 +130,18 @@ std::string cast_node(Writer& w) {
   return value;
 }
 
-std::string fold(Writer& w, std::string_view function) {
+// The greater (smaller) of the value and the bound, NaN if one of them is. With the bound in front this is one
+// instruction where the bound is a constant.
+std::string at_least(const std::string& value, const std::string& bound) {
+  return fmt::format("S.maximum({}, {})", bound, value);
+}
+std::string at_most(const std::string& value, const std::string& bound) {
+  return fmt::format("S.minimum({}, {})", bound, value);
+}
+
+std::string fold(Writer& w, std::string (*function)(const std::string& value, const std::string& bound)) {
   std::string result = w.in(0);
-  for (size_t i = 1; i < w.count(); ++i) result = fmt::format("{}({}, {})", function, result, w.in(i));
+  for (size_t i = 1; i < w.count(); ++i) result = w.scalar(i) ? function(result, w.in(i)) : function(w.in(i), result);
   return result;
 }
 
@@ -177,8 +186,8 @@ std::string power(Writer& w) {
 
 std::string clip(Writer& w) {
   std::string value = w.in(0);
-  if (w.has(1)) value = fmt::format("S.max({}, {})", value, w.in(1));
-  if (w.has(2)) value = fmt::format("S.min({}, {})", value, w.in(2));
+  if (w.has(1)) value = at_least(value, w.in(1));
+  if (w.has(2)) value = at_most(value, w.in(2));
   return value;
 }
 
@@ -244,15 +253,19 @@ std::string is_infinite(Writer& w) {
   return fmt::format("({} == {})", w.in(0), w.k(positive ? INFINITY : -INFINITY));
 }
 
-std::string sign(Writer& w) {
-  const std::string positive = fmt::format("S.vsel({}, {}, {} > {})", w.k(1), w.k(0), w.in(0), w.k(0));
-  if (is_unsigned_int(w.type_in())) return positive;
-  return fmt::format("S.vsel({}, {}, {} < {})", w.k(-1), positive, w.in(0), w.k(0));
-}
-
 // x where the condition text holds, else y.
 std::string choose(const std::string& condition, const std::string& x, const std::string& y) {
   return fmt::format("S.vsel({}, {}, {})", x, y, condition);
+}
+
+std::string sign(Writer& w) {
+  const std::string positive = fmt::format("S.vsel({}, {}, {} > {})", w.k(1), w.k(0), w.in(0), w.k(0));
+  if (is_unsigned_int(w.type_in())) return positive;
+  if (!is_floating(w.type_in())) return choose(fmt::format("{} < {}", w.in(0), w.k(0)), w.k(-1), positive);
+  // What is neither is 0 of either sign or NaN, which stays.
+  const std::string rest = fmt::format("{} + {}", w.in(0), w.k(0));
+  const std::string negative = choose(fmt::format("{} < {}", w.in(0), w.k(0)), w.k(-1), rest);
+  return choose(fmt::format("{} > {}", w.in(0), w.k(0)), w.k(1), negative);
 }
 
 Row unary(std::string_view pattern) {
@@ -295,16 +308,16 @@ const std::map<std::string, Row, std::less<>>& rows() {
       {"Sqrt", unary("S.sqrt({})")},
       {"Tan", unary("S.tan({})")},
       {"Tanh", unary("S.tanh({})")},
-      {"Relu", [](Writer& w) { return fmt::format("S.max({}, {})", w.in(0), w.k(0)); }},
+      {"Relu", [](Writer& w) { return at_least(w.in(0), w.k(0)); }},
       {"HardSwish",
        [](Writer& w) {
-         return fmt::format("({0} * S.max(S.min({0} * {3} + {4}, {2}), {1}))", w.in(0), w.k(0), w.k(1), w.k(1.0 / 6),
-                            w.k(0.5));
+         const std::string gate = fmt::format("{} * {} + {}", w.in(0), w.k(1.0 / 6), w.k(0.5));
+         return fmt::format("({} * {})", w.in(0), at_least(at_most(gate, w.k(1)), w.k(0)));
        }},
       {"HardSigmoid",
        [](Writer& w) {
-         return fmt::format("S.max(S.min({} * {} + {}, {}), {})", w.in(0), w.k(w.f("alpha")), w.k(w.f("beta")), w.k(1),
-                            w.k(0));
+         const std::string line = fmt::format("{} * {} + {}", w.in(0), w.k(w.f("alpha")), w.k(w.f("beta")));
+         return at_least(at_most(line, w.k(1)), w.k(0));
        }},
       {"Mish",
        [](Writer& w) {
@@ -330,9 +343,9 @@ const std::map<std::string, Row, std::less<>>& rows() {
        }},
       {"Celu",
        [](Writer& w) {
-         const double a = w.f("alpha");
-         return fmt::format("(S.max({0}, {1}) + S.min({0}, {2} * (S.exp({1} / {2}) - {3})))", w.k(0), w.in(0), w.k(a),
-                            w.k(1));
+         const std::string a = w.k(w.f("alpha"));
+         const std::string curve = fmt::format("{1} * (S.exp({0} / {1}) - {2})", w.in(0), a, w.k(1));
+         return fmt::format("({} + {})", at_least(w.in(0), w.k(0)), at_most(curve, w.k(0)));
        }},
       {"Elu",
        [](Writer& w) {
@@ -392,8 +405,8 @@ const std::map<std::string, Row, std::less<>>& rows() {
       {"GreaterOrEqual", binary(">=")},
       {"Less", binary("<")},
       {"LessOrEqual", binary("<=")},
-      {"Max", [](Writer& w) { return fold(w, "S.max"); }},
-      {"Min", [](Writer& w) { return fold(w, "S.min"); }},
+      {"Max", [](Writer& w) { return fold(w, at_least); }},
+      {"Min", [](Writer& w) { return fold(w, at_most); }},
       {"Sum",
        [](Writer& w) {
          std::string sum = w.in(0);

@@ -271,6 +271,8 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"isfinite", scalar_or("isfinite", with_mask("__visfinite"))},
       {"max", scalar_or("max", with_r("__vmax"))},
       {"min", scalar_or("min", with_r("__vmin"))},
+      {"maximum", scalar_or("__maximum", with_r("__vmaximum"))},
+      {"minimum", scalar_or("__minimum", with_r("__vminimum"))},
       // math
       {"exp", math("exp")},
       {"log", math("log")},

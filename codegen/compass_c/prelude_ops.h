@@ -331,6 +331,44 @@ template <class T>
 __inl T min(T x, T y) {
   return y != y ? x : x < y ? x : y;
 }
+// NaN if one operand is (the first one that is), as NumPy's maximum and minimum. With a constant first operand this is
+// one instruction: of two that cannot be compared the instructions return the second.
+template <class V>
+__inl V __maximum_lanes(V x, V y) {
+  typedef __e<V> E;
+  if constexpr (__is16f<E>::value)
+    return __narrow<E, __LANES(V)>(__maximum_lanes(__widen(x), __widen(y)));
+  else if constexpr (__is_float<E>::value)
+    return x != x ? x : __greater(x, y);
+  else
+    return x > y ? x : y;
+}
+template <class V>
+__inl V __minimum_lanes(V x, V y) {
+  typedef __e<V> E;
+  if constexpr (__is16f<E>::value)
+    return __narrow<E, __LANES(V)>(__minimum_lanes(__widen(x), __widen(y)));
+  else if constexpr (__is_float<E>::value)
+    return x != x ? x : __lesser(x, y);
+  else
+    return x < y ? x : y;
+}
+template <class V, class M>
+__inl V __vmaximum(V r, V x, V y, M m) {
+  return __select(m, __maximum_lanes(x, y), r);
+}
+template <class V, class M>
+__inl V __vminimum(V r, V x, V y, M m) {
+  return __select(m, __minimum_lanes(x, y), r);
+}
+template <class T>
+__inl T __maximum(T x, T y) {
+  return x != x ? x : x > y ? x : y;
+}
+template <class T>
+__inl T __minimum(T x, T y) {
+  return x != x ? x : x < y ? x : y;
+}
 template <class V, class M>
 __inl V __vclip(V x, V lo, V hi, M m) {
   if constexpr (__is_float<__e<V>>::value) {  // NaN lanes stay NaN

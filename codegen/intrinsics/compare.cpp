@@ -87,6 +87,15 @@ Status run_extremum(const LaneCall& c) {
   return {};
 }
 
+// S.maximum, S.minimum (ours): as NumPy's, NaN if one operand is NaN.
+template <bool kMax>
+Status run_propagating_extremum(const LaneCall& c) {
+  with_number_type(c.operands[0].type.element, [&]<typename T>(T) {
+    map2<T, T>(c, [](auto x, auto y) { return kMax ? lane_maximum(x, y) : lane_minimum(x, y); });
+  });
+  return {};
+}
+
 Result<Type> infer_is_null(InferInput& in) {
   AIPU_ASSIGN_OR_RETURN(const Expr x, operand(in, 0));
   if (!x->type.pointer) return refused("The 1st arg expect a pointer.");
@@ -115,6 +124,10 @@ void add_compare_rows(std::vector<Intrinsic>& rows) {
   rows.push_back({.name = "isfinite", .params = unary, .infer = infer_classify, .run = run_classify<Class::kFinite>});
   rows.push_back({.name = "max", .params = extremum, .infer = infer_extremum, .run = run_extremum<true>});
   rows.push_back({.name = "min", .params = extremum, .infer = infer_extremum, .run = run_extremum<false>});
+  rows.push_back(
+      {.name = "maximum", .params = extremum, .infer = infer_extremum, .run = run_propagating_extremum<true>});
+  rows.push_back(
+      {.name = "minimum", .params = extremum, .infer = infer_extremum, .run = run_propagating_extremum<false>});
   // p.is_nullptr of the language.
   rows.push_back({.name = "is_nullptr", .params = {value("pointer")}, .infer = infer_is_null, .run = run_is_null});
 }

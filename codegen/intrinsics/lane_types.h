@@ -196,6 +196,15 @@ inline T lane_min(T a, T b) {
   else
     return a < b ? a : b;
 }
+// NaN if one of them is (the first one that is); of equal ones the second.
+template <typename T>
+inline T lane_maximum(T a, T b) {
+  return (a > b) | (a != a) ? a : b;
+}
+template <typename T>
+inline T lane_minimum(T a, T b) {
+  return (a < b) | (a != a) ? a : b;
+}
 // Vector shifts: the count is read as unsigned.
 template <typename T>
 inline T lane_shl(T a, uint64_t count) {

@@ -61,6 +61,7 @@ class PoolPlugin final : public OpPlugin {
         .set("VL", std::max(lanes, 2))
         .set("NV", 1)
         .set("INDICES", indices)
+        .set("FLOATING", is_floating(accumulator))
         .set("POWER", power);
     params.set("KIND", node.op == "MaxPool" ? "max" : node.op == "LpPool" ? "lp" : "average");
     params.set("INITIAL", node.op == "MaxPool" ? lowest(accumulator) : dsl::Captured{int64_t{0}});

@@ -33,6 +33,7 @@ class SelectPlugin final : public SingleOpPlugin {
     dsl::TemplateParams params;
     params.set("X", storage_dtype(x.dtype))
         .set("ACC", accumulator_dtype(storage_dtype(x.dtype)))
+        .set("FLOATING", is_floating(x.dtype))
         .set("LARGEST", true)
         .set("LAST", false);
     params.set("INDEX", x.dtype).set("T", DType::kU8).set("RANK", 1).set("dim_types", scalar_types(1));

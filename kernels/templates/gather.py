@@ -21,9 +21,9 @@ def combined(old, new):
     if REDUCTION == "mul":
         return old * new
     if REDUCTION == "max":
-        return S.max(old, new)
+        return S.maximum(new, old)
     if REDUCTION == "min":
-        return S.min(old, new)
+        return S.minimum(new, old)
     return new
 
 

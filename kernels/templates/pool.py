@@ -1,11 +1,11 @@
 """Window pooling over channels-last activations, 1 to 3 spatial dimensions.
 
-Parameters: X (element type), ACC, VL, KIND (max, average, lp), POWER (for lp), INDICES (also write the flat input index
-of each maximum, counted in the NCHW order that ONNX demands), and the epilogue's (epilogue.py, NV = 1), WINDOW:
-(kernel_h, kernel_w) of a small 2-D window without dilation, or (0, 0). A unit is one row of output pixels of one block
-of channels; blocks vary fastest, so that the lines a row reads stay in the nearest caches. Which taps lie inside the
-image is found out per row and pixel, not per tap. `count_padding` 1: average divides by the window's size including
-padding (clipped to the padded image, end padding given by pad_end_*).
+Parameters: X (element type), ACC, VL, KIND (max, average, lp), FLOATING (whether ACC is), POWER (for lp), INDICES (also
+write the flat input index of each maximum, counted in the NCHW order that ONNX demands), and the epilogue's
+(epilogue.py, NV = 1), WINDOW: (kernel_h, kernel_w) of a small 2-D window without dilation, or (0, 0). A unit is one row
+of output pixels of one block of channels; blocks vary fastest, so that the lines a row reads stay in the nearest
+caches. Which taps lie inside the image is found out per row and pixel, not per tap. `count_padding` 1: average divides
+by the window's size including padding (clipped to the padded image, end padding given by pad_end_*).
 """
 
 from aipu import script as S
@@ -14,7 +14,7 @@ from epilogue import finish
 
 def combine(acc, value):
     if KIND == "max":
-        return S.max(acc, value)
+        return S.maximum(value, acc)
     if KIND == "average":
         return acc + value
     if POWER == 1:
@@ -22,6 +22,13 @@ def combine(acc, value):
     if POWER == 2:
         return acc + value * value
     return acc + S.pow(S.abs(value), S.cast(POWER, f"{ACC}x{VL}"))
+
+
+def exceeds(value, acc):
+    """Whether the maximum moves from acc to value: to the first NaN, and stays there."""
+    if FLOATING:
+        return (value > acc) | ((value != value) & (acc == acc))
+    return value > acc
 
 
 def pool_row(
@@ -83,9 +90,9 @@ def pool_row(
                                 depth = front + kd * dilation_d
                                 line = top + kh * dilation_h
                                 position = left + kw * dilation_w
-                                better = value > acc
+                                better = exceeds(value, acc)
                                 if taken == 0:
-                                    better = value >= acc
+                                    better = ~exceeds(acc, value)
                                 flat = S.i64((depth * in_h + line) * in_w + position)
                                 if column_major != 0:
                                     flat = S.i64((position * in_h + line) * in_d + depth)

@@ -30,14 +30,14 @@ def sigmoid(v):
 def activate(k, value):
     v = value
     if CLIP > 0:
-        v = S.max(S.min(v, vector(CLIP)), vector(0.0 - CLIP))
+        v = S.maximum(vector(0.0 - CLIP), S.minimum(vector(CLIP), v))
     name = ACTIVATIONS[k]
     if name == "Sigmoid":
         return sigmoid(v)
     if name == "Tanh":
         return S.tanh(v)
     if name == "Relu":
-        return S.max(v, vector(0))
+        return S.maximum(vector(0), v)
     if name == "Affine":
         return vector(ALPHAS[k]) * v + vector(BETAS[k])
     if name == "LeakyRelu":
@@ -47,7 +47,7 @@ def activate(k, value):
     if name == "ScaledTanh":
         return vector(ALPHAS[k]) * S.tanh(vector(BETAS[k]) * v)
     if name == "HardSigmoid":
-        return S.max(S.min(vector(ALPHAS[k]) * v + vector(BETAS[k]), vector(1)), vector(0))
+        return S.maximum(vector(0), S.minimum(vector(1), vector(ALPHAS[k]) * v + vector(BETAS[k])))
     if name == "Elu":
         return S.vsel(vector(ALPHAS[k]) * (S.exp(v) - vector(1)), v, v < vector(0))
     if name == "Softsign":

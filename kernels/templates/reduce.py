@@ -32,9 +32,9 @@ def mapped(value, peak):
 
 def combine(kind, a, b):
     if kind == "max":
-        return S.max(a, b)
+        return S.maximum(b, a)
     if kind == "min":
-        return S.min(a, b)
+        return S.minimum(b, a)
     if kind == "prod":
         return a * b
     return a + b

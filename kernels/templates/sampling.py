@@ -196,11 +196,11 @@ def roi_align(
                             pixel = pixel * S.vbcast(S.cast(weights[t], ACC), lanes=VL)
                             if MODE == "max":
                                 # ONNX takes the largest weighted pixel, not the largest interpolated value.
-                                acc = S.max(acc, pixel)
+                                acc = S.maximum(pixel, acc)
                             else:
                                 acc = acc + pixel
                     elif MODE == "max":
-                        acc = S.max(acc, S.cast(0, f"{ACC}x{VL}"))
+                        acc = S.maximum(S.cast(0, f"{ACC}x{VL}"), acc)
             if MODE == "avg":
                 acc = acc / S.vbcast(S.cast(count, ACC), lanes=VL)
             S.vstore(S.cast(acc, X), out + (unit * channels + c), mask=lane_mask)
@@ -250,7 +250,7 @@ def max_roi_pool(
             for y in range(top, bottom):
                 for at in range(left, right):
                     pixel = S.vload(source + ((y * width + at) * channels + c), lanes=VL, mask=lane_mask)
-                    acc = S.max(acc, S.cast(pixel, ACC))
+                    acc = S.maximum(S.cast(pixel, ACC), acc)
             S.vstore(S.cast(acc, X), out + (unit * channels + c), mask=lane_mask)
 
 

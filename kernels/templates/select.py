@@ -1,19 +1,35 @@
 """Searching along an axis: arg-extremum, top-k, one-hot; and counting ops whose result decides a shape. Tensors are
-seen as [outer, extent, inner] around the axis.
+seen as [outer, extent, inner] around the axis. FLOATING: X is a floating type, and may be NaN.
 """
 
 from aipu import script as S
 
 
+def beyond(a, b):
+    """a is NaN, b is a number."""
+    return FLOATING and a != a and b == b
+
+
 def better(candidate, best):
+    """NaN is greater than every number."""
     if LARGEST:
-        return candidate > best
-    return candidate < best
+        return candidate > best or beyond(candidate, best)
+    return candidate < best or beyond(best, candidate)
+
+
+def takes_over(candidate, best):
+    """Whether the index of the extremum moves to the candidate: to the first NaN (the last one with LAST)."""
+    found = candidate > best if LARGEST else candidate < best
+    if LAST:
+        return found or candidate == best or (FLOATING and candidate != candidate)
+    return found or beyond(candidate, best)
 
 
 @S.prim_func
 def arg_extremum(x: S.ptr(X, "global"), out: S.ptr("i64", "global"), outer: S.i32, extent: S.i32, inner: S.i32):
-    """The index of the largest (smallest) element; the first of equals, or the last with LAST."""
+    """The index of the largest (smallest) element, of a NaN if there is one; the first of equals, or the last
+    with LAST.
+    """
     units = outer * inner
     share = S.ceildiv(units, S.get_local_size())
     first = S.get_local_id() * share
@@ -24,10 +40,7 @@ def arg_extremum(x: S.ptr(X, "global"), out: S.ptr("i64", "global"), outer: S.i3
         at = 0
         for k in range(1, extent):
             candidate = S.cast(p[k * inner], ACC)
-            take = better(candidate, best)
-            if LAST:
-                take = take or candidate == best
-            if take:
+            if takes_over(candidate, best):
                 best = candidate
                 at = k
         out[unit] = S.i64(at)

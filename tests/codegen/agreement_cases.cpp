@@ -231,6 +231,8 @@ std::vector<AgreementCase> intrinsic_cases(int vector_bits) {
       {.name = "isfinite", .operands = 1, .types = kFloats, .mask = true, .scalar = true},
       {.name = "max", .operands = 2, .types = numbers(), .mask = true, .scalar = true},
       {.name = "min", .operands = 2, .types = numbers(), .mask = true, .scalar = true},
+      {.name = "maximum", .operands = 2, .types = numbers(), .mask = true, .scalar = true},
+      {.name = "minimum", .operands = 2, .types = numbers(), .mask = true, .scalar = true},
       {.name = "i", .operands = 1, .types = kInts, .scalar = true},
       {.name = "u", .operands = 1, .types = kInts, .scalar = true},
       {.name = "vxtl", .operands = 1, .types = kInts},

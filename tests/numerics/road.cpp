@@ -10,6 +10,7 @@
 #include "codegen/targets/target.h"
 #include "frontend/onnx/import.h"
 #include "gbuilder/build.h"
+#include "runtime/base/half.h"
 #include "runtime/session.h"
 
 namespace aipu::test {
@@ -22,6 +23,75 @@ std::string temporary_path(const std::string& name) {
   }();
   return folder + "/" + name;
 }
+
+namespace {
+
+// Calls f with a value of the element type; false: there is no conversion.
+template <typename F>
+bool with_element(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::kF32:
+      f(float{});
+      return true;
+    case DType::kF64:
+      f(double{});
+      return true;
+    case DType::kI64:
+      f(int64_t{});
+      return true;
+    case DType::kI32:
+      f(int32_t{});
+      return true;
+    case DType::kBool:
+    case DType::kU8:
+      f(uint8_t{});
+      return true;
+    default:
+      return false;
+  }
+}
+
+Result<std::vector<std::byte>> encoded(const std::vector<float>& data, DType dtype) {
+  std::vector<std::byte> bytes(data.size() * static_cast<size_t>(dtype_bytes(dtype)));
+  if (dtype == DType::kF16 || dtype == DType::kBF16) {
+    for (size_t i = 0; i < data.size(); ++i) {
+      const uint16_t bits = dtype == DType::kF16 ? f16_from_f32(data[i]) : bf16_from_f32(data[i]);
+      std::memcpy(bytes.data() + 2 * i, &bits, 2);
+    }
+    return bytes;
+  }
+  const bool known = with_element(dtype, [&]<typename T>(T) {
+    for (size_t i = 0; i < data.size(); ++i) {
+      const T element = static_cast<T>(data[i]);
+      std::memcpy(bytes.data() + i * sizeof(T), &element, sizeof(T));
+    }
+  });
+  if (!known) return unsupported("an input of " + std::string(dtype_name(dtype)));
+  return bytes;
+}
+
+Result<std::vector<float>> decoded(const runtime::TensorView& view, size_t count) {
+  std::vector<float> data(count);
+  const auto* bytes = static_cast<const std::byte*>(view.data);
+  if (view.dtype == DType::kF16 || view.dtype == DType::kBF16) {
+    for (size_t i = 0; i < count; ++i) {
+      uint16_t bits;
+      std::memcpy(&bits, bytes + 2 * i, 2);
+      data[i] = view.dtype == DType::kF16 ? f32_from_f16(bits) : f32_from_bf16(bits);
+    }
+    return data;
+  }
+  const bool known = with_element(view.dtype, [&]<typename T>(T element) {
+    for (size_t i = 0; i < count; ++i) {
+      std::memcpy(&element, bytes + i * sizeof(T), sizeof(T));
+      data[i] = static_cast<float>(element);
+    }
+  });
+  if (!known) return unsupported("an output of " + std::string(dtype_name(view.dtype)));
+  return data;
+}
+
+}  // namespace
 
 Result<std::map<std::string, Tensor>> run_road(const std::string& onnx_path,
                                                const std::map<std::string, Tensor>& inputs,
@@ -39,10 +109,13 @@ Result<std::map<std::string, Tensor>> run_road(const std::string& onnx_path,
   runtime::SessionOptions session_options;
   session_options.threads = options.threads;
   AIPU_ASSIGN_OR_RETURN(auto session, runtime::Session::create(model, session_options));
+  std::vector<std::vector<std::byte>> bytes(model->inputs().size());
   for (size_t i = 0; i < model->inputs().size(); ++i) {
     const auto given = inputs.find(model->inputs()[i].name);
     if (given == inputs.end()) return not_found("no value for input " + model->inputs()[i].name);
-    AIPU_RETURN_IF_ERROR(session->bind_input(i, {DType::kF32, given->second.shape, given->second.data.data()}));
+    const DType dtype = model->inputs()[i].dtype;
+    AIPU_ASSIGN_OR_RETURN(bytes[i], encoded(given->second.data, dtype));
+    AIPU_RETURN_IF_ERROR(session->bind_input(i, {dtype, given->second.shape, bytes[i].data()}));
   }
   AIPU_RETURN_IF_ERROR(session->run());
   std::map<std::string, Tensor> outputs;
@@ -52,9 +125,7 @@ Result<std::map<std::string, Tensor>> run_road(const std::string& onnx_path,
     tensor.shape.assign(view.shape.begin(), view.shape.end());
     size_t count = 1;
     for (const int64_t extent : tensor.shape) count *= static_cast<size_t>(extent);
-    tensor.data.resize(count);
-    if (view.dtype != DType::kF32) return unsupported("an output that is not float32");
-    if (count > 0) std::memcpy(tensor.data.data(), view.data, count * sizeof(float));
+    AIPU_ASSIGN_OR_RETURN(tensor.data, decoded(view, count));
     outputs[model->outputs()[i].name] = std::move(tensor);
   }
   return outputs;

@@ -21,7 +21,8 @@ struct RoadOptions {
   bool fast_math = false;
 };
 
-// Converts the model and runs it on float32 inputs; the outputs by name. Files live in a temporary folder of the test.
+// Converts the model and runs it; the outputs by name. Inputs and outputs of other element types than float32 are
+// converted on the way. Files live in a temporary folder of the test.
 Result<std::map<std::string, Tensor>> run_road(const std::string& onnx_path,
                                                const std::map<std::string, Tensor>& inputs, const RoadOptions& options);
 

@@ -342,6 +342,17 @@ std::string clip(const Call& c) {
   const std::string above = fmt::format("__vsel({1}, {0}, __vqlt({0}, {1}, {2}))", x, low, mask);
   return fmt::format("__vsel({1}, {0}, __vqlt({1}, {0}, {2}))", above, high, mask);
 }
+// The instruction returns the operand that is a number.
+Printer propagating_extremum(std::string scalar, std::string vector) {
+  return [scalar, vector](const Call& c) {
+    if (!is_floating(c.type.element)) return scalar_or(scalar, with_r(vector))(c);
+    const std::string x = c.arg(0), y = c.arg(1), mask = c.mask();
+    if (c.type.is_scalar()) return fmt::format("({0} != {0} ? {0} : {1} != {1} ? {1} : {2}({0}, {1}))", x, y, scalar);
+    const std::string number = fmt::format("{}({}, {}, {}, {})", vector, c.inactive(), x, y, mask);
+    return fmt::format("__vsel({0}, __vsel({1}, {2}, __vqne({1}, {1}, {3})), __vqne({0}, {0}, {3}))", x, y, number,
+                       mask);
+  };
+}
 Printer extremum_with_index(std::string name) {
   return [name](const Call& c) { return with_r(c.attribute("return_idx") != 0 ? name + "_idx" : name)(c); };
 }
@@ -375,6 +386,8 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"vfmao", with_mask("__vfmao")},
       {"max", scalar_or("max", with_r("__vmax"))},
       {"min", scalar_or("min", with_r("__vmin"))},
+      {"maximum", propagating_extremum("max", "__vmax")},
+      {"minimum", propagating_extremum("min", "__vmin")},
       {"ceildiv", plain("ceildiv")},
       // dot products and reductions
       {"vdot", with_r("__vdot")},

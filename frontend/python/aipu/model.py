@@ -57,9 +57,9 @@ def build(
     ``output``: by default the model's path with ``.aipu.bin`` instead of its extension. ``target``: ``"host"`` or a
     Compass target such as
     ``"X2_1204"``. ``shapes``: fixed shapes of inputs by name; -1 keeps an extent. ``plugins``: files with operators of
-    your own. ``fast_math``: trade accuracy for speed, as ``aipugb --fast-math`` does.
-    ``emit_c``, ``dump_ir``: folders for the generated C, and for everything in between; ``emit_ir``: prefix for
-    Compass IR.
+    your own. ``fast_math``: trade accuracy for speed, as ``aipugb --fast-math`` does; NaN spread over tiles
+    of 4x4 pixels. ``emit_c``, ``dump_ir``: folders for the generated C, and for everything in between; ``emit_ir``:
+    prefix for Compass IR.
 
     Returns a report (nodes, kernels, bytes, seconds per stage, warnings, ``"output"``). RuntimeError, ValueError or
     OSError with one line that names the node and what is wrong with it.
