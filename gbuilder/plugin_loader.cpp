@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "kernels/script_op/script_plugin.h"
+#include "runtime/base/input_file.h"
 
 namespace aipu::gbuilder {
 
@@ -16,6 +17,7 @@ Status load_plugin(const std::string& path, kernels::PluginRegistry& registry) {
     kernels::PluginLibrary library(registry);
     return kernels::register_script_operators(file, library);
   }
+  AIPU_RETURN_IF_ERROR(check_regular_file(file).context(str_cat("plugin '", path, "'")));
   void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return invalid_argument(str_cat("plugin '", path, "': ", ::dlerror()));
   using Register = Status (*)(kernels::PluginLibrary&);

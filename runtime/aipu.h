@@ -8,7 +8,7 @@
  * belong to the object they were asked of and live as long as it does, unless stated otherwise.
  *
  * Errors: functions return AIPU_OK or what kind of error it was; aipu_last_error() has the message, one line.
- * Arguments of type pointer must not be null unless stated. Nothing throws.
+ * A null pointer is AIPU_INVALID_ARGUMENT, or a count of 0, unless stated otherwise. Nothing throws.
  *
  *   aipu_model* model;
  *   if (aipu_model_load("net.aipu.bin", NULL, &model) != AIPU_OK) { puts(aipu_last_error()); return 1; }
@@ -80,15 +80,27 @@ typedef struct aipu_tensor {
   size_t size_bytes;
 } aipu_tensor;
 
+/* How to load a model. Set it to zero, then struct_bytes; null for aipu_load_options is all zero. Later versions append
+ * fields. */
+typedef struct aipu_load_options {
+  size_t struct_bytes; /* sizeof(aipu_load_options) */
+  const char* backend; /* as for aipu_model_load(); null: what the model was compiled for */
+  int copy;            /* not 0: read the file into memory, so that it may change later */
+  int verify_all;      /* not 0: check the hashes of large constants too */
+} aipu_load_options;
+
 /* Message of the last error in this thread; "" if there was none. Valid until the next call that fails in this
  * thread. */
 AIPU_C_API const char* aipu_last_error(void);
 
 /* `backend`: "native", "sim", "interp" or a name of a back end library; null: what the model was compiled for. */
 AIPU_C_API aipu_status aipu_model_load(const char* path, const char* backend, aipu_model** model);
-/* Copies the bytes; a file is mapped instead, without a copy. */
+/* As aipu_model_load(), which maps the file: while the model lives it must be neither cut off nor written over. Replace
+ * a file that is served by renaming a new one to its name, or load it with `copy`. */
+AIPU_C_API aipu_status aipu_model_load_with(const char* path, const aipu_load_options* options, aipu_model** model);
+/* Copies the bytes. */
 AIPU_C_API aipu_status aipu_model_load_bytes(const void* bytes, size_t size, const char* backend, aipu_model** model);
-AIPU_C_API void aipu_model_retain(aipu_model* model);
+AIPU_C_API void aipu_model_retain(aipu_model* model);  /* null is fine */
 AIPU_C_API void aipu_model_release(aipu_model* model); /* null is fine */
 
 AIPU_C_API uint32_t aipu_model_input_count(const aipu_model* model);

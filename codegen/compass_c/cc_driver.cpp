@@ -47,7 +47,7 @@ struct Unit {
 };
 
 Result<std::vector<std::byte>> read_bytes(const std::string& path) {
-  AIPU_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
+  AIPU_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::read(path));
   return std::vector<std::byte>(file.bytes().begin(), file.bytes().end());
 }
 

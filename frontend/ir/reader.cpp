@@ -585,7 +585,7 @@ Result<std::unique_ptr<Graph>> import_compass_ir(const std::string& text_path, c
   AIPU_ASSIGN_OR_RETURN(const std::string text, read_text_file(text_path));
   std::shared_ptr<const MappedFile> weights;
   if (!weights_path.empty()) {
-    AIPU_ASSIGN_OR_RETURN(auto mapped, MappedFile::open(weights_path));
+    AIPU_ASSIGN_OR_RETURN(auto mapped, MappedFile::read(weights_path));
     weights = std::make_shared<const MappedFile>(std::move(mapped));
   }
   auto graph = read_compass_ir(text, weights ? weights->bytes() : std::span<const std::byte>(), weights);

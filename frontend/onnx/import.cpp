@@ -27,7 +27,7 @@ Result<T> with_context(Result<T> result, const std::string& where) {
 
 template <typename Message>
 Status parse_file(const std::string& path, Message* message) {
-  AIPU_ASSIGN_OR_RETURN(const auto file, MappedFile::open(path));
+  AIPU_ASSIGN_OR_RETURN(const auto file, MappedFile::read(path));
   const auto bytes = file.bytes();
   if (bytes.size() > (size_t{1} << 31) - 1 || !message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return invalid_model(path + ": not a serialized " + message->GetTypeName());
@@ -63,7 +63,7 @@ Status parse_shape_option(const std::string& text, std::map<std::string, std::ve
 }
 
 Result<std::unique_ptr<Graph>> import_onnx(const std::string& path, const ImportOptions& options) {
-  AIPU_ASSIGN_OR_RETURN(auto mapped, MappedFile::open(path));
+  AIPU_ASSIGN_OR_RETURN(auto mapped, MappedFile::read(path));
   const auto file = std::make_shared<const MappedFile>(std::move(mapped));
   std::string folder = std::filesystem::path(path).parent_path().string();
   if (folder.empty()) folder = ".";
@@ -83,7 +83,7 @@ Result<TensorFile> read_tensor_file(const std::string& path) {
 }
 
 Result<ModelSignature> read_model_signature(const std::string& path) {
-  AIPU_ASSIGN_OR_RETURN(const auto file, MappedFile::open(path));
+  AIPU_ASSIGN_OR_RETURN(const auto file, MappedFile::read(path));
   AIPU_ASSIGN_OR_RETURN(const auto parsed, with_context(parse_model(file.bytes()), path));
   const auto& model = parsed.proto;
   using Port = ModelSignature::Port;

@@ -126,7 +126,7 @@ ConstantPtr wrap_bytes(DType dtype, std::vector<int64_t> shape, std::span<const 
   return Constant::borrow(dtype, std::move(shape), bytes, std::move(owner));
 }
 
-// Owns a part of a mapping: its pages need not be resident any more when the last owner is gone.
+// Owns a part of a file's copy, which no other Constant shares: its pages need not be resident any more when the last owner is gone.
 std::shared_ptr<const void> part_of(const std::shared_ptr<const MappedFile>& file, std::span<const std::byte> bytes) {
   if (file == nullptr) return nullptr;
   return std::shared_ptr<const void>(bytes.data(), [file, bytes](const void*) { file->release(bytes); });
@@ -228,12 +228,12 @@ Result<ConstantPtr> TensorReader::read_external(const onnx::TensorProto& tensor,
   if (!fs::is_regular_file(file, error))
     return io_error(str_cat("needs the external data file '", location, "', which is not a regular file"));
 
-  auto& mapping = mapped_[file.string()];
-  if (mapping == nullptr) {
-    AIPU_ASSIGN_OR_RETURN(auto mapped, MappedFile::open(file.string()));
-    mapping = std::make_shared<MappedFile>(std::move(mapped));
+  auto external = external_files_.find(file.string());
+  if (external == external_files_.end()) {
+    AIPU_ASSIGN_OR_RETURN(auto opened, InputFile::open(file.string()));
+    external = external_files_.emplace(file.string(), ExternalFile{std::move(opened)}).first;
   }
-  const int64_t available = static_cast<int64_t>(mapping->bytes().size());
+  const int64_t available = static_cast<int64_t>(external->second.file.size());
   if (length.value_or(byte_count) != byte_count) {
     return invalid_model(str_cat("has ", *length, " bytes of external data, its shape and type need ", byte_count));
   }
@@ -241,8 +241,29 @@ Result<ConstantPtr> TensorReader::read_external(const onnx::TensorProto& tensor,
     return invalid_model(
         str_cat("needs bytes ", offset, " to ", offset + byte_count, " of '", location, "', which has ", available));
   }
-  const auto bytes = mapping->bytes().subspan(static_cast<size_t>(offset), static_cast<size_t>(byte_count));
-  return wrap_bytes(dtype, std::move(shape), bytes, part_of(mapping, bytes));
+  AIPU_ASSIGN_OR_RETURN(const auto bytes,
+                        external->second.read(static_cast<uint64_t>(offset), static_cast<uint64_t>(byte_count)));
+  return wrap_bytes(dtype, std::move(shape), {bytes.get(), static_cast<size_t>(byte_count)}, bytes);
+}
+
+// The same bytes are read once for all who hold them. Ranges that merely overlap are read again, which a small file could
+// ask for without end.
+Result<std::shared_ptr<const std::byte>> TensorReader::ExternalFile::read(uint64_t offset, uint64_t length) {
+  constexpr uint64_t kMostCopies = 4;
+  auto& part = parts[{offset, length}];
+  if (auto known = part.lock()) return known;
+  if (*bytes_held + length > kMostCopies * file.size())
+    return out_of_range(str_cat("overlaps other tensors in '", file.path(), "' too much: they take more than ",
+                                kMostCopies, " times the bytes of the file"));
+  std::unique_ptr<std::byte[]> bytes(new std::byte[static_cast<size_t>(length)]);
+  AIPU_RETURN_IF_ERROR(file.read_at(offset, {bytes.get(), static_cast<size_t>(length)}));
+  *bytes_held += length;
+  const std::shared_ptr<const std::byte> result(bytes.release(), [held = bytes_held, length](const std::byte* memory) {
+    delete[] memory;
+    *held -= length;
+  });
+  part = result;
+  return result;
 }
 
 Result<ConstantPtr> TensorReader::read(const onnx::SparseTensorProto& sparse) {

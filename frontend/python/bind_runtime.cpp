@@ -161,16 +161,17 @@ class NativeSession {
 void bind_runtime(py::module_& module) {
   module.def("available_cpus", &runtime::available_cpus, "CPUs that this process may use.");
   py::class_<NativeModel>(module, "Model", "A loaded aipu.bin.")
-      .def(py::init([](const std::string& path, const std::string& backend, bool verify) {
+      .def(py::init([](const std::string& path, const std::string& backend, bool verify, bool copy) {
              runtime::LoadOptions options;
              options.backend = backend;
              options.verify_all = verify;
+             options.copy = copy;
              const py::gil_scoped_release released;
              auto model = runtime::Model::load(path, options);
              const py::gil_scoped_acquire acquired;
              return NativeModel{value_or_throw(std::move(model))};
            }),
-           py::arg("path"), py::arg("backend"), py::arg("verify"))
+           py::arg("path"), py::arg("backend"), py::arg("verify"), py::arg("copy"))
       .def_property_readonly(
           "name", [](const NativeModel& m) { return m.model->name(); }, "What the model is called.")
       .def_property_readonly(

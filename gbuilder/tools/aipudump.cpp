@@ -86,10 +86,10 @@ Status print_summary(const DecodedModel& model, size_t file_bytes, const Options
 Status dump(const Options& options) {
   // What the runtime would refuse is not shown.
   AIPU_ASSIGN_OR_RETURN(const auto loaded,
-                        aipu::runtime::ModelFile::open(options.file, aipu::runtime::VerifyLevel::kFull));
+                        aipu::runtime::ModelFile::open(options.file, aipu::runtime::VerifyLevel::kFull, true));
   if (const auto tables = aipu::runtime::check_model(*loaded); !tables.ok())
     return tables.status().context(options.file);
-  AIPU_ASSIGN_OR_RETURN(const aipu::MappedFile file, aipu::MappedFile::open(options.file));
+  AIPU_ASSIGN_OR_RETURN(const aipu::MappedFile file, aipu::MappedFile::read(options.file));
   auto decoded = decode(file.bytes());
   if (!decoded.ok()) return std::move(decoded).status().context(options.file);
   const DecodedModel& model = *decoded;

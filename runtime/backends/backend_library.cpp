@@ -10,6 +10,8 @@
 #include <mutex>
 #include <vector>
 
+#include "runtime/base/input_file.h"
+
 namespace aipu::runtime {
 namespace {
 
@@ -64,6 +66,7 @@ Result<const aipu_backend*> find_backend(std::string_view name) {
   for (const std::string& folder : folders) {
     const std::string path = folder + "/" + file;
     if (::access(path.c_str(), R_OK) != 0) continue;
+    AIPU_RETURN_IF_ERROR(check_regular_file(path).context(str_cat("back end '", name, "'")));
     void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return io_error(str_cat("cannot load the back end '", name, "': ", ::dlerror()));
     const auto function = reinterpret_cast<aipu_backend_function>(::dlsym(library, AIPU_BACKEND_SYMBOL));

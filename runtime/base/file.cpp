@@ -16,6 +16,8 @@
 #include <random>
 #include <system_error>
 
+#include "runtime/base/input_file.h"
+
 namespace aipu {
 namespace {
 
@@ -26,25 +28,26 @@ Status system_error(std::string_view action, const std::string& path) {
 }  // namespace
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return system_error("open", path);
-  struct stat info = {};
-  if (::fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
-    ::close(descriptor);
-    return io_error(str_cat("cannot read '", path, "': not a regular file"));
-  }
+  AIPU_ASSIGN_OR_RETURN(const InputFile input, InputFile::open(path));
   MappedFile file;
-  file.size_ = static_cast<size_t>(info.st_size);
-  if (file.size_ > 0) {
-    void* address = ::mmap(nullptr, file.size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (address == MAP_FAILED) {
-      Status error = system_error("map", path);
-      ::close(descriptor);
-      return error;
-    }
-    file.data_ = static_cast<const std::byte*>(address);
-  }
-  ::close(descriptor);
+  file.size_ = static_cast<size_t>(input.size());
+  if (file.size_ == 0) return file;
+  void* address = ::mmap(nullptr, file.size_, PROT_READ, MAP_PRIVATE, input.descriptor(), 0);
+  if (address == MAP_FAILED) return system_error("map", path);
+  file.data_ = static_cast<const std::byte*>(address);
+  return file;
+}
+
+Result<MappedFile> MappedFile::read(const std::string& path) {
+  AIPU_ASSIGN_OR_RETURN(const InputFile input, InputFile::open(path));
+  MappedFile file;
+  file.size_ = static_cast<size_t>(input.size());
+  if (file.size_ == 0) return file;
+  void* address = ::mmap(nullptr, file.size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (address == MAP_FAILED) return out_of_range(str_cat("no memory for the ", file.size_, " bytes of '", path, "'"));
+  file.data_ = static_cast<const std::byte*>(address);
+  file.prefer_large_pages();
+  AIPU_RETURN_IF_ERROR(input.read_at(0, {static_cast<std::byte*>(address), file.size_}));
   return file;
 }
 
@@ -73,9 +76,10 @@ void MappedFile::release(std::span<const std::byte> part) const {
 }
 
 Result<std::string> read_text_file(const std::string& path) {
-  AIPU_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path));
-  const auto bytes = file.bytes();
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  AIPU_ASSIGN_OR_RETURN(const InputFile input, InputFile::open(path));
+  std::string text(static_cast<size_t>(input.size()), '\0');
+  AIPU_RETURN_IF_ERROR(input.read_at(0, std::as_writable_bytes(std::span(text))));
+  return text;
 }
 
 namespace {

@@ -13,10 +13,14 @@
 
 namespace aipu {
 
-// A read-only mapping of a whole file. Movable; unmaps on destruction.
+// The bytes of a whole file, in pages of memory. Movable; gives them back on destruction.
 class MappedFile {
  public:
+  // Mapped, without a copy: who cuts the file off meanwhile ends this process by SIGBUS, who writes into it changes the
+  // bytes. For files that are served, which are replaced by renaming another one to their name.
   static Result<MappedFile> open(const std::string& path);
+  // Copied: what happens to the file afterwards changes nothing, and what happens while it is read is an error.
+  static Result<MappedFile> read(const std::string& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
@@ -24,7 +28,7 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   // Asks for huge pages where the file system has them: for files that are read all over, again and again. An advice.
   void prefer_large_pages() const;
-  // Part of bytes() will not be looked at soon: its pages need not be resident. It can still be read.
+  // Part of bytes() will not be looked at any more: its pages need not be resident. Those of a copy are zero then.
   void release(std::span<const std::byte> part) const;
 
  private:

@@ -1,7 +1,9 @@
 #include "runtime/aipu.h"
 
 #include <atomic>
+#include <cstddef>
 #include <exception>
+#include <initializer_list>
 #include <memory>
 #include <new>
 #include <string>
@@ -91,6 +93,36 @@ aipu::runtime::LoadOptions options_for(const char* backend) {
   return options;
 }
 
+struct Argument {
+  const char* name;
+  const void* value;
+};
+
+Status require(std::initializer_list<Argument> arguments) {
+  for (const Argument& argument : arguments) {
+    if (argument.value == nullptr)
+      return aipu::invalid_argument(aipu::str_cat("argument '", argument.name, "' is null"));
+  }
+  return {};
+}
+
+aipu::Result<aipu::runtime::LoadOptions> read_options(const aipu_load_options* given) {
+  if (given == nullptr) return aipu::runtime::LoadOptions();
+  if (given->struct_bytes < offsetof(aipu_load_options, verify_all) + sizeof given->verify_all) {
+    return aipu::invalid_argument(aipu::str_cat("the struct_bytes of aipu_load_options are ", given->struct_bytes,
+                                                "; set them to sizeof(aipu_load_options)"));
+  }
+  // What a caller has that was compiled for a later version is not known here: it must say nothing.
+  const auto* bytes = reinterpret_cast<const unsigned char*>(given);
+  for (size_t i = sizeof *given; i < given->struct_bytes; ++i) {
+    if (bytes[i] != 0) return aipu::unsupported("aipu_load_options asks for something that this runtime does not know");
+  }
+  aipu::runtime::LoadOptions options = options_for(given->backend);
+  options.copy = given->copy != 0;
+  options.verify_all = given->verify_all != 0;
+  return options;
+}
+
 }  // namespace
 
 extern "C" {
@@ -98,34 +130,68 @@ extern "C" {
 const char* aipu_last_error(void) { return last_error().c_str(); }
 
 aipu_status aipu_model_load(const char* path, const char* backend, aipu_model** model) {
-  return guarded([&] { return adopt(Model::load(path, options_for(backend)), model); });
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"path", path}, {"model", model}}));
+    return adopt(Model::load(path, options_for(backend)), model);
+  });
+}
+
+aipu_status aipu_model_load_with(const char* path, const aipu_load_options* options, aipu_model** model) {
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"path", path}, {"model", model}}));
+    AIPU_ASSIGN_OR_RETURN(const auto load_options, read_options(options));
+    return adopt(Model::load(path, load_options), model);
+  });
 }
 
 aipu_status aipu_model_load_bytes(const void* bytes, size_t size, const char* backend, aipu_model** model) {
-  return guarded([&] {
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"bytes", bytes}, {"model", model}}));
     return adopt(Model::from_bytes({static_cast<const std::byte*>(bytes), size}, options_for(backend)), model);
   });
 }
 
-void aipu_model_retain(aipu_model* model) { model->references.fetch_add(1, std::memory_order_relaxed); }
+void aipu_model_retain(aipu_model* model) {
+  if (model != nullptr) model->references.fetch_add(1, std::memory_order_relaxed);
+}
 
 void aipu_model_release(aipu_model* model) {
   if (model != nullptr && model->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete model;
 }
 
-uint32_t aipu_model_input_count(const aipu_model* model) { return static_cast<uint32_t>(model->input_shapes.size()); }
-uint32_t aipu_model_output_count(const aipu_model* model) { return static_cast<uint32_t>(model->output_shapes.size()); }
+uint32_t aipu_model_input_count(const aipu_model* model) {
+  return guarded([&] {
+           return require({{"model", model}});
+         }) == AIPU_OK
+             ? static_cast<uint32_t>(model->input_shapes.size())
+             : 0;
+}
+uint32_t aipu_model_output_count(const aipu_model* model) {
+  return guarded([&] {
+           return require({{"model", model}});
+         }) == AIPU_OK
+             ? static_cast<uint32_t>(model->output_shapes.size())
+             : 0;
+}
 
 aipu_status aipu_model_input(const aipu_model* model, uint32_t index, aipu_tensor_info* info) {
-  return guarded([&] { return describe(model->model->inputs(), model->input_shapes, index, info); });
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"model", model}, {"info", info}}));
+    return describe(model->model->inputs(), model->input_shapes, index, info);
+  });
 }
 
 aipu_status aipu_model_output(const aipu_model* model, uint32_t index, aipu_tensor_info* info) {
-  return guarded([&] { return describe(model->model->outputs(), model->output_shapes, index, info); });
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"model", model}, {"info", info}}));
+    return describe(model->model->outputs(), model->output_shapes, index, info);
+  });
 }
 
 aipu_status aipu_session_create(aipu_model* model, int threads, aipu_session** session) {
   return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"model", model}, {"session", session}}));
+    if (threads < 0) return aipu::invalid_argument(aipu::str_cat("argument 'threads' is ", threads));
     aipu::runtime::SessionOptions options;
     options.threads = threads;
     AIPU_ASSIGN_OR_RETURN(auto created, Session::create(model->model, options));
@@ -138,23 +204,37 @@ void aipu_session_release(aipu_session* session) { delete session; }
 
 aipu_status aipu_session_bind_input(aipu_session* session, uint32_t index, aipu_dtype dtype, const int64_t* shape,
                                     uint32_t rank, const void* data) {
-  return guarded([&] { return session->session->bind_input(index, {static_cast<DType>(dtype), {shape, rank}, data}); });
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"session", session}}));
+    if (rank > 0) AIPU_RETURN_IF_ERROR(require({{"shape", shape}}));
+    return session->session->bind_input(index, {static_cast<DType>(dtype), {shape, rank}, data});
+  });
 }
 
 aipu_status aipu_session_bind_output(aipu_session* session, uint32_t index, void* data, size_t size_bytes) {
-  return guarded([&] { return session->session->bind_output(index, data, size_bytes); });
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"session", session}}));
+    return session->session->bind_output(index, data, size_bytes);
+  });
 }
 
 aipu_status aipu_session_prepare(aipu_session* session) {
-  return guarded([&] { return session->session->prepare(); });
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"session", session}}));
+    return session->session->prepare();
+  });
 }
 
 aipu_status aipu_session_run(aipu_session* session) {
-  return guarded([&] { return session->session->run(); });
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"session", session}}));
+    return session->session->run();
+  });
 }
 
 aipu_status aipu_session_output(aipu_session* session, uint32_t index, aipu_tensor* tensor) {
   return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"session", session}, {"tensor", tensor}}));
     AIPU_ASSIGN_OR_RETURN(const auto view, session->session->output(index));
     size_t size = aipu::dtype_bytes(view.dtype);
     for (const int64_t extent : view.shape) size *= static_cast<size_t>(extent);

@@ -116,7 +116,7 @@ Model::~Model() = default;
 
 Result<std::shared_ptr<const Model>> Model::load(const std::string& path, const LoadOptions& options) {
   auto state = std::make_unique<detail::ModelState>();
-  AIPU_ASSIGN_OR_RETURN(state->file, ModelFile::open(path, verify_level(options)));
+  AIPU_ASSIGN_OR_RETURN(state->file, ModelFile::open(path, verify_level(options), options.copy));
   auto result = finish(std::move(state), options);
   if (!result.ok()) return std::move(result).status().context(path);
   return result;

@@ -140,8 +140,8 @@ struct ModelFile::Storage {
 ModelFile::ModelFile() : storage_(std::make_unique<Storage>()) {}
 ModelFile::~ModelFile() = default;
 
-Result<std::unique_ptr<ModelFile>> ModelFile::open(const std::string& path, VerifyLevel level) {
-  AIPU_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::open(path));
+Result<std::unique_ptr<ModelFile>> ModelFile::open(const std::string& path, VerifyLevel level, bool copy) {
+  AIPU_ASSIGN_OR_RETURN(MappedFile mapped, copy ? MappedFile::read(path) : MappedFile::open(path));
   mapped.prefer_large_pages();
   std::unique_ptr<ModelFile> file(new ModelFile());
   file->storage_->file = std::move(mapped);

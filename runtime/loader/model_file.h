@@ -41,8 +41,8 @@ constexpr uint64_t kConstantsHashedAlways = 8u << 20;
 
 class ModelFile {
  public:
-  // Errors name the file.
-  static Result<std::unique_ptr<ModelFile>> open(const std::string& path, VerifyLevel level);
+  // Errors name the file. `copy`: read it instead of mapping it.
+  static Result<std::unique_ptr<ModelFile>> open(const std::string& path, VerifyLevel level, bool copy = false);
   // Copies the bytes, unless `in_place` says that they outlive the ModelFile and they are 64-byte aligned.
   static Result<std::unique_ptr<ModelFile>> from_bytes(std::span<const std::byte> bytes, VerifyLevel level,
                                                        bool in_place = false);

@@ -210,7 +210,7 @@ Result<Array> parse_npy(std::span<const std::byte> file) {
 }
 
 Result<Array> read_npy(const std::string& path) {
-  AIPU_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
+  AIPU_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::read(path));
   auto array = parse_npy(file.bytes());
   if (!array.ok()) return std::move(array).status().context(path);
   return array;

@@ -1,5 +1,6 @@
 // The exact words of aipugb and aipurun when something is wrong: one line, exit code 1, and the target file as it was.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <cstdio>
@@ -57,6 +58,19 @@ class ToolErrors : public ::testing::Test {
     ASSERT_TRUE(write_file_atomically(folder_ + "/" + name, std::as_bytes(std::span(text))).ok());
   }
 
+  // A model that keeps its weights in the file `data`.
+  static void write_external(const std::string& name, const std::string& data) {
+    OnnxBuilder b("external");
+    const auto x = b.input("x", DType::kF32, {4});
+    b.output(b.op("Add", {x, b.initializer(models::TensorData::f32({4}, {1, 2, 3, 4}), "w")}));
+    ASSERT_TRUE(b.save_with_external_data(folder_ + "/" + name, "weights", 1).ok());
+    std::string text = *read_text_file(folder_ + "/" + name);
+    const size_t at = text.find("weights");
+    ASSERT_EQ(data.size() + 3, std::string("weights").size());
+    text.replace(at - 1, 8, std::string(1, static_cast<char>(data.size())) + data);
+    write(name, text);
+  }
+
   static void write_unknown_ops() {
     OnnxBuilder b("unknown");
     b.input("x", DType::kF32, {2});
@@ -106,7 +120,7 @@ class ToolErrors : public ::testing::Test {
 
 TEST_F(ToolErrors, OfModelFiles) {
   check("aipugb", {{"none.onnx -o o.bin", "cannot open 'none.onnx': No such file or directory"},
-                   {". -o o.bin", "cannot read '.': not a regular file"},
+                   {". -o o.bin", "cannot read '.': not a regular file, but a folder"},
                    {"cut.onnx -o o.bin", "cut.onnx: not an ONNX model: the protobuf is damaged or truncated"},
                    {"text.onnx -o o.bin", "text.onnx: not an ONNX model: the protobuf is damaged or truncated"},
                    {"empty.onnx -o o.bin", "empty.onnx: not an ONNX model: there is no graph in it"},
@@ -176,6 +190,26 @@ TEST_F(ToolErrors, OfPlugins) {
          {"s.onnx -o o.bin --plugin s.onnx", "plugin 's.onnx': ./s.onnx: invalid ELF header"},
          {"s.onnx -o o.bin --plugin " AIPU_BUILD_DIR "/lib/libaipu_backend_host.so",
           "plugin '" AIPU_BUILD_DIR "/lib/libaipu_backend_host.so' does not export aipu_register_plugin_v1"}});
+}
+
+// None of them waits for somebody who writes into the FIFO.
+TEST_F(ToolErrors, OfWhatIsNoRegularFile) {
+  for (const char* name : {"/fifo", "/fifo.py", "/fifo.so"}) ASSERT_EQ(::mkfifo((folder_ + name).c_str(), 0600), 0);
+  write_external("external.onnx", "fifo");
+  check("aipugb", {{"fifo -o o.bin", "cannot read 'fifo': not a regular file, but a FIFO"},
+                   {"/dev/zero -o o.bin", "cannot read '/dev/zero': not a regular file, but a character device"},
+                   {"s.onnx -o o.bin --plugin fifo.so",
+                    "plugin 'fifo.so': cannot read './fifo.so': not a regular file, but a FIFO"},
+                   {"s.onnx -o o.bin --plugin fifo.py", "cannot read './fifo.py': not a regular file, but a FIFO"},
+                   {"external.onnx -o o.bin",
+                    "external.onnx: node '/Add' (Add): tensor 'w' needs the external data file 'fifo', which is not a "
+                    "regular file"}});
+  check("aipurun",
+        {{"fifo --random", "cannot read 'fifo': not a regular file, but a FIFO"},
+         {"chain.bin --input x=fifo", "cannot read 'fifo': not a regular file, but a FIFO"},
+         {"chain.bin --input x=/dev/null", "cannot read '/dev/null': not a regular file, but a character device"}});
+  check("aipubench", {{"fifo", "cannot read 'fifo': not a regular file, but a FIFO"}});
+  check("aipudump", {{"fifo", "cannot read 'fifo': not a regular file, but a FIFO"}});
 }
 
 TEST_F(ToolErrors, LeaveTheTargetFileAsItWas) {

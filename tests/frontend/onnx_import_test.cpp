@@ -355,6 +355,28 @@ TEST_F(ExternalData, TruncatedFile) {
             path() + ": node '/Add' (Add): tensor 'w' needs bytes 0 to 16 of 'm.data', which has 12");
 }
 
+// What is imported is in memory: the files may be cut off behind the importer's back, a mapping would end in SIGBUS.
+TEST_F(ExternalData, FilesThatAreCutOffAfterTheyWereRead) {
+  constexpr int64_t kCount = 100000;
+  const std::vector<float> inside(kCount, 2), outside(kCount, 3);
+  OnnxBuilder b;
+  const auto x = b.input("x", DType::kF32, {kCount});
+  const auto sum = b.op("Add", {x, b.initializer(TensorData::f32({kCount}, outside), "outside")});
+  const auto product = b.op("Mul", {sum, b.initializer(TensorData::f32({kCount}, outside), "shared")});
+  b.output(b.op("Sub", {product, b.initializer(TensorData::f32({kCount - 1, 1}, {inside.begin() + 1, inside.end()}))}));
+  ASSERT_TRUE(b.save_with_external_data(path(), "m.data", kCount * sizeof(float)).ok());
+  const auto graph = import_onnx(path());
+  ASSERT_IMPORTED(graph);
+  std::filesystem::resize_file(path(), 0);
+  std::filesystem::resize_file(folder_ / "model" / "m.data", 0);
+  const auto last = [&](const char* op) {
+    return (*graph)->constant(only(**graph, op).inputs[1])->to_doubles().back();
+  };
+  EXPECT_EQ(last("Add"), 3);
+  EXPECT_EQ(last("Mul"), 3);
+  EXPECT_EQ(last("Sub"), 2);
+}
+
 TEST_F(ExternalData, MayNotLeaveTheFolder) {
   ASSERT_TRUE(builder_.save_with_external_data(path(), "../m.data", 1).ok());
   EXPECT_EQ(error_of(import_onnx(path())), path() +

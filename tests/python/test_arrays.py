@@ -4,10 +4,9 @@ import os
 import pathlib
 import subprocess
 
+import aipu
 import numpy as np
 import pytest
-
-import aipu
 from aipu import script as S
 
 BIN = pathlib.Path(os.environ.get("AIPU_BUILD_DIR", ".")) / "bin"

@@ -158,3 +158,31 @@ def test_errors_of_build_and_load(tmp_path):
     (tmp_path / "broken.aipu.bin").write_bytes(b"not a model" * 100)
     with pytest.raises((RuntimeError, ValueError), match="broken.aipu.bin"):
         aipu.load(tmp_path / "broken.aipu.bin")
+
+
+def test_a_served_file_is_replaced_by_rename(sample, image, tmp_path):
+    """A mapped file keeps what it was, a copied one does not need it any more."""
+    served, other = tmp_path / "served.aipu.bin", tmp_path / "other.aipu.bin"
+    data = (sample / "sample.aipu.bin").read_bytes()
+    served.write_bytes(data)
+    mapped, copied = aipu.load(served), aipu.load(served, copy=True)
+    expected = mapped.run({"image": image})["probabilities"]
+    other.write_bytes(data)
+    os.replace(other, served)
+    np.testing.assert_array_equal(mapped.run({"image": image})["probabilities"], expected)
+    again = aipu.load(served, copy=True)
+    os.truncate(served, 0)
+    for model in (copied, again):
+        np.testing.assert_array_equal(model.run({"image": image})["probabilities"], expected)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs here")
+def test_what_is_no_regular_file(tmp_path):
+    """Refused at once: nobody ever writes into the FIFO."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for call in (aipu.load, aipu.build, lambda path: aipu.load(path, copy=True)):
+        with pytest.raises(OSError, match="not a regular file, but a FIFO"):
+            call(fifo)
+        with pytest.raises(OSError, match="not a regular file, but a folder"):
+            call(tmp_path)

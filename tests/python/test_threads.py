@@ -6,10 +6,9 @@ import pathlib
 import subprocess
 import threading
 
+import aipu
 import numpy as np
 import pytest
-
-import aipu
 
 BIN = pathlib.Path(os.environ.get("AIPU_BUILD_DIR", ".")) / "bin"
 

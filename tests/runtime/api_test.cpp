@@ -1,16 +1,18 @@
 // The shared library as its users see it: the C API from C, and a warm run that neither allocates nor calls the system.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <new>
 
+#include "runtime/base/file.h"
 #include "runtime/model.h"
 #include "runtime/session.h"
 #include "tests/runtime/sample_models.h"
 
-extern "C" int use_c_api(const void* bytes, size_t size);
+extern "C" int use_c_api(const void* bytes, size_t size, const char* path);
 
 namespace {
 std::atomic<int64_t> allocations{0};
@@ -30,7 +32,10 @@ namespace {
 
 TEST(CApi, FromC) {
   const auto bytes = test::chain_model().build();
-  EXPECT_EQ(use_c_api(bytes.data(), bytes.size()), 0) << "line of c_api_test.c";
+  const std::string path = ::testing::TempDir() + "aipu_c_api." + std::to_string(::getpid()) + ".aipu.bin";
+  ASSERT_TRUE(write_file_atomically(path, std::span<const std::byte>(bytes)).ok());
+  EXPECT_EQ(use_c_api(bytes.data(), bytes.size(), path.c_str()), 0) << "line of c_api_test.c";
+  ::unlink(path.c_str());
 }
 
 TEST(WarmRun, AllocatesNothing) {

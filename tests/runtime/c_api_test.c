@@ -8,7 +8,75 @@
     if (!(condition)) return __LINE__; \
   } while (0)
 
-int use_c_api(const void* bytes, size_t size) {
+/* Every function refuses null with a message that names the argument. */
+static int refuse_null(aipu_model* model, aipu_session* session, const void* bytes, size_t size) {
+  aipu_model* no_model = NULL;
+  aipu_tensor_info info;
+  aipu_session* no_session = NULL;
+  aipu_tensor tensor;
+  const float x[4] = {1, 2, 3, 4};
+  CHECK(aipu_model_load(NULL, NULL, &no_model) == AIPU_INVALID_ARGUMENT);
+  CHECK(strstr(aipu_last_error(), "argument 'path' is null") != NULL);
+  CHECK(aipu_model_load("x", NULL, NULL) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_model_load_with(NULL, NULL, &no_model) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_model_load_with("x", NULL, NULL) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_model_load_bytes(NULL, size, NULL, &no_model) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_model_load_bytes(bytes, size, NULL, NULL) == AIPU_INVALID_ARGUMENT);
+  aipu_model_retain(NULL);
+  CHECK(aipu_model_input_count(NULL) == 0 && aipu_model_output_count(NULL) == 0);
+  CHECK(strstr(aipu_last_error(), "argument 'model' is null") != NULL);
+  CHECK(aipu_model_input(NULL, 0, &info) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_model_input(model, 0, NULL) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_model_output(NULL, 0, &info) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_model_output(model, 0, NULL) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_session_create(NULL, 1, &no_session) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_session_create(model, 1, NULL) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_session_create(model, -1, &no_session) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_session_bind_input(NULL, 0, AIPU_FLOAT32, NULL, 0, x) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_session_bind_input(session, 0, AIPU_FLOAT32, NULL, 2, x) == AIPU_INVALID_ARGUMENT);
+  const int64_t shape[2] = {1, 4};
+  CHECK(aipu_session_bind_input(session, 0, AIPU_FLOAT32, shape, 2, NULL) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_session_bind_output(NULL, 0, NULL, 0) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_session_bind_output(session, 0, NULL, 0) == AIPU_OK); /* the session's own memory */
+  CHECK(aipu_session_prepare(NULL) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_session_run(NULL) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_session_output(NULL, 0, &tensor) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_session_output(session, 0, NULL) == AIPU_INVALID_ARGUMENT);
+  CHECK(no_model == NULL && no_session == NULL);
+  return 0;
+}
+
+static int load_with_options(const char* path) {
+  aipu_load_options options;
+  aipu_model* model = NULL;
+  memset(&options, 0, sizeof options);
+  CHECK(aipu_model_load_with(path, &options, &model) == AIPU_INVALID_ARGUMENT);
+  CHECK(strstr(aipu_last_error(), "set them to sizeof(aipu_load_options)") != NULL);
+  options.struct_bytes = sizeof options;
+  options.copy = 1;
+  options.verify_all = 1;
+  options.backend = "nonesuch";
+  CHECK(aipu_model_load_with(path, &options, &model) == AIPU_NOT_FOUND);
+  options.backend = NULL;
+  CHECK(aipu_model_load_with(path, &options, &model) == AIPU_OK);
+  aipu_model_release(model);
+  CHECK(aipu_model_load_with(path, NULL, &model) == AIPU_OK);
+  aipu_model_release(model);
+  /* A caller of a later version: fields that are not known here may not say anything. */
+  struct {
+    aipu_load_options known;
+    long later;
+  } longer;
+  memset(&longer, 0, sizeof longer);
+  longer.known.struct_bytes = sizeof longer;
+  CHECK(aipu_model_load_with(path, &longer.known, &model) == AIPU_OK);
+  aipu_model_release(model);
+  longer.later = 1;
+  CHECK(aipu_model_load_with(path, &longer.known, &model) == AIPU_UNSUPPORTED);
+  return 0;
+}
+
+int use_c_api(const void* bytes, size_t size, const char* path) {
   aipu_model* model = NULL;
   CHECK(aipu_model_load("/nonexistent.aipu.bin", NULL, &model) == AIPU_IO);
   CHECK(strstr(aipu_last_error(), "/nonexistent.aipu.bin") != NULL);
@@ -46,6 +114,15 @@ int use_c_api(const void* bytes, size_t size) {
   float mine[8];
   CHECK(aipu_session_bind_output(session, 0, mine, sizeof mine) == AIPU_OK);
   CHECK(aipu_session_run(session) == AIPU_OK && mine[0] == 4);
+  x[0] = 5; /* a bind stays, and reads what is there when it runs */
+  CHECK(aipu_session_run(session) == AIPU_OK && mine[0] == 20);
+  aipu_model* other = NULL;
+  CHECK(aipu_model_load_bytes(bytes, size, NULL, &other) == AIPU_OK);
+  const int wrong_line = refuse_null(other, session, bytes, size);
+  if (wrong_line != 0) return wrong_line;
+  aipu_model_release(other);
+  const int options_line = load_with_options(path);
+  if (options_line != 0) return options_line;
   aipu_session_release(session);
   aipu_session_release(NULL);
   aipu_model_release(NULL);

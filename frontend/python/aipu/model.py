@@ -88,15 +88,19 @@ def build(
     return report
 
 
-def load(path: PathLike, *, backend: Optional[str] = None, verify: bool = False) -> "Model":
+def load(path: PathLike, *, backend: Optional[str] = None, verify: bool = False, copy: bool = False) -> "Model":
     """Loads an aipu.bin.
+
+    The file is mapped: while the model lives it must be neither cut off (the process would end by SIGBUS) nor written
+    over. Replace a file that is in use by renaming a new one to its name (``os.replace``), as :func:`build` does, or
+    ``copy`` it into memory.
 
     ``backend``: ``"native"``, ``"sim"``, ``"interp"`` or the name of a back end library; by default what the model was
     compiled for.
     ``verify``: check the hashes of large constants too. RuntimeError or OSError if the file is damaged or cannot run
     here.
     """
-    return Model(_native.Model(os.fspath(path), backend or "", verify))
+    return Model(_native.Model(os.fspath(path), backend or "", verify, copy))
 
 
 def _input_array(name: str, value: Any) -> np.ndarray:

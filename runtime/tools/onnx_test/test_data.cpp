@@ -76,7 +76,7 @@ void collect(const std::string& folder, int depth, std::vector<TestCase>* cases)
 
 template <typename Message>
 Status parse(const std::string& path, Message* message) {
-  AIPU_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
+  AIPU_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::read(path));
   google::protobuf::io::ArrayInputStream stream(file.bytes().data(),
                                                 static_cast<int>(std::min<size_t>(file.bytes().size(), INT32_MAX)));
   google::protobuf::io::CodedInputStream coded(&stream);
