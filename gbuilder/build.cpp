@@ -230,6 +230,8 @@ class Builder {
         return in_model(std::move(status).context(
             fmt::format("node {}: plugin '{}'", graph::origins_text(origins), planned.group.owner->name())));
       }
+      planned.faults = context.faults();
+      planned.value_checks = context.value_checks();
       planned.implementation = std::move(context.implementation);
     }
     place_concats(*graph_, &groups_);

@@ -114,6 +114,7 @@ class Decoder {
     kernel.lsram_bytes = k.lsram_bytes();
     kernel.shared_bytes = k.shared_bytes();
     kernel.uses_barrier = k.uses_barrier();
+    kernel.reports_faults = k.reports_faults();
     kernel.source = text(k.source());
     plan_.kernels.push_back(std::move(kernel));
   }
@@ -160,6 +161,12 @@ class Decoder {
       if (index < size_of(program.tec_operations()))
         std::get<TecBody>(command.body).operations = program.tec_operations()->Get(index);
       add(std::move(command));
+    });
+    each(program.faults(), [&](const fb::Fault* r) {
+      good = good && r->command() < index;
+      if (good)
+        std::get<TecBody>(result.commands[r->command()].body)
+            .faults.push_back({r->code(), r->message(), r->origin(), r->needed()});
     });
     index = 0;
     each(program.dma(), [&](const fb::DmaCommand* r) {

@@ -146,7 +146,7 @@ class RootBuilder {
       const auto source = builder_.CreateString(kernel.source);
       const auto bits = builder_.CreateVector(kernel.argument_bits);
       rows.push_back(fb::CreateKernel(builder_, name, kernel.argument_count, pointers, kernel.lsram_bytes,
-                                      kernel.shared_bytes, kernel.uses_barrier, source, bits));
+                                      kernel.shared_bytes, kernel.uses_barrier, source, bits, kernel.reports_faults));
     }
     return builder_.CreateVector(rows);
   }
@@ -193,7 +193,10 @@ class RootBuilder {
         host.emplace_back(r.sequence, static_cast<fb::HostOp>(r.op), r.a, r.b, r.c, r.d, r.first_wait, r.wait_count,
                           r.origin);
       }
-      rows.push_back(fb::CreateProgramDirect(builder_, &tec, &dma, &host, &operations));
+      std::vector<fb::Fault> faults;
+      for (const FaultRecord& r : program.faults) faults.emplace_back(r.command, r.code, r.message, r.origin, r.needed);
+      rows.push_back(
+          fb::CreateProgramDirect(builder_, &tec, &dma, &host, &operations, faults.empty() ? nullptr : &faults));
     }
     return builder_.CreateVector(rows);
   }

@@ -11,6 +11,7 @@
 #include "gbuilder/kernel_table.h"
 #include "gbuilder/native_module.h"
 #include "runtime/base/checked_math.h"
+#include "runtime/base/fault.h"
 
 namespace aipu::gbuilder {
 
@@ -76,6 +77,13 @@ class Execution {
     kernels::SetupContext context(graph_, group, target_, registry_.templates());
     AIPU_RETURN_IF_ERROR(kernels::PluginRegistry::plugin_of(group).setup(context));
     implementation_ = std::move(context.implementation);
+    faults_ = context.faults();
+    for (const kernels::ValueCheck& check : context.value_checks()) {
+      AIPU_ASSIGN_OR_RETURN(const int64_t good, constant_of(check.check.must_be_nonzero));
+      AIPU_ASSIGN_OR_RETURN(const int64_t value, constant_of(check.value));
+      AIPU_ASSIGN_OR_RETURN(const int64_t limit, constant_of(check.limit));
+      if (good == 0) return invalid_model(fault_text(check.check.message, value, limit));
+    }
     for (const kernels::ShapeCheck& check : implementation_.checks) {
       AIPU_ASSIGN_OR_RETURN(const int64_t good, constant_of(check.must_be_nonzero));
       if (good == 0) return invalid_model(check.message);
@@ -192,17 +200,25 @@ class Execution {
       }
       arguments.push_back(argument);
     }
-    return native_ ? run_native(*launch.kernel, arguments) : tir::interpret_all(*launch.kernel, 1, arguments);
+    aipu_fault_record fault = {};
+    AIPU_RETURN_IF_ERROR(native_ ? run_native(*launch.kernel, arguments, &fault)
+                                 : tir::interpret_all(*launch.kernel, 1, arguments, {.fault = &fault}));
+    if (fault.code == 0) return {};
+    const auto code = static_cast<size_t>(fault.code - 1);
+    if (code >= faults_.size())
+      return internal_error(str_cat("a kernel reports fault ", code, ", which nobody declared"));
+    return invalid_model(fault_text(faults_[code].message, fault.value, fault.limit));
   }
 
-  Status run_native(const tir::Module& module, const std::vector<tir::InterpreterArgument>& arguments) {
+  Status run_native(const tir::Module& module, const std::vector<tir::InterpreterArgument>& arguments,
+                    aipu_fault_record* fault) {
     AIPU_ASSIGN_OR_RETURN(tir::Module lowered, tir::lower(rename_entry(module, "folded"), target_));
     const std::vector<tir::KernelSource> sources = {{"folded", std::move(lowered)}};
     AIPU_ASSIGN_OR_RETURN(const tir::CompiledModule compiled, tir::compile_kernels(sources, target_, options_.compile));
     AIPU_ASSIGN_OR_RETURN(const auto loaded, NativeModule::load(compiled.shared_object));
     std::vector<unsigned long long> words;
     for (const tir::InterpreterArgument& argument : arguments) words.push_back(argument.word);
-    return loaded->run("folded", words);
+    return loaded->run("folded", words, fault);
   }
 
   Status run_copy(const kernels::CopyLaunch& copy) {
@@ -230,6 +246,7 @@ class Execution {
   const EvaluatorOptions& options_;
   bool native_;
   kernels::Implementation implementation_;  // of the group that runs
+  std::vector<kernels::Fault> faults_;      // of the same
   std::vector<Buffer> workspaces_;
   std::vector<Buffer> buffers_;
   std::map<ValueId, Place> places_;

@@ -85,13 +85,14 @@ std::vector<PlanKernel> KernelTable::take() && {
 
 void set_requirements(PlanKernel* kernel, const tir::Module& lowered) {
   int64_t lsram = 0, shared = 0;
-  bool barrier = false;
+  bool barrier = false, faults = false;
   for (const tir::PrimFuncPtr& function : lowered.functions) {
     tir::walk(
         function->body,
         [&](const tir::Expr& expr) {
-          if (const auto* call = expr->as<tir::IntrinsicCall>(); call != nullptr && call->intrinsic->name == "barrier")
-            barrier = true;
+          const auto* call = expr->as<tir::IntrinsicCall>();
+          barrier |= call != nullptr && call->intrinsic->name == "barrier";
+          faults |= call != nullptr && call->intrinsic->name == "report_fault";
         },
         [&](const tir::Stmt& stmt) {
           const auto* alloc = stmt->as<tir::Alloc>();
@@ -105,6 +106,7 @@ void set_requirements(PlanKernel* kernel, const tir::Module& lowered) {
   kernel->lsram_bytes = static_cast<uint32_t>(lsram);
   kernel->shared_bytes = static_cast<uint32_t>(shared);
   kernel->uses_barrier = barrier;
+  kernel->reports_faults = faults;
 }
 
 }  // namespace aipu::gbuilder

@@ -30,7 +30,7 @@ class KernelTable {
 // The module with another entry name.
 tir::Module rename_entry(const tir::Module& module, const std::string& name);
 
-// Fills in what running a kernel takes (local and shared memory, barriers) from its lowered form.
+// Fills in what running a kernel takes (local and shared memory, barriers, faults) from its lowered form.
 void set_requirements(PlanKernel* kernel, const tir::Module& lowered);
 
 }  // namespace aipu::gbuilder

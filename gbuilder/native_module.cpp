@@ -49,7 +49,7 @@ Result<std::unique_ptr<NativeModule>> NativeModule::load(std::span<const std::by
   const auto function =
       reinterpret_cast<aipu_kernel_module_function>(::dlsym(result->handle_, AIPU_KERNEL_MODULE_SYMBOL));
   result->module_ = function != nullptr ? function() : nullptr;
-  if (result->module_ == nullptr || result->module_->abi_version != AIPU_KERNEL_ABI_VERSION ||
+  if (result->module_ == nullptr || !is_kernel_abi_version(result->module_->abi_version) ||
       result->module_->struct_bytes != sizeof(aipu_kernel_info)) {
     return internal_error("compiled kernels have another ABI than this compiler");
   }
@@ -60,7 +60,8 @@ NativeModule::~NativeModule() {
   if (handle_ != nullptr) ::dlclose(handle_);
 }
 
-Status NativeModule::run(std::string_view kernel, std::span<const unsigned long long> arguments) const {
+Status NativeModule::run(std::string_view kernel, std::span<const unsigned long long> arguments,
+                         aipu_fault_record* fault) const {
   for (unsigned i = 0; i < module_->kernel_count; ++i) {
     const aipu_kernel_info& info = module_->kernels[i];
     if (kernel != info.name) continue;
@@ -75,6 +76,7 @@ Status NativeModule::run(std::string_view kernel, std::span<const unsigned long 
     context.shared_size = info.shared_bytes;
     context.barrier = [](const aipu_tec_context*) {};
     context.print = print_to_stdout;
+    context.fault = fault;
     info.entry(&context, arguments.data());
     return {};
   }

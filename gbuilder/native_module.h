@@ -19,7 +19,8 @@ class NativeModule {
   NativeModule& operator=(const NativeModule&) = delete;
 
   // Runs a kernel as the only TEC.
-  Status run(std::string_view kernel, std::span<const unsigned long long> arguments) const;
+  // `fault` is what the kernel reports to.
+  Status run(std::string_view kernel, std::span<const unsigned long long> arguments, aipu_fault_record* fault) const;
 
  private:
   NativeModule() = default;

@@ -9,6 +9,8 @@
 #include "gbuilder/batch_loops.h"
 #include "gbuilder/planner.h"
 #include "gbuilder/work.h"
+#include "graph/ir/op_def.h"
+#include "runtime/base/fault.h"
 
 namespace aipu::gbuilder {
 
@@ -87,6 +89,10 @@ std::vector<std::string> Planner::symbols_needed(const PlannedGroup& planned) co
   for (const kernels::View& view : implementation.views) need(view.byte_offset);
   for (const Dim& bytes : implementation.workspace_bytes) need(bytes);
   for (const kernels::ShapeCheck& check : implementation.checks) need(check.must_be_nonzero);
+  for (const kernels::Fault& fault : planned.faults) need(graph::needed(graph_.node(fault.node)));
+  for (const kernels::ValueCheck& check : planned.value_checks) {
+    for (const Dim* dim : {&check.check.must_be_nonzero, &check.value, &check.limit}) need(*dim);
+  }
   return names;
 }
 
@@ -303,6 +309,10 @@ uint32_t Planner::string_id(const std::string& text) {
 uint32_t Planner::origin_of(const PlannedGroup& planned) {
   graph::OriginSet origins;
   for (const graph::NodeId node : planned.group.nodes) graph::merge_origins(&origins, graph_.node(node).origins);
+  return origin_id(origins);
+}
+
+uint32_t Planner::origin_id(const graph::OriginSet& origins) {
   const std::string text = graph::origins_text(origins);
   const auto [it, is_new] = origins_.try_emplace(text, static_cast<uint32_t>(plan_.origins.size()));
   if (is_new) plan_.origins.push_back(text);
@@ -356,8 +366,21 @@ Status Planner::record_launch(size_t group, const kernels::KernelLaunch& launch,
     body.arguments.push_back(argument);
   }
   body.max_tecs = expr(launch.max_tecs);
+  if (row.reports_faults) body.faults = faults_of(group);
   command->body = std::move(body);
   return {};
+}
+
+std::vector<PlanFault> Planner::faults_of(size_t group) {
+  std::vector<PlanFault> faults;
+  for (const kernels::Fault& fault : input_.groups[group].faults) {
+    const auto code = static_cast<uint32_t>(faults.size());
+    const graph::Node& node = graph_.node(fault.node);
+    const Dim needed = graph::needed(node);
+    faults.push_back(
+        {code, string_id(fault.message), origin_id(node.origins), needed == Dim(1) ? kNone : expr(needed)});
+  }
+  return faults;
 }
 
 Status Planner::record_copy(size_t group, const kernels::CopyLaunch& copy, std::vector<uint32_t>* workspaces,
@@ -426,30 +449,44 @@ Status Planner::record_group(size_t g) {
   return {};
 }
 
-// A check that depends on input extents alone is made at the start, once; others right before the group that asked.
 Status Planner::record_checks(size_t g) {
-  for (const kernels::ShapeCheck& check : input_.groups[g].implementation.checks) {
-    if (const auto value = check.must_be_nonzero.constant()) {
-      if (*value == 0) return invalid_model(str_cat(describe(g), ": ", check.message));
-      continue;
-    }
-    Command command;
-    command.origin = origin_of(input_.groups[g]);
-    command.body = HostBody{.op = HostOp::kCheck, .a = expr(check.must_be_nonzero), .b = string_id(check.message)};
-    std::vector<std::string> names;
-    check.must_be_nonzero.collect_symbols(&names);
-    const bool at_start = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
-      const graph::Symbol* symbol = graph_.find_symbol(name);
-      return symbol != nullptr && symbol->kind == graph::Symbol::Kind::kInputExtent;
-    });
-    auto& checks = slots_[at_start ? 0 : 1 + position_[g]].checks;
-    const auto& body = std::get<HostBody>(command.body);
-    const bool known = std::any_of(checks.begin(), checks.end(), [&](const Command& other) {
-      const auto& host = std::get<HostBody>(other.body);
-      return host.a == body.a && host.b == body.b;
-    });
-    if (!known) checks.push_back(std::move(command));
+  for (const kernels::ShapeCheck& check : input_.groups[g].implementation.checks)
+    AIPU_RETURN_IF_ERROR(record_check(g, check, nullptr, nullptr));
+  for (const kernels::ValueCheck& check : input_.groups[g].value_checks)
+    AIPU_RETURN_IF_ERROR(record_check(g, check.check, &check.value, &check.limit));
+  return {};
+}
+
+// A check that depends on input extents alone is made at the start, once; others right before the group that asked.
+Status Planner::record_check(size_t g, const kernels::ShapeCheck& check, const Dim* value, const Dim* limit) {
+  if (const auto holds = check.must_be_nonzero.constant()) {
+    if (*holds != 0) return {};
+    const bool known = value != nullptr && value->is_constant() && limit->is_constant();
+    return invalid_model(str_cat(
+        describe(g), ": ", known ? fault_text(check.message, *value->constant(), *limit->constant()) : check.message));
   }
+  Command command;
+  command.origin = origin_of(input_.groups[g]);
+  HostBody body{.op = HostOp::kCheck, .a = expr(check.must_be_nonzero), .b = string_id(check.message)};
+  std::vector<std::string> names;
+  check.must_be_nonzero.collect_symbols(&names);
+  if (value != nullptr) {
+    body.c = 1 + expr(*value);
+    body.d = 1 + expr(*limit);
+    value->collect_symbols(&names);
+    limit->collect_symbols(&names);
+  }
+  command.body = body;
+  const bool at_start = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    const graph::Symbol* symbol = graph_.find_symbol(name);
+    return symbol != nullptr && symbol->kind == graph::Symbol::Kind::kInputExtent;
+  });
+  auto& checks = slots_[at_start ? 0 : 1 + position_[g]].checks;
+  const bool known = std::any_of(checks.begin(), checks.end(), [&](const Command& other) {
+    const auto& host = std::get<HostBody>(other.body);
+    return host.a == body.a && host.b == body.b && host.c == body.c && host.d == body.d;
+  });
+  if (!known) checks.push_back(std::move(command));
   return {};
 }
 

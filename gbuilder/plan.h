@@ -69,11 +69,19 @@ struct PlanArgument {
   uint64_t word = 0;        // kImmediate
 };
 
+// What a fault means that the kernel of a command reports; see aipu.fbs.
+struct PlanFault {
+  uint32_t code = 0;
+  uint32_t message = 0;  // strings
+  uint32_t origin = 0;   // origins
+  ExpressionId needed = kNone;
+};
 struct TecBody {
   uint32_t kernel = 0;
   std::vector<PlanArgument> arguments;
   ExpressionId max_tecs = 0;
   ExpressionId operations = kNone;  // arithmetic, for profiles
+  std::vector<PlanFault> faults;    // ascending by code
 };
 struct DmaBody {
   uint32_t destination = 0, source = 0;  // tensors
@@ -116,6 +124,7 @@ struct PlanKernel {
   uint32_t lsram_bytes = 0;            // per TEC
   uint32_t shared_bytes = 0;           // per launch
   bool uses_barrier = false;
+  bool reports_faults = false;
   std::string source;  // the ONNX nodes that use it, for people
 };
 
@@ -150,6 +159,8 @@ std::vector<ExpressionId> command_expressions(const Plan& plan, const Command& c
 struct PlannedGroup {
   graph::Group group;
   kernels::Implementation implementation;
+  std::vector<kernels::Fault> faults = {};
+  std::vector<kernels::ValueCheck> value_checks = {};
 };
 
 // `kernel_of` says, per group and launch, which row of `kernels` a KernelLaunch uses (kNone for copies); both come from

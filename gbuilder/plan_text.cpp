@@ -84,11 +84,17 @@ std::vector<ExpressionId> command_expressions(const Plan& plan, const Command& c
       if (argument.kind == PlanArgument::Kind::kTensor) ids.push_back(argument.offset);
       if (argument.kind == PlanArgument::Kind::kExpression) ids.push_back(argument.index);
     }
+    for (const PlanFault& fault : tec->faults) {
+      if (fault.needed != kNone) ids.push_back(fault.needed);
+    }
   } else if (const auto* dma = std::get_if<DmaBody>(&command.body)) {
     ids = {dma->destination_offset, dma->source_offset, dma->width, dma->times,
            dma->destination_stride, dma->source_stride};
   } else if (const auto& host = std::get<HostBody>(command.body); host.op == HostOp::kCheck) {
     ids.push_back(host.a);
+    for (const uint32_t number : {host.c, host.d}) {
+      if (number != 0) ids.push_back(number - 1);
+    }
   }
   for (const Access& access : command_accesses(plan, command)) {
     if (access.tensor >= plan.tensors.size()) continue;
@@ -257,6 +263,7 @@ std::string print_kernels(const Plan& plan) {
     if (kernel.lsram_bytes != 0) text += str_cat(" lsram ", kernel.lsram_bytes);
     if (kernel.shared_bytes != 0) text += str_cat(" shared ", kernel.shared_bytes);
     if (kernel.uses_barrier) text += " barrier";
+    if (kernel.reports_faults) text += " faults";
     text += str_cat("  // ", kernel.source, "\n");
   }
   return text;

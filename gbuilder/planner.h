@@ -44,6 +44,7 @@ class Planner {
   Status record_copy(size_t group, const kernels::CopyLaunch& copy, std::vector<uint32_t>* workspaces,
                      Command* command);
   Status record_checks(size_t group);
+  Status record_check(size_t group, const kernels::ShapeCheck& check, const graph::Dim* value, const graph::Dim* limit);
   void record_output_copies();
   Status record_binds();
   void flatten();
@@ -57,6 +58,8 @@ class Planner {
   Result<uint32_t> tensor_of(size_t group, const kernels::TensorRef& ref, std::vector<uint32_t>* workspaces);
   uint32_t add_tensor(std::string name, const graph::TensorType& type, TensorKind kind);
   uint32_t origin_of(const PlannedGroup& group);
+  uint32_t origin_id(const graph::OriginSet& origins);
+  std::vector<PlanFault> faults_of(size_t group);
   uint32_t string_id(const std::string& text);
   ExpressionId expr(const graph::Dim& dim) { return plan_.expressions.add(dim); }
   graph::Dim bytes_of(graph::ValueId value) const;

@@ -35,6 +35,17 @@ Result<std::shared_ptr<const tir::Module>> SetupContext::kernel(std::string_view
   return module;
 }
 
+int64_t SetupContext::fault(std::string message, graph::NodeId node) {
+  faults_.push_back({std::move(message), node.valid() ? node : group_.anchor});
+  return static_cast<int64_t>(faults_.size()) - 1;
+}
+
+void SetupContext::check(graph::Dim must_be_nonzero, std::string message, graph::Dim value, graph::Dim limit) {
+  const graph::Dim needed = graph::needed(anchor());
+  if (!(needed == graph::Dim(1))) must_be_nonzero = graph::select(needed, must_be_nonzero, 1);
+  value_checks_.push_back({{std::move(must_be_nonzero), std::move(message)}, std::move(value), std::move(limit)});
+}
+
 void SetupContext::launch(std::shared_ptr<const tir::Module> kernel, std::vector<KernelArgument> arguments,
                           graph::Dim max_tecs) {
   KernelLaunch launch;

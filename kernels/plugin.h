@@ -77,6 +77,19 @@ struct ShapeCheck {
   std::string message;
 };
 
+// The same with numbers in the message, where {value} and {limit} stand for them.
+struct ValueCheck {
+  ShapeCheck check;
+  graph::Dim value, limit;
+};
+
+// What a kernel may meet in its data that is an error of the model's user (an index outside of an axis): the message,
+// in which {value} and {limit} stand for what the kernel gives to S.report_fault, and the node that it is about.
+struct Fault {
+  std::string message;
+  graph::NodeId node;
+};
+
 // A launch that writes a value in rows (of its last axis) which need not follow each other: its pointer may be sent
 // elsewhere and its row stride made larger, so that the value becomes a part of a wider one.
 struct StridedOutput {
@@ -142,6 +155,13 @@ class SetupContext {
     implementation.views.push_back({output, input, byte_offset});
   }
 
+  // The code by which the kernels of this group report a fault of `node` (default: the anchor).
+  int64_t fault(std::string message, graph::NodeId node = {});
+  // The run ends with the error `message` unless `must_be_nonzero`.
+  void check(graph::Dim must_be_nonzero, std::string message, graph::Dim value, graph::Dim limit);
+  const std::vector<Fault>& faults() const { return faults_; }
+  const std::vector<ValueCheck>& value_checks() const { return value_checks_; }
+
   Implementation implementation;
 
  private:
@@ -149,6 +169,8 @@ class SetupContext {
   const graph::Group& group_;
   const tir::Target& target_;
   TemplateLibrary& templates_;
+  std::vector<Fault> faults_;
+  std::vector<ValueCheck> value_checks_;
 };
 
 class OpPlugin : public graph::Claimer {

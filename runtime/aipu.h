@@ -124,6 +124,9 @@ AIPU_C_API aipu_status aipu_session_bind_output(aipu_session* session, uint32_t 
 /* Checks shapes and plans memory without running, so that aipu_session_output() knows shapes that do not depend on
  * data. run does it too. */
 AIPU_C_API aipu_status aipu_session_prepare(aipu_session* session);
+/* Data can be wrong too: an index outside of an axis, a division of integers by zero. AIPU_INVALID_ARGUMENT then, and
+ * the message names the node of the ONNX model and the value. After any error outputs have no defined contents (also in
+ * memory of the caller's that was bound for them); the session can be run again, and other sessions notice nothing. */
 AIPU_C_API aipu_status aipu_session_run(aipu_session* session);
 /* Valid until the next bind, prepare or run of this session. */
 AIPU_C_API aipu_status aipu_session_output(aipu_session* session, uint32_t index, aipu_tensor* tensor);

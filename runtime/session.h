@@ -69,6 +69,9 @@ class AIPU_API Session {
   // Checks the shapes of the inputs against each other and plans the memory; run() does it too. Afterwards
   // output_shape() is known, except where it depends on data.
   Status prepare();
+  // kInvalidArgument also where the data has no result (an index outside of an axis, an integer divided by zero): the
+  // message names the ONNX node and the value. After any error the outputs have no defined contents, bound memory of
+  // the caller's included; the session can be run again, and other sessions notice nothing.
   Status run();
 
   // After run(), or prepare() where possible. The shape and data stay valid until the next bind_*, prepare() or run().

@@ -360,6 +360,7 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"perf_tick_begin", plain("__perf_record_tick_begin")},
       {"perf_tick_end", plain("__perf_record_tick_end")},
       {"printf", plain("printf")},
+      {"report_fault", plain("__report_fault")},
       {"aiff", fixed_function},
       {"async_aiff", fixed_function},
   };
@@ -435,7 +436,8 @@ std::string print_intrinsic(FunctionPrinter& printer, const IntrinsicCall& call,
 }
 
 bool intrinsic_uses_context(std::string_view name) {
-  return name == "get_local_id" || name == "get_local_size" || name == "barrier" || name == "printf";
+  return name == "get_local_id" || name == "get_local_size" || name == "barrier" || name == "printf" ||
+         name == "report_fault";
 }
 
 }  // namespace aipu::tir

@@ -199,6 +199,9 @@ static __thread const aipu_tec_context* __tec;
 __inl int get_local_id(int) { return __tec->tec_id; }
 __inl int get_local_size(int) { return __tec->tec_count; }
 __inl void barrier(int) { __tec->barrier(__tec); }
+static __attribute__((noinline, cold)) void __report_fault(int code, long value, long limit) {
+  aipu_report_fault(__tec->fault, code, value, limit);
+}
 template <class T>
 __inl T* __lsram_array(uint offset) {
   return (T*)__builtin_assume_aligned(__tec->lsram + offset, 64);

@@ -30,6 +30,7 @@ struct MemoryNeeds {
   int64_t shared_bytes = 0;
   bool uses_barrier = false;
   bool uses_context = false;  // the prelude's __tec must be set
+  bool reports_faults = false;
 };
 Result<MemoryNeeds> memory_needs(const Module& module, const Target& target);
 

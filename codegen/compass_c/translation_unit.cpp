@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/tir/visit.h"
 #include "runtime/base/embedded_file.h"
@@ -53,6 +55,7 @@ Result<MemoryNeeds> memory_needs(const Module& module, const Target& target) {
           const auto* call = e->as<IntrinsicCall>();
           if (call == nullptr) return;
           if (call->intrinsic->name == "barrier") needs.uses_barrier = true;
+          if (call->intrinsic->name == "report_fault") needs.reports_faults = true;
           if (intrinsic_uses_context(call->intrinsic->name)) needs.uses_context = true;
         },
         [&](const Stmt& s) {
@@ -139,6 +142,7 @@ Result<KernelText> print_kernel(const KernelSource& kernel, const Target& target
       "{5}({6});\n}}\n",
       functions, text.entry, needs.uses_context ? " context" : "", entry.params.empty() ? "" : " arguments",
       needs.uses_context ? "  __tec = context;\n" : "", names[0], arguments);
+  text.reports_faults = needs.reports_faults;
   text.table_row = fmt::format("{{\"{}\", {}, {}, {}, {}, {}}}", kernel.symbol, text.entry, entry.params.size(),
                                needs.lsram_bytes, needs.shared_bytes, needs.uses_barrier ? 1 : 0);
   return text;
@@ -156,15 +160,16 @@ std::string print_module_table(std::span<const KernelText> kernels, bool declare
           kernel.entry);
     }
   }
+  const bool faults = std::any_of(kernels.begin(), kernels.end(), [](const KernelText& k) { return k.reports_faults; });
+  const std::string_view version = faults ? "AIPU_KERNEL_ABI_VERSION" : "AIPU_KERNEL_ABI_VERSION_WITHOUT_FAULTS";
   text += fmt::format("\nstatic const aipu_kernel_info aipu_kernels[{}] = {{\n", std::max<size_t>(kernels.size(), 1));
   for (const KernelText& kernel : kernels) text += fmt::format("  {},\n", kernel.table_row);
   text += fmt::format(
-      "}};\n\nstatic const aipu_kernel_module aipu_module = {{AIPU_KERNEL_ABI_VERSION, sizeof(aipu_kernel_info), {}, "
-      "aipu_kernels}};\n\n"
+      "}};\n\nstatic const aipu_kernel_module aipu_module = {{{}, sizeof(aipu_kernel_info), {}, aipu_kernels}};\n\n"
       "extern \"C\" __attribute__((visibility(\"default\"))) const aipu_kernel_module* aipu_kernel_module_v1(void) {{ "
       "return &aipu_module; "
       "}}\n",
-      kernels.size());
+      version, kernels.size());
   return text;
 }
 

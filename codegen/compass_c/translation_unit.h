@@ -15,6 +15,7 @@ struct KernelText {
   std::string c;
   std::string entry;      // the wrapper's name
   std::string table_row;  // an initializer of aipu_kernel_info
+  bool reports_faults = false;
 };
 Result<KernelText> print_kernel(const KernelSource& kernel, const Target& target);
 

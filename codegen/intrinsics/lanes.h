@@ -96,6 +96,8 @@ class MachineState {
   virtual int tec_count() const = 0;
   virtual Status barrier() = 0;
   virtual void print(std::string_view text) = 0;
+  // Data that the kernel cannot compute with (aipu_fault_record in kernel_abi.h).
+  virtual void report_fault(int code, int64_t value, int64_t limit) = 0;
 
   // Pointers as integers and back; an integer that was made from no pointer of this machine gives one that can't be
   // accessed.

@@ -84,6 +84,21 @@ Status run_printf(const LaneCall& c) {
   return {};
 }
 
+// Data that the kernel cannot compute with: the run is an error. `code` says which, in words that the launch has
+// (SetupContext::fault); they name `value` and `limit`.
+Result<Type> infer_report_fault(InferInput& in) {
+  AIPU_RETURN_IF_ERROR(to_integer(in, 0, DType::kI32, "The arg \"code\" expect an integer scalar."));
+  AIPU_RETURN_IF_ERROR(to_integer(in, 1, DType::kI64, "The arg \"value\" expect an integer scalar."));
+  AIPU_RETURN_IF_ERROR(to_integer(in, 2, DType::kI64, "The arg \"limit\" expect an integer scalar."));
+  return Type::void_type();
+}
+
+Status run_report_fault(const LaneCall& c) {
+  if (c.machine == nullptr) return unsupported("a fault is only possible when running");
+  c.machine->report_fault(c.operands[0].get<int32_t>(), c.operands[1].get<int64_t>(), c.operands[2].get<int64_t>());
+  return {};
+}
+
 // The three descriptor chains of the fixed-function unit; of the asynchronous form also the event.
 Result<Type> infer_aiff(InferInput& in) {
   static constexpr std::string_view kNames[] = {"ctrl_desc", "param_desc", "act_desc"};
@@ -116,6 +131,7 @@ void add_sync_rows(std::vector<Intrinsic>& rows) {
   add("perf_tick_begin", {value("cid")}, infer_void, run_nothing);
   add("perf_tick_end", {value("cid")}, infer_void, run_nothing);
   add("printf", {value("fmt"), optional_value("args")}, infer_printf, run_printf);
+  add("report_fault", {value("code"), value("value"), value("limit")}, infer_report_fault, run_report_fault);
   // The vendor's fixed-function unit and assembler: printed, never run here.
   add("aiff", {value("ctrl_desc"), value("param_desc"), value("act_desc")}, infer_aiff, run_unsupported);
   add("async_aiff", {value("ctrl_desc"), value("param_desc"), value("act_desc"), value("event")}, infer_aiff,

@@ -181,6 +181,10 @@ void Machine::print(std::string_view text) {
   if (context_.print != nullptr) context_.print(&context_, text.data(), text.size());
 }
 
+void Machine::report_fault(int code, int64_t value, int64_t limit) {
+  if (context_.fault != nullptr) aipu_report_fault(context_.fault, code, value, limit);
+}
+
 uint64_t Machine::address_of(Pointer pointer) {
   if (pointer.region == 0 || pointer.region >= regions_.size()) return static_cast<uint64_t>(pointer.offset);
   return regions_[pointer.region].address + static_cast<uint64_t>(pointer.offset);
@@ -257,6 +261,7 @@ Status interpret_all(const InterpreterProgram& program, int tec_count, std::span
     context.barrier = [](const aipu_tec_context* self) { static_cast<TeamBarrier*>(self->backend)->wait(); };
     context.print = print_to_stdout;
     context.backend = &barrier;
+    context.fault = options.fault;
     results[static_cast<size_t>(id)] = interpret(program, context, arguments, options);
     barrier.leave();
   };

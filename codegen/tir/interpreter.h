@@ -29,6 +29,7 @@ struct InterpreterOptions {
       // statements executed per TEC before giving up with an error; 0 = unlimited. Counted per round of a loop and per
       // call.
       0;
+  aipu_fault_record* fault = nullptr;  // what S.report_fault reports to, for interpret_all(); null: to nobody
 };
 
 // A verified module in the compact form that is executed. Immutable: any number of threads may run it.

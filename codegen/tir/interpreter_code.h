@@ -88,6 +88,7 @@ class Machine final : public MachineState {
   int tec_count() const override { return context_.tec_count; }
   Status barrier() override;
   void print(std::string_view text) override;
+  void report_fault(int code, int64_t value, int64_t limit) override;
   uint64_t address_of(Pointer pointer) override;
   Pointer pointer_at(uint64_t address) override;
   Result<int> alloc_event() override;

@@ -68,6 +68,7 @@ class EagerCall final : private tir::MachineState {
   int tec_count() const override { return 1; }
   Status barrier() override { return unsupported("PySim runs barriers in Python"); }
   void print(std::string_view text) override { printed_ += text; }
+  void report_fault(int, int64_t, int64_t) override {}  // an extension that Python kernels do not see
   uint64_t address_of(tir::Pointer pointer) override;
   tir::Pointer pointer_at(uint64_t) override { return {}; }
   Result<int> alloc_event() override { return unsupported("PySim keeps events in Python"); }

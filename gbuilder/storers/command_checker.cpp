@@ -56,6 +56,10 @@ Status CommandChecker::check_indices(const Command& command) const {
       if (i < kernel.pointer_arguments.size() && kernel.pointer_arguments[i] != pointer)
         return fail(command, str_cat("argument ", i, " is of the wrong kind"));
     }
+    for (const PlanFault& fault : tec->faults) {
+      if (fault.message >= plan_.strings.size() || fault.origin >= plan_.origins.size())
+        return fail(command, "the message of a fault is out of range");
+    }
   }
   if (const auto* host = std::get_if<HostBody>(&command.body)) {
     if (host->op == HostOp::kBindSymbols) {

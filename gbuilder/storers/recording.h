@@ -12,6 +12,9 @@ namespace aipu::gbuilder {
 struct TecRecord {
   uint32_t sequence, kernel, first_argument, argument_count, first_wait, wait_count, max_tecs, origin, operations;
 };
+struct FaultRecord {
+  uint32_t command, code, message, origin, needed;
+};
 struct DmaRecord {
   uint32_t sequence, destination, source, destination_offset, source_offset, width, times, destination_stride,
       source_stride, first_wait, wait_count, origin;
@@ -26,6 +29,7 @@ struct RecordedProgram {
   std::vector<TecRecord> tec;
   std::vector<DmaRecord> dma;
   std::vector<HostRecord> host;
+  std::vector<FaultRecord> faults;
 };
 
 struct Recording {

@@ -22,7 +22,11 @@ class TecStorer : public EngineStorer {
     record.origin = command.origin;
     record.operations = body.operations;
     recording_->arguments.insert(recording_->arguments.end(), body.arguments.begin(), body.arguments.end());
-    recording_->programs[program_].tec.push_back(record);
+    RecordedProgram& program = recording_->programs[program_];
+    const auto index = static_cast<uint32_t>(program.tec.size());
+    for (const PlanFault& fault : body.faults)
+      program.faults.push_back({index, fault.code, fault.message, fault.origin, fault.needed});
+    program.tec.push_back(record);
     return {};
   }
 

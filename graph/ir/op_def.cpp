@@ -70,6 +70,7 @@ const OperandDef* operand_at(const std::vector<OperandDef>& operands, size_t k) 
 Status check_attributes(const OpDef& def, const Node& node) {
   for (const auto& [name, value] : node.attributes.all()) {
     const AttributeDef* attribute = find_attribute(def, name);
+    if (name == kNeeded && (def.traits & kFaults) != 0 && kind_of(value) == AttributeKind::kShape) continue;
     if (attribute == nullptr) return invalid_model(str_cat(def.name, ": has no attribute '", name, '\''));
     if (kind_of(value) != attribute->kind) {
       return invalid_model(str_cat(def.name, ": attribute '", name, "' must be of kind ", kind_name(attribute->kind),
@@ -158,6 +159,18 @@ Status register_op(OpDef def) {
   if (!fresh) return invalid_argument(str_cat("op '", name, "' is registered already"));
   it->second = std::make_unique<const OpDef>(std::move(def));
   return {};
+}
+
+Dim needed(const Node& node) {
+  const auto* value = node.attributes.find(kNeeded);
+  const auto* dims = value == nullptr ? nullptr : std::get_if<Shape>(value);
+  return dims == nullptr || dims->empty() ? Dim(1) : dims->front();
+}
+
+bool may_fault(const Graph& graph, const Node& node) {
+  const OpDef* def = find_op(node.op);
+  if (def == nullptr || (def->traits & kFaults) == 0) return false;
+  return (def->traits & kElementwise) == 0 || is_integer(graph.type(node.inputs[0]).dtype);
 }
 
 Status check_node_schema(const OpDef& def, const Graph& graph, Node* node) {

@@ -56,8 +56,17 @@ enum OpTrait : uint32_t {
   kCommutative = 1u << 1,
   kView = 1u << 2,         // the output has the same bytes as input 0 in C order (Reshape, Squeeze, Identity, ...)
   kNotFoldable = 1u << 3,  // random, or has effects: never folded nor merged
-  kSpatial = 1u << 4,      // has a `layout` attribute; input 0 and output 0 are [N,C,spatial...] or [N,spatial...,C]
+  // Some values of its operands have no result, such as an index outside of an axis (of elementwise ops: integers
+  // only): the run ends with an error. May have the attribute kNeeded.
+  kFaults = 1u << 5,
+  kSpatial = 1u << 4,  // has a `layout` attribute; input 0 and output 0 are [N,C,spatial...] or [N,spatial...,C]
 };
+
+// The attribute (one Dim) of a node that is computed although the model might not: one from a branch that became part
+// of the graph around it. Where the Dim is 0 its results are not used, and it is no error if it has none.
+constexpr std::string_view kNeeded = "needed";
+Dim needed(const Node& node);  // 1 for most
+bool may_fault(const Graph& graph, const Node& node);
 
 struct OpDef {
   std::string name;

@@ -10,7 +10,25 @@
 extern "C" {
 #endif
 
-#define AIPU_KERNEL_ABI_VERSION 1u
+#define AIPU_KERNEL_ABI_VERSION 2u
+/* A module none of whose kernels reports faults says version 1: it does not touch what version 2 added. */
+#define AIPU_KERNEL_ABI_VERSION_WITHOUT_FAULTS 1u
+
+/* What a kernel reports about data that it cannot compute with, such as an index outside of an axis. The first TEC to
+ * report sets `code` from 0 by an atomic compare-exchange and then the rest; read it when the launch is done. */
+typedef struct aipu_fault_record {
+  long long code; /* 0: no fault; else 1 + the code that the kernel gave */
+  long long value;
+  long long limit;
+} aipu_fault_record;
+
+static inline void aipu_report_fault(aipu_fault_record* fault, int code, long long value, long long limit) {
+  long long none = 0;
+  if (!__atomic_compare_exchange_n(&fault->code, &none, 1 + (long long)code, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    return;
+  fault->value = value;
+  fault->limit = limit;
+}
 
 /* What one TEC sees. Filled by the back end, valid during one call. */
 typedef struct aipu_tec_context {
@@ -25,6 +43,8 @@ typedef struct aipu_tec_context {
   /* Writes `size` bytes of text to the user's output. */
   void (*print)(const struct aipu_tec_context* self, const char* text, unsigned long size);
   void* backend; /* private to the back end */
+  /* Version 2. Never null for a module of that version. */
+  aipu_fault_record* fault;
 } aipu_tec_context;
 
 /* One 64-bit word per kernel parameter, in order: the address of a pointer parameter; the low bits of a scalar
@@ -41,7 +61,7 @@ typedef struct aipu_kernel_info {
 } aipu_kernel_info;
 
 typedef struct aipu_kernel_module {
-  unsigned int abi_version;  /* AIPU_KERNEL_ABI_VERSION */
+  unsigned int abi_version;  /* AIPU_KERNEL_ABI_VERSION, or AIPU_KERNEL_ABI_VERSION_WITHOUT_FAULTS */
   unsigned int struct_bytes; /* sizeof(aipu_kernel_info) */
   unsigned int kernel_count;
   const aipu_kernel_info* kernels;
@@ -53,7 +73,10 @@ typedef const aipu_kernel_module* (*aipu_kernel_module_function)(void);
 
 #ifdef __cplusplus
 }
-static_assert(sizeof(aipu_tec_context) == 64, "the kernel ABI fixes this layout");
+constexpr bool is_kernel_abi_version(unsigned int version) {
+  return version == AIPU_KERNEL_ABI_VERSION || version == AIPU_KERNEL_ABI_VERSION_WITHOUT_FAULTS;
+}
+static_assert(sizeof(aipu_tec_context) == 72, "the kernel ABI fixes this layout");
 static_assert(sizeof(aipu_kernel_info) == 32, "the kernel ABI fixes this layout");
 #endif
 

@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/abi/kernel_abi.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -74,6 +76,8 @@ typedef struct aipu_backend_launch {
   uint32_t struct_bytes;           /* sizeof(aipu_backend_launch); 0 from runtimes that had no field below */
   const uint8_t* writable; /* per argument: 1 if the kernel may write there. Constants, inputs of the model and what the
                               command does not list as written are 0, whatever the kernel does. */
+  /* Appended. For the context of each TEC (kernel_abi.h); the runtime reads it when launch() has returned. */
+  aipu_fault_record* fault;
 } aipu_backend_launch;
 
 enum {
@@ -82,7 +86,8 @@ enum {
   AIPU_BACKEND_TIR = 4,           /* needs the TIR of all kernels */
   AIPU_BACKEND_CHECKS_BOUNDS = 8, /* a kernel that leaves its arguments' memory, or writes to what it may only read, is
                                      an error, not undefined */
-  AIPU_BACKEND_BARRIERS = 16      /* kernels with barriers run on several TECs */
+  AIPU_BACKEND_BARRIERS = 16,     /* kernels with barriers run on several TECs */
+  AIPU_BACKEND_FAULTS = 32 /* passes aipu_backend_launch.fault on; needed by models whose kernels report faults */
 };
 
 typedef struct aipu_backend {

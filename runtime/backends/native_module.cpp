@@ -134,7 +134,7 @@ Status NativeModule::resolve(const aipu_backend_model& model) {
   const auto function = reinterpret_cast<aipu_kernel_module_function>(::dlsym(library_, AIPU_KERNEL_MODULE_SYMBOL));
   if (function == nullptr) return invalid_model("the native module does not export " AIPU_KERNEL_MODULE_SYMBOL);
   const aipu_kernel_module* module = function();
-  if (module == nullptr || module->abi_version != AIPU_KERNEL_ABI_VERSION ||
+  if (module == nullptr || !is_kernel_abi_version(module->abi_version) ||
       module->struct_bytes != sizeof(aipu_kernel_info)) {
     return unsupported(str_cat("the kernels were compiled for another version of the kernel ABI than ",
                                AIPU_KERNEL_ABI_VERSION, "; convert the model again"));

@@ -34,6 +34,11 @@ class NativeModule {
   std::vector<aipu_kernel_entry> entries_;
 };
 
+// For the contexts of a launch's TECs; null from a runtime that has none.
+inline aipu_fault_record* fault_record(const aipu_backend_launch& launch) {
+  return launch.struct_bytes >= sizeof(aipu_backend_launch) ? launch.fault : nullptr;
+}
+
 // Copies a Status into a back end's error buffer; returns its code.
 int report(const Status& status, aipu_backend_error* error);
 

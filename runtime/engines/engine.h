@@ -18,11 +18,12 @@ struct Call {
   const unsigned long long* words;
   const uint64_t* extents;
   const uint8_t* writable;
+  aipu_fault_record* fault;  // what a kernel reports to
 };
 
 inline aipu_backend_launch launch_of(const Call& call, uint32_t max_tecs) {
-  return {call.step.kernel, call.step.word_count,        call.words,   call.extents,
-          max_tecs,         sizeof(aipu_backend_launch), call.writable};
+  return {call.step.kernel, call.step.word_count,        call.words,    call.extents,
+          max_tecs,         sizeof(aipu_backend_launch), call.writable, call.fault};
 }
 
 // Whether kernels can be run side by side, each by one TEC.

@@ -57,6 +57,16 @@ Status load_kernels(detail::ModelState& state, std::string_view requested) {
                              pointers.size() == 0 ? nullptr : pointers.vector->data(), kernel.lsram_bytes(),
                              kernel.shared_bytes(), kernel.uses_barrier() ? 1u : 0u, nullptr, 0});
   }
+  if ((state.backend->capabilities & AIPU_BACKEND_FAULTS) == 0) {
+    for (uint32_t i = 0; i < kernels.size(); ++i) {
+      if (kernels[i]->reports_faults()) {
+        return unsupported(str_cat("kernel '", text(kernels[i]->name()),
+                                   "' reports what it cannot compute with, which the back "
+                                   "end '",
+                                   name, "' does not pass on; use a newer one"));
+      }
+    }
+  }
   const auto sections = items(model.sections());
   for (uint32_t i = 0; i < sections.size(); ++i) {
     if (sections[i]->kind() != fb::SectionKind::kTir) continue;

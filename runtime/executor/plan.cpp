@@ -4,6 +4,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/checked_math.h"
+#include "runtime/base/fault.h"
 
 namespace aipu::runtime {
 namespace {
@@ -152,9 +153,7 @@ Status StagePlanner::evaluate_checks() const {
     const fb::HostCommand& host = *items(items(root_.programs())[program]->host())[command.index];
     if (host.op() != fb::HostOp::kCheck) continue;
     AIPU_ASSIGN_OR_RETURN(const int64_t holds, value(host.a(), command_text(model_, program, command)));
-    if (holds == 0)
-      return invalid_argument(std::string(text(items(root_.strings())[host.b()])))
-          .context(command_text(model_, program, command));
+    if (holds == 0) return check_status(model_, values_, program, command);
   }
   return {};
 }
@@ -652,6 +651,16 @@ Result<std::unique_ptr<StagePlan>> make_stage_plan(const detail::ModelState& mod
                                                    std::span<StagePlan* const> earlier, int64_t memory_limit_bytes,
                                                    uint32_t lanes) {
   return StagePlanner(model, stage, earlier, memory_limit_bytes, lanes).run(symbols);
+}
+
+Status check_status(const detail::ModelState& model, const ExpressionValues& values, uint32_t program,
+                    const ModelTables::ScheduledCommand& command) {
+  const fb::Model& root = model.root();
+  const fb::HostCommand& check = *items(items(root.programs())[program]->host())[command.index];
+  std::string message(text(items(root.strings())[check.b()]));
+  const auto number = [&](uint32_t operand) { return operand == 0 ? 0 : values.value_or_zero(operand - 1); };
+  if (check.c() != 0 || check.d() != 0) message = fault_text(message, number(check.c()), number(check.d()));
+  return invalid_argument(std::move(message)).context(command_text(model, program, command));
 }
 
 std::string command_text(const detail::ModelState& model, uint32_t program,

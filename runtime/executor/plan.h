@@ -116,6 +116,10 @@ Result<std::unique_ptr<StagePlan>> make_stage_plan(const detail::ModelState& mod
                                                    std::span<StagePlan* const> earlier, int64_t memory_limit_bytes,
                                                    uint32_t lanes);
 
+// The error of a kCheck host command that does not hold.
+Status check_status(const detail::ModelState& model, const ExpressionValues& values, uint32_t program,
+                    const ModelTables::ScheduledCommand& command);
+
 // "tec command 17, kernel 'k012_conv', from 'neck/conv3' (Conv)".
 std::string command_text(const detail::ModelState& model, uint32_t program,
                          const ModelTables::ScheduledCommand& command);

@@ -8,7 +8,9 @@
 #include <cstdio>
 #include <limits>
 #include <mutex>
+#include <utility>
 
+#include "runtime/base/fault.h"
 #include "runtime/engines/engine.h"
 #include "runtime/executor/aligned_buffer.h"
 #include "runtime/executor/model_state.h"
@@ -102,6 +104,7 @@ struct Session::Impl {
   aipu_backend_services services = {};
   void* backend_session = nullptr;
   aipu_backend_error backend_error = {};
+  aipu_fault_record fault = {};  // empty between commands
 
   std::vector<Input> inputs;
   std::vector<Output> outputs;
@@ -124,6 +127,7 @@ struct Session::Impl {
   struct Lane {
     Status status;
     aipu_backend_error error = {};
+    aipu_fault_record fault = {};
     std::vector<TraceEvent> events;
   };
   std::vector<Lane> lanes;
@@ -151,10 +155,19 @@ struct Session::Impl {
     uint32_t first_word;
     uint32_t sample, lane, lanes;
     aipu_backend_error& error;
+    aipu_fault_record& fault;
     std::vector<TraceEvent>& events;
   };
   Status run_command(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step,
                      const Context& context);
+  // Of all expressions, for messages; plans have what runs need.
+  ExpressionValues values_now() const {
+    ExpressionValues values;
+    values.evaluate(root, symbols);
+    return values;
+  }
+  Status fault_status(uint32_t program, const ModelTables::ScheduledCommand& command,
+                      const aipu_fault_record& found) const;
   Status run_host(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step);
 };
 
@@ -213,8 +226,7 @@ Status Session::Impl::bind_shapes() {
     const Input& input = inputs[state.tables.input_of_tensor[all_symbols[s]->tensor()]];
     symbols[s] = {input.shape[all_symbols[s]->index()], true};
   }
-  ExpressionValues values;
-  values.evaluate(root, symbols);
+  const ExpressionValues values = values_now();
   for (uint32_t i = 0; i < inputs.size(); ++i) {
     const auto shape = items(tensors[input_tensors[i]]->shape());
     for (uint32_t axis = 0; axis < shape.size(); ++axis) {
@@ -341,7 +353,7 @@ Status Session::Impl::run_program(uint32_t program) {
       position = loop->last;
     } else {
       AIPU_RETURN_IF_ERROR(run_command(program, command, plan, plan.steps[command.slot],
-                                       {plan.words.data(), 0, 0, 0, 1, backend_error, events}));
+                                       {plan.words.data(), 0, 0, 0, 1, backend_error, fault, events}));
     }
   }
   return {};
@@ -390,8 +402,9 @@ Status Session::Impl::run_lane(StagePlan& plan, StagePlan::Loop& loop, uint32_t 
   for (int64_t sample = next_sample++; sample < loop.samples; sample = next_sample++) {
     advance(loop.sample_strides, sample - at);
     at = sample;
-    const Context context = {words.data(),      loop.first_word,   static_cast<uint32_t>(sample), lane, loop.lanes,
-                             lanes[lane].error, lanes[lane].events};
+    const Context context = {
+        words.data(),      loop.first_word,   static_cast<uint32_t>(sample), lane, loop.lanes, lanes[lane].error,
+        lanes[lane].fault, lanes[lane].events};
     const Step* step = loop.steps.data();
     for (uint32_t position = loop.first; position <= loop.last; ++position, ++step) {
       Status status = run_command(0, state.tables.programs[0][position], plan, *step, context);
@@ -409,13 +422,15 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
   if (step.error != Step::kFine) return plan.errors[step.error];
   const int64_t start = options.profile ? now_ns() : 0;
   const Call call = {step, context.words + (step.first_word - context.first_word),
-                     plan.extents.data() + step.first_word, plan.writable.data() + step.first_word};
+                     plan.extents.data() + step.first_word, plan.writable.data() + step.first_word, &context.fault};
   uint32_t threads = 1;
   switch (command.engine) {
     case fb::Engine::kTec: {
       const bool alone = context.lanes > 1;
       const int code = alone ? run_tec_alone(*state.backend, backend_session, call, context.lane, &context.error)
                              : run_tec(*state.backend, backend_session, call, &context.error);
+      if (context.fault.code != 0)
+        AIPU_RETURN_IF_ERROR(fault_status(program, command, std::exchange(context.fault, {})));
       if (code != 0)
         return Status(static_cast<ErrorCode>(code), context.error.message)
             .context(command_text(state, program, command));
@@ -438,6 +453,24 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
   return {};
 }
 
+// The one way a run ends early for the sake of the data: says which node of the model cannot do what with which value.
+Status Session::Impl::fault_status(uint32_t program, const ModelTables::ScheduledCommand& command,
+                                   const aipu_fault_record& found) const {
+  ExpressionValues values;
+  values.evaluate(root, symbols);
+  const auto faults = items(items(root.programs())[program]->faults());
+  for (uint32_t i = 0; i < faults.size(); ++i) {
+    const fb::Fault& row = *faults[i];
+    if (row.command() != command.index || 1 + int64_t{row.code()} != found.code) continue;
+    if (row.needed() != kNone && values.has_value(row.needed()) && values.value_or_zero(row.needed()) == 0) return {};
+    return invalid_argument(fault_text(text(items(root.strings())[row.message()]), found.value, found.limit))
+        .context(text(items(root.origins())[row.origin()]));
+  }
+  return invalid_argument(str_cat("the kernel reports fault ", found.code - 1, " (value ", found.value, ", limit ",
+                                  found.limit, "), for which the model has no words"))
+      .context(command_text(state, program, command));
+}
+
 Status Session::Impl::run_host(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan,
                                const Step& step) {
   const fb::HostCommand& host = *items(items(root.programs())[program]->host())[command.index];
@@ -447,8 +480,7 @@ Status Session::Impl::run_host(uint32_t program, const ModelTables::ScheduledCom
       return {};
     case fb::HostOp::kCheck:
       if (plan.words[step.first_word] != 0) return {};
-      return invalid_argument(std::string(text(items(root.strings())[host.b()])))
-          .context(command_text(state, program, command));
+      return check_status(state, values_now(), program, command);
     case fb::HostOp::kIf: {
       const bool condition = *reinterpret_cast<const uint8_t*>(plan.words[step.first_word]) != 0;
       return run_program(condition ? host.b() : host.c());  // nesting is bounded by kMaxProgramDepth

@@ -71,6 +71,7 @@ class Checker {
   Status check_tec(const CommandPlace& place, const fb::TecCommand& command);
   Status check_dma(const CommandPlace& place, const fb::DmaCommand& command);
   Status check_host(const CommandPlace& place, const fb::HostCommand& command);
+  Status check_faults(uint32_t program) const;
   Status check_origin(const CommandPlace& place, uint32_t origin) const;
 
   bool expression_exists(uint32_t id) const { return id < expression_count_; }
@@ -531,6 +532,9 @@ Status Checker::check_host(const CommandPlace& place, const fb::HostCommand& com
       AIPU_RETURN_IF_ERROR(check_expression_use(place, command.a()));
       if (command.b() >= items(model_.strings()).size())
         return bad(place.text(), " has message ", command.b(), " of ", items(model_.strings()).size());
+      for (const uint32_t number : {command.c(), command.d()}) {
+        if (number != 0) AIPU_RETURN_IF_ERROR(check_expression_use(place, number - 1));
+      }
       break;
     case fb::HostOp::kIf: {
       AIPU_RETURN_IF_ERROR(check_tensor_use(place, command.a(), false));
@@ -553,6 +557,26 @@ Status Checker::check_host(const CommandPlace& place, const fb::HostCommand& com
   return check_origin(place, command.origin());
 }
 
+Status Checker::check_faults(uint32_t program) const {
+  const auto tec = items(items(model_.programs())[program]->tec());
+  const auto faults = items(items(model_.programs())[program]->faults());
+  for (uint32_t i = 0; i < faults.size(); ++i) {
+    const fb::Fault& fault = *faults[i];
+    if (fault.command() >= tec.size() || fault.message() >= items(model_.strings()).size() ||
+        fault.origin() >= items(model_.origins()).size()) {
+      return bad("program ", program, ", fault ", i, " refers to a command, message or origin that is not there");
+    }
+    if (fault.needed() != kNone) {
+      const uint32_t sequence = tec[fault.command()]->sequence();
+      const CommandPlace place = {program, fb::Engine::kTec, fault.command(), sequence, stage_of_sequence(sequence)};
+      AIPU_RETURN_IF_ERROR(check_expression_use(place, fault.needed()));
+    }
+    const auto key = [](const fb::Fault& row) { return std::pair(row.command(), row.code()); };
+    if (i > 0 && key(*faults[i - 1]) >= key(fault)) return bad("program ", program, ", fault ", i, " is out of order");
+  }
+  return {};
+}
+
 Status Checker::check_commands() {
   const auto programs = items(model_.programs());
   for (uint32_t p = 0; p < programs.size(); ++p) {
@@ -566,6 +590,7 @@ Status Checker::check_commands() {
         return bad("program ", p, " counts operations by expression ", operations[i], " of ", expression_count_);
       }
     }
+    AIPU_RETURN_IF_ERROR(check_faults(p));
     for (uint32_t i = 0; i < tec.size(); ++i) {
       AIPU_RETURN_IF_ERROR(
           check_tec({p, fb::Engine::kTec, i, tec[i]->sequence(), stage_of_sequence(tec[i]->sequence())}, *tec[i]));

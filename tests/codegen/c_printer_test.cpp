@@ -86,7 +86,7 @@ static const aipu_kernel_info aipu_kernels[1] = {
   {"kernel", aipu_entry_kernel, 4, 0, 0, 0},
 };
 
-static const aipu_kernel_module aipu_module = {AIPU_KERNEL_ABI_VERSION, sizeof(aipu_kernel_info), 1, aipu_kernels};
+static const aipu_kernel_module aipu_module = {AIPU_KERNEL_ABI_VERSION_WITHOUT_FAULTS, sizeof(aipu_kernel_info), 1, aipu_kernels};
 
 extern "C" __attribute__((visibility("default"))) const aipu_kernel_module* aipu_kernel_module_v1(void) { return &aipu_module; }
 )");

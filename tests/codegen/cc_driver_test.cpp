@@ -81,7 +81,7 @@ TEST_F(CcDriver, CompilesAndRuns) {
   const LoadedModule loaded(compiled->shared_object);
   ASSERT_EQ(loaded.error(), "");
   ASSERT_NE(loaded.table(), nullptr);
-  EXPECT_EQ(loaded.table()->abi_version, AIPU_KERNEL_ABI_VERSION);
+  EXPECT_EQ(loaded.table()->abi_version, AIPU_KERNEL_ABI_VERSION_WITHOUT_FAULTS);
   EXPECT_EQ(loaded.table()->struct_bytes, sizeof(aipu_kernel_info));
   ASSERT_EQ(loaded.table()->kernel_count, 3u);
   const aipu_kernel_info* info = loaded.find("scale_1");
@@ -307,6 +307,32 @@ TEST_F(CcDriver, TecsMemoriesAndBarriersReachTheTable) {
   std::vector<int> x = {1, 2, 3}, y(3);
   loaded.run(info, {reinterpret_cast<uint64_t>(x.data()), reinterpret_cast<uint64_t>(y.data())}, 3);
   EXPECT_EQ(y, (std::vector<int>{3, 6, 9}));
+}
+
+// The first report of several TECs, or of one, is kept; the module says that it makes them.
+TEST_F(CcDriver, ReportsFaults) {
+  const std::string text = R"(func picky(x#1: global int64*) -> void {
+  for serial i#2: int32 = 0 to 3 step 1 {
+    if (load(x#1, i#2) < 0:int64) {
+      eval S.report_fault<void>(4, load(x#1, i#2), 9:int64)
+    }
+  }
+}
+)";
+  const Result<CompiledModule> compiled =
+      compile_kernels(std::vector{kernel("picky", text, target_)}, target_, options_);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  const LoadedModule loaded(compiled->shared_object);
+  ASSERT_NE(loaded.table(), nullptr) << loaded.error();
+  EXPECT_EQ(loaded.table()->abi_version, AIPU_KERNEL_ABI_VERSION);
+  for (const bool faults : {false, true}) {
+    const std::vector<int64_t> x = {5, faults ? INT64_MIN : 6, faults ? -1 : 7};
+    aipu_fault_record fault = {};
+    loaded.run(*loaded.find("picky"), {reinterpret_cast<uint64_t>(x.data())}, 2, &fault);
+    EXPECT_EQ(fault.code, faults ? 5 : 0);
+    EXPECT_EQ(fault.value, faults ? INT64_MIN : 0);
+    EXPECT_EQ(fault.limit, faults ? 9 : 0);
+  }
 }
 
 TEST_F(CcDriver, TooMuchLocalMemoryIsAnError) {

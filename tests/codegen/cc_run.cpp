@@ -58,8 +58,8 @@ const aipu_kernel_info* LoadedModule::find(const std::string& name) const {
   return nullptr;
 }
 
-std::string LoadedModule::run(const aipu_kernel_info& kernel, const std::vector<uint64_t>& arguments,
-                              int tec_count) const {
+std::string LoadedModule::run(const aipu_kernel_info& kernel, const std::vector<uint64_t>& arguments, int tec_count,
+                              aipu_fault_record* fault) const {
   struct Memory {
     unsigned char* data;
     explicit Memory(size_t size)
@@ -82,6 +82,7 @@ std::string LoadedModule::run(const aipu_kernel_info& kernel, const std::vector<
       static_cast<std::string*>(self->backend)->append(text, size);
     };
     context.backend = &printed;
+    context.fault = fault;
     static_assert(sizeof(unsigned long long) == sizeof(uint64_t));
     kernel.entry(&context, reinterpret_cast<const unsigned long long*>(arguments.data()));
   }

@@ -27,8 +27,9 @@ class LoadedModule {
   const std::string& error() const { return error_; }
   const aipu_kernel_module* table() const { return table_; }
   const aipu_kernel_info* find(const std::string& name) const;
-  // Runs a kernel without barriers, TEC after TEC; returns what it printed.
-  std::string run(const aipu_kernel_info& kernel, const std::vector<uint64_t>& arguments, int tec_count = 1) const;
+  // Runs a kernel without barriers, TEC after TEC; returns what it printed. `fault`: what it reports to.
+  std::string run(const aipu_kernel_info& kernel, const std::vector<uint64_t>& arguments, int tec_count = 1,
+                  aipu_fault_record* fault = nullptr) const;
 
  private:
   void* handle_ = nullptr;

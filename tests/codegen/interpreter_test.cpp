@@ -309,6 +309,21 @@ TEST(Interpreter, Prints) {
       "0x1,0x2,0x3,0x4,0x5,0x6,0x7,0xffffffff 0.500000,0.500000,0.500000,0.500000,0.500000,0.500000,0.500000,0.500000");
 }
 
+TEST(Interpreter, ReportsTheFirstFault) {
+  const Module module = parsed(R"(func f(x#0: int64) -> void {
+  eval S.report_fault<void>(2, x#0, 10:int64)
+  eval S.report_fault<void>(3, 1:int64, 1:int64)
+})");
+  aipu_fault_record fault = {};
+  const std::vector<InterpreterArgument> arguments = {{.word = static_cast<uint64_t>(INT64_MIN)}};
+  const Status status = interpret_all(module, 2, arguments, {.fault = &fault});
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(fault.code, 3);
+  EXPECT_EQ(fault.value, INT64_MIN);
+  EXPECT_EQ(fault.limit, 10);
+  EXPECT_TRUE(interpret_all(module, 1, arguments).ok()) << "nobody wants to know";
+}
+
 TEST(Interpreter, Events) {
   EXPECT_NE(error_of(R"(
     for serial i#2: int32 = 0 to 5 step 1 { eval S.alloc_event<int32>() }

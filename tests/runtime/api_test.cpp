@@ -13,6 +13,7 @@
 #include "tests/runtime/sample_models.h"
 
 extern "C" int use_c_api(const void* bytes, size_t size, const char* path);
+extern "C" int use_faulty_model(const void* bytes, size_t size);
 
 namespace {
 std::atomic<int64_t> allocations{0};
@@ -36,6 +37,11 @@ TEST(CApi, FromC) {
   ASSERT_TRUE(write_file_atomically(path, std::span<const std::byte>(bytes)).ok());
   EXPECT_EQ(use_c_api(bytes.data(), bytes.size(), path.c_str()), 0) << "line of c_api_test.c";
   ::unlink(path.c_str());
+}
+
+TEST(CApi, Faults) {
+  const auto bytes = test::faulty_model().build();
+  EXPECT_EQ(use_faulty_model(bytes.data(), bytes.size()), 0) << "line of c_api_test.c";
 }
 
 TEST(WarmRun, AllocatesNothing) {

@@ -128,3 +128,23 @@ int use_c_api(const void* bytes, size_t size, const char* path) {
   aipu_model_release(NULL);
   return 0;
 }
+
+/* Data without a result is the error of one run. */
+int use_faulty_model(const void* bytes, size_t size) {
+  aipu_model* model = NULL;
+  aipu_session* session = NULL;
+  CHECK(aipu_model_load_bytes(bytes, size, NULL, &model) == AIPU_OK);
+  CHECK(aipu_session_create(model, 2, &session) == AIPU_OK);
+  float x[4] = {1, 2, -9, 4};
+  const int64_t shape[2] = {1, 4};
+  aipu_tensor y;
+  CHECK(aipu_session_bind_input(session, 0, AIPU_FLOAT32, shape, 2, x) == AIPU_OK);
+  CHECK(aipu_session_run(session) == AIPU_INVALID_ARGUMENT);
+  CHECK(strcmp(aipu_last_error(), "'root {value}' (Sqrt): a root of -9 at 2, -9") == 0);
+  x[2] = 9;
+  CHECK(aipu_session_run(session) == AIPU_OK);
+  CHECK(aipu_session_output(session, 0, &y) == AIPU_OK && ((const float*)y.data)[2] == 9);
+  aipu_session_release(session);
+  aipu_model_release(model);
+  return 0;
+}

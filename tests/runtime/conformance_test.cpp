@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <fstream>
 #include <numeric>
@@ -142,6 +145,16 @@ TEST_P(Conformance, BarriersMeetAllTecsAndMemoriesAreSeparate) {
   }
 }
 
+TEST_P(Conformance, FaultsReachTheSession) {
+  EXPECT_TRUE(has(AIPU_BACKEND_FAULTS));
+  if (!has(AIPU_BACKEND_COMPUTES) || has(AIPU_BACKEND_TIR)) GTEST_SKIP();
+  auto session = open(test::faulty_model());
+  const std::vector<float> bad = {1, 2, 3, -4};
+  ASSERT_TRUE(session->bind_input(0, {DType::kF32, std::vector<int64_t>{1, 4}, bad.data()}).ok());
+  EXPECT_EQ(session->run().message(), "'root {value}' (Sqrt): a root of -4 at 3, -4");
+  EXPECT_EQ(run(*session, counting(4), {1, 4}), counting(4));
+}
+
 TEST_P(Conformance, NoMoreTecsThanAskedFor) {
   if (!has(AIPU_BACKEND_COMPUTES) || has(AIPU_BACKEND_TIR)) GTEST_SKIP();
   for (const int64_t max_tecs : {1, 2, 3, 64}) {
@@ -196,6 +209,29 @@ INSTANTIATE_TEST_SUITE_P(Backends, Conformance,
                          ::testing::Values(Row{"host", "host-baseline"}, Row{"x2", "X2_1204"},
                                            Row{"null", "host-baseline"}, Row{"interp", "host-baseline"}),
                          [](const auto& row) { return std::string(row.param.name); });
+
+// Needs no launch(): models with kernels that report are refused before.
+TEST(Backends, WithoutFaultsAreRefusedForModelsThatHaveThem) {
+  const std::string folder = ::testing::TempDir() + "aipu_old_backend_" + std::to_string(::getpid());
+  ASSERT_EQ(::mkdir(folder.c_str(), 0700), 0);
+  const auto& library = test::compile_module(R"(
+#include "runtime/backends/backend_api.h"
+static const aipu_backend kBackend = {AIPU_BACKEND_API_VERSION, sizeof(aipu_backend), "old", "an old one"};
+const aipu_backend* aipu_backend_v1(void) { return &kBackend; }
+)");
+  const std::string path = folder + "/libaipu_backend_old.so";
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(library.data()), static_cast<std::streamsize>(library.size()));
+  ASSERT_EQ(::setenv("AIPU_BACKEND_PATH", folder.c_str(), 1), 0);
+  const auto model = Model::from_bytes(test::faulty_model().build(), {.backend = "old"});
+  ::unsetenv("AIPU_BACKEND_PATH");
+  ::unlink(path.c_str());
+  ::rmdir(folder.c_str());
+  ASSERT_FALSE(model.ok());
+  EXPECT_THAT(model.status().message(),
+              HasSubstr("kernel 'root' reports what it cannot compute with, which the back end "
+                        "'old' does not pass on"));
+}
 
 TEST(Backends, AreFoundByName) {
   EXPECT_THAT(find_backend("nonesuch").status().message(), HasSubstr("libaipu_backend_nonesuch.so is in none of"));

@@ -126,6 +126,64 @@ TEST(Executor, SamplesSideBySideHaveMemoriesOfTheirOwn) {
   }
 }
 
+// Run, fault, run again, with one thread and with several, whole and sample by sample.
+TEST(Executor, AFaultIsTheErrorOfOneRun) {
+  for (const bool loop : {false, true}) {
+    for (const int threads : {1, 3}) {
+      SessionOptions options;
+      options.threads = threads;
+      auto session = open(test::faulty_model(loop), options);
+      for (const int64_t n : {1, 3, 64}) {
+        const auto good = counting(static_cast<size_t>(n) * 4);
+        EXPECT_EQ(run(*session, good, {n, 4}), good);
+        auto bad = good;
+        bad[bad.size() - 2] = -7;
+        ASSERT_TRUE(session->bind_input(0, {DType::kF32, std::vector<int64_t>{n, 4}, bad.data()}).ok());
+        const Status status = session->run();
+        const int64_t position = loop && n > 1 ? 2 : n * 4 - 2;  // sample by sample it is that in the sample
+        EXPECT_EQ(status.message(), str_cat("'root {value}' (Sqrt): a root of -7 at ", position, ", -7"));
+        EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
+        EXPECT_EQ(run(*session, good, {n, 4}), good) << "after an error";
+      }
+    }
+  }
+}
+
+// One TEC of many, or one sample of many, or all of them: one report is kept.
+TEST(Executor, ManyFaultsAreOneError) {
+  for (const bool loop : {false, true}) {
+    SessionOptions options;
+    options.threads = 4;
+    auto session = open(test::faulty_model(loop), options);
+    const std::vector<float> bad(4000, -3);
+    ASSERT_TRUE(session->bind_input(0, {DType::kF32, std::vector<int64_t>{1000, 4}, bad.data()}).ok());
+    EXPECT_THAT(session->run().message(), ::testing::StartsWith("'root {value}' (Sqrt): a root of -3 at "));
+    EXPECT_EQ(run(*session, counting(4000), {1000, 4}), counting(4000));
+  }
+}
+
+// A fault is none where nothing needs the result; then the next kernel's counts.
+TEST(Executor, FaultsOfWhatIsNotNeededAreNone) {
+  ModelBuilder b = test::faulty_model();
+  const uint32_t more_than_one = b.expression(fb::ExpressionOp::kLt, b.constant(1), 3);
+  b.programs[0].faults = {fb::Fault(0, 2, 0, 0, more_than_one), fb::Fault(1, 0, 0, 1, test::kNone)};
+  auto session = open(b);
+  const std::vector<float> bad = {1, -2, 3, 4, 1, 1, 1, 1};
+  ASSERT_TRUE(session->bind_input(0, {DType::kF32, std::vector<int64_t>{2, 4}, bad.data()}).ok());
+  EXPECT_EQ(session->run().message(), "'root {value}' (Sqrt): a root of -2 at 1, -2");
+  ASSERT_TRUE(session->bind_input(0, {DType::kF32, std::vector<int64_t>{1, 4}, bad.data()}).ok());
+  EXPECT_EQ(session->run().message(), "'again' (Sqrt): a root of -2 at 1, -2");
+}
+
+TEST(Executor, AFaultThatTheModelHasNoWordsForIsAnErrorToo) {
+  ModelBuilder b = test::faulty_model();
+  b.programs[0].faults.clear();
+  auto session = open(b);
+  const std::vector<float> bad = {1, -2, 3, 4};
+  ASSERT_TRUE(session->bind_input(0, {DType::kF32, std::vector<int64_t>{1, 4}, bad.data()}).ok());
+  EXPECT_THAT(session->run().message(), HasSubstr("the kernel reports fault 2 (value -2, limit 1)"));
+}
+
 TEST(Executor, BatchLoopsLeaveTheRestOfTheModelWhole) {
   // Only the middle command: what it reads and writes is there for all samples at once.
   ModelBuilder b = test::chain_model();

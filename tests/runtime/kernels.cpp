@@ -50,13 +50,28 @@ static void crash(Context c, Words w) {
 static const aipu_kernel_info kKernels[] = {
   {"scale", scale, 4, 0, 0, 0}, {"add", add, 4, 0, 0, 0}, {"reverse", reverse, 3, 64, 4096, 1}, {"count", count, 3, 0, 0, 0},
   {"positive", positive, 3, 0, 0, 0}, {"tecs", tecs, 2, 0, 0, 0}, {"crash", crash, 1, 0, 0, 0}};
-static const aipu_kernel_module kModule = {AIPU_KERNEL_ABI_VERSION, sizeof(aipu_kernel_info), 7, kKernels};
+static const aipu_kernel_module kModule = {AIPU_KERNEL_ABI_VERSION_WITHOUT_FAULTS, sizeof(aipu_kernel_info), 7, kKernels};
+const aipu_kernel_module* aipu_kernel_module_v1(void) { return &kModule; }
+)";
+
+constexpr const char* kFaultyText = R"(
+#include "runtime/abi/kernel_abi.h"
+static void root(const aipu_tec_context* c, const unsigned long long* w) {
+  const float* x = (const float*)w[0]; float* y = (float*)w[1]; int n = (int)w[2];
+  for (int i = c->tec_id; i < n; i += c->tec_count) {
+    y[i] = x[i];
+    if (x[i] < 0) aipu_report_fault(c->fault, (int)w[3], (long long)x[i], i);
+  }
+}
+static const aipu_kernel_info kKernels[] = {{"root", root, 4, 0, 0, 0}};
+static const aipu_kernel_module kModule = {AIPU_KERNEL_ABI_VERSION, sizeof(aipu_kernel_info), 1, kKernels};
 const aipu_kernel_module* aipu_kernel_module_v1(void) { return &kModule; }
 )";
 
 }  // namespace
 
 const std::vector<std::byte>& test_kernels() { return compile_module(kText); }
+const std::vector<std::byte>& faulty_kernels() { return compile_module(kFaultyText); }
 
 KernelRow scale_kernel() { return {"scale", {true, true, false, false}, 0, 0, false, {0, 0, 32, 0}}; }
 KernelRow add_kernel() { return {"add", {true, true, true, false}, 0, 0, false, {0, 0, 0, 32}}; }
@@ -64,6 +79,11 @@ KernelRow reverse_kernel() { return {"reverse", {true, true, false}, 64, 4096, t
 KernelRow count_kernel() { return {"count", {true, true, false}, 0, 0, false, {0, 0, 32}}; }
 KernelRow positive_kernel() { return {"positive", {true, true, false}, 0, 0, false, {0, 0, 32}}; }
 KernelRow tecs_kernel() { return {"tecs", {true, false}, 0, 0, false, {0, 32}}; }
+KernelRow root_kernel() {
+  KernelRow row = {"root", {true, true, false, false}, 0, 0, false, {0, 0, 32, 32}};
+  row.reports_faults = true;
+  return row;
+}
 KernelRow crash_kernel() { return {"crash", {true}, 0, 0, false, {0}}; }
 
 }  // namespace aipu::test

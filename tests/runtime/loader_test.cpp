@@ -272,6 +272,30 @@ TEST(Loader, NamesWhatIsWrong) {
        [=](auto& b) {
          b.programs[0].tec_operations = {kNone, kHuge};
        }},
+      {"fault 0 refers to a command, message or origin that is not there",
+       [](auto& b) { b.programs[0].faults = {fb::Fault(2, 0, 0, 0, kNone)}; }},
+      {"fault 0 refers to a command, message or origin that is not there",
+       [](auto& b) { b.programs[0].faults = {fb::Fault(0, 0, 9, 0, kNone)}; }},
+      {"fault 0 refers to a command, message or origin that is not there",
+       [](auto& b) {
+         b.strings = {"no"};
+         b.programs[0].faults = {fb::Fault(0, 0, 0, 9, kNone)};
+       }},
+      {"fault 1 is out of order",
+       [](auto& b) {
+         b.strings = {"no"};
+         b.programs[0].faults = {fb::Fault(1, 0, 0, 0, kNone), fb::Fault(0, 7, 0, 0, kNone)};
+       }},
+      {"uses expression 1000000",
+       [=](auto& b) {
+         b.strings = {"no"};
+         b.programs[0].faults = {fb::Fault(0, 0, 0, 0, kHuge)};
+       }},
+      {"uses expression 999999",
+       [=](auto& b) {
+         b.strings = {"no"};
+         b.programs[0].host = {fb::HostCommand(4, fb::HostOp::kCheck, 1, 0, kHuge, 0, 0, 0, kNone)};
+       }},
       {"program 1 is never run", [](auto& b) { b.programs.resize(2); }},
       {"batch loop 0 goes from command 2 to 1 of program 0", [](auto& b) { b.batch_loops = {fb::BatchLoop(2, 1, 0)}; }},
       {"batch loop 0 goes from command 1 to 7 of program 0", [](auto& b) { b.batch_loops = {fb::BatchLoop(1, 7, 0)}; }},

@@ -98,7 +98,8 @@ std::vector<std::byte> ModelBuilder::build() const {
     const auto bits = row.argument_bits.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint8_t>>()
                                                 : builder.CreateVector(row.argument_bits);
     kernel_rows.push_back(fb::CreateKernel(builder, name, static_cast<uint32_t>(row.pointers.size()), pointers,
-                                           row.lsram_bytes, row.shared_bytes, row.uses_barrier, 0, bits));
+                                           row.lsram_bytes, row.shared_bytes, row.uses_barrier, 0, bits,
+                                           row.reports_faults));
   }
   std::vector<flatbuffers::Offset<fb::Program>> program_rows;
   for (const ProgramRow& row : programs) {
@@ -107,7 +108,8 @@ std::vector<std::byte> ModelBuilder::build() const {
     const auto host_commands = builder.CreateVectorOfStructs(row.host);
     const auto operations = row.tec_operations.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint32_t>>()
                                                        : builder.CreateVector(row.tec_operations);
-    program_rows.push_back(fb::CreateProgram(builder, tec, dma, host_commands, operations));
+    const auto faults = builder.CreateVectorOfStructs(row.faults);
+    program_rows.push_back(fb::CreateProgram(builder, tec, dma, host_commands, operations, faults));
   }
   const auto producer = builder.CreateString("test");
   const auto name = builder.CreateString("model");

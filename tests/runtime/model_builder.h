@@ -39,6 +39,7 @@ struct KernelRow {
   bool uses_barrier = false;
   std::vector<uint8_t> argument_bits = {};
   std::string tir = {};
+  bool reports_faults = false;
 };
 
 struct ProgramRow {
@@ -46,6 +47,7 @@ struct ProgramRow {
   std::vector<fb::DmaCommand> dma;
   std::vector<fb::HostCommand> host;
   std::vector<uint32_t> tec_operations;  // empty: absent
+  std::vector<fb::Fault> faults;
 };
 
 struct SectionRow {
@@ -123,6 +125,9 @@ KernelRow reverse_kernel();
 KernelRow count_kernel();     // (const float* x, int64* count, int n): how many are > 0
 KernelRow positive_kernel();  // (const float* x, float* y, int n): those that are > 0, in order
 KernelRow tecs_kernel();      // (int* seen, int n): seen[t] = tec_count for every TEC t < n
-KernelRow crash_kernel();     // (float* x): divides by zero in a way that raises SIGFPE
+// Of faulty_kernels(): (const float* x, float* y, int n, int code): y = x; fault `code` with an x < 0 and its position.
+KernelRow root_kernel();
+const std::vector<std::byte>& faulty_kernels();
+KernelRow crash_kernel();  // (float* x): divides by zero in a way that raises SIGFPE
 
 }  // namespace aipu::test

@@ -39,6 +39,29 @@ inline ModelBuilder looped_chain_model() {
   return b;
 }
 
+// x[N,4] -> t = x -> y[N,4] = t. Negative elements are fault 2 of 'root' in the first kernel, fault 0 of 'again' in the
+// second. `loop`: both are in a batch loop.
+inline ModelBuilder faulty_model(bool loop = false) {
+  ModelBuilder b;
+  const uint32_t zero = b.constant(0), many = b.constant(1 << 20), four = b.constant(4);
+  const uint32_t n = b.symbol("N", 0, 0);
+  const uint32_t x = b.tensor("x", DType::kF32, {n, four}, fb::TensorKind::kInput);
+  const uint32_t t = b.tensor("t", DType::kF32, {n, four}, fb::TensorKind::kArena);
+  const uint32_t y = b.tensor("y", DType::kF32, {n, four}, fb::TensorKind::kOutput);
+  const uint32_t count = b.mul(n, four);
+  const uint32_t root = b.kernel(root_kernel());
+  b.launch(root, {b.pointer(x, false, zero), b.pointer(t, true, zero), b.number(count), b.word(uint64_t{2})}, many);
+  b.launch(root, {b.pointer(t, false, zero), b.pointer(y, true, zero), b.number(count), b.word(uint64_t{0})}, many);
+  b.tensors[t].first_use = 1;
+  b.tensors[t].last_use = 2;
+  b.strings = {"a root of {value} at {limit}, {value}"};
+  b.origins = {"'root {value}' (Sqrt)", "'again' (Sqrt)"};
+  b.programs[0].faults = {fb::Fault(0, 2, 0, 0, kNone), fb::Fault(1, 0, 0, 1, kNone)};
+  if (loop) b.batch_loops = {fb::BatchLoop(1, 2, 0)};
+  b.sections.push_back({fb::SectionKind::kNativeModule, 0, faulty_kernels()});
+  return b;
+}
+
 // x[N] -> count of positive elements -> K = count -> y[K] = those elements.
 inline ModelBuilder positive_model() {
   ModelBuilder b;

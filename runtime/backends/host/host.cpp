@@ -161,6 +161,7 @@ int launch(void* opaque, const aipu_backend_launch* launch, aipu_backend_error*)
   for (uint32_t t = 0; t < tecs; ++t) {
     aipu_tec_context& context = session.contexts[t].context;
     context.tec_count = static_cast<int>(tecs);
+    context.fault = fault_record(*launch);
     context.lsram = needs.lsram_bytes == 0 ? nullptr : reinterpret_cast<unsigned char*>(session.lsram[t].data());
     context.lsram_size = needs.lsram_bytes;
     context.shared = needs.shared_bytes == 0 ? nullptr : reinterpret_cast<unsigned char*>(session.shared.data());
@@ -182,6 +183,7 @@ int launch_alone(void* opaque, const aipu_backend_launch* launch, uint32_t tec, 
   HostSession& session = *static_cast<HostSession*>(opaque);
   const HostModule::KernelNeeds needs = session.module->kernels[launch->kernel];
   aipu_tec_context& context = session.lone_contexts[tec].context;
+  context.fault = fault_record(*launch);
   context.lsram = needs.lsram_bytes == 0 ? nullptr : reinterpret_cast<unsigned char*>(session.lsram[tec].data());
   context.lsram_size = needs.lsram_bytes;
   context.shared =
@@ -193,18 +195,19 @@ int launch_alone(void* opaque, const aipu_backend_launch* launch, uint32_t tec, 
 
 uint32_t tec_count(void* session) { return static_cast<HostSession*>(session)->tec_count; }
 
-constexpr aipu_backend kBackend = {AIPU_BACKEND_API_VERSION,
-                                   sizeof(aipu_backend),
-                                   "host",
-                                   "native code on the CPU's threads",
-                                   AIPU_BACKEND_COMPUTES | AIPU_BACKEND_NATIVE | AIPU_BACKEND_BARRIERS,
-                                   &load,
-                                   &unload,
-                                   &open,
-                                   &close,
-                                   &launch,
-                                   &tec_count,
-                                   &launch_alone};
+constexpr aipu_backend kBackend = {
+    AIPU_BACKEND_API_VERSION,
+    sizeof(aipu_backend),
+    "host",
+    "native code on the CPU's threads",
+    AIPU_BACKEND_COMPUTES | AIPU_BACKEND_NATIVE | AIPU_BACKEND_BARRIERS | AIPU_BACKEND_FAULTS,
+    &load,
+    &unload,
+    &open,
+    &close,
+    &launch,
+    &tec_count,
+    &launch_alone};
 
 }  // namespace
 }  // namespace aipu::runtime

@@ -99,6 +99,7 @@ int launch(void* opaque, const aipu_backend_launch* launch, aipu_backend_error* 
   const auto tecs = static_cast<int>(std::min(launch->max_tecs, session.module->tec_count));
   tir::InterpreterOptions options;
   options.max_steps = session.module->max_steps;
+  options.fault = launch->fault;
   const Status status = tir::interpret_all(kernel.module, tecs, session.arguments, options);
   return status.ok() ? 0 : report(status, error);
 }
@@ -110,7 +111,7 @@ constexpr aipu_backend kBackend = {
     sizeof(aipu_backend),
     "interp",
     "interprets the TIR of the kernels",
-    AIPU_BACKEND_COMPUTES | AIPU_BACKEND_TIR | AIPU_BACKEND_CHECKS_BOUNDS | AIPU_BACKEND_BARRIERS,
+    AIPU_BACKEND_COMPUTES | AIPU_BACKEND_TIR | AIPU_BACKEND_CHECKS_BOUNDS | AIPU_BACKEND_BARRIERS | AIPU_BACKEND_FAULTS,
     &load,
     &unload,
     &open,

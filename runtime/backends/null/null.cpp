@@ -36,7 +36,7 @@ constexpr aipu_backend kBackend = {AIPU_BACKEND_API_VERSION,
                                    sizeof(aipu_backend),
                                    "null",
                                    "computes nothing",
-                                   0,
+                                   AIPU_BACKEND_FAULTS,  // there is nobody to report one
                                    &load,
                                    &unload,
                                    &open,

@@ -72,8 +72,8 @@ class X2Session {
     for (uint32_t t = 0; t < kTecs; ++t) {
       AIPU_RETURN_IF_ERROR(lsram_[t].allocate(kLsramBytes));
       contexts_[t] = {
-          static_cast<int>(t), 0,   lsram_[t].data(), kLsramBytes, shared_.data(), kSharedBytes, &X2Session::barrier,
-          &X2Session::print,   this};
+          static_cast<int>(t), 0,    lsram_[t].data(), kLsramBytes, shared_.data(), kSharedBytes, &X2Session::barrier,
+          &X2Session::print,   this, nullptr};
     }
     return start_threads();
   }
@@ -97,6 +97,7 @@ class X2Session {
     std::memset(shared_.data(), kPoison, needs.shared);
     for (uint32_t t = 0; t < tecs; ++t) {
       contexts_[t].tec_count = static_cast<int>(tecs);
+      contexts_[t].fault = fault_record(launch);
       std::memset(lsram_[t].data(), kPoison, needs.lsram);
     }
     barrier_.emplace(static_cast<std::ptrdiff_t>(tecs));
@@ -225,17 +226,18 @@ int launch(void* session, const aipu_backend_launch* launch, aipu_backend_error*
 
 uint32_t tec_count(void*) { return kTecs; }
 
-constexpr aipu_backend kBackend = {AIPU_BACKEND_API_VERSION,
-                                   sizeof(aipu_backend),
-                                   "x2",
-                                   "functional model of X2_1204",
-                                   AIPU_BACKEND_COMPUTES | AIPU_BACKEND_NATIVE | AIPU_BACKEND_BARRIERS,
-                                   &load,
-                                   &unload,
-                                   &open,
-                                   &close,
-                                   &launch,
-                                   &tec_count};
+constexpr aipu_backend kBackend = {
+    AIPU_BACKEND_API_VERSION,
+    sizeof(aipu_backend),
+    "x2",
+    "functional model of X2_1204",
+    AIPU_BACKEND_COMPUTES | AIPU_BACKEND_NATIVE | AIPU_BACKEND_BARRIERS | AIPU_BACKEND_FAULTS,
+    &load,
+    &unload,
+    &open,
+    &close,
+    &launch,
+    &tec_count};
 
 }  // namespace
 }  // namespace aipu::runtime
