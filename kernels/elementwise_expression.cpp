@@ -10,6 +10,7 @@
 
 #include "graph/ir/op_def.h"
 #include "kernels/strided_map.h"
+#include "runtime/base/fault.h"
 
 namespace aipu::kernels {
 namespace {
@@ -21,6 +22,7 @@ using graph::ValueId;
 
 constexpr size_t kMaxFusedNodes = 24;
 constexpr size_t kMaxFusedOperands = 12;
+constexpr std::string_view kDivisionBy = "division by {value}";
 
 // Whether the number goes into the expression; otherwise it is an operand. Scales and zero points differ from layer to
 // layer, and a kernel for each would be compiled; those that don't are worth knowing.
@@ -90,8 +92,20 @@ class Writer {
     return found != rounded->end() && zero_text() == found->second.zero ? found->second.shifted : std::string();
   }
 
+  // The value of input i if it is a constant of any shape.
+  const graph::Constant* constant_in(size_t i) const { return has(i) ? graph_.constant(node_.inputs[i]) : nullptr; }
+  bool always_needed() const { return graph::needed(node_) == graph::Dim(1); }
+  // What stands in the expression for the code of a fault of this node.
+  std::string fault(std::string message) {
+    faults.push_back(std::move(message));
+    return fmt::format("FAULTS[{}]", first_fault + faults.size() - 1);
+  }
+
   std::vector<std::string> statements;
   std::string prefix;
+  std::vector<std::string> faults;                      // messages
+  size_t first_fault = 0;                               // faults of the nodes before, in the same expression
+  std::string error;                                    // what is wrong with the node, if anything
   std::string shifted;                                  // left by QuantizeLinear
   const std::map<ValueId, Rounded>* rounded = nullptr;  // of the nodes before, in the same expression
 
@@ -156,12 +170,30 @@ std::string negate(Writer& w) {
                                   : fmt::format("({} - {})", w.k(0), w.in(0));
 }
 
+// What is to be known about the divisor of an integer division.
+struct Divisor {
+  bool may_be_minus_one = true;
+};
+
+// A divisor that is zero is an error, when converting where it is constant and otherwise at run time.
+Divisor check_divisor(Writer& w) {
+  const graph::Constant* constant = w.constant_in(1);
+  if (constant != nullptr && w.always_needed()) {
+    const std::vector<int64_t> values = constant->to_int64s();
+    if (std::find(values.begin(), values.end(), 0) != values.end()) w.error = fault_text(kDivisionBy, 0, 0);
+    return {is_signed_int(w.type_in()) && std::find(values.begin(), values.end(), -1) != values.end()};
+  }
+  w.statements.push_back(fmt::format("check_divisor({}, {}, active)", w.fault(std::string(kDivisionBy)), w.in(1)));
+  return {is_signed_int(w.type_in())};
+}
+
 // Python's modulo for integers (the sign of the divisor), C's fmod for fmod=1.
 std::string modulo(Writer& w) {
   const std::string x = w.in(0), y = w.in(1);
   if (is_floating(w.type_in())) {
     return fmt::format("({0} - S.trunc({0} / {1}) * {1})", x, y);
   }
+  check_divisor(w);
   const std::string r = w.let(fmt::format("S.vmod({}, {})", x, y));
   if (w.i("fmod") != 0 || is_unsigned_int(w.type_in())) return r;
   const std::string zero = w.k(0);
@@ -192,8 +224,11 @@ std::string clip(Writer& w) {
 }
 
 std::string divide(Writer& w) {
-  return is_floating(w.type_in()) ? fmt::format("({} / {})", w.in(0), w.in(1))
-                                  : fmt::format("S.vdiv({}, {})", w.in(0), w.in(1));
+  if (is_floating(w.type_in())) return fmt::format("({} / {})", w.in(0), w.in(1));
+  const std::string quotient = fmt::format("S.vdiv({}, {})", w.in(0), w.in(1));
+  if (!check_divisor(w).may_be_minus_one) return quotient;
+  // The one quotient that does not fit wraps, as NumPy's does; S.vdiv saturates.
+  return fmt::format("S.vsel({} - {}, {}, {} == {})", w.k(0), w.in(0), quotient, w.in(1), w.k(-1));
 }
 
 // Adding it to a float32 of less than 2^22 rounds to an integer, ties to even, and leaves that integer in the low bits.
@@ -489,7 +524,10 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
     Writer writer(graph, node, std::move(operands));
     writer.prefix = fmt::format("u{}", serial);
     writer.rounded = &rounded;
+    writer.first_fault = fused.faults.size();
     const std::string expression = row->second(writer);
+    if (!writer.error.empty()) return invalid_model(str_cat(graph::origins_text(node.origins), ": ", writer.error));
+    for (std::string& message : writer.faults) fused.faults.push_back({std::move(message), id});
     if (!writer.shifted.empty()) rounded[node.outputs[0]] = {writer.shifted, writer.zero_text()};
     for (const std::string& statement : writer.statements) body += "    " + statement + "\n";
     const std::string name = fmt::format("t{}", serial++);
@@ -497,9 +535,15 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
     names[node.outputs[0]] = name;
     fused.result = node.outputs[0];
   }
-  fused.source =
-      fmt::format("def compute({}):\n{}    return {}\n", seed.valid() ? "v, x" : "x", body, names[fused.result]);
+  fused.source = fmt::format("def compute({}{}):\n{}    return {}\n", seed.valid() ? "v, x" : "x",
+                             fused.faults.empty() ? "" : ", active", body, names[fused.result]);
   return fused;
+}
+
+bool elementwise_reports(const Graph& graph, NodeId node) {
+  if (!graph::may_fault(graph, graph.node(node))) return false;
+  const auto fused = fuse_expression(graph, {node});
+  return !fused.ok() || !fused->faults.empty();
 }
 
 std::vector<NodeId> grow_elementwise_group(const Graph& graph, NodeId anchor) {
@@ -508,10 +552,13 @@ std::vector<NodeId> grow_elementwise_group(const Graph& graph, NodeId anchor) {
   std::set<ValueId> inside = {graph.node(anchor).outputs[0]};
   size_t closed = 1;  // the longest prefix whose only escaping value is its last node's output
 
+  // A kernel reports its first fault, which must not be one that does not count while others do.
+  const graph::Dim needed = graph::needed(graph.node(anchor));
+  const auto faults_alike = [&](const Node& node) { return !may_fault(graph, node) || graph::needed(node) == needed; };
   const auto joins = [&](NodeId id) {
     const Node& node = graph.node(id);
     return elementwise_supported(graph, node, nullptr) && node.outputs.size() == 1 &&
-           graph.type(node.outputs[0]).shape == space;
+           graph.type(node.outputs[0]).shape == space && faults_alike(node);
   };
   const auto escapes = [&](ValueId value) {
     if (graph.is_graph_output(value)) return true;

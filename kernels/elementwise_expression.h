@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
+#include "kernels/plugin.h"
 #include "runtime/base/status.h"
 
 namespace aipu::kernels {
@@ -24,12 +25,18 @@ struct FusedExpression {
   std::vector<graph::ValueId> operands;
   graph::ValueId result;
   std::string source;  // "def compute(x):\n    ...", uses VL from the template
+  // What it may report, by S.report_fault(FAULTS[i], ...). If it may, it is "def compute(x, active)", where `active` is
+  // the mask of the lanes that count, or None.
+  std::vector<Fault> faults;
 };
 
 // Source for `nodes` (topological order). Where `seed` is valid, the value `seed` is the argument `v` of `def
 // compute(v, x)` instead of an operand: the form that a template's epilogue takes.
 Result<FusedExpression> fuse_expression(const graph::Graph& graph, const std::vector<graph::NodeId>& nodes,
                                         graph::ValueId seed = {});
+
+// Whether the node's expression has faults.
+bool elementwise_reports(const graph::Graph& graph, graph::NodeId node);
 
 // Extends {anchor} by the elementwise nodes after it (and their elementwise side inputs, where nobody else needs those)
 // that can run in the same index space as the anchor's output. The result is in topological order, and only the last

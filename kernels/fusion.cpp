@@ -59,7 +59,8 @@ std::vector<NodeId> epilogue_nodes(const Graph& graph, NodeId anchor) {
   size_t usable = 1;
   for (; usable < group.size(); ++usable) {
     const graph::Node& node = graph.node(group[usable]);
-    bool fits = !per_axis_quantisation(graph, node);
+    // A fault needs to know which lanes count; epilogues are not told.
+    bool fits = !per_axis_quantisation(graph, node) && !elementwise_reports(graph, group[usable]);
     for (const ValueId input : node.inputs) {
       fits = fits && (!input.valid() || inside(input, usable) || !operand_mode(graph.type(input).shape, space).empty());
     }

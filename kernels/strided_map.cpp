@@ -84,6 +84,10 @@ std::vector<Dim> broadcast_strides(const graph::Shape& shape, const graph::Shape
 }
 
 Status launch_strided_map(SetupContext& context, StridedMap map) {
+  return launch_strided_map(context, std::move(map), {});
+}
+
+Status launch_strided_map(SetupContext& context, StridedMap map, const std::vector<int64_t>& faults) {
   const bool identity = map.compute_source.empty();
   if (identity) {
     map.inputs[0].dtype = raw_dtype(map.inputs[0].dtype);
@@ -138,6 +142,7 @@ Status launch_strided_map(SetupContext& context, StridedMap map) {
       .set("out_mode", std::string(inner_mode(map.output.strides.back()) == "contiguous" ? "contiguous" : "strided"))
       .set("out_conversion", std::string(conversion(map.output.dtype)))
       .set("out_dtype", std::string(storage_name(map.output.dtype)))
+      .set("FAULTS", faults)
       .set_source("compute", map.compute_source);
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("elementwise.py", "elementwise", params));
 

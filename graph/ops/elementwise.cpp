@@ -246,7 +246,7 @@ OpDef variadic_op(std::string name, std::string types) {
 }
 
 OpDef mod_op() {
-  OpDef def = binary_op("Mod", kNumeric, 0);
+  OpDef def = binary_op("Mod", kNumeric, kFaults);
   def.attributes = {attr::i("fmod", 0)};
   def.verify = [](const Graph& graph, const Node& node) -> Status {
     if (is_floating(graph.type(node.inputs[0]).dtype) && node.attributes.i("fmod") == 0)

@@ -4,6 +4,9 @@
 namespace aipu::graph {
 namespace {
 
+// Given: a negative index is outside of the axis, too. Not in ONNX; for what other ops are made of.
+AttributeDef from_start() { return attr::optional("from_start", AttributeKind::kInt); }
+
 Status infer_gather(InferContext& ctx) {
   const TensorType& data = ctx.input(0);
   const TensorType& indices = ctx.input(1);
@@ -102,7 +105,8 @@ OpDef gather_op() {
   def.name = "Gather";
   def.inputs = {operand("data", "*"), operand("indices", kIndex)};
   def.outputs = {operand("output", "*")};
-  def.attributes = {attr::i("axis", 0)};
+  def.attributes = {attr::i("axis", 0), from_start()};
+  def.traits = kFaults;
   def.complete = complete_axis("axis");
   def.infer = infer_gather;
   return def;
@@ -121,6 +125,7 @@ OpDef gather_nd_op() {
   def.inputs = {operand("data", "*"), operand("indices", kIndex)};
   def.outputs = {operand("output", "*")};
   def.attributes = {attr::i("batch_dims", 0)};
+  def.traits = kFaults;
   def.infer = infer_gather_nd;
   return def;
 }
@@ -130,7 +135,8 @@ OpDef scatter_elements_op() {
   def.name = "ScatterElements";
   def.inputs = {operand("data", "*"), operand("indices", kIndex), operand("updates", "*")};
   def.outputs = {operand("output", "*")};
-  def.attributes = {attr::i("axis", 0), attr::s("reduction", "none")};
+  def.attributes = {attr::i("axis", 0), attr::s("reduction", "none"), from_start()};
+  def.traits = kFaults;
   def.complete = complete_axis("axis");
   def.infer = infer_scatter_elements;
   def.verify = verify_reduction;
@@ -143,6 +149,7 @@ OpDef scatter_nd_op() {
   def.inputs = {operand("data", "*"), operand("indices", kIndex), operand("updates", "*")};
   def.outputs = {operand("output", "*")};
   def.attributes = {attr::s("reduction", "none")};
+  def.traits = kFaults;
   def.infer = infer_scatter_nd;
   def.verify = verify_reduction;
   return def;

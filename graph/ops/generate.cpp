@@ -152,6 +152,7 @@ OpDef range_op() {
   def.outputs = {operand("output", kNumeric)};
   def.attributes = {attr::optional("start", AttributeKind::kShape), attr::optional("delta", AttributeKind::kShape),
                     attr::optional("extent", AttributeKind::kShape), attr::optional("dtype", AttributeKind::kDType)};
+  def.traits = kFaults;
   def.infer = infer_range;
   def.resolve = [](Graph& graph, NodeId id) -> Status {
     const Node& node = std::as_const(graph).node(id);

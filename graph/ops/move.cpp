@@ -423,6 +423,7 @@ OpDef reverse_sequence_op() {
   def.inputs = {operand("input", "*"), operand("sequence_lens", kIndex)};
   def.outputs = {operand("Y", "*")};
   def.attributes = {attr::i("batch_axis", 1), attr::i("time_axis", 0)};
+  def.traits = kFaults;
   def.infer = infer_matrix_operand;
   def.verify = [](const Graph&, const Node& node) -> Status {
     const int64_t batch = node.attributes.i("batch_axis");

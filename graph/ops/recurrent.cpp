@@ -97,6 +97,7 @@ OpDef recurrent_op(std::string name, int gates, std::vector<std::string> default
                     attr::optional("hidden_size", AttributeKind::kInt),
                     attr::s("direction", "forward"),
                     attr::i("layout", 0)};
+  def.traits = kFaults;
   if (kind.name == "LSTM") {
     def.inputs.push_back(optional_operand("initial_c", "f"));
     def.inputs.push_back(optional_operand("P", "f"));

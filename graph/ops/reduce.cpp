@@ -143,6 +143,7 @@ OpDef arg_op(std::string name) {
   def.inputs = {operand("data", kNumeric)};
   def.outputs = {operand("reduced", "i")};
   def.attributes = {attr::i("axis", 0), attr::i("keepdims", 1), attr::i("select_last_index", 0)};
+  def.traits = kFaults;
   def.complete = complete_axis("axis");
   def.infer = infer_arg;
   return def;
@@ -166,6 +167,7 @@ OpDef top_k_op() {
   def.outputs = {operand("Values", kNumeric), operand("Indices", "i")};
   def.attributes = {attr::i("axis", -1), attr::i("largest", 1), attr::i("sorted", 1),
                     attr::optional("k", AttributeKind::kShape)};
+  def.traits = kFaults;
   def.complete = complete_axis("axis");
   def.infer = infer_top_k;
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {

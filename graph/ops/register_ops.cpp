@@ -60,7 +60,7 @@ std::vector<OpDef> builtin_ops() {
   add(binary_op("Add", "iuf", kCommutative));
   add(binary_op("Sub"));
   add(binary_op("Mul", "iuf", kCommutative));
-  add(binary_op("Div"));
+  add(binary_op("Div", kNumeric, kFaults));
   add(mod_op());
   add(pow_op());
   add(prelu_op());

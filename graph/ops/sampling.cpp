@@ -211,7 +211,7 @@ OpDef roi_align_op() {
                     attr::i("sampling_ratio", 0),
                     attr::f("spatial_scale", 1.0),
                     attr::layout()};
-  def.traits = kSpatial;
+  def.traits = kSpatial | kFaults;
   def.infer = infer_roi_align;
   def.verify = [](const Graph&, const Node& node) -> Status {
     AIPU_RETURN_IF_ERROR(expect_choice(node, "mode", {"avg", "max"}));
@@ -227,7 +227,7 @@ OpDef max_roi_pool_op() {
   def.outputs = {operand("Y", "f")};
   def.attributes = {attr::required("pooled_shape", AttributeKind::kInts), attr::f("spatial_scale", 1.0),
                     attr::layout()};
-  def.traits = kSpatial;
+  def.traits = kSpatial | kFaults;
   def.infer = infer_max_roi_pool;
   return def;
 }

@@ -111,6 +111,7 @@ OpDef compress_op() {
   def.inputs = {operand("input", "*"), operand("condition", "b"), optional_operand("count", kIndex)};
   def.outputs = {operand("output", "*")};
   def.attributes = {attr::optional("axis", AttributeKind::kInt), extent_attribute()};
+  def.traits = kFaults;
   def.complete = complete_axis("axis");
   def.infer = infer_compress;
   def.resolve = resolve_count(2);

@@ -28,6 +28,7 @@ std::vector<ValueId> decompose_max_unpool(DecomposeBuilder& b, const DecomposeSi
   const Shape flat = {element_count(type.shape)};
   Attributes along;
   along.set("axis", int64_t{0});
+  along.set("from_start", int64_t{1});
   ValueId value =
       b.op("ScatterElements",
            {b.op("ConstantOfShape", {}, std::move(zeros)), b.reshape(s.inputs[1], flat), b.reshape(s.inputs[0], flat)},

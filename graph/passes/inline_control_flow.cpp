@@ -12,6 +12,7 @@
 // What remains (loops whose number of iterations only data decides) has no implementation further on.
 #include <algorithm>
 
+#include "graph/ir/op_def.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 
@@ -63,8 +64,20 @@ class Inliner {
     return graph_.emit(op, std::move(attributes), std::move(inputs), node_.origins, op);
   }
 
-  // The body's nodes on the given inputs; its outputs.
-  Result<std::vector<ValueId>> inlined(const Graph& body, const std::vector<ValueId>& inputs) {
+  // Whether the condition holds, as a number, for the nodes of a body that may fault; 1 where there is none.
+  Result<Dim> as_number(ValueId condition, std::initializer_list<const Graph*> bodies) {
+    const bool matters = std::any_of(bodies.begin(), bodies.end(), [](const Graph* body) {
+      const auto order = body->topological_order();
+      return std::any_of(order.begin(), order.end(), [&](NodeId id) { return may_fault(*body, body->node(id)); });
+    });
+    if (!matters) return Dim(1);
+    const auto number = graph_.require_data(condition);
+    if (!number || number->size() != 1) return internal_error("the condition cannot be read as a run symbol");
+    return number->front();
+  }
+
+  // The body's nodes on the given inputs; its outputs. `wanted` is 0 in runs that do not use them.
+  Result<std::vector<ValueId>> inlined(const Graph& body, const std::vector<ValueId>& inputs, const Dim& wanted = 1) {
     std::vector<ValueId> mapped(body.value_count());
     const auto at = [&](ValueId id) -> ValueId& { return mapped[static_cast<size_t>(id.index)]; };
     for (size_t k = 0; k < body.inputs().size(); ++k) at(body.inputs()[k]) = inputs[k];
@@ -90,6 +103,7 @@ class Inliner {
     for (const NodeId id : body.topological_order()) {
       const Node& node = body.node(id);
       Attributes attributes = node.attributes;
+      const Dim inner = needed(node).substitute(lookup);
       for (const auto& [name, attribute] : node.attributes.all()) {
         const auto* shape = std::get_if<Shape>(&attribute);
         if (shape == nullptr) continue;
@@ -97,6 +111,8 @@ class Inliner {
         for (const Dim& dim : *shape) substituted.push_back(dim.substitute(lookup));
         attributes.set(name, std::move(substituted));
       }
+      if (!(wanted == Dim(1)) && may_fault(body, node))
+        attributes.set(std::string(kNeeded), Shape{select(wanted, inner, 0)});
       if (unknown)
         return internal_error(str_cat("a symbol of the body of ", node_.op, " cannot be read outside of it"));
       std::vector<ValueId> operands;
@@ -151,9 +167,10 @@ class Inliner {
     if (const auto condition = known_number(node_.inputs[0])) {
       return *condition != 0 ? inlined(then_body, then_inputs) : inlined(else_body, else_inputs);
     }
-    AIPU_ASSIGN_OR_RETURN(const auto yes, inlined(then_body, then_inputs));
-    AIPU_ASSIGN_OR_RETURN(const auto no, inlined(else_body, else_inputs));
     AIPU_ASSIGN_OR_RETURN(const ValueId condition, scalar(node_.inputs[0]));
+    AIPU_ASSIGN_OR_RETURN(const Dim holds, as_number(condition, {&then_body, &else_body}));
+    AIPU_ASSIGN_OR_RETURN(const auto yes, inlined(then_body, then_inputs, holds));
+    AIPU_ASSIGN_OR_RETURN(const auto no, inlined(else_body, else_inputs, holds == Dim(1) ? holds : eq(holds, 0)));
     std::vector<ValueId> outputs;
     for (size_t k = 0; k < node_.outputs.size(); ++k) {
       AIPU_ASSIGN_OR_RETURN(const ValueId output, chosen(condition, yes[k], no[k]));
@@ -204,7 +221,11 @@ class Inliner {
           graph_.add_constant(Constant::of<uint8_t>(DType::kBool, {}, {&yes, 1}), "condition")};
       inputs.insert(inputs.end(), state.begin(), state.end());
       inputs.insert(inputs.end(), outer.begin(), outer.end());
-      AIPU_ASSIGN_OR_RETURN(const auto results, inlined(body, inputs));
+      Dim wanted(1);
+      if (active.valid()) {
+        AIPU_ASSIGN_OR_RETURN(wanted, as_number(active, {&body}));
+      }
+      AIPU_ASSIGN_OR_RETURN(const auto results, inlined(body, inputs, wanted));
       for (size_t k = 0; k < states; ++k) {
         if (active.valid()) {
           AIPU_ASSIGN_OR_RETURN(state[k], chosen(active, results[1 + k], state[k]));

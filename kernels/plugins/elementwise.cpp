@@ -59,7 +59,9 @@ class ElementwisePlugin final : public OpPlugin {
       map.inputs.push_back(std::move(input));
     }
     map.output = {context.value(fused.result), result.dtype, 0, contiguous_strides(result.shape)};
-    return launch_strided_map(context, std::move(map));
+    std::vector<int64_t> faults;
+    for (Fault& fault : fused.faults) faults.push_back(context.fault(std::move(fault.message), fault.node));
+    return launch_strided_map(context, std::move(map), faults);
   }
 };
 

@@ -5,6 +5,7 @@
 #include "kernels/fusion.h"
 #include "kernels/plugins/plugin_list.h"
 #include "kernels/strided_map.h"
+#include "runtime/base/fault.h"
 
 namespace aipu::kernels {
 namespace {
@@ -14,12 +15,28 @@ using graph::Graph;
 using graph::Node;
 using graph::Shape;
 
+constexpr std::string_view kOutside = "index {value} is outside of an axis of {limit} elements";
+
+// What is known when converting of tuples of indices, one into each of `extents`.
+Status check_indices(const Graph& graph, const Node& node, const Shape& extents) {
+  const graph::Constant* indices = graph.constant(node.inputs[1]);
+  if (indices == nullptr || !(graph::needed(node) == Dim(1))) return {};
+  const std::vector<int64_t> all = indices->to_int64s();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto limit = extents[i % extents.size()].constant();
+    if (limit && (all[i] < -*limit || all[i] >= *limit)) return invalid_model(fault_text(kOutside, all[i], *limit));
+  }
+  return {};
+}
+
 dsl::TemplateParams gather_params(SetupContext& context, DType data, DType index,
                                   const std::string& reduction = "none") {
   dsl::TemplateParams params;
   const DType element = reduction == "none" ? raw_dtype(data) : storage_dtype(data);
   params.set("T", element).set("INDEX", index).set("REDUCTION", reduction).set("VL", context.lanes(element));
   params.set("RANK", 1).set("LENGTH", 1).set("dim_types", scalar_types(1)).set("tuple_types", scalar_types(1));
+  params.set("FROM_START", context.anchor().attributes.i_or("from_start", 0) != 0);
+  params.set("OUTSIDE", context.fault(std::string(kOutside)));
   return params;
 }
 
@@ -29,6 +46,16 @@ Dim product(const Shape& shape, size_t begin, size_t end) {
   Dim result = 1;
   for (size_t i = begin; i < end; ++i) result *= shape[i];
   return result;
+}
+
+// The shape of a Scatter's updates; where it depends on symbols, it is checked once they are bound.
+void require_updates(SetupContext& context, const Shape& expected) {
+  const Shape& found = context.graph().type(context.anchor().inputs[2]).shape;
+  for (size_t k = 0; k < expected.size(); ++k) {
+    context.check(graph::eq(found[k], expected[k]),
+                  fmt::format("axis {} of the updates has {{value}} elements instead of {{limit}}", k), found[k],
+                  expected[k]);
+  }
 }
 
 class GatherPlugin final : public SingleOpPlugin {
@@ -65,13 +92,16 @@ class GatherPlugin final : public SingleOpPlugin {
     const AxisView view = axis_view(data.shape, node.attributes.i("axis"));
     // One constant index is a slice.
     const graph::Constant* constant = graph.constant(node.inputs[1]);
-    if (constant != nullptr && constant->element_count() == 1 && view.outer == Dim(1)) {
+    const bool always = graph::needed(node) == Dim(1);
+    if (constant != nullptr && constant->element_count() == 1 && view.outer == Dim(1) && always) {
       const int64_t index = constant->to_int64s()[0];
+      context.check(graph::lt(index < 0 ? ~index : index, view.extent), std::string(kOutside), index, view.extent);
       const Dim position = index < 0 ? view.extent + Dim(index) : Dim(index);
       context.view(node.outputs[0], node.inputs[0],
                    position * view.inner * Dim(static_cast<int64_t>(dtype_bytes(data.dtype))));
       return {};
     }
+    AIPU_RETURN_IF_ERROR(check_indices(graph, node, {view.extent}));
     const Dim count = graph::element_count(indices.shape);
     const dsl::TemplateParams params = gather_params(context, data.dtype, indices.dtype);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gather.py", "gather", params));
@@ -109,6 +139,14 @@ class GatherPlugin final : public SingleOpPlugin {
     dsl::TemplateParams params =
         gather_params(context, data.dtype, indices.dtype, node.attributes.s_or("reduction", "none"));
     params.set("RANK", static_cast<int64_t>(rank)).set("dim_types", scalar_types(rank));
+    AIPU_RETURN_IF_ERROR(check_indices(graph, node, {data.shape[axis]}));
+    for (size_t k = 0; k < rank; ++k) {
+      if (k == axis || indices.shape[k] == data.shape[k]) continue;
+      context.check(graph::lt(indices.shape[k], data.shape[k] + 1),
+                    fmt::format("axis {} of the indices has {{value}} elements, that of the data {{limit}}", k),
+                    indices.shape[k], data.shape[k]);
+    }
+    if (scatter) require_updates(context, indices.shape);
     AIPU_ASSIGN_OR_RETURN(auto kernel,
                           context.kernel("gather.py", scatter ? "scatter_elements" : "gather_elements", params));
     if (scatter) copy_data(context);
@@ -133,12 +171,19 @@ class GatherPlugin final : public SingleOpPlugin {
     const auto batch = static_cast<size_t>(node.attributes.i_or("batch_dims", 0));
     const std::vector<Dim> all_strides = contiguous_strides(data.shape);
     const auto begin = static_cast<ptrdiff_t>(batch), end = static_cast<ptrdiff_t>(batch + length);
+    const Shape extents(data.shape.begin() + begin, data.shape.begin() + end);
+    AIPU_RETURN_IF_ERROR(check_indices(graph, node, extents));
     const Dim inner = product(data.shape, batch + length, data.shape.size());
     const Dim batches = product(data.shape, 0, batch);
     const Dim tuple_count = product(indices.shape, batch, indices.shape.size() - 1);
     dsl::TemplateParams params =
         gather_params(context, data.dtype, indices.dtype, node.attributes.s_or("reduction", "none"));
     params.set("LENGTH", static_cast<int64_t>(length)).set("tuple_types", scalar_types(length));
+    if (scatter) {
+      Shape expected(indices.shape.begin(), indices.shape.end() - 1);
+      expected.insert(expected.end(), data.shape.begin() + end, data.shape.end());
+      require_updates(context, expected);
+    }
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gather.py", scatter ? "scatter_nd" : "gather_nd", params));
     if (scatter) copy_data(context);
     std::vector<KernelArgument> arguments = {pointer(context, node.inputs[scatter ? 1 : 0]),
@@ -149,7 +194,7 @@ class GatherPlugin final : public SingleOpPlugin {
     } else {
       append_scalars({batches, tuple_count, product(data.shape, batch, data.shape.size()), inner}, &arguments);
     }
-    append_scalars({data.shape.begin() + begin, data.shape.begin() + end}, &arguments);
+    append_scalars(extents, &arguments);
     append_scalars({all_strides.begin() + begin, all_strides.begin() + end}, &arguments);
     context.launch(std::move(kernel), std::move(arguments), scatter ? Dim(1) : graph::max(batches * tuple_count, 1));
     return {};
@@ -164,8 +209,9 @@ class GatherPlugin final : public SingleOpPlugin {
     const int64_t axis = node.attributes.i_or("axis", 0);
     AxisView view = flat ? AxisView{1, graph::element_count(data.shape), 1} : axis_view(data.shape, axis);
     const Dim taken = flat ? out.shape[0] : axis_view(out.shape, axis).extent;
-    AIPU_ASSIGN_OR_RETURN(auto kernel,
-                          context.kernel("gather.py", "compress", gather_params(context, data.dtype, DType::kI64)));
+    dsl::TemplateParams params = gather_params(context, data.dtype, DType::kI64);
+    params.set("BEYOND", context.fault("condition {value} is true, but the axis has {limit} elements"));
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gather.py", "compress", params));
     std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[1]),
                                              pointer(context, node.outputs[0])};
     append_scalars({view.outer, view.extent, view.inner, graph::element_count(graph.type(node.inputs[1]).shape), taken},

@@ -6,6 +6,7 @@
 #include "kernels/fusion.h"
 #include "kernels/plugins/plugin_list.h"
 #include "kernels/strided_map.h"
+#include "runtime/base/fault.h"
 
 namespace aipu::kernels {
 namespace {
@@ -14,6 +15,8 @@ using graph::Dim;
 using graph::Graph;
 using graph::Node;
 using graph::Shape;
+
+constexpr std::string_view kNoSteps = "delta is {value}";
 
 class GeneratePlugin final : public SingleOpPlugin {
  public:
@@ -77,10 +80,13 @@ class GeneratePlugin final : public SingleOpPlugin {
     std::string entry = "float_range";
     if (node.attributes.has("start")) {
       entry = "integer_range";
+      const Dim delta = node.attributes.shape("delta")[0];
+      context.check(graph::select(delta, 1, 0), std::string(kNoSteps), delta, 0);
       arguments = {pointer(context, node.outputs[0]), ScalarArgument{out.shape[0]},
                    ScalarArgument{node.attributes.shape("start")[0], DType::kI64},
                    ScalarArgument{node.attributes.shape("delta")[0], DType::kI64}};
     } else {
+      params.set("NO_STEPS", context.fault(fault_text(kNoSteps, 0, 0)));
       arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[2]),
                    pointer(context, node.outputs[0]), ScalarArgument{out.shape[0]}};
     }
@@ -181,6 +187,10 @@ class GeneratePlugin final : public SingleOpPlugin {
     const std::vector<Dim> strides = contiguous_strides(x.shape);
     dsl::TemplateParams params;
     params.set("T", raw_dtype(x.dtype)).set("INDEX", graph.type(node.inputs[1]).dtype);
+    params.set("TOO_LONG", context.fault("a length of {value} in sequences of {limit} steps"));
+    const Dim lengths = graph::element_count(graph.type(node.inputs[1]).shape);
+    context.check(graph::eq(lengths, x.shape[batch_axis]), "{value} lengths for {limit} sequences", lengths,
+                  x.shape[batch_axis]);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", "reverse_sequence", params));
     std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[1]),
                                              pointer(context, node.outputs[0])};

@@ -147,6 +147,7 @@ class RecurrentPlugin final : public SingleOpPlugin {
           .set("HAS_Y", gives(0))
           .set("HAS_Y_H", gives(1))
           .set("HAS_Y_C", gives(2));
+      if (has(4)) params.set("TOO_LONG", context.fault("a length of {value} in sequences of {limit} steps"));
       params.set("length_types",
                  pointer_types(has(4) ? 1 : 0, has(4) ? graph.type(node.inputs[4]).dtype : DType::kI32));
       params.set("initial_h_types", pointer_types(has(5) ? 1 : 0, x.dtype))

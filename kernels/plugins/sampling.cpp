@@ -122,6 +122,8 @@ class SamplingPlugin final : public SingleOpPlugin {
       arguments.emplace_back(pointer(context, node.inputs[2]));
       require_equal(context, graph.type(node.inputs[2]).shape[0], out[0], "batch_indices");
     }
+    params.set("OUTSIDE", context.fault("batch index {value} is outside of a batch of {limit} images"));
+    if (!align) params.set("NOT_A_NUMBER", context.fault("a batch index is not a number"));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("sampling.py", align ? "roi_align" : "max_roi_pool", params));
     arguments.emplace_back(pointer(context, node.outputs[0]));
     append_scalars({x.shape[0], x.shape[1], x.shape[2], x.shape[3], out[0], out[1], out[2]}, &arguments);

@@ -40,6 +40,9 @@ class SelectPlugin final : public SingleOpPlugin {
     if (node.op == "ArgMax" || node.op == "ArgMin") {
       params.set("LARGEST", node.op == "ArgMax").set("LAST", node.attributes.i("select_last_index") != 0);
       const AxisView view = axis_view(x.shape, node.attributes.i("axis"));
+      const Dim good = graph::select(graph::eq(view.extent, 0), graph::eq(view.outer * view.inner, 0), 1);
+      context.check(good, fmt::format("an empty axis has no {} element", node.op == "ArgMax" ? "largest" : "smallest"),
+                    view.extent, view.extent);
       AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "arg_extremum", params));
       std::vector<KernelArgument> arguments = {pointer(node.inputs[0]), pointer(node.outputs[0])};
       append_scalars({view.outer, view.extent, view.inner}, &arguments);
@@ -54,6 +57,8 @@ class SelectPlugin final : public SingleOpPlugin {
       const Dim k = node.attributes.has("k")
                         ? node.attributes.shape("k")[0]
                         : axis_view(graph.type(node.outputs[0]).shape, node.attributes.i("axis")).extent;
+      context.check(graph::select(graph::lt(k, 0), 0, graph::lt(k, view.extent + 1)),
+                    "k is {value}, and the axis has {limit} elements", k, view.extent);
       for (size_t i = 0; i < 2; ++i) {
         const bool wanted = i < node.outputs.size() && node.outputs[i].valid();
         results[i] = wanted ? pointer(node.outputs[i])

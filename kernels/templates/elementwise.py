@@ -6,6 +6,8 @@ Parameters bound by kernels/strided_map.cpp:
   modes[k], out_mode       how operand k walks the innermost dimension: contiguous, broadcast (stride 0) or strided
   conversions[k], out_conversion  none, mask (uint8 <-> bool vector) or float32 (16-bit floats are computed in float32)
   compute(x)               the expression; x[k] is operand k as a vector of VL lanes
+  FAULTS                   the codes of what it may report; if there are any, it is compute(x, active), with the mask of
+                           the lanes that count or None
 
 Work units are blocks of BLOCK elements of the innermost dimension; TECs take contiguous ranges of units.
 """
@@ -35,8 +37,17 @@ def converted(value):
     return value
 
 
+def check_divisor(fault, divisor, active):
+    zero = divisor == 0
+    if active is not None:
+        zero = zero & active
+    if S.vany(zero):
+        S.report_fault(fault, 0, 0)
+
+
 def step(sources, p, j, lane_mask, strides):
-    value = converted(compute([load(k, sources[k], j, lane_mask, strides[k * RANK + RANK - 1]) for k in range(N_IN)]))
+    operands = [load(k, sources[k], j, lane_mask, strides[k * RANK + RANK - 1]) for k in range(N_IN)]
+    value = converted(compute(operands, lane_mask) if len(FAULTS) > 0 else compute(operands))
     if out_mode == "contiguous":
         S.vstore(value, p + j, mask=lane_mask)
     else:

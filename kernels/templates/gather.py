@@ -1,6 +1,6 @@
 """Gather and scatter. Elements move as unsigned integers T of their size; INDEX is int32 or int64. A negative index
-counts from the end; an index outside the axis, which ONNX calls an error, is clamped to it, so that no memory outside
-the tensor is touched.
+counts from the end (with FROM_START it does not); an index outside the axis is reported (fault OUTSIDE), and what it
+stands for is neither read nor written.
 
 Tensors are seen as [outer, extent, inner] around the axis.
 """
@@ -8,11 +8,16 @@ Tensors are seen as [outer, extent, inner] around the axis.
 from aipu import script as S
 
 
-def wrapped(index, extent):
-    i = S.i32(index)
-    if i < 0:
-        i = i + extent
-    return S.max(S.min(i, extent - 1), 0)
+def position(index, extent):
+    """Where on the axis an index points; -1 where it points outside. Compared in 64 bits, whatever its type."""
+    i = S.i64(index)
+    at = i
+    if not FROM_START:
+        at = i + S.i64(extent) if i < 0 else i
+    if at < 0 or at >= S.i64(extent):
+        S.report_fault(OUTSIDE, i, extent)
+        at = S.i64(-1)
+    return S.i32(at)
 
 
 def combined(old, new):
@@ -44,12 +49,14 @@ def gather(
     last = S.min(first + share, units)
     full = inner // VL * VL
     for unit in range(first, last):
-        source = data + ((unit // count) * extent + wrapped(indices[unit % count], extent)) * inner
-        target = out + unit * inner
-        for j in range(0, full, VL):
-            S.vstore(S.vload(source + j, lanes=VL), target + j)
-        for j in range(full, inner):
-            target[j] = source[j]
+        at = position(indices[unit % count], extent)
+        if at >= 0:
+            source = data + ((unit // count) * extent + at) * inner
+            target = out + unit * inner
+            for j in range(0, full, VL):
+                S.vstore(S.vload(source + j, lanes=VL), target + j)
+            for j in range(full, inner):
+                target[j] = source[j]
 
 
 @S.prim_func
@@ -77,7 +84,9 @@ def gather_elements(
         for e in S.unroll(RANK):
             offset = offset + (rest % dims[RANK - 1 - e]) * strides[RANK - 1 - e]
             rest = rest // dims[RANK - 1 - e]
-        out[n] = data[offset + wrapped(indices[n], extent) * axis_stride]
+        at = position(indices[n], extent)
+        if at >= 0:
+            out[n] = data[offset + at * axis_stride]
 
 
 @S.prim_func
@@ -103,8 +112,10 @@ def scatter_elements(
             for e in S.unroll(RANK):
                 offset = offset + (rest % dims[RANK - 1 - e]) * strides[RANK - 1 - e]
                 rest = rest // dims[RANK - 1 - e]
-            at = offset + wrapped(indices[n], extent) * axis_stride
-            out[at] = combined(out[at], updates[n])
+            at = position(indices[n], extent)
+            if at >= 0:
+                p = out + (offset + at * axis_stride)
+                p[0] = combined(p[0], updates[n])
 
 
 @S.prim_func
@@ -126,10 +137,14 @@ def gather_nd(
     last = S.min(first + share, units)
     for unit in range(first, last):
         offset = (unit // tuples) * batch_stride
+        least = 0
         for k in S.unroll(LENGTH):
-            offset = offset + wrapped(indices[unit * LENGTH + k], extents[k]) * strides[k]
-        for i in range(inner):
-            out[unit * inner + i] = data[offset + i]
+            at = position(indices[unit * LENGTH + k], extents[k])
+            least = S.min(least, at)
+            offset = offset + at * strides[k]
+        if least == 0:
+            for i in range(inner):
+                out[unit * inner + i] = data[offset + i]
 
 
 @S.prim_func
@@ -148,10 +163,14 @@ def scatter_nd(
     if S.get_local_id() == 0:
         for t in range(tuples):
             offset = 0
+            least = 0
             for k in S.unroll(LENGTH):
-                offset = offset + wrapped(indices[t * LENGTH + k], extents[k]) * strides[k]
-            for i in range(inner):
-                out[offset + i] = combined(out[offset + i], updates[t * inner + i])
+                at = position(indices[t * LENGTH + k], extents[k])
+                least = S.min(least, at)
+                offset = offset + at * strides[k]
+            if least == 0:
+                for i in range(inner):
+                    out[offset + i] = combined(out[offset + i], updates[t * inner + i])
 
 
 @S.prim_func
@@ -167,6 +186,9 @@ def compress(
 ):
     """out[o, k, i] = data[o, n_k, i] where n_k is the k-th n with condition[n]."""
     if S.get_local_id() == 0:
+        for n in range(extent, conditions):
+            if condition[n] != 0:
+                S.report_fault(BEYOND, n, extent)
         k = 0
         for n in range(S.min(conditions, extent)):
             if condition[n] != 0 and k < taken:

@@ -26,6 +26,8 @@ def float_range(start: S.ptr(OUT, "global"), delta: S.ptr(OUT, "global"), out: S
     share = S.ceildiv(count, S.get_local_size())
     first = S.get_local_id() * share
     last = S.min(first + share, count)
+    if S.cast(delta[0], ACC) == 0:
+        S.report_fault(NO_STEPS, 0, 0)
     for i in range(first, last):
         out[i] = S.cast(S.cast(start[0], ACC) + S.cast(i, ACC) * S.cast(delta[0], ACC), OUT)
 
@@ -95,10 +97,13 @@ def reverse_sequence(
     for unit in range(first, last):
         b = unit % batches
         t = unit // batches
-        length = S.i32(lengths[b])
+        length = S.i64(lengths[b])
+        if length < 0 or length > S.i64(times):
+            S.report_fault(TOO_LONG, length, times)
+            length = S.i64(0)
         source = t
-        if t < length and length <= times:
-            source = length - 1 - t
+        if t < S.i32(length):
+            source = S.i32(length) - 1 - t
         for i in range(inner):
             out[t * time_stride + b * batch_stride + i] = x[source * time_stride + b * batch_stride + i]
 

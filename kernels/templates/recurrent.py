@@ -254,6 +254,12 @@ def recurrent(
     y_batch: S.i32,
     state_batch: S.i32,
 ):
+    if HAS_LENGTHS:
+        if S.get_local_id() == 0:
+            for b in range(batches):
+                length = S.i64(lengths[0][b])
+                if length < 0 or length > S.i64(steps):
+                    S.report_fault(TOO_LONG, length, steps)
     blocks = S.ceildiv(hidden, VL)
     width = blocks * VL
     plane = batches * width

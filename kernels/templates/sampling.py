@@ -23,6 +23,15 @@ def clamped(index, extent):
     return S.max(S.min(index, extent - 1), 0)
 
 
+def image_at(index, images):
+    """The image of a region; -1, reported (fault OUTSIDE), if there is none of that number."""
+    image = index
+    if index < 0 or index >= S.i64(images):
+        S.report_fault(OUTSIDE, index, images)
+        image = S.i64(-1)
+    return S.i32(image)
+
+
 def reflected(p, low, high):
     """p mirrored at low and at high until it lies between them."""
     span = high - low
@@ -158,7 +167,8 @@ def roi_align(
     corners = S.alloc_buffer((4,), POS)
     for unit in range(first, last):
         region = unit // (rows * columns)
-        source = x + clamped(S.i32(batch_indices[region]), images) * height * width * channels
+        image = image_at(S.i64(batch_indices[region]), images)
+        source = x + image * height * width * channels
         for k in S.unroll(4):
             corners[k] = S.cast(rois[region * 4 + k], POS) * S.cast(scale, POS) - (real(0.5) if HALF_PIXEL else real(0))
         roi_width = corners[2] - corners[0]
@@ -176,7 +186,7 @@ def roi_align(
         count = S.max(samples_y * samples_x, 1)
         top = corners[1] + S.cast(unit // columns % rows, POS) * bin_height
         left = corners[0] + S.cast(unit % columns, POS) * bin_width
-        for c in range(0, channels, VL):
+        for c in range(0, channels if image >= 0 else 0, VL):
             lane_mask = S.tail_mask(S.min(channels - c, VL), VL)
             acc = S.cast("-inf" if MODE == "max" else 0, f"{ACC}x{VL}")
             if MODE == "max":
@@ -228,7 +238,12 @@ def max_roi_pool(
     corners = S.alloc_buffer((4,), "i32")
     for unit in range(first, last):
         region = unit // (rows * columns)
-        image = S.i32(limited(S.cast(rois[region * 5], POS), real(0), S.cast(images - 1, POS)))
+        given = S.cast(rois[region * 5], POS)
+        image = -1
+        if given == given:
+            image = image_at(S.i64(limited(given, real(-1e18), real(1e18))), images)
+        else:
+            S.report_fault(NOT_A_NUMBER, 0, 0)
         source = x + image * height * width * channels
         for k in S.unroll(4):
             # Halves round away from zero, as C's round() does.
@@ -242,7 +257,7 @@ def max_roi_pool(
         bottom = S.min(S.max(S.i32(S.ceil((row + real(1)) * bin_height)) + corners[1], 0), height)
         left = S.min(S.max(S.i32(S.floor(column * bin_width)) + corners[0], 0), width)
         right = S.min(S.max(S.i32(S.ceil((column + real(1)) * bin_width)) + corners[0], 0), width)
-        for c in range(0, channels, VL):
+        for c in range(0, channels if image >= 0 else 0, VL):
             lane_mask = S.tail_mask(S.min(channels - c, VL), VL)
             acc = S.cast("-inf", f"{ACC}x{VL}")
             if bottom <= top or right <= left:

@@ -186,3 +186,42 @@ def test_what_is_no_regular_file(tmp_path):
             call(fifo)
         with pytest.raises(OSError, match="not a regular file, but a folder"):
             call(tmp_path)
+
+
+def _field(number, value):
+    """A field of a protocol buffer: an integer, or bytes (text and messages too)."""
+
+    def varint(n):
+        return bytes([n]) if n < 128 else bytes([n % 128 + 128]) + varint(n // 128)
+
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def _gather_model():
+    """The bytes of y = Gather(x float32[4,2], i int64[3])."""
+
+    def value(name, element, *extents):
+        shape = b"".join(_field(1, _field(1, extent)) for extent in extents)
+        return _field(1, name) + _field(2, _field(1, _field(1, element) + _field(2, shape)))
+
+    node = _field(1, "x") + _field(1, "i") + _field(2, "y") + _field(3, "embed/Gather") + _field(4, "Gather")
+    graph = _field(1, node) + _field(2, "g") + _field(11, value("x", 1, 4, 2)) + _field(11, value("i", 7, 3))
+    return _field(1, 8) + _field(8, _field(2, 17)) + _field(7, graph + _field(12, value("y", 1, 3, 2)))
+
+
+def test_data_without_a_result(tmp_path):
+    """An error with the node and the value; the next run is right."""
+    (tmp_path / "m.onnx").write_bytes(_gather_model())
+    aipu.build(tmp_path / "m.onnx", tmp_path / "m.aipu.bin")
+    x = np.arange(8, dtype=np.float32).reshape(4, 2)
+    model = aipu.load(tmp_path / "m.aipu.bin")
+    for runner in (model, model.session()):
+        for index in (4, -5, 2**32 + 1):
+            with pytest.raises(ValueError) as error:
+                runner.run({"x": x, "i": np.array([0, index, 1])})
+            assert str(error.value) == f"'embed/Gather' (Gather): index {index} is outside of an axis of 4 elements"
+            good = np.array([3, -4, 2])
+            np.testing.assert_array_equal(runner.run({"x": x, "i": good})["y"], x[good])

@@ -216,7 +216,8 @@ void rotary_embedding(OpContext& c) {
   }
   const auto angles = [&](size_t input) {
     ValueId cache = c.input(input);
-    if (c.has_input(3)) cache = c.emit("Gather", {{"axis", int64_t{0}}}, {cache, c.input(3)});
+    if (c.has_input(3))
+      cache = c.emit("Gather", {{"axis", int64_t{0}}, {"from_start", int64_t{1}}}, {cache, c.input(3)});
     return c.unsqueeze(cache, {rank == 3 ? 2 : 1});
   };
   const ValueId cosine = angles(1);

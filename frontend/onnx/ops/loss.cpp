@@ -21,10 +21,11 @@ ValueId nll(OpContext& c, ValueId input, ValueId target, ValueId weight, bool ha
     skipped = c.emit("Equal", {}, {target, c.scalar(index, static_cast<double>(ignored))});
     target = c.emit("Where", {}, {skipped, c.scalar(index, 0), target});  // any valid class
   }
-  const ValueId picked = c.emit("GatherElements", {{"axis", int64_t{1}}}, {input, c.unsqueeze(target, {1})});
+  const ValueId picked =
+      c.emit("GatherElements", {{"axis", int64_t{1}}, {"from_start", int64_t{1}}}, {input, c.unsqueeze(target, {1})});
   ValueId loss = c.emit("Neg", {}, {c.squeeze(picked, {1})});
   ValueId weights;
-  if (weight.valid()) weights = c.emit("Gather", {{"axis", int64_t{0}}}, {weight, target});
+  if (weight.valid()) weights = c.emit("Gather", {{"axis", int64_t{0}}, {"from_start", int64_t{1}}}, {weight, target});
   if (has_ignored)
     weights = c.emit("Where", {}, {skipped, c.scalar(dtype, 0), weights.valid() ? weights : c.scalar(dtype, 1)});
   if (weights.valid()) loss = c.emit("Mul", {}, {loss, weights});

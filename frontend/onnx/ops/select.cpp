@@ -38,7 +38,11 @@ void range(OpContext& c) {
                         c.graph().constant(c.input(2)) != nullptr;
   if (!is_floating(c.dtype(c.input(0))) || constant) return pass(c);
   const ValueId length = c.emit("Sub", {}, {c.input(1), c.input(0)});
-  const ValueId steps = c.emit("Ceil", {}, {c.emit("Div", {}, {length, c.input(2)})});
+  const ValueId zero = c.scalar(c.dtype(length), 0);
+  // A delta of 0 gives no number of steps: none, and the Range itself says what is wrong.
+  const ValueId quotient =
+      c.emit("Where", {}, {c.emit("Equal", {}, {c.input(2), zero}), zero, c.emit("Div", {}, {length, c.input(2)})});
+  const ValueId steps = c.emit("Ceil", {}, {quotient});
   const ValueId count = c.emit("Reshape", {}, {c.cast(steps, DType::kI64), c.int64s({1})});
   c.emit_output("Range", {}, {c.input(0), c.input(1), c.input(2), count});
 }

@@ -214,9 +214,10 @@ class Session:
         machine's byte order, in memory of their own. Outputs whose shapes follow from those of the inputs are written
         where they are returned.
 
-        ValueError for names, dtypes or shapes that do not fit and for inputs that are missing, TypeError for objects
-        that are no arrays, RuntimeError if another thread is using the session. After an error, given outputs hold
-        anything.
+        ValueError for names, dtypes or shapes that do not fit, for inputs that are missing, and for data without a
+        result (an index outside of an axis, an integer divided by zero), with the ONNX node and the value in its text.
+        TypeError for objects that are no arrays, RuntimeError if another thread is using the session. After an error,
+        given outputs hold anything; the session can be run again.
         """
         return self._run_alone(self._signature.input_values(inputs), self._signature.wanted_outputs(outputs))
 
