@@ -112,9 +112,9 @@ AIPU_C_API aipu_status aipu_model_output(const aipu_model* model, uint32_t index
 AIPU_C_API aipu_status aipu_session_create(aipu_model* model, int threads, aipu_session** session);
 AIPU_C_API void aipu_session_release(aipu_session* session); /* null is fine */
 
-/* The shape is copied, the data is read in place by each run. The element's alignment is needed, no more. A bind stays
- * for all later runs, until the next bind of this input; one that fails leaves the input without a value. A run in which
- * an input has none is AIPU_INVALID_ARGUMENT. */
+/* The shape is copied, the data is read in place by each run. The element's alignment is needed, no more. A bind
+ * stays for all later runs, until the next bind of this input; one that fails leaves the input without a value. A
+ * run in which an input has none is AIPU_INVALID_ARGUMENT. */
 AIPU_C_API aipu_status aipu_session_bind_input(aipu_session* session, uint32_t index, aipu_dtype dtype,
                                                const int64_t* shape, uint32_t rank, const void* data);
 /* Where to put an output, from the next run on: aligned to its elements, and overlapping neither an input nor another

@@ -40,8 +40,9 @@ struct LoadOptions {
   // from_bytes(): use the bytes where they are, if 64-byte aligned; they have to outlive the model then. Else they are
   // copied.
   bool in_place = false;
-  // load(): read the file into memory instead of mapping it. A mapped file must not be cut off (the process would end by
-  // SIGBUS) or written over while the model lives; a copied one may be. Costs memory and time in the size of the file.
+  // load(): read the file into memory instead of mapping it. A mapped file must not be cut off (the process would end
+  // by SIGBUS) or written over while the model lives; a copied one may be. Costs memory and time in the size of the
+  // file.
   bool copy = false;
 };
 

@@ -14,8 +14,8 @@ namespace aipu::tir {
 
 class KernelCache {
  public:
-  // The folder is `directory`, or with "" $AIPU_CACHE_DIR, else $XDG_CACHE_HOME/aipu, else ~/.cache/aipu. It is made, for
-  // this user alone, if it is not there.
+  // The folder is `directory`, or with "" $AIPU_CACHE_DIR, else $XDG_CACHE_HOME/aipu, else ~/.cache/aipu. It is made,
+  // for this user alone, if it is not there.
   explicit KernelCache(const std::string& directory);
   KernelCache() = default;  // off: holds nothing, takes nothing
 

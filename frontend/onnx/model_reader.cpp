@@ -126,7 +126,8 @@ ConstantPtr wrap_bytes(DType dtype, std::vector<int64_t> shape, std::span<const 
   return Constant::borrow(dtype, std::move(shape), bytes, std::move(owner));
 }
 
-// Owns a part of a file's copy, which no other Constant shares: its pages need not be resident any more when the last owner is gone.
+// Owns a part of a file's copy, which no other Constant shares: its pages need not be resident any more when the last
+// owner is gone.
 std::shared_ptr<const void> part_of(const std::shared_ptr<const MappedFile>& file, std::span<const std::byte> bytes) {
   if (file == nullptr) return nullptr;
   return std::shared_ptr<const void>(bytes.data(), [file, bytes](const void*) { file->release(bytes); });
@@ -246,8 +247,8 @@ Result<ConstantPtr> TensorReader::read_external(const onnx::TensorProto& tensor,
   return wrap_bytes(dtype, std::move(shape), {bytes.get(), static_cast<size_t>(byte_count)}, bytes);
 }
 
-// The same bytes are read once for all who hold them. Ranges that merely overlap are read again, which a small file could
-// ask for without end.
+// The same bytes are read once for all who hold them. Ranges that merely overlap are read again, which a small file
+// could ask for without end.
 Result<std::shared_ptr<const std::byte>> TensorReader::ExternalFile::read(uint64_t offset, uint64_t length) {
   constexpr uint64_t kMostCopies = 4;
   auto& part = parts[{offset, length}];

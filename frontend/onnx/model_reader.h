@@ -41,9 +41,9 @@ class TensorReader {
   TensorReader(std::shared_ptr<const void> owner, std::string external_data_folder)
       : owner_(std::move(owner)), folder_(std::move(external_data_folder)) {}
 
-  // The initializers of a model are where `model` says: in the copy of the file that `owner` has, whose pages go away with the
-  // last Constant that borrows from them, so that folded and packed weights do not stand beside those of the file until
-  // the end. Without an owner they are copied. Large ones are hashed at once, on all CPUs.
+  // The initializers of a model are where `model` says: in the copy of the file that `owner` has, whose pages go away
+  // with the last Constant that borrows from them, so that folded and packed weights do not stand beside those of the
+  // file until the end. Without an owner they are copied. Large ones are hashed at once, on all CPUs.
   void take_initializers(const ParsedModel& model, std::shared_ptr<const MappedFile> owner);
 
   // Without a copy where the bytes are there. The message names the tensor.

@@ -1,5 +1,5 @@
-// A regular file, open for reading by offsets. Whatever other processes do to it meanwhile (cut it off, write over it) is
-// an error or other bytes, never a fault as in a mapping.
+// A regular file, open for reading by offsets. Whatever other processes do to it meanwhile (cut it off, write over it)
+// is an error or other bytes, never a fault as in a mapping.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace aipu {
 
-// Success for a regular file; else an error that says what there is instead. Opens nothing: opening a FIFO waits for who
-// writes into it, and a device may act upon it.
+// Success for a regular file; else an error that says what there is instead. Opens nothing: opening a FIFO waits for
+// who writes into it, and a device may act upon it.
 Status check_regular_file(const std::string& path);
 
 class InputFile {

@@ -1,6 +1,6 @@
 // What is made on the road, as texts that a person reads: the graph of one small model after each pass, its command
-// buffers and plan (small_cnn/); four small kernels, a page each, as TIR after lowering and one of them as the C++ that is
-// compiled (kernels/). Real kernels are hundreds of lines that differ for many reasons; what they compute is for
+// buffers and plan (small_cnn/); four small kernels, a page each, as TIR after lowering and one of them as the C++ that
+// is compiled (kernels/). Real kernels are hundreds of lines that differ for many reasons; what they compute is for
 // tests/numerics, what becomes of their inner loops for its disassembly test.
 //
 // Goldens are below tests/golden/<case>/. `golden_test --update-golden` rewrites them and lists what changed.

@@ -1,6 +1,6 @@
 // Small files that would take much memory if what they say were believed: parts that many places refer to, tables whose
-// sizes multiply. Each is refused, or read in memory that is in proportion to the file. Any back end loads the tables in
-// this way; the one here computes nothing.
+// sizes multiply. Each is refused, or read in memory that is in proportion to the file. Any back end loads the tables
+// in this way; the one here computes nothing.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
