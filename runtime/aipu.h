@@ -89,6 +89,10 @@ typedef struct aipu_load_options {
   int verify_all;      /* not 0: check the hashes of large constants too */
 } aipu_load_options;
 
+/* From now on a fault (SIGSEGV, SIGBUS, SIGFPE, SIGILL) in native code of a kernel prints one line to stderr that names
+ * the kernel, before the signal takes the course that it had. Process-wide, for good. */
+AIPU_C_API void aipu_enable_crash_reports(void);
+
 /* Message of the last error in this thread; "" if there was none. Valid until the next call that fails in this
  * thread. */
 AIPU_C_API const char* aipu_last_error(void);

@@ -45,6 +45,10 @@ struct SessionOptions {
   bool arguments_of_a_kernel = false;
 };
 
+// From now on a fault (SIGSEGV, SIGBUS, SIGFPE, SIGILL) in native code of a kernel prints one line to stderr that names
+// the kernel and what shows the access, before the signal takes the course that it had. Process-wide, for good.
+AIPU_API void enable_crash_reports();
+
 // Makes a pool that sessions can share.
 AIPU_API std::shared_ptr<WorkerPool> make_worker_pool(int threads);
 

@@ -160,6 +160,7 @@ class NativeSession {
 
 void bind_runtime(py::module_& module) {
   module.def("available_cpus", &runtime::available_cpus, "CPUs that this process may use.");
+  module.def("enable_crash_reports", &runtime::enable_crash_reports, "Reports faults in kernels.");
   py::class_<NativeModel>(module, "Model", "A loaded aipu.bin.")
       .def(py::init([](const std::string& path, const std::string& backend, bool verify, bool copy) {
              runtime::LoadOptions options;

@@ -65,6 +65,10 @@ typedef struct aipu_backend_services {
    * thread, which takes over what a worker has not begun when it is through with its own part (a worker that
    * sleeps, or has lost its CPU to another process). */
   void (*run_independent)(void* self, uint32_t count, void (*body)(void* argument, uint32_t index), void* argument);
+  /* Appended, for threads of the back end's own: what the calling thread is launching, for a report of a crash in it;
+   * and that the calling thread runs that now, or nothing (null) any more. */
+  const void* (*running)(void* self);
+  void (*run_as)(void* self, const void* running);
 } aipu_backend_services;
 
 typedef struct aipu_backend_launch {

@@ -129,6 +129,8 @@ extern "C" {
 
 const char* aipu_last_error(void) { return last_error().c_str(); }
 
+void aipu_enable_crash_reports(void) { aipu::runtime::enable_crash_reports(); }
+
 aipu_status aipu_model_load(const char* path, const char* backend, aipu_model** model) {
   return guarded([&]() -> Status {
     AIPU_RETURN_IF_ERROR(require({{"path", path}, {"model", model}}));

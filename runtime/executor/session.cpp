@@ -15,6 +15,7 @@
 #include "runtime/executor/aligned_buffer.h"
 #include "runtime/executor/model_state.h"
 #include "runtime/executor/plan.h"
+#include "runtime/executor/running_kernel.h"
 #include "runtime/executor/trace.h"
 #include "runtime/executor/worker_pool.h"
 
@@ -185,6 +186,8 @@ Status Session::Impl::open() {
     static_cast<WorkerPool*>(self)->run_independent(count, body, argument);
   };
   services.print = [](void*, const char* text, size_t size) { std::fwrite(text, 1, size, stdout); };
+  services.running = [](void*) { return static_cast<const void*>(running_kernel); };
+  services.run_as = [](void*, const void* running) { running_kernel = static_cast<const RunningKernel*>(running); };
   const int code = state.backend->open(state.module, &services, &backend_session, &backend_error);
   if (code != 0)
     return Status(static_cast<ErrorCode>(code),
@@ -427,6 +430,8 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
   switch (command.engine) {
     case fb::Engine::kTec: {
       const bool alone = context.lanes > 1;
+      const RunningKernel running = {state, program, command.index};
+      const RunningScope scope(&running);
       const int code = alone ? run_tec_alone(*state.backend, backend_session, call, context.lane, &context.error)
                              : run_tec(*state.backend, backend_session, call, &context.error);
       if (context.fault.code != 0)

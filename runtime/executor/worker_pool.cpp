@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "runtime/base/fork_generation.h"
+#include "runtime/executor/running_kernel.h"
 
 namespace aipu::runtime {
 namespace {
@@ -193,7 +194,9 @@ void WorkerPool::work(Worker& worker) {
     seen = worker.epoch.load(std::memory_order_acquire);
     if (worker.stop.load(std::memory_order_relaxed)) return;
     if (!worker.claim(seen)) continue;
+    running_kernel = running_;
     body_(argument_, worker.index);
+    running_kernel = nullptr;
     worker.done.store(seen, std::memory_order_release);
   }
 }
@@ -211,6 +214,7 @@ void WorkerPool::run(uint32_t count, Body body, void* argument, bool independent
   if (count > 1) {
     body_ = body;
     argument_ = argument;
+    running_ = running_kernel;
     for (uint32_t i = 0; i + 1 < count; ++i) {
       Worker& worker = *workers_[i];
       worker.epoch.fetch_add(1, std::memory_order_seq_cst);

@@ -17,6 +17,8 @@ namespace aipu::runtime {
 // CPUs that this process may use: affinity mask and cgroup quota (rounded up), at least 1.
 uint32_t available_cpus();
 
+struct RunningKernel;
+
 class WorkerPool {
  public:
   using Body = void (*)(void* argument, uint32_t index);
@@ -55,6 +57,7 @@ class WorkerPool {
   std::mutex mutex_;
   Body body_ = nullptr;
   void* argument_ = nullptr;
+  const RunningKernel* running_ = nullptr;  // what the job is part of
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 

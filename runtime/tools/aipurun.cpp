@@ -158,6 +158,7 @@ int main_inner(int argc, char** argv) {
 }  // namespace aipu::tools
 
 int main(int argc, char** argv) {
+  aipu::runtime::enable_crash_reports();
   try {
     return aipu::tools::main_inner(argc, argv);
   } catch (const std::exception& error) {

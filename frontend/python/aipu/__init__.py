@@ -31,7 +31,7 @@ _setup_logger()
 
 from . import analysis, model, op, script, testing, tir, utils  # noqa: E402
 from ._rpc import get_rpc_session  # noqa: E402
-from .model import Model, Session, build, load  # noqa: E402
+from .model import Model, Session, build, enable_crash_reports, load  # noqa: E402
 from .tir import BuildManager, Executor, IRModule  # noqa: E402
 
 __version__ = "0.1.0"
@@ -51,6 +51,7 @@ __all__ = [
     "analysis",
     "build",
     "double_elem_width",
+    "enable_crash_reports",
     "get_binary_op_result_type",
     "get_range",
     "get_rpc_session",

@@ -103,6 +103,15 @@ def load(path: PathLike, *, backend: Optional[str] = None, verify: bool = False,
     return Model(_native.Model(os.fspath(path), backend or "", verify, copy))
 
 
+def enable_crash_reports() -> None:
+    """From now on a crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL) in native code of a kernel prints one line to stderr that
+    names the kernel and what shows the access, before the process ends as it would have.
+
+    For models and for kernels that are called from Python; goes together with ``faulthandler``.
+    """
+    _native.enable_crash_reports()
+
+
 def _input_array(name: str, value: Any) -> np.ndarray:
     """The value of an input as a C-contiguous array in this machine's byte order; itself where it is one already."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):

@@ -103,6 +103,7 @@ class X2Session {
     barrier_.emplace(static_cast<std::ptrdiff_t>(tecs));
     std::unique_lock lock(mutex_);
     entry_ = module_.native.entry(launch.kernel);
+    if (services_.running != nullptr) kernel_ = services_.running(services_.self);
     words_ = launch.words;
     tecs_ = tecs;
     running_ = tecs;
@@ -149,6 +150,10 @@ class X2Session {
     self->services_.print(self->services_.self, text, size);
   }
 
+  void run_as(const void* kernel) const {
+    if (services_.run_as != nullptr) services_.run_as(services_.self, kernel);
+  }
+
   void serve(uint32_t tec) {
     uint64_t seen = 0;
     std::unique_lock lock(mutex_);
@@ -158,7 +163,9 @@ class X2Session {
       seen = epoch_;
       if (tec >= tecs_) continue;
       lock.unlock();
+      run_as(kernel_);
       entry_(&contexts_[tec], words_);
+      run_as(nullptr);
       barrier_->arrive_and_drop();  // the others do not wait for a TEC that has returned
       lock.lock();
       if (--running_ == 0) finished_.notify_one();
@@ -178,6 +185,7 @@ class X2Session {
   uint32_t tecs_ = 0, running_ = 0;
   bool stop_ = false;
   aipu_kernel_entry entry_ = nullptr;
+  const void* kernel_ = nullptr;  // for crash reports
   const unsigned long long* words_ = nullptr;
   struct Thread {
     X2Session* session = nullptr;
