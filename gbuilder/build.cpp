@@ -221,7 +221,7 @@ class Builder {
   }
 
   Status setup() {
-    KernelTable table;
+    KernelTable table(target_);
     for (PlannedGroup& planned : groups_) {
       graph::OriginSet origins;
       for (const graph::NodeId node : planned.group.nodes) graph::merge_origins(&origins, graph_->node(node).origins);

@@ -111,6 +111,8 @@ class Decoder {
     kernel.argument_count = k.argument_count();
     each(k.pointer_arguments(), [&](uint8_t pointer) { kernel.pointer_arguments.push_back(pointer != 0); });
     each(k.argument_bits(), [&](uint8_t bits) { kernel.argument_bits.push_back(bits); });
+    each(k.signed_arguments(), [&](uint8_t is_signed) { kernel.signed_arguments.push_back(is_signed != 0); });
+    each(k.addressable_bytes(), [&](uint64_t bytes) { kernel.addressable_bytes.push_back(bytes); });
     kernel.lsram_bytes = k.lsram_bytes();
     kernel.shared_bytes = k.shared_bytes();
     kernel.uses_barrier = k.uses_barrier();

@@ -81,12 +81,7 @@ Result<DslKernel> compile_dsl_kernel(tir::Module parsed, const tir::Target& targ
   PlanKernel& row = kernel.row;
   row.symbol = entry.name;
   row.module = kernel.parsed;
-  row.argument_count = static_cast<uint32_t>(entry.params.size());
-  for (const tir::VarPtr& param : entry.params) {
-    const bool integer = !param->type.pointer && (is_integer(param->type.element) || is_bool(param->type.element));
-    row.pointer_arguments.push_back(param->type.pointer);
-    row.argument_bits.push_back(integer ? static_cast<uint8_t>(dtype_bits(param->type.element)) : uint8_t{0});
-  }
+  set_parameters(&row, *kernel.parsed, target);
   row.source = fmt::format("DSL_{}", entry.name);
   set_requirements(&row, kernel.lowered);
   const auto too_large = [&](std::string_view memory, uint32_t needed, int available) {
@@ -180,6 +175,7 @@ Result<DslCallFile> build_dsl_call(const DslKernel& kernel, const std::vector<Ds
     } else if (params[i].type.pointer) {
       row.pointer_arguments[i] = false;
       row.argument_bits[i] = 64;
+      row.signed_arguments[i] = false;
       launch.arguments.emplace_back(kernels::ScalarArgument{int64_t{0}, DType::kU64});
     } else if (const auto* integer = std::get_if<int64_t>(&arguments[i].number)) {
       launch.arguments.emplace_back(kernels::ScalarArgument{*integer, params[i].type.element});

@@ -145,8 +145,12 @@ class RootBuilder {
           builder_.CreateVector(std::vector<uint8_t>(kernel.pointer_arguments.begin(), kernel.pointer_arguments.end()));
       const auto source = builder_.CreateString(kernel.source);
       const auto bits = builder_.CreateVector(kernel.argument_bits);
+      const auto addressable = builder_.CreateVector(kernel.addressable_bytes);
+      const auto is_signed =
+          builder_.CreateVector(std::vector<uint8_t>(kernel.signed_arguments.begin(), kernel.signed_arguments.end()));
       rows.push_back(fb::CreateKernel(builder_, name, kernel.argument_count, pointers, kernel.lsram_bytes,
-                                      kernel.shared_bytes, kernel.uses_barrier, source, bits, kernel.reports_faults));
+                                      kernel.shared_bytes, kernel.uses_barrier, source, bits, kernel.reports_faults,
+                                      addressable, is_signed));
     }
     return builder_.CreateVector(rows);
   }

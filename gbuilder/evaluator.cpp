@@ -191,8 +191,9 @@ class Execution {
         argument.writable = !place.read_only;
       } else if (const auto* scalar = std::get_if<kernels::ScalarArgument>(&launch.arguments[i])) {
         AIPU_ASSIGN_OR_RETURN(const int64_t value, constant_of(scalar->value));
-        const auto word = integer_word(value, scalar->dtype);
-        if (!word) return out_of_range(str_cat("argument ", i, " is ", value, ", beyond ", dtype_name(scalar->dtype)));
+        const DType dtype = launch.kernel->entry().params.at(i)->type.element;
+        const auto word = integer_word(value, dtype);
+        if (!word) return out_of_range(str_cat("argument ", i, " is ", value, ", beyond ", dtype_name(dtype)));
         argument.word = *word;
       } else {
         const auto& number = std::get<kernels::FloatArgument>(launch.arguments[i]);

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "codegen/intrinsics/intrinsic_table.h"
+#include "codegen/tir/index_width.h"
 #include "codegen/tir/text.h"
 #include "codegen/tir/visit.h"
 
@@ -56,13 +57,7 @@ uint32_t KernelTable::add(const std::shared_ptr<const tir::Module>& module, cons
       row.kernel.symbol = str_cat("k", padded(index), "_", clean(name.substr(0, name.find("__")), 40),
                                   origin.empty() ? "" : "__", origin);
       row.kernel.module = std::make_shared<tir::Module>(rename_entry(*module, row.kernel.symbol));
-      row.kernel.argument_count = static_cast<uint32_t>(entry.params.size());
-      for (const tir::VarPtr& param : entry.params) {
-        row.kernel.pointer_arguments.push_back(param->type.pointer);
-        const bool integer = !param->type.pointer && (is_integer(param->type.element) || is_bool(param->type.element));
-        row.kernel.argument_bits.push_back(integer ? static_cast<uint8_t>(dtype_bits(param->type.element))
-                                                   : uint8_t{0});
-      }
+      set_parameters(&row.kernel, *module, target_);
       rows_.push_back(std::move(row));
     }
   }
@@ -81,6 +76,17 @@ std::vector<PlanKernel> KernelTable::take() && {
     kernels.push_back(std::move(row.kernel));
   }
   return kernels;
+}
+
+void set_parameters(PlanKernel* kernel, const tir::Module& module, const tir::Target& target) {
+  kernel->argument_count = static_cast<uint32_t>(module.entry().params.size());
+  for (const tir::VarPtr& param : module.entry().params) {
+    const bool integer = !param->type.pointer && (is_integer(param->type.element) || is_bool(param->type.element));
+    kernel->pointer_arguments.push_back(param->type.pointer);
+    kernel->argument_bits.push_back(integer ? static_cast<uint8_t>(dtype_bits(param->type.element)) : uint8_t{0});
+    kernel->signed_arguments.push_back(integer && is_signed_int(param->type.element));
+  }
+  kernel->addressable_bytes = tir::addressable_bytes(module, target);
 }
 
 void set_requirements(PlanKernel* kernel, const tir::Module& lowered) {

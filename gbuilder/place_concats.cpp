@@ -73,11 +73,6 @@ class Placer {
     launch.arguments[output.pointer] = kernels::PointerArgument{to.tensor, to.byte_offset};
     launch.arguments[output.row_stride] = kernels::ScalarArgument{stride};
     producer.views.push_back({source, result, to.byte_offset});
-    const Dim elements = graph::element_count(graph_.type(result).shape);
-    if (!elements.is_constant()) {
-      producer.checks.push_back(
-          {graph::lt(elements, int64_t{1} << 31), "a tensor has 2^31 elements or more; kernels index with 32 bits"});
-    }
     return true;
   }
 

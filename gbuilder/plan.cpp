@@ -319,6 +319,19 @@ uint32_t Planner::origin_id(const graph::OriginSet& origins) {
   return it->second;
 }
 
+// What is known of the size of an operand; the rest is checked when the shapes are bound.
+Status Planner::check_reach(size_t group, const PlanKernel& kernel, size_t i, const PlanArgument& argument) const {
+  const uint64_t reach = i < kernel.addressable_bytes.size() ? kernel.addressable_bytes[i] : 0;
+  const PlanTensor& tensor = plan_.tensors[argument.index];
+  const auto size = plan_.expressions.constant_value(tensor.size_bytes);
+  const auto offset = plan_.expressions.constant_value(argument.offset);
+  if (reach == 0 || !size || !offset || *offset > *size || static_cast<uint64_t>(*size - *offset) <= reach) return {};
+  return unsupported(str_cat(describe(group), ": kernel '", kernel.symbol,
+                             "' computes positions in 32 bits and reaches ", reach, " bytes of argument ", i,
+                             ", tensor '", tensor.name, "', which has ", *size - *offset,
+                             "; its positions need int64"));
+}
+
 Status Planner::record_launch(size_t group, const kernels::KernelLaunch& launch, uint32_t kernel,
                               std::vector<uint32_t>* workspaces, Command* command) {
   const PlanKernel& row = plan_.kernels[kernel];
@@ -340,6 +353,7 @@ Status Planner::record_launch(size_t group, const kernels::KernelLaunch& launch,
       AIPU_ASSIGN_OR_RETURN(argument.index, tensor_of(group, pointer->tensor, workspaces));
       argument.offset = expr(pointer->byte_offset);
       argument.writes = i < launch.writes.size() ? launch.writes[i] : true;
+      AIPU_RETURN_IF_ERROR(check_reach(group, row, i, argument));
       if (argument.writes) {
         const TensorKind kind = plan_.tensors[root_tensor(plan_, argument.index)].kind;
         if (kind == TensorKind::kInput || kind == TensorKind::kConstant) {
@@ -349,10 +363,12 @@ Status Planner::record_launch(size_t group, const kernels::KernelLaunch& launch,
       }
     } else if (const auto* scalar = std::get_if<kernels::ScalarArgument>(&given)) {
       if (const auto value = scalar->value.constant()) {
-        const auto word = integer_word(*value, scalar->dtype);
+        const tir::Type type = row.module->entry().params[i]->type;
+        const DType dtype = type.pointer ? DType::kU64 : type.element;  // a null pointer of the DSL
+        const auto word = integer_word(*value, dtype);
         if (!word) {
           return out_of_range(str_cat(describe(group), ": kernel '", row.symbol, "': argument ", i, " is ", *value,
-                                      ", beyond ", dtype_name(scalar->dtype)));
+                                      ", beyond ", dtype_name(dtype)));
         }
         argument.word = *word;
       } else {

@@ -120,9 +120,11 @@ struct PlanKernel {
   std::shared_ptr<const tir::Module> module;  // as instantiated, entry renamed to `symbol`; null in a decoded plan
   uint32_t argument_count = 0;
   std::vector<bool> pointer_arguments;
-  std::vector<uint8_t> argument_bits;  // width of an integer scalar parameter, 0: pointer or float
-  uint32_t lsram_bytes = 0;            // per TEC
-  uint32_t shared_bytes = 0;           // per launch
+  std::vector<uint8_t> argument_bits;       // width of an integer scalar parameter, 0: pointer or float
+  std::vector<bool> signed_arguments;       // signed integer scalar parameters
+  std::vector<uint64_t> addressable_bytes;  // see tir::addressable_bytes
+  uint32_t lsram_bytes = 0;                 // per TEC
+  uint32_t shared_bytes = 0;                // per launch
   bool uses_barrier = false;
   bool reports_faults = false;
   std::string source;  // the ONNX nodes that use it, for people

@@ -39,6 +39,7 @@ class Planner {
   void add_inputs();
   Status assign_outputs();
   Status record_group(size_t group);
+  Status check_reach(size_t group, const PlanKernel& kernel, size_t i, const PlanArgument& argument) const;
   Status record_launch(size_t group, const kernels::KernelLaunch& launch, uint32_t kernel,
                        std::vector<uint32_t>* workspaces, Command* command);
   Status record_copy(size_t group, const kernels::CopyLaunch& copy, std::vector<uint32_t>* workspaces,

@@ -117,9 +117,10 @@ class TemplateLibrary {
   TemplateLibrary();
   ~TemplateLibrary();
   // `file`: a built-in template's name ("elementwise.py") or a path registered by a user's plugin.
+  // `wide_indices`: index arithmetic that a built-in template writes with int32 takes 64 bits.
   Result<std::shared_ptr<const tir::Module>> instantiate(std::string_view file, std::string_view entry,
                                                          const dsl::TemplateParams& params,
-                                                         std::string_view kernel_name);
+                                                         std::string_view kernel_name, bool wide_indices = false);
   void add_source(std::string name, std::string text);
 
  private:

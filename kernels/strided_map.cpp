@@ -94,14 +94,6 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
     map.output.dtype = map.inputs[0].dtype;
     map.compute_source = "def compute(x):\n    return x[0]\n";
   }
-  const Dim elements = graph::element_count(map.dims);
-  if (elements.is_constant() && *elements.constant() > INT32_MAX) {
-    return unsupported(fmt::format("a tensor of {} elements; kernels index with 32 bits", *elements.constant()));
-  }
-  if (!elements.is_constant()) {
-    context.implementation.checks.push_back(
-        {graph::lt(elements, int64_t{1} << 31), "a tensor has 2^31 elements or more; kernels index with 32 bits"});
-  }
   // Offsets are computed from the operand's own dtype, before merging changes nothing about them.
   merge_dimensions(&map);
   if (identity) {
@@ -159,7 +151,8 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
   }
   for (const Dim& stride : map.output.strides) arguments.emplace_back(ScalarArgument{stride});
   // A unit below about 2 us of work is not worth a second TEC.
-  context.launch(std::move(kernel), std::move(arguments), graph::max(graph::ceildiv(elements, kBlockElements * 2), 1));
+  context.launch(std::move(kernel), std::move(arguments),
+                 graph::max(graph::ceildiv(graph::element_count(map.dims), kBlockElements * 2), 1));
   return {};
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/tir/index_width.h"
 #include "kernels/dsl/parse.h"
 #include "kernels/plugin.h"
 #include "runtime/base/embedded_file.h"
@@ -59,8 +60,9 @@ void TemplateLibrary::add_source(std::string name, std::string text) {
 
 Result<std::shared_ptr<const tir::Module>> TemplateLibrary::instantiate(std::string_view file, std::string_view entry,
                                                                         const dsl::TemplateParams& params,
-                                                                        std::string_view kernel_name) {
-  const std::string key = fmt::format("{}\n{}\n{}\n{}", file, entry, kernel_name, params.text());
+                                                                        std::string_view kernel_name,
+                                                                        bool wide_indices) {
+  const std::string key = fmt::format("{}\n{}\n{}\n{}\n{}", file, entry, kernel_name, wide_indices, params.text());
   {
     const std::lock_guard lock(impl_->mutex);
     if (const auto found = impl_->instances.find(key); found != impl_->instances.end()) return found->second;
@@ -73,6 +75,7 @@ Result<std::shared_ptr<const tir::Module>> TemplateLibrary::instantiate(std::str
   dsl::SourceText source{std::string(file), std::move(text)};
   source.import_module = [&](std::string_view module) { return impl_->module(module); };
   AIPU_ASSIGN_OR_RETURN(tir::Module module, dsl::parse_kernel(source, entry, all, kernel_name));
+  if (built_in && wide_indices) module = tir::widen_indices(module);
   auto instance = std::make_shared<const tir::Module>(std::move(module));
   // Two threads may have parsed the same template; the first one's module is everybody's.
   const std::lock_guard lock(impl_->mutex);

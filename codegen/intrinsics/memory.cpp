@@ -16,7 +16,7 @@ Result<Type> pointer_operand(InferInput& in, size_t index) {
   return p->type;
 }
 
-// The optional stride: the operand at `index`, in scalar elements; absent: 1.
+// The optional stride: the operand at `index`, in scalar elements, int32 or int64; absent: 1.
 Status finish_stride(InferInput& in, size_t index) {
   if (in.operands->size() <= index) in.operands->resize(index + 1);
   Expr& stride = (*in.operands)[index];
@@ -28,7 +28,7 @@ Status finish_stride(InferInput& in, size_t index) {
     return refused("The arg \"stride\" expect an integer scalar.");
   if (const auto value = as_int(stride); value && is_literal(in, index) && *value < 1)
     return refused("The arg \"stride\" expect >= 1");
-  stride = cast(Type::scalar(DType::kI32), stride, stride->span);
+  if (stride->type.element != DType::kI64) stride = cast(Type::scalar(DType::kI32), stride, stride->span);
   return {};
 }
 
@@ -58,7 +58,7 @@ Status bad_stride(int64_t stride) {
 Status run_vload(const LaneCall& c) {
   if (c.machine == nullptr) return unsupported("a load is only possible when running");
   const auto pointer = c.operands[0].get<Pointer>();
-  const int64_t stride = c.operands[1].get<int32_t>();
+  const int64_t stride = read_int_lane(c.operands[1].type, c.operands[1].data, 0);
   const int64_t bytes = static_cast<int64_t>(dtype_bytes(c.result.type.element));
   const int64_t lanes = c.result.type.lanes;
   if (stride < 1) return bad_stride(stride);
@@ -109,7 +109,7 @@ Status run_vstore(const LaneCall& c) {
   if (c.machine == nullptr) return unsupported("a store is only possible when running");
   const LaneRef& value = c.operands[0];
   const auto pointer = c.operands[1].get<Pointer>();
-  const int64_t stride = c.operands[2].get<int32_t>();
+  const int64_t stride = read_int_lane(c.operands[2].type, c.operands[2].data, 0);
   const int64_t bytes = static_cast<int64_t>(dtype_bytes(value.type.element));
   const int64_t lanes = value.type.lanes;
   if (stride < 1) return bad_stride(stride);

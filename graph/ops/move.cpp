@@ -145,8 +145,14 @@ struct SliceGeometry {
   Shape extents;
 };
 
-// Exporters write "to the end" as INT32_MAX or INT64_MAX.
-constexpr int64_t kFar = INT32_MAX;
+// Exporters write "to the end" as INT32_MAX or about INT64_MAX, "from the beginning" as their negatives or one less.
+// Other large numbers are positions, on axes that are long enough.
+bool is_far(int64_t position, const Dim& extent) {
+  return position >= INT64_MAX / 2 || (position == INT32_MAX && !extent.is_constant());
+}
+bool is_far_back(int64_t position, const Dim& extent) {
+  return position <= INT64_MIN / 2 || ((position == -INT32_MAX || position == INT32_MIN) && !extent.is_constant());
+}
 
 Dim from_the_end(const Dim& position, const Dim& extent) {
   if (position.lower_bound().value_or(-1) >= 0) return position;
@@ -158,26 +164,28 @@ void slice_axis(const Dim& extent, const Dim& start, const Dim& end, int64_t ste
   const auto s = start.constant();
   const auto e = end.constant();
   if (step > 0) {
-    const Dim last = e && *e >= kFar    ? extent
-                     : e && *e <= -kFar ? Dim(0)
-                                        : max(min(from_the_end(end, extent), extent), 0);
+    const Dim last = e && is_far(*e, extent)        ? extent
+                     : e && is_far_back(*e, extent) ? Dim(0)
+                                                    : max(min(from_the_end(end, extent), extent), 0);
     if (s && *s < 0 && last == extent) {
       // The last -s elements, fewer if there are not that many.
-      const Dim tail = *s <= -kFar ? extent : min(extent, Dim(-*s));
+      const Dim tail = is_far_back(*s, extent) ? extent : min(extent, Dim(-*s));
       *first = extent - tail;
       *size = ceildiv(tail, step);
       return;
     }
-    const Dim begin = s && *s <= -kFar ? Dim(0) : max(from_the_end(start, extent), 0);
+    const Dim begin = s && is_far_back(*s, extent) ? Dim(0) : max(from_the_end(start, extent), 0);
     *first = min(begin, extent);
     *size = max(ceildiv(last - begin, step), 0);  // `begin` beyond the extent gives a negative difference, so 0
     return;
   }
   const Dim top = extent - 1;
-  const Dim begin = s && (*s >= kFar || *s == -1) ? top
-                    : s && *s <= -kFar            ? min(0, top)
-                                                  : min(max(from_the_end(start, extent), 0), top);
-  const Dim last = e && *e <= -kFar ? Dim(-1) : e && *e >= kFar ? top : min(max(from_the_end(end, extent), -1), top);
+  const Dim begin = s && (is_far(*s, extent) || *s == -1) ? top
+                    : s && is_far_back(*s, extent)        ? min(0, top)
+                                                          : min(max(from_the_end(start, extent), 0), top);
+  const Dim last = e && is_far_back(*e, extent) ? Dim(-1)
+                   : e && is_far(*e, extent)    ? top
+                                                : min(max(from_the_end(end, extent), -1), top);
   *first = max(begin, 0);
   *size = max(ceildiv(begin - last, -step), 0);
 }

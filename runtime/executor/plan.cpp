@@ -51,6 +51,7 @@ class StagePlanner {
   Status fill_commands();
   Status fill_loops();
   Result<Placement> place_of_sample(uint32_t tensor) const;
+  Status check_reach(const fb::Kernel& kernel, uint32_t argument, uint32_t tensor, int64_t bytes) const;
   Status fill_tec(const fb::Program& program, uint32_t index, Step* step);
   Status fill_dma(const fb::DmaCommand& command, Step* step);
   Status fill_host(const fb::HostCommand& command, Step* step);
@@ -397,6 +398,19 @@ Status StagePlanner::place_tensors() {
   return {};
 }
 
+// The numbers of a kernel may have fewer bits than the positions in a tensor need.
+Status StagePlanner::check_reach(const fb::Kernel& kernel, uint32_t argument, uint32_t tensor, int64_t bytes) const {
+  const auto reaches = items(kernel.addressable_bytes());
+  const fb::Tensor& row = *items(root_.tensors())[tensor];
+  const uint64_t element = std::max<uint64_t>(dtype_bytes(static_cast<DType>(row.dtype())), 1);
+  const bool known = kernel.addressable_bytes() != nullptr;
+  const uint64_t reach = known ? reaches[argument] : element * kNarrowIndexElements;
+  if (reach == 0 || static_cast<uint64_t>(bytes) <= reach) return {};
+  return out_of_range(str_cat("argument ", argument, ": ", tensor_name(tensor), " has ", bytes,
+                              " bytes; the kernel computes positions in 32 bits and reaches ", reach,
+                              known ? "" : ": convert the model again"));
+}
+
 Status StagePlanner::fill_tec(const fb::Program& program, uint32_t index, Step* step) {
   const fb::TecCommand& command = *items(program.tec())[index];
   const auto operations = items(program.tec_operations());
@@ -405,6 +419,7 @@ Status StagePlanner::fill_tec(const fb::Program& program, uint32_t index, Step* 
   const fb::Kernel& kernel = *items(root_.kernels())[command.kernel()];
   const auto arguments = items(root_.arguments());
   const auto bits = items(kernel.argument_bits());
+  const auto signs = items(kernel.signed_arguments());
   step->kernel = command.kernel();
   AIPU_ASSIGN_OR_RETURN(const int64_t max_tecs, value(command.max_tecs(), "the number of TECs"));
   step->max_tecs = static_cast<uint32_t>(std::clamp<int64_t>(max_tecs, 1, kMaxTecs));
@@ -418,13 +433,15 @@ Status StagePlanner::fill_tec(const fb::Program& program, uint32_t index, Step* 
           return invalid_argument(str_cat("argument ", i, " points to byte ", offset, " of ",
                                           tensor_name(argument.index()), ", which has ", placement.size));
         }
+        AIPU_RETURN_IF_ERROR(check_reach(kernel, i, argument.index(), placement.size - offset));
         add_address(placement, offset, argument.writes());
         break;
       }
       case fb::ArgumentKind::kExpression: {
         AIPU_ASSIGN_OR_RETURN(const int64_t number, value(argument.index(), str_cat("argument ", i)));
         const uint32_t width = i < bits.size() ? bits[i] : 0;
-        if (width > 0 && width < 63 && (number < -(int64_t{1} << (width - 1)) || number >= (int64_t{1} << width))) {
+        const uint32_t digits = width - (i < signs.size() && signs[i] != 0 ? 1 : 0);
+        if (width > 0 && width < 63 && (number < -(int64_t{1} << (width - 1)) || number >= (int64_t{1} << digits))) {
           return out_of_range(str_cat("argument ", i, " is ", number, ", which does not fit into ", width, " bits"));
         }
         add_number(number);

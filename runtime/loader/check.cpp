@@ -242,6 +242,12 @@ Status Checker::check_kernels() {
     for (uint32_t k = 0; k < bits.size(); ++k) {
       if (bits[k] > 64) return bad(name, ": argument ", k, " is ", static_cast<int>(bits[k]), " bits wide");
     }
+    const size_t reaches = items(kernel.addressable_bytes()).size();
+    if (kernel.addressable_bytes() != nullptr && reaches != kernel.argument_count())
+      return bad(name, " has ", kernel.argument_count(), " arguments, but addressable bytes for ", reaches);
+    if (kernel.signed_arguments() != nullptr && items(kernel.signed_arguments()).size() != kernel.argument_count())
+      return bad(name, " has ", kernel.argument_count(), " arguments, but signs for ",
+                 items(kernel.signed_arguments()).size());
     if (kernel.lsram_bytes() > (16u << 20) || kernel.shared_bytes() > (64u << 20)) {
       return bad(name, " wants ", kernel.lsram_bytes(), " bytes of local and ", kernel.shared_bytes(),
                  " bytes of shared memory");

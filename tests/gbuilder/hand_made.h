@@ -114,7 +114,8 @@ class HandMade {
 
   Result<Plan> plan() {
     PlanInput input;
-    KernelTable table;
+    const tir::Target target = *tir::find_target("host-baseline");
+    KernelTable table(target);
     for (const PlannedGroup& planned : groups) {
       auto& rows = input.kernel_of.emplace_back();
       for (const kernels::Launch& launch : planned.implementation.launches) {

@@ -342,6 +342,47 @@ TEST(Executor, NumbersThatDoNotFitAKernelsParameterAreErrors) {
               HasSubstr("tec command 0, kernel 'scale': argument 2 is 8589934596, which does not fit into 32 bits"));
 }
 
+TEST(Executor, TheSignOfAParameterTakesABit) {
+  ModelBuilder b = test::chain_model();
+  b.kernels[0].argument_bits = {0, 0, 32, 0};
+  b.kernels[0].signed_arguments = {false, false, true, false};
+  const auto error_of = [&](int64_t count) {
+    ModelBuilder changed = b;
+    changed.arguments[2] = ModelBuilder::number(changed.constant(count));
+    auto session = open(changed);
+    const auto x = counting(4);
+    const int64_t shape[] = {1, 4};
+    EXPECT_TRUE(session->bind_input(0, {DType::kF32, shape, x.data()}).ok());
+    return session->prepare().message();
+  };
+  EXPECT_EQ(error_of(INT32_MAX), "");
+  EXPECT_EQ(error_of(INT32_MIN), "");
+  EXPECT_THAT(error_of(int64_t{INT32_MAX} + 1), HasSubstr("argument 2 is 2147483648, which does not fit into 32 bits"));
+  b.kernels[0].signed_arguments.clear();
+  EXPECT_EQ(error_of(int64_t{INT32_MAX} + 1), "");
+}
+
+TEST(Executor, TensorsBeyondAKernelsReachAreErrors) {
+  const auto error_of = [](std::vector<uint64_t> reach, int64_t rows) {
+    ModelBuilder b = test::chain_model();
+    b.kernels[0].addressable_bytes = std::move(reach);
+    SessionOptions options;
+    options.memory_limit_bytes = int64_t{1} << 40;
+    auto session = open(b, options);
+    const float x[4] = {};
+    const int64_t shape[] = {rows, 4};
+    EXPECT_TRUE(session->bind_input(0, {DType::kF32, shape, x}).ok());
+    return session->prepare().message();
+  };
+  const auto reach = [](uint64_t bytes) { return std::vector<uint64_t>{bytes, bytes, 0, 0}; };
+  EXPECT_EQ(error_of(reach(64), 4), "");
+  EXPECT_THAT(error_of(reach(64), 5), HasSubstr("tec command 0, kernel 'scale': argument 0: tensor 'x' has 80 bytes; "
+                                                "the kernel computes positions in 32 bits and reaches 64"));
+  EXPECT_EQ(error_of(reach(0), 5), "");
+  // A file that says nothing is an old one: 2^31 elements are too many, whatever the memory.
+  EXPECT_THAT(error_of({}, int64_t{1} << 29), HasSubstr("convert the model again"));
+}
+
 TEST(Executor, PointersOutsideOfTheirTensorAreErrors) {
   ModelBuilder b = test::chain_model();
   b.arguments[1] = ModelBuilder::pointer(1, true, b.constant(17));

@@ -226,6 +226,7 @@ TEST(Loader, NamesWhatIsWrong) {
        [](auto& b) { b.arguments[1] = ModelBuilder::pointer(0, true, 0); }},
       {"kernel 0 has no name", [](auto& b) { b.kernels[0].name.clear(); }},
       {"widths for 2", [](auto& b) { b.kernels[0].argument_bits.resize(2); }},
+      {"addressable bytes for 1", [](auto& b) { b.kernels[0].addressable_bytes.resize(1); }},
       {"argument 2 is 65 bits wide", [](auto& b) { b.kernels[0].argument_bits[2] = 65; }},
       {"bytes of local and", [](auto& b) { b.kernels[0].lsram_bytes = 1u << 30; }},
       {"the TIR of kernel 5 of 2",

@@ -97,9 +97,13 @@ std::vector<std::byte> ModelBuilder::build() const {
     const auto pointers = builder.CreateVector(row.pointers);
     const auto bits = row.argument_bits.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint8_t>>()
                                                 : builder.CreateVector(row.argument_bits);
+    const auto addressable = row.addressable_bytes.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint64_t>>()
+                                                           : builder.CreateVector(row.addressable_bytes);
+    const auto is_signed = row.signed_arguments.empty() ? flatbuffers::Offset<flatbuffers::Vector<uint8_t>>()
+                                                        : builder.CreateVector(row.signed_arguments);
     kernel_rows.push_back(fb::CreateKernel(builder, name, static_cast<uint32_t>(row.pointers.size()), pointers,
                                            row.lsram_bytes, row.shared_bytes, row.uses_barrier, 0, bits,
-                                           row.reports_faults));
+                                           row.reports_faults, addressable, is_signed));
   }
   std::vector<flatbuffers::Offset<fb::Program>> program_rows;
   for (const ProgramRow& row : programs) {

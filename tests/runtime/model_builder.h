@@ -40,6 +40,8 @@ struct KernelRow {
   std::vector<uint8_t> argument_bits = {};
   std::string tir = {};
   bool reports_faults = false;
+  std::vector<uint64_t> addressable_bytes = {};
+  std::vector<bool> signed_arguments = {};
 };
 
 struct ProgramRow {
