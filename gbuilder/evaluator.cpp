@@ -46,16 +46,16 @@ struct Place {
   std::byte* data = nullptr;
   size_t size = 0;
   bool read_only = false;
-};
 
-Result<int64_t> constant_of(const graph::Dim& dim) {
-  // Folded kernels are run as the only TEC.
-  const graph::Dim here = dim.substitute([](const std::string& name) {
-    return name == kernels::kTecCountSymbol ? std::optional<graph::Dim>(1) : std::nullopt;
-  });
-  if (const auto value = here.constant()) return *value;
-  return unsupported(str_cat("'", dim.text(), "' is not known at compile time"));
-}
+  // False if that is outside. No bytes have no inside: they are where they are.
+  bool advance(int64_t offset) {
+    if (size == 0) return true;
+    if (offset < 0 || static_cast<size_t>(offset) > size) return false;
+    data += offset;
+    size -= static_cast<size_t>(offset);
+    return true;
+  }
+};
 
 // Whether code for `target` runs on the CPU at hand.
 bool runs_here(const tir::Target& target) {
@@ -66,15 +66,42 @@ bool runs_here(const tir::Target& target) {
   });
 }
 
-// Runs the groups of a graph whose inputs are constants.
+// Runs the groups of a graph, one after the other.
 class Execution {
  public:
-  Execution(const Graph& graph, const tir::Target& target, kernels::PluginRegistry& registry,
-            const EvaluatorOptions& options, bool native)
-      : graph_(graph), target_(target), registry_(registry), options_(options), native_(native) {}
+  // `compile`: kernels run as compiled code; null: they are interpreted.
+  Execution(const Graph& graph, const tir::Target& target, kernels::TemplateLibrary& templates,
+            const tir::CompileOptions* compile)
+      : graph_(graph), target_(target), templates_(templates), compile_(compile) {}
+
+  // The graph's inputs, in their order.
+  Status bind(std::span<const ConstantPtr> inputs) {
+    if (inputs.size() != graph_.inputs().size()) {
+      return invalid_argument(
+          str_cat("the graph has ", graph_.inputs().size(), " inputs, ", inputs.size(), " are given"));
+    }
+    for (const graph::Symbol& symbol : graph_.symbols()) {
+      if (symbol.kind != graph::Symbol::Kind::kInputExtent) continue;
+      for (size_t k = 0; k < inputs.size(); ++k) {
+        if (graph_.inputs()[k] == symbol.value && static_cast<size_t>(symbol.index) < inputs[k]->shape().size())
+          symbols_[symbol.name] = inputs[k]->shape()[static_cast<size_t>(symbol.index)];
+      }
+    }
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      const graph::Value& value = graph_.value(graph_.inputs()[k]);
+      AIPU_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, shape_of(graph_.inputs()[k]));
+      if (inputs[k]->dtype() != value.type.dtype || inputs[k]->shape() != shape) {
+        return invalid_argument(
+            str_cat("input '", value.name, "' is ", value.type.text(), ", given is ", inputs[k]->type().text()));
+      }
+      places_.emplace(graph_.inputs()[k], place_of(*inputs[k]));
+      AIPU_RETURN_IF_ERROR(bind_elements(graph_.inputs()[k]));
+    }
+    return {};
+  }
 
   Status run(const graph::Group& group) {
-    kernels::SetupContext context(graph_, group, target_, registry_.templates());
+    kernels::SetupContext context(graph_, group, target_, templates_);
     AIPU_RETURN_IF_ERROR(kernels::PluginRegistry::plugin_of(group).setup(context));
     implementation_ = std::move(context.implementation);
     faults_ = context.faults();
@@ -91,10 +118,7 @@ class Execution {
     for (const kernels::View& view : implementation_.views) {
       AIPU_ASSIGN_OR_RETURN(Place place, place_of(view.input));
       AIPU_ASSIGN_OR_RETURN(const int64_t offset, constant_of(view.byte_offset));
-      if (offset < 0 || static_cast<size_t>(offset) > place.size)
-        return internal_error("a view begins outside of its tensor");
-      place.data += offset;
-      place.size -= static_cast<size_t>(offset);
+      if (!place.advance(offset)) return internal_error("a view begins outside of its tensor");
       places_[view.output] = place;
     }
     workspaces_.clear();
@@ -109,6 +133,7 @@ class Execution {
         AIPU_RETURN_IF_ERROR(run_copy(std::get<kernels::CopyLaunch>(launch)));
       }
     }
+    for (const ValueId output : group.outputs) AIPU_RETURN_IF_ERROR(bind_elements(output));
     return {};
   }
 
@@ -116,14 +141,55 @@ class Execution {
     AIPU_ASSIGN_OR_RETURN(const Place place, place_of(value));
     AIPU_ASSIGN_OR_RETURN(const size_t bytes, bytes_of(value));
     if (bytes > place.size) return internal_error("a view ends outside of its tensor");
-    return graph::Constant::create(graph_.type(value).dtype, *graph::static_shape(graph_.type(value).shape),
-                                   {place.data, place.data + bytes});
+    AIPU_ASSIGN_OR_RETURN(std::vector<int64_t> shape, shape_of(value));
+    return graph::Constant::create(graph_.type(value).dtype, std::move(shape), {place.data, place.data + bytes});
   }
 
  private:
+  Result<int64_t> constant_of(const graph::Dim& dim) const {
+    if (const auto value = dim.constant()) return *value;
+    const graph::Dim here = dim.substitute([&](const std::string& name) -> std::optional<graph::Dim> {
+      if (name == kernels::kTecCountSymbol) return graph::Dim(1);  // kernels run as the only TEC
+      const auto known = symbols_.find(name);
+      return known != symbols_.end() ? std::optional<graph::Dim>(known->second) : std::nullopt;
+    });
+    if (const auto value = here.constant()) return *value;
+    return unsupported(str_cat("'", dim.text(), "' is not known at compile time"));
+  }
+
+  Result<std::vector<int64_t>> shape_of(ValueId value) const {
+    std::vector<int64_t> shape;
+    for (const graph::Dim& extent : graph_.type(value).shape) {
+      AIPU_ASSIGN_OR_RETURN(shape.emplace_back(), constant_of(extent));
+    }
+    return shape;
+  }
+
+  // The run symbols that are elements of a tensor which has its value now.
+  Status bind_elements(ValueId value) {
+    ConstantPtr elements;
+    for (const graph::Symbol& symbol : graph_.symbols()) {
+      if (symbol.kind != graph::Symbol::Kind::kTensorElement || symbol.value != value) continue;
+      if (elements == nullptr) {
+        AIPU_ASSIGN_OR_RETURN(elements, result(value));
+      }
+      symbols_[symbol.name] = elements->to_int64s().at(static_cast<size_t>(symbol.index));
+    }
+    return {};
+  }
+
   Result<size_t> bytes_of(ValueId value) const {
     const graph::TensorType& type = graph_.type(value);
-    AIPU_ASSIGN_OR_RETURN(const int64_t count, constant_of(graph::element_count(type.shape)));
+    AIPU_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, shape_of(value));
+    int64_t count = 1;
+    for (const int64_t extent : shape) {
+      if (extent < 0)
+        return invalid_model(
+            str_cat("'", graph_.value(value).name, "' is ", type.text(), ", which has a negative extent"));
+      const auto product = checked_mul(count, extent);
+      if (!product) return out_of_range("a tensor is too large");
+      count = *product;
+    }
     const auto bytes = checked_mul(count, static_cast<int64_t>(dtype_bytes(type.dtype)));
     if (!bytes || *bytes < 0 || *bytes > (int64_t{1} << 40)) return out_of_range("a tensor is too large");
     return static_cast<size_t>(*bytes);
@@ -169,10 +235,7 @@ class Execution {
         break;
     }
     AIPU_ASSIGN_OR_RETURN(const int64_t offset, constant_of(pointer.byte_offset));
-    if (offset < 0 || static_cast<size_t>(offset) > place.size)
-      return internal_error("an argument points outside of its tensor");
-    place.data += offset;
-    place.size -= static_cast<size_t>(offset);
+    if (!place.advance(offset)) return internal_error("an argument points outside of its tensor");
     return place;
   }
 
@@ -202,8 +265,8 @@ class Execution {
       arguments.push_back(argument);
     }
     aipu_fault_record fault = {};
-    AIPU_RETURN_IF_ERROR(native_ ? run_native(*launch.kernel, arguments, &fault)
-                                 : tir::interpret_all(*launch.kernel, 1, arguments, {.fault = &fault}));
+    AIPU_RETURN_IF_ERROR(compile_ != nullptr ? run_native(*launch.kernel, arguments, &fault)
+                                             : tir::interpret_all(*launch.kernel, 1, arguments, {.fault = &fault}));
     if (fault.code == 0) return {};
     const auto code = static_cast<size_t>(fault.code - 1);
     if (code >= faults_.size())
@@ -215,7 +278,7 @@ class Execution {
                     aipu_fault_record* fault) {
     AIPU_ASSIGN_OR_RETURN(tir::Module lowered, tir::lower(rename_entry(module, "folded"), target_));
     const std::vector<tir::KernelSource> sources = {{"folded", std::move(lowered)}};
-    AIPU_ASSIGN_OR_RETURN(const tir::CompiledModule compiled, tir::compile_kernels(sources, target_, options_.compile));
+    AIPU_ASSIGN_OR_RETURN(const tir::CompiledModule compiled, tir::compile_kernels(sources, target_, *compile_));
     AIPU_ASSIGN_OR_RETURN(const auto loaded, NativeModule::load(compiled.shared_object));
     std::vector<unsigned long long> words;
     for (const tir::InterpreterArgument& argument : arguments) words.push_back(argument.word);
@@ -243,9 +306,9 @@ class Execution {
 
   const Graph& graph_;
   const tir::Target& target_;
-  kernels::PluginRegistry& registry_;
-  const EvaluatorOptions& options_;
-  bool native_;
+  kernels::TemplateLibrary& templates_;
+  const tir::CompileOptions* compile_;
+  std::map<std::string, int64_t> symbols_;
   kernels::Implementation implementation_;  // of the group that runs
   std::vector<kernels::Fault> faults_;      // of the same
   std::vector<Buffer> workspaces_;
@@ -309,8 +372,8 @@ class PluginEvaluator : public graph::Evaluator {
       alone.add_output(output, alone.value(output).name);
     }
     AIPU_ASSIGN_OR_RETURN(const std::vector<graph::Group> groups, graph::partition(alone, claimers_, {target_->name}));
-    Execution execution(alone, *target_, *registry_, options_,
-                        compiles_ && work_of(alone, alone.node(only)) > options_.native_threshold);
+    const bool compile = compiles_ && work_of(alone, alone.node(only)) > options_.native_threshold;
+    Execution execution(alone, *target_, registry_->templates(), compile ? &options_.compile : nullptr);
     for (const graph::Group& group : groups) AIPU_RETURN_IF_ERROR(execution.run(group));
     std::vector<ConstantPtr> results;
     for (const ValueId output : outputs) {
@@ -341,6 +404,20 @@ class PluginEvaluator : public graph::Evaluator {
 std::unique_ptr<graph::Evaluator> make_evaluator(kernels::PluginRegistry* registry, const tir::Target* target,
                                                  EvaluatorOptions options) {
   return std::make_unique<PluginEvaluator>(registry, target, std::move(options));
+}
+
+Result<std::vector<ConstantPtr>> run_graph(const Graph& graph, std::span<const ConstantPtr> inputs,
+                                           std::span<const graph::Claimer* const> claimers,
+                                           kernels::TemplateLibrary& templates, const tir::Target& target) {
+  AIPU_ASSIGN_OR_RETURN(const std::vector<graph::Group> groups, graph::partition(graph, claimers, {target.name}));
+  Execution execution(graph, target, templates, nullptr);
+  AIPU_RETURN_IF_ERROR(execution.bind(inputs));
+  for (const graph::Group& group : groups) AIPU_RETURN_IF_ERROR(execution.run(group));
+  std::vector<ConstantPtr> results;
+  for (const Graph::Output& output : graph.outputs()) {
+    AIPU_ASSIGN_OR_RETURN(results.emplace_back(), execution.result(output.value));
+  }
+  return results;
 }
 
 }  // namespace aipu::gbuilder

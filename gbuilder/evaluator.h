@@ -4,6 +4,8 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "codegen/compass_c/cc_driver.h"
 #include "codegen/targets/target.h"
@@ -22,5 +24,13 @@ struct EvaluatorOptions {
 // every machine; they are compiled only if this CPU can run them.
 std::unique_ptr<graph::Evaluator> make_evaluator(kernels::PluginRegistry* registry, const tir::Target* target,
                                                  EvaluatorOptions options = {});
+
+// The outputs of a graph for given inputs (in the order of the graph's), without a C compiler, a plan or a file: groups
+// of nodes are claimed and set up as for a model, and their kernels interpreted one after the other, each as the only
+// TEC. Errors: what the partitioner and the plugins say, inputs of another type than the graph's, what a kernel does
+// wrong.
+Result<std::vector<graph::ConstantPtr>> run_graph(const graph::Graph& graph, std::span<const graph::ConstantPtr> inputs,
+                                                  std::span<const graph::Claimer* const> claimers,
+                                                  kernels::TemplateLibrary& templates, const tir::Target& target);
 
 }  // namespace aipu::gbuilder

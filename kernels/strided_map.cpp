@@ -83,6 +83,17 @@ std::vector<Dim> broadcast_strides(const graph::Shape& shape, const graph::Shape
   return strides;
 }
 
+void check_broadcast(SetupContext& context, const graph::Shape& shape, const graph::Shape& to) {
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const Dim& target = to[to.size() - shape.size() + i];
+    if (is_one(shape[i]) || shape[i] == target) continue;
+    context.implementation.checks.push_back(
+        {graph::max(graph::eq(shape[i], 1), graph::eq(shape[i], target)),
+         fmt::format("{}: an operand of shape {} cannot be broadcast to {}",
+                     graph::origins_text(context.anchor().origins), graph::shape_text(shape), graph::shape_text(to))});
+  }
+}
+
 Status launch_strided_map(SetupContext& context, StridedMap map) {
   return launch_strided_map(context, std::move(map), {});
 }

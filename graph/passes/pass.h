@@ -25,10 +25,16 @@ struct PassContext {
   int64_t fold_limit_bytes = int64_t{1} << 30;  // larger results stay computations
 };
 
+// What a pass promises about results. kExact: the same bits, kernel for kernel. kRounds: floats may differ by a few
+// roundings, as sums are taken in another order, or factors move from one product to another; what is computed without
+// rounding stays the same.
+enum class Exactness : uint8_t { kExact, kRounds };
+
 struct Pass {
   std::string_view name;
   std::string_view summary;
   std::function<Result<int>(Graph&, PassContext&)> run;  // the number of rewrites, 0 = unchanged
+  Exactness exactness = Exactness::kExact;
 };
 
 std::span<const Pass> graph_pipeline();

@@ -16,27 +16,28 @@ std::span<const Pass> graph_pipeline() {
        resolve_shape_operands},
       {"fold_data", "turn integer tensors with known elements into constants", fold_data},
       // Before constants are folded: DequantizeLinear of weights is part of its patterns.
-      {"integer_arithmetic", "let quantised graphs compute with integers", integer_arithmetic},
+      {"integer_arithmetic", "let quantised graphs compute with integers", integer_arithmetic, Exactness::kRounds},
       {"fold_constants", "compute nodes whose inputs are all constant", fold_constants},
       {"simplify_algebra", "remove ops that do nothing, merge views and transposes", simplify_algebra},
       // Wants no Identity, Cast or constant arithmetic between the parts; before anything moves a factor of a pattern
       // into the op in front.
       {"recognise_operators", "make one node of LayerNormalization, Gelu, Swish and the like written out",
-       recognise_operators},
+       recognise_operators, Exactness::kRounds},
       // Wants Identity, Cast and Pad between Conv and BatchNormalization gone, and weights behind DequantizeLinear or
       // Transpose folded.
-      {"fold_batch_normalization", "fold scales and shifts per channel into weights and bias",
-       fold_batch_normalization},
+      {"fold_batch_normalization", "fold scales and shifts per channel into weights and bias", fold_batch_normalization,
+       Exactness::kRounds},
       // After folding: a BatchNormalization that could be folded never becomes arithmetic. Before layouts: what comes
       // out may be laid out too.
-      {"decompose", "express ops without a kernel by others", decompose},
+      {"decompose", "express ops without a kernel by others", decompose, Exactness::kRounds},
       {"fold_constants", "compute nodes whose inputs are all constant", fold_constants},
       {"common_subexpressions", "compute equal nodes once", common_subexpressions},
       {"simplify_algebra", "remove ops that do nothing, merge views and transposes", simplify_algebra},
       // The last to change shapes: what follows only tidies its Transposes.
-      {"assign_layout", "choose NCHW or NHWC for every op so that the fewest bytes are transposed", assign_layout},
+      {"assign_layout", "choose NCHW or NHWC for every op so that the fewest bytes are transposed", assign_layout,
+       Exactness::kRounds},
       {"sink_reshapes", "move Reshapes out from between Transposes, and behind what epilogues can take", sink_reshapes},
-      {"sink_transposes", "move the remaining Transposes down until they cancel", sink_transposes},
+      {"sink_transposes", "move the remaining Transposes down until they cancel", sink_transposes, Exactness::kRounds},
       {"sink_reshapes", "move Reshapes out from between Transposes, and behind what epilogues can take", sink_reshapes},
       {"simplify_algebra", "remove ops that do nothing, merge views and transposes", simplify_algebra},
       {"common_subexpressions", "compute equal nodes once", common_subexpressions},

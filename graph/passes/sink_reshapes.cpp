@@ -69,7 +69,8 @@ class ReshapeSinker {
     return Shape{operand.back()};
   }
 
-  Result<bool> below_elementwise(NodeId id, ValueId source, const Shape& from) {
+  // `from` is a copy, as values move when nodes are added.
+  Result<bool> below_elementwise(NodeId id, ValueId source, const Shape from) {
     const Shape to = shape(source);
     const std::vector<ValueId> old_inputs = node(id).inputs;
     const std::vector<ValueId> old_outputs = node(id).outputs;

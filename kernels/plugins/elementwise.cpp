@@ -14,9 +14,9 @@ using graph::ValueId;
 
 // The per-axis scale and zero point of (De)QuantizeLinear lie along one axis of the data; everything else broadcasts by
 // the usual rule.
-std::vector<graph::Dim> operand_strides(const Graph& graph, const std::vector<graph::NodeId>& nodes, ValueId operand,
-                                        const graph::Shape& space) {
-  for (const graph::NodeId id : nodes) {
+std::vector<graph::Dim> operand_strides(SetupContext& context, ValueId operand, const graph::Shape& space) {
+  const Graph& graph = context.graph();
+  for (const graph::NodeId id : context.group().nodes) {
     const Node& node = graph.node(id);
     if (node.op != "QuantizeLinear" && node.op != "DequantizeLinear") continue;
     const bool parameter =
@@ -30,6 +30,7 @@ std::vector<graph::Dim> operand_strides(const Graph& graph, const std::vector<gr
     strides[static_cast<size_t>(axis)] = 1;
     return strides;
   }
+  check_broadcast(context, graph.type(operand).shape, space);
   return broadcast_strides(graph.type(operand).shape, space);
 }
 
@@ -52,7 +53,7 @@ class ElementwisePlugin final : public OpPlugin {
     map.compute_source = fused.source;
     for (const ValueId operand : fused.operands) {
       MapOperand input{context.value(operand), graph.type(operand).dtype, 0,
-                       operand_strides(graph, context.group().nodes, operand, result.shape)};
+                       operand_strides(context, operand, result.shape)};
       if (graph.type(operand).shape == result.shape && dtype_bytes(input.dtype) == dtype_bytes(result.dtype)) {
         context.implementation.in_place.emplace_back(fused.result, operand);
       }

@@ -60,6 +60,31 @@ BatchLoop merge_batches(const Shape& a_batch, const Shape& b_batch, const Shape&
 
 Shape batch_part(const Shape& shape) { return shape.size() <= 2 ? Shape{} : Shape(shape.begin(), shape.end() - 2); }
 
+// What the operands' extents must be to each other, where only the bound shapes tell.
+void check_extents(SetupContext& context) {
+  const Graph& graph = context.graph();
+  const Node& node = context.anchor();
+  const Shape &a = graph.type(node.inputs[0]).shape, &b = graph.type(node.inputs[1]).shape;
+  const bool gemm = node.op == "Gemm";
+  const Dim depth = gemm && node.attributes.i("transA") != 0 ? a[0] : a.back();
+  const Dim rows = gemm && node.attributes.i("transB") != 0 ? b[1] : b.size() == 1 ? b[0] : b[b.size() - 2];
+  if (!(depth == rows)) {
+    context.implementation.checks.push_back(
+        {graph::eq(depth, rows),
+         fmt::format("{}: operands of shapes {} and {} have no product", graph::origins_text(node.origins),
+                     graph::shape_text(a), graph::shape_text(b))});
+  }
+  const Shape& out = graph.type(node.outputs[0]).shape;
+  if (gemm) {
+    if (node.inputs.size() > 2 && node.inputs[2].valid())
+      check_broadcast(context, graph.type(node.inputs[2]).shape, out);
+    return;
+  }
+  const size_t matrix = (a.size() > 1 ? 1 : 0) + (b.size() > 1 ? 1 : 0);
+  const Shape batch(out.begin(), out.end() - static_cast<ptrdiff_t>(std::min(matrix, out.size())));
+  for (const Shape* shape : {&a, &b}) check_broadcast(context, batch_part(*shape), batch);
+}
+
 Problem matmul_problem(const Graph& graph, const Node& node, std::string* why_not) {
   Problem p;
   p.a = node.inputs[0];
@@ -156,7 +181,10 @@ class MatMulPlugin final : public OpPlugin {
       return std::nullopt;
     }
     graph::Claim claim{anchor, {anchor}, 20};
-    for (const graph::NodeId id : epilogue_nodes(graph, anchor)) claim.nodes.push_back(id);
+    // The last axis of a product with a vector is the rows of the matrix: no column of the kernel's.
+    if (graph.type(node.inputs[1]).rank() != 1) {
+      for (const graph::NodeId id : epilogue_nodes(graph, anchor)) claim.nodes.push_back(id);
+    }
     return claim;
   }
 
@@ -165,6 +193,7 @@ class MatMulPlugin final : public OpPlugin {
     const Node& node = context.anchor();
     std::string unused;
     const Problem p = problem_of(graph, node, &unused);
+    check_extents(context);
     const DType stored = graph.type(p.a).dtype;
     const DType accumulator = accumulator_dtype(stored);
     const int lanes = context.lanes(accumulator);

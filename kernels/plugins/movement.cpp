@@ -142,6 +142,7 @@ class StridedCopyPlugin final : public SingleOpPlugin {
       to = out_strides;
     } else if (node.op == "Expand") {
       map.dims = y.shape;
+      check_broadcast(context, x.shape, y.shape);
       from = broadcast_strides(x.shape, y.shape);
       to = out_strides;
     } else if (node.op == "Tile") {
@@ -299,6 +300,13 @@ class PadPlugin final : public SingleOpPlugin {
     const graph::TensorType& x = graph.type(node.inputs[0]);
     const graph::TensorType& y = graph.type(node.outputs[0]);
     const size_t rank = x.shape.size();
+    for (size_t i = 0; i < rank; ++i) {
+      if (x.shape[i].lower_bound().value_or(0) > 0) continue;
+      context.implementation.checks.push_back(
+          {graph::max(graph::min(x.shape[i], 1), graph::eq(graph::element_count(y.shape), 0)),
+           fmt::format("{}: mode '{}' has nothing to repeat where an axis is empty", graph::origins_text(node.origins),
+                       node.attributes.s("mode"))});
+    }
     dsl::TemplateParams params;
     params.set("T", raw_dtype(x.dtype)).set("RANK", static_cast<int64_t>(rank)).set("MODE", node.attributes.s("mode"));
     params.set("dim_types",

@@ -26,7 +26,7 @@ def rows_or_panels(rows, panels, block_rows, least_rows):
     tid = S.get_local_id()
     row_first = S.i32(0)
     row_last = S.i32(rows)
-    block = S.i32(rows)
+    block = S.i32(S.max(rows, 1))
     unit_first = S.i32(0)
     unit_last = S.i32(panels * rows)
     if rows >= least_rows * tecs:

@@ -254,8 +254,9 @@ Status StagePlanner::place_tensor(uint32_t index, Placement* placement) const {
       placement->root = roots_.arena(stage_);
       break;
     case fb::TensorKind::kView: {
-      AIPU_ASSIGN_OR_RETURN(const int64_t offset, value(tensor.view_offset(), tensor_name(index) + ", its offset"));
+      AIPU_ASSIGN_OR_RETURN(int64_t offset, value(tensor.view_offset(), tensor_name(index) + ", its offset"));
       const Placement& base = placement_of(tensor.base());
+      if (base.known && base.size == 0) offset = 0;
       if (!base.known) {
         placement->known = false;
         if (tables_.tensor_stage[tensor.base()] == stage_) {
@@ -428,7 +429,8 @@ Status StagePlanner::fill_tec(const fb::Program& program, uint32_t index, Step* 
     switch (argument.kind()) {
       case fb::ArgumentKind::kTensor: {
         AIPU_ASSIGN_OR_RETURN(const Placement placement, place_of(argument.index()));
-        AIPU_ASSIGN_OR_RETURN(const int64_t offset, value(argument.offset(), str_cat("the offset of argument ", i)));
+        AIPU_ASSIGN_OR_RETURN(int64_t offset, value(argument.offset(), str_cat("the offset of argument ", i)));
+        if (placement.size == 0) offset = 0;  // a part of nothing, such as the second half of each of no rows
         if (offset < 0 || offset > placement.size) {
           return invalid_argument(str_cat("argument ", i, " points to byte ", offset, " of ",
                                           tensor_name(argument.index()), ", which has ", placement.size));

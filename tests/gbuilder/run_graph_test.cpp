@@ -1,0 +1,171 @@
+// run_graph(): small graphs as text, after all passes, with inputs of every element the same: extents of 0, extents
+// that only the inputs tell.
+#include "gbuilder/evaluator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace aipu::gbuilder {
+namespace {
+
+using graph::Constant;
+using graph::ConstantPtr;
+using testing::HasSubstr;
+
+class RunGraph : public testing::Test {
+ protected:
+  Result<std::vector<ConstantPtr>> run(const std::string& text, const std::vector<std::vector<int64_t>>& shapes) {
+    AIPU_ASSIGN_OR_RETURN(const auto graph, graph::parse_graph(text, {}));
+    kernels::PluginRegistry registry = kernels::PluginRegistry::with_builtins();
+    AIPU_ASSIGN_OR_RETURN(const tir::Target target, tir::find_target("host-baseline"));
+    graph::PassContext context;
+    AIPU_RETURN_IF_ERROR(graph::run_passes(*graph, graph::graph_pipeline(), context, {}));
+    std::vector<ConstantPtr> inputs;
+    for (const auto& shape : shapes) {
+      int64_t count = 1;
+      for (const int64_t extent : shape) count *= extent;
+      inputs.push_back(Constant::of<float>(DType::kF32, shape, std::vector<float>(static_cast<size_t>(count), 1)));
+    }
+    return run_graph(*graph, inputs, registry.claimers(), registry.templates(), target);
+  }
+  std::string error(const std::string& text, const std::vector<std::vector<int64_t>>& shapes) {
+    const auto outputs = run(text, shapes);
+    return outputs.ok() ? "" : outputs.status().message();
+  }
+};
+
+TEST_F(RunGraph, ComputesWhatTheGraphSays) {
+  const auto outputs = run(R"(graph "g" {
+  input %x: float32[N,2]
+  const %w = float32[2,3] {1, 2, 3, 4, 5, 6}
+  %y = MatMul(%x, %w)
+  output "y" = %y
+  output "x" = %x
+})",
+                           {{2, 2}});
+  ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+  EXPECT_EQ((*outputs)[0]->shape(), (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ((*outputs)[0]->to_doubles(), (std::vector<double>{5, 7, 9, 5, 7, 9}));
+  EXPECT_EQ((*outputs)[1]->to_doubles(), (std::vector<double>{1, 1, 1, 1}));
+}
+
+TEST_F(RunGraph, ExtentsThatDataDecide) {
+  const auto outputs = run(R"(graph "g" {
+  input %x: float32[N]
+  %count = "aipu::CountNonZero"(%x)
+  %y = NonZero(%x, %count)
+  output "y" = %y
+})",
+                           {{3}});
+  ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+  EXPECT_EQ((*outputs)[0]->to_int64s(), (std::vector<int64_t>{0, 1, 2}));
+}
+
+// No images: kernels with loops over blocks of rows, and parts of rows, of which there are none.
+TEST_F(RunGraph, AnEmptyBatch) {
+  const std::string text = R"(graph "g" {
+  input %x: float32[N,4,5,5]
+  const %w = float32[3,4,3,3] splat 1
+  const %d = float32[4,1,3,3] splat 1
+  const %s = float32[2,4,5,4] splat 1
+  const %k = int64[2] {1, 3}
+  const %one = int64[1] {1}
+  const %two = int64[1] {2}
+  %c = Conv(%x, %w)
+  %e = Conv(%x, %d) {group=4}
+  %f = Conv(%x, %s)
+  %a, %b = Split(%x, %k) {axis=1}
+  %g = Concat(%b, %a) {axis=1}
+  %h = Slice(%a, %one, %two, %one, %one)
+  %i = Slice(%x, %one, %two, %two, %one)
+  output "c" = %c
+  output "e" = %e
+  output "f" = %f
+  output "g" = %g
+  output "h" = %h
+  output "i" = %i
+  output "b" = %b
+})";
+  for (const int64_t batch : {0, 1}) {
+    const auto outputs = run(text, {{batch, 4, 5, 5}});
+    ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+    EXPECT_EQ((*outputs)[0]->element_count(), batch * 27);
+    EXPECT_EQ((*outputs)[3]->element_count(), batch * 100);
+  }
+}
+
+// A symbol that faces a number, or another symbol, has to agree with it.
+TEST_F(RunGraph, OperandsThatDoNotBroadcast) {
+  const std::string text = R"(graph "g" {
+  input %x: float32[N,2]
+  const %c = float32[3,2] splat 1
+  %y = Add(%x, %c) from "sum" ("Add")
+  output "y" = %y
+})";
+  EXPECT_EQ(error(text, {{3, 2}}), "");
+  EXPECT_EQ(error(text, {{1, 2}}), "");
+  EXPECT_EQ(error(text, {{2, 2}}), "'sum' (Add): an operand of shape [N,2] cannot be broadcast to [3,2]");
+  const std::string two = R"(graph "g" {
+  input %x: float32[N,4]
+  input %y: float32[M,4]
+  %z = Mul(%x, %y) from "product" ("Mul")
+  output "z" = %z
+})";
+  EXPECT_EQ(error(two, {{2, 4}, {2, 4}}), "");
+  EXPECT_EQ(error(two, {{2, 4}, {1, 4}}), "");
+  EXPECT_THAT(error(two, {{2, 4}, {3, 4}}),
+              HasSubstr("'product' (Mul): an operand of shape [N,4] cannot be broadcast"));
+}
+
+// Nothing to repeat at the edge of.
+TEST_F(RunGraph, PadsOfAnEmptyAxis) {
+  for (const std::string mode : {"edge", "reflect", "wrap"}) {
+    const std::string text = R"(graph "g" {
+  input %x: float32[N,2]
+  const %p = int64[4] {1, 0, 0, 0}
+  %y = Pad(%x, %p) {mode=")" +
+                             mode + R"("} from "pad" ("Pad")
+  output "y" = %y
+})";
+    EXPECT_EQ(error(text, {{2, 2}}), "");
+    EXPECT_EQ(error(text, {{0, 2}}), "'pad' (Pad): mode '" + mode + "' has nothing to repeat where an axis is empty");
+  }
+}
+
+// The last axis of such a product is no column of the matrix: what follows must not read a vector along it by columns.
+TEST_F(RunGraph, AProductWithAVectorAndWhatFollows) {
+  const auto outputs = run(R"(graph "g" {
+  input %x: float32[2,3,2]
+  const %v = float32[2] {1, 2}
+  const %scale = float32[3] {1, 10, 100}
+  %m = MatMul(%x, %v)
+  %y = Mul(%m, %scale)
+  output "y" = %y
+})",
+                           {{2, 3, 2}});
+  ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+  EXPECT_EQ((*outputs)[0]->to_doubles(), (std::vector<double>{3, 30, 300, 3, 30, 300}));
+}
+
+TEST_F(RunGraph, MatricesWithoutAProduct) {
+  const std::string text = R"(graph "g" {
+  input %x: float32[2,N]
+  input %y: float32[M,4]
+  %z = MatMul(%x, %y) from "product" ("MatMul")
+  output "z" = %z
+})";
+  EXPECT_EQ(error(text, {{2, 3}, {3, 4}}), "");
+  EXPECT_EQ(error(text, {{2, 3}, {2, 4}}), "'product' (MatMul): operands of shapes [2,N] and [M,4] have no product");
+  const std::string batches = R"(graph "g" {
+  input %x: float32[N,2,3]
+  input %y: float32[M,3,4]
+  %z = MatMul(%x, %y) from "product" ("MatMul")
+  output "z" = %z
+})";
+  EXPECT_EQ(error(batches, {{2, 2, 3}, {1, 3, 4}}), "");
+  EXPECT_THAT(error(batches, {{2, 2, 3}, {3, 3, 4}}),
+              HasSubstr("'product' (MatMul): an operand of shape [N] cannot be"));
+}
+
+}  // namespace
+}  // namespace aipu::gbuilder
