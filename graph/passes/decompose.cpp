@@ -130,6 +130,7 @@ std::vector<ValueId> hardmax(DecomposeBuilder& b, const DecomposeSite& s) {
   const auto axis = static_cast<size_t>(s.attributes.i("axis"));
   const auto extent = shape[axis].constant();
   if (!extent || *extent > (1 << 20)) return {};
+  if (*extent == 0) return {s.inputs[0]};  // nothing is the largest of nothing, and nothing is the result
   std::vector<int64_t> numbers;
   for (int64_t k = 0; k < *extent; ++k) numbers.push_back(k);
   std::vector<int64_t> column(shape.size() - axis, 1);

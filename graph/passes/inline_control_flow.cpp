@@ -1,4 +1,5 @@
-// inline_control_flow: sub-graphs become part of the graph around them, as ops have no effects.
+// inline_control_flow: sub-graphs become part of the graph around them, as ops have no effects but faults (op_def.h);
+// those of nodes that the model would not run are none.
 //
 //   If         =>  both branches, and for each output Where(cond, then, else). Outputs of unlike extents: both as one
 //                  row of elements, of which the condition, as a run symbol, decides the slice. A condition that has
@@ -167,10 +168,10 @@ class Inliner {
     if (const auto condition = known_number(node_.inputs[0])) {
       return *condition != 0 ? inlined(then_body, then_inputs) : inlined(else_body, else_inputs);
     }
-    AIPU_ASSIGN_OR_RETURN(const ValueId condition, scalar(node_.inputs[0]));
-    AIPU_ASSIGN_OR_RETURN(const Dim holds, as_number(condition, {&then_body, &else_body}));
+    AIPU_ASSIGN_OR_RETURN(const Dim holds, as_number(node_.inputs[0], {&then_body, &else_body}));
     AIPU_ASSIGN_OR_RETURN(const auto yes, inlined(then_body, then_inputs, holds));
     AIPU_ASSIGN_OR_RETURN(const auto no, inlined(else_body, else_inputs, holds == Dim(1) ? holds : eq(holds, 0)));
+    AIPU_ASSIGN_OR_RETURN(const ValueId condition, scalar(node_.inputs[0]));
     std::vector<ValueId> outputs;
     for (size_t k = 0; k < node_.outputs.size(); ++k) {
       AIPU_ASSIGN_OR_RETURN(const ValueId output, chosen(condition, yes[k], no[k]));
