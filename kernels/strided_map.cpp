@@ -84,13 +84,11 @@ std::vector<Dim> broadcast_strides(const graph::Shape& shape, const graph::Shape
 }
 
 void check_broadcast(SetupContext& context, const graph::Shape& shape, const graph::Shape& to) {
-  for (size_t i = 0; i < shape.size(); ++i) {
-    const Dim& target = to[to.size() - shape.size() + i];
-    if (is_one(shape[i]) || shape[i] == target) continue;
-    context.implementation.checks.push_back(
-        {graph::max(graph::eq(shape[i], 1), graph::eq(shape[i], target)),
-         fmt::format("{}: an operand of shape {} cannot be broadcast to {}",
-                     graph::origins_text(context.anchor().origins), graph::shape_text(shape), graph::shape_text(to))});
+  for (size_t i = 0; i < shape.size() && shape.size() <= to.size(); ++i) {
+    const Dim& wide = to[to.size() - shape.size() + i];
+    if (is_one(shape[i]) || shape[i] == wide) continue;
+    context.check(graph::select(graph::eq(shape[i], 1), 1, graph::eq(shape[i], wide)),
+                  "an axis of {value} elements cannot be broadcast to {limit}", shape[i], wide);
   }
 }
 

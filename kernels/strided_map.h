@@ -39,7 +39,7 @@ std::vector<graph::Dim> contiguous_strides(const graph::Shape& shape);
 // are symbolic on both sides and not provably equal are decided when the shapes are bound.
 std::vector<graph::Dim> broadcast_strides(const graph::Shape& shape, const graph::Shape& to);
 
-// Checks, when the shapes are bound, that `shape` broadcasts to `to` where that is not known yet.
+// What broadcast_strides() takes for granted and symbols leave open is checked when the shapes are bound.
 void check_broadcast(SetupContext& context, const graph::Shape& shape, const graph::Shape& to);
 
 // Adds the launch to the context. With `faults`, the codes that `compute` reports by as FAULTS[i], it is `def

@@ -14,7 +14,7 @@ using graph::ValueId;
 
 // The per-axis scale and zero point of (De)QuantizeLinear lie along one axis of the data; everything else broadcasts by
 // the usual rule.
-std::vector<graph::Dim> operand_strides(SetupContext& context, ValueId operand, const graph::Shape& space) {
+std::vector<graph::Dim> operand_strides(const SetupContext& context, ValueId operand, const graph::Shape& space) {
   const Graph& graph = context.graph();
   for (const graph::NodeId id : context.group().nodes) {
     const Node& node = graph.node(id);
@@ -30,7 +30,6 @@ std::vector<graph::Dim> operand_strides(SetupContext& context, ValueId operand, 
     strides[static_cast<size_t>(axis)] = 1;
     return strides;
   }
-  check_broadcast(context, graph.type(operand).shape, space);
   return broadcast_strides(graph.type(operand).shape, space);
 }
 
@@ -47,6 +46,13 @@ class ElementwisePlugin final : public OpPlugin {
   Status setup(SetupContext& context) const override {
     const Graph& graph = context.graph();
     AIPU_ASSIGN_OR_RETURN(FusedExpression fused, fuse_expression(graph, context.group().nodes));
+    for (const graph::NodeId id : context.group().nodes) {
+      const Node& node = graph.node(id);
+      if ((graph::find_op(node.op)->traits & graph::kElementwise) == 0) continue;  // other rules: quantisation by axis
+      for (const ValueId input : node.inputs) {
+        if (input.valid()) check_broadcast(context, graph.type(input).shape, graph.type(node.outputs[0]).shape);
+      }
+    }
     const graph::TensorType& result = graph.type(fused.result);
     StridedMap map;
     map.dims = result.shape;

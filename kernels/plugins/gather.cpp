@@ -173,6 +173,11 @@ class GatherPlugin final : public SingleOpPlugin {
     const auto begin = static_cast<ptrdiff_t>(batch), end = static_cast<ptrdiff_t>(batch + length);
     const Shape extents(data.shape.begin() + begin, data.shape.begin() + end);
     AIPU_RETURN_IF_ERROR(check_indices(graph, node, extents));
+    for (size_t k = 0; k < batch; ++k) {
+      context.check(graph::eq(indices.shape[k], data.shape[k]),
+                    fmt::format("batch axis {} of the indices has {{value}} elements, that of the data {{limit}}", k),
+                    indices.shape[k], data.shape[k]);
+    }
     const Dim inner = product(data.shape, batch + length, data.shape.size());
     const Dim batches = product(data.shape, 0, batch);
     const Dim tuple_count = product(indices.shape, batch, indices.shape.size() - 1);

@@ -239,6 +239,8 @@ class SplitPlugin final : public SingleOpPlugin {
       }
       start += extent;
     }
+    context.check(graph::eq(start, x.shape[axis]), "parts of {value} elements in all, of an axis of {limit}", start,
+                  x.shape[axis]);
     return {};
   }
 };

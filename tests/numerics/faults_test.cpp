@@ -477,10 +477,47 @@ TEST(Faults, ArgMaxOfNothing) {
   check(b, "arg", {{"x", f32({2, 2}, {1, 2, 4, 3})}}, i64({2}, {1, 0}),
         {{{{"x", f32({2, 0}, {})}}, "host command 0, from '/y' (ArgMax): an empty axis has no largest element"}});
   check(b, "arg_of_no_rows", {{"x", f32({0, 0}, {})}}, i64({0}, {}), {});
+  OnnxBuilder h("hardmax");
+  h.node_to("Hardmax", {h.input("x", DType::kF32, {"M", 0})}, {"y"}, {{"axis", 1}});
+  h.output("y", "y", DType::kF32, {"M", 0});
+  check(h, "hardmax_of_nothing", {{"x", f32({2, 0}, {})}}, f32({2, 0}, {}), {});
   OnnxBuilder e("arg_empty");
   e.node_to("ArgMin", {e.input("x", DType::kF32, {0})}, {"y"}, {{"axis", 0}});
   e.output("y", "y", DType::kI64, {1});
   expect_refused(e, "arg_empty", "node '/y' (ArgMin): plugin 'select': an empty axis has no smallest element");
+}
+
+// Not data, but what it decides: extents that do not fit each other, of which kernels would read too much.
+TEST(Faults, ShapesThatDoNotFit) {
+  OnnxBuilder b("add");
+  b.node_to("Add", {b.input("x", DType::kF32, {"A"}), b.input("z", DType::kF32, {"B"})}, {"y"});
+  b.output("y", "y", DType::kF32, {"K"});
+  check(b, "add", {{"x", f32({3}, {1, 2, 3})}, {"z", f32({3}, {5, 5, 5})}}, f32({3}, {6, 7, 8}),
+        {{{{"x", f32({3}, {1, 2, 3})}, {"z", f32({2}, {5, 6})}},
+          "host command 1, from '/y' (Add): an axis of 2 elements cannot be broadcast to 3"}});
+
+  OnnxBuilder e("expand");
+  e.node_to("Expand", {e.input("x", DType::kF32, {"N"}), e.ints({2, 3})}, {"y"});
+  e.output("y", "y", DType::kF32, {2, 3});
+  check(e, "expand", {{"x", f32({3}, {1, 2, 3})}}, f32({2, 3}, {1, 2, 3, 1, 2, 3}),
+        {{{{"x", f32({2}, {1, 2})}},
+          "host command 0, from '/y' (Expand): an axis of 2 elements cannot be broadcast to 3"}});
+
+  OnnxBuilder s("split");
+  s.node_to("Split", {s.input("x", DType::kF32, {3}), s.input("parts", DType::kI64, {2})}, {"y", "z"});
+  s.output("y", "y", DType::kF32, {"K"});
+  s.output("z", "z", DType::kF32, {"L"});
+  check(s, "split", {{"x", f32({3}, {1, 2, 3})}, {"parts", i64({2}, {2, 1})}}, f32({2}, {1, 2}),
+        {{{{"x", f32({3}, {1, 2, 3})}, {"parts", i64({2}, {1, 1})}},
+          "host command 1, from '/y' (Split): parts of 2 elements in all, of an axis of 3"}});
+
+  OnnxBuilder g("batches");
+  g.node_to("GatherND", {g.input("x", DType::kF32, {"A", 2}), g.input("i", DType::kI64, {"B", 1})}, {"y"},
+            {{"batch_dims", 1}});
+  g.output("y", "y", DType::kF32, {"A"});
+  check(g, "batches", {{"x", f32({2, 2}, {1, 2, 3, 4})}, {"i", i64({2, 1}, {1, 0})}}, f32({2}, {2, 3}),
+        {{{{"x", f32({1, 2}, {1, 2})}, {"i", i64({2, 1}, {1, 0})}},
+          "host command 0, from '/y' (GatherND): batch axis 0 of the indices has 2 elements, that of the data 1"}});
 }
 
 }  // namespace

@@ -273,7 +273,7 @@ void tensor_scatter(OpContext& c) {
   }
   if (mode == "circular") at = c.emit("Mod", {}, {at, c.size_of(cache, axis)});
   at = c.emit("Expand", {}, {at, c.shape_of(update)});
-  c.emit_output("ScatterElements", {{"axis", axis}}, {cache, at, update});
+  c.emit_output("ScatterElements", {{"axis", axis}, {"from_start", int64_t{1}}}, {cache, at, update});
 }
 
 }  // namespace aipu::frontend
