@@ -47,9 +47,20 @@ void merge_dimensions(StridedMap* map) {
   }
 }
 
+// Extents of 0 have no elements that could be read.
+bool is_backward(const Dim& stride) { return !is_zero(stride) && stride.upper_bound().value_or(1) <= 0; }
+// 0 for an extent of 1 (broadcast_strides).
+bool has_condition(const Dim& d) {
+  return d.op() == graph::DimOp::kSelect || d.op() == graph::DimOp::kEq ||
+         std::any_of(d.operands().begin(), d.operands().end(), has_condition);
+}
+
 std::string_view inner_mode(const Dim& stride) {
   if (is_zero(stride)) return "broadcast";
   if (is_one(stride)) return "contiguous";
+  if (stride == Dim(-1)) return "reversed";
+  if (is_backward(stride)) return "backward";
+  if (has_condition(stride)) return "selected";
   return "strided";
 }
 
@@ -119,12 +130,18 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
 
   dsl::CapturedList in_types;
   std::vector<std::string> modes, conversions;
+  std::vector<int64_t> start_of;
+  std::vector<Dim> starts;
   for (const MapOperand& input : map.inputs) {
+    const bool backward = std::any_of(input.strides.begin(), input.strides.end(), is_backward);
+    start_of.push_back(backward ? static_cast<int64_t>(starts.size()) : -1);
+    if (backward) starts.push_back(input.element_offset);
     const auto element = parse_dtype(storage_name(input.dtype));
     in_types.push_back({dsl::CapturedType{tir::Type::pointer_to(*element, 1, tir::Scope::kGlobal)}});
     modes.emplace_back(inner_mode(input.strides.back()));
     conversions.emplace_back(conversion(input.dtype));
   }
+  start_of.push_back(-1);  // the output
   const auto out_element = parse_dtype(storage_name(map.output.dtype));
   dsl::CapturedList index_types(rank, {dsl::CapturedType{tir::Type::scalar(DType::kI32)}});
   dsl::CapturedList stride_types(rank * operand_count, {dsl::CapturedType{tir::Type::scalar(DType::kI32)}});
@@ -134,6 +151,8 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
       .set("out_type", dsl::Captured{dsl::CapturedType{tir::Type::pointer_to(*out_element, 1, tir::Scope::kGlobal)}})
       .set("dim_types", dsl::Captured{std::move(index_types)})
       .set("stride_types", dsl::Captured{std::move(stride_types)})
+      .set("start_types", scalar_types(starts.size()))
+      .set("start_of", start_of)
       .set("RANK", static_cast<int64_t>(rank))
       .set("N_IN", static_cast<int64_t>(map.inputs.size()))
       .set("VL", static_cast<int64_t>(std::max(2, context.target().lanes(widest_bits))))
@@ -148,9 +167,10 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("elementwise.py", "elementwise", params));
 
   std::vector<KernelArgument> arguments;
-  for (const MapOperand& input : map.inputs) {
-    arguments.emplace_back(
-        PointerArgument{input.tensor, input.element_offset * Dim(static_cast<int64_t>(dtype_bytes(input.dtype)))});
+  for (size_t k = 0; k < map.inputs.size(); ++k) {
+    const MapOperand& input = map.inputs[k];
+    const Dim offset = start_of[k] >= 0 ? Dim(0) : input.element_offset;
+    arguments.emplace_back(PointerArgument{input.tensor, offset * Dim(static_cast<int64_t>(dtype_bytes(input.dtype)))});
   }
   arguments.emplace_back(PointerArgument{
       map.output.tensor, map.output.element_offset * Dim(static_cast<int64_t>(dtype_bytes(map.output.dtype)))});
@@ -159,6 +179,7 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
     for (const Dim& stride : input.strides) arguments.emplace_back(ScalarArgument{stride});
   }
   for (const Dim& stride : map.output.strides) arguments.emplace_back(ScalarArgument{stride});
+  append_scalars(starts, &arguments);
   // A unit below about 2 us of work is not worth a second TEC.
   context.launch(std::move(kernel), std::move(arguments),
                  graph::max(graph::ceildiv(graph::element_count(map.dims), kBlockElements * 2), 1));

@@ -3,7 +3,11 @@
 Parameters bound by kernels/strided_map.cpp:
   in_types, out_type       pointer types of the operands (bool tensors are uint8)
   dim_types, stride_types  RANK and (N_IN + 1) * RANK int32 scalars
-  modes[k], out_mode       how operand k walks the innermost dimension: contiguous, broadcast (stride 0) or strided
+  modes[k], out_mode       how operand k walks the innermost dimension: contiguous, broadcast (stride 0), strided, and
+                           for inputs reversed (stride -1), backward (negative), selected (0 or not at run time)
+  start_types, start_of[k]  int32 scalars; which of them is the place of operand k's first element from its pointer, for
+                           operands that are walked backwards (an argument begins with what its pointer points at); -1:
+                           the pointer is that place
   conversions[k], out_conversion  none, mask (uint8 <-> bool vector) or float32 (16-bit floats are computed in float32)
   compute(x)               the expression; x[k] is operand k as a vector of VL lanes
   FAULTS                   the codes of what it may report; if there are any, it is compute(x, active), with the mask of
@@ -15,11 +19,24 @@ Work units are blocks of BLOCK elements of the innermost dimension; TECs take co
 from aipu import script as S
 
 
+def turned(lane_mask):
+    return None if lane_mask is None else S.vrevs(lane_mask)
+
+
 def load(k, p, j, lane_mask, stride):
     if modes[k] == "broadcast":
         raw = S.vbcast(p[0], lanes=VL)
     elif modes[k] == "contiguous":
         raw = S.vload(p + j, mask=lane_mask, lanes=VL)
+    elif modes[k] == "reversed":
+        raw = S.vrevs(S.vload(p - (j + (VL - 1)), mask=turned(lane_mask), lanes=VL))
+    elif modes[k] == "backward":
+        # The language's strides are positive.
+        raw = S.vrevs(S.vload(p + (j + (VL - 1)) * stride, mask=turned(lane_mask), lanes=VL, stride=0 - stride))
+    elif modes[k] == "selected":
+        raw = S.vbcast(p[0], lanes=VL)
+        if stride != 0:
+            raw = S.vload(p + j * stride, mask=lane_mask, lanes=VL, stride=stride)
     else:
         raw = S.vload(p + j * stride, mask=lane_mask, lanes=VL, stride=stride)
     if conversions[k] == "mask":
@@ -55,7 +72,7 @@ def step(sources, p, j, lane_mask, strides):
 
 
 @S.prim_func
-def elementwise(ins: in_types, out: out_type, dims: dim_types, strides: stride_types):
+def elementwise(ins: in_types, out: out_type, dims: dim_types, strides: stride_types, starts: start_types):
     inner = dims[RANK - 1]
     blocks = S.ceildiv(inner, BLOCK)
     rows = 1
@@ -68,7 +85,7 @@ def elementwise(ins: in_types, out: out_type, dims: dim_types, strides: stride_t
     position = S.alloc_buffer((N_IN + 1,), "i32")
     for unit in range(first, last):
         for k in S.unroll(N_IN + 1):
-            position[k] = 0
+            position[k] = starts[start_of[k]] if start_of[k] >= 0 else 0
         rest = unit // blocks
         for e in S.unroll(RANK - 1):
             index = rest % dims[RANK - 2 - e]

@@ -89,7 +89,7 @@ TEST(BuiltinTemplates, ParseAndAreRestrict) {
     }
   }
   dsl::TemplateParams params;
-  params.set("X", "float32").set("ACC", "float32").set("LARGEST", true).set("LAST", false);
+  params.set("X", "float32").set("ACC", "float32").set("FLOATING", true).set("LARGEST", true).set("LAST", false);
   TemplateLibrary library;
   const auto module = library.instantiate("select.py", "arg_extremum", params, "k");
   ASSERT_TRUE(module.ok()) << module.status().message();

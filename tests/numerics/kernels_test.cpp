@@ -600,6 +600,101 @@ TEST(Kernels, MovementChains) {
   });
 }
 
+// x[starts : ends : steps] with all axes given; of what is left, the elements in C order.
+Tensor sliced(const Tensor& x, const std::vector<int64_t>& starts, const std::vector<int64_t>& counts,
+              const std::vector<int64_t>& steps) {
+  Tensor y{counts, {}};
+  size_t total = 1;
+  for (const int64_t count : counts) total *= static_cast<size_t>(count);
+  for (size_t n = 0; n < total; ++n) {
+    auto rest = static_cast<int64_t>(n);
+    int64_t at = 0, stride = 1;
+    for (size_t axis = counts.size(); axis-- > 0;) {
+      at += (starts[axis] + rest % counts[axis] * steps[axis]) * stride;
+      stride *= x.shape[axis];
+      rest /= counts[axis];
+    }
+    y.data.push_back(x.data[static_cast<size_t>(at)]);
+  }
+  return y;
+}
+
+// Steps of both signs along every axis, whole vectors and rests, extents known and unknown when converting.
+TEST(Kernels, SliceBackwards) {
+  struct Case {
+    std::vector<int64_t> starts, counts, steps;
+  };
+  const std::map<std::vector<int64_t>, std::vector<Case>> shapes = {
+      {{83}, {{{82}, {83}, {-1}}, {{82}, {42}, {-2}}, {{70}, {5}, {-1}}, {{40}, {17}, {-2}}, {{3}, {1}, {-5}}}},
+      {{5, 40},
+       {{{4, 0}, {5, 40}, {-1, 1}},
+        {{0, 39}, {5, 40}, {1, -1}},
+        {{4, 39}, {3, 14}, {-2, -3}},
+        {{4, 7}, {5, 1}, {-1, 1}}}},
+      {{3, 4, 37},
+       {{{2, 3, 36}, {3, 4, 37}, {-1, -1, -1}},
+        {{0, 3, 0}, {3, 4, 19}, {1, -1, 2}},
+        {{0, 3, 5}, {3, 2, 1}, {1, -2, 1}}}},
+      {{2, 3, 4, 33},
+       {{{1, 2, 3, 32}, {2, 3, 2, 33}, {-1, -1, -2, -1}}, {{1, 0, 3, 32}, {1, 3, 4, 17}, {1, 1, -1, -2}}}}};
+  for (const auto& [shape, cases] : shapes) {
+    for (const DType dtype : {DType::kF32, DType::kF64, DType::kF16, DType::kU8}) {
+      for (const bool symbolic : {false, true}) {
+        if (symbolic && dtype != DType::kF32) continue;
+        Extents extents = extents_of(shape);
+        if (symbolic) extents.back() = "N";
+        Check check{
+            "slice" + std::to_string(shape.size()) + std::string(dtype_name(dtype)) + (symbolic ? "N" : ""), {}, {}};
+        size_t count = 1;
+        for (const int64_t extent : shape) count *= static_cast<size_t>(extent);
+        Tensor x{shape, {}};
+        for (size_t n = 0; n < count; ++n) x.data.push_back(static_cast<float>(n % 251));
+        OnnxBuilder b("slice", 1);
+        b.input("x", dtype, extents);
+        for (const Case& c : cases) {
+          std::vector<int64_t> ends, axes;
+          for (size_t axis = 0; axis < shape.size(); ++axis) {
+            const int64_t end = c.starts[axis] + c.counts[axis] * c.steps[axis];
+            ends.push_back(end < 0 ? -1000 : end);  // -1 would be the last element
+            axes.push_back(static_cast<int64_t>(axis));
+          }
+          const std::string y = "y" + std::to_string(check.expected.size());
+          b.output(b.op("Slice", {"x", b.ints(c.starts), b.ints(ends), b.ints(axes), b.ints(c.steps)}), y, dtype,
+                   Extents(shape.size(), Extents::value_type("")));
+          check.expected[y] = sliced(x, c.starts, c.counts, c.steps);
+        }
+        check.inputs["x"] = x;
+        expect_everywhere(b, check, runnable_targets());
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+// Extents that are 1 or not only when the model runs: a stride of 0 or not.
+TEST(Kernels, BroadcastingOfExtentsKnownAtRunTime) {
+  OnnxBuilder b("broadcast", 1);
+  b.input("x", DType::kF32, {"A", "B"});
+  b.input("z", DType::kF32, {"C", "D"});
+  b.output(b.op("Sub", {"x", "z"}), "y", DType::kF32, {"", ""});
+  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{1, 1}, {5, 1}, {1, 37}, {5, 37}}) {
+    std::mt19937 random(1);
+    Check check{"broadcast", {}, {}};
+    check.inputs["x"] = random_tensor(random, {5, 37});
+    check.inputs["z"] = random_tensor(random, {rows, columns});
+    Tensor y{{5, 37}, {}};
+    for (int64_t row = 0; row < 5; ++row) {
+      for (int64_t column = 0; column < 37; ++column)
+        y.data.push_back(
+            check.inputs["x"].data[static_cast<size_t>(row * 37 + column)] -
+            check.inputs["z"].data[static_cast<size_t>((rows == 1 ? 0 : row * columns) + (columns == 1 ? 0 : column))]);
+    }
+    check.expected["y"] = y;
+    expect_everywhere(b, check, runnable_targets());
+    if (HasFatalFailure()) return;
+  }
+}
+
 // Reductions in double precision, straight from the definition.
 TEST(Kernels, Reductions) {
   struct Kind {

@@ -5,11 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <numeric>
-#include <optional>
 
 #include "tests/numerics/road.h"
 
@@ -46,38 +44,6 @@ Tensor numbers(Ints shape, unsigned seed, const std::vector<size_t>& nans) {
   for (size_t i = 0; i < count_of(tensor.shape); ++i) tensor.data.push_back(static_cast<float>(quarters(random)) / 4);
   for (const size_t at : nans) tensor.data[at] = at % 2 == 0 ? kNaN : -kNaN;
   return tensor;
-}
-
-// ---- running a model everywhere
-
-struct Check {
-  std::string name;  // of the files
-  Named inputs;
-  Named expected;
-  double tolerance = 0;
-};
-
-void expect_everywhere(OnnxBuilder& b, const Check& check, const std::vector<std::string>& targets) {
-  const std::string path = temporary_path(check.name + ".onnx");
-  ASSERT_TRUE(b.save(path).ok());
-  for (const std::string& target : targets) {
-    std::optional<Named> first;
-    for (const auto& [compiler, backend] : {std::pair("gcc", ""), std::pair("clang", ""), std::pair("gcc", "interp")}) {
-      SCOPED_TRACE(check.name + " on " + target + " by " + compiler + " " + backend);
-      if (std::system((std::string(compiler) + " --version > /dev/null 2>&1").c_str()) != 0) continue;
-      ::setenv("AIPU_CC", compiler, 1);
-      const auto actual = run_road(path, check.inputs, {.target = target, .backend = backend});
-      ::unsetenv("AIPU_CC");
-      ASSERT_TRUE(actual.ok()) << actual.status().message();
-      for (const auto& [name, tensor] : check.expected) {
-        ASSERT_TRUE(actual->contains(name)) << name;
-        expect_close(actual->at(name), tensor, check.tolerance, check.tolerance, name);
-        // Whoever runs the program, its results are the same.
-        if (first) expect_close(actual->at(name), first->at(name), 0, 0, name + ", beside gcc's");
-      }
-      if (!first) first = *actual;
-    }
-  }
 }
 
 // The widest host target, and X2.

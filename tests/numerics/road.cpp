@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "codegen/targets/target.h"
 #include "frontend/onnx/import.h"
@@ -155,6 +158,44 @@ std::vector<std::string> runnable_targets() {
   if (const auto host = tir::find_target("host"); host.ok() && host->name.starts_with("host-avx512"))
     targets.emplace_back("host-avx512");
   return targets;
+}
+
+namespace {
+
+// To the bit, but for what a NaN's bits are.
+void expect_same(const Tensor& actual, const Tensor& expected, const std::string& what) {
+  ASSERT_EQ(actual.shape, expected.shape) << what;
+  for (size_t i = 0; i < actual.data.size(); ++i) {
+    const float a = actual.data[i], e = expected.data[i];
+    if (std::isnan(a) && std::isnan(e)) continue;
+    ASSERT_EQ(std::bit_cast<uint32_t>(a), std::bit_cast<uint32_t>(e))
+        << what << ": element " << i << " is " << a << ", expected " << e;
+  }
+}
+
+}  // namespace
+
+void expect_everywhere(const models::OnnxBuilder& b, const Check& check, const std::vector<std::string>& targets) {
+  const std::string path = temporary_path(check.name + ".onnx");
+  ASSERT_TRUE(b.save(path).ok());
+  for (const std::string& target : targets) {
+    std::optional<std::map<std::string, Tensor>> first;
+    for (const auto& [compiler, backend] : {std::pair("gcc", ""), std::pair("clang", ""), std::pair("gcc", "interp")}) {
+      SCOPED_TRACE(check.name + " on " + target + " by " + compiler + " " + backend);
+      if (std::system((std::string(compiler) + " --version > /dev/null 2>&1").c_str()) != 0) continue;
+      ::setenv("AIPU_CC", compiler, 1);
+      const auto actual = run_road(path, check.inputs, {.target = target, .backend = backend});
+      ::unsetenv("AIPU_CC");
+      ASSERT_TRUE(actual.ok()) << actual.status().message();
+      for (const auto& [name, tensor] : check.expected) {
+        ASSERT_TRUE(actual->contains(name)) << name;
+        expect_close(actual->at(name), tensor, check.tolerance, check.tolerance, name);
+        // Whoever runs the program, its results are the same.
+        if (first) expect_same(actual->at(name), first->at(name), name + ", beside gcc's");
+      }
+      if (!first) first = *actual;
+    }
+  }
 }
 
 void expect_close(const Tensor& actual, const Tensor& expected, double rtol, double atol, const std::string& what) {

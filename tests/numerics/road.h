@@ -36,6 +36,16 @@ Tensor random_tensor(std::mt19937& random, std::vector<int64_t> shape, float low
 // Targets whose kernels this machine can run: always the baseline and X2_1204, others where the CPU has them.
 std::vector<std::string> runnable_targets();
 
+// What a model must give for its inputs, within tolerance * (1 + |expected|).
+struct Check {
+  std::string name;  // of the files
+  std::map<std::string, Tensor> inputs, expected;
+  double tolerance = 0;
+};
+
+// Checks the model on each target, compiled by gcc, by clang, and interpreted; these must give the same to the bit.
+void expect_everywhere(const models::OnnxBuilder& b, const Check& check, const std::vector<std::string>& targets);
+
 // Fails the test with the first position where |actual - expected| > atol + rtol * |expected|.
 void expect_close(const Tensor& actual, const Tensor& expected, double rtol, double atol, const std::string& what);
 
