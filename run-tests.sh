@@ -24,6 +24,12 @@ if [ $quick = no ]; then
   cmake --build --preset asan-ubsan --target aipu_sanitized_tests >build/build-asan.log 2>&1 || { tail -60 build/build-asan.log; exit 1; }
   echo "== sanitized tests"
   ctest --test-dir build/asan-ubsan -L sanitized --output-on-failure -j "$jobs" || status=1
+
+  echo "== build (thread sanitizer: the runtime and its test of many threads)"
+  cmake --preset tsan -DAIPU_WERROR=$werror >build/configure-tsan.log 2>&1 || { cat build/configure-tsan.log; exit 1; }
+  cmake --build --preset tsan --target aipu_thread_tests >build/build-tsan.log 2>&1 || { tail -60 build/build-tsan.log; exit 1; }
+  echo "== thread-sanitized tests"
+  ctest --test-dir build/tsan -R '^runtime_threads_test$' --output-on-failure || status=1
 fi
 
 echo "== tests"

@@ -158,8 +158,13 @@ const std::vector<std::byte>& compile_module(const std::string& c_text) {
   EXPECT_NE(::mkdtemp(folder.data()), nullptr);
   EXPECT_TRUE(write_file_atomically(folder + "/k.c", std::string_view(c_text)).ok());
   const char* compiler = std::getenv("CC");
-  const std::string command = std::string(compiler == nullptr ? "cc" : compiler) +
-                              " -O1 -fPIC -shared -I" AIPU_SOURCE_DIR " -o " + folder + "/k.so " + folder + "/k.c";
+#ifdef __SANITIZE_THREAD__
+  const std::string flags = " -O1 -g1 -fsanitize=thread";  // or the sanitizer would not see what kernels do
+#else
+  const std::string flags = " -O1";
+#endif
+  const std::string command = std::string(compiler == nullptr ? "cc" : compiler) + flags +
+                              " -fPIC -shared -I" AIPU_SOURCE_DIR " -o " + folder + "/k.so " + folder + "/k.c";
   EXPECT_EQ(std::system(command.c_str()), 0) << command;
   auto file = MappedFile::open(folder + "/k.so");
   EXPECT_TRUE(file.ok());
