@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <mutex>
 
 #include "codegen/compass_c/cc_driver.h"
+#include "codegen/compass_c/kernel_cache.h"
 #include "codegen/lower/lower.h"
 #include "codegen/tir/text.h"
 #include "frontend/ir/compass_ir.h"
@@ -61,6 +65,18 @@ bool is_stage(const std::string& name) {
   return std::any_of(kStages.begin(), kStages.end(), [&](const auto& stage) { return stage.first == name; });
 }
 
+// What would be an error about something else further on.
+Status check_model(const std::string& model) {
+  // A file that cannot be read is the importer's to tell.
+  const auto file = MappedFile::open(model);
+  if (!file.ok()) return {};
+  constexpr size_t kIdentifier = 8;  // behind the size of the tables and the place of the first one
+  const auto bytes = file->bytes();
+  if (bytes.size() > kIdentifier + 4 && std::memcmp(bytes.data() + kIdentifier, "AIPU", 4) == 0)
+    return invalid_argument(fmt::format("{}: is an aipu.bin already; run it with aipurun", model));
+  return {};
+}
+
 // What the stages hand on to each other.
 class Builder {
  public:
@@ -80,12 +96,13 @@ class Builder {
   using Stage = Status (Builder::*)();
 
   Status run_stages() {
-    AIPU_RETURN_IF_ERROR(check_options());
+    AIPU_RETURN_IF_ERROR(prepare());
     constexpr std::array<Stage, kStages.size()> kFunctions = {
         &Builder::import,     &Builder::run_graph_passes, &Builder::partition, &Builder::setup,
         &Builder::lower,      &Builder::compile,          &Builder::plan,      &Builder::record,
         &Builder::encode_file};
     for (size_t i = 0; i < kStages.size(); ++i) {
+      AIPU_RETURN_IF_ERROR(go_on({.stage = kStages[i].first}));
       const auto start = std::chrono::steady_clock::now();
       Status status = (this->*kFunctions[i])();
       const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
@@ -102,17 +119,8 @@ class Builder {
     return {};
   }
 
-  Status check_options() {
-    if (!options_.stop_after.empty() && !is_stage(options_.stop_after) && !is_graph_pass(options_.stop_after)) {
-      return invalid_argument(fmt::format("--stop-after: there is no stage or graph pass '{}' (see --print-pipeline)",
-                                          options_.stop_after));
-    }
-    for (const std::string& name : options_.disabled_passes) {
-      if (!is_graph_pass(name) && !is_lowering_pass(name) && name != kBatchLoops) {
-        return invalid_argument(
-            fmt::format("--disable-pass: there is no graph or lowering pass '{}' (see --print-pipeline)", name));
-      }
-    }
+  Status prepare() {
+    AIPU_RETURN_IF_ERROR(check_options(options_));
     // Better now than after all the work.
     if (!options_.output.empty()) AIPU_RETURN_IF_ERROR(prepare_output(options_.output));
     for (const char* extension : {".txt", ".bin"})
@@ -124,11 +132,35 @@ class Builder {
     for (const std::string& plugin : options_.plugins) AIPU_RETURN_IF_ERROR(load_plugin(plugin, registry_));
     for (const std::string& name : options_.disabled_plugins) {
       if (!registry_.remove(name))
-        return invalid_argument(fmt::format("--disable-plugin: there is no operator plugin '{}'", name));
+        return invalid_argument(
+            fmt::format("--disable-plugin: there is no operator plugin '{}' (see --print-pipeline)", name));
     }
+    set_compile_options();
+    return {};
+  }
+
+  void set_compile_options() {
     compile_options_.use_cache = options_.use_cache;
     compile_options_.jobs = options_.jobs;
-    return {};
+    compile_options_.progress = [this](size_t done, size_t total) {
+      return report_progress({"compile", done, total, "kernels"});
+    };
+    if (!options_.use_cache) return;
+    if (const std::string problem = tir::KernelCache("").problem(); !problem.empty()) {
+      report_.warnings.push_back(problem);
+      compile_options_.use_cache = false;
+    }
+  }
+
+  // False once the caller has had enough.
+  bool report_progress(const Progress& progress) {
+    const std::lock_guard lock(progress_mutex_);
+    if (!stopped_ && options_.progress) stopped_ = !options_.progress(progress);
+    return !stopped_;
+  }
+
+  Status go_on(const Progress& progress) {
+    return report_progress(progress) ? Status() : invalid_argument("the conversion was ended by its caller");
   }
 
   Status import() {
@@ -137,10 +169,13 @@ class Builder {
     import_options.constant_inputs = options_.constant_inputs;
     for (const std::string& shape : options_.shapes)
       AIPU_RETURN_IF_ERROR(frontend::parse_shape_option(shape, &import_options.shapes));
+    AIPU_RETURN_IF_ERROR(check_model(options_.model));
     if (options_.weights.empty() && !options_.model.ends_with(".txt")) {
       AIPU_ASSIGN_OR_RETURN(graph_, frontend::import_onnx(options_.model, import_options));
     } else {
-      AIPU_ASSIGN_OR_RETURN(graph_, frontend::import_compass_ir(options_.model, weights_path()));
+      auto graph = frontend::import_compass_ir(options_.model, weights_path());
+      if (!graph.ok()) return without_weights(std::move(graph).status());
+      graph_ = std::move(*graph);
       AIPU_RETURN_IF_ERROR(in_model(fix_shapes(import_options.shapes)));
     }
     frontend::CompassIr ir = frontend::write_compass_ir(*graph_, !options_.emit_ir.empty());
@@ -158,6 +193,11 @@ class Builder {
     const std::filesystem::path beside = std::filesystem::path(options_.model).replace_extension(".bin");
     std::error_code error;
     return std::filesystem::exists(beside, error) ? beside.string() : "";
+  }
+
+  Status without_weights(Status status) const {
+    if (!weights_path().empty() || status.code() != ErrorCode::kInvalidModel) return status;
+    return {status.code(), status.message() + " (no weights are given, and there is no .bin file beside it)"};
   }
 
   // --shape for Compass IR; the ONNX importer does this itself, before it infers shapes.
@@ -254,7 +294,12 @@ class Builder {
     sources_.resize(kernels_.size());
     std::vector<Status> statuses(kernels_.size());
     std::vector<std::vector<std::pair<std::string, std::string>>> dumps(kernels_.size());
-    parallel_for(kernels_.size(), options_.jobs, [&](size_t k) { statuses[k] = lower_kernel(k, &dumps[k]); });
+    std::atomic<size_t> done{0};
+    parallel_for(kernels_.size(), options_.jobs, [&](size_t k) {
+      if (report_progress({"lower", done, kernels_.size(), "kernels"})) statuses[k] = lower_kernel(k, &dumps[k]);
+      ++done;
+    });
+    AIPU_RETURN_IF_ERROR(go_on({"lower", done, kernels_.size(), "kernels"}));
     for (size_t k = 0; k < kernels_.size(); ++k) {
       for (const auto& [name, text] : dumps[k]) dump_.write(name, text);
       AIPU_RETURN_IF_ERROR(in_model(std::move(statuses[k])));
@@ -402,6 +447,8 @@ class Builder {
   BuildReport report_;
   tir::Target target_;
   tir::CompileOptions compile_options_;
+  std::mutex progress_mutex_;
+  bool stopped_ = false;
   kernels::PluginRegistry registry_ = kernels::PluginRegistry::with_builtins();
   std::unique_ptr<graph::Evaluator> evaluator_;
   std::unique_ptr<graph::Graph> graph_;
@@ -418,6 +465,23 @@ class Builder {
 
 }  // namespace
 
+Status check_options(const BuildOptions& options) {
+  if (!options.stop_after.empty() && !is_stage(options.stop_after) && !is_graph_pass(options.stop_after)) {
+    return invalid_argument(
+        fmt::format("--stop-after: there is no stage or graph pass '{}' (see --print-pipeline)", options.stop_after));
+  }
+  for (const std::string& name : options.disabled_passes) {
+    if (!is_graph_pass(name) && !is_lowering_pass(name) && name != kBatchLoops) {
+      return invalid_argument(
+          fmt::format("--disable-pass: there is no graph or lowering pass '{}' (see --print-pipeline)", name));
+    }
+  }
+  AIPU_RETURN_IF_ERROR(tir::find_target(options.target).status());
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const std::string& shape : options.shapes) AIPU_RETURN_IF_ERROR(frontend::parse_shape_option(shape, &shapes));
+  return {};
+}
+
 Result<BuildReport> build_model(const BuildOptions& options) { return Builder(options).run(); }
 
 std::string print_pipeline() {
@@ -427,7 +491,10 @@ std::string print_pipeline() {
   for (const std::string_view pass : tir::lowering_passes()) text += fmt::format("  {}\n", pass);
   text += fmt::format("when planning\n  {:28} run layers sample by sample where that keeps activations in the caches\n",
                       kBatchLoops);
-  text += "stages\n";
+  text += "operator plugins\n ";
+  const auto registry = kernels::PluginRegistry::with_builtins();
+  for (const graph::Claimer* claimer : registry.claimers()) text += fmt::format(" {}", claimer->name());
+  text += "\nstages\n";
   for (const auto& [name, summary] : kStages) text += fmt::format("  {:28} {}\n", name, summary);
   return text;
 }

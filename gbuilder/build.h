@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,6 +13,13 @@
 #include "runtime/base/status.h"
 
 namespace aipu::gbuilder {
+
+// Where a conversion is.
+struct Progress {
+  std::string_view stage;      // of print_pipeline()
+  size_t done = 0, total = 0;  // total 0: this stage is not counted
+  std::string_view what;       // is counted: "kernels"
+};
 
 // The stages, in order; --stop-after takes these names and those of graph passes.
 //   import, passes, partition, setup, lower, compile, plan, record, encode
@@ -35,6 +44,9 @@ struct BuildOptions {
   bool use_cache = true;
   bool verify = true;        // check the command buffers while recording
   std::string command_line;  // for the reproducer
+  // Called at the start of each stage and when something is done, by one thread at a time, not always the same; false
+  // ends the conversion with an error.
+  std::function<bool(const Progress&)> progress;
 };
 
 struct BuildReport {
@@ -49,11 +61,14 @@ struct BuildReport {
   int64_t arena_bytes = 0, arena_lower_bound_bytes = 0;
 };
 
+// Whether the names in the options are known (target, stages, passes) and their values have the right form; opens no file.
+Status check_options(const BuildOptions& options);
+
 // Errors are one line and start with the model's name. An internal error leaves <output>.repro/ behind: the last good
 // graph and the command line.
 Result<BuildReport> build_model(const BuildOptions& options);
 
-// The graph passes and the stages, for --print-pipeline.
+// The graph passes, the stages and the operator plugins, for --print-pipeline.
 std::string print_pipeline();
 
 }  // namespace aipu::gbuilder

@@ -18,6 +18,10 @@ Status load_plugin(const std::string& path, kernels::PluginRegistry& registry) {
     return kernels::register_script_operators(file, library);
   }
   AIPU_RETURN_IF_ERROR(check_regular_file(file).context(str_cat("plugin '", path, "'")));
+  for (const char* extension : {".cpp", ".cc", ".c", ".h"}) {
+    if (path.ends_with(extension))
+      return invalid_argument(str_cat("plugin '", path, "' is source; build a shared library of it and name that"));
+  }
   void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return invalid_argument(str_cat("plugin '", path, "': ", ::dlerror()));
   using Register = Status (*)(kernels::PluginLibrary&);

@@ -155,23 +155,29 @@ std::string first_error(const std::string& output) {
   return first_line(output.substr(begin == std::string::npos ? 0 : begin + 1));
 }
 
-// Whether a program failed for what it ran out of: memory, disk, file descriptors, processes.
-bool is_exhausted(int code, std::string_view output) {
-  if (code == 128 + SIGKILL || code == 128 + SIGXFSZ) return true;
+// The line of a program's output that says what it ran out of: memory, disk, file descriptors, processes. "" if it
+// failed for another reason.
+std::string exhausted_line(const RunResult& result) {
   constexpr std::string_view kPhrases[] = {
       "No space left on device", "Disk quota exceeded",     "File too large",
       "Too many open files",     "Cannot allocate memory",  "Resource temporarily unavailable",
       "out of memory",           "memory exhausted",        "std::bad_alloc",
       "failed to map segment",   "Killed signal terminated"};
-  return std::any_of(std::begin(kPhrases), std::end(kPhrases),
-                     [&](std::string_view phrase) { return output.find(phrase) != std::string_view::npos; });
+  for (const std::string_view phrase : kPhrases) {
+    const size_t at = result.output.find(phrase);
+    if (at == std::string::npos) continue;
+    const size_t before = result.output.rfind('\n', at);
+    return first_line(result.output.substr(before == std::string::npos ? 0 : before + 1));
+  }
+  return result.code == 128 + SIGKILL || result.code == 128 + SIGXFSZ ? "it was killed" : "";
 }
 
 // Our C does not fail to compile, unless there is a bug; a machine can fail.
 Status compiler_failure(const std::string& what, const RunResult& result) {
-  const std::string text =
-      fmt::format("{} failed with exit code {}: {}", what, result.code, first_error(result.output));
-  if (!is_exhausted(result.code, result.output)) return internal_error(text);
+  const std::string exhausted = exhausted_line(result);
+  const std::string text = fmt::format("{} failed with exit code {}: {}", what, result.code,
+                                       exhausted.empty() ? first_error(result.output) : exhausted);
+  if (exhausted.empty()) return internal_error(text);
   return io_error(text +
                   "; the machine ran out of memory, disk space in the temporary folder (TMPDIR), descriptors "
                   "or processes; fewer --jobs need less");
@@ -215,7 +221,7 @@ Result<Compiler> find_compiler(const std::string& wanted) {
   if (version.empty()) {
     AIPU_ASSIGN_OR_RETURN(const RunResult answer, run({compiler.path, "--version"}, "/"));
     if (answer.code != 0) {
-      if (is_exhausted(answer.code, answer.output)) return compiler_failure(compiler.path + " --version", answer);
+      if (!exhausted_line(answer).empty()) return compiler_failure(compiler.path + " --version", answer);
       return invalid_argument(fmt::format("{} --version failed; is it a C compiler?", compiler.path));
     }
     version = first_line(answer.output);
@@ -381,11 +387,24 @@ Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, co
   std::stable_sort(missing.begin(), missing.end(),
                    [&](size_t a, size_t b) { return units[a].text.size() > units[b].text.size(); });
   std::vector<Status> failures(units.size());
+  size_t done = 0, total = 0;
+  for (const size_t index : missing) total += units[index].kernels.size();
+  std::mutex mutex;
+  bool stopped = false;
+  const auto go_on = [&](size_t kernels) {
+    const std::lock_guard lock(mutex);
+    done += kernels;
+    if (!stopped && options.progress) stopped = !options.progress(done, total);
+    return !stopped;
+  };
   parallel_for(missing.size(), options.jobs, [&](size_t i) {
+    if (!go_on(0)) return;
     const size_t index = missing[i];
     failures[index] = compile_unit(units[index], index, compiler, flags, directory.path());
     if (failures[index].ok()) cache.put(keys[index], units[index].object);
+    go_on(units[index].kernels.size());
   });
+  if (stopped) return invalid_argument("the compilation was ended by its caller");
   for (const Status& failure : failures) AIPU_RETURN_IF_ERROR(Status(failure));
   result.compiled_units = static_cast<int>(missing.size());
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@ struct CompileOptions {
   bool use_cache = true;
   int jobs = 0;  // 0 = number of CPUs
   std::vector<std::string> extra_flags;
+  // Called with the kernels that are compiled and those that have to be, by one thread at a time; false ends it.
+  std::function<bool(size_t done, size_t total)> progress;
 };
 
 struct CompiledModule {

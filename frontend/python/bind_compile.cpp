@@ -299,10 +299,16 @@ void bind_compile(py::module_& module) {
         options.jobs = jobs;
         options.use_cache = use_cache;
         options.command_line = "aipu.build";
+        // Ctrl-C is heard in the middle.
+        options.progress = [](const gbuilder::Progress&) {
+          const py::gil_scoped_acquire acquired;
+          return PyErr_CheckSignals() == 0;
+        };
         Result<gbuilder::BuildReport> report = [&] {
           const py::gil_scoped_release released;
           return gbuilder::build_model(options);
         }();
+        if (PyErr_Occurred() != nullptr) throw py::error_already_set();
         return build_report(value_or_throw(std::move(report)));
       },
       py::arg("model"), py::arg("weights"), py::arg("output"), py::arg("target"), py::arg("shapes"), py::arg("plugins"),

@@ -1,7 +1,7 @@
-// aipudump: shows what is in an aipu.bin. Exit code 0 on success, 1 on any error, which is one line.
+// aipudump: shows what is in an aipu.bin.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdio>
 #include <map>
 
@@ -11,6 +11,7 @@
 #include "runtime/base/file.h"
 #include "runtime/loader/check.h"
 #include "runtime/loader/model_file.h"
+#include "runtime/tools/cli.h"
 
 namespace {
 
@@ -24,6 +25,17 @@ struct Options {
   std::vector<std::string> symbols;
 };
 
+bool is_summary(const Options& options) {
+  return !(options.commands || options.tensors || options.kernels || options.c || options.ir || options.tir ||
+           options.graph || options.memory || options.verify);
+}
+
+// Names of the model are in nearly every line.
+template <typename... Values>
+void show(fmt::format_string<Values...> format, Values&&... values) {
+  aipu::tools::print(fmt::format(format, std::forward<Values>(values)...));
+}
+
 std::string tensor_line(const Plan& plan, uint32_t tensor) {
   if (tensor >= plan.tensors.size()) return "?";
   const PlanTensor& t = plan.tensors[tensor];
@@ -33,52 +45,64 @@ std::string tensor_line(const Plan& plan, uint32_t tensor) {
   return fmt::format("{} {}[{}]", t.name, aipu::dtype_name(t.dtype), shape);
 }
 
-aipu::Result<std::map<std::string, int64_t>> symbol_values(const Options& options) {
+aipu::Result<std::map<std::string, int64_t>> symbol_values(const Plan& plan, const Options& options) {
   std::map<std::string, int64_t> values;
   for (const std::string& text : options.symbols) {
     const size_t equals = text.find('=');
-    char* end = nullptr;
-    const char* digits = text.c_str() + (equals == std::string::npos ? text.size() : equals + 1);
-    const long long value = std::strtoll(digits, &end, 10);
-    if (equals == std::string::npos || end == digits || *end != '\0')
-      return aipu::invalid_argument(fmt::format("--symbol {}: write NAME=NUMBER", text));
-    values[text.substr(0, equals)] = value;
+    int64_t value = -1;
+    const char* end = text.data() + text.size();
+    const bool is_number = equals != std::string::npos && equals > 0 &&
+                           std::from_chars(text.data() + equals + 1, end, value).ptr == end && value >= 0;
+    if (!is_number) return aipu::invalid_argument(fmt::format("--symbol {}: expected NAME=NUMBER, from 0 on", text));
+    const std::string name = text.substr(0, equals);
+    std::string known;
+    bool found = false;
+    for (const PlanSymbol& symbol : plan.symbols) {
+      found = found || symbol.name == name;
+      known += (known.empty() ? "" : ", ") + symbol.name;
+    }
+    if (!found)
+      return aipu::not_found(fmt::format("--symbol {}: the model has no symbol '{}' (there {}{})", text, name,
+                                         known.empty() ? "is none" : "are: ", known));
+    if (!values.emplace(name, value).second)
+      return aipu::invalid_argument(fmt::format("--symbol {}: '{}' is given twice", text, name));
   }
   return values;
 }
 
 Status print_summary(const DecodedModel& model, size_t file_bytes, const Options& options) {
   const Plan& plan = model.plan;
-  fmt::print("{}\n", options.file);
-  fmt::print("model    '{}' for {}{}, by {}, {} bytes\n", plan.model_name, plan.target,
-             plan.fast_math ? " with fast-math" : "", model.producer, file_bytes);
+  AIPU_ASSIGN_OR_RETURN(const auto symbols, symbol_values(plan, options));
+  show("{}\n", options.file);
+  show("model    '{}' for {}{}, by {}, {} bytes\n", plan.model_name, plan.target,
+       plan.fast_math ? " with fast-math" : "", model.producer, file_bytes);
   if (!model.required_cpu_features.empty()) {
     std::string features;
     for (const std::string& feature : model.required_cpu_features) features += " " + feature;
-    fmt::print("needs   {}\n", features);
+    show("needs   {}\n", features);
   }
-  for (const uint32_t t : plan.inputs) fmt::print("input    {}\n", tensor_line(plan, t));
-  for (const uint32_t t : plan.outputs) fmt::print("output   {}\n", tensor_line(plan, t));
+  for (const uint32_t t : plan.inputs) show("input    {}\n", tensor_line(plan, t));
+  for (const uint32_t t : plan.outputs) show("output   {}\n", tensor_line(plan, t));
   std::array<size_t, kEngineCount> counts{};
   for (const Program& program : plan.programs) {
     for (const Command& command : program.commands) ++counts[static_cast<size_t>(command.engine())];
   }
-  fmt::print("commands {} tec, {} dma, {} host, in {} program{}\n", counts[0], counts[1], counts[2],
-             plan.programs.size(), plan.programs.size() == 1 ? "" : "s");
-  fmt::print("kernels  {}\n", plan.kernels.size());
-  fmt::print("tensors  {}, {} symbols, {} expressions\n", plan.tensors.size(), plan.symbols.size(),
-             plan.expressions.size());
+  show("commands {} tec, {} dma, {} host, in {} program{}\n", counts[0], counts[1], counts[2], plan.programs.size(),
+       plan.programs.size() == 1 ? "" : "s");
+  show("kernels  {}\n", plan.kernels.size());
+  show("tensors  {}, {} symbols, {} expressions\n", plan.tensors.size(), plan.symbols.size(), plan.expressions.size());
   for (const DecodedSection& section : model.sections) {
     if (section.kind == SectionKind::kTir && section.index > 0) continue;
-    fmt::print("section  {:13} {} bytes at {}\n", section_kind_name(section.kind), section.bytes.size(),
-               section.offset_bytes);
+    show("section  {:13} {} bytes at {}\n", section_kind_name(section.kind), section.bytes.size(),
+         section.offset_bytes);
   }
-  AIPU_ASSIGN_OR_RETURN(const auto symbols, symbol_values(options));
   if (const auto memory = plan_memory(plan, symbols); memory.ok()) {
-    fmt::print("arena    {} bytes, {:.3f} times what is alive at once\n", memory->arena_bytes, memory->ratio());
-    fmt::print("peak live activations {} bytes\n", memory->activation_bytes);
+    show("arena    {} bytes, {:.3f} times what is alive at once\n", memory->arena_bytes, memory->ratio());
+    show("peak live activations {} bytes\n", memory->activation_bytes);
+  } else if (symbols.empty()) {
+    show("arena    {}; give --symbol NAME=NUMBER\n", memory.status().message());
   } else {
-    fmt::print("arena    {}; give --symbol NAME=NUMBER\n", memory.status().message());
+    return memory.status();
   }
   return {};
 }
@@ -93,18 +117,16 @@ Status dump(const Options& options) {
   auto decoded = decode(file.bytes());
   if (!decoded.ok()) return std::move(decoded).status().context(options.file);
   const DecodedModel& model = *decoded;
-  const bool summary = !(options.commands || options.tensors || options.kernels || options.c || options.ir ||
-                         options.tir || options.graph || options.memory || options.verify);
-  if (summary) return print_summary(model, file.bytes().size(), options);
-  if (options.tensors) fmt::print("{}", print_tensors(model.plan));
-  if (options.kernels) fmt::print("{}", print_kernels(model.plan));
-  if (options.commands) fmt::print("{}", print_commands(model.plan));
+  if (is_summary(options)) return print_summary(model, file.bytes().size(), options);
+  if (options.tensors) aipu::tools::print(print_tensors(model.plan));
+  if (options.kernels) aipu::tools::print(print_kernels(model.plan));
+  if (options.commands) aipu::tools::print(print_commands(model.plan));
   const auto print_section = [&](SectionKind kind) -> Status {
     bool found = false;
     for (const DecodedSection& section : model.sections) {
       if (section.kind != kind) continue;
       found = true;
-      std::fwrite(section.bytes.data(), 1, section.bytes.size(), stdout);
+      aipu::tools::print({reinterpret_cast<const char*>(section.bytes.data()), section.bytes.size()});
       if (!section.bytes.empty() && section.bytes.back() != std::byte{'\n'}) std::fputc('\n', stdout);
     }
     return found ? Status()
@@ -115,16 +137,16 @@ Status dump(const Options& options) {
   if (options.ir) AIPU_RETURN_IF_ERROR(print_section(SectionKind::kCompassIr));
   if (options.graph) AIPU_RETURN_IF_ERROR(print_section(SectionKind::kDebug));
   if (options.memory) {
-    AIPU_ASSIGN_OR_RETURN(const auto symbols, symbol_values(options));
+    AIPU_ASSIGN_OR_RETURN(const auto symbols, symbol_values(model.plan, options));
     AIPU_ASSIGN_OR_RETURN(const MemoryPlan memory, plan_memory(model.plan, symbols));
-    fmt::print("{}", print_memory_plan(model.plan, memory));
+    aipu::tools::print(print_memory_plan(model.plan, memory));
   }
   if (options.verify) {
     for (const Program& program : model.plan.programs) {
       if (Status status = check_program(model.plan, program); !status.ok())
         return std::move(status).context(options.file);
     }
-    fmt::print("{}: commands are ordered and in range\n", options.file);
+    show("{}: commands are ordered and in range\n", options.file);
   }
   return {};
 }
@@ -133,31 +155,27 @@ Status dump(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app{"Shows what is in an aipu.bin; a summary unless told otherwise", "aipudump"};
-  app.add_option("file", options.file, "an aipu.bin")->required();
-  app.add_flag("--commands", options.commands, "the command buffers, in sequence");
-  app.add_flag("--tensors", options.tensors, "symbols and tensors");
-  app.add_flag("--kernels", options.kernels, "the kernels and the ONNX nodes they are for");
-  app.add_flag("--c", options.c, "the generated C");
-  app.add_flag("--tir", options.tir, "the lowered TIR of the kernels");
-  app.add_flag("--ir", options.ir, "the model as Compass IR text");
-  app.add_flag("--graph", options.graph, "the graph after all passes");
-  app.add_flag("--memory", options.memory, "where arena tensors are for given symbols");
-  app.add_option("--symbol", options.symbols, "NAME=NUMBER, for --memory and the summary")
-      ->take_all()
-      ->allow_extra_args(false);
-  app.add_flag("--verify", options.verify, "prove that the waits order all commands that must be");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "aipudump: {}\n", error.what());
-    return 1;
-  }
-  if (const Status status = dump(options); !status.ok()) {
-    fmt::print(stderr, "aipudump: {}\n", status.message());
-    return 1;
-  }
-  return 0;
+  aipu::tools::Tool tool("aipudump", "Shows what is in an aipu.bin; a summary unless told otherwise",
+                         "resnet18.aipu.bin --memory --symbol N=8");
+  CLI::App& app = tool.app;
+  app.add_option("file", options.file, "an aipu.bin")->required()->type_name("FILE");
+  const char* group = "What to show";
+  app.add_flag("--commands", options.commands, "the command buffers, in sequence")->group(group);
+  app.add_flag("--tensors", options.tensors, "symbols and tensors")->group(group);
+  app.add_flag("--kernels", options.kernels, "the kernels and the ONNX nodes they are for")->group(group);
+  app.add_flag("--c", options.c, "the generated C")->group(group);
+  app.add_flag("--tir", options.tir, "the lowered TIR of the kernels")->group(group);
+  app.add_flag("--ir", options.ir, "the model as Compass IR text")->group(group);
+  app.add_flag("--graph", options.graph, "the graph after all passes")->group(group);
+  app.add_flag("--memory", options.memory, "where arena tensors are for given symbols")->group(group);
+  aipu::tools::add_list(app, "--symbol", options.symbols, "NAME=NUMBER, for --memory and the summary")
+      ->type_name("NAME=NUMBER")
+      ->group(group);
+  app.add_flag("--verify", options.verify, "prove that the waits order all commands that must be")->group(group);
+  return tool.run(argc, argv, [&] {
+    if (!options.symbols.empty() && !options.memory && !is_summary(options))
+      return tool.fail_usage("--symbol is for --memory and the summary");
+    const Status status = dump(options);
+    return status.ok() ? 0 : tool.fail(status);
+  });
 }

@@ -1,7 +1,7 @@
-// aipugb: converts a model to aipu.bin. Exit code 0 on success, 1 on any error, which is one line.
+// aipugb: converts a model to aipu.bin.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <numeric>
@@ -10,20 +10,36 @@
 #include <vector>
 
 #include "gbuilder/build.h"
+#include "gbuilder/tools/progress_line.h"
 #include "graph/ir/graph.h"
+#include "runtime/base/file.h"
+#include "runtime/base/text.h"
+#include "runtime/tools/cli.h"
 
 namespace {
 
-void print_report(const aipu::gbuilder::BuildOptions& options, const aipu::gbuilder::BuildReport& report, bool quiet,
-                  bool verbose, bool time_stages) {
+using aipu::json_string;
+using aipu::Status;
+using aipu::tools::Tool;
+
+struct Options {
+  aipu::gbuilder::BuildOptions build;
+  std::vector<std::string> constants;
+  std::string json;
+  bool quiet = false, verbose = false, no_cache = false, time_passes = false, pipeline = false;
+};
+
+void print_report(const Tool& tool, const Options& all, const aipu::gbuilder::BuildReport& report) {
+  const bool quiet = all.quiet, verbose = all.verbose;
+  const aipu::gbuilder::BuildOptions& options = all.build;
   if (!quiet) {
-    for (const std::string& warning : report.warnings) fmt::print(stderr, "warning: {}\n", warning);
+    for (const std::string& warning : report.warnings) tool.warn(warning);
   }
-  if (verbose || time_stages) {
+  if (verbose || all.time_passes) {
     for (const auto& [stage, seconds] : report.stage_seconds) fmt::print("{:10} {:8.1f} ms\n", stage, seconds * 1e3);
   }
   if (!report.stopped_after.empty()) {
-    if (!quiet) fmt::print("{}", report.graph_text);
+    if (!quiet) aipu::tools::print(report.graph_text);
     return;
   }
   if (verbose) {
@@ -41,9 +57,10 @@ void print_report(const aipu::gbuilder::BuildOptions& options, const aipu::gbuil
   if (quiet) return;
   double seconds = 0;
   for (const auto& stage : report.stage_seconds) seconds += stage.second;
-  fmt::print("{}: {} bytes for {}, {} kernels ({} of {} C files compiled, the rest from the cache), {:.2f} s\n",
-             options.output, report.file_bytes, report.target, report.kernels, report.compiled_units,
-             report.translation_units, seconds);
+  aipu::tools::print(
+      fmt::format("{}: {} bytes for {}, {} kernels ({} of {} C files compiled, the rest from the cache), {:.2f} s\n",
+                  options.output, report.file_bytes, report.target, report.kernels, report.compiled_units,
+                  report.translation_units, seconds));
 }
 
 // NAME=16000, NAME=0.5, NAME=[1,2], NAME=true
@@ -87,84 +104,158 @@ bool add_constant(const std::string& text, aipu::gbuilder::BuildOptions* options
   return constant != nullptr;
 }
 
-}  // namespace
+std::string json(const Options& options, const aipu::gbuilder::BuildReport& report) {
+  std::string stages, warnings;
+  for (const auto& [stage, seconds] : report.stage_seconds)
+    stages += fmt::format("{}{}: {:.6f}", stages.empty() ? "" : ", ", json_string(stage), seconds);
+  for (const std::string& warning : report.warnings) warnings += (warnings.empty() ? "" : ", ") + json_string(warning);
+  return fmt::format(
+      "{{\n  \"model\": {},\n  \"output\": {},\n  \"target\": {},\n  \"bytes\": {},\n  \"nodes\": {},\n  \"groups\": "
+      "{},\n"
+      "  \"kernels\": {},\n  \"launches\": {},\n  \"commands\": {},\n  \"compiled_units\": {},\n"
+      "  \"translation_units\": {},\n  \"constant_bytes\": {},\n  \"arena_bytes\": {},\n"
+      "  \"stage_seconds\": {{{}}},\n  \"warnings\": [{}]\n}}\n",
+      json_string(options.build.model), json_string(options.build.output), json_string(report.target),
+      report.file_bytes, report.nodes, report.groups, report.kernels, report.launches, report.commands,
+      report.compiled_units, report.translation_units, report.constant_bytes,
+      report.has_memory_plan ? std::to_string(report.arena_bytes) : "null", stages, warnings);
+}
 
-int main(int argc, char** argv) {
-  aipu::gbuilder::BuildOptions options;
-  bool quiet = false, verbose = false, no_cache = false, time_passes = false, pipeline = false, verify = true;
-  std::vector<std::string> constants;
-  CLI::App app{"Converts an ONNX model, or Compass IR text with weights, to aipu.bin", "aipugb"};
-  app.add_option("model", options.model, "MODEL.onnx, or IR.txt");
-  app.add_option("weights", options.weights, "IR.bin, the weights of IR.txt (default: IR.txt with the extension .bin)");
-  app.add_option("-o,--output", options.output, "the aipu.bin to write");
-  app.add_option("--target", options.target, "host, host-baseline, host-avx2, host-avx512, X2_1204, ...")
-      ->capture_default_str();
-  app.add_flag("--fast-math", options.fast_math,
-               "trade accuracy for speed: large 3x3 convolutions by Winograd's F(4x4), errors several times those of "
-               "float32 sums, NaN and infinities spread over tiles of 4x4 pixels (no NaN is lost)");
-  app.add_option("--shape", options.shapes, "NAME=1x3x224x224: fixes the extents of an input; -1 keeps one")
-      ->take_all();
-  app.add_option("--constant", constants,
-                 "NAME=16000 or NAME=[1,2]: makes an input a constant (int64; with a point float32; true, false)")
-      ->take_all();
-  app.add_option("--plugin", options.plugins, "a shared library with operators")->take_all();
-  app.add_option("--emit-c", options.emit_c, "folder for the generated C");
-  app.add_option("--emit-ir", options.emit_ir, "prefix for Compass IR: PREFIX.txt and PREFIX.bin");
-  app.add_option("--dump-ir", options.dump_ir,
-                 "folder for the graph after each pass, TIR, C, plan and command buffers");
-  app.add_option("--disable-plugin", options.disabled_plugins, "an operator plugin to leave out, such as winograd")
-      ->take_all();
-  app.add_option("--disable-pass", options.disabled_passes, "a graph or lowering pass to leave out")->take_all();
-  app.add_option("--stop-after", options.stop_after, "a stage or graph pass; prints the graph there");
-  app.add_option("--jobs", options.jobs, "threads and C compilers at a time (default: one per CPU)")
-      ->check(CLI::Range(1, 1024));
-  app.add_flag("--no-cache", no_cache, "compile all kernels anew");
-  app.add_flag("--verify,!--no-verify", verify, "prove the command buffers while recording them (default)");
-  app.add_flag("--time-passes", time_passes, "print what each stage took");
-  app.add_flag("--print-pipeline", pipeline, "print the passes and stages and exit");
-  app.add_flag("-q,--quiet", quiet, "print errors only");
-  app.add_flag("-v,--verbose", verbose, "print more");
-  for (const char* name : {"--shape", "--constant", "--plugin", "--disable-pass", "--disable-plugin"})
-    app.get_option(name)->allow_extra_args(false);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "aipugb: {}\n", error.what());
-    return 1;
+// What is wrong with the command line, "" if nothing is; before any file is opened.
+std::string usage_error(Options& options) {
+  aipu::gbuilder::BuildOptions& build = options.build;
+  if (build.model.empty()) return "which model? Give MODEL.onnx (see --help)";
+  if (build.output.empty() && build.stop_after.empty() && build.emit_c.empty() && build.emit_ir.empty() &&
+      build.dump_ir.empty())
+    return "nothing to do: give -o OUT.aipu.bin (see --help)";
+  const bool is_ir = build.model.ends_with(".txt");
+  if (!build.weights.empty() && build.model.ends_with(".onnx"))
+    return fmt::format("weights '{}' beside an ONNX model, which has its own", build.weights);
+  if (is_ir && !options.constants.empty())
+    return "--constant is for ONNX models; in Compass IR a constant is written as one";
+  std::vector<std::string> names;
+  for (const std::string& text : options.constants) {
+    if (!add_constant(text, &build)) {
+      return fmt::format(
+          "--constant {}: expected NAME=VALUE or NAME=[VALUE,...], of integers, of numbers with a point, or of true "
+          "and "
+          "false",
+          text);
+    }
+    names.push_back(text.substr(0, text.find('=')));
+    if (std::count(names.begin(), names.end(), names.back()) > 1)
+      return fmt::format("--constant {}: the input '{}' is given twice", text, names.back());
   }
-  if (pipeline) {
+  const Status status = aipu::gbuilder::check_options(build);
+  return status.message();
+}
+
+void warn_of_no_use(const Tool& tool, const Options& options) {
+  const aipu::gbuilder::BuildOptions& build = options.build;
+  if (build.stop_after.empty() || build.stop_after == "encode") return;
+  if (!build.output.empty())
+    tool.warn(fmt::format("-o: '{}' is not written, --stop-after {} ends before it", build.output, build.stop_after));
+}
+
+void add_options(Tool& tool, Options& options) {
+  using aipu::tools::add_list;
+  CLI::App& app = tool.app;
+  aipu::gbuilder::BuildOptions& build = options.build;
+  app.add_option("model", build.model, "an ONNX model, or Compass IR text (.txt)")->type_name("MODEL");
+  app.add_option("weights", build.weights, "the weights of IR.txt (default: the file beside it, IR.bin)")
+      ->type_name("IR.bin");
+
+  const char* group = "What to make";
+  app.add_option("-o,--output", build.output, "the aipu.bin to write")->type_name("FILE")->group(group);
+  app.add_option("--target", build.target, "host, host-baseline, host-avx2, host-avx512, X2_1204, ...")
+      ->type_name("NAME")
+      ->capture_default_str()
+      ->group(group);
+  app.add_flag("--fast-math", build.fast_math,
+               "trade accuracy for speed: large 3x3 convolutions by Winograd's F(4x4), errors several times those of "
+               "float32 sums, NaN and infinities spread over tiles of 4x4 pixels (no NaN is lost)")
+      ->group(group);
+  add_list(app, "--shape", build.shapes, "NAME=1x3x224x224: fixes the extents of an input; -1 keeps one")
+      ->type_name("NAME=SHAPE")
+      ->group(group);
+  add_list(app, "--constant", options.constants,
+           "NAME=16000 or NAME=[1,2]: makes an input a constant (int64; with a point float32; true, false)")
+      ->type_name("NAME=VALUE")
+      ->group(group);
+  add_list(app, "--plugin", build.plugins, "operators of your own: a shared library or a .py file")
+      ->type_name("FILE")
+      ->group(group);
+
+  group = "What to show";
+  app.add_option("--emit-c", build.emit_c, "folder for the generated C")->type_name("DIR")->group(group);
+  app.add_option("--emit-ir", build.emit_ir, "Compass IR, as PREFIX.txt and PREFIX.bin")
+      ->type_name("PREFIX")
+      ->group(group);
+  app.add_option("--dump-ir", build.dump_ir, "folder for the graph after each pass, TIR, C, plan and command buffers")
+      ->type_name("DIR")
+      ->group(group);
+  app.add_option("--stop-after", build.stop_after, "a stage or graph pass; prints the graph there")
+      ->type_name("NAME")
+      ->group(group);
+  app.add_option("--json", options.json, "write the report to a file; - for the standard output")
+      ->type_name("FILE")
+      ->group(group);
+  app.add_flag("--time-passes", options.time_passes, "print what each stage took")->group(group);
+  app.add_flag("--print-pipeline", options.pipeline, "print the passes, stages and operator plugins and exit")
+      ->group(group);
+  auto* quiet = app.add_flag("-q,--quiet", options.quiet, "print errors only")->group(group);
+  app.add_flag("-v,--verbose", options.verbose, "print more")->group(group)->excludes(quiet);
+
+  group = "How to work";
+  app.add_option("--jobs", build.jobs, "threads and C compilers at a time (default: one per CPU)")
+      ->check(aipu::tools::whole_number(1, 1024))
+      ->type_name("N")
+      ->group(group);
+  app.add_flag("--no-cache", options.no_cache, "compile all kernels anew")->group(group);
+  app.add_flag("--verify,!--no-verify", build.verify, "prove the command buffers while recording them (default)")
+      ->group(group);
+  add_list(app, "--disable-plugin", build.disabled_plugins, "an operator plugin to leave out, such as winograd")
+      ->type_name("NAME")
+      ->group(group);
+  add_list(app, "--disable-pass", build.disabled_passes, "a graph or lowering pass to leave out")
+      ->type_name("NAME")
+      ->group(group);
+}
+
+int convert(const Tool& tool, Options& options) {
+  aipu::gbuilder::BuildOptions& build = options.build;
+  if (options.pipeline) {
+    if (!build.model.empty()) tool.warn("--print-pipeline: the model is not read");
     fmt::print("{}", aipu::gbuilder::print_pipeline());
     return 0;
   }
-  if (options.model.empty()) {
-    fmt::print(stderr, "aipugb: which model? Give MODEL.onnx (see --help)\n");
-    return 1;
+  if (const std::string error = usage_error(options); !error.empty()) return tool.fail_usage(error);
+  const bool to_file = !options.json.empty() && options.json != "-";
+  if (to_file) {
+    if (const Status status = aipu::prepare_output(options.json); !status.ok()) return tool.fail(status);
   }
-  if (options.output.empty() && options.stop_after.empty() && options.emit_c.empty() && options.emit_ir.empty() &&
-      options.dump_ir.empty()) {
-    fmt::print(stderr, "aipugb: nothing to do: give -o OUT.aipu.bin (see --help)\n");
-    return 1;
-  }
-  for (const std::string& text : constants) {
-    if (!add_constant(text, &options)) {
-      fmt::print(stderr,
-                 "aipugb: --constant {}: expected NAME=VALUE or NAME=[VALUE,...], of integers, of numbers with a "
-                 "point, or of true and false\n",
-                 text);
-      return 1;
-    }
-  }
-  options.use_cache = !no_cache;
-  options.verify = verify;
-  options.command_line = std::accumulate(argv + 1, argv + argc, std::string("aipugb"),
-                                         [](std::string line, const char* word) { return line + " " + word; });
-  const auto report = aipu::gbuilder::build_model(options);
-  if (!report.ok()) {
-    fmt::print(stderr, "aipugb: {}\n", report.status().message());
-    return 1;
-  }
-  print_report(options, *report, quiet, verbose, time_passes);
-  return 0;
+  warn_of_no_use(tool, options);
+  build.use_cache = !options.no_cache;
+  ProgressLine line(options.quiet);
+  build.progress = line.callback();
+  const auto report = aipu::gbuilder::build_model(build);
+  line.clear();
+  if (!report.ok()) return tool.fail(report.status());
+  if (options.json != "-") print_report(tool, options, *report);
+  if (options.json == "-") fmt::print("{}", json(options, *report));
+  if (!to_file) return 0;
+  const Status status = aipu::write_file_atomically(options.json, json(options, *report));
+  return status.ok() ? 0 : tool.fail(status);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  Tool tool("aipugb", "Converts an ONNX model, or Compass IR text with weights, to aipu.bin",
+            "resnet18.onnx -o resnet18.aipu.bin --shape input=1x3x224x224");
+  add_options(tool, options);
+  options.build.command_line = std::accumulate(argv + 1, argv + argc, std::string("aipugb"),
+                                               [](std::string line, const char* word) { return line + " " + word; });
+  return tool.run(argc, argv, [&] { return convert(tool, options); });
 }

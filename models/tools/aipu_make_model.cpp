@@ -1,58 +1,41 @@
-// aipu-make-model NAME -o FILE.onnx [--seed S]: writes one of the project's own models.
-#include <cstdio>
-#include <cstdlib>
+// aipu-make-model: writes one of the project's own models.
 #include <string>
 
 #include "models/networks.h"
 #include "runtime/base/file.h"
+#include "runtime/tools/cli.h"
 
 namespace {
 
-int usage(FILE* out) {
-  std::fprintf(out, "usage: aipu-make-model NAME -o FILE.onnx [--seed S]\n\nmodels:\n");
+std::string model_list() {
+  std::string text = "the models:";
   for (const auto& network : aipu::models::networks()) {
-    std::fprintf(out, "  %-20.*s%.*s\n", static_cast<int>(network.name.size()), network.name.data(),
-                 static_cast<int>(network.summary.size()), network.summary.data());
+    std::string name(network.name);
+    name.resize(std::max<size_t>(name.size() + 1, 20), ' ');
+    text += "\n  " + name + std::string(network.summary);
   }
-  return out == stdout ? 0 : 1;
-}
-
-int fail(const std::string& message) {
-  std::fprintf(stderr, "aipu-make-model: %s\n", message.c_str());
-  return 1;
+  return text;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string name;
-  std::string output;
+  using aipu::Status;
+  std::string name, output;
   uint64_t seed = 1;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument == "--help" || argument == "-h") return usage(stdout);
-    if (argument == "-o" || argument == "--seed") {
-      if (i + 1 == argc) return fail(argument + " needs a value");
-      const std::string value = argv[++i];
-      if (argument == "-o") {
-        output = value;
-      } else {
-        char* end = nullptr;
-        seed = std::strtoull(value.c_str(), &end, 10);
-        if (value.empty() || *end != '\0') return fail("--seed " + value + ": expected a number");
-      }
-    } else if (!argument.empty() && argument[0] == '-') {
-      return fail("unknown option " + argument);
-    } else if (name.empty()) {
-      name = argument;
-    } else {
-      return fail("more than one model: " + name + ", " + argument);
-    }
-  }
-  if (name.empty() || output.empty()) return usage(stderr);
-  const auto* network = aipu::models::find_network(name);
-  if (network == nullptr) return fail("there is no model '" + name + "'; --help lists them");
-  if (auto status = aipu::prepare_output(output); !status.ok()) return fail(status.message());
-  if (auto status = network->build(seed)->save(output); !status.ok()) return fail(status.message());
-  return 0;
+  aipu::tools::Tool tool("aipu-make-model", "Writes one of the project's own models as ONNX; " + model_list(),
+                         "resnet18 -o resnet18.onnx");
+  tool.app.add_option("model", name, "which of the models above")->required()->type_name("NAME");
+  tool.app.add_option("-o,--output", output, "the file to write")->required()->type_name("FILE.onnx");
+  tool.app.add_option("--seed", seed, "of the weights")
+      ->check(aipu::tools::seed_number())
+      ->type_name("N")
+      ->capture_default_str();
+  return tool.run(argc, argv, [&] {
+    const auto* network = aipu::models::find_network(name);
+    if (network == nullptr) return tool.fail_usage("there is no model '" + name + "'; --help lists them");
+    Status status = aipu::prepare_output(output);
+    if (status.ok()) status = network->build(seed)->save(output);
+    return status.ok() ? 0 : tool.fail(status);
+  });
 }

@@ -3,27 +3,10 @@
 #include <cstdio>
 
 #include "runtime/base/file.h"
+#include "runtime/base/text.h"
 
 namespace aipu::runtime {
 namespace {
-
-std::string json_string(std::string_view text) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      result += '\\';
-      result += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      result += "\\u00";
-      result += kDigits[static_cast<unsigned char>(c) >> 4];
-      result += kDigits[c & 15];
-    } else {
-      result += c;
-    }
-  }
-  return result + "\"";
-}
 
 std::string microseconds(int64_t ns) {
   char buffer[32];

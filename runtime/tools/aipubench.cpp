@@ -8,13 +8,13 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <exception>
+#include <functional>
 #include <thread>
-
-#include <CLI/CLI.hpp>
 
 #include "runtime/base/file.h"
 #include "runtime/base/parallel.h"
+#include "runtime/base/text.h"
+#include "runtime/tools/cli.h"
 #include "runtime/tools/compare.h"
 #include "runtime/tools/inputs.h"
 #include "runtime/tools/layer_profile.h"
@@ -39,6 +39,7 @@ struct Measurement {
   double load_seconds = 0, first_run_seconds = 0;
   int threads = 0, streams = 1;
   double rate = 0;
+  size_t runs = 0;  // with --layers
 };
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -55,10 +56,9 @@ class Bench {
 
   Result<Measurement> run() {
     const auto start = Clock::now();
-    AIPU_RETURN_IF_ERROR(open());
     AIPU_ASSIGN_OR_RETURN(auto session, open_session(options_.threads));
     result_.threads = session->threads();
-    result_.load_seconds = seconds_since(start);
+    result_.load_seconds += seconds_since(start);
     const auto first = Clock::now();
     AIPU_RETURN_IF_ERROR(session->run());
     result_.first_run_seconds = seconds_since(first);
@@ -74,12 +74,11 @@ class Bench {
     }
     AIPU_RETURN_IF_ERROR(std::move(status));
     std::sort(result_.latencies.begin(), result_.latencies.end());
-    return std::move(result_);
+    return result_;
   }
 
   // Runs with profiling for the duration: where the time goes.
-  Result<std::string> layers() {
-    AIPU_RETURN_IF_ERROR(open());
+  Result<LayerProfile> layers() {
     runtime::SessionOptions session_options;
     session_options.threads = options_.threads;
     session_options.profile = true;
@@ -96,33 +95,37 @@ class Bench {
       ++runs;
       if (runs == 1) rows = std::max<size_t>(session->profile().size(), 1);
     } while (seconds_since(start) < options_.duration && runs < kMaxRows / rows);
-    const MachinePeak peak = measure_machine_peak(session->threads());
-    return str_cat(options_.model, ": medians of ", runs, " runs, ", session->threads(),
-                   session->threads() == 1 ? " thread, " : " threads, ", session->arena_bytes(), " bytes of arena\n",
-                   layer_profile(session->profile(), peak, options_.layers_by_time, options_.all_layers));
+    LayerProfile profile = layer_profile(session->profile(), measure_machine_peak(session->threads()),
+                                         options_.layers_by_time, options_.all_layers);
+    profile.text = str_cat(options_.model, ": medians of ", runs, " runs, ", session->threads(),
+                           session->threads() == 1 ? " thread, " : " threads, ", session->arena_bytes(),
+                           " bytes of arena\n", profile.text);
+    result_.threads = session->threads();
+    result_.runs = runs;
+    return profile;
   }
 
+  const Measurement& measurement() const { return result_; }
   const runtime::Model& model() const { return *model_; }
+  const std::vector<Array>& inputs() const { return inputs_; }
 
- private:
-  // Loads the model and makes its inputs.
+  // Loads the model and makes its inputs. First.
   Status open() {
+    const auto start = Clock::now();
     runtime::LoadOptions load_options;
     load_options.backend = options_.backend;
     AIPU_ASSIGN_OR_RETURN(model_, runtime::Model::load(options_.model, load_options));
-    std::map<size_t, std::vector<int64_t>> given;
-    for (const std::string& text : options_.shapes) {
-      AIPU_ASSIGN_OR_RETURN(const auto named, split_named(text, model_->inputs(), "input"));
-      AIPU_ASSIGN_OR_RETURN(given[named.first], parse_shape(named.second));
-    }
-    AIPU_ASSIGN_OR_RETURN(const auto shapes, complete_shapes(*model_, given));
+    AIPU_ASSIGN_OR_RETURN(const auto given, named_shapes(options_.shapes, *model_));
+    AIPU_ASSIGN_OR_RETURN(const auto shapes, complete_shapes(*model_, given, OpenExtents::kRefuse));
     for (size_t i = 0; i < shapes.size(); ++i) {
       AIPU_ASSIGN_OR_RETURN(Array array, random_array(model_->inputs()[i].dtype, shapes[i], options_.seed + i));
       inputs_.push_back(std::move(array));
     }
+    result_.load_seconds = seconds_since(start);
     return {};
   }
 
+ private:
   Result<std::unique_ptr<runtime::Session>> open_session(int threads) {
     runtime::SessionOptions options;
     options.threads = threads;
@@ -234,9 +237,22 @@ double mean(const std::vector<double>& values) {
   return values.empty() ? 0 : sum / static_cast<double>(values.size());
 }
 
-void print(const Options& options, const runtime::Model& model, const Measurement& m) {
-  std::printf("%s  target %s, back end %s, %s, %d thread%s\n", options.model.c_str(), model.target().c_str(),
-              model.backend().c_str(), options.scenario.c_str(), m.threads, m.threads == 1 ? "" : "s");
+// "x float32[1,3,224,224], mask bool[1]"
+std::string shapes_text(const Bench& bench) {
+  std::string text;
+  for (size_t i = 0; i < bench.inputs().size(); ++i) {
+    const Array& array = bench.inputs()[i];
+    text += str_cat(i == 0 ? "" : ", ", bench.model().inputs()[i].name, " ", dtype_name(array.dtype),
+                    shape_text(array.shape));
+  }
+  return text;
+}
+
+void print(const Options& options, const Bench& bench, const Measurement& m) {
+  const runtime::Model& model = bench.model();
+  tools::print(str_cat(options.model, "  target ", model.target(), ", back end ", model.backend(), ", ",
+                       options.scenario, ", ", m.threads, m.threads == 1 ? " thread\n" : " threads\n"));
+  tools::print(str_cat("inputs ", shapes_text(bench), "\n"));
   std::printf("load %.3f ms, first run %.3f ms\n", m.load_seconds * 1e3, m.first_run_seconds * 1e3);
   if (m.rate > 0) std::printf("arrival rate %.3f per second\n", m.rate);
   std::printf("%zu runs in %.3f s: %.3f per second\n", m.latencies.size(), m.seconds,
@@ -246,21 +262,26 @@ void print(const Options& options, const runtime::Model& model, const Measuremen
   std::printf("  max %.4f\n", m.latencies.back() * 1e3);
 }
 
-std::string json_string(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return result + "\"";
+// The start of both results: what was measured.
+std::string json_head(const Options& options, const Bench& bench) {
+  std::string text =
+      str_cat("{\n  \"model\": ", json_string(options.model), ",\n  \"target\": ", json_string(bench.model().target()),
+              ",\n  \"backend\": ", json_string(bench.model().backend()), ",\n  \"inputs\": {");
+  for (size_t i = 0; i < bench.inputs().size(); ++i)
+    text += str_cat(i == 0 ? "" : ", ", json_string(bench.model().inputs()[i].name), ": ",
+                    shape_text(bench.inputs()[i].shape));
+  return text + "}";
 }
 
-std::string json(const Options& options, const runtime::Model& model, const Measurement& m) {
+std::string json(const Options& options, const Bench& bench, const LayerProfile& profile) {
+  return str_cat(json_head(options, bench), ",\n  \"threads\": ", bench.measurement().threads,
+                 ",\n  \"runs\": ", bench.measurement().runs, ",\n  \"layers\": [", profile.json, "]\n}\n");
+}
+
+std::string json(const Options& options, const Bench& bench, const Measurement& m) {
   std::string text = str_cat(
-      "{\n  \"model\": ", json_string(options.model), ",\n  \"target\": ", json_string(model.target()),
-      ",\n  \"backend\": ", json_string(model.backend()), ",\n  \"scenario\": ", json_string(options.scenario),
-      ",\n  \"threads\": ", m.threads, ",\n  \"streams\": ", m.streams, ",\n  \"runs\": ", m.latencies.size(),
-      ",\n  \"seconds\": ", number(m.seconds),
+      json_head(options, bench), ",\n  \"scenario\": ", json_string(options.scenario), ",\n  \"threads\": ", m.threads,
+      ",\n  \"streams\": ", m.streams, ",\n  \"runs\": ", m.latencies.size(), ",\n  \"seconds\": ", number(m.seconds),
       ",\n  \"runs_per_second\": ", number(static_cast<double>(m.latencies.size()) / m.seconds),
       ",\n  \"load_ms\": ", number(m.load_seconds * 1e3), ",\n  \"first_run_ms\": ", number(m.first_run_seconds * 1e3));
   if (m.rate > 0) text += str_cat(",\n  \"rate\": ", number(m.rate));
@@ -271,60 +292,92 @@ std::string json(const Options& options, const runtime::Model& model, const Meas
   return text + str_cat(", \"max\": ", number(m.latencies.back() * 1e3), "}\n}\n");
 }
 
-int main_inner(int argc, char** argv) {
-  Options options;
-  CLI::App app("Measures an aipu.bin with random inputs.", "aipubench");
-  app.add_option("model", options.model, "aipu.bin")->required();
-  app.add_option("--shape", options.shapes, "NAME=8x3x224x224: shape of an input; symbols that are not given are 1")
-      ->take_all();
-  app.add_option("--threads", options.threads, "threads; 0: one per CPU")->check(CLI::NonNegativeNumber);
-  app.add_option("--duration", options.duration, "seconds to measure")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--scenario", options.scenario)
+void add_options(Tool& tool, Options& options) {
+  CLI::App& app = tool.app;
+  app.add_option("model", options.model, "an aipu.bin")->required()->type_name("FILE");
+  const char* group = "What to measure";
+  add_list(app, "--shape", options.shapes, "NAME=8x3x224x224: shape of an input; needed where the model leaves it open")
+      ->type_name("NAME=SHAPE")
+      ->group(group);
+  app.add_option("--scenario", options.scenario,
+                 "single-stream: latencies, one after the other; offline: throughput, a session per thread; server: "
+                 "latencies of queries that arrive at random")
       ->check(CLI::IsMember({"single-stream", "offline", "server"}))
-      ->capture_default_str();
+      ->type_name("NAME")
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--rate", options.rate,
-                 "queries per second of the server scenario; default: 70 % of the sequential rate");
-  app.add_option("--seed", options.seed, "of inputs and arrivals");
-  app.add_option("--backend", options.backend, "native, sim, interp, null or the name of a back end library");
-  app.add_flag("--layers", options.layers, "where the time goes: a line per command instead of latencies");
-  app.add_flag("--layers-by-time", options.layers_by_time, "the same, slowest first");
-  app.add_flag("--all-layers", options.all_layers, "the same without summing up the small ones");
-  app.add_option("--json", options.json, "write the result to a file; - for the standard output");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
+                 "queries per second of the server scenario; default: 70 % of the sequential rate")
+      ->check(positive_number(1e9))
+      ->type_name("X")
+      ->group(group);
+  app.add_option("--duration", options.duration, "seconds to measure")
+      ->check(positive_number(1e6))
+      ->type_name("SECONDS")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--seed", options.seed, "of inputs and arrivals")
+      ->check(seed_number())
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(group);
+  group = "What to show";
+  app.add_flag("--layers", options.layers, "where the time goes: a line per command instead of latencies")
+      ->group(group);
+  app.add_flag("--layers-by-time", options.layers_by_time, "the same, slowest first")->group(group);
+  app.add_flag("--all-layers", options.all_layers, "the same without summing up the small ones")->group(group);
+  app.add_option("--json", options.json, "write the result to a file; - for the standard output")
+      ->type_name("FILE")
+      ->group(group);
+  group = "How to run";
+  add_threads(app, options.threads)->group(group);
+  app.add_option("--backend", options.backend, "native, sim, interp, null or the name of a back end library")
+      ->type_name("NAME")
+      ->group(group);
+}
+
+bool wants_layers(const Options& options) { return options.layers || options.layers_by_time || options.all_layers; }
+
+// Options that would change nothing.
+std::string usage_error(const Tool& tool, const Options& options) {
+  const auto given = [&](const char* option) { return tool.app.count(option) > 0; };
+  if (given("--rate") && options.scenario != "server") return "--rate is of --scenario server";
+  if (wants_layers(options) && given("--scenario"))
+    return "--layers measures one query after the other: --scenario does not fit";
+  return "";
+}
+
+// The text for the terminal, and the result where --json says.
+Status show(const Options& options, const std::function<void()>& print_text, const std::string& json_text) {
+  if (options.json == "-") {
+    std::fputs(json_text.c_str(), stdout);
+    return {};
   }
-  if (!options.json.empty() && options.json != "-") {
-    if (const Status status = prepare_output(options.json); !status.ok()) {
-      std::fprintf(stderr, "aipubench: %s\n", status.message().c_str());
-      return 1;
-    }
-  }
+  print_text();
+  return options.json.empty() ? Status() : write_file_atomically(options.json, json_text);
+}
+
+Status measure(const Tool& tool, const Options& options) {
+  if (!options.json.empty() && options.json != "-") AIPU_RETURN_IF_ERROR(prepare_output(options.json));
   Bench bench(options);
-  if (options.layers || options.layers_by_time || options.all_layers) {
-    const auto text = bench.layers();
-    if (text.ok()) {
-      std::fputs(text->c_str(), stdout);
-    } else {
-      std::fprintf(stderr, "aipubench: %s\n", text.status().message().c_str());
-    }
-    return text.ok() ? 0 : 1;
+  AIPU_RETURN_IF_ERROR(bench.open());
+  warn_of_null(tool, bench.model().backend());
+  if (wants_layers(options)) {
+    AIPU_ASSIGN_OR_RETURN(const LayerProfile profile, bench.layers());
+    return show(
+        options, [&] { tools::print(str_cat("inputs ", shapes_text(bench), "\n", profile.text)); },
+        json(options, bench, profile));
   }
-  auto result = bench.run();
-  Status status = result.ok() ? Status() : result.status();
-  if (status.ok()) {
-    if (options.json != "-") print(options, bench.model(), *result);
-    if (options.json == "-") {
-      std::fputs(json(options, bench.model(), *result).c_str(), stdout);
-    } else if (!options.json.empty()) {
-      status = write_file_atomically(options.json, json(options, bench.model(), *result));
-    }
-  }
-  if (!status.ok()) std::fprintf(stderr, "aipubench: %s\n", status.message().c_str());
-  return status.ok() ? 0 : 1;
+  AIPU_ASSIGN_OR_RETURN(const Measurement result, bench.run());
+  return show(
+      options, [&] { print(options, bench, result); }, json(options, bench, result));
+}
+
+int main_body(const Tool& tool, const Options& options) {
+  if (const std::string error = usage_error(tool, options); !error.empty()) return tool.fail_usage(error);
+  warn_of_threads(tool, options.threads);
+  const Status status = measure(tool, options);
+  return status.ok() ? 0 : tool.fail(status);
 }
 
 }  // namespace
@@ -332,10 +385,9 @@ int main_inner(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   aipu::runtime::enable_crash_reports();
-  try {
-    return aipu::tools::main_inner(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "aipubench: %s\n", error.what());
-    return 1;
-  }
+  aipu::tools::Options options;
+  aipu::tools::Tool tool("aipubench", "Measures an aipu.bin with random inputs.",
+                         "resnet18.aipu.bin --shape input=8x3x224x224 --threads 2");
+  aipu::tools::add_options(tool, options);
+  return tool.run(argc, argv, [&] { return aipu::tools::main_body(tool, options); });
 }

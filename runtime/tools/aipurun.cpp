@@ -1,10 +1,9 @@
 // aipurun: runs an aipu.bin once.
 #include <cstdio>
-#include <exception>
-
-#include <CLI/CLI.hpp>
 
 #include "runtime/base/file.h"
+#include "runtime/base/text.h"
+#include "runtime/tools/cli.h"
 #include "runtime/tools/compare.h"
 #include "runtime/tools/inputs.h"
 
@@ -33,33 +32,33 @@ std::string file_name(std::string_view name) {
   return result + ".npy";
 }
 
-Result<std::vector<Array>> read_inputs(const Options& options, const runtime::Model& model) {
+Result<std::vector<Array>> read_inputs(const Tool& tool, const Options& options, const runtime::Model& model) {
   std::map<size_t, Array> given;
-  std::map<size_t, std::vector<int64_t>> shapes;
-  for (const std::string& text : options.inputs) {
-    AIPU_ASSIGN_OR_RETURN(const auto named, split_named(text, model.inputs(), "input"));
-    AIPU_ASSIGN_OR_RETURN(given[named.first], read_npy(named.second));
-    shapes[named.first] = given[named.first].shape;
+  AIPU_ASSIGN_OR_RETURN(auto shapes, named_shapes(options.shapes, model));
+  AIPU_ASSIGN_OR_RETURN(const auto files, named_values(options.inputs, model.inputs(), "input", "--input"));
+  for (const auto& [index, file] : files) {
+    if (shapes.count(index) != 0)
+      return invalid_argument(
+          str_cat("--shape beside --input '", model.inputs()[index].name, "', whose file has a shape"));
+    AIPU_ASSIGN_OR_RETURN(given[index], read_npy(file));
+    shapes[index] = given[index].shape;
   }
-  for (const std::string& text : options.shapes) {
-    AIPU_ASSIGN_OR_RETURN(const auto named, split_named(text, model.inputs(), "input"));
-    if (given.count(named.first) == 0) {
-      AIPU_ASSIGN_OR_RETURN(shapes[named.first], parse_shape(named.second));
-    }
-  }
+  if (options.random && given.size() == model.inputs().size())
+    tool.warn("--random: every input is given, nothing is made up");
   std::vector<Array> inputs(model.inputs().size());
   std::string missing;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (given.count(i) != 0) {
       inputs[i] = std::move(given[i]);
     } else if (!options.random) {
-      missing += (missing.empty() ? "" : ", ") + model.inputs()[i].text();
+      const std::string& name = model.inputs()[i].name;
+      missing += str_cat(missing.empty() ? "'" : ", '", name, "'", model.inputs()[i].text().substr(name.size()));
     }
   }
   if (!missing.empty())
     return invalid_argument(str_cat("no value for ", missing, "; give --input NAME=FILE.npy, or --random"));
   if (options.random) {
-    AIPU_ASSIGN_OR_RETURN(const auto complete, complete_shapes(model, shapes));
+    AIPU_ASSIGN_OR_RETURN(const auto complete, complete_shapes(model, shapes, OpenExtents::kOne));
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i].dtype != DType::kVoid) continue;
       AIPU_ASSIGN_OR_RETURN(inputs[i], random_array(model.inputs()[i].dtype, complete[i], options.seed + i));
@@ -68,19 +67,20 @@ Result<std::vector<Array>> read_inputs(const Options& options, const runtime::Mo
   return inputs;
 }
 
-Status run(const Options& options, bool* all_equal) {
+Status run(const Tool& tool, const Options& options, bool* all_equal) {
   runtime::LoadOptions load_options;
   load_options.backend = options.backend;
   AIPU_ASSIGN_OR_RETURN(const auto model, runtime::Model::load(options.model, load_options));
   if (!options.output_dir.empty()) AIPU_RETURN_IF_ERROR(make_folder(options.output_dir));
   if (!options.profile.empty()) AIPU_RETURN_IF_ERROR(prepare_output(options.profile));
-  AIPU_ASSIGN_OR_RETURN(const auto inputs, read_inputs(options, *model));
+  AIPU_ASSIGN_OR_RETURN(const auto inputs, read_inputs(tool, options, *model));
   std::vector<std::pair<size_t, Array>> expected;
-  for (const std::string& text : options.expects) {
-    AIPU_ASSIGN_OR_RETURN(const auto named, split_named(text, model->outputs(), "output"));
-    AIPU_ASSIGN_OR_RETURN(Array array, read_npy(named.second));
-    expected.emplace_back(named.first, std::move(array));
+  AIPU_ASSIGN_OR_RETURN(const auto files, named_values(options.expects, model->outputs(), "output", "--expect"));
+  for (const auto& [index, file] : files) {
+    AIPU_ASSIGN_OR_RETURN(Array array, read_npy(file));
+    expected.emplace_back(index, std::move(array));
   }
+  warn_of_null(tool, model->backend());
   runtime::SessionOptions session_options;
   session_options.threads = options.threads;
   session_options.profile = !options.profile.empty();
@@ -94,7 +94,7 @@ Status run(const Options& options, bool* all_equal) {
     AIPU_ASSIGN_OR_RETURN(const runtime::TensorView view, session->output(i));
     const std::string& name = model->outputs()[i].name;
     if (!options.quiet) {
-      std::printf("%s %s%s %s\n", name.c_str(), std::string(dtype_name(view.dtype)).c_str(),
+      std::printf("%s %s%s %s\n", printable(name).c_str(), std::string(dtype_name(view.dtype)).c_str(),
                   shape_text(view.shape).c_str(), summary({view.dtype, view.shape, view.data}).c_str());
     }
     if (options.output_dir.empty()) continue;
@@ -110,48 +110,73 @@ Status run(const Options& options, bool* all_equal) {
     const std::string& name = model->outputs()[index].name;
     if (result.equal) {
       if (!options.quiet)
-        std::printf("%s: as expected (max abs error %.3g, max rel error %.3g)\n", name.c_str(), result.max_absolute,
-                    result.max_relative);
+        std::printf("%s: as expected (max abs error %.3g, max rel error %.3g)\n", printable(name).c_str(),
+                    result.max_absolute, result.max_relative);
     } else {
-      std::fflush(stdout);
-      std::fprintf(stderr, "aipurun: output '%s' is not as expected: %s\n", name.c_str(), result.message.c_str());
+      tool.fail(invalid_argument(str_cat("output '", name, "' is not as expected: ", result.message)));
       *all_equal = false;
     }
   }
   return {};
 }
 
-int main_inner(int argc, char** argv) {
-  Options options;
-  CLI::App app("Runs an aipu.bin once. Outputs are summarised, written and compared as asked for.", "aipurun");
-  app.add_option("model", options.model, "aipu.bin")->required();
-  app.add_option("--input", options.inputs, "NAME=FILE.npy: value of an input")->take_all();
-  app.add_flag("--random", options.random, "make up inputs that are not given");
-  app.add_option("--seed", options.seed, "of --random");
-  app.add_option("--shape", options.shapes, "NAME=1x3x224x224: shape of a made-up input")->take_all();
-  app.add_option("--output-dir", options.output_dir, "folder for the outputs, as NAME.npy");
-  app.add_option("--expect", options.expects, "NAME=FILE.npy: compare an output; exit code 1 if it differs")
-      ->take_all();
-  app.add_option("--rtol", options.tolerance.relative, "relative tolerance of --expect")->capture_default_str();
-  app.add_option("--atol", options.tolerance.absolute, "absolute tolerance of --expect")->capture_default_str();
-  app.add_option("--threads", options.threads, "threads for kernels; 0: one per CPU")->check(CLI::NonNegativeNumber);
-  app.add_option("--profile", options.profile, "write a Chrome trace (chrome://tracing, ui.perfetto.dev)");
-  app.add_option(
-      "--backend", options.backend,
-      "native, sim, interp, null or the name of a back end library; default: what the model is compiled for");
-  app.add_flag("-q,--quiet", options.quiet, "print errors only");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  }
+void add_options(Tool& tool, Options& options) {
+  CLI::App& app = tool.app;
+  app.add_option("model", options.model, "an aipu.bin")->required()->type_name("FILE");
+  const char* group = "What goes in";
+  add_list(app, "--input", options.inputs, "NAME=FILE.npy: value of an input")->type_name("NAME=FILE")->group(group);
+  app.add_flag("--random", options.random, "make up inputs that are not given")->group(group);
+  app.add_option("--seed", options.seed, "of --random")->check(seed_number())->type_name("N")->group(group);
+  add_list(app, "--shape", options.shapes,
+           "NAME=1x3x224x224: shape of a made-up input; symbols that are not given are 1")
+      ->type_name("NAME=SHAPE")
+      ->group(group);
+  group = "What comes out";
+  app.add_option("--output-dir", options.output_dir, "folder for the outputs, as NAME.npy")
+      ->type_name("DIR")
+      ->group(group);
+  add_list(app, "--expect", options.expects, "NAME=FILE.npy: compare an output; exit code 1 if it differs")
+      ->type_name("NAME=FILE")
+      ->group(group);
+  app.add_option("--rtol", options.tolerance.relative, "relative tolerance of --expect")
+      ->check(tolerance_number())
+      ->type_name("X")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--atol", options.tolerance.absolute, "absolute tolerance of --expect")
+      ->check(tolerance_number())
+      ->type_name("X")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--profile", options.profile, "write a Chrome trace (chrome://tracing, ui.perfetto.dev)")
+      ->type_name("FILE")
+      ->group(group);
+  app.add_flag("-q,--quiet", options.quiet, "print errors only")->group(group);
+  group = "How to run";
+  add_threads(app, options.threads)->group(group);
+  app.add_option("--backend", options.backend,
+                 "native, sim, interp, null or the name of a back end library; default: what the model is compiled for")
+      ->type_name("NAME")
+      ->group(group);
+}
+
+// Options that would change nothing.
+std::string usage_error(const Tool& tool, const Options& options) {
+  const auto given = [&](const char* option) { return tool.app.count(option) > 0; };
+  if (!options.random && given("--seed")) return "--seed is of --random, which is not given";
+  if (!options.random && given("--shape")) return "--shape is of inputs made up by --random, which is not given";
+  if (options.expects.empty() && (given("--rtol") || given("--atol")))
+    return "--rtol and --atol are of --expect, which is not given";
+  return "";
+}
+
+int main_body(const Tool& tool, const Options& options) {
+  if (const std::string error = usage_error(tool, options); !error.empty()) return tool.fail_usage(error);
+  warn_of_threads(tool, options.threads);
   bool all_equal = true;
-  const Status status = run(options, &all_equal);
-  if (!status.ok()) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "aipurun: %s\n", status.message().c_str());
-  }
-  return status.ok() && all_equal ? 0 : 1;
+  const Status status = run(tool, options, &all_equal);
+  if (!status.ok()) return tool.fail(status);
+  return all_equal ? 0 : kFailed;
 }
 
 }  // namespace
@@ -159,10 +184,9 @@ int main_inner(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   aipu::runtime::enable_crash_reports();
-  try {
-    return aipu::tools::main_inner(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "aipurun: %s\n", error.what());
-    return 1;
-  }
+  aipu::tools::Options options;
+  aipu::tools::Tool tool("aipurun", "Runs an aipu.bin once. Outputs are summarised, written and compared as asked for.",
+                         "resnet18.aipu.bin --input input=image.npy --output-dir out");
+  aipu::tools::add_options(tool, options);
+  return tool.run(argc, argv, [&] { return aipu::tools::main_body(tool, options); });
 }

@@ -36,8 +36,55 @@ Result<std::vector<int64_t>> parse_shape(std::string_view text) {
   }
 }
 
+Result<std::map<size_t, std::string>> named_values(const std::vector<std::string>& texts,
+                                                   std::span<const runtime::TensorSpec> specs, std::string_view what,
+                                                   std::string_view option) {
+  std::map<size_t, std::string> values;
+  for (const std::string& text : texts) {
+    AIPU_ASSIGN_OR_RETURN(auto named, split_named(text, specs, what));
+    if (!values.emplace(named.first, std::move(named.second)).second)
+      return invalid_argument(str_cat(option, " ", text, ": '", specs[named.first].name, "' is given twice"));
+  }
+  return values;
+}
+
+Result<std::map<size_t, std::vector<int64_t>>> named_shapes(const std::vector<std::string>& texts,
+                                                            const runtime::Model& model) {
+  std::map<size_t, std::vector<int64_t>> shapes;
+  AIPU_ASSIGN_OR_RETURN(const auto values, named_values(texts, model.inputs(), "input", "--shape"));
+  for (const auto& [index, text] : values) {
+    AIPU_ASSIGN_OR_RETURN(shapes[index], parse_shape(text));
+  }
+  return shapes;
+}
+
+namespace {
+
+std::string quoted_for_shell(const std::string& text) {
+  const bool plain = text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,") ==
+                     std::string::npos;
+  if (plain) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// What to type for an input whose extents are not all known.
+std::string shape_option(const runtime::TensorSpec& spec, const std::map<std::string, int64_t>& symbols) {
+  std::string shape;
+  for (const runtime::DimSpec& dim : spec.shape) {
+    const auto symbol = symbols.find(dim.symbol);
+    const int64_t extent = dim.extent >= 0 ? dim.extent : symbol != symbols.end() ? symbol->second : 1;
+    shape += str_cat(shape.empty() ? "" : "x", extent);
+  }
+  return " --shape " + quoted_for_shell(spec.name + "=" + shape);
+}
+
+}  // namespace
+
 Result<std::vector<std::vector<int64_t>>> complete_shapes(const runtime::Model& model,
-                                                          const std::map<size_t, std::vector<int64_t>>& given) {
+                                                          const std::map<size_t, std::vector<int64_t>>& given,
+                                                          OpenExtents open) {
   std::map<std::string, int64_t> symbols;
   for (const auto& [index, shape] : given) {
     const runtime::TensorSpec& spec = model.inputs()[index];
@@ -48,21 +95,25 @@ Result<std::vector<std::vector<int64_t>>> complete_shapes(const runtime::Model& 
     }
   }
   std::vector<std::vector<int64_t>> shapes;
+  std::string unknown, options;
   for (size_t i = 0; i < model.inputs().size(); ++i) {
-    const auto found = given.find(i);
-    if (found != given.end()) {
-      shapes.push_back(found->second);
-      continue;
-    }
     const runtime::TensorSpec& spec = model.inputs()[i];
-    shapes.emplace_back();
+    const auto found = given.find(i);
+    shapes.push_back(found != given.end() ? found->second : std::vector<int64_t>());
+    if (found != given.end()) continue;
+    bool known = true;
     for (const runtime::DimSpec& dim : spec.shape) {
-      if (dim.extent < 0 && dim.symbol == "?")
-        return invalid_argument(str_cat("the shape of input ", spec.text(), " must be given with --shape"));
       const auto symbol = symbols.find(dim.symbol);
+      const bool is_one = open == OpenExtents::kOne && dim.symbol != "?";
+      known = known && (dim.extent >= 0 || symbol != symbols.end() || is_one);
       shapes.back().push_back(dim.extent >= 0 ? dim.extent : symbol != symbols.end() ? symbol->second : 1);
     }
+    if (known) continue;
+    unknown += (unknown.empty() ? "" : ", ") + spec.text();
+    options += shape_option(spec, symbols);
   }
+  if (!unknown.empty())
+    return invalid_argument(str_cat("the shape of ", unknown, " is open; say which one is meant, such as", options));
   return shapes;
 }
 

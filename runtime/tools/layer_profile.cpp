@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "runtime/base/status.h"
+#include "runtime/base/text.h"
 
 namespace aipu::tools {
 namespace {
@@ -48,9 +49,16 @@ std::string rates(const Layer& layer, const MachinePeak& peak) {
   return buffer;
 }
 
+std::string json_line(const Layer& layer) {
+  return str_cat("{\"engine\": ", json_string(layer.row.engine), ", \"kernel\": ", json_string(layer.row.name),
+                 ", \"nodes\": ", json_string(layer.row.origin), ", \"command\": ", layer.row.command,
+                 ", \"threads\": ", layer.row.threads, ", \"median_us\": ", layer.nanoseconds / 1e3,
+                 ", \"operations\": ", layer.row.operations, ", \"bytes\": ", layer.row.bytes, "}");
+}
+
 }  // namespace
 
-std::string layer_profile(const std::vector<Row>& rows, const MachinePeak& peak, bool by_time, bool all) {
+LayerProfile layer_profile(const std::vector<Row>& rows, const MachinePeak& peak, bool by_time, bool all) {
   std::map<std::tuple<std::string_view, std::string_view, std::string_view, uint32_t>, Layer> layers;
   for (const Row& row : rows) {
     Layer& layer = layers[{row.engine, row.name, row.origin, row.command}];
@@ -89,7 +97,10 @@ std::string layer_profile(const std::vector<Row>& rows, const MachinePeak& peak,
   std::snprintf(head, sizeof head, "machine: %.1f GFLOP/s, %.1f GB/s from memory\n%10s %6s %9s %6s %8s %6s %s\n",
                 peak.float_operations / 1e9, peak.memory_bytes / 1e9, "us", "time", "GFLOP/s", "peak", "GB/s", "memory",
                 "kernel and ONNX nodes");
-  std::string text = head;
+  LayerProfile profile;
+  std::string& text = profile.text;
+  text = head;
+  for (const Layer* layer : sorted) profile.json += (profile.json.empty() ? "\n    " : ",\n    ") + json_line(*layer);
   double small = 0;
   size_t small_count = 0;
   for (const Layer* layer : sorted) {
@@ -107,7 +118,8 @@ std::string layer_profile(const std::vector<Row>& rows, const MachinePeak& peak,
   Layer sum;
   sum.row.operations = static_cast<int64_t>(operations);
   sum.nanoseconds = std::max(total, 1.0);
-  return text + line("", total, rates(sum, peak), str_cat("all ", layers.size(), " commands"));
+  text += line("", total, rates(sum, peak), str_cat("all ", layers.size(), " commands"));
+  return profile;
 }
 
 }  // namespace aipu::tools

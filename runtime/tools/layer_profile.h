@@ -9,9 +9,14 @@
 
 namespace aipu::tools {
 
+struct LayerProfile {
+  std::string text;
+  std::string json;  // objects with commas in between; all commands, in the same order
+};
+
 // `rows` are the profiles of several runs of the same commands; times are medians over the runs. In order of execution,
 // or by time with `by_time`. Commands of less than 0.05 % of the time are summed up in the last line unless `all`.
-std::string layer_profile(const std::vector<runtime::Session::ProfileRow>& rows, const MachinePeak& peak, bool by_time,
-                          bool all);
+LayerProfile layer_profile(const std::vector<runtime::Session::ProfileRow>& rows, const MachinePeak& peak, bool by_time,
+                           bool all);
 
 }  // namespace aipu::tools

@@ -22,7 +22,7 @@ RunReport run_cases(const std::string& arguments) {
   std::istringstream lines(report.output);
   for (std::string line; std::getline(lines, line);) {
     const std::string outcome = line.substr(0, line.find(' '));
-    if (outcome != "PASS" && outcome != "FAIL" && outcome != "SKIP") continue;
+    if (outcome != "PASS" && outcome != "FAIL" && outcome != "SKIP" && outcome != "KNOWN") continue;
     const std::string rest = line.substr(outcome.size() + 1);
     const size_t colon = rest.find(": ");
     report.cases[rest.substr(0, colon)] = {outcome, colon == std::string::npos ? "" : rest.substr(colon + 2)};

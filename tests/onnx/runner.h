@@ -7,7 +7,7 @@
 namespace aipu::onnx_tests {
 
 struct CaseReport {
-  std::string outcome;  // PASS, FAIL, SKIP
+  std::string outcome;  // PASS, FAIL, SKIP, KNOWN
   std::string reason;
 };
 

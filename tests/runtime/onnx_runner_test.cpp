@@ -102,7 +102,7 @@ TEST_F(OnnxRunner, UsageErrors) {
   EXPECT_THAT(output_, HasSubstr("'/nonexistent' is not a folder"));
   EXPECT_EQ(run(folder_), 1);
   EXPECT_THAT(output_, HasSubstr("has no model.onnx"));
-  EXPECT_EQ(run(""), 1);
+  EXPECT_EQ(run(""), 2);
   EXPECT_EQ(run("--backend nonesuch " + std::string(kNodeTests) + "/test_add"), 1);
   EXPECT_THAT(output_, HasSubstr("FAIL test_add: load: "));
 }

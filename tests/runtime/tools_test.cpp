@@ -78,7 +78,7 @@ TEST_F(Tools, ErrorsAreOneLineAndExitCodeOne) {
   bytes[100] ^= std::byte{1};
   ASSERT_TRUE(write_file_atomically(damaged, bytes).ok());
   const std::pair<std::string, const char*> cases[] = {
-      {"aipurun " + model_, "no value for x float32[N,4]; give --input NAME=FILE.npy, or --random"},
+      {"aipurun " + model_, "no value for 'x' float32[N,4]; give --input NAME=FILE.npy, or --random"},
       {"aipurun " + model_ + " --input x=" + path("wide"), "input 'x' [2,5], axis 1: expected 4, found 5"},
       {"aipurun " + model_ + " --input q=" + path("x"), "the model has no such input; it has: x"},
       {"aipurun " + model_ + " --input x=" + path("none"), "cannot open"},
@@ -95,8 +95,8 @@ TEST_F(Tools, ErrorsAreOneLineAndExitCodeOne) {
     EXPECT_THAT(output_, HasSubstr(message));
     EXPECT_EQ(std::count(output_.begin(), output_.end(), '\n'), 1) << output_;
   }
-  EXPECT_EQ(run("aipurun"), 1);
-  EXPECT_EQ(run("aipurun --no-such-flag"), 1);
+  EXPECT_EQ(run("aipurun"), 2);
+  EXPECT_EQ(run("aipurun --no-such-flag"), 2);
   EXPECT_EQ(run("aipurun --help"), 0);
 }
 

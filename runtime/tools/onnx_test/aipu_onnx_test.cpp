@@ -20,25 +20,30 @@
 #include <map>
 #include <memory>
 #include <optional>
-
-#include <CLI/CLI.hpp>
+#include <sstream>
 
 #include "gbuilder/build.h"
+#include "runtime/base/embedded_file.h"
 #include "runtime/base/file.h"
 #include "runtime/base/temporary.h"
+#include "runtime/base/text.h"
 #include "runtime/model.h"
 #include "runtime/session.h"
+#include "runtime/tools/cli.h"
 #include "runtime/tools/compare.h"
 #include "runtime/tools/onnx_test/test_data.h"
 
 namespace aipu::tools {
+
+std::span<const EmbeddedFile> contradictions();  // tests/onnx/contradictions.txt
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
 struct Options {
   std::vector<std::string> folders, plugins;
-  std::string target = "host", backend, only;
+  std::string target = "host", backend, only, json;
   Tolerance tolerance;
   int jobs = 0;
   int threads = 0;
@@ -46,7 +51,8 @@ struct Options {
   bool no_cache = false, failures_only = false;
 };
 
-enum class Outcome : uint8_t { kPass, kFail, kSkip };
+// kKnown: it differs because its data contradict its model or the specification (tests/onnx/contradictions.txt).
+enum class Outcome : uint8_t { kPass, kFail, kSkip, kKnown };
 
 struct CaseResult {
   Outcome outcome = Outcome::kFail;
@@ -239,6 +245,20 @@ struct Child {
   Clock::time_point deadline;
 };
 
+// Cases that are wrong, and why.
+std::map<std::string, std::string> known_contradictions() {
+  std::map<std::string, std::string> reasons;
+  for (const EmbeddedFile& file : contradictions()) {
+    std::istringstream lines{std::string(file.text)};
+    for (std::string line; std::getline(lines, line);) {
+      const size_t space = line.find(' ');
+      if (line.empty() || line[0] == '#' || space == std::string::npos) continue;
+      reasons[line.substr(0, space)] = line.substr(line.find_first_not_of(' ', space));
+    }
+  }
+  return reasons;
+}
+
 class Runner {
  public:
   Runner(const Options& options, std::vector<TestCase> cases)
@@ -254,8 +274,23 @@ class Runner {
       report_finished();
     }
     report_finished();
-    std::printf("%zu passed, %zu failed, %zu skipped\n", counts_[0], counts_[1], counts_[2]);
-    return counts_[1] == 0 ? 0 : 1;
+    if (options_.json != "-") {
+      std::printf("%zu passed, %zu failed, %zu skipped", counts_[0], counts_[1], counts_[2]);
+      if (counts_[3] > 0) std::printf(", %zu known contradictions", counts_[3]);
+      std::printf("\n");
+    }
+    return counts_[1] == 0 ? 0 : kFailed;
+  }
+
+  std::string json() const {
+    std::string text = str_cat("{\n  \"passed\": ", counts_[0], ",\n  \"failed\": ", counts_[1],
+                               ",\n  \"skipped\": ", counts_[2], ",\n  \"known\": ", counts_[3], ",\n  \"cases\": [");
+    for (size_t i = 0; i < cases_.size(); ++i) {
+      text += str_cat(i == 0 ? "\n    " : ",\n    ", "{\"name\": ", json_string(cases_[i].name),
+                      ", \"outcome\": ", json_string(kWords[static_cast<size_t>(results_[i]->outcome)]),
+                      ", \"reason\": ", json_string(results_[i]->reason), "}");
+    }
+    return text + "]\n}\n";
   }
 
  private:
@@ -373,6 +408,10 @@ class Runner {
                 : child.answer[0] == 'S' ? Outcome::kSkip
                                          : Outcome::kFail,
                 child.answer.substr(1)};
+      // Only what the data explain is excused, no crash and no hang.
+      const auto known = contradictions_.find(cases_[child.index].name);
+      if (result.outcome == Outcome::kFail && known != contradictions_.end())
+        result = {Outcome::kKnown, known->second + " (" + result.reason + ")"};
     }
     results_[child.index] = std::move(result);
     child.scratch.reset();
@@ -380,76 +419,119 @@ class Runner {
 
   // In the order of the cases, as far as they are done.
   void report_finished() {
-    static constexpr const char* kWords[] = {"PASS", "FAIL", "SKIP"};
     while (reported_ < results_.size() && results_[reported_]) {
       const CaseResult& result = *results_[reported_];
       ++counts_[static_cast<size_t>(result.outcome)];
-      if (!options_.failures_only || result.outcome == Outcome::kFail) {
-        std::printf("%s %s%s%s\n", kWords[static_cast<size_t>(result.outcome)], cases_[reported_].name.c_str(),
-                    result.reason.empty() ? "" : ": ", result.reason.c_str());
+      if (options_.json != "-" && (!options_.failures_only || result.outcome == Outcome::kFail)) {
+        tools::print(str_cat(kWords[static_cast<size_t>(result.outcome)], " ", printable(cases_[reported_].name),
+                             result.reason.empty() ? "" : ": ", printable(result.reason), "\n"));
       }
       ++reported_;
     }
     std::fflush(stdout);
   }
 
+  static constexpr const char* kWords[] = {"PASS", "FAIL", "SKIP", "KNOWN"};
+
   const Options& options_;
+  const std::map<std::string, std::string> contradictions_ = known_contradictions();
   std::vector<TestCase> cases_;
   std::vector<std::optional<CaseResult>> results_;
   std::vector<Child> children_;
   size_t reported_ = 0;
-  size_t counts_[3] = {0, 0, 0};
+  size_t counts_[4] = {0, 0, 0, 0};
 };
 
-int main_inner(int argc, char** argv) {
-  Options options;
-  CLI::App app(
-      "Runs ONNX backend tests: converts each model, runs its data sets, compares. Exit code 1 if any case fails.",
-      "aipu-onnx-test");
+void add_options(Tool& tool, Options& options) {
+  CLI::App& app = tool.app;
   app.add_option("folders", options.folders,
                  "folders with model.onnx and test_data_set_*, folders of such folders, or light_*.onnx models")
-      ->required();
-  app.add_option("--target", options.target)->capture_default_str();
-  app.add_option("--backend", options.backend, "native, sim, interp; default: what the target needs");
-  app.add_option("--rtol", options.tolerance.relative)->capture_default_str();
-  app.add_option("--atol", options.tolerance.absolute)->capture_default_str();
-  app.add_option("--jobs", options.jobs, "cases at a time; 0: one per CPU");
-  app.add_option("--threads", options.threads, "threads of each session; 0: one per CPU")
-      ->check(CLI::NonNegativeNumber);
+      ->required()
+      ->type_name("DIR");
+  const char* group = "What to run";
+  app.add_option("--target", options.target, "as for aipugb")->type_name("NAME")->capture_default_str()->group(group);
+  app.add_option("--backend", options.backend, "native, sim, interp; default: what the target needs")
+      ->type_name("NAME")
+      ->group(group);
+  add_list(app, "--plugin", options.plugins, "plugin of a custom op, as for aipugb")->type_name("FILE")->group(group);
+  app.add_option("--only", options.only, "run only cases whose name contains this")->type_name("TEXT")->group(group);
+  group = "What is right";
+  app.add_option("--rtol", options.tolerance.relative, "relative tolerance")
+      ->check(tolerance_number())
+      ->type_name("X")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--atol", options.tolerance.absolute, "absolute tolerance")
+      ->check(tolerance_number())
+      ->type_name("X")
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--timeout", options.timeout, "seconds per case, conversion included")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--plugin", options.plugins, "plugin of a custom op, as for aipugb")->take_all();
-  app.add_option("--only", options.only, "run only cases whose name contains this");
-  app.add_flag("--no-cache", options.no_cache, "do not use the kernel cache");
-  app.add_flag("--failures", options.failures_only, "print only the cases that fail");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
+      ->check(positive_number(1e6))
+      ->type_name("SECONDS")
+      ->capture_default_str()
+      ->group(group);
+  group = "What to show";
+  app.add_flag("--failures", options.failures_only, "print only the cases that fail")->group(group);
+  app.add_option("--json", options.json, "write the results to a file; - for the standard output")
+      ->type_name("FILE")
+      ->group(group);
+  group = "How to work";
+  app.add_option("--jobs", options.jobs, "cases at a time; 0: one per CPU")
+      ->check(whole_number(0, 1024))
+      ->type_name("N")
+      ->group(group);
+  add_threads(app, options.threads)->group(group);
+  app.add_flag("--no-cache", options.no_cache, "do not use the kernel cache")->group(group);
+}
+
+// What would be the failure of each case.
+std::string usage_error(const Options& options) {
+  gbuilder::BuildOptions build;
+  build.target = options.target;
+  if (const Status status = gbuilder::check_options(build); !status.ok()) return status.message();
+  for (const std::string& plugin : options.plugins) {
+    if (!exists(plugin)) return str_cat("--plugin ", plugin, ": no such file");
+  }
+  return "";
+}
+
+int main_body(const Tool& tool, const Options& options) {
+  if (const std::string error = usage_error(options); !error.empty()) return tool.fail_usage(error);
+  warn_of_threads(tool, options.threads);
+  const bool to_file = !options.json.empty() && options.json != "-";
+  if (to_file) {
+    if (const Status status = prepare_output(options.json); !status.ok()) return tool.fail(status);
   }
   std::vector<TestCase> cases;
   for (const std::string& folder : options.folders) {
     auto found = find_cases(folder);
-    if (!found.ok()) {
-      std::fprintf(stderr, "aipu-onnx-test: %s\n", found.status().message().c_str());
-      return 1;
-    }
+    if (!found.ok()) return tool.fail(found.status());
     for (TestCase& test : *found) {
       if (test.name.find(options.only) != std::string::npos) cases.push_back(std::move(test));
     }
   }
-  return Runner(options, std::move(cases)).run();
+  if (cases.empty())
+    return tool.fail(not_found(options.only.empty() ? "there are no cases in the folders"
+                                                    : str_cat("--only: no case has '", options.only, "' in its name")));
+  Runner runner(options, std::move(cases));
+  const int code = runner.run();
+  if (options.json == "-") std::fputs(runner.json().c_str(), stdout);
+  if (!to_file) return code;
+  const Status status = write_file_atomically(options.json, runner.json());
+  return status.ok() ? code : tool.fail(status);
 }
 
 }  // namespace
 }  // namespace aipu::tools
 
 int main(int argc, char** argv) {
-  try {
-    return aipu::tools::main_inner(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "aipu-onnx-test: %s\n", error.what());
-    return 1;
-  }
+  aipu::tools::Options options;
+  aipu::tools::Tool tool("aipu-onnx-test",
+                         "Runs ONNX backend tests: converts each model, runs its data sets, compares. Exit code 1 if "
+                         "any case fails; cases "
+                         "whose data are known to contradict the specification (KNOWN) are none.",
+                         "/usr/share/libonnx-testdata/data/node --only test_conv");
+  aipu::tools::add_options(tool, options);
+  return tool.run(argc, argv, [&] { return aipu::tools::main_body(tool, options); });
 }
