@@ -90,11 +90,20 @@ __inl R __vmulh(R r, X x, Y y, M m) {
   return __widening_mul<1>(r, x, y, m);
 }
 
+// Positions have 64 bits but are rarely that large, and CPUs take several times as long to divide by 64 bits as by 32.
+template <class T>
+__inl bool __is_short_division(T a, T b) {
+  if constexpr (sizeof(T) == 8)
+    return (((ulong)a | (ulong)b) >> 32) == 0 && b != 0;
+  else
+    return false;
+}
 template <class T>
 __inl T __div(T a, T b) {
   if constexpr (__is_float<T>::value)
     return (T)(a / b);
   else {
+    if (__is_short_division(a, b)) return (T)((uint)a / (uint)b);
     const bool overflow = __signed_elem<T>::value && a == __limits<T>::min && b == (T)-1;
     const T safe = b == 0 || overflow ? (T)1 : b;
     return b == 0 ? (T)0 : overflow ? __limits<T>::max : (T)(a / safe);
@@ -102,6 +111,7 @@ __inl T __div(T a, T b) {
 }
 template <class T>
 __inl T __mod(T a, T b) {
+  if (__is_short_division(a, b)) return (T)((uint)a % (uint)b);
   const bool zero = b == 0 || (__signed_elem<T>::value && b == (T)-1);
   const T safe = zero ? (T)1 : b;
   return zero ? (T)0 : (T)(a % safe);

@@ -86,6 +86,7 @@ class WideSet {
  public:
   explicit WideSet(const Module& module) : module_(module), lanes_(lane_parameters(module)) {
     find_fixed();
+    find_data();
     for (const VarPtr& param : module.entry().params) {
       if (!lanes_.contains(param.get())) insert(param.get());
     }
@@ -114,6 +115,30 @@ class WideSet {
   }
 
  private:
+  // What comes from memory, from lanes, or from such values; sums of data are none of the kernel's positions.
+  bool is_data(const Expr& e) const {
+    bool data = false;
+    walk(e, [&](const Expr& child) {
+      const auto* load = child->as<Load>();
+      const auto* call = child->as<IntrinsicCall>();
+      data |= load != nullptr && !arrays_.contains(variable_of(load->pointer));
+      data |= child->as<LaneRead>() != nullptr || child->as<FunctionCall>() != nullptr;
+      data |= call != nullptr && !call->intrinsic->name.starts_with("get_local_");
+      data |= data_.contains(variable_of(child));
+    });
+    return data;
+  }
+
+  void find_data() {
+    for (size_t before = data_.size() + 1; before != data_.size();) {
+      before = data_.size();
+      for_each_stmt(module_, [&](const PrimFunc&, const Stmt& stmt) {
+        if (const auto* n = stmt->as<Define>(); n != nullptr && is_data(n->value)) data_.insert(n->var.get());
+        if (const auto* n = stmt->as<Assign>(); n != nullptr && is_data(n->value)) data_.insert(n->var.get());
+      });
+    }
+  }
+
   // Variables whose address is taken, and arrays that are used other than element by element.
   void find_fixed() {
     VarSet element_uses;
@@ -136,6 +161,7 @@ class WideSet {
       if (const auto* alloc = stmt->as<Alloc>(); alloc != nullptr && alloc->data.empty())
         arrays_.insert(alloc->buffer.get());
     });
+    for (const Var* var : fixed_) arrays_.erase(var);
   }
 
   void insert(const Var* var) {
@@ -147,8 +173,8 @@ class WideSet {
     if (const auto* n = stmt->as<Define>(); n != nullptr && is_wide(n->value)) insert(n->var.get());
     if (const auto* n = stmt->as<Assign>()) {
       // A counter belongs to the loops that it counts, even if it starts at 0 and grows by 1.
-      const bool counts = mentions(n->value, n->var.get()) && !reads_memory(n->value);
-      if (is_wide(n->value) || counts) insert(n->var.get());
+      const bool counter = mentions(n->value, n->var.get()) && !is_data(n->value);
+      if (is_wide(n->value) || counter) insert(n->var.get());
     }
     if (const auto* n = stmt->as<For>(); n != nullptr && (is_wide(n->start) || is_wide(n->stop) || is_wide(n->step)))
       insert(n->var.get());
@@ -169,7 +195,7 @@ class WideSet {
 
   const Module& module_;
   const VarSet lanes_;
-  VarSet fixed_, arrays_, vars_;
+  VarSet fixed_, arrays_, data_, vars_;
   std::unordered_set<const PrimFunc*> results_;
   bool changed_ = false;
 };
@@ -448,6 +474,13 @@ class NarrowFinder {
   }
 
   void visit_call(const Expr& e) {
+    // Lanes that go through an array may be anything.
+    const auto* intrinsic = e->as<IntrinsicCall>();
+    if (intrinsic != nullptr && !intrinsic->intrinsic->pure && e->type.is_void()) {
+      for (const Expr& arg : intrinsic->args) {
+        if (arg->type.pointer) mark(root_of(arg));
+      }
+    }
     const auto* call = e->as<FunctionCall>();
     const PrimFunc* callee = call != nullptr ? module_.find(call->function) : nullptr;
     for (size_t i = 0; callee != nullptr && i < call->args.size(); ++i) {

@@ -146,6 +146,17 @@ TEST(IndexWidth, LanesKeepTheirType) {
   EXPECT_EQ(wide.entry().params[3]->type, tir::Type::scalar(DType::kI32));
 }
 
+// Sums of data are none of the kernel's positions.
+TEST(IndexWidth, DataKeepsItsType) {
+  const tir::Module wide =
+      tir::widen_indices(module_of("let total#5: int32 = load(q#1, n#2)\nlet b#6: int32 = load(q#1, m#3)\n"
+                                   "set total#5 = (b#6 min total#5)\nstore q#1[n#2] = total#5\n"));
+  EXPECT_EQ(tir::verify(wide).message(), "");
+  EXPECT_THAT(tir::print_module(wide), HasSubstr("set total#5 = (b#6 min total#5)"));
+  EXPECT_THAT(tir::print_module(wide), HasSubstr("let total#5: int32"));
+  EXPECT_EQ(tir::find_narrow_index(wide), "");
+}
+
 // What a user writes is taken as it is; with int64 it has no limit.
 TEST(IndexWidth, KernelsOfUsers) {
   for (const bool wide : {false, true}) {

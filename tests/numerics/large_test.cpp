@@ -100,7 +100,7 @@ TEST_P(LargeNeg, EveryElement) {
   Memory x(n);
   for (int64_t i = 0; i < n; i += 4093) x[i] = static_cast<int8_t>(i % 127 + 1);
   for (int64_t i = n - 300; i < n; ++i) x[i] = static_cast<int8_t>(i % 127 + 1);
-  run(b, x, {n});
+  ASSERT_NO_FATAL_FAILURE(run(b, x, {n}));
   ASSERT_EQ(y_.shape[0], n);
   int64_t wrong = 0;
   for (int64_t i = 0; i < n; ++i) wrong += y(i) != -x[i];
@@ -125,7 +125,7 @@ TEST_F(LargeInput, Gather) {
     OnnxBuilder b("gather");
     const std::string x = b.input("x", DType::kI8, {"N"});
     b.output(b.op("Gather", {x, b.ints({kLimit + 50, -1, kLimit - 1, 7, -kElements})}), "y", DType::kI8, {5});
-    run(b, x_, {kElements}, backend);
+    ASSERT_NO_FATAL_FAILURE(run(b, x_, {kElements}, backend));
     EXPECT_EQ(std::vector<int8_t>(&static_cast<const int8_t*>(y_.data)[0], &static_cast<const int8_t*>(y_.data)[5]),
               (std::vector<int8_t>{50, 99, -1, 27, 20}))
         << backend;
@@ -136,7 +136,7 @@ TEST_F(LargeInput, GatherOfRows) {
   OnnxBuilder b("gather");
   const std::string x = b.input("x", DType::kI8, {"N", 100});
   b.output(b.op("Gather", {x, b.ints({kElements / 100 - 1, 0})}), "y", DType::kI8, {2, 100});
-  run(b, x_, {kElements / 100, 100});
+  ASSERT_NO_FATAL_FAILURE(run(b, x_, {kElements / 100, 100}));
   const int64_t last = (kElements / 100 - 1) * 100;
   for (int64_t i = 0; i < 100; ++i) {
     EXPECT_EQ(y(i), x_[last + i]) << i;
@@ -150,7 +150,7 @@ TEST_F(LargeInput, GatherElementsAndNd) {
   const std::string a = b.op("GatherElements", {x, b.ints({kLimit + 50, -3, 4})});
   const std::string nd = b.op("GatherND", {x, b.initializer(models::TensorData::i64({2, 1}, {kLimit + 51, -2}))});
   b.output(b.op("Concat", {a, nd}, {{"axis", 0}}), "y", DType::kI8, {5});
-  run(b, x_, {kElements});
+  ASSERT_NO_FATAL_FAILURE(run(b, x_, {kElements}));
   EXPECT_EQ(y(0), 50);
   EXPECT_EQ(y(1), 97);
   EXPECT_EQ(y(2), 24);
@@ -169,7 +169,7 @@ TEST_F(LargeInput, Slices) {
         b.op("Slice", {x, b.ints({5}), b.ints({kLimit + 80}), b.ints({0}), b.ints({kLimit / 2 + 30})});
     b.output(b.op("Concat", {b.op("Neg", {far}), b.op("Neg", {last}), b.op("Neg", {wide})}, {{"axis", 0}}), "y",
              DType::kI8, {15});
-    run(b, x_, {kElements});
+    ASSERT_NO_FATAL_FAILURE(run(b, x_, {kElements}));
     for (int64_t i = 0; i < 10; ++i) EXPECT_EQ(y(i), -(10 + i)) << extent;
     for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(y(10 + i), -(97 + i)) << extent;
     EXPECT_EQ(y(13), -25) << extent;
@@ -182,7 +182,7 @@ TEST_F(LargeInput, SliceEndsWhereItSays) {
   const std::string x = b.input("x", DType::kI8, {kElements});
   const std::string part = b.op("Slice", {x, b.ints({INT32_MAX - 2}), b.ints({INT32_MAX})});
   b.output(b.op("Neg", {part}), "y", DType::kI8, {2});
-  run(b, x_, {kElements});
+  ASSERT_NO_FATAL_FAILURE(run(b, x_, {kElements}));
   ASSERT_EQ(y_.shape[0], 2);
   EXPECT_EQ(y(0), 3);
   EXPECT_EQ(y(1), 2);
@@ -196,7 +196,7 @@ TEST_F(LargeInput, ReduceAndArgMax) {
   const std::string x = b.input("x", DType::kI8, {"N"});
   b.output(b.op("ArgMax", {x}, {{"axis", 0}, {"keepdims", 1}}), "at", DType::kI64, {1});
   b.output(b.op("ReduceMin", {x}, {{"keepdims", 1}}), "least", DType::kI8, {1});
-  run(b, x_, {kElements});
+  ASSERT_NO_FATAL_FAILURE(run(b, x_, {kElements}));
   EXPECT_EQ(y<int64_t>(0), kLimit + 60);
   const auto least = session_->output(1);
   ASSERT_TRUE(least.ok());
@@ -209,7 +209,7 @@ TEST_F(LargeInput, Transposed) {
   OnnxBuilder b("move");
   const std::string x = b.input("x", DType::kI8, {2, "N"});
   b.output(b.transpose(x, {1, 0}), "y", DType::kI8, {"N", 2});
-  run(b, x_, {2, columns});
+  ASSERT_NO_FATAL_FAILURE(run(b, x_, {2, columns}));
   int64_t wrong = 0;
   for (int64_t i = 0; i < columns; ++i) wrong += y(2 * i) != x_[i] || y(2 * i + 1) != x_[columns + i];
   EXPECT_EQ(wrong, 0);
