@@ -391,9 +391,9 @@ Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, co
   for (const size_t index : missing) total += units[index].kernels.size();
   std::mutex mutex;
   bool stopped = false;
-  const auto go_on = [&](size_t kernels) {
+  const auto go_on = [&](size_t compiled_now) {
     const std::lock_guard lock(mutex);
-    done += kernels;
+    done += compiled_now;
     if (!stopped && options.progress) stopped = !options.progress(done, total);
     return !stopped;
   };
