@@ -64,6 +64,15 @@ def build(
     Returns a report (nodes, kernels, bytes, seconds per stage, warnings, ``"output"``). RuntimeError, ValueError or
     OSError with one line that names the node and what is wrong with it.
     """
+    if isinstance(plugins, (str, bytes, os.PathLike)):
+        raise TypeError(f"plugins: expected a list of files, found {plugins!r}; write plugins=[{plugins!r}]")
+    if isinstance(disabled_passes, str):
+        raise TypeError(f"disabled_passes: expected a list of names; write disabled_passes=[{disabled_passes!r}]")
+    if not 0 <= int(jobs) <= 1024:
+        raise ValueError(f"jobs: expected a number from 0 to 1024, found {jobs}")
+    for name, extents in (shapes or {}).items():
+        if isinstance(extents, (str, bytes)) or not hasattr(extents, "__iter__"):
+            raise TypeError(f"shapes['{name}']: expected a list of extents such as [1, 3, 224, 224], found {extents!r}")
     if any(os.fspath(plugin).endswith(".so") for plugin in plugins):
         # A C++ plugin resolves the compiler's symbols in the extension module: it has to see them.
         ctypes.CDLL(_native.__file__, mode=ctypes.RTLD_GLOBAL)
@@ -200,6 +209,11 @@ class Session:
         self._signature = signature
         self._dtypes = [np.dtype(spec.dtype) for spec in signature.outputs]
         self._in_use = threading.Lock()
+        self._is_profiled = profile
+
+    def _check_profiled(self) -> None:
+        if not self._is_profiled:
+            raise ValueError("the session keeps no profile; make it by model.session(profile=True)")
 
     @property
     def threads(self) -> int:
@@ -272,10 +286,12 @@ class Session:
 
     def profile(self) -> List[ProfileRow]:
         """The commands of all runs so far; needs ``session(profile=True)``."""
+        self._check_profiled()
         return [ProfileRow(*row) for row in self._native.profile()]
 
     def write_profile(self, path: PathLike) -> None:
         """Writes the profile in Chrome's trace format, for ui.perfetto.dev."""
+        self._check_profiled()
         self._native.write_profile(os.fspath(path))
 
 
@@ -365,6 +381,8 @@ class Model:
 
     def session(self, threads: int = 0, profile: bool = False) -> Session:
         """A session of its own; ``threads`` 0: as many as there are CPUs."""
+        if not 0 <= int(threads) <= 1024:
+            raise ValueError(f"threads: expected a number from 0 to 1024, found {threads}")
         return Session(self._native, self._signature, threads, profile)
 
     def run(
