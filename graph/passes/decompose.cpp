@@ -125,23 +125,6 @@ std::vector<ValueId> global_lp_pool(DecomposeBuilder& b, const DecomposeSite& s)
   return {b.op("Pow", {b.reduce("ReduceSum", power, axes), b.number(dtype, 1.0 / static_cast<double>(p))})};
 }
 
-std::vector<ValueId> hardmax(DecomposeBuilder& b, const DecomposeSite& s) {
-  const Shape shape = b.shape(s.inputs[0]);
-  const auto axis = static_cast<size_t>(s.attributes.i("axis"));
-  const auto extent = shape[axis].constant();
-  if (!extent || *extent > (1 << 20)) return {};
-  if (*extent == 0) return {s.inputs[0]};  // nothing is the largest of nothing, and nothing is the result
-  std::vector<int64_t> numbers;
-  for (int64_t k = 0; k < *extent; ++k) numbers.push_back(k);
-  std::vector<int64_t> column(shape.size() - axis, 1);
-  column[0] = *extent;
-  const ValueId positions = b.graph().add_constant(Constant::of<int64_t>(DType::kI64, column, numbers), "positions");
-  Attributes attributes;
-  attributes.set("axis", static_cast<int64_t>(axis));
-  const ValueId best = b.op("ArgMax", {s.inputs[0]}, std::move(attributes));
-  return {b.cast(b.op("Equal", {best, positions}), b.graph().type(s.inputs[0]).dtype)};
-}
-
 std::vector<ValueId> dropout(DecomposeBuilder& b, const DecomposeSite& s) {
   if (s.output_count < 2) return {};
   const uint8_t yes = 1;
@@ -220,7 +203,6 @@ Result<int> decompose(Graph& graph, PassContext&) {
       {"MeanVarianceNormalization", mean_variance_normalization},
       {"LpNormalization", lp_normalization},
       {"GlobalLpPool", global_lp_pool},
-      {"Hardmax", hardmax},
       {"Dropout", dropout},
       {"DynamicQuantizeLinear", dynamic_quantize},
       {"QLinearConv", qlinear_conv},

@@ -1,4 +1,4 @@
-// ArgMax, ArgMin, TopK, OneHot, NonZero and what counts for it and for Compress.
+// ArgMax, ArgMin, Hardmax, TopK, OneHot, NonZero and what counts for it and for Compress.
 #include <fmt/format.h>
 
 #include "kernels/axis_view.h"
@@ -16,7 +16,8 @@ class SelectPlugin final : public SingleOpPlugin {
  public:
   std::string_view name() const override { return "select"; }
   std::span<const std::string_view> ops() const override {
-    static constexpr std::string_view kOps[] = {"ArgMax", "ArgMin", "TopK", "OneHot", "aipu::CountNonZero", "NonZero"};
+    static constexpr std::string_view kOps[] = {"ArgMax", "ArgMin", "Hardmax", "TopK", "OneHot", "aipu::CountNonZero",
+                                                "NonZero"};
     return kOps;
   }
   std::string check(const Graph& graph, const Node& node) const override {
@@ -44,6 +45,14 @@ class SelectPlugin final : public SingleOpPlugin {
       context.check(good, fmt::format("an empty axis has no {} element", node.op == "ArgMax" ? "largest" : "smallest"),
                     view.extent, view.extent);
       AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "arg_extremum", params));
+      std::vector<KernelArgument> arguments = {pointer(node.inputs[0]), pointer(node.outputs[0])};
+      append_scalars({view.outer, view.extent, view.inner}, &arguments);
+      context.launch(std::move(kernel), std::move(arguments), graph::max(view.outer * view.inner, 1));
+      return {};
+    }
+    if (node.op == "Hardmax") {
+      const AxisView view = axis_view(x.shape, node.attributes.i("axis"));
+      AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "hardmax", params));
       std::vector<KernelArgument> arguments = {pointer(node.inputs[0]), pointer(node.outputs[0])};
       append_scalars({view.outer, view.extent, view.inner}, &arguments);
       context.launch(std::move(kernel), std::move(arguments), graph::max(view.outer * view.inner, 1));

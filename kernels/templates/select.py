@@ -1,5 +1,5 @@
-"""Searching along an axis: arg-extremum, top-k, one-hot; and counting ops whose result decides a shape. Tensors are
-seen as [outer, extent, inner] around the axis. FLOATING: X is a floating type, and may be NaN.
+"""Searching along an axis: arg-extremum, hardmax, top-k, one-hot; and counting ops whose result decides a shape.
+Tensors are seen as [outer, extent, inner] around the axis. FLOATING: X is a floating type, and may be NaN.
 """
 
 from aipu import script as S
@@ -25,6 +25,17 @@ def takes_over(candidate, best):
     return found or beyond(candidate, best)
 
 
+def place_of_extremum(p, extent, inner):
+    best = S.cast(p[0], ACC)
+    at = S.i32(0)
+    for k in range(1, extent):
+        candidate = S.cast(p[k * inner], ACC)
+        if takes_over(candidate, best):
+            best = candidate
+            at = k
+    return at
+
+
 @S.prim_func
 def arg_extremum(x: S.ptr(X, "global"), out: S.ptr("i64", "global"), outer: S.i32, extent: S.i32, inner: S.i32):
     """The index of the largest (smallest) element, of a NaN if there is one; the first of equals, or the last
@@ -36,14 +47,24 @@ def arg_extremum(x: S.ptr(X, "global"), out: S.ptr("i64", "global"), outer: S.i3
     last = S.min(first + share, units)
     for unit in range(first, last):
         p = x + ((unit // inner) * extent * inner + unit % inner)
-        best = S.cast(p[0], ACC)
-        at = 0
-        for k in range(1, extent):
-            candidate = S.cast(p[k * inner], ACC)
-            if takes_over(candidate, best):
-                best = candidate
-                at = k
-        out[unit] = S.i64(at)
+        out[unit] = S.i64(place_of_extremum(p, extent, inner))
+
+
+@S.prim_func
+def hardmax(x: S.ptr(X, "global"), out: S.ptr(X, "global"), outer: S.i32, extent: S.i32, inner: S.i32):
+    """1 where arg_extremum() is along the axis, 0 elsewhere."""
+    units = outer * inner
+    if extent == 0:
+        units = 0
+    share = S.ceildiv(units, S.get_local_size())
+    first = S.get_local_id() * share
+    last = S.min(first + share, units)
+    for unit in range(first, last):
+        offset = (unit // inner) * extent * inner + unit % inner
+        at = place_of_extremum(x + offset, extent, inner)
+        for k in range(extent):
+            out[offset + k * inner] = S.cast(0, X)
+        out[offset + at * inner] = S.cast(1, X)
 
 
 @S.prim_func

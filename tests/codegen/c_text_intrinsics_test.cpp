@@ -122,6 +122,10 @@ const Row kCompare[] = {
      "bool8 q = __vceq(y, z, " ALL ");\nq = __vcneq(y, z, " ALL ");\nq = __vcle(z, y, " ALL ");"},
     {"Classes", "a[0] = S.i32(S.isinf(k))\na[1] = S.i32(S.isfinite(k))",
      "a[0] = (int)((__class(k) & 129) != 0);\na[1] = (int)((__class(k) & 126) != 0);"},
+    {"ExtremaWithNaN", "v = vx[0]\nw = vx[1]\nv = S.maximum(v, w)\na[0] = S.minimum(k, x[1])\ny = S.maximum(y, z)",
+     "float8 v = vx[0];\nfloat8 w = vx[1];\nv = __vsel(v, __vsel(w, __vmax(v, v, w, " ALL "), __vqne(w, w, " ALL
+     ")), __vqne(v, v, " ALL
+     "));\na[0] = (int)(k != k ? k : x[1] != x[1] ? x[1] : min(k, x[1]));\ny = __vmax(y, y, z, " ALL ");"},
     {"ClassesOfVectors", "q = S.isnan(vx[0])",
      "bool8 q = __vcneq(__vand((uint8)0, __vclass(vx[0], " ALL "), (uint8)768, " ALL "), (uint8)0, " ALL ");"},
     {"Math", "v = S.exp(vx[0])\nx[0] = S.exp(k)\nv = S.tanh(v)\nv = S.rsqrt(v)\nx[1] = S.pow(k, 2.0)",
