@@ -83,11 +83,25 @@ typedef struct aipu_tensor {
 /* How to load a model. Set it to zero, then struct_bytes; null for aipu_load_options is all zero. Later versions append
  * fields. */
 typedef struct aipu_load_options {
-  size_t struct_bytes; /* sizeof(aipu_load_options) */
-  const char* backend; /* as for aipu_model_load(); null: what the model was compiled for */
-  int copy;            /* not 0: read the file into memory, so that it may change later */
-  int verify_all;      /* not 0: check the hashes of large constants too */
+  size_t struct_bytes;        /* sizeof(aipu_load_options) */
+  const char* backend;        /* as for aipu_model_load(); null: what the model was compiled for */
+  int copy;                   /* not 0: read the file into memory, so that it may change later */
+  int verify_all;             /* not 0: check the hashes of large constants too */
+  int64_t memory_limit_bytes; /* beyond the file; 0: 1 GiB */
+  double time_limit_seconds;  /* 0: none */
 } aipu_load_options;
+
+/* How to make a session. Set it to zero, then struct_bytes; null is all zero. Later versions append fields. The limits
+ * are for files that are not trusted (SECURITY.md): what goes beyond them is AIPU_OUT_OF_RANGE. Native code is not
+ * interrupted when its time is over, only not gone on with. */
+typedef struct aipu_session_options {
+  size_t struct_bytes;             /* sizeof(aipu_session_options) */
+  int threads;                     /* 0: as many as there are CPUs */
+  int64_t run_memory_limit_bytes;  /* of what the session allocates; 0: the machine's memory, 1 GiB for interp */
+  double run_time_limit_seconds;   /* 0: none */
+  int64_t plan_memory_limit_bytes; /* of the plan for the shapes at hand; 0: 1 GiB */
+  double plan_time_limit_seconds;  /* 0: none */
+} aipu_session_options;
 
 /* From now on a fault (SIGSEGV, SIGBUS, SIGFPE, SIGILL) in native code of a kernel prints one line to stderr that names
  * the kernel, before the signal takes the course that it had. Process-wide, for good. */
@@ -114,6 +128,8 @@ AIPU_C_API aipu_status aipu_model_output(const aipu_model* model, uint32_t index
 
 /* `threads`: 0 for as many as there are CPUs. */
 AIPU_C_API aipu_status aipu_session_create(aipu_model* model, int threads, aipu_session** session);
+AIPU_C_API aipu_status aipu_session_create_with(aipu_model* model, const aipu_session_options* options,
+                                                aipu_session** session);
 AIPU_C_API void aipu_session_release(aipu_session* session); /* null is fine */
 
 /* The shape is copied, the data is read in place by each run. The element's alignment is needed, no more. A bind

@@ -15,6 +15,10 @@
 
 #define AIPU_API __attribute__((visibility("default")))
 
+namespace aipu {
+class Meter;
+}
+
 namespace aipu::runtime {
 
 // One axis of an input or output: a number, or what it is called until the shapes are known.
@@ -31,6 +35,15 @@ struct AIPU_API TensorSpec {
   std::string text() const;  // "images float32[N,3,224,224]"
 };
 
+// What an operation on a file may take; errors name the option that raises the limit. Native code cannot be interrupted
+// and answers to nobody: time is looked at between kernels there.
+struct Budget {
+  int64_t bytes = 0;   // of memory; 0: what the option says
+  double seconds = 0;  // 0: no limit
+};
+constexpr int64_t kUntrustedBytes = int64_t{1} << 30;
+constexpr double kUntrustedLoadSeconds = 10, kUntrustedRunSeconds = 60;
+
 struct LoadOptions {
   // "native", "sim", "interp", "null", or the name of a back end library; empty: native or sim, whichever the model was
   // compiled for.
@@ -44,6 +57,17 @@ struct LoadOptions {
   // by SIGBUS) or written over while the model lives; a copied one may be. Costs memory and time in the size of the
   // file.
   bool copy = false;
+  // Memory beyond the file itself; 0 bytes: 1 GiB, which is far more than any model needs that aipugb has made.
+  Budget budget;
+
+  // For files from people one does not trust; see SECURITY.md.
+  static LoadOptions untrusted() {
+    LoadOptions options;
+    options.backend = "interp";
+    options.copy = true;  // whoever can write the file cannot end the process by cutting it off
+    options.budget = {kUntrustedBytes, kUntrustedLoadSeconds};
+    return options;
+  }
 };
 
 namespace detail {
@@ -73,7 +97,7 @@ class AIPU_API Model {
  private:
   explicit Model(std::unique_ptr<detail::ModelState> state);
   static Result<std::shared_ptr<const Model>> finish(std::unique_ptr<detail::ModelState> state,
-                                                     const LoadOptions& options);
+                                                     const LoadOptions& options, Meter& meter);
   std::unique_ptr<detail::ModelState> state_;
 };
 

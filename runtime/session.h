@@ -38,11 +38,24 @@ struct SessionOptions {
   int threads = 0;                   // 0: as many as there are CPUs; more than those is cut down
   std::shared_ptr<WorkerPool> pool;  // borrowed by several sessions, which take turns; `threads` is then ignored
   bool profile = false;
-  int plan_cache = 8;              // shapes whose plans are kept
-  int64_t memory_limit_bytes = 0;  // for what the session allocates; 0: the machine's memory
+  int plan_cache = 8;  // shapes whose plans are kept
+  // For what the session allocates: activations, outputs that the caller gives no memory for, plans, and what the
+  // interpreter needs. 0: the machine's memory; with a back end that promises to survive hostile kernels (interp) 1 GiB.
+  int64_t memory_limit_bytes = 0;
+  double run_seconds = 0;  // for a run; 0: no limit. Native code is not interrupted, only not gone on with.
+  Budget plan_budget;      // for the plan of a stage for the shapes at hand; 0 bytes: 1 GiB
   // Inputs and outputs are the arguments of one kernel, which may overlap and be aligned as the kernel likes it. Else
   // memory for an output that overlaps an input or another output is an error, and so is data that is not aligned.
   bool arguments_of_a_kernel = false;
+
+  // For files from people one does not trust; see SECURITY.md.
+  static SessionOptions untrusted() {
+    SessionOptions options;
+    options.memory_limit_bytes = kUntrustedBytes;
+    options.run_seconds = kUntrustedRunSeconds;
+    options.plan_budget = {kUntrustedBytes, kUntrustedLoadSeconds};
+    return options;
+  }
 };
 
 // From now on a fault (SIGSEGV, SIGBUS, SIGFPE, SIGILL) in native code of a kernel prints one line to stderr that names

@@ -66,6 +66,7 @@ int64_t product(int64_t a, int64_t b) {
 
 // Copies `bytes` bytes; overlap is undefined in the language and harmless here.
 Status copy(MachineState& machine, Pointer dst, int64_t dst_offset, Pointer src, int64_t src_offset, int64_t bytes) {
+  AIPU_RETURN_IF_ERROR(machine.spend(8 + std::max<int64_t>(bytes, 0) / 16));
   if (bytes <= 0) return {};
   const std::byte* from = machine.access(src, src_offset, bytes, false);
   if (from == nullptr) return machine.access_error(src, src_offset, bytes, false);
@@ -91,7 +92,7 @@ Status run_dma_copy(const LaneCall& c) {
   const auto copy_all = [machine = c.machine, dst = c.operands[0].get<Pointer>(), src = c.operands[1].get<Pointer>(),
                          times, width = width * element, dst_stride = dst_stride * element,
                          src_stride = src_stride * element]() -> Status {
-    for (int64_t t = 0; t < times; ++t)
+    for (int64_t t = 0; t < times && width > 0; ++t)
       AIPU_RETURN_IF_ERROR(copy(*machine, dst, product(t, dst_stride), src, product(t, src_stride), width));
     return {};
   };
@@ -122,7 +123,7 @@ Status run_transpose(const LaneCall& c) {
     return invalid_argument(
         fmt::format("dma_transpose2d: {} x {} with strides {} and {}", row, col, dst_stride, src_stride));
   }
-  for (int64_t i = 0; i < row; ++i) {
+  for (int64_t i = 0; i < row && col > 0; ++i) {
     for (int64_t j = 0; j < col; ++j) {
       AIPU_RETURN_IF_ERROR(copy(*c.machine, c.operands[0].get<Pointer>(), product(j * dst_stride + i, element),
                                 c.operands[1].get<Pointer>(), product(i * src_stride + j, element), element));
@@ -168,7 +169,7 @@ Status run_upsample(const LaneCall& c) {
         "dma_upsample: strides must cover the channels and the enlarged row, scales be positive and w_scale at most "
         "255");
   }
-  for (int64_t h = 0; h < h_scale; ++h) {
+  for (int64_t h = 0; h < h_scale && channels > 0 && width > 0; ++h) {
     for (int64_t x = 0; x < width * w_scale; ++x) {
       AIPU_RETURN_IF_ERROR(
           copy(*c.machine, c.operands[0].get<Pointer>(), product(product(h * dst_w_stride + x, dst_c_stride), element),
@@ -206,6 +207,7 @@ Status run_memset(const LaneCall& c) {
   if (count == 0) return {};
   std::byte* data = c.machine->access(pointer, 0, count * element, true);
   if (data == nullptr) return c.machine->access_error(pointer, 0, count * element, true);
+  AIPU_RETURN_IF_ERROR(c.machine->spend(count));
   for (int64_t i = 0; i < count; ++i) std::memcpy(data + i * element, c.operands[1].data, static_cast<size_t>(element));
   return {};
 }

@@ -98,6 +98,11 @@ class MachineState {
   virtual void print(std::string_view text) = 0;
   // Data that the kernel cannot compute with (aipu_fault_record in kernel_abi.h).
   virtual void report_fault(int code, int64_t value, int64_t limit) = 0;
+  // Before work whose amount is known only when running: in about a nanosecond each. An error: the time is over.
+  virtual Status spend(int64_t work) {
+    (void)work;
+    return {};
+  }
 
   // Pointers as integers and back; an integer that was made from no pointer of this machine gives one that can't be
   // accessed.

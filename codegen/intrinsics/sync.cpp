@@ -79,7 +79,9 @@ Status run_printf(const LaneCall& c) {
   for (size_t i = 0; i < c.operands.size(); ++i) {
     if (const auto* text = c.call.args[i]->as<StringImm>()) strings[i] = text->value;
   }
-  c.machine->print(format_print(strings[0], c.operands.subspan(1), std::span(strings).subspan(1), *c.machine));
+  const std::string text = format_print(strings[0], c.operands.subspan(1), std::span(strings).subspan(1), *c.machine);
+  AIPU_RETURN_IF_ERROR(c.machine->spend(1000 + static_cast<int64_t>(text.size())));
+  c.machine->print(text);
   c.result.set<int32_t>(0, 0);
   return {};
 }

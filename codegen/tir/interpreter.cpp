@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <mutex>
+#include <new>
 
 #include "codegen/tir/interpreter_code.h"
 #include "codegen/tir/text.h"
+#include "runtime/base/checked_math.h"
 #include "runtime/base/parallel.h"
 
 namespace aipu::tir {
@@ -61,7 +64,10 @@ void print_to_stdout(const aipu_tec_context*, const char* text, unsigned long si
 }  // namespace
 
 Machine::Machine(const InterpreterProgram& program, const aipu_tec_context& context, const InterpreterOptions& options)
-    : program_(program), context_(context), max_steps_(options.max_steps == 0 ? UINT64_MAX : options.max_steps) {}
+    : program_(program),
+      context_(context),
+      max_steps_(options.max_steps == 0 ? UINT64_MAX : options.max_steps),
+      deadline_ns_(options.deadline_ns) {}
 
 Status Machine::start(std::span<const InterpreterArgument> arguments) {
   const PrimFunc& entry = program_.module.entry();
@@ -152,6 +158,17 @@ Status Machine::run() {
   return std::move(error_).context(where);
 }
 
+bool Machine::within_limits() {
+  if (steps_ > max_steps_) {
+    limit_error_ = out_of_range("the limit of executed statements is exceeded");
+    return false;
+  }
+  work_left_ = kWorkPerLook;
+  if (deadline_ns_ == Meter::kNoLimit || steady_now_ns() < deadline_ns_) return true;
+  limit_error_ = out_of_range("the time is over");
+  return false;
+}
+
 Status Machine::access_error(Pointer pointer, int64_t byte_offset, int64_t bytes, bool write) const {
   const std::string_view verb = write ? "write" : "read";
   if (pointer.region == 0 || pointer.region >= regions_.size())
@@ -191,13 +208,14 @@ uint64_t Machine::address_of(Pointer pointer) {
 }
 
 Pointer Machine::pointer_at(uint64_t address) {
-  for (size_t i = 1; i < regions_.size(); ++i) {
-    const Region& region = regions_[i];
-    if (address >= region.address && address - region.address <= static_cast<uint64_t>(region.bytes)) {
-      return {static_cast<uint32_t>(i), 0, static_cast<int64_t>(address - region.address)};
-    }
-  }
-  return {0, 0, static_cast<int64_t>(address)};
+  // The last one that begins before it; region 0 begins at 0, and the others do not touch.
+  const auto next = std::upper_bound(regions_.begin(), regions_.end(), address,
+                                     [](uint64_t value, const Region& region) { return value < region.address; });
+  const auto region = std::prev(next);
+  const uint64_t offset = address - region->address;
+  if (region == regions_.begin() || offset > static_cast<uint64_t>(region->bytes))
+    return {0, 0, static_cast<int64_t>(address)};
+  return {static_cast<uint32_t>(region - regions_.begin()), 0, static_cast<int64_t>(offset)};
 }
 
 Result<int> Machine::alloc_event() {
@@ -217,6 +235,8 @@ Status Machine::free_event(int event) {
 }
 
 Status Machine::start(int event, std::function<Status()> work) {
+  if (started_[event].size() >= kMaxStarted)
+    return out_of_range(fmt::format("more than {} copies of one event are not waited for", kMaxStarted));
   started_[event].push_back(std::move(work));
   return {};
 }
@@ -227,7 +247,18 @@ Status Machine::wait_event(int event) {
   return {};
 }
 
-InterpreterNeeds interpreter_needs(const InterpreterProgram& program) { return program.needs; }
+InterpreterNeeds interpreter_needs(const InterpreterProgram& program) {
+  InterpreterNeeds needs = program.needs;
+  needs.private_bytes = program.frame_bytes + static_cast<int64_t>(program.regions.size() * sizeof(Region));
+  return needs;
+}
+
+int64_t launch_bytes(const InterpreterNeeds& needs, int tec_count) {
+  const auto per_tec = checked_add(needs.lsram_bytes, needs.private_bytes);
+  const auto of_tecs = per_tec ? checked_mul(*per_tec, needs.uses_barrier ? tec_count : 1) : std::nullopt;
+  const auto all = of_tecs ? checked_add(*of_tecs, needs.shared_bytes) : std::nullopt;
+  return all.value_or(Meter::kNoLimit);
+}
 
 Status interpret(const InterpreterProgram& program, const aipu_tec_context& context,
                  std::span<const InterpreterArgument> arguments, const InterpreterOptions& options) {
@@ -249,7 +280,7 @@ Status interpret_all(const InterpreterProgram& program, int tec_count, std::span
   AlignedMemory shared(needs.shared_bytes);
   TeamBarrier barrier(tec_count);
   std::vector<Status> results(static_cast<size_t>(tec_count));
-  const auto run_tec = [&](int id) {
+  const auto run_one = [&](int id) {
     const AlignedMemory lsram(needs.lsram_bytes);
     aipu_tec_context context{};
     context.tec_id = id;
@@ -262,7 +293,16 @@ Status interpret_all(const InterpreterProgram& program, int tec_count, std::span
     context.print = print_to_stdout;
     context.backend = &barrier;
     context.fault = options.fault;
-    results[static_cast<size_t>(id)] = interpret(program, context, arguments, options);
+    return interpret(program, context, arguments, options);
+  };
+  // An exception in a thread would end the process, and a message needs memory.
+  std::atomic<bool> no_memory{false};
+  const auto run_tec = [&](int id) {
+    try {
+      results[static_cast<size_t>(id)] = run_one(id);
+    } catch (const std::bad_alloc&) {
+      no_memory = true;
+    }
     barrier.leave();
   };
   if (needs.uses_barrier && tec_count > 1) {
@@ -285,10 +325,11 @@ Status interpret_all(const InterpreterProgram& program, int tec_count, std::span
   } else {
     for (int id = 0; id < tec_count; ++id) {
       run_tec(id);
-      if (!results[static_cast<size_t>(id)].ok()) break;
+      if (!results[static_cast<size_t>(id)].ok() || no_memory) break;
     }
   }
   for (Status& result : results) AIPU_RETURN_IF_ERROR(std::move(result));
+  if (no_memory) return out_of_range(fmt::format("out of memory in '{}'", program.module.entry().name));
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include "codegen/targets/target.h"
 #include "codegen/tir/stmt.h"
 #include "runtime/abi/kernel_abi.h"
+#include "runtime/base/meter.h"
 #include "runtime/base/status.h"
 
 namespace aipu::tir {
@@ -30,19 +31,25 @@ struct InterpreterOptions {
       // call.
       0;
   aipu_fault_record* fault = nullptr;  // what S.report_fault reports to, for interpret_all(); null: to nobody
+  // Of steady_now_ns() (runtime/base/meter.h): the run ends with an error soon after it.
+  int64_t deadline_ns = Meter::kNoLimit;
 };
 
 // A verified module in the compact form that is executed. Immutable: any number of threads may run it.
 class InterpreterProgram;
 
-// Errors: what verify() says, and frames beyond a limit.
-Result<std::shared_ptr<const InterpreterProgram>> compile_for_interpreter(const Module& module);
+// Errors: what verify() says, frames beyond a limit, and what `meter` says if there is one.
+Result<std::shared_ptr<const InterpreterProgram>> compile_for_interpreter(const Module& module, Meter* meter = nullptr);
 
 struct InterpreterNeeds {
   int64_t lsram_bytes = 0;    // per TEC
   int64_t shared_bytes = 0;   // per launch
   bool uses_barrier = false;  // all TECs must run concurrently
+  int64_t private_bytes = 0;  // per TEC: variables, arrays and what the interpreter needs to run it
 };
+// Memory of a launch on so many TECs, which take turns unless they meet at barriers. May be more than 64 bits can count;
+// it is the largest number then.
+int64_t launch_bytes(const InterpreterNeeds& needs, int tec_count);
 InterpreterNeeds interpreter_needs(const InterpreterProgram& program);
 
 // Runs the entry as ONE TEC; `context` gives its id, its memories, its barrier. Out-of-bounds accesses, misuse and an

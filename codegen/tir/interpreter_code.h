@@ -112,11 +112,15 @@ class Machine final : public MachineState {
     failed_ = in;
     return nullptr;
   }
-  // Counts statements; false: the limit is exceeded.
-  bool step(int64_t statements) {
+  // Counts statements, and work of about a nanosecond each, after which the clock is looked at once in a while; false: a
+  // limit is exceeded, which is error() then.
+  bool step(int64_t statements, int64_t work) {
     steps_ += static_cast<uint64_t>(statements);
-    return steps_ <= max_steps_;
+    work_left_ -= work;
+    return (steps_ <= max_steps_ && work_left_ > 0) || within_limits();
   }
+  Status spend(int64_t work) override { return step(0, work) ? Status() : std::move(limit_error_); }
+  Status limit_error() { return std::move(limit_error_); }
   uintptr_t real_address(Pointer pointer) const {
     const std::byte* base = pointer.region < regions_.size() ? regions_[pointer.region].data : nullptr;
     return reinterpret_cast<uintptr_t>(base) + static_cast<uintptr_t>(pointer.offset);
@@ -130,9 +134,15 @@ class Machine final : public MachineState {
   const aipu_tec_context& context_;
   uint64_t max_steps_;
   uint64_t steps_ = 0;
+  int64_t deadline_ns_;
+  int64_t work_left_ = kWorkPerLook;
+  Status limit_error_;
+  static constexpr int64_t kWorkPerLook = 1 << 20;
+  bool within_limits();
   std::vector<std::byte> storage_;
   std::vector<Region> regions_;
-  static constexpr int kEvents = 4;  // per TEC
+  static constexpr int kEvents = 4;               // per TEC
+  static constexpr size_t kMaxStarted = 1 << 16;  // copies that an event waits for: each is remembered
   bool events_[kEvents] = {};
   std::vector<std::function<Status()>> started_[kEvents];  // and not waited for yet
   Status error_;
@@ -161,13 +171,14 @@ Handler lane_write(int64_t bytes, DType index);  // dst[b] = c of n lanes
 Handler jump();
 Handler jump_if(bool value);        // on slot a
 Handler loop_enter(DType element);  // dst: variable, a: stop, b: step; goes to target when there is no first round
-Handler loop_next(DType element);   // goes to target for another round; n: statements per round
-Handler loop_jump();                // a jump back; n: statements per round
-Handler call();                     // to target; n: statements
+Handler loop_next(DType element);   // goes to target for another round; n: statements, number: work per round
+Handler loop_jump();                // a jump back; n: statements, number: work per round
+Handler call();                     // to target; n: statements; number: work of the function
 Handler return_();
 Handler intrinsic();
 Handler tec_id();
 Handler tec_count();
+Handler work();  // number: what the instructions since the last look at the clock have done
 
 }  // namespace ops
 

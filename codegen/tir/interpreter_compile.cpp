@@ -20,7 +20,7 @@ int64_t aligned(int64_t offset, int64_t alignment) { return (offset + alignment 
 
 class Compiler {
  public:
-  explicit Compiler(const Module& module) : program_(std::make_shared<InterpreterProgram>()) {
+  Compiler(const Module& module, Meter* meter) : program_(std::make_shared<InterpreterProgram>()), meter_(meter) {
     program_->module = module;
   }
 
@@ -41,11 +41,15 @@ class Compiler {
     program_->param_slots = functions_[entry.name].params;
     for (const PrimFuncPtr& function : module.functions) {
       compile(*function);
+      AIPU_RETURN_IF_ERROR(std::move(error_));
       if (too_big_)
         return out_of_range(
             fmt::format("TIR: '{}' needs more than {} bytes of private memory", entry.name, kMaxFrameBytes));
     }
-    for (const auto& [instruction, name] : calls_) program_->code[instruction].target = functions_[name].start;
+    for (const auto& [instruction, name] : calls_) {
+      program_->code[instruction].target = functions_[name].start;
+      program_->code[instruction].number = functions_[name].work;
+    }
     relocate();
     return std::shared_ptr<const InterpreterProgram>(std::move(program_));
   }
@@ -55,7 +59,16 @@ class Compiler {
     std::vector<uint32_t> params;
     uint32_t result = 0;
     int32_t start = 0;
+    int64_t work = 0;  // of its instructions, each once
   };
+
+  // More memory or time than there may be stops the compilation, as does too large a frame.
+  void take(size_t bytes) {
+    if (meter_ == nullptr || too_big_) return;
+    error_ = meter_->take(static_cast<int64_t>(bytes));
+    if (error_.ok()) error_ = meter_->check_time_often();
+    too_big_ = !error_.ok();
+  }
 
   // ---- slots ----
 
@@ -77,6 +90,7 @@ class Compiler {
   }
 
   uint32_t slot_for(const VarPtr& var) {
+    take(64);
     const uint32_t slot = new_slot(var->type);
     slots_[var.get()] = slot;
     return slot;
@@ -86,6 +100,8 @@ class Compiler {
     std::string key(static_cast<const char*>(data), static_cast<size_t>(bytes));
     const auto [entry, is_new] = constants_.try_emplace(std::move(key), 0);
     if (is_new) {
+      take(64 + 3 * static_cast<size_t>(bytes));  // the key, and what a growing vector has to spare
+      if (too_big_) return kConstantSlot;
       const int64_t offset = aligned(static_cast<int64_t>(program_->constants.size()), kSlotAlignment);
       if (offset + bytes > kMaxFrameBytes) {
         too_big_ = true;
@@ -102,6 +118,7 @@ class Compiler {
   }
 
   uint32_t add_region(RegionPlan plan) {
+    take(2 * sizeof(RegionPlan));
     program_->regions.push_back(plan);
     return static_cast<uint32_t>(program_->regions.size() - 1);
   }
@@ -142,7 +159,15 @@ class Compiler {
 
   // ---- instructions ----
 
+  // In about a nanosecond each; what depends on values is counted when running (MachineState::spend).
+  static int64_t work_of(const Instruction& instruction, bool is_intrinsic) {
+    if (is_intrinsic) return 50 + 8 * int64_t{instruction.site->result.lanes};
+    return 2 + std::max(instruction.n, 0) / 4 + std::max<int64_t>(instruction.number, 0) / 32;
+  }
+
   size_t emit(Instruction instruction) {
+    take(2 * (sizeof(Instruction) + sizeof(const StmtNode*)));
+    work_ += work_of(instruction, instruction.run == ops::intrinsic());
     program_->code.push_back(instruction);
     program_->where.push_back(current_);
     return program_->code.size() - 1;
@@ -227,6 +252,7 @@ class Compiler {
           std::vector<uint32_t> args;
           for (const Expr& arg : n.args) args.push_back(value(arg));
           for (size_t i = 0; i < args.size(); ++i) emit_copy(callee.params[i], args[i], value_bytes(n.args[i]->type));
+          take(sizeof(calls_.front()) + n.function.size());
           calls_.emplace_back(emit({.run = ops::call(), .n = 1}), n.function);
           if (!type.is_void()) emit_copy(dst, callee.result, value_bytes(type));
         });
@@ -337,6 +363,7 @@ class Compiler {
 
   void intrinsic(const IntrinsicCall& n, Type type, uint32_t dst) {
     if (hot_intrinsic(n, type, dst)) return;
+    take(2 * sizeof(CallSite) + n.args.size() * 3 * sizeof(std::pair<Type, uint32_t>));
     auto site = std::make_unique<CallSite>();
     site->call = &n;
     site->result = type;
@@ -368,17 +395,19 @@ class Compiler {
 
   // ---- statements ----
 
-  static int32_t count_statements(const Stmt& stmt) {
-    int32_t count = 0;
-    walk(
-        stmt, [](const Expr&) {}, [&](const Stmt& s) { count += s->as<Block>() || s->as<Comment>() ? 0 : 1; });
-    return std::max(count, 1);
-  }
+  // What a round of a loop costs: counted from its beginning.
+  struct Round {
+    int32_t statements;
+    int64_t work;
+  };
+  Round mark() const { return {statements_, work_}; }
+  Round since(Round begin) const { return {std::max(statements_ - begin.statements, 1), work_ - begin.work + 1}; }
 
   void statement(const Stmt& stmt) {
     if (too_big_) return;
     const StmtNode* outer = current_;
     if (!stmt->as<Block>()) current_ = stmt.get();
+    statements_ += stmt->as<Block>() || stmt->as<Comment>() ? 0 : 1;
     const int64_t top = top_;
     // What a statement needed is free after it, except the variable that it declares.
     const auto release = [&] { top_ = top; };
@@ -427,11 +456,13 @@ class Compiler {
         },
         [&](const While& n) {
           const int32_t begin = here();
+          const Round before = mark();
           const uint32_t condition = value(n.condition);
           const size_t exit = emit({.run = ops::jump_if(false), .a = condition});
           breaks_.emplace_back();
           statement(n.body);
-          emit({.run = ops::loop_jump(), .n = count_statements(n.body), .target = begin});
+          const Round round = since(before);
+          emit({.run = ops::loop_jump(), .n = round.statements, .target = begin, .number = round.work});
           land(exit);
           land_breaks();
           release();
@@ -468,6 +499,11 @@ class Compiler {
           release();
         },
         [&](const Comment&) {});
+    if (work_ - looked_at_ > kWorkBetweenLooks) {
+      const int64_t done = work_ - looked_at_;
+      looked_at_ = work_;
+      emit({.run = ops::work(), .number = done});
+    }
     current_ = outer;
   }
 
@@ -504,14 +540,17 @@ class Compiler {
     }
     const size_t enter = emit({.run = ops::loop_enter(element), .dst = var, .a = stop, .b = step});
     const int32_t body = here();
+    const Round before = mark();
     breaks_.emplace_back();
     statement(n.body);
+    const Round round = since(before);
     emit({.run = ops::loop_next(element),
           .dst = var,
           .a = stop,
           .b = step,
-          .n = count_statements(n.body),
-          .target = body});
+          .n = round.statements,
+          .target = body,
+          .number = round.work});
     land(enter);
     land_breaks();
   }
@@ -527,6 +566,7 @@ class Compiler {
   void compile(const PrimFunc& function) {
     function_ = &functions_[function.name];
     function_->start = here();
+    const Round before = mark();
     current_ = nullptr;
     // Variables whose address is taken and buffers have a place of their own.
     std::unordered_map<const Var*, VarPtr> addressed;
@@ -546,6 +586,7 @@ class Compiler {
     if (too_big_) return;
     statement(function.body);
     emit({.run = ops::return_()});
+    function_->work = since(before).work;
     top_ = high_;
   }
 
@@ -602,6 +643,12 @@ class Compiler {
   const StmtNode* current_ = nullptr;
   int64_t top_ = 0, high_ = 0;
   bool too_big_ = false;
+  Meter* meter_;
+  Status error_;
+  // Straight code of more work than this has a look at the clock in between; loops and calls have their own.
+  static constexpr int64_t kWorkBetweenLooks = 1 << 20;
+  int32_t statements_ = 0;
+  int64_t work_ = 0, looked_at_ = 0;
   std::unordered_map<const Var*, uint32_t> slots_;
   std::unordered_map<const Var*, uint32_t> address_regions_;
   std::unordered_map<std::string, uint32_t> constants_;
@@ -612,9 +659,9 @@ class Compiler {
 
 }  // namespace
 
-Result<std::shared_ptr<const InterpreterProgram>> compile_for_interpreter(const Module& module) {
-  AIPU_RETURN_IF_ERROR(verify(module));
-  return Compiler(module).run();
+Result<std::shared_ptr<const InterpreterProgram>> compile_for_interpreter(const Module& module, Meter* meter) {
+  AIPU_RETURN_IF_ERROR(verify(module, meter));
+  return Compiler(module, meter).run();
 }
 
 }  // namespace aipu::tir

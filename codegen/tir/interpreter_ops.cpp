@@ -300,8 +300,11 @@ In run_jump_if(In in, Machine& m) {
   return (m.value<uint8_t>(in->a) != 0) == kValue ? m.code() + in->target : in + 1;
 }
 
-In too_many_steps(In in, Machine& m) {
-  return m.fail(in, out_of_range("the limit of executed statements is exceeded"));
+In limit_exceeded(In in, Machine& m) { return m.fail(in, m.limit_error()); }
+
+In run_work(In in, Machine& m) {
+  if (!m.step(0, in->number)) return limit_exceeded(in, m);
+  return in + 1;
 }
 
 template <typename T>
@@ -311,18 +314,18 @@ In run_loop_enter(In in, Machine& m) {
 }
 template <typename T>
 In run_loop_next(In in, Machine& m) {
-  if (!m.step(in->n)) return too_many_steps(in, m);
+  if (!m.step(in->n, in->number)) return limit_exceeded(in, m);
   T next;
   if (__builtin_add_overflow(m.value<T>(in->dst), m.value<T>(in->b), &next) || next >= m.value<T>(in->a)) return in + 1;
   m.value<T>(in->dst) = next;
   return m.code() + in->target;
 }
 In run_loop_jump(In in, Machine& m) {
-  if (!m.step(in->n)) return too_many_steps(in, m);
+  if (!m.step(in->n, in->number)) return limit_exceeded(in, m);
   return m.code() + in->target;
 }
 In run_call(In in, Machine& m) {
-  if (!m.step(in->n)) return too_many_steps(in, m);
+  if (!m.step(in->n, in->number)) return limit_exceeded(in, m);
   m.returns.push_back(in + 1);
   return m.code() + in->target;
 }
@@ -603,6 +606,7 @@ Handler call() { return run_call; }
 Handler return_() { return run_return; }
 Handler intrinsic() { return run_intrinsic; }
 Handler tec_id() { return run_tec_id; }
+Handler work() { return run_work; }
 Handler tec_count() { return run_tec_count; }
 
 }  // namespace aipu::tir::ops

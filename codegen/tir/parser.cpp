@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/tir/text.h"
@@ -17,7 +18,7 @@ namespace {
 // A recursive-descent parser.
 class Parser : private TextScanner {
  public:
-  explicit Parser(std::string_view text) : TextScanner(text) {}
+  Parser(std::string_view text, Meter* meter) : TextScanner(text), meter_(meter) {}
 
   Result<Module> module() {
     Module result;
@@ -25,7 +26,7 @@ class Parser : private TextScanner {
     while (ok() && pos_ < text_.size()) {
       PrimFuncPtr function = prim_func();
       if (!ok()) break;
-      if (result.find(function->name) != nullptr) {
+      if (!functions_.insert(function->name).second) {
         fail(fmt::format("function '{}' is defined twice", function->name));
         break;
       }
@@ -40,10 +41,19 @@ class Parser : private TextScanner {
   struct Depth {
     explicit Depth(Parser& p) : parser(p) {
       if (++parser.depth_ > kMaxTextDepth) parser.fail(fmt::format("nested deeper than {} levels", kMaxTextDepth));
+      // There is a node for each level that is entered, here with what points to it.
+      parser.take(std::max(sizeof(ExprNode), sizeof(StmtNode)) + 4 * sizeof(Expr));
     }
     ~Depth() { --parser.depth_; }
     Parser& parser;
   };
+
+  void take(size_t bytes) {
+    if (meter_ == nullptr || !ok()) return;
+    error_ = meter_->take(static_cast<int64_t>(bytes));
+    if (ok()) error_ = meter_->check_time_often();
+    if (!ok()) pos_ = text_.size();
+  }
 
   // ---- types and variables ----
 
@@ -100,6 +110,8 @@ class Parser : private TextScanner {
 
   VarPtr declaration() {
     const int id = variable_id();
+    if (!ok()) return nullptr;
+    take(4 * sizeof(Var));  // and the entries of the tables that it is in
     if (!ok()) return nullptr;
     auto var = std::make_shared<Var>();
     var->name = last_name_;
@@ -583,7 +595,9 @@ class Parser : private TextScanner {
     return function;
   }
 
+  Meter* meter_;
   int depth_ = 0;
+  std::unordered_set<std::string> functions_;
   std::string last_name_;
   std::unordered_map<int, VarPtr> variables_;
   std::shared_ptr<const std::string> file_;
@@ -591,6 +605,6 @@ class Parser : private TextScanner {
 
 }  // namespace
 
-Result<Module> parse_module(std::string_view text) { return Parser(text).module(); }
+Result<Module> parse_module(std::string_view text, Meter* meter) { return Parser(text, meter).module(); }
 
 }  // namespace aipu::tir

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <unordered_map>
 #include <unordered_set>
 
 #include "codegen/intrinsics/intrinsic_table.h"
@@ -17,13 +18,13 @@ constexpr int kMaxDepth = 2000;
 
 class Verifier {
  public:
-  explicit Verifier(const Module& module) : module_(module) {}
+  Verifier(const Module& module, Meter* meter) : module_(module), meter_(meter) {}
 
   Status run() {
     if (module_.functions.empty()) return invalid_model("TIR: the module has no functions");
     for (const PrimFuncPtr& function : module_.functions) {
       if (!function) return invalid_model("TIR: a null function");
-      if (!names_.insert(function->name).second)
+      if (!functions_.emplace(function->name, function.get()).second)
         return invalid_model(fmt::format("TIR: function '{}' is defined twice", function->name));
     }
     for (const PrimFuncPtr& function : module_.functions) {
@@ -52,6 +53,15 @@ class Verifier {
   bool check(bool condition, std::string_view message) {
     if (!condition) fail(message);
     return condition;
+  }
+
+  bool check_time() {
+    if (meter_ != nullptr && error_.ok()) error_ = meter_->check_time_often();
+    return error_.ok();
+  }
+  const PrimFunc* find(const std::string& name) const {
+    const auto found = functions_.find(name);
+    return found == functions_.end() ? nullptr : found->second;
   }
 
   void verify_function() {
@@ -101,7 +111,7 @@ class Verifier {
 
   void verify(const Stmt& stmt, int loops, int depth) {
     if (!error_.ok() || !check(stmt != nullptr, "a null statement")) return;
-    if (!check(depth < kMaxDepth, "nested too deeply")) return;
+    if (!check(depth < kMaxDepth, "nested too deeply") || !check_time()) return;
     const Stmt outer = stmt_;
     if (!stmt->as<Block>()) stmt_ = stmt;
     match(
@@ -223,7 +233,7 @@ class Verifier {
 
   void verify(const Expr& e, int depth) {
     if (!error_.ok() || !check(e != nullptr, "a null expression")) return;
-    if (!check(depth < kMaxDepth, "nested too deeply")) return;
+    if (!check(depth < kMaxDepth, "nested too deeply") || !check_time()) return;
     for_each_child(e, [&](const Expr& child) { verify(child, depth + 1); });
     if (error_.ok() && check_lanes(e->type)) check_node(*e);
   }
@@ -316,7 +326,7 @@ class Verifier {
             },
             [&](const IntrinsicCall& n) { check_intrinsic(e, n); },
             [&](const FunctionCall& n) {
-              const PrimFunc* callee = module_.find(n.function);
+              const PrimFunc* callee = find(n.function);
               if (!check(callee != nullptr, fmt::format("there is no function '{}'", n.function))) return;
               check(callee != module_.functions.front().get(), "current not support entry function as subroutines");
               typed(e, callee->return_type, "a call");
@@ -411,41 +421,67 @@ class Verifier {
     check(e.type.is_void() || value_type(e.type) || e.type.pointer, "the type of an intrinsic");
   }
 
+  // The functions that each one calls, once each.
+  std::vector<const PrimFunc*> callees_of(const PrimFunc& function) const {
+    std::vector<const PrimFunc*> callees;
+    std::unordered_set<const PrimFunc*> seen;
+    walk(
+        function.body,
+        [&](const Expr& e) {
+          const auto* call = e->as<FunctionCall>();
+          const PrimFunc* callee = call == nullptr ? nullptr : find(call->function);
+          if (callee != nullptr && seen.insert(callee).second) callees.push_back(callee);
+        },
+        [](const Stmt&) {});
+    return callees;
+  }
+
+  // Depth-first over the calls, with a stack of its own: a chain of calls is as long as a file likes. What is `active`
+  // and not on the stack any more is known to come to an end.
   void check_recursion() {
-    // Depth-first over the calls; `done` are known to come to an end.
-    std::unordered_set<std::string> done, active;
-    const std::function<void(const PrimFunc&)> visit = [&](const PrimFunc& function) {
-      if (!error_.ok() || done.contains(function.name)) return;
-      if (!active.insert(function.name).second) {
-        stmt_ = nullptr;
-        return fail(fmt::format("TIR: function '{}' calls itself", function.name));
-      }
-      walk(
-          function.body,
-          [&](const Expr& e) {
-            if (const auto* call = e->as<FunctionCall>()) {
-              if (const PrimFunc* callee = module_.find(call->function)) visit(*callee);
-            }
-          },
-          [](const Stmt&) {});
-      active.erase(function.name);
-      done.insert(function.name);
-    };
     if (!error_.ok()) return;
-    for (const PrimFuncPtr& function : module_.functions) visit(*function);
+    struct Visit {
+      const PrimFunc* function;
+      std::vector<const PrimFunc*> callees;
+    };
+    std::unordered_map<const PrimFunc*, bool> active;  // of those that have been entered
+    std::vector<Visit> stack;
+    const auto enter = [&](const PrimFunc* function) {
+      const auto [entry, is_new] = active.emplace(function, true);
+      if (is_new) {
+        stack.push_back({function, callees_of(*function)});
+      } else if (entry->second) {
+        stmt_ = nullptr;
+        fail(fmt::format("TIR: function '{}' calls itself", function->name));
+      }
+    };
+    for (const PrimFuncPtr& function : module_.functions) {
+      if (!active.contains(function.get())) enter(function.get());
+      while (!stack.empty() && error_.ok()) {
+        if (stack.back().callees.empty()) {
+          active[stack.back().function] = false;
+          stack.pop_back();
+        } else {
+          const PrimFunc* callee = stack.back().callees.back();
+          stack.back().callees.pop_back();
+          enter(callee);
+        }
+      }
+    }
   }
 
   const Module& module_;
   const PrimFunc* function_ = nullptr;
   Stmt stmt_;
   Status error_;
-  std::unordered_set<std::string> names_;
+  Meter* meter_;
+  std::unordered_map<std::string, const PrimFunc*> functions_;
   std::vector<std::vector<const Var*>> scopes_;
   std::unordered_set<const Var*> visible_, declared_, allocs_;
 };
 
 }  // namespace
 
-Status verify(const Module& module) { return Verifier(module).run(); }
+Status verify(const Module& module, Meter* meter) { return Verifier(module, meter).run(); }
 
 }  // namespace aipu::tir

@@ -1,6 +1,7 @@
 // Models and sessions of the runtime.
 #include <pybind11/stl.h>
 
+#include <array>
 #include <cstdio>
 #include <mutex>
 
@@ -18,6 +19,7 @@ namespace {
 
 struct NativeModel {
   std::shared_ptr<const runtime::Model> model;
+  runtime::SessionOptions session_options = {};
 };
 
 // (name, dtype, extents: numbers, names of symbols or None).
@@ -43,7 +45,7 @@ py::list specs_of(std::span<const runtime::TensorSpec> specs) {
 class NativeSession {
  public:
   NativeSession(const NativeModel& model, int threads, bool profile) {
-    runtime::SessionOptions options;
+    runtime::SessionOptions options = model.session_options;
     options.threads = threads;
     options.profile = profile;
     session_ = value_or_throw(runtime::Session::create(model.model, options));
@@ -162,17 +164,23 @@ void bind_runtime(py::module_& module) {
   module.def("available_cpus", &runtime::available_cpus, "CPUs that this process may use.");
   module.def("enable_crash_reports", &runtime::enable_crash_reports, "Reports faults in kernels.");
   py::class_<NativeModel>(module, "Model", "A loaded aipu.bin.")
-      .def(py::init([](const std::string& path, const std::string& backend, bool verify, bool copy) {
+      .def(py::init([](const std::string& path, const std::string& backend, bool verify, bool copy,
+                       const std::array<std::pair<int64_t, double>, 3>& limits) {
              runtime::LoadOptions options;
              options.backend = backend;
              options.verify_all = verify;
              options.copy = copy;
+             options.budget = {limits[0].first, limits[0].second};
+             runtime::SessionOptions session_options;
+             session_options.plan_budget = {limits[1].first, limits[1].second};
+             session_options.memory_limit_bytes = limits[2].first;
+             session_options.run_seconds = limits[2].second;
              const py::gil_scoped_release released;
              auto model = runtime::Model::load(path, options);
              const py::gil_scoped_acquire acquired;
-             return NativeModel{value_or_throw(std::move(model))};
+             return NativeModel{value_or_throw(std::move(model)), session_options};
            }),
-           py::arg("path"), py::arg("backend"), py::arg("verify"), py::arg("copy"))
+           py::arg("path"), py::arg("backend"), py::arg("verify"), py::arg("copy"), py::arg("limits"))
       .def_property_readonly(
           "name", [](const NativeModel& m) { return m.model->name(); }, "What the model is called.")
       .def_property_readonly(

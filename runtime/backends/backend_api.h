@@ -51,6 +51,9 @@ typedef struct aipu_backend_model {
   size_t native_module_bytes;
   const aipu_backend_kernel* kernels;
   uint32_t kernel_count;
+  uint32_t struct_bytes;      /* sizeof(aipu_backend_model); undefined from runtimes that had no field below */
+  int64_t memory_limit_bytes; /* for what load() allocates; an error if that is not enough */
+  int64_t deadline_ns;        /* of CLOCK_MONOTONIC: an error if load() is not done by then; INT64_MAX: none */
 } aipu_backend_model;
 
 /* Services of the runtime for one session. */
@@ -82,6 +85,9 @@ typedef struct aipu_backend_launch {
                               command does not list as written are 0, whatever the kernel does. */
   /* Appended. For the context of each TEC (kernel_abi.h); the runtime reads it when launch() has returned. */
   aipu_fault_record* fault;
+  int64_t memory_limit_bytes; /* for what the back end allocates for this launch, where kernels say how much that is */
+  int64_t deadline_ns;        /* of CLOCK_MONOTONIC: an error soon after it, from back ends that can interrupt a kernel;
+                                 INT64_MAX: none */
 } aipu_backend_launch;
 
 enum {

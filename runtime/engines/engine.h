@@ -19,11 +19,21 @@ struct Call {
   const uint64_t* extents;
   const uint8_t* writable;
   aipu_fault_record* fault;  // what a kernel reports to
+  int64_t memory_limit_bytes;
+  int64_t deadline_ns;
 };
 
 inline aipu_backend_launch launch_of(const Call& call, uint32_t max_tecs) {
-  return {call.step.kernel, call.step.word_count,        call.words,    call.extents,
-          max_tecs,         sizeof(aipu_backend_launch), call.writable, call.fault};
+  return {call.step.kernel,
+          call.step.word_count,
+          call.words,
+          call.extents,
+          max_tecs,
+          sizeof(aipu_backend_launch),
+          call.writable,
+          call.fault,
+          call.memory_limit_bytes,
+          call.deadline_ns};
 }
 
 // Whether kernels can be run side by side, each by one TEC.

@@ -1,7 +1,9 @@
 #include "runtime/aipu.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstring>
 #include <exception>
 #include <initializer_list>
 #include <memory>
@@ -106,20 +108,56 @@ Status require(std::initializer_list<Argument> arguments) {
   return {};
 }
 
-aipu::Result<aipu::runtime::LoadOptions> read_options(const aipu_load_options* given) {
-  if (given == nullptr) return aipu::runtime::LoadOptions();
-  if (given->struct_bytes < offsetof(aipu_load_options, verify_all) + sizeof given->verify_all) {
-    return aipu::invalid_argument(aipu::str_cat("the struct_bytes of aipu_load_options are ", given->struct_bytes,
-                                                "; set them to sizeof(aipu_load_options)"));
+// The options that a caller has, whose version may know fewer fields or more; null: all zero. The first version had
+// `first_version_bytes`.
+template <typename Options>
+aipu::Result<Options> known_options(const Options* given, size_t first_version_bytes, std::string_view type) {
+  Options options = {};
+  if (given == nullptr) return options;
+  if (given->struct_bytes < first_version_bytes) {
+    return aipu::invalid_argument(
+        aipu::str_cat("the struct_bytes of ", type, " are ", given->struct_bytes, "; set them to sizeof(", type, ")"));
   }
   // What a caller has that was compiled for a later version is not known here: it must say nothing.
   const auto* bytes = reinterpret_cast<const unsigned char*>(given);
-  for (size_t i = sizeof *given; i < given->struct_bytes; ++i) {
-    if (bytes[i] != 0) return aipu::unsupported("aipu_load_options asks for something that this runtime does not know");
+  for (size_t i = sizeof options; i < given->struct_bytes; ++i) {
+    if (bytes[i] != 0)
+      return aipu::unsupported(aipu::str_cat(type, " asks for something that this runtime does not know"));
   }
-  aipu::runtime::LoadOptions options = options_for(given->backend);
-  options.copy = given->copy != 0;
-  options.verify_all = given->verify_all != 0;
+  std::memcpy(&options, given, std::min(given->struct_bytes, sizeof options));
+  return options;
+}
+
+// Limits of 0 are none.
+Status check_limits(std::initializer_list<double> limits) {
+  for (const double limit : limits) {
+    if (!(limit >= 0)) return aipu::invalid_argument(aipu::str_cat("a limit is ", limit));
+  }
+  return {};
+}
+
+aipu::Result<aipu::runtime::LoadOptions> read_options(const aipu_load_options* given) {
+  constexpr size_t kFirstVersion = offsetof(aipu_load_options, verify_all) + sizeof given->verify_all;
+  AIPU_ASSIGN_OR_RETURN(const auto known, known_options(given, kFirstVersion, "aipu_load_options"));
+  AIPU_RETURN_IF_ERROR(check_limits({static_cast<double>(known.memory_limit_bytes), known.time_limit_seconds}));
+  aipu::runtime::LoadOptions options = options_for(known.backend);
+  options.copy = known.copy != 0;
+  options.verify_all = known.verify_all != 0;
+  options.budget = {known.memory_limit_bytes, known.time_limit_seconds};
+  return options;
+}
+
+aipu::Result<aipu::runtime::SessionOptions> read_options(const aipu_session_options* given) {
+  AIPU_ASSIGN_OR_RETURN(const auto known, known_options(given, sizeof(aipu_session_options), "aipu_session_options"));
+  AIPU_RETURN_IF_ERROR(
+      check_limits({static_cast<double>(known.threads), static_cast<double>(known.run_memory_limit_bytes),
+                    known.run_time_limit_seconds, static_cast<double>(known.plan_memory_limit_bytes),
+                    known.plan_time_limit_seconds}));
+  aipu::runtime::SessionOptions options;
+  options.threads = known.threads;
+  options.memory_limit_bytes = known.run_memory_limit_bytes;
+  options.run_seconds = known.run_time_limit_seconds;
+  options.plan_budget = {known.plan_memory_limit_bytes, known.plan_time_limit_seconds};
   return options;
 }
 
@@ -197,6 +235,16 @@ aipu_status aipu_session_create(aipu_model* model, int threads, aipu_session** s
     aipu::runtime::SessionOptions options;
     options.threads = threads;
     AIPU_ASSIGN_OR_RETURN(auto created, Session::create(model->model, options));
+    *session = new aipu_session{std::move(created)};
+    return {};
+  });
+}
+
+aipu_status aipu_session_create_with(aipu_model* model, const aipu_session_options* options, aipu_session** session) {
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"model", model}, {"session", session}}));
+    AIPU_ASSIGN_OR_RETURN(const auto session_options, read_options(options));
+    AIPU_ASSIGN_OR_RETURN(auto created, Session::create(model->model, session_options));
     *session = new aipu_session{std::move(created)};
     return {};
   });

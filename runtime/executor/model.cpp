@@ -39,7 +39,29 @@ Result<size_t> index_of(std::span<const TensorSpec> specs, std::string_view name
   return not_found(str_cat("the model has no ", what, " '", name, "'; it has: ", known));
 }
 
-Status load_kernels(detail::ModelState& state, std::string_view requested) {
+// The names that a caller sees are copies, and an extent has the name of its symbol, which others may have too.
+Status check_names(const fb::Model& model, uint64_t root_bytes, Meter& meter) {
+  uint64_t bytes = 0;
+  for (const auto* list : {model.inputs(), model.outputs()}) {
+    const auto tensors = items(list);
+    for (uint32_t i = 0; i < tensors.size(); ++i) {
+      const fb::Tensor& tensor = *items(model.tensors())[tensors[i]];
+      const auto shape = items(tensor.shape());
+      bytes += sizeof(TensorSpec) + text(tensor.name()).size() + shape.size() * sizeof(DimSpec);
+      for (uint32_t k = 0; k < shape.size(); ++k) {
+        const fb::Expression& extent = *items(model.expressions())[shape[k]];
+        if (extent.op() == fb::ExpressionOp::kSymbol) bytes += text(items(model.symbols())[extent.a()]->name()).size();
+      }
+    }
+  }
+  constexpr uint64_t kMostTimesTheTables = 32, kAlwaysFine = 1 << 20;
+  if (bytes > kAlwaysFine && bytes / kMostTimesTheTables > root_bytes)
+    return invalid_model(str_cat("the names of the extents of inputs and outputs take ", bytes,
+                                 " bytes: symbols with long names are used for many of them"));
+  return meter.take(static_cast<int64_t>(bytes));
+}
+
+Status load_kernels(detail::ModelState& state, std::string_view requested, Meter& meter) {
   const fb::Model& model = state.root();
   AIPU_ASSIGN_OR_RETURN(const std::string name, backend_for_target(requested, state.target));
   AIPU_ASSIGN_OR_RETURN(state.backend, find_backend(name));
@@ -47,6 +69,8 @@ Status load_kernels(detail::ModelState& state, std::string_view requested) {
 
   const auto kernels = items(model.kernels());
   const auto features = items(model.required_cpu_features());
+  AIPU_RETURN_IF_ERROR(
+      meter.take(kernels.size() * int64_t{2 * sizeof(aipu_backend_kernel)} + features.size() * int64_t{16}));
   for (uint32_t i = 0; i < features.size(); ++i)
     state.features.push_back(features[i] == nullptr ? "" : features[i]->c_str());
   const bool needs_tir = (state.backend->capabilities & AIPU_BACKEND_TIR) != 0;
@@ -94,13 +118,25 @@ Status load_kernels(detail::ModelState& state, std::string_view requested) {
                          native.empty() ? nullptr : native.data(),
                          native.size(),
                          state.kernels.data(),
-                         static_cast<uint32_t>(state.kernels.size())};
+                         static_cast<uint32_t>(state.kernels.size()),
+                         sizeof(aipu_backend_model),
+                         meter.bytes_left(),
+                         meter.deadline_ns()};
   aipu_backend_error error = {};
   void* module = nullptr;
   const int code = state.backend->load(&state.backend_model, &module, &error);
-  if (code != 0) return Status(static_cast<ErrorCode>(code), str_cat("back end '", name, "': ", error.message));
+  if (code != 0) {
+    AIPU_RETURN_IF_ERROR(meter.check_time());  // which says how to get more of it
+    return Status(static_cast<ErrorCode>(code), str_cat("back end '", name, "': ", error.message));
+  }
   state.module = module;
   return {};
+}
+
+Meter meter_of(const LoadOptions& options) {
+  return Meter("loading", options.budget.bytes > 0 ? options.budget.bytes : kUntrustedBytes,
+               "--load-memory-limit, LoadOptions::budget", options.budget.seconds,
+               "--load-time-limit, LoadOptions::budget");
 }
 
 VerifyLevel verify_level(const LoadOptions& options) {
@@ -126,30 +162,33 @@ Model::~Model() = default;
 
 Result<std::shared_ptr<const Model>> Model::load(const std::string& path, const LoadOptions& options) {
   auto state = std::make_unique<detail::ModelState>();
-  AIPU_ASSIGN_OR_RETURN(state->file, ModelFile::open(path, verify_level(options), options.copy));
-  auto result = finish(std::move(state), options);
+  Meter meter = meter_of(options);
+  AIPU_ASSIGN_OR_RETURN(state->file, ModelFile::open(path, verify_level(options), options.copy, &meter));
+  auto result = finish(std::move(state), options, meter);
   if (!result.ok()) return std::move(result).status().context(path);
   return result;
 }
 
 Result<std::shared_ptr<const Model>> Model::from_bytes(std::span<const std::byte> bytes, const LoadOptions& options) {
   auto state = std::make_unique<detail::ModelState>();
-  AIPU_ASSIGN_OR_RETURN(state->file, ModelFile::from_bytes(bytes, verify_level(options), options.in_place));
-  return finish(std::move(state), options);
+  Meter meter = meter_of(options);
+  AIPU_ASSIGN_OR_RETURN(state->file, ModelFile::from_bytes(bytes, verify_level(options), options.in_place, &meter));
+  return finish(std::move(state), options, meter);
 }
 
 Result<std::shared_ptr<const Model>> Model::finish(std::unique_ptr<detail::ModelState> state,
-                                                   const LoadOptions& options) {
-  AIPU_ASSIGN_OR_RETURN(state->tables, check_model(*state->file));
+                                                   const LoadOptions& options, Meter& meter) {
+  AIPU_ASSIGN_OR_RETURN(state->tables, check_model(*state->file, &meter));
   const fb::Model& model = state->root();
   state->name = runtime::text(model.model_name());
   state->target = runtime::text(model.target());
   state->constants = state->file->section(fb::SectionKind::kConstants).data();
+  AIPU_RETURN_IF_ERROR(check_names(model, state->file->root_bytes(), meter));
   const auto inputs = items(model.inputs());
   const auto outputs = items(model.outputs());
   for (uint32_t i = 0; i < inputs.size(); ++i) state->inputs.push_back(spec_of(model, inputs[i]));
   for (uint32_t i = 0; i < outputs.size(); ++i) state->outputs.push_back(spec_of(model, outputs[i]));
-  AIPU_RETURN_IF_ERROR(load_kernels(*state, options.backend));
+  AIPU_RETURN_IF_ERROR(load_kernels(*state, options.backend, meter));
   return std::shared_ptr<const Model>(new Model(std::move(state)));
 }
 

@@ -16,7 +16,7 @@ constexpr size_t kMaxSampleValues = 8;
 class StagePlanner {
  public:
   StagePlanner(const detail::ModelState& model, uint32_t stage, std::span<StagePlan* const> earlier,
-               int64_t memory_limit, uint32_t lanes)
+               int64_t memory_limit, uint32_t lanes, Meter& meter)
       : model_(model),
         root_(model.root()),
         tables_(model.tables),
@@ -24,11 +24,13 @@ class StagePlanner {
         earlier_(earlier),
         memory_limit_(memory_limit),
         lanes_(lanes),
+        meter_(meter),
         plan_(std::make_unique<StagePlan>()) {
     roots_ = {items(root_.inputs()).size(), items(root_.outputs()).size()};
   }
 
   Result<std::unique_ptr<StagePlan>> run(std::span<const SymbolValue> symbols) {
+    AIPU_RETURN_IF_ERROR(take_tables(symbols.size()));
     for (const uint32_t s : tables_.stage_symbols[stage_]) plan_->symbols.push_back(symbols[s]);
     values_.evaluate(root_, symbols);
     AIPU_RETURN_IF_ERROR(evaluate_checks());
@@ -37,10 +39,13 @@ class StagePlanner {
     AIPU_RETURN_IF_ERROR(fill_commands());
     AIPU_RETURN_IF_ERROR(fill_loops());
     sort_patches();
+    plan_->bytes = meter_.bytes_taken();
     return std::move(plan_);
   }
 
  private:
+  Status take_tables(size_t symbols);
+  Status take_words(uint64_t count);
   Status evaluate_checks() const;
   void enter_loops(std::span<const SymbolValue> symbols);
   const ExpressionValues* values_of_sample(std::span<const SymbolValue> symbols, uint32_t symbol, bool one_tec);
@@ -128,6 +133,8 @@ class StagePlanner {
   std::span<StagePlan* const> earlier_;
   const int64_t memory_limit_;
   const uint32_t lanes_;
+  Meter& meter_;
+  size_t error_bytes_ = 0;
   Roots roots_;
   std::unique_ptr<StagePlan> plan_;
   ExpressionValues values_;
@@ -144,6 +151,25 @@ class StagePlanner {
   StagePlan::Loop* loop_ = nullptr;                   // that is being filled in
   const ExpressionValues* command_values_ = &values_;
 };
+
+// Memory for all but the words of commands, vectors that grow included.
+Status StagePlanner::take_tables(size_t symbols) {
+  constexpr int64_t kPerExpression = sizeof(int64_t) + sizeof(uint8_t) + sizeof(uint32_t);
+  constexpr int64_t kPerTensor = sizeof(Placement) + 8 * sizeof(uint32_t) + 2 * sizeof(ArenaRequest) + 64;
+  // For all samples, and for one of each kind of loop.
+  const auto sets = static_cast<int64_t>(1 + std::min(tables_.batch_loops.size(), kMaxSampleValues));
+  AIPU_RETURN_IF_ERROR(meter_.take(items(root_.expressions()).size() * kPerExpression * sets));
+  AIPU_RETURN_IF_ERROR(meter_.take(static_cast<int64_t>(symbols * sizeof(SymbolValue))));
+  AIPU_RETURN_IF_ERROR(meter_.take(static_cast<int64_t>(tables_.stage_tensors[stage_].size()) * kPerTensor));
+  return meter_.take(static_cast<int64_t>(tables_.stages[stage_].size() * 2 * sizeof(Step)));
+}
+
+// Before the words of a command.
+Status StagePlanner::take_words(uint64_t count) {
+  constexpr uint64_t kPerWord = sizeof(unsigned long long) + sizeof(uint64_t) + 1 + sizeof(StagePlan::Patch);
+  AIPU_RETURN_IF_ERROR(meter_.take(static_cast<int64_t>(2 * kPerWord * count)));
+  return meter_.check_time_often();
+}
 
 // Only those of the main program: a check in a branch that is not taken says nothing. They come first, so that their
 // messages win over those about sizes.
@@ -235,7 +261,8 @@ Status StagePlanner::place_tensor(uint32_t index, Placement* placement) const {
     return invalid_model(str_cat(tensor_name(index), " has ", size, " bytes, but its elements take ", needed));
   }
   if (size > memory_limit_)
-    return out_of_range(str_cat(tensor_name(index), " takes ", size, " bytes; the limit is ", memory_limit_));
+    return out_of_range(str_cat(tensor_name(index), " takes ", size, " bytes; the limit is ", memory_limit_,
+                                " (--run-memory-limit, SessionOptions::memory_limit_bytes)"));
 
   placement->size = size;
   placement->known = true;
@@ -337,6 +364,7 @@ Status StagePlanner::place_arena() {
   std::vector<ArenaRequest> requests = requests_of(members);
   for (size_t i = 0; i < plan_->loops.size(); ++i) {
     StagePlan::Loop& loop = plan_->loops[i];
+    AIPU_RETURN_IF_ERROR(meter_.check_time_often());
     AIPU_ASSIGN_OR_RETURN(const ArenaPlan lane, solve_arena(requests_of(loop_members[i])));
     for (size_t k = 0; k < loop_members[i].size(); ++k) own_placement(loop_members[i][k]).offset = lane.offsets[k];
     loop.lane_bytes = lane.size_bytes;
@@ -359,6 +387,7 @@ Status StagePlanner::place_tensors() {
   plan_->placements.resize(here.size());
   for (const uint32_t i : here) {
     if (tensors[i]->kind() == fb::TensorKind::kView) continue;
+    AIPU_RETURN_IF_ERROR(meter_.check_time_often());
     Placement placement;
     // A tensor that cannot be placed is an error for the command that uses it, if it is ever reached; inputs are
     // always used.
@@ -378,7 +407,8 @@ Status StagePlanner::place_tensors() {
     total = checked_add(total, placement.size).value_or(INT64_MAX);
   }
   if (total > memory_limit_)
-    return out_of_range(str_cat("these shapes need ", total, " bytes of memory; the limit is ", memory_limit_));
+    return out_of_range(str_cat("these shapes need ", total, " bytes of memory; the limit is ", memory_limit_,
+                                " (--run-memory-limit, SessionOptions::memory_limit_bytes)"));
 
   // Views after what they look into: chains are short (check.cpp), so a few rounds settle all of them.
   std::vector<uint32_t> views;
@@ -417,6 +447,7 @@ Status StagePlanner::fill_tec(const fb::Program& program, uint32_t index, Step* 
   const auto operations = items(program.tec_operations());
   if (index < operations.size() && operations[index] != kNone && command_values_->has_value(operations[index]))
     step->operations = command_values_->value_or_zero(operations[index]);
+  AIPU_RETURN_IF_ERROR(take_words(command.argument_count()));
   const fb::Kernel& kernel = *items(root_.kernels())[command.kernel()];
   const auto arguments = items(root_.arguments());
   const auto bits = items(kernel.argument_bits());
@@ -458,6 +489,7 @@ Status StagePlanner::fill_tec(const fb::Program& program, uint32_t index, Step* 
 }
 
 Status StagePlanner::fill_dma(const fb::DmaCommand& command, Step* step) {
+  AIPU_RETURN_IF_ERROR(take_words(6));
   AIPU_ASSIGN_OR_RETURN(const Placement destination, place_of(command.destination()));
   AIPU_ASSIGN_OR_RETURN(const Placement source, place_of(command.source()));
   AIPU_ASSIGN_OR_RETURN(const int64_t destination_offset,
@@ -505,6 +537,7 @@ Status StagePlanner::fill_dma(const fb::DmaCommand& command, Step* step) {
 }
 
 Status StagePlanner::fill_host(const fb::HostCommand& command, Step*) {
+  AIPU_RETURN_IF_ERROR(take_words(command.op() == fb::HostOp::kBindSymbols ? command.b() : 1));
   switch (command.op()) {
     case fb::HostOp::kBindSymbols:
       for (uint32_t s = command.a(); s < command.a() + command.b(); ++s) {
@@ -562,9 +595,12 @@ Status StagePlanner::fill_commands() {
         break;
     }
     if (!status.ok()) {
-      status = std::move(status).context(command_text(model_, program, command));
-      if (program == 0) return status;
-      // In a branch that may not be taken.
+      AIPU_RETURN_IF_ERROR(meter_.check_time());
+      if (program == 0) return std::move(status).context(command_text(model_, program, command));
+      // In a branch that may not be taken. Messages have names of tensors in them, and many may have one long name.
+      constexpr size_t kMostErrorBytes = 1 << 20;
+      if (error_bytes_ > kMostErrorBytes) status = Status(status.code(), "it has no valid numbers for these shapes");
+      error_bytes_ += status.message().size();
       plan_->words.resize(words);
       plan_->extents.resize(words);
       plan_->writable.resize(words);
@@ -635,6 +671,7 @@ Status StagePlanner::fill_loops() {
       loop.steps.push_back(step);
     }
     loop.word_count = static_cast<uint32_t>(plan_->words.size()) - loop.first_word;
+    AIPU_RETURN_IF_ERROR(meter_.take(int64_t{loop.word_count} * loop.lanes * int64_t{sizeof(unsigned long long)}));
     loop.lane_words.assign(loop.lanes, std::vector<unsigned long long>(loop.word_count));
   }
   loop_ = nullptr;
@@ -668,8 +705,8 @@ void StagePlan::patch(std::span<std::byte* const> roots) {
 Result<std::unique_ptr<StagePlan>> make_stage_plan(const detail::ModelState& model, uint32_t stage,
                                                    std::span<const SymbolValue> symbols,
                                                    std::span<StagePlan* const> earlier, int64_t memory_limit_bytes,
-                                                   uint32_t lanes) {
-  return StagePlanner(model, stage, earlier, memory_limit_bytes, lanes).run(symbols);
+                                                   uint32_t lanes, Meter& meter) {
+  return StagePlanner(model, stage, earlier, memory_limit_bytes, lanes, meter).run(symbols);
 }
 
 Status check_status(const detail::ModelState& model, const ExpressionValues& values, uint32_t program,

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/meter.h"
 #include "runtime/executor/model_state.h"
 #include "runtime/loader/expressions.h"
 
@@ -54,13 +55,14 @@ struct StagePlan {
   // The key: which plan of an earlier stage it goes on from, and the values of ModelTables::stage_symbols[stage].
   uint64_t id = 0;     // of this plan; no other one of the session has it
   uint64_t after = 0;  // id of that plan, 0 for the first stage
+  int64_t bytes = 0;   // that making it took, which are more than it keeps
   std::vector<SymbolValue> symbols;
   std::vector<Placement> placements;  // as ModelTables::stage_tensors[stage]
   std::vector<Step> steps;            // as ModelTables::stages[stage]
   std::vector<unsigned long long> words;
   std::vector<uint64_t> extents;  // parallel to words: bytes from an address to the end of its tensor, 0 for numbers
   std::vector<uint8_t> writable;  // parallel to words: 1 for an address that the command may write to
-  std::vector<Status> errors;
+  std::vector<Status> errors;     // without the command that they are about
   int64_t arena_bytes = 0;
   // The batch loops (ModelTables::batch_loops) that are run sample by sample for these symbols; their commands have no
   // steps of their own. Each lane runs a sample at a time, in memory of its own; lanes run side by side.
@@ -110,11 +112,11 @@ struct StagePlan {
 };
 
 // `earlier[s]` is the plan of stage s < stage, null if that stage was skipped. Errors name the tensor or command.
-// The plan's id is the caller's to set. `lanes`: the most samples of a batch loop that are run side by side.
+// The plan's id is the caller's to set. `meter` counts what the plan takes. `lanes`: the most samples of a batch loop that are run side by side.
 Result<std::unique_ptr<StagePlan>> make_stage_plan(const detail::ModelState& model, uint32_t stage,
                                                    std::span<const SymbolValue> symbols,
                                                    std::span<StagePlan* const> earlier, int64_t memory_limit_bytes,
-                                                   uint32_t lanes);
+                                                   uint32_t lanes, Meter& meter);
 
 // The error of a kCheck host command that does not hold.
 Status check_status(const detail::ModelState& model, const ExpressionValues& values, uint32_t program,

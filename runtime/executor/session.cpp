@@ -8,9 +8,12 @@
 #include <cstdio>
 #include <limits>
 #include <mutex>
+#include <new>
 #include <utility>
 
+#include "runtime/base/checked_math.h"
 #include "runtime/base/fault.h"
+#include "runtime/base/meter.h"
 #include "runtime/engines/engine.h"
 #include "runtime/executor/aligned_buffer.h"
 #include "runtime/executor/model_state.h"
@@ -119,6 +122,8 @@ struct Session::Impl {
   std::vector<std::vector<std::unique_ptr<StagePlan>>> plans;  // per stage, most recently used first
   std::vector<StagePlan*> active;                              // per stage, of the current run
   uint64_t last_plan_id = 0;
+  int64_t held_bytes = 0;                 // of plans, arenas and outputs
+  int64_t deadline_ns = Meter::kNoLimit;  // of the run
   uint32_t current_stage = 0;
 
   std::vector<TraceEvent> events;
@@ -147,6 +152,11 @@ struct Session::Impl {
   Status check_overlaps(size_t index) const;
   Status begin();
   Status activate(uint32_t stage);
+  Status hold(AlignedBuffer& buffer, int64_t bytes);
+  Status hold_more(int64_t bytes) const;
+  Status check_time() const;
+  // What is left for the back end.
+  int64_t kernel_memory_limit() const { return options.memory_limit_bytes - held_bytes; }
   Status run_program(uint32_t program);
   Status run_loop(StagePlan& plan, StagePlan::Loop& loop);
   Status run_lane(StagePlan& plan, StagePlan::Loop& loop, uint32_t lane, std::atomic<int64_t>& next_sample);
@@ -175,7 +185,10 @@ struct Session::Impl {
 Status Session::Impl::open() {
   pool =
       options.pool ? options.pool : std::make_shared<WorkerPool>(static_cast<uint32_t>(std::max(options.threads, 0)));
-  if (options.memory_limit_bytes <= 0) options.memory_limit_bytes = machine_memory();
+  if (options.memory_limit_bytes <= 0) {
+    const bool survives = (state.backend->capabilities & AIPU_BACKEND_CHECKS_BOUNDS) != 0;
+    options.memory_limit_bytes = survives ? kUntrustedBytes : machine_memory();
+  }
   options.plan_cache = std::max(options.plan_cache, 1);
   services.self = pool.get();
   services.worker_count = pool->size();
@@ -310,18 +323,27 @@ Status Session::Impl::activate(uint32_t stage) {
   if (found != cached.end()) {
     std::rotate(cached.begin(), found, found + 1);
   } else {
+    Meter meter("the plan for these shapes",
+                options.plan_budget.bytes > 0 ? options.plan_budget.bytes : kUntrustedBytes,
+                "--plan-memory-limit, SessionOptions::plan_budget", options.plan_budget.seconds,
+                "--plan-time-limit, SessionOptions::plan_budget");
     AIPU_ASSIGN_OR_RETURN(std::unique_ptr<StagePlan> plan,
                           make_stage_plan(state, stage, symbols, std::span(active).first(stage),
-                                          options.memory_limit_bytes, static_cast<uint32_t>(lanes.size())));
+                                          options.memory_limit_bytes, static_cast<uint32_t>(lanes.size()), meter));
     plan->id = ++last_plan_id;
     plan->after = after;
-    if (cached.size() >= static_cast<size_t>(options.plan_cache)) cached.pop_back();
+    if (cached.size() >= static_cast<size_t>(options.plan_cache)) {
+      held_bytes -= cached.back()->bytes;
+      cached.pop_back();
+    }
+    AIPU_RETURN_IF_ERROR(hold_more(plan->bytes));
+    held_bytes += plan->bytes;
     cached.insert(cached.begin(), std::move(plan));
   }
   StagePlan& plan = *cached.front();
   active[stage] = &plan;
   current_stage = stage;
-  AIPU_RETURN_IF_ERROR(arenas[stage].reserve(plan.arena_bytes));
+  AIPU_RETURN_IF_ERROR(hold(arenas[stage], plan.arena_bytes));
   roots[layout.arena(stage)] = arenas[stage].data();
   for (const auto& [index, size, shape] : plan.outputs) {
     Output& output = outputs[index];
@@ -336,12 +358,34 @@ Status Session::Impl::activate(uint32_t stage) {
       if (!options.arguments_of_a_kernel) AIPU_RETURN_IF_ERROR(check_overlaps(index));
       roots[layout.output(index)] = static_cast<std::byte*>(output.data);
     } else {
-      AIPU_RETURN_IF_ERROR(output.own.reserve(size));
+      AIPU_RETURN_IF_ERROR(hold(output.own, size));
       roots[layout.output(index)] = output.own.data();
     }
   }
   plan.patch(roots);
   return {};
+}
+
+Status Session::Impl::hold_more(int64_t bytes) const {
+  if (bytes <= options.memory_limit_bytes - held_bytes) return {};
+  return out_of_range(str_cat("this run needs ", checked_add(held_bytes, bytes).value_or(INT64_MAX),
+                              " bytes of memory; the limit is ", options.memory_limit_bytes,
+                              " (--run-memory-limit, SessionOptions::memory_limit_bytes)"));
+}
+
+// Has at least so much memory in the buffer.
+Status Session::Impl::hold(AlignedBuffer& buffer, int64_t bytes) {
+  const int64_t before = buffer.size();
+  if (bytes > before) AIPU_RETURN_IF_ERROR(hold_more(bytes - before));
+  const Status status = buffer.reserve(bytes);
+  held_bytes += buffer.size() - before;
+  return status;
+}
+
+Status Session::Impl::check_time() const {
+  if (deadline_ns == Meter::kNoLimit || steady_now_ns() < deadline_ns) return {};
+  return out_of_range(str_cat("the run takes longer than ", Meter::text_of(options.run_seconds),
+                              " s; raise the limit (--run-time-limit, SessionOptions::run_seconds) if it is to go on"));
 }
 
 Status Session::Impl::run_program(uint32_t program) {
@@ -372,10 +416,17 @@ Status Session::Impl::run_loop(StagePlan& plan, StagePlan::Loop& loop) {
     StagePlan& plan;
     StagePlan::Loop& loop;
     std::atomic<int64_t> next_sample{0};
+    std::atomic<bool> no_memory{false};
   } run{*this, plan, loop};
   const auto body = [](void* argument, uint32_t lane) {
     Run& r = *static_cast<Run*>(argument);
-    r.session.lanes[lane].status = r.session.run_lane(r.plan, r.loop, lane, r.next_sample);
+    // An exception in a worker would end the process, and a message needs memory.
+    try {
+      r.session.lanes[lane].status = r.session.run_lane(r.plan, r.loop, lane, r.next_sample);
+    } catch (const std::bad_alloc&) {
+      r.next_sample = r.loop.samples;
+      r.no_memory = true;
+    }
   };
   if (loop.lanes == 1) {
     body(&run, 0);
@@ -390,7 +441,7 @@ Status Session::Impl::run_loop(StagePlan& plan, StagePlan::Loop& loop) {
                      [](const TraceEvent& a, const TraceEvent& b) { return a.sample < b.sample; });
   }
   for (Lane& lane : lanes) AIPU_RETURN_IF_ERROR(std::move(lane.status));
-  return {};
+  return run.no_memory ? out_of_range("out of memory in a batch loop") : Status();
 }
 
 Status Session::Impl::run_lane(StagePlan& plan, StagePlan::Loop& loop, uint32_t lane,
@@ -422,10 +473,16 @@ Status Session::Impl::run_lane(StagePlan& plan, StagePlan::Loop& loop, uint32_t 
 
 Status Session::Impl::run_command(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan,
                                   const Step& step, const Context& context) {
-  if (step.error != Step::kFine) return plan.errors[step.error];
+  if (step.error != Step::kFine) return Status(plan.errors[step.error]).context(command_text(state, program, command));
+  AIPU_RETURN_IF_ERROR(check_time());
   const int64_t start = options.profile ? now_ns() : 0;
-  const Call call = {step, context.words + (step.first_word - context.first_word),
-                     plan.extents.data() + step.first_word, plan.writable.data() + step.first_word, &context.fault};
+  const Call call = {step,
+                     context.words + (step.first_word - context.first_word),
+                     plan.extents.data() + step.first_word,
+                     plan.writable.data() + step.first_word,
+                     &context.fault,
+                     kernel_memory_limit(),
+                     deadline_ns};
   uint32_t threads = 1;
   switch (command.engine) {
     case fb::Engine::kTec: {
@@ -436,9 +493,11 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
                              : run_tec(*state.backend, backend_session, call, &context.error);
       if (context.fault.code != 0)
         AIPU_RETURN_IF_ERROR(fault_status(program, command, std::exchange(context.fault, {})));
-      if (code != 0)
-        return Status(static_cast<ErrorCode>(code), context.error.message)
-            .context(command_text(state, program, command));
+      if (code != 0) {
+        Status status(static_cast<ErrorCode>(code), context.error.message);
+        if (Status late = check_time(); !late.ok()) status = std::move(late);
+        return std::move(status).context(command_text(state, program, command));
+      }
       if (!alone) threads = std::min(step.max_tecs, state.backend->tec_count(backend_session));
       break;
     }
@@ -582,6 +641,9 @@ Status Session::run() {
     if (impl.state.tables.tensor_stage[items(impl.root.outputs())[static_cast<uint32_t>(i)]] > 0)
       impl.outputs[i].known = false;
   }
+  impl.deadline_ns = impl.options.run_seconds > 0 && impl.options.run_seconds < 9e9
+                         ? steady_now_ns() + static_cast<int64_t>(impl.options.run_seconds * 1e9)
+                         : Meter::kNoLimit;
   AIPU_RETURN_IF_ERROR(impl.begin());
   return impl.run_program(0);
 }

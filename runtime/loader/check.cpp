@@ -33,20 +33,16 @@ class Checker {
  public:
   explicit Checker(const ModelFile& file) : file_(file), model_(file.root()) {}
 
-  Result<ModelTables> run() {
-    AIPU_RETURN_IF_ERROR(check_expressions());
-    AIPU_RETURN_IF_ERROR(check_symbols());
-    AIPU_RETURN_IF_ERROR(check_tensors());
-    AIPU_RETURN_IF_ERROR(check_interface());
-    AIPU_RETURN_IF_ERROR(check_kernels());
-    AIPU_RETURN_IF_ERROR(check_sequences());
-    AIPU_RETURN_IF_ERROR(find_stages());
-    AIPU_RETURN_IF_ERROR(check_constants());
-    AIPU_RETURN_IF_ERROR(check_views());
-    AIPU_RETURN_IF_ERROR(check_commands());
-    AIPU_RETURN_IF_ERROR(check_program_tree());
-    schedule();
-    AIPU_RETURN_IF_ERROR(check_batch_loops());
+  Result<ModelTables> run(Meter* meter) {
+    if (meter != nullptr) AIPU_RETURN_IF_ERROR(meter->take(bytes_of_tables()));
+    for (const auto check :
+         {&Checker::check_expressions, &Checker::check_symbols, &Checker::check_tensors, &Checker::check_interface,
+          &Checker::check_kernels, &Checker::check_sequences, &Checker::find_stages, &Checker::check_constants,
+          &Checker::check_views, &Checker::check_commands, &Checker::check_program_tree, &Checker::schedule,
+          &Checker::check_batch_loops}) {
+      AIPU_RETURN_IF_ERROR((this->*check)());
+      if (meter != nullptr) AIPU_RETURN_IF_ERROR(meter->check_time());
+    }
     return std::move(tables_);
   }
 
@@ -62,7 +58,8 @@ class Checker {
   Status check_views();
   Status check_commands();
   Status check_program_tree();
-  void schedule();
+  Status schedule();
+  int64_t bytes_of_tables() const;
   Status check_batch_loops();
 
   Status check_waits(const CommandPlace& place, uint32_t first, uint32_t count);
@@ -639,9 +636,25 @@ Status Checker::check_program_tree() {
   return {};
 }
 
+// What is kept in ModelTables and needed on the way there, with room for vectors that grow.
+int64_t Checker::bytes_of_tables() const {
+  const auto programs = items(model_.programs());
+  int64_t commands = 0, host_commands = 0;
+  for (uint32_t p = 0; p < programs.size(); ++p) {
+    host_commands += items(programs[p]->host()).size();
+    commands += int64_t{items(programs[p]->tec()).size()} + items(programs[p]->dma()).size();
+  }
+  constexpr int64_t kPerCommand = 2 * sizeof(ModelTables::ScheduledCommand) + 32;
+  constexpr int64_t kPerStage = 4 * sizeof(std::vector<uint32_t>) + 64;
+  return items(model_.expressions()).size() * int64_t{24} + items(model_.symbols()).size() * int64_t{48} +
+         items(model_.tensors()).size() * int64_t{64} + programs.size() * int64_t{64} + commands * kPerCommand +
+         host_commands * (kPerCommand + kPerStage) +
+         items(model_.batch_loops()).size() * int64_t{2 * sizeof(ModelTables::BatchLoop)};
+}
+
 // Plays the engines: of the heads of the three buffers the one with the smallest sequence runs. Its waits all have
 // smaller sequences, so they are done.
-void Checker::schedule() {
+Status Checker::schedule() {
   const auto programs = items(model_.programs());
   tables_.stages.resize(tables_.stage_count);
   tables_.programs.resize(programs.size());
@@ -665,6 +678,7 @@ void Checker::schedule() {
       stage_commands.emplace_back(p, static_cast<uint32_t>(order.size() - 1));
     }
   }
+  return {};
 }
 
 // That samples are independent cannot be seen here; that nothing outside of the tensors is touched is checked when the
@@ -710,6 +724,6 @@ Status Checker::check_batch_loops() {
 
 }  // namespace
 
-Result<ModelTables> check_model(const ModelFile& file) { return Checker(file).run(); }
+Result<ModelTables> check_model(const ModelFile& file, Meter* meter) { return Checker(file).run(meter); }
 
 }  // namespace aipu::runtime

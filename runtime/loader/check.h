@@ -63,6 +63,7 @@ constexpr uint32_t kMaxProgramDepth = 32;
 constexpr uint32_t kMaxRank = 64;
 constexpr uint32_t kMaxTecs = 64;
 
-Result<ModelTables> check_model(const ModelFile& file);
+// `meter`, if there is one, counts the memory of the tables and ends the check when its time is over.
+Result<ModelTables> check_model(const ModelFile& file, Meter* meter = nullptr);
 
 }  // namespace aipu::runtime

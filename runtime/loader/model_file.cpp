@@ -140,18 +140,19 @@ struct ModelFile::Storage {
 ModelFile::ModelFile() : storage_(std::make_unique<Storage>()) {}
 ModelFile::~ModelFile() = default;
 
-Result<std::unique_ptr<ModelFile>> ModelFile::open(const std::string& path, VerifyLevel level, bool copy) {
+Result<std::unique_ptr<ModelFile>> ModelFile::open(const std::string& path, VerifyLevel level, bool copy,
+                                                   Meter* meter) {
   AIPU_ASSIGN_OR_RETURN(MappedFile mapped, copy ? MappedFile::read(path) : MappedFile::open(path));
   mapped.prefer_large_pages();
   std::unique_ptr<ModelFile> file(new ModelFile());
   file->storage_->file = std::move(mapped);
   file->bytes_ = file->storage_->file->bytes();
-  if (Status status = file->verify(level); !status.ok()) return std::move(status).context(path);
+  if (Status status = file->verify(level, meter); !status.ok()) return std::move(status).context(path);
   return file;
 }
 
 Result<std::unique_ptr<ModelFile>> ModelFile::from_bytes(std::span<const std::byte> bytes, VerifyLevel level,
-                                                         bool in_place) {
+                                                         bool in_place, Meter* meter) {
   std::unique_ptr<ModelFile> file(new ModelFile());
   file->bytes_ = bytes;
   if (!(in_place && is_aligned(bytes.data())) && !bytes.empty()) {
@@ -161,11 +162,11 @@ Result<std::unique_ptr<ModelFile>> ModelFile::from_bytes(std::span<const std::by
     std::memcpy(file->storage_->copy.get(), bytes.data(), bytes.size());
     file->bytes_ = {file->storage_->copy.get(), bytes.size()};
   }
-  AIPU_RETURN_IF_ERROR(file->verify(level));
+  AIPU_RETURN_IF_ERROR(file->verify(level, meter));
   return file;
 }
 
-Status ModelFile::verify(VerifyLevel level) {
+Status ModelFile::verify(VerifyLevel level, Meter* meter) {
   constexpr size_t kPrefixBytes = sizeof(uint32_t);
   if (bytes_.size() < kPrefixBytes + 8 + kSealBytes) {
     return invalid_model(str_cat("not an aipu.bin: ", bytes_.size(), " bytes are too few; is the file complete?"));
@@ -204,6 +205,7 @@ Status ModelFile::verify(VerifyLevel level) {
   if (ReferencedBytes::of(*root_) > root_end)
     return invalid_model("the file's tables are malformed (parts of them are used more than once)");
 
+  root_bytes_ = root_end;
   blobs_begin_ = (root_end + 63) / 64 * 64;
   const auto sections = items(root_->sections());
   for (uint32_t i = 0; i < sections.size(); ++i) {
@@ -218,9 +220,11 @@ Status ModelFile::verify(VerifyLevel level) {
                                    section.offset_bytes(), " of ", available));
     }
   }
+  if (meter != nullptr) AIPU_RETURN_IF_ERROR(meter->take(sections.size() * int64_t{sizeof(uint32_t)}));
   AIPU_RETURN_IF_ERROR(check_sections_apart(sections));
   for (uint32_t i = 0; i < sections.size(); ++i) {
     const fb::Section& section = *sections[i];
+    if (meter != nullptr) AIPU_RETURN_IF_ERROR(meter->check_time());
     const bool is_large =
         section.kind() == fb::SectionKind::kConstants && section.size_bytes() > kConstantsHashedAlways;
     if (is_large && level != VerifyLevel::kFull) continue;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "aipu_generated.h"
+#include "runtime/base/meter.h"
 #include "runtime/base/status.h"
 
 namespace aipu::runtime {
@@ -42,13 +43,15 @@ constexpr uint64_t kConstantsHashedAlways = 8u << 20;
 class ModelFile {
  public:
   // Errors name the file. `copy`: read it instead of mapping it.
-  static Result<std::unique_ptr<ModelFile>> open(const std::string& path, VerifyLevel level, bool copy = false);
+  static Result<std::unique_ptr<ModelFile>> open(const std::string& path, VerifyLevel level, bool copy = false,
+                                                 Meter* meter = nullptr);
   // Copies the bytes, unless `in_place` says that they outlive the ModelFile and they are 64-byte aligned.
   static Result<std::unique_ptr<ModelFile>> from_bytes(std::span<const std::byte> bytes, VerifyLevel level,
-                                                       bool in_place = false);
+                                                       bool in_place = false, Meter* meter = nullptr);
   ~ModelFile();
 
   const fb::Model& root() const { return *root_; }
+  uint64_t root_bytes() const { return root_bytes_; }
   // Empty when there is no such section.
   std::span<const std::byte> section(fb::SectionKind kind, uint32_t index = 0) const;
   std::span<const std::byte> section_bytes(const fb::Section& section) const;
@@ -56,10 +59,11 @@ class ModelFile {
  private:
   struct Storage;
   ModelFile();
-  Status verify(VerifyLevel level);
+  Status verify(VerifyLevel level, Meter* meter);
 
   std::unique_ptr<Storage> storage_;
   std::span<const std::byte> bytes_;
+  uint64_t root_bytes_ = 0;
   uint64_t blobs_begin_ = 0;
   uint64_t blobs_end_ = 0;
   const fb::Model* root_ = nullptr;

@@ -18,6 +18,7 @@
 #include "runtime/tools/compare.h"
 #include "runtime/tools/inputs.h"
 #include "runtime/tools/layer_profile.h"
+#include "runtime/tools/limits.h"
 
 namespace aipu::tools {
 namespace {
@@ -27,6 +28,7 @@ using Clock = std::chrono::steady_clock;
 struct Options {
   std::string model, backend, scenario = "single-stream", json;
   std::vector<std::string> shapes;
+  Limits limits;
   int threads = 0;
   double duration = 3, rate = 0;
   uint64_t seed = 1;
@@ -81,6 +83,7 @@ class Bench {
   Result<LayerProfile> layers() {
     runtime::SessionOptions session_options;
     session_options.threads = options_.threads;
+    options_.limits.apply(&session_options);
     session_options.profile = true;
     AIPU_ASSIGN_OR_RETURN(const auto session, runtime::Session::create(model_, session_options));
     AIPU_RETURN_IF_ERROR(bind_all(*session, inputs_));
@@ -114,6 +117,7 @@ class Bench {
     const auto start = Clock::now();
     runtime::LoadOptions load_options;
     load_options.backend = options_.backend;
+    options_.limits.apply(&load_options);
     AIPU_ASSIGN_OR_RETURN(model_, runtime::Model::load(options_.model, load_options));
     AIPU_ASSIGN_OR_RETURN(const auto given, named_shapes(options_.shapes, *model_));
     AIPU_ASSIGN_OR_RETURN(const auto shapes, complete_shapes(*model_, given, OpenExtents::kRefuse));
@@ -129,6 +133,7 @@ class Bench {
   Result<std::unique_ptr<runtime::Session>> open_session(int threads) {
     runtime::SessionOptions options;
     options.threads = threads;
+    options_.limits.apply(&options);
     AIPU_ASSIGN_OR_RETURN(auto session, runtime::Session::create(model_, options));
     AIPU_RETURN_IF_ERROR(bind_all(*session, inputs_));
     return session;
@@ -331,6 +336,7 @@ void add_options(Tool& tool, Options& options) {
       ->group(group);
   group = "How to run";
   add_threads(app, options.threads)->group(group);
+  add_limit_options(app, &options.limits);
   app.add_option("--backend", options.backend, "native, sim, interp, null or the name of a back end library")
       ->type_name("NAME")
       ->group(group);

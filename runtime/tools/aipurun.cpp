@@ -6,6 +6,7 @@
 #include "runtime/tools/cli.h"
 #include "runtime/tools/compare.h"
 #include "runtime/tools/inputs.h"
+#include "runtime/tools/limits.h"
 
 namespace aipu::tools {
 namespace {
@@ -15,6 +16,7 @@ struct Options {
   std::vector<std::string> inputs, expects, shapes;
   std::string output_dir, profile, backend;
   Tolerance tolerance;
+  Limits limits;
   int threads = 0;
   bool random = false, quiet = false;
   uint64_t seed = 1;
@@ -70,6 +72,7 @@ Result<std::vector<Array>> read_inputs(const Tool& tool, const Options& options,
 Status run(const Tool& tool, const Options& options, bool* all_equal) {
   runtime::LoadOptions load_options;
   load_options.backend = options.backend;
+  options.limits.apply(&load_options);
   AIPU_ASSIGN_OR_RETURN(const auto model, runtime::Model::load(options.model, load_options));
   if (!options.output_dir.empty()) AIPU_RETURN_IF_ERROR(make_folder(options.output_dir));
   if (!options.profile.empty()) AIPU_RETURN_IF_ERROR(prepare_output(options.profile));
@@ -83,6 +86,7 @@ Status run(const Tool& tool, const Options& options, bool* all_equal) {
   warn_of_null(tool, model->backend());
   runtime::SessionOptions session_options;
   session_options.threads = options.threads;
+  options.limits.apply(&session_options);
   session_options.profile = !options.profile.empty();
   AIPU_ASSIGN_OR_RETURN(const auto session, runtime::Session::create(model, session_options));
   AIPU_RETURN_IF_ERROR(bind_all(*session, inputs));
@@ -158,6 +162,7 @@ void add_options(Tool& tool, Options& options) {
                  "native, sim, interp, null or the name of a back end library; default: what the model is compiled for")
       ->type_name("NAME")
       ->group(group);
+  add_limit_options(app, &options.limits);
 }
 
 // Options that would change nothing.

@@ -125,6 +125,20 @@ int use_c_api(const void* bytes, size_t size, const char* path) {
   if (options_line != 0) return options_line;
   aipu_session_release(session);
   aipu_session_release(NULL);
+  CHECK(aipu_model_load_bytes(bytes, size, NULL, &model) == AIPU_OK);
+  aipu_session_options limits = {0};
+  CHECK(aipu_session_create_with(model, &limits, &session) == AIPU_INVALID_ARGUMENT); /* no struct_bytes */
+  limits.struct_bytes = sizeof limits;
+  limits.threads = 1;
+  limits.run_memory_limit_bytes = -1;
+  CHECK(aipu_session_create_with(model, &limits, &session) == AIPU_INVALID_ARGUMENT);
+  limits.run_memory_limit_bytes = 1;
+  CHECK(aipu_session_create_with(model, &limits, &session) == AIPU_OK);
+  CHECK(aipu_session_bind_input(session, 0, AIPU_FLOAT32, shape, 2, x) == AIPU_OK);
+  CHECK(aipu_session_run(session) == AIPU_OUT_OF_RANGE);
+  CHECK(strstr(aipu_last_error(), "--run-memory-limit") != NULL);
+  aipu_session_release(session);
+  aipu_model_release(model);
   aipu_model_release(NULL);
   return 0;
 }

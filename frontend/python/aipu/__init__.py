@@ -31,7 +31,7 @@ _setup_logger()
 
 from . import analysis, model, op, script, testing, tir, utils  # noqa: E402
 from ._rpc import get_rpc_session  # noqa: E402
-from .model import Model, Session, build, enable_crash_reports, load  # noqa: E402
+from .model import Limits, Model, Session, build, enable_crash_reports, load  # noqa: E402
 from .tir import BuildManager, Executor, IRModule  # noqa: E402
 
 __version__ = "0.1.0"
@@ -45,6 +45,7 @@ __all__ = [
     "DiagnosticError",
     "Executor",
     "IRModule",
+    "Limits",
     "Model",
     "Session",
     "TVMError",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import os
 import threading
 import weakref
@@ -97,7 +98,45 @@ def build(
     return report
 
 
-def load(path: PathLike, *, backend: Optional[str] = None, verify: bool = False, copy: bool = False) -> "Model":
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What a model may take; what goes beyond is a RuntimeError that names the option. 0 is no limit of one's own.
+
+    Memory is in bytes, beyond the file and the inputs; time in seconds. Native code is not interrupted when its time
+    is over, only not gone on with.
+    """
+
+    load_memory: int = 0
+    load_time: float = 0
+    plan_memory: int = 0
+    plan_time: float = 0
+    run_memory: int = 0
+    run_time: float = 0
+
+    @staticmethod
+    def untrusted() -> "Limits":
+        """For files from people one does not trust: 1 GiB, 10 s to load and to plan, 60 s to run."""
+        return Limits(1 << 30, 10, 1 << 30, 10, 1 << 30, 60)
+
+    def _pairs(self) -> List[Tuple[int, float]]:
+        for field in dataclasses.fields(self):
+            if not getattr(self, field.name) >= 0:
+                raise ValueError(f"limits: {field.name} is {getattr(self, field.name)}")
+        return [
+            (self.load_memory, self.load_time),
+            (self.plan_memory, self.plan_time),
+            (self.run_memory, self.run_time),
+        ]
+
+
+def load(
+    path: PathLike,
+    *,
+    backend: Optional[str] = None,
+    verify: bool = False,
+    copy: bool = False,
+    limits: Optional[Limits] = None,
+) -> "Model":
     """Loads an aipu.bin.
 
     The file is mapped: while the model lives it must be neither cut off (the process would end by SIGBUS) nor written
@@ -106,10 +145,11 @@ def load(path: PathLike, *, backend: Optional[str] = None, verify: bool = False,
 
     ``backend``: ``"native"``, ``"sim"``, ``"interp"`` or the name of a back end library; by default what the model was
     compiled for.
+    ``limits``: what loading and running it may take, see :class:`Limits`.
     ``verify``: check the hashes of large constants too. RuntimeError or OSError if the file is damaged or cannot run
     here.
     """
-    return Model(_native.Model(os.fspath(path), backend or "", verify, copy))
+    return Model(_native.Model(os.fspath(path), backend or "", verify, copy, (limits or Limits())._pairs()))
 
 
 def enable_crash_reports() -> None:

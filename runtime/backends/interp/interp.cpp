@@ -1,7 +1,12 @@
 // The back end that runs a model whose kernels the user does not want to load as native code: it interprets the TIR
 // beside them, every access checked.
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <exception>
 #include <memory>
+#include <new>
 #include <string_view>
 #include <vector>
 
@@ -12,13 +17,13 @@
 namespace aipu::runtime {
 namespace {
 
-// A hostile kernel could loop forever. The default leaves room for anything that a person would wait for.
+// A bound on statements that does not depend on the machine; SessionOptions::run_seconds bounds the time.
 constexpr uint64_t kDefaultMaxSteps = uint64_t{1} << 40;
 
 struct InterpModule {
   struct Kernel {
     const aipu_backend_kernel* info;
-    tir::Module module;
+    std::shared_ptr<const tir::InterpreterProgram> program;
   };
   std::vector<Kernel> kernels;
   uint32_t tec_count = 1;
@@ -41,67 +46,101 @@ int report(const Status& status, aipu_backend_error* error) {
   return static_cast<int>(status.code());
 }
 
-int load(const aipu_backend_model* model, void** result, aipu_backend_error* error) {
+Result<InterpModule::Kernel> load_kernel(const aipu_backend_kernel& info, Meter& meter) {
+  AIPU_ASSIGN_OR_RETURN(const tir::Module module, tir::parse_module({info.tir, info.tir_bytes}, &meter));
+  const tir::PrimFunc& entry = module.entry();
+  if (entry.params.size() != info.argument_count)
+    return invalid_model(str_cat("it does not take the ", info.argument_count, " arguments that the tables describe"));
+  for (uint32_t k = 0; k < info.argument_count; ++k) {
+    if (entry.params[k]->type.pointer != (info.pointer_arguments[k] != 0))
+      return invalid_model(str_cat("argument ", k, " is not of the kind that the tables describe"));
+  }
+  AIPU_ASSIGN_OR_RETURN(auto program, tir::compile_for_interpreter(module, &meter));
+  return InterpModule::Kernel{&info, std::move(program)};
+}
+
+Result<std::unique_ptr<InterpModule>> load_module(const aipu_backend_model& model) {
   auto module = std::make_unique<InterpModule>();
-  module->tec_count = model->tec_count == 0 ? 1 : model->tec_count;
+  module->tec_count = model.tec_count == 0 ? 1 : model.tec_count;
   if (const char* limit = std::getenv("AIPU_INTERP_MAX_STEPS"); limit != nullptr)
     module->max_steps = std::strtoull(limit, nullptr, 10);
-  for (uint32_t i = 0; i < model->kernel_count; ++i) {
-    const aipu_backend_kernel& info = model->kernels[i];
-    auto parsed = tir::parse_module({info.tir, info.tir_bytes});
-    if (!parsed.ok())
-      return report(std::move(parsed).status().context(str_cat("TIR of kernel '", info.name, "'")), error);
-    if (parsed->functions.empty() || parsed->entry().params.size() != info.argument_count) {
-      return report(invalid_model(str_cat("TIR of kernel '", info.name, "' does not take the ", info.argument_count,
-                                          " arguments that the tables describe")),
-                    error);
-    }
-    for (uint32_t k = 0; k < info.argument_count; ++k) {
-      if (parsed->entry().params[k]->type.pointer != (info.pointer_arguments[k] != 0)) {
-        return report(invalid_model(str_cat("TIR of kernel '", info.name, "': argument ", k,
-                                            " is not of the kind that the tables describe")),
-                      error);
-      }
-    }
-    module->kernels.push_back({&info, std::move(parsed).value()});
+  Meter meter("loading the kernels", model.memory_limit_bytes, "--load-memory-limit, LoadOptions::budget",
+              model.deadline_ns);
+  for (uint32_t i = 0; i < model.kernel_count; ++i) {
+    auto kernel = load_kernel(model.kernels[i], meter);
+    if (!kernel.ok()) return std::move(kernel).status().context(str_cat("TIR of kernel '", model.kernels[i].name, "'"));
+    module->kernels.push_back(std::move(kernel).value());
   }
-  *result = module.release();
-  return 0;
+  return module;
+}
+
+// No exception leaves the back end.
+template <typename Body>
+int guarded(aipu_backend_error* error, Body&& body) {
+  try {
+    const Status status = body();
+    return status.ok() ? 0 : report(status, error);
+  } catch (const std::bad_alloc&) {
+    std::strcpy(error->message, "out of memory");
+    return static_cast<int>(ErrorCode::kOutOfRange);
+  } catch (const std::exception& exception) {
+    std::snprintf(error->message, sizeof error->message, "%s", exception.what());
+    return static_cast<int>(ErrorCode::kInternal);
+  }
+}
+
+int load(const aipu_backend_model* model, void** result, aipu_backend_error* error) {
+  return guarded(error, [&]() -> Status {
+    AIPU_ASSIGN_OR_RETURN(auto module, load_module(*model));
+    *result = module.release();
+    return {};
+  });
 }
 
 void unload(void* module) { delete static_cast<InterpModule*>(module); }
 
-int open(void* module, const aipu_backend_services*, void** result, aipu_backend_error*) {
-  *result = new InterpSession{static_cast<const InterpModule*>(module), {}};
-  return 0;
+int open(void* module, const aipu_backend_services*, void** result, aipu_backend_error* error) {
+  return guarded(error, [&]() -> Status {
+    *result = new InterpSession{static_cast<const InterpModule*>(module), {}};
+    return {};
+  });
 }
 
 void close(void* session) { delete static_cast<InterpSession*>(session); }
 
-int launch(void* opaque, const aipu_backend_launch* launch, aipu_backend_error* error) {
-  InterpSession& session = *static_cast<InterpSession*>(opaque);
-  const InterpModule::Kernel& kernel = session.module->kernels[launch->kernel];
-  if (launch->struct_bytes < sizeof(aipu_backend_launch))
-    return report(unsupported("this back end is newer than the runtime that calls it"), error);
+Status run_kernel(InterpSession& session, const aipu_backend_launch& launch) {
+  if (launch.struct_bytes < sizeof(aipu_backend_launch))
+    return unsupported("this back end is newer than the runtime that calls it");
+  const InterpModule::Kernel& kernel = session.module->kernels[launch.kernel];
+  const auto tecs = static_cast<int>(std::min(launch.max_tecs, session.module->tec_count));
+  const int64_t bytes = tir::launch_bytes(tir::interpreter_needs(*kernel.program), tecs);
+  if (bytes > launch.memory_limit_bytes) {
+    return out_of_range(str_cat("it needs ", bytes, " bytes of private, local and shared memory, of the run's limit ",
+                                launch.memory_limit_bytes,
+                                " are left (--run-memory-limit, SessionOptions::memory_limit_bytes)"));
+  }
   session.arguments.clear();
-  for (uint32_t i = 0; i < launch->argument_count; ++i) {
+  for (uint32_t i = 0; i < launch.argument_count; ++i) {
     tir::InterpreterArgument argument;
     argument.is_pointer = kernel.info->pointer_arguments[i] != 0;
     if (argument.is_pointer) {
-      argument.data = reinterpret_cast<std::byte*>(launch->words[i]);
-      argument.bytes = launch->extents[i];
-      argument.writable = launch->writable[i] != 0;
+      argument.data = reinterpret_cast<std::byte*>(launch.words[i]);
+      argument.bytes = launch.extents[i];
+      argument.writable = launch.writable[i] != 0;
     } else {
-      argument.word = launch->words[i];
+      argument.word = launch.words[i];
     }
     session.arguments.push_back(argument);
   }
-  const auto tecs = static_cast<int>(std::min(launch->max_tecs, session.module->tec_count));
   tir::InterpreterOptions options;
   options.max_steps = session.module->max_steps;
-  options.fault = launch->fault;
-  const Status status = tir::interpret_all(kernel.module, tecs, session.arguments, options);
-  return status.ok() ? 0 : report(status, error);
+  options.fault = launch.fault;
+  options.deadline_ns = launch.deadline_ns;
+  return tir::interpret_all(*kernel.program, tecs, session.arguments, options);
+}
+
+int launch(void* session, const aipu_backend_launch* launch, aipu_backend_error* error) {
+  return guarded(error, [&] { return run_kernel(*static_cast<InterpSession*>(session), *launch); });
 }
 
 uint32_t tec_count(void* session) { return static_cast<InterpSession*>(session)->module->tec_count; }
