@@ -1,8 +1,7 @@
 """Nothing that a caller says is ignored: wrong kinds of arguments are errors that say what is expected."""
 
-import pytest
-
 import aipu
+import pytest
 
 
 @pytest.mark.parametrize(
