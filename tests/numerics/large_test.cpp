@@ -1,5 +1,5 @@
-// Tensors around and beyond 2^31 elements, run on the CPU: what their last elements become. Memory that is never written
-// costs nothing, so inputs are zero but for a few elements. Runs alone (tests/numerics/CMakeLists.txt).
+// Tensors around and beyond 2^31 elements, run on the CPU: what their last elements become. Memory that is never
+// written costs nothing, so inputs are zero but for a few elements. Runs alone (tests/numerics/CMakeLists.txt).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
