@@ -234,8 +234,7 @@ def pooled(x, size):
 
 
 @op.register("test::Pool", inputs={"x": op.tensor("float32", "...rows", "cols")}, outputs={"y": op.tensor("float32")},
-             // size, 4)}, shape=pooled)
-             attributes={"size": 2}, extents={"groups": lambda cols, size: min((cols + size - 1)
+             attributes={"size": 2}, extents={"groups": lambda cols, size: min((cols + size - 1) // size, 4)}, shape=pooled)
 @S.prim_func
 def pool(x: S.ptr("float32", "global"), y: S.ptr("float32", "global"), rows: S.i32, cols: S.i32, groups: S.i32, size: S.i32):
     for row in range(S.get_local_id(), rows, S.get_local_size()):
