@@ -6,12 +6,14 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <new>
 #include <thread>
 
 #include "frontend/python/array.h"
 #include "frontend/python/bindings.h"
 #include "frontend/python/environment.h"
 #include "runtime/base/file.h"
+#include "runtime/base/fork_generation.h"
 
 namespace aipu::python {
 
@@ -277,11 +279,20 @@ Status Executor::bind(Call& call, const Arguments& arguments) const {
   return {};
 }
 
-namespace {
-
 // The executor's lock, waited for without the interpreter's.
-std::unique_lock<std::mutex> lock_without_gil(std::mutex& mutex) {
-  std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
+std::unique_lock<std::mutex> Executor::lock_without_gil() {
+  if (generation_ != fork_generation()) {
+    // A child made by fork(), under the interpreter's lock. A thread that was running a kernel at the time is not here:
+    // neither it nor its call comes back.
+    if (mutex_.try_lock()) {
+      mutex_.unlock();
+    } else {
+      new (&mutex_) std::mutex;
+      calls_.clear();
+    }
+    generation_ = fork_generation();
+  }
+  std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) {
     const py::gil_scoped_release released;
     lock.lock();
@@ -289,11 +300,9 @@ std::unique_lock<std::mutex> lock_without_gil(std::mutex& mutex) {
   return lock;
 }
 
-}  // namespace
-
 void Executor::run(const py::args& args) {
   const Arguments arguments(*this, args);
-  const auto lock = lock_without_gil(mutex_);
+  const auto lock = lock_without_gil();
   Call& call = prepare(arguments);
   Status status = bind(call, arguments);
   if (status.ok()) {
@@ -308,7 +317,7 @@ std::vector<double> Executor::benchmark(const py::args& args, int repeat, int nu
                                         int limit_zero_time_iterations, double cooldown_interval_ms,
                                         int repeats_to_cooldown) {
   const Arguments arguments(*this, args);
-  const auto lock = lock_without_gil(mutex_);
+  const auto lock = lock_without_gil();
   Call& call = prepare(arguments);
   std::vector<double> results;
   Status status = bind(call, arguments);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gbuilder/dsl_call.h"
+#include "runtime/base/fork_generation.h"
 #include "runtime/session.h"
 
 namespace aipu::python {
@@ -42,6 +43,7 @@ class Executor {
   Call& prepare(const Arguments& arguments);
   std::unique_ptr<Call> make_call(const Arguments& arguments);
   Status bind(Call& call, const Arguments& arguments) const;
+  std::unique_lock<std::mutex> lock_without_gil();
 
   static constexpr size_t kKeptCalls = 32;
 
@@ -50,6 +52,7 @@ class Executor {
   pybind11::object warn_, built_;
   std::mutex mutex_;                        // taken without the interpreter lock
   std::list<std::unique_ptr<Call>> calls_;  // most recently used first
+  uint32_t generation_ = fork_generation();
 };
 
 }  // namespace aipu::python

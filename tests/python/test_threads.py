@@ -7,6 +7,7 @@ import subprocess
 import threading
 
 import aipu
+from aipu import script as S
 import numpy as np
 import pytest
 
@@ -188,3 +189,34 @@ def test_fork_while_other_threads_run(model, cases):
     finally:
         for session, threads in taken:
             pool.give_back(session, threads)
+
+
+@S.prim_func
+def announce_and_work(x: S.ptr("i32", "global"), rounds: S.i32):
+    x[0] = 1
+    S.barrier()
+    for i in range(rounds):
+        x[1 + S.get_local_id()] = x[1 + S.get_local_id()] * 3 + i
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork() here")
+def test_fork_while_another_thread_runs_a_kernel():
+    """Its call is lost to the child, which calls the kernel anew instead of waiting for it."""
+    ex = aipu.tir.BuildManager(target="X2_1204").build(announce_and_work)
+    expected = np.zeros(8, "int32")
+    ex(expected, 10)
+    busy = np.zeros(8, "int32")
+    worker = threading.Thread(target=ex, args=(busy, 300_000_000))
+    worker.start()
+    while busy[0] == 0:
+        pass
+
+    def call():
+        result = np.zeros(8, "int32")
+        ex(result, 10)
+        np.testing.assert_array_equal(result, expected)
+
+    child = multiprocessing.get_context("fork").Process(target=call)
+    child.start()
+    assert ended(child) == 0
+    worker.join()
