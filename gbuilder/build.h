@@ -61,7 +61,8 @@ struct BuildReport {
   int64_t arena_bytes = 0, arena_lower_bound_bytes = 0;
 };
 
-// Whether the names in the options are known (target, stages, passes) and their values have the right form; opens no file.
+// Whether the names in the options are known (target, stages, passes) and their values have the right form; opens no
+// file.
 Status check_options(const BuildOptions& options);
 
 // Errors are one line and start with the model's name. An internal error leaves <output>.repro/ behind: the last good

@@ -31,8 +31,15 @@ TensorRef SetupContext::add_workspace(graph::Dim bytes) {
 Result<std::shared_ptr<const tir::Module>> SetupContext::kernel(std::string_view file, std::string_view entry,
                                                                 const dsl::TemplateParams& params) {
   // The addresses of a Compass NPU have 32 bits themselves.
-  const bool wide_indices = target_.family == tir::TargetFamily::kHost;
-  auto module = templates_.instantiate(file, entry, params, entry, wide_indices);
+  if (target_.family != tir::TargetFamily::kHost) return narrow_kernel(file, entry, params);
+  auto module = templates_.instantiate(file, entry, params, entry, /*wide_indices=*/true);
+  if (!module.ok()) return std::move(module).status().context(fmt::format("kernel template {}:{}", file, entry));
+  return module;
+}
+
+Result<std::shared_ptr<const tir::Module>> SetupContext::narrow_kernel(std::string_view file, std::string_view entry,
+                                                                       const dsl::TemplateParams& params) {
+  auto module = templates_.instantiate(file, entry, params, entry);
   if (!module.ok()) return std::move(module).status().context(fmt::format("kernel template {}:{}", file, entry));
   return module;
 }

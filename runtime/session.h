@@ -40,7 +40,8 @@ struct SessionOptions {
   bool profile = false;
   int plan_cache = 8;  // shapes whose plans are kept
   // For what the session allocates: activations, outputs that the caller gives no memory for, plans, and what the
-  // interpreter needs. 0: the machine's memory; with a back end that promises to survive hostile kernels (interp) 1 GiB.
+  // interpreter needs. 0: the machine's memory; with a back end that promises to survive hostile kernels (interp) 1
+  // GiB.
   int64_t memory_limit_bytes = 0;
   double run_seconds = 0;  // for a run; 0: no limit. Native code is not interrupted, only not gone on with.
   Budget plan_budget;      // for the plan of a stage for the shapes at hand; 0 bytes: 1 GiB

@@ -47,8 +47,8 @@ struct InterpreterNeeds {
   bool uses_barrier = false;  // all TECs must run concurrently
   int64_t private_bytes = 0;  // per TEC: variables, arrays and what the interpreter needs to run it
 };
-// Memory of a launch on so many TECs, which take turns unless they meet at barriers. May be more than 64 bits can count;
-// it is the largest number then.
+// Memory of a launch on so many TECs, which take turns unless they meet at barriers. May be more than 64 bits can
+// count; it is the largest number then.
 int64_t launch_bytes(const InterpreterNeeds& needs, int tec_count);
 InterpreterNeeds interpreter_needs(const InterpreterProgram& program);
 

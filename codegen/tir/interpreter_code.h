@@ -112,8 +112,8 @@ class Machine final : public MachineState {
     failed_ = in;
     return nullptr;
   }
-  // Counts statements, and work of about a nanosecond each, after which the clock is looked at once in a while; false: a
-  // limit is exceeded, which is error() then.
+  // Counts statements, and work of about a nanosecond each, after which the clock is looked at once in a while; false:
+  // a limit is exceeded, which is error() then.
   bool step(int64_t statements, int64_t work) {
     steps_ += static_cast<uint64_t>(statements);
     work_left_ -= work;

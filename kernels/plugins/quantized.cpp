@@ -296,7 +296,7 @@ class QuantizedPlugin final : public OpPlugin {
     const DType accumulator = scale != nullptr ? DType::kF32 : DType::kI32;
     params.set("ACC", accumulator).set("scale_types", pointer_types(scale != nullptr ? 1 : 0, DType::kF32));
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, {}, &params));
-    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("quantized_conv.py", "quantized_conv", params));
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.narrow_kernel("quantized_conv.py", "quantized_conv", params));
 
     const TensorRef packed = context.add_constant(quad ? pack<int8_t>(packed_type, weights, p, runs, panel_width)
                                                        : pack<int16_t>(packed_type, weights, p, runs, panel_width));

@@ -14,7 +14,8 @@ struct RunningKernel {
   uint32_t command;  // in the buffer of the engine tec
 };
 
-// Null: none. The initial-exec model makes it an access like that of a register, and one that a signal handler may make.
+// Null: none. The initial-exec model makes it an access like that of a register, and one that a signal handler may
+// make.
 extern __thread const RunningKernel* running_kernel __attribute__((tls_model("initial-exec")));
 
 // Says which kernel the calling thread runs, until it goes.

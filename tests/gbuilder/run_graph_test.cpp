@@ -163,7 +163,7 @@ TEST_F(RunGraph, MatricesWithoutAProduct) {
 })";
   EXPECT_EQ(error(batches, {{2, 2, 3}, {1, 3, 4}}), "");
   EXPECT_THAT(error(batches, {{2, 2, 3}, {3, 3, 4}}),
-              HasSubstr("'product' (MatMul): an operand of shape [N] cannot be"));
+              HasSubstr("elements cannot be broadcast to"));
 }
 
 }  // namespace
