@@ -149,8 +149,8 @@ class SetupContext {
   // A kernel from a template. The kernel's name becomes "<template>__<origin>", made unique by gbuilder.
   Result<std::shared_ptr<const tir::Module>> kernel(std::string_view file, std::string_view entry,
                                                     const dsl::TemplateParams& params);
-  // The same with index arithmetic as the template writes it, in 32 bits: for inner loops that have no register to spare
-  // for wider counters. Tensors beyond that are refused (codegen/tir/index_width.h).
+  // The same with index arithmetic as the template writes it, in 32 bits: for inner loops that have no register to
+  // spare for wider counters. Tensors beyond that are refused (codegen/tir/index_width.h).
   Result<std::shared_ptr<const tir::Module>> narrow_kernel(std::string_view file, std::string_view entry,
                                                            const dsl::TemplateParams& params);
   void launch(std::shared_ptr<const tir::Module> kernel, std::vector<KernelArgument> arguments,

@@ -162,7 +162,7 @@ std::string exhausted_line(const RunResult& result) {
       "No space left on device", "Disk quota exceeded",     "File too large",
       "Too many open files",     "Cannot allocate memory",  "Resource temporarily unavailable",
       "out of memory",           "memory exhausted",        "std::bad_alloc",
-      "failed to map segment",   "Killed signal terminated"};
+      "failed to map segment",   "signal terminated program"};
   for (const std::string_view phrase : kPhrases) {
     const size_t at = result.output.find(phrase);
     if (at == std::string::npos) continue;

@@ -70,6 +70,7 @@ class Large : public ::testing::Test {
     const auto model = runtime::Model::load(build.output, load);
     ASSERT_TRUE(model.ok()) << model.status().message();
     runtime::SessionOptions options;
+    options.memory_limit_bytes = int64_t{8} << 30;  // what interp has without is less
     options.threads = 2;
     auto session = runtime::Session::create(*model, options);
     ASSERT_TRUE(session.ok()) << session.status().message();

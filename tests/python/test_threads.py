@@ -7,9 +7,9 @@ import subprocess
 import threading
 
 import aipu
-from aipu import script as S
 import numpy as np
 import pytest
+from aipu import script as S
 
 BIN = pathlib.Path(os.environ.get("AIPU_BUILD_DIR", ".")) / "bin"
 
