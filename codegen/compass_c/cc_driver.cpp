@@ -159,9 +159,9 @@ std::string first_error(const std::string& output) {
 // failed for another reason.
 std::string exhausted_line(const RunResult& result) {
   constexpr std::string_view kPhrases[] = {
-      "No space left on device", "Disk quota exceeded",     "File too large",
-      "Too many open files",     "Cannot allocate memory",  "Resource temporarily unavailable",
-      "out of memory",           "memory exhausted",        "std::bad_alloc",
+      "No space left on device", "Disk quota exceeded",      "File too large",
+      "Too many open files",     "Cannot allocate memory",   "Resource temporarily unavailable",
+      "out of memory",           "memory exhausted",         "std::bad_alloc",
       "failed to map segment",   "signal terminated program"};
   for (const std::string_view phrase : kPhrases) {
     const size_t at = result.output.find(phrase);

@@ -162,8 +162,7 @@ TEST_F(RunGraph, MatricesWithoutAProduct) {
   output "z" = %z
 })";
   EXPECT_EQ(error(batches, {{2, 2, 3}, {1, 3, 4}}), "");
-  EXPECT_THAT(error(batches, {{2, 2, 3}, {3, 3, 4}}),
-              HasSubstr("elements cannot be broadcast to"));
+  EXPECT_THAT(error(batches, {{2, 2, 3}, {3, 3, 4}}), HasSubstr("elements cannot be broadcast to"));
 }
 
 }  // namespace
