@@ -57,7 +57,9 @@ class Sweep {
     // Lowering brings back no 32-bit arithmetic.
     const auto lowered = tir::lower(module, target_, {});
     ASSERT_TRUE(lowered.ok()) << lowered.status().message();
-    if (found.empty()) EXPECT_EQ(tir::find_narrow_index(*lowered), "") << name << " of " << model;
+    if (found.empty()) {
+      EXPECT_EQ(tir::find_narrow_index(*lowered), "") << name << " of " << model;
+    }
   }
 
   tir::Target target_ = *tir::find_target("host-baseline");
