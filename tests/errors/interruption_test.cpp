@@ -141,7 +141,9 @@ TEST_F(Conversions, NameWhatTheMachineLacks) {
                                 "/bin/aipugb s.onnx -o o.bin --no-cache --jobs 1) > log 2>&1";
     const int status = std::system(command.c_str());
     // How much memory is enough depends on the compiler.
-    if (*message != '\0') EXPECT_NE(status, 0) << limit;
+    if (*message != '\0') {
+      EXPECT_NE(status, 0) << limit;
+    }
     const std::string text = *read_text_file(in("log"));
     EXPECT_THAT(text, HasSubstr(message)) << limit;
     EXPECT_EQ(text.find("bug in aipu"), std::string::npos) << text;

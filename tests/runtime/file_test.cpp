@@ -178,10 +178,14 @@ TEST_F(Files, PermissionsAreThoseOfTheUserOrOfTheFile) {
 class AsNobody {
  public:
   AsNobody() : is_root_(::geteuid() == 0) {
-    if (is_root_) EXPECT_EQ(::seteuid(65534), 0);
+    if (is_root_) {
+      EXPECT_EQ(::seteuid(65534), 0);
+    }
   }
   ~AsNobody() {
-    if (is_root_) EXPECT_EQ(::seteuid(0), 0);
+    if (is_root_) {
+      EXPECT_EQ(::seteuid(0), 0);
+    }
   }
 
  private:
