@@ -28,20 +28,23 @@ TensorRef SetupContext::add_workspace(graph::Dim bytes) {
   return {TensorRef::Kind::kWorkspace, {}, static_cast<int>(implementation.workspace_bytes.size()) - 1};
 }
 
-Result<std::shared_ptr<const tir::Module>> SetupContext::kernel(std::string_view file, std::string_view entry,
-                                                                const dsl::TemplateParams& params) {
-  // The addresses of a Compass NPU have 32 bits themselves.
-  if (target_.family != tir::TargetFamily::kHost) return narrow_kernel(file, entry, params);
-  auto module = templates_.instantiate(file, entry, params, entry, /*wide_indices=*/true);
+static Result<std::shared_ptr<const tir::Module>> instantiate(TemplateLibrary& templates, std::string_view file,
+                                                              std::string_view entry, const dsl::TemplateParams& params,
+                                                              bool wide_indices) {
+  auto module = templates.instantiate(file, entry, params, entry, wide_indices);
   if (!module.ok()) return std::move(module).status().context(fmt::format("kernel template {}:{}", file, entry));
   return module;
 }
 
+Result<std::shared_ptr<const tir::Module>> SetupContext::kernel(std::string_view file, std::string_view entry,
+                                                                const dsl::TemplateParams& params) {
+  // The addresses of a Compass NPU have 32 bits themselves.
+  return instantiate(templates_, file, entry, params, target_.family == tir::TargetFamily::kHost);
+}
+
 Result<std::shared_ptr<const tir::Module>> SetupContext::narrow_kernel(std::string_view file, std::string_view entry,
                                                                        const dsl::TemplateParams& params) {
-  auto module = templates_.instantiate(file, entry, params, entry);
-  if (!module.ok()) return std::move(module).status().context(fmt::format("kernel template {}:{}", file, entry));
-  return module;
+  return instantiate(templates_, file, entry, params, false);
 }
 
 int64_t SetupContext::fault(std::string message, graph::NodeId node) {

@@ -2,7 +2,6 @@
 // that only the inputs tell.
 #include "gbuilder/evaluator.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace aipu::gbuilder {
@@ -10,7 +9,6 @@ namespace {
 
 using graph::Constant;
 using graph::ConstantPtr;
-using testing::HasSubstr;
 
 class RunGraph : public testing::Test {
  protected:
@@ -113,7 +111,7 @@ TEST_F(RunGraph, OperandsThatDoNotBroadcast) {
 })";
   EXPECT_EQ(error(two, {{2, 4}, {2, 4}}), "");
   EXPECT_EQ(error(two, {{2, 4}, {1, 4}}), "");
-  EXPECT_THAT(error(two, {{2, 4}, {3, 4}}), HasSubstr("elements cannot be broadcast to"));
+  EXPECT_EQ(error(two, {{2, 4}, {3, 4}}), "an axis of 2 elements cannot be broadcast to 3");
 }
 
 // Nothing to repeat at the edge of.
@@ -162,7 +160,7 @@ TEST_F(RunGraph, MatricesWithoutAProduct) {
   output "z" = %z
 })";
   EXPECT_EQ(error(batches, {{2, 2, 3}, {1, 3, 4}}), "");
-  EXPECT_THAT(error(batches, {{2, 2, 3}, {3, 3, 4}}), HasSubstr("elements cannot be broadcast to"));
+  EXPECT_EQ(error(batches, {{2, 2, 3}, {3, 3, 4}}), "an axis of 2 elements cannot be broadcast to 3");
 }
 
 }  // namespace
