@@ -187,12 +187,11 @@ def generated_code(tool: Path, binary: Path) -> str:
     return done.stdout
 
 
-def convert(options: argparse.Namespace, model: Path, binary: Path, flags: list[str]) -> None:
+def convert(options: argparse.Namespace, aipugb: Path, model: Path, binary: Path, flags: list[str]) -> None:
     """Runs aipugb, unless an earlier call's conversion is to be used."""
     if options.keep and binary.exists():
         return
-    tool = str(options.build / "bin" / "aipugb")
-    seconds = run_checked([tool, str(model), "-o", str(binary), "-q", *options.aipugb_flags.split(), *flags])
+    seconds = run_checked([str(aipugb), str(model), "-o", str(binary), "-q", *options.aipugb_flags.split(), *flags])
     print(f"{binary.name}: converted in {seconds:.2f} s", flush=True)
 
 
@@ -348,11 +347,12 @@ def main() -> int:
         try:
             if not model.exists():
                 run_checked([str(options.build / "bin" / "aipu-make-model"), name, "-o", str(model)])
-            convert(options, model, binary, [])
+            aipugb = options.build / "bin" / "aipugb"
+            convert(options, aipugb, model, binary, [])
             fast_binary = None
             if options.fast_math:
                 fast_binary = options.work / f"{stem}.fast.aipu.bin"
-                convert(options, model, fast_binary, ["--fast-math"])
+                convert(options, aipugb, model, fast_binary, ["--fast-math"])
                 dump = options.build / "bin" / "aipudump"
                 if generated_code(dump, binary) == generated_code(dump, fast_binary):
                     fast_binary = None
