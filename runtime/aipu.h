@@ -89,6 +89,10 @@ typedef struct aipu_load_options {
   int verify_all;             /* not 0: check the hashes of large constants too */
   int64_t memory_limit_bytes; /* beyond the file; 0: 1 GiB */
   double time_limit_seconds;  /* 0: none */
+  /* Not 0: interpret it in a process of its own for each session, which can do nothing but compute and is killed when
+   * its time is over (SECURITY.md). Limits of 0, of sessions too, are 1 GiB, 10 s to load and to plan, and 60 s to run
+   * then. Linux; needs the program aipu-sandbox beside the library, in ../bin, or where AIPU_SANDBOX says. */
+  int sandbox;
 } aipu_load_options;
 
 /* How to make a session. Set it to zero, then struct_bytes; null is all zero. Later versions append fields. The limits
@@ -125,6 +129,8 @@ AIPU_C_API uint32_t aipu_model_input_count(const aipu_model* model);
 AIPU_C_API uint32_t aipu_model_output_count(const aipu_model* model);
 AIPU_C_API aipu_status aipu_model_input(const aipu_model* model, uint32_t index, aipu_tensor_info* info);
 AIPU_C_API aipu_status aipu_model_output(const aipu_model* model, uint32_t index, aipu_tensor_info* info);
+/* One line about a sandbox that contains less than it should on this system; "" if there is nothing to say. */
+AIPU_C_API const char* aipu_model_warning(const aipu_model* model);
 
 /* `threads`: 0 for as many as there are CPUs. */
 AIPU_C_API aipu_status aipu_session_create(aipu_model* model, int threads, aipu_session** session);

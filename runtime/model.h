@@ -59,6 +59,13 @@ struct LoadOptions {
   bool copy = false;
   // Memory beyond the file itself; 0 bytes: 1 GiB, which is far more than any model needs that aipugb has made.
   Budget budget;
+  // Interpret the kernels in a process of its own for each session, which can do nothing but compute, and is killed
+  // when its time is over (SECURITY.md). Limits of 0 are those of untrusted() then. The file is copied; what kernels
+  // print is thrown away. Linux; needs the program aipu-sandbox beside the runtime, in ../bin, or where AIPU_SANDBOX
+  // says.
+  bool sandbox = false;
+  // Refuse back ends that do not promise memory safety, whatever the kernels do.
+  bool only_safe_backends = false;
 
   // For files from people one does not trust; see SECURITY.md.
   static LoadOptions untrusted() {
@@ -66,6 +73,7 @@ struct LoadOptions {
     options.backend = "interp";
     options.copy = true;  // whoever can write the file cannot end the process by cutting it off
     options.budget = {kUntrustedBytes, kUntrustedLoadSeconds};
+    options.only_safe_backends = true;
     return options;
   }
 };
@@ -86,6 +94,8 @@ class AIPU_API Model {
   const std::string& name() const;
   const std::string& target() const;
   const std::string& backend() const;
+  // One line about a sandbox that contains less than it should on this system; "" if there is nothing to say.
+  const std::string& warning() const;
   std::span<const TensorSpec> inputs() const;
   std::span<const TensorSpec> outputs() const;
   // Index of a name, or an error that lists the names there are.
@@ -98,6 +108,7 @@ class AIPU_API Model {
   explicit Model(std::unique_ptr<detail::ModelState> state);
   static Result<std::shared_ptr<const Model>> finish(std::unique_ptr<detail::ModelState> state,
                                                      const LoadOptions& options, Meter& meter);
+  static Result<std::shared_ptr<const Model>> in_sandbox(int descriptor, const LoadOptions& options);
   std::unique_ptr<detail::ModelState> state_;
 };
 

@@ -26,6 +26,9 @@
 namespace aipu::runtime {
 
 class WorkerPool;
+namespace sandbox {
+class Session;
+}
 
 // Contiguous, in C order; no alignment beyond that of the element is needed. Does not own.
 struct TensorView {
@@ -37,8 +40,8 @@ struct TensorView {
 struct SessionOptions {
   int threads = 0;                   // 0: as many as there are CPUs; more than those is cut down
   std::shared_ptr<WorkerPool> pool;  // borrowed by several sessions, which take turns; `threads` is then ignored
-  bool profile = false;
-  int plan_cache = 8;  // shapes whose plans are kept
+  bool profile = false;              // not in a sandbox
+  int plan_cache = 8;                // shapes whose plans are kept
   // For what the session allocates: activations, outputs that the caller gives no memory for, plans, and what the
   // interpreter needs. 0: the machine's memory; with a back end that promises to survive hostile kernels (interp) 1
   // GiB.
@@ -96,7 +99,7 @@ class AIPU_API Session {
   Result<TensorView> output(size_t index) const;
   Result<std::span<const int64_t>> output_shape(size_t index) const;
 
-  // Bytes of memory held for activations.
+  // Bytes of memory held for activations in this process.
   int64_t arena_bytes() const;
 
   struct ProfileRow {
@@ -121,8 +124,11 @@ class AIPU_API Session {
   struct Impl;
 
  private:
-  explicit Session(std::unique_ptr<Impl> impl);
+  explicit Session(std::shared_ptr<const Model> model);
+  std::shared_ptr<const Model> model_;
+  // One of the two; the other one is for models in a sandbox (LoadOptions::sandbox).
   std::unique_ptr<Impl> impl_;
+  std::unique_ptr<sandbox::Session> sandbox_;
 };
 
 }  // namespace aipu::runtime

@@ -164,12 +164,14 @@ void bind_runtime(py::module_& module) {
   module.def("available_cpus", &runtime::available_cpus, "CPUs that this process may use.");
   module.def("enable_crash_reports", &runtime::enable_crash_reports, "Reports faults in kernels.");
   py::class_<NativeModel>(module, "Model", "A loaded aipu.bin.")
-      .def(py::init([](const std::string& path, const std::string& backend, bool verify, bool copy,
-                       const std::array<std::pair<int64_t, double>, 3>& limits) {
+      .def(py::init([](const std::string& path, const std::string& backend, bool verify, bool copy, bool sandbox,
+                       bool only_safe_backends, const std::array<std::pair<int64_t, double>, 3>& limits) {
              runtime::LoadOptions options;
              options.backend = backend;
              options.verify_all = verify;
              options.copy = copy;
+             options.sandbox = sandbox;
+             options.only_safe_backends = only_safe_backends;
              options.budget = {limits[0].first, limits[0].second};
              runtime::SessionOptions session_options;
              session_options.plan_budget = {limits[1].first, limits[1].second};
@@ -180,11 +182,14 @@ void bind_runtime(py::module_& module) {
              const py::gil_scoped_acquire acquired;
              return NativeModel{value_or_throw(std::move(model)), session_options};
            }),
-           py::arg("path"), py::arg("backend"), py::arg("verify"), py::arg("copy"), py::arg("limits"))
+           py::arg("path"), py::arg("backend"), py::arg("verify"), py::arg("copy"), py::arg("sandbox"),
+           py::arg("only_safe_backends"), py::arg("limits"))
       .def_property_readonly(
           "name", [](const NativeModel& m) { return m.model->name(); }, "What the model is called.")
       .def_property_readonly(
           "target", [](const NativeModel& m) { return m.model->target(); }, "What it was compiled for.")
+      .def_property_readonly(
+          "warning", [](const NativeModel& m) { return m.model->warning(); }, "What a sandbox does not contain.")
       .def_property_readonly(
           "backend", [](const NativeModel& m) { return m.model->backend(); }, "What runs it.")
       .def_property_readonly(

@@ -144,6 +144,7 @@ aipu::Result<aipu::runtime::LoadOptions> read_options(const aipu_load_options* g
   options.copy = known.copy != 0;
   options.verify_all = known.verify_all != 0;
   options.budget = {known.memory_limit_bytes, known.time_limit_seconds};
+  options.sandbox = known.sandbox != 0;
   return options;
 }
 
@@ -226,6 +227,10 @@ aipu_status aipu_model_output(const aipu_model* model, uint32_t index, aipu_tens
     AIPU_RETURN_IF_ERROR(require({{"model", model}, {"info", info}}));
     return describe(model->model->outputs(), model->output_shapes, index, info);
   });
+}
+
+const char* aipu_model_warning(const aipu_model* model) {
+  return guarded([&] { return require({{"model", model}}); }) == AIPU_OK ? model->model->warning().c_str() : "";
 }
 
 aipu_status aipu_session_create(aipu_model* model, int threads, aipu_session** session) {

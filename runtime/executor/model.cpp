@@ -1,8 +1,15 @@
 #include "runtime/model.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 #include "runtime/backends/backend_library.h"
+#include "runtime/base/input_file.h"
 #include "runtime/executor/model_state.h"
 
 namespace aipu::runtime {
@@ -61,11 +68,16 @@ Status check_names(const fb::Model& model, uint64_t root_bytes, Meter& meter) {
   return meter.take(static_cast<int64_t>(bytes));
 }
 
-Status load_kernels(detail::ModelState& state, std::string_view requested, Meter& meter) {
+Status load_kernels(detail::ModelState& state, std::string_view requested, bool only_safe, Meter& meter) {
   const fb::Model& model = state.root();
   AIPU_ASSIGN_OR_RETURN(const std::string name, backend_for_target(requested, state.target));
   AIPU_ASSIGN_OR_RETURN(state.backend, find_backend(name));
   state.backend_name = state.backend->name;
+  if (only_safe && (state.backend->capabilities & AIPU_BACKEND_CHECKS_BOUNDS) == 0) {
+    return invalid_argument(str_cat("the back end '", name,
+                                    "' does not contain what kernels do, which files that are not trusted "
+                                    "(--untrusted) need; use --backend interp, or trust the file"));
+  }
 
   const auto kernels = items(model.kernels());
   const auto features = items(model.required_cpu_features());
@@ -139,6 +151,20 @@ Meter meter_of(const LoadOptions& options) {
                "--load-time-limit, LoadOptions::budget");
 }
 
+// For a process that reads from descriptors.
+Result<sandbox::Descriptor> file_in_memory(std::span<const std::byte> bytes) {
+  sandbox::Descriptor file(::memfd_create("aipu.bin", MFD_CLOEXEC));
+  while (file.value >= 0 && !bytes.empty()) {
+    const ssize_t put = ::write(file.value, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) break;
+    bytes = bytes.subspan(static_cast<size_t>(put));
+  }
+  if (file.value < 0 || !bytes.empty())
+    return io_error(str_cat("the file cannot be handed to a sandbox: ", std::strerror(errno)));
+  return file;
+}
+
 VerifyLevel verify_level(const LoadOptions& options) {
   const char* environment = std::getenv("AIPU_VERIFY");
   return options.verify_all || (environment != nullptr && std::string_view(environment) == "full")
@@ -161,6 +187,12 @@ Model::Model(std::unique_ptr<detail::ModelState> state) : state_(std::move(state
 Model::~Model() = default;
 
 Result<std::shared_ptr<const Model>> Model::load(const std::string& path, const LoadOptions& options) {
+  if (options.sandbox) {
+    AIPU_ASSIGN_OR_RETURN(const InputFile file, InputFile::open(path));
+    auto model = in_sandbox(::fcntl(file.descriptor(), F_DUPFD_CLOEXEC, 0), options);
+    if (!model.ok()) return std::move(model).status().context(path);
+    return model;
+  }
   auto state = std::make_unique<detail::ModelState>();
   Meter meter = meter_of(options);
   AIPU_ASSIGN_OR_RETURN(state->file, ModelFile::open(path, verify_level(options), options.copy, &meter));
@@ -170,10 +202,27 @@ Result<std::shared_ptr<const Model>> Model::load(const std::string& path, const 
 }
 
 Result<std::shared_ptr<const Model>> Model::from_bytes(std::span<const std::byte> bytes, const LoadOptions& options) {
+  if (options.sandbox) {
+    AIPU_ASSIGN_OR_RETURN(sandbox::Descriptor file, file_in_memory(bytes));
+    return in_sandbox(std::exchange(file.value, -1), options);
+  }
   auto state = std::make_unique<detail::ModelState>();
   Meter meter = meter_of(options);
   AIPU_ASSIGN_OR_RETURN(state->file, ModelFile::from_bytes(bytes, verify_level(options), options.in_place, &meter));
   return finish(std::move(state), options, meter);
+}
+
+// Takes the descriptor.
+Result<std::shared_ptr<const Model>> Model::in_sandbox(int descriptor, const LoadOptions& options) {
+  auto state = std::make_unique<detail::ModelState>();
+  AIPU_ASSIGN_OR_RETURN(state->sandbox, sandbox::Model::load(sandbox::Descriptor(descriptor), options));
+  const sandbox::Interface& interface = state->sandbox->interface();
+  state->name = interface.name;
+  state->target = interface.target;
+  state->backend_name = "interp";
+  state->inputs = interface.inputs;
+  state->outputs = interface.outputs;
+  return std::shared_ptr<const Model>(new Model(std::move(state)));
 }
 
 Result<std::shared_ptr<const Model>> Model::finish(std::unique_ptr<detail::ModelState> state,
@@ -188,13 +237,17 @@ Result<std::shared_ptr<const Model>> Model::finish(std::unique_ptr<detail::Model
   const auto outputs = items(model.outputs());
   for (uint32_t i = 0; i < inputs.size(); ++i) state->inputs.push_back(spec_of(model, inputs[i]));
   for (uint32_t i = 0; i < outputs.size(); ++i) state->outputs.push_back(spec_of(model, outputs[i]));
-  AIPU_RETURN_IF_ERROR(load_kernels(*state, options.backend, meter));
+  AIPU_RETURN_IF_ERROR(load_kernels(*state, options.backend, options.only_safe_backends, meter));
   return std::shared_ptr<const Model>(new Model(std::move(state)));
 }
 
 const std::string& Model::name() const { return state_->name; }
 const std::string& Model::target() const { return state_->target; }
 const std::string& Model::backend() const { return state_->backend_name; }
+const std::string& Model::warning() const {
+  static const std::string none;
+  return state_->sandbox != nullptr ? state_->sandbox->interface().warning : none;
+}
 std::span<const TensorSpec> Model::inputs() const { return state_->inputs; }
 std::span<const TensorSpec> Model::outputs() const { return state_->outputs; }
 Result<size_t> Model::input_index(std::string_view name) const { return index_of(state_->inputs, name, "input"); }

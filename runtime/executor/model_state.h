@@ -9,10 +9,12 @@
 #include "runtime/loader/check.h"
 #include "runtime/loader/model_file.h"
 #include "runtime/model.h"
+#include "runtime/sandbox/sandbox.h"
 
 namespace aipu::runtime::detail {
 
 struct ModelState {
+  std::unique_ptr<const sandbox::Model> sandbox;  // of one in a sandbox, which has the names and nothing below them
   std::unique_ptr<ModelFile> file;
   ModelTables tables;
   std::string name, target, backend_name;

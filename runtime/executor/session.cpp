@@ -16,6 +16,7 @@
 #include "runtime/base/meter.h"
 #include "runtime/engines/engine.h"
 #include "runtime/executor/aligned_buffer.h"
+#include "runtime/executor/binding.h"
 #include "runtime/executor/model_state.h"
 #include "runtime/executor/plan.h"
 #include "runtime/executor/running_kernel.h"
@@ -37,12 +38,6 @@ int64_t now_ns() {
       .count();
 }
 
-std::string shape_text(std::span<const int64_t> shape) {
-  std::string result = "[";
-  for (size_t i = 0; i < shape.size(); ++i) result += (i > 0 ? "," : "") + std::to_string(shape[i]);
-  return result + "]";
-}
-
 // Arithmetic operations and bytes of a command, for its profile row.
 std::pair<int64_t, int64_t> work_of(const ModelTables::ScheduledCommand& command, const Call& call) {
   if (command.engine == fb::Engine::kDma) return {0, 2 * static_cast<int64_t>(call.words[2] * call.words[3])};
@@ -58,23 +53,6 @@ std::pair<int64_t, int64_t> work_of(const ModelTables::ScheduledCommand& command
 
 // Kernels get an address for an empty tensor too.
 alignas(64) std::byte nothing[64];
-
-Status used_by_another_thread() {
-  return invalid_argument(
-      "the session is in use by another thread (or was when this process was forked); one thread at a time can use a "
-      "session, so make one for each");
-}
-
-bool overlap(const void* a, int64_t a_bytes, const void* b, int64_t b_bytes) {
-  const auto x = reinterpret_cast<uintptr_t>(a);
-  const auto y = reinterpret_cast<uintptr_t>(b);
-  return a_bytes > 0 && b_bytes > 0 && x < y + static_cast<uintptr_t>(b_bytes) &&
-         y < x + static_cast<uintptr_t>(a_bytes);
-}
-
-bool is_aligned(const void* data, DType dtype) {
-  return reinterpret_cast<uintptr_t>(data) % std::max<size_t>(1, dtype_bytes(dtype)) == 0;
-}
 
 }  // namespace
 
@@ -268,18 +246,15 @@ Status Session::Impl::bind_shapes() {
 // The caller's memory for an output, once its size is known, must be nobody else's.
 Status Session::Impl::check_overlaps(size_t index) const {
   const Output& output = outputs[index];
-  const auto error = [&](std::string_view kind, const TensorSpec& other) {
-    return invalid_argument(str_cat("the memory given for output '", state.outputs[index].name, "' overlaps that of ",
-                                    kind, " '", other.name, "'; each needs memory of its own"));
-  };
+  const BoundMemory memory = {"output", state.outputs[index], output.data, output.size};
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (overlap(output.data, output.size, inputs[i].data, inputs[i].bytes(state.inputs[i].dtype)))
-      return error("input", state.inputs[i]);
+    const TensorSpec& spec = state.inputs[i];
+    AIPU_RETURN_IF_ERROR(check_overlap(memory, {"input", spec, inputs[i].data, inputs[i].bytes(spec.dtype)}));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Output& other = outputs[i];
-    if (i != index && other.known && overlap(output.data, output.size, other.data, other.size))
-      return error("output", state.outputs[i]);
+    if (i != index && other.known)
+      AIPU_RETURN_IF_ERROR(check_overlap(memory, {"output", state.outputs[i], other.data, other.size}));
   }
   return {};
 }
@@ -351,10 +326,7 @@ Status Session::Impl::activate(uint32_t stage) {
     output.size = size;
     output.known = true;
     if (output.data != nullptr) {
-      if (output.capacity < size) {
-        return invalid_argument(str_cat("output '", state.outputs[index].name, "' ", shape_text(output.shape),
-                                        " takes ", size, " bytes, but the memory given for it has ", output.capacity));
-      }
+      AIPU_RETURN_IF_ERROR(check_capacity(state.outputs[index], output.shape, size, output.capacity));
       if (!options.arguments_of_a_kernel) AIPU_RETURN_IF_ERROR(check_overlaps(index));
       roots[layout.output(index)] = static_cast<std::byte*>(output.data);
     } else {
@@ -559,39 +531,29 @@ std::shared_ptr<WorkerPool> make_worker_pool(int threads) {
   return std::make_shared<WorkerPool>(static_cast<uint32_t>(std::max(threads, 0)));
 }
 
-Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::Session(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
 Session::~Session() = default;
 
 Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model, const SessionOptions& options) {
-  auto impl = std::make_unique<Impl>(std::move(model));
-  impl->options = options;
-  AIPU_RETURN_IF_ERROR(impl->open());
-  return std::unique_ptr<Session>(new Session(std::move(impl)));
+  std::unique_ptr<Session> session(new Session(std::move(model)));
+  if (const auto& sandbox = session->model_->state().sandbox; sandbox != nullptr) {
+    AIPU_ASSIGN_OR_RETURN(session->sandbox_, sandbox::Session::create(*sandbox, options));
+    return session;
+  }
+  session->impl_ = std::make_unique<Impl>(session->model_);
+  session->impl_->options = options;
+  AIPU_RETURN_IF_ERROR(session->impl_->open());
+  return session;
 }
 
-const Model& Session::model() const { return *impl_->model; }
-int Session::threads() const { return static_cast<int>(impl_->pool->size()); }
+const Model& Session::model() const { return *model_; }
+int Session::threads() const { return sandbox_ ? 1 : static_cast<int>(impl_->pool->size()); }
 
 Status Session::Impl::bind_input(size_t index, const TensorView& tensor) {
   const TensorSpec& spec = state.inputs[index];
   Input& input = inputs[index];
   input.bound = false;  // a bind that fails does not leave the value of an earlier one behind
-  if (tensor.dtype != spec.dtype) {
-    return invalid_argument(
-        str_cat("input '", spec.name, "': expected ", dtype_name(spec.dtype), ", found ", dtype_name(tensor.dtype)));
-  }
-  if (tensor.shape.size() != spec.shape.size()) {
-    return invalid_argument(str_cat("input '", spec.name, "': expected rank ", spec.shape.size(), " (", spec.text(),
-                                    "), found ", shape_text(tensor.shape)));
-  }
-  bool is_empty = false;
-  for (const int64_t extent : tensor.shape) {
-    if (extent < 0) return invalid_argument(str_cat("input '", spec.name, "' has the negative extent ", extent));
-    is_empty |= extent == 0;
-  }
-  if (tensor.data == nullptr && !is_empty) return invalid_argument(str_cat("input '", spec.name, "' has no data"));
-  if (!options.arguments_of_a_kernel && !is_empty && !is_aligned(tensor.data, spec.dtype))
-    return invalid_argument(str_cat("the data of input '", spec.name, "' is not aligned to its elements"));
+  AIPU_RETURN_IF_ERROR(check_input(spec, tensor, options.arguments_of_a_kernel));
   if (!std::equal(tensor.shape.begin(), tensor.shape.end(), input.shape.begin(), input.shape.end())) {
     input.shape.assign(tensor.shape.begin(), tensor.shape.end());
     shapes_changed = true;
@@ -602,6 +564,7 @@ Status Session::Impl::bind_input(size_t index, const TensorView& tensor) {
 }
 
 Status Session::bind_input(size_t index, const TensorView& tensor) {
+  if (sandbox_) return sandbox_->bind_input(index, tensor);
   const std::unique_lock use(impl_->in_use, std::try_to_lock);
   if (!use) return used_by_another_thread();
   if (index >= impl_->inputs.size()) return invalid_argument(str_cat("input ", index, " of ", impl_->inputs.size()));
@@ -609,12 +572,12 @@ Status Session::bind_input(size_t index, const TensorView& tensor) {
 }
 
 Status Session::bind_output(size_t index, void* data, size_t bytes) {
+  if (sandbox_) return sandbox_->bind_output(index, data, bytes);
   const std::unique_lock use(impl_->in_use, std::try_to_lock);
   if (!use) return used_by_another_thread();
   if (index >= impl_->outputs.size()) return invalid_argument(str_cat("output ", index, " of ", impl_->outputs.size()));
   const TensorSpec& spec = impl_->state.outputs[index];
-  if (!impl_->options.arguments_of_a_kernel && bytes > 0 && !is_aligned(data, spec.dtype))
-    return invalid_argument(str_cat("the memory given for output '", spec.name, "' is not aligned to its elements"));
+  if (!impl_->options.arguments_of_a_kernel) AIPU_RETURN_IF_ERROR(check_output_memory(spec, data, bytes));
   Impl::Output& output = impl_->outputs[index];
   output.data = data;
   output.capacity =
@@ -623,11 +586,13 @@ Status Session::bind_output(size_t index, void* data, size_t bytes) {
 }
 
 Status Session::prepare() {
+  if (sandbox_) return sandbox_->prepare();
   const std::unique_lock use(impl_->in_use, std::try_to_lock);
   return use ? impl_->begin() : used_by_another_thread();
 }
 
 Status Session::run() {
+  if (sandbox_) return sandbox_->run();
   Impl& impl = *impl_;
   const std::unique_lock use(impl.in_use, std::try_to_lock);
   if (!use) return used_by_another_thread();
@@ -649,6 +614,7 @@ Status Session::run() {
 }
 
 Result<std::span<const int64_t>> Session::output_shape(size_t index) const {
+  if (sandbox_) return sandbox_->output_shape(index);
   const std::unique_lock use(impl_->in_use, std::try_to_lock);
   if (!use) return used_by_another_thread();
   if (index >= impl_->outputs.size()) return invalid_argument(str_cat("output ", index, " of ", impl_->outputs.size()));
@@ -660,12 +626,14 @@ Result<std::span<const int64_t>> Session::output_shape(size_t index) const {
 }
 
 Result<TensorView> Session::output(size_t index) const {
+  if (sandbox_) return sandbox_->output(index);
   AIPU_ASSIGN_OR_RETURN(const auto shape, output_shape(index));
   return TensorView{impl_->state.outputs[index].dtype, shape,
                     impl_->roots[impl_->layout.output(static_cast<uint32_t>(index))]};
 }
 
 int64_t Session::arena_bytes() const {
+  if (sandbox_) return 0;
   const std::lock_guard use(impl_->in_use);
   int64_t total = 0;
   for (const AlignedBuffer& arena : impl_->arenas) total += arena.size();
@@ -673,6 +641,7 @@ int64_t Session::arena_bytes() const {
 }
 
 std::vector<Session::ProfileRow> Session::profile() const {
+  if (sandbox_) return {};
   const std::lock_guard use(impl_->in_use);
   std::vector<ProfileRow> rows;
   rows.reserve(impl_->events.size());
@@ -681,11 +650,15 @@ std::vector<Session::ProfileRow> Session::profile() const {
 }
 
 void Session::clear_profile() {
+  if (sandbox_) return;
   const std::lock_guard use(impl_->in_use);
   impl_->events.clear();
   impl_->profile_start_ns = 0;
 }
 
-Status Session::write_profile(const std::string& path) const { return write_trace(path, impl_->state, profile()); }
+Status Session::write_profile(const std::string& path) const {
+  if (sandbox_) return unsupported("there are no profiles from within a sandbox");
+  return write_trace(path, model_->state(), profile());
+}
 
 }  // namespace aipu::runtime

@@ -18,7 +18,7 @@ struct Options {
   Tolerance tolerance;
   Limits limits;
   int threads = 0;
-  bool random = false, quiet = false;
+  bool random = false, quiet = false, sandbox = false;
   uint64_t seed = 1;
 };
 
@@ -73,7 +73,9 @@ Status run(const Tool& tool, const Options& options, bool* all_equal) {
   runtime::LoadOptions load_options;
   load_options.backend = options.backend;
   options.limits.apply(&load_options);
+  load_options.sandbox = options.sandbox;
   AIPU_ASSIGN_OR_RETURN(const auto model, runtime::Model::load(options.model, load_options));
+  if (!model->warning().empty()) tool.warn(model->warning());
   if (!options.output_dir.empty()) AIPU_RETURN_IF_ERROR(make_folder(options.output_dir));
   if (!options.profile.empty()) AIPU_RETURN_IF_ERROR(prepare_output(options.profile));
   AIPU_ASSIGN_OR_RETURN(const auto inputs, read_inputs(tool, options, *model));
@@ -163,6 +165,11 @@ void add_options(Tool& tool, Options& options) {
       ->type_name("NAME")
       ->group(group);
   add_limit_options(app, &options.limits);
+  app.add_flag(
+         "--sandbox", options.sandbox,
+         "interpret it in a process of its own that can do nothing but compute and is killed when its time is over; "
+         "limits that are not given are those of --untrusted")
+      ->group("Limits");
 }
 
 // Options that would change nothing.
@@ -172,6 +179,10 @@ std::string usage_error(const Tool& tool, const Options& options) {
   if (!options.random && given("--shape")) return "--shape is of inputs made up by --random, which is not given";
   if (options.expects.empty() && (given("--rtol") || given("--atol")))
     return "--rtol and --atol are of --expect, which is not given";
+  if (options.sandbox && given("--profile")) return "there are no profiles from within a --sandbox";
+  if (options.sandbox && given("--threads")) return "--threads changes nothing with --sandbox, which interprets";
+  if (options.sandbox && given("--backend") && options.backend != "interp")
+    return "--sandbox interprets: --backend " + options.backend + " is not for it";
   return "";
 }
 

@@ -15,6 +15,7 @@ void Limits::apply(runtime::LoadOptions* options) const {
   const runtime::LoadOptions preset = untrusted ? runtime::LoadOptions::untrusted() : runtime::LoadOptions();
   if (options->backend.empty()) options->backend = preset.backend;
   options->copy |= preset.copy;
+  options->only_safe_backends |= preset.only_safe_backends;
   options->budget = either(load, preset.budget);
 }
 
@@ -43,8 +44,8 @@ void add_limit_options(CLI::App& app, Limits* limits) {
   add("run", &limits->run, "a run, beyond file and inputs");
   app.add_flag(
          "--untrusted", limits->untrusted,
-         "a file from someone you do not trust: --backend interp unless another is named, 1 GiB, 10 s to load and "
-         "to plan, 60 s to run (SECURITY.md)")
+         "a file from someone you do not trust: --backend interp, 1 GiB, 10 s to load and to plan, 60 s to run; back "
+         "ends that do not contain what kernels do are refused (SECURITY.md)")
       ->group("Limits");
 }
 

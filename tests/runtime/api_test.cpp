@@ -10,10 +10,12 @@
 #include "runtime/base/file.h"
 #include "runtime/model.h"
 #include "runtime/session.h"
+#include "test_paths.h"
 #include "tests/runtime/sample_models.h"
 
 extern "C" int use_c_api(const void* bytes, size_t size, const char* path);
 extern "C" int use_faulty_model(const void* bytes, size_t size);
+extern "C" int use_sandbox(const char* path);
 
 namespace {
 std::atomic<int64_t> allocations{0};
@@ -42,6 +44,14 @@ TEST(CApi, FromC) {
 TEST(CApi, Faults) {
   const auto bytes = test::faulty_model().build();
   EXPECT_EQ(use_faulty_model(bytes.data(), bytes.size()), 0) << "line of c_api_test.c";
+}
+
+TEST(CApi, Sandbox) {
+  if (::access(AIPU_BUILD_DIR "/bin/aipu-sandbox", X_OK) != 0) GTEST_SKIP() << "built without an interpreter";
+  const std::string path = ::testing::TempDir() + "aipu_c_sandbox." + std::to_string(::getpid()) + ".aipu.bin";
+  ASSERT_TRUE(write_file_atomically(path, test::triple_model().build()).ok());
+  EXPECT_EQ(use_sandbox(path.c_str()), 0) << "line of c_api_test.c";
+  ::unlink(path.c_str());
 }
 
 TEST(WarmRun, AllocatesNothing) {

@@ -162,3 +162,42 @@ int use_faulty_model(const void* bytes, size_t size) {
   aipu_model_release(model);
   return 0;
 }
+
+/* The same functions, with the model in a sandbox: y = 3 * x. */
+int use_sandbox(const char* path) {
+  aipu_load_options load;
+  aipu_session_options options;
+  aipu_model* model = NULL;
+  aipu_session* session = NULL;
+  aipu_tensor y;
+  int32_t x[3] = {1, 2, 3};
+  int32_t bound[3] = {0, 0, 0};
+  const int64_t shape[1] = {3};
+  memset(&load, 0, sizeof load);
+  load.struct_bytes = sizeof load;
+  load.sandbox = 1;
+  load.backend = "native";
+  CHECK(aipu_model_load_with(path, &load, &model) == AIPU_INVALID_ARGUMENT);
+  load.backend = NULL;
+  CHECK(aipu_model_load_with("nonesuch", &load, &model) == AIPU_IO);
+  CHECK(aipu_model_load_with(path, &load, &model) == AIPU_OK);
+  CHECK(strcmp(aipu_model_warning(model), "") == 0);
+  CHECK(strcmp(aipu_model_warning(NULL), "") == 0);
+  CHECK(aipu_model_input_count(model) == 1 && aipu_model_output_count(model) == 1);
+  memset(&options, 0, sizeof options);
+  options.struct_bytes = sizeof options;
+  options.run_time_limit_seconds = 30;
+  CHECK(aipu_session_create_with(model, &options, &session) == AIPU_OK);
+  CHECK(aipu_session_bind_input(session, 0, AIPU_INT32, shape, 1, x) == AIPU_OK);
+  CHECK(aipu_session_prepare(session) == AIPU_OK);
+  CHECK(aipu_session_run(session) == AIPU_OK);
+  CHECK(aipu_session_output(session, 0, &y) == AIPU_OK);
+  CHECK(y.size_bytes == sizeof x && y.rank == 1 && y.shape[0] == 3);
+  CHECK(((const int32_t*)y.data)[0] == 3 && ((const int32_t*)y.data)[2] == 9);
+  CHECK(aipu_session_bind_output(session, 0, bound, sizeof bound) == AIPU_OK);
+  CHECK(aipu_session_run(session) == AIPU_OK);
+  CHECK(bound[1] == 6);
+  aipu_session_release(session);
+  aipu_model_release(model);
+  return 0;
+}

@@ -116,4 +116,32 @@ inline ModelBuilder barrier_model() {
   return b;
 }
 
+// x[N] int32 -> y[N] int32 by a kernel f(x, y, n).
+inline ModelBuilder interpreted_model(const std::string& kernel, const std::string& tir) {
+  ModelBuilder b;
+  b.tec_count = 4;
+  const uint32_t zero = b.constant(0), four = b.constant(4);
+  const uint32_t n = b.symbol("N", 0, 0);
+  const uint32_t x = b.tensor("x", DType::kI32, {n}, fb::TensorKind::kInput);
+  const uint32_t y = b.tensor("y", DType::kI32, {n}, fb::TensorKind::kOutput);
+  test::KernelRow row{kernel, {true, true, false}};
+  row.tir = tir;
+  b.launch(b.kernel(row), {b.pointer(x, false, zero), b.pointer(y, true, zero), b.number(n)}, four);
+  return b;
+}
+
+inline std::string tir_of(const std::string& kernel, const std::string& body) {
+  return "func " + kernel + "(x#0: global int32*, y#1: global int32*, n#2: int32) -> void {\n" + body + "\n}\n";
+}
+
+// y = 3 * x, by four TECs that meet before and after.
+inline ModelBuilder triple_model() {
+  return interpreted_model(
+      "triple", tir_of("triple",
+                       "let t#3: int32 = S.get_local_id<int32>()\n"
+                       "eval S.barrier<void>()\n"
+                       "for serial i#4: int32 = t#3 to n#2 step 4 { store y#1[i#4] = (load(x#0, i#4) * 3) }\n"
+                       "eval S.barrier<void>()"));
+}
+
 }  // namespace aipu::test

@@ -358,6 +358,19 @@ TEST(Untrusted, PlansHaveLimits) {
   EXPECT_TRUE(run_within(many, {}).ok());
 }
 
+TEST(Untrusted, BackEndsThatDoNotContainKernelsAreRefused) {
+  LoadOptions options = LoadOptions::untrusted();
+  for (const std::string backend : {"native", "host", "null"}) {
+    options.backend = backend;
+    const Status status = Model::from_bytes(model_of("").build(), options).status();
+    EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(status.message().find("does not contain what kernels do, which files that are not trusted (--untrusted) "
+                                    "need; use --backend interp"),
+              std::string::npos)
+        << status.message();
+  }
+}
+
 TEST(Untrusted, ThePresetRunsWhatIsHarmless) {
   EXPECT_TRUE(run_within(model_of("store y#0[0] = 1"), {LoadOptions::untrusted(), SessionOptions::untrusted()}).ok());
 }

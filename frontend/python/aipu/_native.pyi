@@ -84,8 +84,17 @@ def build_model(
 
 class Model:
     def __init__(
-        self, path: str, backend: str, verify: bool, copy: bool, limits: Sequence[Tuple[int, float]]
+        self,
+        path: str,
+        backend: str,
+        verify: bool,
+        copy: bool,
+        sandbox: bool,
+        only_safe_backends: bool,
+        limits: Sequence[Tuple[int, float]],
     ) -> None: ...
+    @property
+    def warning(self) -> str: ...
     @property
     def name(self) -> str: ...
     @property

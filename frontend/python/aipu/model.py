@@ -6,6 +6,7 @@ import ctypes
 import dataclasses
 import os
 import threading
+import warnings
 import weakref
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -104,6 +105,8 @@ class Limits:
 
     Memory is in bytes, beyond the file and the inputs; time in seconds. Native code is not interrupted when its time
     is over, only not gone on with.
+
+    ``safe_backend``: refuse back ends that run native code of the file; ``"interp"`` is the default then.
     """
 
     load_memory: int = 0
@@ -112,11 +115,12 @@ class Limits:
     plan_time: float = 0
     run_memory: int = 0
     run_time: float = 0
+    safe_backend: bool = False
 
     @staticmethod
     def untrusted() -> "Limits":
-        """For files from people one does not trust: 1 GiB, 10 s to load and to plan, 60 s to run."""
-        return Limits(1 << 30, 10, 1 << 30, 10, 1 << 30, 60)
+        """For files from people one does not trust: interpreted, 1 GiB, 10 s to load and to plan, 60 s to run."""
+        return Limits(1 << 30, 10, 1 << 30, 10, 1 << 30, 60, safe_backend=True)
 
     def _pairs(self) -> List[Tuple[int, float]]:
         for field in dataclasses.fields(self):
@@ -136,6 +140,7 @@ def load(
     verify: bool = False,
     copy: bool = False,
     limits: Optional[Limits] = None,
+    sandbox: bool = False,
 ) -> "Model":
     """Loads an aipu.bin.
 
@@ -148,8 +153,21 @@ def load(
     ``limits``: what loading and running it may take, see :class:`Limits`.
     ``verify``: check the hashes of large constants too. RuntimeError or OSError if the file is damaged or cannot run
     here.
+    ``sandbox``: interpret it in a process of its own for each session, which can do nothing but compute and is killed
+    when its time is over: for services that run files of people they do not trust. Limits that are not given are those
+    of :meth:`Limits.untrusted`; there are no profiles, and what kernels print is lost. The run in which a process dies
+    or is killed is a RuntimeError that says how, the next one starts another. RuntimeWarning where the system lets it
+    be contained by limits only. Linux.
     """
-    return Model(_native.Model(os.fspath(path), backend or "", verify, copy, (limits or Limits())._pairs()))
+    if limits is None:
+        limits = Limits()
+    if limits.safe_backend:
+        backend = backend or "interp"
+        copy = True
+    native = _native.Model(os.fspath(path), backend or "", verify, copy, sandbox, limits.safe_backend, limits._pairs())
+    if native.warning:
+        warnings.warn(native.warning, RuntimeWarning, stacklevel=2)
+    return Model(native, sandbox)
 
 
 def enable_crash_reports() -> None:
@@ -342,9 +360,10 @@ class _SessionPool:
     CPUs: the others would only be in the way, and each would hold memory of its own.
     """
 
-    def __init__(self, model: Any, signature: _Signature) -> None:
+    def __init__(self, model: Any, signature: _Signature, most_threads: int) -> None:
         self._model = model
         self._signature = signature
+        self._most_threads = most_threads  # of a session
         self._cpus = _native.available_cpus()
         self.forget()
         _pools.add(self)
@@ -361,7 +380,7 @@ class _SessionPool:
             while self._running >= self._cpus:
                 self._changed.wait()
             self._running += 1
-            threads = self._cpus // self._running
+            threads = min(self._cpus // self._running, self._most_threads)
             idle = self._idle.get(threads)
             if idle:
                 return idle.pop(), threads
@@ -389,10 +408,11 @@ if hasattr(os, "register_at_fork"):
 class Model:
     """A loaded aipu.bin: immutable, may be used by any number of threads at once. Made by :func:`load`."""
 
-    def __init__(self, native: Any) -> None:
+    def __init__(self, native: Any, sandboxed: bool = False) -> None:
         self._native = native
         self._signature = _Signature(native)
-        self._sessions = _SessionPool(native, self._signature)
+        # A session in a sandbox is a process, which any call can use.
+        self._sessions = _SessionPool(native, self._signature, 1 if sandboxed else _native.available_cpus())
 
     @property
     def inputs(self) -> Tuple[TensorSpec, ...]:
