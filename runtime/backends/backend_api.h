@@ -60,6 +60,7 @@ typedef struct aipu_backend_model {
 typedef struct aipu_backend_services {
   void* self;
   uint32_t worker_count; /* threads that run() can use at once, the caller included */
+  uint32_t struct_bytes; /* sizeof(aipu_backend_services); 0 from runtimes that had no field below run_as */
   /* Calls body(argument, 0 .. count-1) concurrently and returns when all are done; count <= worker_count. */
   void (*run)(void* self, uint32_t count, void (*body)(void* argument, uint32_t index), void* argument);
   /* Prints what a kernel prints. */

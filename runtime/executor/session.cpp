@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <limits>
 #include <mutex>
@@ -170,6 +171,9 @@ Status Session::Impl::open() {
   options.plan_cache = std::max(options.plan_cache, 1);
   services.self = pool.get();
   services.worker_count = pool->size();
+  // In what was padding, so that back ends of before find the rest where it was.
+  static_assert(offsetof(aipu_backend_services, run) == sizeof(void*) + 2 * sizeof(uint32_t));
+  services.struct_bytes = sizeof services;
   services.run = [](void* self, uint32_t count, void (*body)(void*, uint32_t), void* argument) {
     static_cast<WorkerPool*>(self)->run(count, body, argument);
   };

@@ -80,6 +80,12 @@ int load(const aipu_backend_model* model, void** module, aipu_backend_error* err
   return 0;
 }
 
+int open_session(void* module, const aipu_backend_services* services, void** session, aipu_backend_error* error) {
+  if (services->struct_bytes != sizeof *services) return succeeded(error, "giving services of unknown size");
+  *session = module;
+  return 0;
+}
+
 int launch(void* session, const aipu_backend_launch* launch, aipu_backend_error* error) {
   const auto* x = reinterpret_cast<const int*>(launch->words[0]);
   if (x[0] != 0) return attempt(static_cast<Module*>(session)->kernels[launch->kernel].name, error);
@@ -94,10 +100,7 @@ constexpr aipu_backend kBackend = {AIPU_BACKEND_API_VERSION,
                                    AIPU_BACKEND_COMPUTES | AIPU_BACKEND_CHECKS_BOUNDS,
                                    &load,
                                    [](void* module) { delete static_cast<Module*>(module); },
-                                   [](void* module, const aipu_backend_services*, void** session, aipu_backend_error*) {
-                                     *session = module;
-                                     return 0;
-                                   },
+                                   &open_session,
                                    [](void*) {},
                                    &launch,
                                    [](void*) { return 1u; }};
