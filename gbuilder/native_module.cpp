@@ -42,7 +42,7 @@ Result<std::unique_ptr<NativeModule>> NativeModule::load(std::span<const std::by
   }
   if (status.ok()) {
     result->handle_ = ::dlopen(str_cat("/proc/self/fd/", descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (result->handle_ == nullptr) status = internal_error(str_cat("cannot load compiled kernels: ", ::dlerror()));
+    if (result->handle_ == nullptr) status = io_error(str_cat("cannot load compiled kernels: ", ::dlerror()));
   }
   ::close(descriptor);
   if (!status.ok()) return status;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gbuilder/plan.h"
+#include "runtime/base/text.h"
 
 namespace aipu::gbuilder {
 
@@ -116,10 +117,13 @@ namespace {
 // Tensors print by number and name: names need not be unique (a value and the output that it is given out as).
 std::string tensor_text(const Plan& plan, uint32_t tensor) {
   if (tensor >= plan.tensors.size()) return str_cat("?t", tensor);
-  return str_cat("t", tensor, ":", plan.tensors[tensor].name);
+  return str_cat("t", tensor, ":", shortened(plan.tensors[tensor].name));
 }
 
-std::string expression_text(const Plan& plan, ExpressionId id) { return plan.expressions.text(id, plan.symbols); }
+std::string expression_text(const Plan& plan, ExpressionId id) {
+  constexpr size_t kMostBytes = 2000;
+  return shortened(plan.expressions.text(id, plan.symbols), kMostBytes);
+}
 
 std::string hex(uint64_t word) {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -140,11 +144,12 @@ std::string offset_text(const Plan& plan, ExpressionId id) {
 constexpr int64_t kAllTecs = int64_t{1} << 20;
 
 std::string string_at(const std::vector<std::string>& strings, uint32_t id) {
-  return id < strings.size() ? strings[id] : str_cat("?string", id);
+  return id < strings.size() ? shortened(strings[id]) : str_cat("?string", id);
 }
 
 std::string tec_text(const Plan& plan, const TecBody& body) {
-  std::string text = body.kernel < plan.kernels.size() ? plan.kernels[body.kernel].symbol : str_cat("?k", body.kernel);
+  std::string text =
+      body.kernel < plan.kernels.size() ? shortened(plan.kernels[body.kernel].symbol) : str_cat("?k", body.kernel);
   text += '(';
   for (size_t i = 0; i < body.arguments.size(); ++i) {
     const PlanArgument& argument = body.arguments[i];
@@ -186,7 +191,7 @@ std::string host_text(const Plan& plan, const HostBody& body) {
     case HostOp::kBindSymbols:
       for (uint64_t i = body.a; i < uint64_t{body.a} + body.b && i < plan.symbols.size(); ++i) {
         const PlanSymbol& symbol = plan.symbols[i];
-        text += str_cat(i == body.a ? " " : ", ", symbol.name, " = ", tensor_text(plan, symbol.tensor), "[",
+        text += str_cat(i == body.a ? " " : ", ", shortened(symbol.name), " = ", tensor_text(plan, symbol.tensor), "[",
                         symbol.index, "]");
       }
       break;
@@ -223,11 +228,12 @@ std::string print_tensors(const Plan& plan) {
     text += "symbols\n";
     for (const PlanSymbol& symbol : plan.symbols) {
       if (symbol.kind == SymbolKind::kTecCount) {
-        text += str_cat("  ", symbol.name, " = the number of TECs\n");
+        text += str_cat("  ", shortened(symbol.name), " = the number of TECs\n");
         continue;
       }
-      text += str_cat("  ", symbol.name, " = ", symbol.kind == SymbolKind::kInputExtent ? "extent " : "element ",
-                      symbol.index, " of ", tensor_text(plan, symbol.tensor), "\n");
+      text +=
+          str_cat("  ", shortened(symbol.name), " = ", symbol.kind == SymbolKind::kInputExtent ? "extent " : "element ",
+                  symbol.index, " of ", tensor_text(plan, symbol.tensor), "\n");
     }
     text += '\n';
   }
@@ -259,12 +265,12 @@ std::string print_tensors(const Plan& plan) {
 std::string print_kernels(const Plan& plan) {
   std::string text = "kernels\n";
   for (const PlanKernel& kernel : plan.kernels) {
-    text += str_cat("  ", kernel.symbol, " arguments ", kernel.argument_count);
+    text += str_cat("  ", shortened(kernel.symbol), " arguments ", kernel.argument_count);
     if (kernel.lsram_bytes != 0) text += str_cat(" lsram ", kernel.lsram_bytes);
     if (kernel.shared_bytes != 0) text += str_cat(" shared ", kernel.shared_bytes);
     if (kernel.uses_barrier) text += " barrier";
     if (kernel.reports_faults) text += " faults";
-    text += str_cat("  // ", kernel.source, "\n");
+    text += str_cat("  // ", shortened(kernel.source), "\n");
   }
   return text;
 }
@@ -276,15 +282,16 @@ std::string print_commands(const Plan& plan) {
     for (const Command& command : plan.programs[p].commands) text += str_cat("  ", print_command(plan, command), "\n");
   }
   for (const PlanBatchLoop& loop : plan.batch_loops) {
-    text += str_cat("\n#", loop.first, "..#", loop.last, " may be run for one of ",
-                    loop.symbol < plan.symbols.size() ? plan.symbols[loop.symbol].name : "?", " at a time\n");
+    text +=
+        str_cat("\n#", loop.first, "..#", loop.last, " may be run for one of ",
+                loop.symbol < plan.symbols.size() ? shortened(plan.symbols[loop.symbol].name) : "?", " at a time\n");
   }
   return text;
 }
 
 std::string print_plan(const Plan& plan) {
-  return str_cat("plan \"", plan.model_name, "\" target ", plan.target, plan.fast_math ? " fast-math" : "", "\n\n",
-                 print_tensors(plan), "\n", print_kernels(plan), "\n", print_commands(plan));
+  return str_cat("plan \"", shortened(plan.model_name), "\" target ", plan.target, plan.fast_math ? " fast-math" : "",
+                 "\n\n", print_tensors(plan), "\n", print_kernels(plan), "\n", print_commands(plan));
 }
 
 }  // namespace aipu::gbuilder

@@ -78,6 +78,9 @@ struct LoadOptions {
   }
 };
 
+// Whether there is such a back end for models that are compiled for the target; else the error of Model::load().
+AIPU_API Status check_backend(std::string_view backend, std::string_view target);
+
 namespace detail {
 struct ModelState;
 }

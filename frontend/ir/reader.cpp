@@ -510,7 +510,8 @@ Result<DslCall> read_dsl_sections(const std::vector<Section>& sections, const We
 Result<std::unique_ptr<Graph>> dsl_graph(const DslCall& call) {
   const std::string op = "DSL_" + call.entry;
   if (graph::find_op(op) == nullptr)
-    return unsupported(str_cat("layer type ", op, ": unknown operator; a plugin can define it (--plugin FILE)"));
+    return unsupported(str_cat("layer type ", op,
+                               ": unknown operator; a plugin can define it (--plugin FILE; plugins=[FILE] in Python)"));
   const auto type_of = [](const DslCall::Tensor& tensor) {
     return TensorType{tensor.dtype, Shape(tensor.shape.begin(), tensor.shape.end())};
   };

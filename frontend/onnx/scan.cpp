@@ -141,10 +141,13 @@ Status Importer::scan_nodes(const Nodes& nodes, const OpsetVersions& opsets, int
     } else if (row == nullptr && (domain.empty() || graph::find_op(domain + "::" + node.op_type()) == nullptr)) {
       if (function == nullptr) {
         report_unsupported(node, "", opset,
-                           domain.empty() ? (find_converter("", node.op_type(), kNewestOpset) != nullptr
-                                                 ? "the model's opset is too old for it"
-                                                 : "unknown operator")
-                                          : "unknown operator; a plugin can define it (--plugin FILE)");
+                           domain.empty()
+                               ? (find_converter("", node.op_type(), kNewestOpset) != nullptr
+                                      ? "the model's opset is too old for it"
+                                      : "unknown operator; in a domain of its own a plugin can define it "
+                                        "(--plugin FILE; plugins=[FILE] in Python)")
+                               : "unknown operator; a plugin can define it (--plugin FILE; plugins=[FILE] in "
+                                 "Python)");
       } else if (scanned_.insert(function).second) {
         AIPU_RETURN_IF_ERROR(scan_nodes(function->node(), function_opsets_.at(function), depth + 1));
       }

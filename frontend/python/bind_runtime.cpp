@@ -7,6 +7,7 @@
 
 #include "frontend/python/array.h"
 #include "frontend/python/bindings.h"
+#include "runtime/base/text.h"
 #include "runtime/executor/worker_pool.h"
 #include "runtime/model.h"
 #include "runtime/session.h"
@@ -73,9 +74,9 @@ class NativeSession {
     const auto specs = session_->model().outputs();
     const DType dtype = acquire(*buffer, array, "output", specs, index);
     if (buffer->view().readonly != 0)
-      throw py::value_error("output '" + specs[index].name + "': the array is read-only");
+      throw py::value_error("output '" + printable(specs[index].name) + "': the array is read-only");
     if (dtype != specs[index].dtype) {
-      throw py::value_error("output '" + specs[index].name + "': expected " +
+      throw py::value_error("output '" + printable(specs[index].name) + "': expected " +
                             std::string(dtype_name(specs[index].dtype)) + ", found " + std::string(dtype_name(dtype)));
     }
     check(session_->bind_output(index, buffer->view().buf, static_cast<size_t>(buffer->view().len)));
@@ -142,7 +143,7 @@ class NativeSession {
   static DType acquire(ArrayBuffer& buffer, const py::object& array, const char* kind,
                        std::span<const runtime::TensorSpec> specs, size_t index) {
     if (index >= specs.size()) throw py::index_error(std::string("no such ") + kind);
-    const std::string where = std::string(kind) + " '" + specs[index].name + "': ";
+    const std::string where = std::string(kind) + " '" + printable(specs[index].name) + "': ";
     if (!is_array(array.ptr()))
       throw py::type_error(where + "a NumPy array is expected, found " + Py_TYPE(array.ptr())->tp_name);
     const DType dtype = buffer.acquire(array);

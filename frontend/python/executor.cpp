@@ -14,6 +14,7 @@
 #include "frontend/python/environment.h"
 #include "runtime/base/file.h"
 #include "runtime/base/fork_generation.h"
+#include "runtime/base/text.h"
 
 namespace aipu::python {
 
@@ -24,7 +25,7 @@ using kernels::ParamInfo;
 namespace {
 
 [[noreturn]] void raise(PyObject* type, const std::string& message) {
-  PyErr_SetString(type, message.c_str());
+  PyErr_SetString(type, printable_message(message).c_str());
   throw py::error_already_set();
 }
 

@@ -1,5 +1,6 @@
 #include "frontend/python/bindings.h"
 #include "runtime/base/file.h"
+#include "runtime/base/text.h"
 
 namespace aipu::python {
 
@@ -7,7 +8,7 @@ void throw_status(const Status& status) {
   PyObject* type = PyExc_RuntimeError;
   if (status.code() == ErrorCode::kInvalidArgument) type = PyExc_ValueError;
   if (status.code() == ErrorCode::kIo || status.code() == ErrorCode::kNotFound) type = PyExc_OSError;
-  PyErr_SetString(type, status.message().c_str());
+  PyErr_SetString(type, printable_message(status.message()).c_str());
   throw pybind11::error_already_set();
 }
 
@@ -25,6 +26,9 @@ PYBIND11_MODULE(_native, module) {
       },
       pybind11::arg("path"), pybind11::arg("data"),
       "Writes a file that is whole or not there; devices are written, links followed. OSError.");
+  module.def(
+      "printable", [](const std::string& text) { return aipu::printable(text); }, pybind11::arg("text"),
+      "The text with what a terminal would act on written as \\xNN.");
   aipu::python::bind_compile(module);
   aipu::python::bind_runtime(module);
   aipu::python::bind_lanes(module);

@@ -8,7 +8,9 @@
 #include "gbuilder/encode.h"
 #include "gbuilder/memory_plan.h"
 #include "gbuilder/storers/command_checker.h"
+#include "gbuilder/tools/dump_json.h"
 #include "runtime/base/file.h"
+#include "runtime/base/text.h"
 #include "runtime/loader/check.h"
 #include "runtime/loader/model_file.h"
 #include "runtime/tools/cli.h"
@@ -19,7 +21,7 @@ using aipu::Status;
 using namespace aipu::gbuilder;  // NOLINT: a tool
 
 struct Options {
-  std::string file;
+  std::string file, json;
   bool commands = false, tensors = false, kernels = false, c = false, ir = false, tir = false, graph = false,
        memory = false, verify = false;
   std::vector<std::string> symbols;
@@ -42,7 +44,7 @@ std::string tensor_line(const Plan& plan, uint32_t tensor) {
   std::string shape;
   for (const ExpressionId extent : t.shape)
     shape += (shape.empty() ? "" : ",") + plan.expressions.text(extent, plan.symbols);
-  return fmt::format("{} {}[{}]", t.name, aipu::dtype_name(t.dtype), shape);
+  return fmt::format("{} {}[{}]", aipu::shortened(t.name), aipu::dtype_name(t.dtype), aipu::shortened(shape));
 }
 
 aipu::Result<std::map<std::string, int64_t>> symbol_values(const Plan& plan, const Options& options) {
@@ -117,6 +119,13 @@ Status dump(const Options& options) {
   auto decoded = decode(file.bytes());
   if (!decoded.ok()) return std::move(decoded).status().context(options.file);
   const DecodedModel& model = *decoded;
+  if (!options.json.empty()) {
+    AIPU_ASSIGN_OR_RETURN(const auto symbols, symbol_values(model.plan, options));
+    const std::string text = dump_json(options.file, file.bytes().size(), model, symbols);
+    if (options.json != "-") return aipu::write_file_atomically(options.json, text);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return {};
+  }
   if (is_summary(options)) return print_summary(model, file.bytes().size(), options);
   if (options.tensors) aipu::tools::print(print_tensors(model.plan));
   if (options.kernels) aipu::tools::print(print_kernels(model.plan));
@@ -168,13 +177,21 @@ int main(int argc, char** argv) {
   app.add_flag("--ir", options.ir, "the model as Compass IR text")->group(group);
   app.add_flag("--graph", options.graph, "the graph after all passes")->group(group);
   app.add_flag("--memory", options.memory, "where arena tensors are for given symbols")->group(group);
-  aipu::tools::add_list(app, "--symbol", options.symbols, "NAME=NUMBER, for --memory and the summary")
+  aipu::tools::add_list(app, "--symbol", options.symbols, "NAME=NUMBER, for --memory, --json and the summary")
       ->type_name("NAME=NUMBER")
+      ->group(group);
+  app.add_option("--json", options.json, "all of it but C, TIR, IR and graph, to a file; - for the standard output")
+      ->type_name("FILE")
       ->group(group);
   app.add_flag("--verify", options.verify, "prove that the waits order all commands that must be")->group(group);
   return tool.run(argc, argv, [&] {
+    if (!options.json.empty() && !is_summary(options))
+      return tool.fail_usage("--json has all that it can show: it does not go with options that choose");
     if (!options.symbols.empty() && !options.memory && !is_summary(options))
-      return tool.fail_usage("--symbol is for --memory and the summary");
+      return tool.fail_usage("--symbol is for --memory, --json and the summary");
+    if (!options.json.empty() && options.json != "-") {
+      if (const Status status = aipu::prepare_output(options.json); !status.ok()) return tool.fail(status);
+    }
     const Status status = dump(options);
     return status.ok() ? 0 : tool.fail(status);
   });

@@ -265,7 +265,7 @@ class Partitioner {
       for (const std::string& reason : row.reasons) text += str_cat("; ", reason);
       text += ')';
     }
-    return unsupported(text + "; a plugin given with --plugin may claim what is missing");
+    return unsupported(text + "; a plugin may claim what is missing (--plugin FILE; plugins=[FILE] in Python)");
   }
 
   const Graph& graph_;

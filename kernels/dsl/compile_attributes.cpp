@@ -6,6 +6,7 @@
 #include "kernels/dsl/call_rules.h"
 #include "kernels/dsl/compiler.h"
 #include "kernels/dsl/type_rules.h"
+#include "runtime/base/text.h"
 
 namespace aipu::dsl {
 namespace {
@@ -33,7 +34,35 @@ Value Compiler::script_attribute(const std::string& name, Position position) {
                        !(strict() && e == DType::kBF16 && type->lanes != 1 && type->lanes != 16);
     if (known) return {TypeValue{*type, size_var}};
   }
-  fail(position, fmt::format("module 'tvm.compass.dsl.script' has no attribute '{}'", name));
+  fail(position, no_script_attribute(name));
+}
+
+std::string Compiler::no_script_attribute(std::string_view name) {
+  std::vector<std::string_view> known = {"axis"};
+  const auto add = [&](std::string_view function) {
+    if (!is_internal_intrinsic(function) && !(strict() && is_extension(function))) known.push_back(function);
+  };
+  for (const auto& [function, handler] : script_handlers()) add(function);
+  for (const tir::Intrinsic& row : tir::all_intrinsics()) add(row.name);
+  // Of a type with lanes the element.
+  const size_t x = name.rfind('x');
+  const bool has_lanes = x != std::string_view::npos && x + 1 < name.size() &&
+                         name.find_first_not_of("0123456789", x + 1) == std::string_view::npos;
+  std::string type;
+  if (!has_lanes || !parse_dtype(name.substr(0, x))) {
+    std::vector<std::string_view> elements;
+    for (int i = 0; i < kDTypeCount; ++i) {
+      const DTypeInfo& info = dtype_info(static_cast<DType>(i));
+      if (info.bits > 0 && !(strict() && info.bits == 64)) elements.insert(elements.end(), {info.alias, info.name});
+    }
+    if (!has_lanes) known.insert(known.end(), elements.begin(), elements.end());
+    if (has_lanes) type = nearest_name(name.substr(0, x), elements);
+    if (!type.empty()) type += name.substr(x);
+  }
+  std::string_view meant = nearest_name(name, known);
+  if (meant.empty()) meant = type;
+  return fmt::format("module 'tvm.compass.dsl.script' has no attribute '{}'{}", name,
+                     meant.empty() ? "" : fmt::format(". Did you mean: '{}'?", meant));
 }
 
 Value Compiler::attribute(const ast::Attribute& node, Position position) {

@@ -19,7 +19,7 @@ bool takes_any_number(const tir::Intrinsic& row) {
 
 const tir::Intrinsic* Compiler::required_intrinsic(std::string_view name, Position position) {
   const tir::Intrinsic* row = tir::find_intrinsic(name);
-  if (row == nullptr) fail(position, fmt::format("module 'tvm.compass.dsl.script' has no attribute '{}'", name));
+  if (row == nullptr) fail(position, no_script_attribute(name));
   return row;
 }
 

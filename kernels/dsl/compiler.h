@@ -199,6 +199,7 @@ class Compiler {
   // --- attributes and methods (compile_attributes.cpp) ---
   Value attribute(const ast::Attribute& node, Position position);
   Value script_attribute(const std::string& name, Position position);
+  std::string no_script_attribute(std::string_view name);  // says which one is meant
   Value type_attribute(const TypeValue& type, const std::string& name, Position position);
   Value call_method(const MethodValue& method, CallArguments& arguments, Position position);
   Value call_type_method(const TypeValue& self, const std::string& name, CallArguments& arguments, Position position);

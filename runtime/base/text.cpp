@@ -1,7 +1,9 @@
 #include "runtime/base/text.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <vector>
 
 namespace aipu {
 namespace {
@@ -60,6 +62,48 @@ std::string printable(std::string_view text, Lines lines) {
     text.remove_prefix(c.bytes == 0 ? 1 : c.bytes);
   }
   return out;
+}
+
+std::string printable_message(std::string_view message) {
+  const bool shows_source = message.find("\n --> ") != std::string_view::npos;
+  return printable(message, shows_source ? Lines::kMany : Lines::kOne);
+}
+
+std::string shortened(std::string_view text, size_t most) {
+  constexpr std::string_view kEllipsis = "…";
+  if (text.size() <= most) return std::string(text);
+  size_t end = most > kEllipsis.size() ? most - kEllipsis.size() : 0;
+  while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) --end;  // no half of a character
+  return std::string(text.substr(0, end)) + std::string(kEllipsis);
+}
+
+std::string_view nearest_name(std::string_view name, std::span<const std::string_view> known) {
+  const size_t most = std::min<size_t>(2, name.size() > 0 ? (name.size() - 1) / 2 : 0);
+  size_t best = most + 1;
+  std::string_view result;
+  std::vector<size_t> row, above, above_that;  // distances between beginnings: Damerau and Levenshtein's
+  for (const std::string_view candidate : known) {
+    if (candidate.size() > name.size() + most || name.size() > candidate.size() + most) continue;
+    row.resize(candidate.size() + 1);
+    for (size_t k = 0; k <= candidate.size(); ++k) row[k] = k;
+    above = above_that = row;
+    for (size_t i = 1; i <= name.size(); ++i) {
+      above_that.swap(above);
+      above.swap(row);
+      row[0] = i;
+      for (size_t k = 1; k <= candidate.size(); ++k) {
+        const size_t change = name[i - 1] == candidate[k - 1] ? 0 : 1;
+        row[k] = std::min({above[k] + 1, row[k - 1] + 1, above[k - 1] + change});
+        if (i > 1 && k > 1 && name[i - 1] == candidate[k - 2] && name[i - 2] == candidate[k - 1])
+          row[k] = std::min(row[k], above_that[k - 2] + 1);
+      }
+    }
+    if (row.back() < best) {
+      best = row.back();
+      result = candidate;
+    }
+  }
+  return result;
 }
 
 std::string json_string(std::string_view text) {

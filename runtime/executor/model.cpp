@@ -183,6 +183,11 @@ std::string TensorSpec::text() const {
   return result + "]";
 }
 
+Status check_backend(std::string_view backend, std::string_view target) {
+  AIPU_ASSIGN_OR_RETURN(const std::string name, backend_for_target(backend, target));
+  return find_backend(name).status();
+}
+
 Model::Model(std::unique_ptr<detail::ModelState> state) : state_(std::move(state)) {}
 Model::~Model() = default;
 

@@ -5,6 +5,7 @@
 #include "runtime/base/arena.h"
 #include "runtime/base/checked_math.h"
 #include "runtime/base/fault.h"
+#include "runtime/base/text.h"
 
 namespace aipu::runtime {
 namespace {
@@ -729,8 +730,8 @@ std::string command_text(const detail::ModelState& model, uint32_t program,
     case fb::Engine::kTec: {
       const fb::TecCommand& tec = *items(body.tec())[command.index];
       origin = tec.origin();
-      name =
-          str_cat("tec command ", command.index, ", kernel '", text(items(root.kernels())[tec.kernel()]->name()), "'");
+      name = str_cat("tec command ", command.index, ", kernel '",
+                     shortened(text(items(root.kernels())[tec.kernel()]->name())), "'");
       break;
     }
     case fb::Engine::kDma:
@@ -744,7 +745,7 @@ std::string command_text(const detail::ModelState& model, uint32_t program,
   }
   if (program != 0) name = str_cat("program ", program, ", ", name);
   if (origin != kNone && !text(items(root.origins())[origin]).empty())
-    name += str_cat(", from ", text(items(root.origins())[origin]));
+    name += str_cat(", from ", shortened(text(items(root.origins())[origin])));
   return name;
 }
 

@@ -71,7 +71,7 @@ Session::ProfileRow profile_row(const detail::ModelState& model, const TraceEven
 
 Status write_trace(const std::string& path, const detail::ModelState& model,
                    std::span<const Session::ProfileRow> rows) {
-  std::string json = "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"model\":" + json_string(model.name) +
+  std::string json = "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"model\":" + json_string(shortened(model.name)) +
                      ",\"target\":" + json_string(model.target) + ",\"backend\":" + json_string(model.backend_name) +
                      "},\"traceEvents\":[\n";
   // One line per engine.
@@ -83,10 +83,11 @@ Status write_trace(const std::string& path, const detail::ModelState& model,
   }
   for (const Session::ProfileRow& row : rows) {
     const int line = row.engine == "tec" ? 0 : row.engine == "dma" ? 1 : 2;
-    json += str_cat(",\n{\"ph\":\"X\",\"pid\":1,\"tid\":", line, ",\"name\":", json_string(row.name),
+    json += str_cat(",\n{\"ph\":\"X\",\"pid\":1,\"tid\":", line, ",\"name\":", json_string(shortened(row.name)),
                     ",\"cat\":", json_string(row.engine), ",\"ts\":", microseconds(row.start_ns),
-                    ",\"dur\":", microseconds(row.duration_ns), ",\"args\":{\"origin\":", json_string(row.origin),
-                    ",\"command\":", row.command, ",\"threads\":", row.threads, "}}");
+                    ",\"dur\":", microseconds(row.duration_ns),
+                    ",\"args\":{\"origin\":", json_string(shortened(row.origin)), ",\"command\":", row.command,
+                    ",\"threads\":", row.threads, "}}");
   }
   json += "\n]}\n";
   return write_file_atomically(path, json);

@@ -18,14 +18,9 @@ constexpr const char* kExitCodes =
     "Exit codes: 0 all went well; 1 the model, a file or the machine is at fault; 2 the command line is; 3 aipu is "
     "(please report it).";
 
-// Mistakes in a kernel's source are shown with place, line and caret (kernels/dsl/diagnostics.h); all else is one line.
-Lines lines_of(std::string_view message) {
-  return message.find("\n --> ") != std::string_view::npos ? Lines::kMany : Lines::kOne;
-}
-
 void say(std::string_view name, std::string_view message) {
   std::fflush(stdout);
-  std::fprintf(stderr, "%s: %s\n", std::string(name).c_str(), printable(message, lines_of(message)).c_str());
+  std::fprintf(stderr, "%s: %s\n", std::string(name).c_str(), printable_message(message).c_str());
 }
 
 template <typename T>

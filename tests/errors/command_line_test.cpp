@@ -39,6 +39,26 @@ TEST(Printable, LeavesTextAndEscapesWhatATerminalObeys) {
   EXPECT_EQ(json_string("\"\\\n\x1b\xc2\x9b\xff"), R"("\"\\\u000a\u001b\u009b\ufffd")");
 }
 
+TEST(Shortened, CutsBetweenCharacters) {
+  EXPECT_EQ(shortened("short"), "short");
+  EXPECT_EQ(shortened(std::string(400, 'x')), std::string(400, 'x'));
+  EXPECT_EQ(shortened(std::string(1 << 20, 'x')), std::string(397, 'x') + "…");
+  EXPECT_EQ(shortened("größer", 6), "gr…");  // 'ö' would end in the middle of the dots
+  EXPECT_EQ(shortened("ööö", 5), "ö…");
+}
+
+TEST(NearestName, IsTheOneThatWasMeant) {
+  const std::string_view known[] = {"vadd", "vsub", "vload", "vstore", "vmul", "get_local_id"};
+  EXPECT_EQ(nearest_name("vad", known), "vadd");
+  EXPECT_EQ(nearest_name("vlaod", known), "vload");
+  EXPECT_EQ(nearest_name("vstores", known), "vstore");
+  EXPECT_EQ(nearest_name("get_locla_ids", known), "get_local_id");
+  EXPECT_EQ(nearest_name("vxyz", known), "");
+  EXPECT_EQ(nearest_name("v", known), "");
+  EXPECT_EQ(nearest_name("", known), "");
+  EXPECT_EQ(nearest_name("vadd", {}), "");
+}
+
 class CommandLine : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -131,7 +151,9 @@ TEST_F(CommandLine, NothingThatIsSaidIsIgnored) {
          {"aipugb s.onnx -o o --json s.onnx/x", "cannot make the folder 's.onnx': Not a directory", 1},
          {"aipudump chain.bin --symbol Q=1", "--symbol Q=1: the model has no symbol 'Q' (there are: N)", 1},
          {"aipudump chain.bin --symbol N=1 --symbol N=2", "'N' is given twice", 1},
-         {"aipudump chain.bin --tensors --symbol N=1", "--symbol is for --memory and the summary"},
+         {"aipudump chain.bin --tensors --symbol N=1", "--symbol is for --memory, --json and the summary"},
+         {"aipudump chain.bin --commands --json x.json", "--json has all that it can show"},
+         {"aipudump chain.bin --json s.onnx/x", "cannot make the folder 's.onnx': Not a directory", 1},
          {"aipurun chain.bin --input x=x.npy --input x=x.npy", "--input x=x.npy: 'x' is given twice", 1},
          {"aipurun chain.bin --random --shape x=1x4 --shape x=2x4", "--shape x=2x4: 'x' is given twice", 1},
          {"aipurun chain.bin --random --input x=x.npy --shape x=2x4", "--shape beside --input 'x'", 1},
@@ -214,7 +236,7 @@ TEST_F(CommandLine, NamesCannotSpeakToTheTerminal) {
   EXPECT_TRUE(is_clean());
   for (const char* command :
        {"aipugb evil.onnx --stop-after passes", "aipudump evil.bin", "aipudump evil.bin --tensors --kernels --commands",
-        "aipudump evil.bin --graph --ir --tir --c --memory", "aipurun evil.bin --random",
+        "aipudump evil.bin --graph --ir --tir --c --memory", "aipudump evil.bin --json -", "aipurun evil.bin --random",
         "aipubench evil.bin --duration 0.01", "aipubench evil.bin --duration 0.01 --layers",
         "aipubench evil.bin --duration 0.01 --layers --json -"}) {
     EXPECT_EQ(run(command), 0) << command << printable(output_);

@@ -133,9 +133,10 @@ TEST_F(ToolErrors, OfUnsupportedModels) {
         {{"custom.onnx -o o.bin",
           "custom.onnx: 1 node is not supported: example::SoftCap (1 node: '/SoftCap'): unknown operator; a plugin can "
           "define it "
-          "(--plugin FILE)"},
+          "(--plugin FILE; plugins=[FILE] in Python)"},
          {"unknown.onnx -o o.bin",
-          "unknown.onnx: 2 nodes are not supported: Frobnicate-17 (2 nodes: '/a', '/c'): unknown operator"},
+          "unknown.onnx: 2 nodes are not supported: Frobnicate-17 (2 nodes: '/a', '/c'): unknown operator; in a "
+          "domain of its own a plugin can define it (--plugin FILE; plugins=[FILE] in Python)"},
          {"strings.onnx -o o.bin", "strings.onnx: input 'words' has the element type string, which is not supported"}});
 }
 

@@ -205,7 +205,7 @@ TEST(CompassIr, DslCallInTheReferencesForm) {
   EXPECT_EQ(twice.text, ir.text);
   EXPECT_EQ(twice.weights, ir.weights);
   EXPECT_EQ(read_back(ir).status().message(),
-            "layer type DSL_func: unknown operator; a plugin can define it (--plugin FILE)");
+            "layer type DSL_func: unknown operator; a plugin can define it (--plugin FILE; plugins=[FILE] in Python)");
 }
 
 TEST(CompassIr, Errors) {

@@ -679,12 +679,14 @@ TEST(OnnxImport, UnsupportedOperatorsAreReportedTogether) {
   b.op("NoSuchOp", {value});
   b.op("If", {"c"}, {{"then_branch", &hidden}, {"else_branch", &plain}});
   b.output(value);
-  EXPECT_EQ(error_of(import(b)),
-            "m.onnx: 7 nodes are not supported: Bernoulli-17 (1 node: '/Bernoulli'): random results are not supported; "
-            "NoSuchOp-17 (1 node: '/NoSuchOp'): unknown operator; "
-            "com.acme::Frobnicate (5 nodes: '/Frobnicate', '/Frobnicate_1', '/Frobnicate_2', ...): unknown operator; a "
-            "plugin can define it "
-            "(--plugin FILE)");
+  EXPECT_EQ(
+      error_of(import(b)),
+      "m.onnx: 7 nodes are not supported: Bernoulli-17 (1 node: '/Bernoulli'): random results are not supported; "
+      "NoSuchOp-17 (1 node: '/NoSuchOp'): unknown operator; in a domain of its own a plugin can define it (--plugin "
+      "FILE; plugins=[FILE] in Python); "
+      "com.acme::Frobnicate (5 nodes: '/Frobnicate', '/Frobnicate_1', '/Frobnicate_2', ...): unknown operator; a "
+      "plugin can define it "
+      "(--plugin FILE; plugins=[FILE] in Python)");
 }
 
 TEST(OnnxImport, RefusalsInsideOpsAreCollectedToo) {

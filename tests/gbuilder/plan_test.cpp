@@ -93,6 +93,17 @@ TEST(Plan, OutputsThatAreInputsConstantsOrTwinsAreCopied) {
   EXPECT_THAT(text, HasSubstr(":fixed <- "));
 }
 
+TEST(Plan, LongNamesAreShortened) {
+  HandMade model;
+  const std::string name(1 << 20, 'n');
+  auto value = model.input(name + "0", {4});
+  for (int i = 1; i <= 20; ++i) value = model.kernel("Relu", {value}, name + std::to_string(i));
+  model.output(value, name);
+  const Plan plan = plan_of(model);
+  EXPECT_LT(print_plan(plan).size(), 200000u);
+  EXPECT_THAT(print_commands(plan), HasSubstr("nnn…"));
+}
+
 TEST(Plan, LifetimesReachThroughViews) {
   HandMade model;
   const auto x = model.input("x", {4});

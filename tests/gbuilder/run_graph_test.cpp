@@ -3,12 +3,34 @@
 #include "gbuilder/evaluator.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "gbuilder/native_module.h"
 
 namespace aipu::gbuilder {
 namespace {
 
 using graph::Constant;
 using graph::ConstantPtr;
+
+// Too few file descriptors, a full disk, no executable memory: the dynamic linker says which.
+TEST(NativeModule, WhatTheSystemRefusesIsNoBugOfOurs) {
+  const std::string_view nonsense = "this is no shared object";
+  const auto bytes = std::as_bytes(std::span(nonsense));
+  const Status broken = NativeModule::load(bytes).status();
+  EXPECT_EQ(broken.code(), ErrorCode::kIo) << broken.message();
+  const int next = ::dup(0);
+  ::close(next);
+  rlimit usual = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
+  const rlimit one_more = {static_cast<rlim_t>(next) + 1, usual.rlim_max};  // the file in memory, not the linker's
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &one_more), 0);
+  const Status few = NativeModule::load(bytes).status();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
+  EXPECT_EQ(few.code(), ErrorCode::kIo);
+  EXPECT_NE(few.message().find("Too many open files"), std::string::npos) << few.message();
+}
 
 class RunGraph : public testing::Test {
  protected:

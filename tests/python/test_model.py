@@ -1,5 +1,6 @@
 """Whole models: convert, load, run."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -225,3 +226,37 @@ def test_data_without_a_result(tmp_path):
             assert str(error.value) == f"'embed/Gather' (Gather): index {index} is outside of an axis of 4 elements"
             good = np.array([3, -4, 2])
             np.testing.assert_array_equal(runner.run({"x": x, "i": good})["y"], x[good])
+
+
+def test_messages_cannot_speak_to_a_terminal(model, image, tmp_path):
+    for act in (
+        lambda: aipu.load(tmp_path / "no\x1b[2Jfile"),
+        lambda: aipu.build(tmp_path / "no\x1b[2Jfile.onnx"),
+        lambda: model.run({"\x1b[2J": 1}),
+        lambda: model.run({"image": image}, ["\x1b[2J"]),
+    ):
+        with pytest.raises((OSError, ValueError)) as caught:
+            act()
+        assert "\x1b" not in str(caught.value)
+        assert "\\x1b[2J" in str(caught.value)
+
+
+def test_dump_as_json(sample, tmp_path):
+    def dump(*options):
+        command = [BIN / "aipudump", sample / "sample.aipu.bin", "--json", *options]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    found = json.loads(dump("-", "--symbol", "N=2"))
+    tensors, kernels = found["tensors"], found["kernels"]
+    image, probabilities = (tensors[found[key][0]] for key in ("inputs", "outputs"))
+    assert (image["name"], image["dtype"], image["kind"]) == ("image", "float32", "input")
+    assert image["shape"] == ["N", 3, 32, 32] and found["symbols"][0]["name"] == "N"
+    assert probabilities["kind"] == "output" and found["arena_bytes"] > 0
+    launched = {command["kernel"] for command in found["programs"][0] if command["engine"] == "tec"}
+    assert launched == set(range(len(kernels)))
+    for command in found["programs"][0]:
+        assert all(0 <= tensor < len(tensors) for tensor in command["reads"] + command["writes"])
+    assert {"constants", "tir"} <= {section["kind"] for section in found["sections"]}
+    assert found["bytes"] == (sample / "sample.aipu.bin").stat().st_size
+    assert dump(tmp_path / "new" / "dump.json") == ""
+    assert json.loads((tmp_path / "new" / "dump.json").read_text())["arena_bytes"] is None

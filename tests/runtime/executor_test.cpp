@@ -729,6 +729,23 @@ TEST(Executor, ProfileHasARowPerCommand) {
   EXPECT_TRUE(session->profile().empty());
 }
 
+// One name may stand in a thousand lines.
+TEST(Executor, LongNamesAreShortened) {
+  ModelBuilder b = test::chain_model();
+  b.programs[0].tec[0] = fb::TecCommand(1, 0, 0, 4, 0, 0, b.programs[0].tec[0].max_tecs(), 0);
+  b.origins = {"'" + std::string(1 << 20, 'n') + "' (Conv)"};
+  SessionOptions options;
+  options.profile = true;
+  auto session = open(b, options);
+  for (int i = 0; i < 20; ++i) run(*session, counting(8), {2, 4});
+  const std::string path = ::testing::TempDir() + "aipu_long_trace.json";
+  ASSERT_TRUE(session->write_profile(path).ok());
+  std::ifstream file(path);
+  const std::string json((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  EXPECT_LT(json.size(), 100000u);
+  EXPECT_THAT(json, HasSubstr("nnn…\""));
+}
+
 TEST(WorkerPool, RunsEveryIndexOnceAlsoAfterSleep) {
   WorkerPool pool;
   const auto exclusive = pool.acquire();

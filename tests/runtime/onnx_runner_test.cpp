@@ -48,6 +48,16 @@ class OnnxRunner : public ::testing::Test {
   std::string folder_, output_;
 };
 
+TEST_F(OnnxRunner, WhatNoCaseCanBeRunWithIsSaidOnce) {
+  copy_case("test_add", "a");
+  copy_case("test_sub", "b");
+  for (const char* wrong :
+       {"--backend nonesuch", "--backend sim", "--target nonesuch", "--target X2_1204 --backend native"}) {
+    EXPECT_EQ(run(std::string(wrong) + " " + folder_), 2) << output_;
+    EXPECT_EQ(std::count(output_.begin(), output_.end(), '\n'), 1) << output_;
+  }
+}
+
 TEST_F(OnnxRunner, ReportsEachCaseAndGoesOn) {
   copy_case("test_add", "a_right");
   copy_case("test_add", "b_wrong_data");
@@ -103,8 +113,8 @@ TEST_F(OnnxRunner, UsageErrors) {
   EXPECT_EQ(run(folder_), 1);
   EXPECT_THAT(output_, HasSubstr("has no model.onnx"));
   EXPECT_EQ(run(""), 2);
-  EXPECT_EQ(run("--backend nonesuch " + std::string(kNodeTests) + "/test_add"), 1);
-  EXPECT_THAT(output_, HasSubstr("FAIL test_add: load: "));
+  EXPECT_EQ(run("--backend nonesuch " + std::string(kNodeTests) + "/test_add"), 2);
+  EXPECT_THAT(output_, HasSubstr("--backend nonesuch: no back end 'nonesuch'"));
 }
 
 }  // namespace

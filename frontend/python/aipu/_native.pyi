@@ -81,6 +81,7 @@ def build_model(
     jobs: int,
     use_cache: bool,
 ) -> Dict[str, Any]: ...
+def printable(text: str) -> str: ...
 
 class Model:
     def __init__(

@@ -8,7 +8,7 @@ import os
 import threading
 import warnings
 import weakref
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -182,7 +182,7 @@ def enable_crash_reports() -> None:
 def _input_array(name: str, value: Any) -> np.ndarray:
     """The value of an input as a C-contiguous array in this machine's byte order; itself where it is one already."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise ValueError(f"input '{name}': some elements are masked; give .filled(value) instead")
+        raise ValueError(f"input '{_shown(name)}': some elements are masked; give .filled(value) instead")
     if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
         value = _from_dlpack(name, value)
     array = np.asarray(value)
@@ -197,11 +197,13 @@ def _from_dlpack(name: str, value: Any) -> np.ndarray:
     """A tensor of another library, in place."""
     device = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else _DLPACK_CPU
     if int(device) != _DLPACK_CPU:
-        raise ValueError(f"input '{name}': the tensor is on a device (DLPack type {int(device)}); copy it to the CPU")
+        raise ValueError(
+            f"input '{_shown(name)}': the tensor is on a device (DLPack type {int(device)}); copy it to the CPU"
+        )
     try:
         return np.from_dlpack(value)
     except (BufferError, RuntimeError, TypeError) as error:
-        raise ValueError(f"input '{name}': NumPy cannot take the tensor by DLPack: {error}") from error
+        raise ValueError(f"input '{_shown(name)}': NumPy cannot take the tensor by DLPack: {error}") from error
 
 
 _DLPACK_CPU = 1
@@ -210,14 +212,19 @@ _DLPACK_CPU = 1
 def _output_array(name: str, array: Any) -> np.ndarray:
     """Checks an array that an output is to be written into; what its memory is like is checked when it is bound."""
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"output '{name}': a NumPy array is expected, found {type(array).__name__}")
+        raise TypeError(f"output '{_shown(name)}': a NumPy array is expected, found {type(array).__name__}")
     if isinstance(array, np.ma.MaskedArray):
-        raise ValueError(f"output '{name}': a masked array cannot be written into; give its .data")
+        raise ValueError(f"output '{_shown(name)}': a masked array cannot be written into; give its .data")
     if not array.dtype.isnative:
-        raise ValueError(f"output '{name}': the array is not in this machine's byte order ({array.dtype.str})")
+        raise ValueError(f"output '{_shown(name)}': the array is not in this machine's byte order ({array.dtype.str})")
     if not array.flags.c_contiguous or not array.flags.aligned:
-        raise ValueError(f"output '{name}': an aligned, C-contiguous array is expected")
+        raise ValueError(f"output '{_shown(name)}': an aligned, C-contiguous array is expected")
     return array
+
+
+def _shown(names: "Union[str, Iterable[str]]") -> str:
+    """Names of a model for a message: a terminal obeys some of what they may hold."""
+    return _native.printable(names if isinstance(names, str) else ", ".join(names))
 
 
 class _Signature:
@@ -235,7 +242,7 @@ class _Signature:
             raise TypeError(f"inputs: a mapping from names to arrays is expected, found {type(inputs).__name__}")
         for name in inputs:
             if name not in self.input_index:
-                raise ValueError(f"the model has no input '{name}' (there are: {', '.join(self.input_index)})")
+                raise ValueError(f"the model has no input '{_shown(name)}' (there are: {_shown(self.input_index)})")
         missing = [name for name in self.input_index if inputs.get(name) is None]
         if missing:
             raise ValueError(f"no value for input {', '.join(map(repr, missing))}: every run takes all inputs")
@@ -250,7 +257,7 @@ class _Signature:
         names = self.output_index if outputs is None else outputs
         for name in names:
             if name not in self.output_index:
-                raise ValueError(f"the model has no output '{name}' (there are: {', '.join(self.output_index)})")
+                raise ValueError(f"the model has no output '{_shown(name)}' (there are: {_shown(self.output_index)})")
         if isinstance(outputs, Mapping):
             return {name: _output_array(name, array) for name, array in outputs.items()}
         return dict.fromkeys(names)
@@ -324,7 +331,7 @@ class Session:
             shape = self._native.output_shape(index)
             if given is not None:
                 if shape is not None and given.shape != shape:
-                    raise ValueError(f"output '{name}': expected shape {shape}, found {given.shape}")
+                    raise ValueError(f"output '{_shown(name)}': expected shape {shape}, found {given.shape}")
                 results[name] = given
             elif shape is not None:
                 results[name] = np.empty(shape, self._dtypes[index])
@@ -339,7 +346,7 @@ class Session:
                 data = bytearray(self._native.output_bytes(index))
                 results[name] = np.frombuffer(data, self._dtypes[index]).reshape(shape)
             elif results[name].shape != shape:
-                raise ValueError(f"output '{name}': expected shape {shape}, found {results[name].shape}")
+                raise ValueError(f"output '{_shown(name)}': expected shape {shape}, found {results[name].shape}")
         return {name: results[name] for name in wanted}
 
     def profile(self) -> List[ProfileRow]:
@@ -463,7 +470,8 @@ class Model:
     def __repr__(self) -> str:
         def text(specs: Sequence[TensorSpec]) -> str:
             return ", ".join(
-                f"{s.name} {s.dtype}[{','.join('?' if e is None else str(e) for e in s.shape)}]" for s in specs
+                f"{_shown(s.name)} {s.dtype}[{','.join('?' if e is None else _shown(str(e)) for e in s.shape)}]"
+                for s in specs
             )
 
         return f"Model({self.name!r} for {self.target}: {text(self.inputs)} -> {text(self.outputs)})"

@@ -490,6 +490,8 @@ std::string usage_error(const Options& options) {
   gbuilder::BuildOptions build;
   build.target = options.target;
   if (const Status status = gbuilder::check_options(build); !status.ok()) return status.message();
+  if (const Status status = runtime::check_backend(options.backend, options.target); !status.ok())
+    return str_cat("--backend ", options.backend, ": ", status.message());
   for (const std::string& plugin : options.plugins) {
     if (!exists(plugin)) return str_cat("--plugin ", plugin, ": no such file");
   }

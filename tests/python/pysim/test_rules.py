@@ -671,6 +671,9 @@ def test_type_objects() -> None:
             AttributeError, match=re.escape(f"module 'tvm.compass.dsl.script' has no attribute '{name}'")
         ):
             getattr(S, name)
+    for name, meant in (("vaddd", "vadd"), ("get_locla_id", "get_local_id"), ("flaot32x8", "float32x8")):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'. Did you mean: '{meant}'\\?"):
+            getattr(S, name)
     with pytest.raises(AssertionError, match="The function only can be used in type annotation."):
         S.boolx8(1)
 

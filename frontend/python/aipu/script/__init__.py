@@ -9,6 +9,7 @@ Types such as ``S.fp32x20`` and ``S.boolx12`` exist for any number of lanes.
 
 from __future__ import annotations
 
+import difflib
 from typing import Any, List
 
 from . import _arithmetic, _bits, _memory, _structure
@@ -44,7 +45,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     found = find_type(name)
     if found is None:
-        raise AttributeError(f"module 'tvm.compass.dsl.script' has no attribute '{name}'")
+        meant = difflib.get_close_matches(name, __all__, 1, 0.7)
+        hint = f". Did you mean: '{meant[0]}'?" if meant else ""
+        raise AttributeError(f"module 'tvm.compass.dsl.script' has no attribute '{name}'{hint}")
     globals()[name] = found
     return found
 
