@@ -189,6 +189,23 @@ TEST_F(LargeInput, SliceEndsWhereItSays) {
   EXPECT_EQ(y(1), 2);
 }
 
+// On an axis whose extent is open, INT32_MAX is how exporters write "to the end".
+TEST_F(LargeInput, SliceToTheEndOfAnOpenAxis) {
+  OnnxBuilder b("slice");
+  const std::string x = b.input("x", DType::kI8, {"N"});
+  const std::string last = b.op("Slice", {x, b.ints({kLimit + 90}), b.ints({INT32_MAX})});
+  const std::string back = b.op("Slice", {x, b.ints({-2}), b.ints({INT32_MAX})});
+  const std::string down = b.op("Slice", {x, b.ints({INT32_MAX}), b.ints({-3}), b.ints({0}), b.ints({-1})});
+  b.output(b.op("Neg", {b.op("Concat", {last, back, down}, {{"axis", 0}})}), "y", DType::kI8, {"M"});
+  ASSERT_NO_FATAL_FAILURE(run(b, x_, {kElements}));
+  ASSERT_EQ(y_.shape[0], 14);
+  for (int64_t i = 0; i < 10; ++i) EXPECT_EQ(y(i), -(90 + i));
+  EXPECT_EQ(y(10), -98);
+  EXPECT_EQ(y(11), -99);
+  EXPECT_EQ(y(12), -99);
+  EXPECT_EQ(y(13), -98);
+}
+
 TEST_F(LargeInput, ReduceAndArgMax) {
   x_[kLimit + 60] = 127;
   x_[kLimit + 61] = -128;
@@ -247,6 +264,103 @@ TEST(LargeRefused, OnCompass) {
   const std::string message = (*session)->prepare().message();
   EXPECT_THAT(message, HasSubstr("(Neg)"));
   EXPECT_THAT(message, HasSubstr("tensor 'x' has 2147483584 bytes; the kernel computes positions in 32 bits"));
+}
+
+// Kernels of the host that count in int32 tensors: as many positions as those have, and no more.
+class LargeRefusedByCounts : public ::testing::Test {
+ protected:
+  static Result<std::unique_ptr<runtime::Session>> session_of(OnnxBuilder& b, const std::string& name) {
+    gbuilder::BuildOptions build;
+    build.model = temporary_path(name + ".onnx");
+    build.output = build.model + ".aipu.bin";
+    build.target = "host-baseline";
+    EXPECT_TRUE(b.save(build.model).ok());
+    AIPU_RETURN_IF_ERROR(gbuilder::build_model(build).status());
+    AIPU_ASSIGN_OR_RETURN(const auto model, runtime::Model::load(build.output, {}));
+    runtime::SessionOptions options;
+    options.memory_limit_bytes = int64_t{1} << 40;
+    options.threads = 2;
+    return runtime::Session::create(model, options);
+  }
+  static constexpr const char* kRefused = "computes positions in 32 bits and reaches";
+};
+
+TEST_F(LargeRefusedByCounts, Unique) {
+  for (const bool open : {true, false}) {
+    OnnxBuilder b("unique");
+    const std::string x = open ? b.input("x", DType::kI8, {"N"}) : b.input("x", DType::kI8, {kLimit - 64});
+    b.output(b.op("Unique", {x}), "y", DType::kI8, {"M"});
+    const auto session = session_of(b, "unique");
+    if (!open) {
+      EXPECT_THAT(session.status().message(), HasSubstr("node '/Unique' (Unique)"));
+      EXPECT_THAT(session.status().message(), HasSubstr(kRefused));
+      continue;
+    }
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    const int8_t nothing = 0;
+    const int64_t shape[] = {kLimit - 64};
+    ASSERT_TRUE((*session)->bind_input(0, {DType::kI8, shape, &nothing}).ok());
+    EXPECT_THAT((*session)->prepare().message(), HasSubstr(kRefused));
+  }
+}
+
+TEST_F(LargeRefusedByCounts, NonMaxSuppression) {
+  OnnxBuilder b("suppression");
+  const std::string boxes = b.input("boxes", DType::kF32, {1, "N", 4}),
+                    scores = b.input("scores", DType::kF32, {1, 1, "N"});
+  b.output(b.op("NonMaxSuppression", {boxes, scores, b.ints({5})}), "y", DType::kI64, {"M", 3});
+  const auto session = session_of(b, "suppression");
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  const float nothing = 0;
+  const int64_t box_shape[] = {1, kLimit / 4, 4}, score_shape[] = {1, 1, kLimit / 4};
+  ASSERT_TRUE((*session)->bind_input(0, {DType::kF32, box_shape, &nothing}).ok());
+  ASSERT_TRUE((*session)->bind_input(1, {DType::kF32, score_shape, &nothing}).ok());
+  EXPECT_THAT((*session)->prepare().message(), HasSubstr(kRefused));
+}
+
+// Up to the limit they are right. 8 GiB of output: with AIPU_LARGE_TESTS only.
+TEST_F(LargeRefusedByCounts, RangeOfInt32UpToTheLimit) {
+  if (std::getenv("AIPU_LARGE_TESTS") == nullptr) GTEST_SKIP() << "AIPU_LARGE_TESTS is not set";
+  constexpr int64_t kMost = kLimit - (1 << 16);
+  OnnxBuilder b("range");
+  const std::string first = b.input("first", DType::kI32, {}), last = b.input("last", DType::kI32, {});
+  b.output(b.op("Range", {first, last, b.initializer(models::TensorData::of<int32_t>(DType::kI32, {}, {1}))}), "y",
+           DType::kI32, {"M"});
+  const auto session = session_of(b, "range");
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  Memory memory(kMost * 4);
+  ASSERT_TRUE((*session)->bind_output(0, memory.data(), static_cast<size_t>(kMost) * 4).ok());
+  const int32_t from = -5, to = static_cast<int32_t>(kMost - 5);
+  ASSERT_TRUE((*session)->bind_input(0, {DType::kI32, {}, &from}).ok());
+  ASSERT_TRUE((*session)->bind_input(1, {DType::kI32, {}, &to}).ok());
+  const Status status = (*session)->run();
+  ASSERT_TRUE(status.ok()) << status.message();
+  const auto* y = reinterpret_cast<const int32_t*>(memory.data());
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < kMost; ++i) wrong += y[i] != i - 5;
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(LargeRefusedByCounts, RangeOfInt32) {
+  OnnxBuilder b("range");
+  const std::string first = b.input("first", DType::kI32, {}), last = b.input("last", DType::kI32, {});
+  const std::string delta = b.input("delta", DType::kI32, {});
+  b.output(b.op("Range", {first, last, delta}), "y", DType::kI32, {"M"});
+  const auto session = session_of(b, "range");
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  int32_t from = -100, to = INT32_MAX, by = 1;
+  ASSERT_TRUE((*session)->bind_input(0, {DType::kI32, {}, &from}).ok());
+  ASSERT_TRUE((*session)->bind_input(1, {DType::kI32, {}, &to}).ok());
+  ASSERT_TRUE((*session)->bind_input(2, {DType::kI32, {}, &by}).ok());
+  EXPECT_THAT((*session)->run().message(), HasSubstr(kRefused));
+  // The way from first to last takes 33 bits, what comes of it does not.
+  from = -2000000000, to = by = 2000000000;
+  const Status status = (*session)->run();
+  ASSERT_TRUE(status.ok()) << status.message();
+  const auto y = (*session)->output(0);
+  ASSERT_EQ(y->shape[0], 2);
+  EXPECT_EQ(static_cast<const int32_t*>(y->data)[0], -2000000000);
+  EXPECT_EQ(static_cast<const int32_t*>(y->data)[1], 0);
 }
 
 }  // namespace
