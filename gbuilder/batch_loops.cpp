@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
-#include <map>
 #include <optional>
 #include <set>
 
@@ -44,103 +42,19 @@ Batching batching_of(const Shape& shape, const std::string& symbol) {
   return result;
 }
 
-// What a rule sees: the node and how its operands are batched.
-struct Site {
-  const Graph& graph;
-  const Node& node;
-  std::vector<Batching> inputs;  // of absent operands: nothing depends
-  const Shape& shape(size_t input) const { return graph.type(node.inputs[input]).shape; }
-  const Shape& result() const { return graph.type(node.outputs[0]).shape; }
-  size_t rank() const { return shape(0).size(); }
-  bool only_first() const {
-    return inputs[0].depends &&
-           std::none_of(inputs.begin() + 1, inputs.end(), [](const Batching& b) { return b.depends; });
-  }
-  // An axis attribute, counted from the front.
-  int64_t axis(int64_t otherwise) const {
-    const int64_t axis = node.attributes.i_or("axis", otherwise);
-    return axis < 0 ? axis + static_cast<int64_t>(rank()) : axis;
-  }
-};
-using Rule = bool (*)(const Site&);
-
-// The samples of all operands face those of the result: same rank, same number of rows.
-bool broadcasts(const Site& s) {
-  const size_t rank = s.result().size();
-  std::set<int64_t> rows;
-  for (size_t i = 0; i < s.inputs.size(); ++i) {
-    if (!s.inputs[i].depends) continue;
-    if (s.shape(i).size() != rank) return false;
-    rows.insert(s.inputs[i].rows);
-  }
-  return rows.size() == 1;
-}
-bool only_first(const Site& s) { return s.only_first(); }
-bool beyond_first_axis(const Site& s) { return s.only_first() && s.axis(-1) > 0; }
-bool all_beyond_first_axis(const Site& s) { return broadcasts(s) && s.axis(0) > 0; }
-
-bool product(const Site& s) {
-  if (s.only_first()) return s.rank() >= 2;
-  // Batches of matrices on both sides.
-  return s.inputs.size() == 2 && s.inputs[0].depends && s.inputs[1].depends && s.inputs[0].rows == s.inputs[1].rows &&
-         s.rank() >= 3 && s.shape(1).size() == s.rank();
-}
-bool gemm(const Site& s) { return s.only_first() && s.node.attributes.i_or("transA", 0) == 0; }
-bool transpose(const Site& s) { return s.node.attributes.ints("perm").at(0) == 0; }
-bool reduce(const Site& s) {
-  const auto& axes = s.node.attributes.ints("axes");
-  return s.only_first() && std::find(axes.begin(), axes.end(), 0) == axes.end();
-}
-bool slice(const Site& s) {
-  const auto& a = s.node.attributes;
-  return s.only_first() && a.has("starts") && a.has("steps") && a.shape("starts").at(0) == Dim(0) &&
-         a.ints("steps").at(0) == 1;
-}
-bool pad(const Site& s) {
-  const auto& a = s.node.attributes;
-  return s.only_first() && a.has("pads") && a.shape("pads").at(0) == Dim(0) && a.shape("pads").at(s.rank()) == Dim(0);
-}
-bool resize(const Site& s) {
-  return s.only_first() && s.node.attributes.s_or("coordinate_transformation_mode", "") != "tf_crop_and_resize" &&
-         s.shape(0)[0] == s.result()[0];
-}
-
-const std::map<std::string_view, Rule>& rules() {
-  static const std::map<std::string_view, Rule> kRules = {
-      {"Conv", only_first},
-      {"ConvInteger", only_first},
-      {"ConvTranspose", only_first},
-      {"QLinearConv", only_first},
-      {"AveragePool", only_first},
-      {"MaxPool", only_first},
-      {"GlobalAveragePool", only_first},
-      {"GlobalMaxPool", only_first},
-      {"LRN", only_first},
-      {"InstanceNormalization", only_first},
-      {"DepthToSpace", only_first},
-      {"SpaceToDepth", only_first},
-      {"Reshape", only_first},
-      {"Flatten", only_first},
-      {"Squeeze", only_first},
-      {"Unsqueeze", only_first},
-      {"Softmax", beyond_first_axis},
-      {"LogSoftmax", beyond_first_axis},
-      {"LayerNormalization", beyond_first_axis},
-      {"RMSNormalization", beyond_first_axis},
-      {"Split", beyond_first_axis},
-      {"Concat", all_beyond_first_axis},
-      {"MatMul", product},
-      {"Gemm", gemm},
-      {"Transpose", transpose},
-      {"ReduceMean", reduce},
-      {"ReduceMax", reduce},
-      {"ReduceMin", reduce},
-      {"ReduceSum", reduce},
-      {"Slice", slice},
-      {"Pad", pad},
-      {"Resize", resize},
-  };
-  return kRules;
+// Whether sample i of every output comes from sample i of those inputs that have samples, and from all of the others.
+bool samples_face(const Graph& graph, const Node& node, const graph::AxisMap& map,
+                  const std::vector<Batching>& inputs) {
+  return std::all_of(map.begin(), map.end(), [&](const std::vector<graph::OutputAxis>& output) {
+    if (output.empty()) return true;  // absent: what depends on the symbol has axes
+    if (!output[0].apart) return false;
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      if (inputs[k].depends && output[0].from[k] != 0) return false;
+      const bool cut = !inputs[k].depends && output[0].from[k] != graph::OutputAxis::kNone;
+      if (cut && graph.type(node.inputs[k]).shape[static_cast<size_t>(output[0].from[k])] != Dim(1)) return false;
+    }
+    return true;
+  });
 }
 
 // The loops over one symbol.
@@ -287,12 +201,12 @@ class Finder {
 }  // namespace
 
 bool keeps_samples_apart(const Graph& graph, const Node& node, const std::string& symbol) {
-  Site site{graph, node, {}};
+  std::vector<Batching> inputs;
   bool batched = false;
   for (const graph::ValueId input : node.inputs) {
-    site.inputs.push_back(input.valid() ? batching_of(graph.type(input).shape, symbol) : Batching());
-    if (!site.inputs.back().regular) return false;
-    batched |= site.inputs.back().depends;
+    inputs.push_back(input.valid() ? batching_of(graph.type(input).shape, symbol) : Batching());
+    if (!inputs.back().regular) return false;
+    batched |= inputs.back().depends;
   }
   for (const graph::ValueId output : node.outputs) {
     if (!output.valid()) continue;
@@ -303,9 +217,8 @@ bool keeps_samples_apart(const Graph& graph, const Node& node, const std::string
   // The same for every sample.
   if (!batched) return true;
   const graph::OpDef* def = graph::find_op(node.op);
-  if (def != nullptr && (def->traits & graph::kElementwise) != 0) return broadcasts(site);
-  const auto rule = rules().find(node.op);
-  return rule != rules().end() && rule->second(site);
+  const auto map = def != nullptr ? graph::axis_map(*def, graph, node) : std::nullopt;
+  return map && samples_face(graph, node, *map, inputs);
 }
 
 std::vector<PlanBatchLoop> find_batch_loops(const Plan& plan, const Graph& graph, std::span<const PlannedGroup> groups,

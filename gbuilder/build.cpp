@@ -363,7 +363,7 @@ class Builder {
     input.kernel_of = kernel_of_;
     input.target = target_.name;
     input.tec_count = static_cast<uint32_t>(target_.tec_count);
-    input.batch_loops = target_.name.starts_with("host") &&
+    input.batch_loops = target_.family == tir::TargetFamily::kHost &&
                         std::find(options_.disabled_passes.begin(), options_.disabled_passes.end(), kBatchLoops) ==
                             options_.disabled_passes.end();
     auto plan = make_plan(std::move(input));

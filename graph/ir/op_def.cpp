@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 
+#include "graph/ops/axis_rules.h"
 #include "graph/ops/op_list.h"
 
 namespace aipu::graph {
@@ -133,6 +134,12 @@ Status check_rest(const OpDef& def, const Graph& graph, const Node& node) {
 }
 
 }  // namespace
+
+std::optional<AxisMap> axis_map(const OpDef& def, const Graph& graph, const Node& node) {
+  if (def.axes) return def.axes(graph, node);
+  if ((def.traits & kElementwise) != 0) return axes::broadcast()(graph, node);
+  return std::nullopt;
+}
 
 const OpDef* find_op(std::string_view name) {
   Registry& all = registry();

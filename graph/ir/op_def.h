@@ -8,17 +8,29 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/ir/axis_map.h"
 #include "graph/ir/graph.h"
 
 namespace aipu::graph {
 
 enum class AttributeKind : uint8_t { kInt, kFloat, kString, kDType, kInts, kFloats, kStrings, kShape, kConstant };
 
+// What an attribute has to do with the axes of input 0.
+enum class AttributeAxes : uint8_t {
+  kNone,
+  kAxis,     // it is one: an int
+  kAxes,     // a sorted list of them
+  kPerAxis,  // an element for each axis: ints or a shape
+  kPerEnd,   // an element for the beginning of each axis, then one for the end of each: a shape
+  kViewAs,   // of kView: the output's shape
+};
+
 struct AttributeDef {
   std::string name;
   AttributeKind kind;
   bool required = false;
   std::optional<AttributeValue> default_value;  // neither required nor default: optional
+  AttributeAxes axes = AttributeAxes::kNone;
 };
 
 struct OperandDef {
@@ -60,7 +72,15 @@ enum OpTrait : uint32_t {
   // only): the run ends with an error. May have the attribute kNeeded.
   kFaults = 1u << 5,
   kSpatial = 1u << 4,  // has a `layout` attribute; input 0 and output 0 are [N,C,spatial...] or [N,spatial...,C]
+  // The axes of input 0 may stand in any order as long as the outputs' and the attributes' (AttributeAxes) follow: no
+  // axis has its part in the computation by its place.
+  kAnyAxisOrder = 1u << 6,
 };
+
+// nullopt: not known before shape-like operands have become attributes (OpDef::resolve).
+using AxisRule = std::function<std::optional<AxisMap>(const Graph&, const Node&)>;
+// Multiply-adds of one execution.
+using WorkRule = std::function<Dim(const Graph&, const Node&)>;
 
 // The attribute (one Dim) of a node that is computed although the model might not: one from a branch that became part
 // of the graph around it. Where the Dim is 0 its results are not used, and it is no error if it has none.
@@ -83,7 +103,14 @@ struct OpDef {
   // Moves shape-like operands whose elements are known (or made known with run symbols) into attributes and makes them
   // absent; see graph/ops/shape_operands.h. Null: the op has none.
   std::function<Status(Graph&, NodeId)> resolve = nullptr;
+  // How the axes behave. Null: nothing is known. Elementwise ops need none.
+  AxisRule axes = nullptr;
+  // Null: none, as far as profiles are concerned.
+  WorkRule multiply_adds = nullptr;
 };
+
+// The axis map of a node, which must be complete; nullopt: nothing is known.
+std::optional<AxisMap> axis_map(const OpDef& def, const Graph& graph, const Node& node);
 
 const OpDef* find_op(std::string_view name);
 std::vector<const OpDef*> all_ops();

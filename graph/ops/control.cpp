@@ -253,6 +253,7 @@ OpDef if_op() {
   def.inputs = {operand("cond", "b")};
   def.outputs = {variadic_operand("outputs", "*")};
   def.infer = infer_if;
+  def.axes = axes::mixed();
   return def;
 }
 
@@ -263,6 +264,7 @@ OpDef loop_op() {
   def.inputs.back().optional = true;
   def.outputs = {variadic_operand("outputs", "*")};
   def.infer = infer_loop;
+  def.axes = axes::mixed();
   return def;
 }
 
@@ -278,6 +280,7 @@ OpDef scan_op() {
                     attr::optional("scan_output_directions", AttributeKind::kInts)};
   def.complete = complete_scan;
   def.infer = infer_scan;
+  def.axes = axes::mixed();
   return def;
 }
 

@@ -145,6 +145,8 @@ OpDef conv_op() {
     AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1, 2}));
     return infer_conv(ctx, 1, 2, ctx.input(0).dtype);
   };
+  def.axes = axes::images(axes::Channels::kMixed);
+  def.multiply_adds = work::convolution(1);
   return def;
 }
 
@@ -162,6 +164,8 @@ OpDef conv_transpose_op() {
     return complete_transposed_window(graph, node, kernel);
   };
   def.infer = infer_conv_transpose;
+  def.axes = axes::images(axes::Channels::kMixed);
+  def.multiply_adds = work::transposed_convolution(1);
   return def;
 }
 
@@ -175,6 +179,8 @@ OpDef conv_integer_op() {
   def.traits = kSpatial;
   def.complete = complete_conv(1);
   def.infer = infer_conv_integer;
+  def.axes = axes::images(axes::Channels::kMixed);
+  def.multiply_adds = work::convolution(1);
   return def;
 }
 
@@ -192,6 +198,8 @@ OpDef quantized_conv_op() {
   def.traits = kSpatial;
   def.complete = complete_conv(1);
   def.infer = infer_quantized_conv;
+  def.axes = axes::images(axes::Channels::kMixed);
+  def.multiply_adds = work::convolution(1);
   return def;
 }
 
@@ -206,6 +214,8 @@ OpDef qlinear_conv_op() {
   def.traits = kSpatial;
   def.complete = complete_conv(3);
   def.infer = infer_qlinear_conv;
+  def.axes = axes::images(axes::Channels::kMixed);
+  def.multiply_adds = work::convolution(3);
   return def;
 }
 

@@ -128,6 +128,20 @@ Status infer_einsum(InferContext& ctx) {
   return {};
 }
 
+// Axes of one letter run along with each other.
+AxisMap einsum_axes(const Graph& graph, const Node& node) {
+  const EinsumTerms terms = parse_einsum(node.attributes.s("equation"));
+  AxisMapBuilder map(graph, node);
+  for (size_t axis = 0; axis < terms.output.size(); ++axis) {
+    for (size_t input = 0; input < terms.inputs.size(); ++input) {
+      const size_t place = terms.inputs[input].find(terms.output[axis]);
+      if (place != std::string::npos) map.link(0, axis, input, place);
+    }
+    map.apart(0, axis);
+  }
+  return map.take();
+}
+
 }  // namespace
 
 EinsumTerms parse_einsum(std::string_view equation) {
@@ -146,6 +160,7 @@ OpDef einsum_op() {
   def.attributes = {attr::required("equation", AttributeKind::kString)};
   def.complete = complete_einsum;
   def.infer = infer_einsum;
+  def.axes = einsum_axes;
   return def;
 }
 

@@ -305,6 +305,7 @@ OpDef cast_like_op() {
   OpDef def = elementwise("CastLike", {operand("input", "*"), operand("target_type", "*")}, "*",
                           [](InferContext& ctx) { return infer_cast(ctx, ctx.input(1).dtype); });
   def.traits = 0;  // the second operand lends its type only
+  def.axes = axes::broadcast_of({0});
   return def;
 }
 

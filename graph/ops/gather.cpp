@@ -98,6 +98,62 @@ Status verify_reduction(const Graph&, const Node& node) {
   return expect_choice(node, "reduction", {"none", "add", "mul", "min", "max"});
 }
 
+// The indices' axes stand where the data's axis was.
+AxisMap gather_axes(const Graph& graph, const Node& node) {
+  AxisMapBuilder map(graph, node);
+  const auto axis = static_cast<size_t>(node.attributes.i("axis"));
+  const size_t data_rank = map.input_rank(0), indices_rank = map.input_rank(1);
+  map.link_leading(0, 0, axis);
+  for (size_t k = 0; k < indices_rank; ++k) map.link(0, axis + k, 1, k).apart(0, axis + k);
+  for (size_t k = axis + 1; k < data_rank; ++k) {
+    const size_t place = k + indices_rank - 1;
+    map.link(0, place, 0, k).apart(0, place);
+  }
+  // A list of indices leaves the data's axes in their order, and may take any part of this one.
+  if (indices_rank == 1) map.link(0, axis, 0, axis).apart(0, axis, false);
+  return map.take();
+}
+
+// Indices may have smaller extents than the data: then positions do not face each other.
+AxisMap gather_elements_axes(const Graph& graph, const Node& node) {
+  AxisMapBuilder map(graph, node);
+  const auto axis = static_cast<size_t>(node.attributes.i("axis"));
+  for (size_t k = 0; k < map.output_rank(0); ++k) {
+    map.link(0, k, 1, k);
+    if (k != axis) map.link(0, k, 0, k);
+    map.apart(0, k, k == axis || map.input_extent(0, k) == map.input_extent(1, k));
+  }
+  return map.take();
+}
+
+AxisMap gather_nd_axes(const Graph& graph, const Node& node) {
+  AxisMapBuilder map(graph, node);
+  const auto batch = static_cast<size_t>(node.attributes.i("batch_dims"));
+  map.link_leading(0, 0, batch);
+  for (size_t k = 0; k + 1 < map.input_rank(1); ++k) map.link(0, k, 1, k).apart(0, k);
+  return map.take();
+}
+
+AxisMap scatter_elements_axes(const Graph& graph, const Node& node) {
+  AxisMapBuilder map(graph, node);
+  const auto axis = static_cast<size_t>(node.attributes.i("axis"));
+  for (size_t k = 0; k < map.output_rank(0); ++k) {
+    for (const size_t input : {0, 1, 2}) map.link(0, k, input, k);
+    map.apart(0, k, k != axis && map.input_extent(0, k) == map.input_extent(1, k));
+  }
+  return map.take();
+}
+
+// Slices that indices name are updated as a whole: the axes behind the named ones are apart.
+AxisMap scatter_nd_axes(const Graph& graph, const Node& node) {
+  AxisMapBuilder map(graph, node);
+  const size_t rank = map.output_rank(0), updates_rank = map.input_rank(2);
+  const size_t behind = updates_rank - std::min(updates_rank, map.input_rank(1) - 1);
+  for (size_t k = 1; k <= behind; ++k) map.link(0, rank - k, 2, updates_rank - k).apart(0, rank - k);
+  for (size_t k = 0; k < rank; ++k) map.link(0, k, 0, k);
+  return map.take();
+}
+
 }  // namespace
 
 OpDef gather_op() {
@@ -105,10 +161,11 @@ OpDef gather_op() {
   def.name = "Gather";
   def.inputs = {operand("data", "*"), operand("indices", kIndex)};
   def.outputs = {operand("output", "*")};
-  def.attributes = {attr::i("axis", 0), from_start()};
-  def.traits = kFaults;
+  def.attributes = {attr::about(AttributeAxes::kAxis, attr::i("axis", 0)), from_start()};
+  def.traits = kFaults | kAnyAxisOrder;
   def.complete = complete_axis("axis");
   def.infer = infer_gather;
+  def.axes = gather_axes;
   return def;
 }
 
@@ -116,6 +173,9 @@ OpDef gather_elements_op() {
   OpDef def = gather_op();
   def.name = "GatherElements";
   def.infer = infer_gather_elements;
+  def.traits = kFaults;
+  def.attributes.front().axes = AttributeAxes::kNone;
+  def.axes = gather_elements_axes;
   return def;
 }
 
@@ -127,6 +187,7 @@ OpDef gather_nd_op() {
   def.attributes = {attr::i("batch_dims", 0)};
   def.traits = kFaults;
   def.infer = infer_gather_nd;
+  def.axes = gather_nd_axes;
   return def;
 }
 
@@ -140,6 +201,7 @@ OpDef scatter_elements_op() {
   def.complete = complete_axis("axis");
   def.infer = infer_scatter_elements;
   def.verify = verify_reduction;
+  def.axes = scatter_elements_axes;
   return def;
 }
 
@@ -152,6 +214,7 @@ OpDef scatter_nd_op() {
   def.traits = kFaults;
   def.infer = infer_scatter_nd;
   def.verify = verify_reduction;
+  def.axes = scatter_nd_axes;
   return def;
 }
 

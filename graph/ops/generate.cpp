@@ -126,6 +126,14 @@ Status infer_one_hot(InferContext& ctx) {
   return {};
 }
 
+AxisMap one_hot_axes(const Graph& graph, const Node& node) {
+  AxisMapBuilder map(graph, node);
+  const auto axis = static_cast<size_t>(node.attributes.i("axis"));
+  for (size_t k = 0; k < map.input_rank(0); ++k)
+    map.link(0, k + (k < axis ? 0 : 1), 0, k).apart(0, k + (k < axis ? 0 : 1));
+  return map.take();
+}
+
 }  // namespace
 
 OpDef constant_of_shape_op() {
@@ -141,6 +149,7 @@ OpDef constant_of_shape_op() {
     attributes->set("shape", std::move(shape));
     return true;
   });
+  def.axes = axes::mixed();
   return def;
 }
 
@@ -174,6 +183,7 @@ OpDef range_op() {
       return true;
     })(graph, id);
   };
+  def.axes = axes::mixed();
   return def;
 }
 
@@ -192,6 +202,7 @@ OpDef eye_like_op() {
     set_output(ctx, 0, ctx.attributes().dtype("dtype"), ctx.input(0).shape);
     return {};
   };
+  def.axes = axes::mixed();
   return def;
 }
 
@@ -210,6 +221,7 @@ OpDef one_hot_op() {
     attributes->set("depth", Shape{depth});
     return true;
   });
+  def.axes = one_hot_axes;
   return def;
 }
 

@@ -26,6 +26,10 @@ AttributeDef dtype(std::string name, DType value) {
 AttributeDef optional(std::string name, AttributeKind kind) { return {std::move(name), kind, false, std::nullopt}; }
 AttributeDef required(std::string name, AttributeKind kind) { return {std::move(name), kind, true, std::nullopt}; }
 AttributeDef layout() { return s("layout", "NCHW"); }
+AttributeDef about(AttributeAxes axes, AttributeDef attribute) {
+  attribute.axes = axes;
+  return attribute;
+}
 }  // namespace attr
 
 OperandDef operand(std::string name, std::string types) { return {std::move(name), std::move(types), false, false}; }

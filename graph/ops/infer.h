@@ -24,6 +24,7 @@ AttributeDef dtype(std::string name, DType value);
 AttributeDef optional(std::string name, AttributeKind kind);
 AttributeDef required(std::string name, AttributeKind kind);
 AttributeDef layout();  // "NCHW" or "NHWC", of kSpatial ops
+AttributeDef about(AttributeAxes axes, AttributeDef attribute);
 }  // namespace attr
 
 OperandDef operand(std::string name, std::string types);

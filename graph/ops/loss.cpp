@@ -32,6 +32,7 @@ OpDef loss_op(std::string name) {
   def.attributes = {attr::optional("ignore_index", AttributeKind::kInt), attr::s("reduction", "mean")};
   def.infer = infer_loss;
   def.verify = [](const Graph&, const Node& node) { return expect_choice(node, "reduction", {"none", "mean", "sum"}); };
+  def.axes = axes::mixed();
   return def;
 }
 

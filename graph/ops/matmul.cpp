@@ -71,6 +71,8 @@ OpDef matmul_op() {
     AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1}));
     return infer_matmul(ctx, 0, 1, ctx.input(0).dtype);
   };
+  def.axes = axes::matmul(0, 1);
+  def.multiply_adds = work::matmul(0);
   return def;
 }
 
@@ -81,6 +83,8 @@ OpDef matmul_integer_op() {
                 optional_operand("b_zero_point", "iu")};
   def.outputs = {operand("Y", "i")};
   def.infer = [](InferContext& ctx) { return infer_matmul(ctx, 0, 1, DType::kI32); };
+  def.axes = axes::matmul(0, 1);
+  def.multiply_adds = work::matmul(0);
   return def;
 }
 
@@ -92,6 +96,8 @@ OpDef qlinear_matmul_op() {
                 operand("y_scale", "f"), operand("y_zero_point", "iu")};
   def.outputs = {operand("y", "iu")};
   def.infer = [](InferContext& ctx) { return infer_matmul(ctx, 0, 3, ctx.input(7).dtype); };
+  def.axes = axes::matmul(0, 3);
+  def.multiply_adds = work::matmul(0);
   return def;
 }
 
@@ -120,6 +126,8 @@ OpDef quantized_matmul_op() {
     }
     return infer_matmul(ctx, 0, 1, ctx.has_input(4) ? ctx.input(4).dtype : DType::kI32);
   };
+  def.axes = axes::matmul(0, 1);
+  def.multiply_adds = work::matmul(0);
   return def;
 }
 
@@ -130,6 +138,8 @@ OpDef gemm_op() {
   def.outputs = {operand("Y", kNumeric)};
   def.attributes = {attr::f("alpha", 1.0), attr::f("beta", 1.0), attr::i("transA", 0), attr::i("transB", 0)};
   def.infer = infer_gemm;
+  def.axes = axes::gemm(0, 1, 2);
+  def.multiply_adds = work::gemm(0);
   return def;
 }
 
@@ -139,6 +149,10 @@ OpDef det_op() {
   def.inputs = {operand("X", "f")};
   def.outputs = {operand("Y", "f")};
   def.infer = infer_det;
+  def.axes = [](const Graph& graph, const Node& node) {
+    AxisMapBuilder map(graph, node);
+    return map.link_leading(0, 0, map.output_rank(0)).take();
+  };
   return def;
 }
 

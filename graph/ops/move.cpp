@@ -313,6 +313,62 @@ Status infer_matrix_operand(InferContext& ctx) {
   return infer_same_as_input(ctx);
 }
 
+AxisMap transpose_axes(const Graph& graph, const Node& node) {
+  AxisMapBuilder map(graph, node);
+  const auto& perm = node.attributes.ints("perm");
+  for (size_t k = 0; k < perm.size(); ++k) map.link(0, k, 0, static_cast<size_t>(perm[k])).apart(0, k);
+  return map.take();
+}
+
+AxisMap concat_axes(const Graph& graph, const Node& node) {
+  AxisMapBuilder map(graph, node);
+  for (size_t input = 0; input < node.inputs.size(); ++input) map.link_leading(0, input, map.output_rank(0));
+  return map.apart(0, static_cast<size_t>(node.attributes.i("axis")), false).take();
+}
+
+// Axes that are taken whole are apart.
+std::optional<AxisMap> slice_axes(const Graph& graph, const Node& node) {
+  const Attributes& a = node.attributes;
+  AxisMapBuilder map(graph, node);
+  const size_t rank = map.output_rank(0);
+  if (!a.has("starts") || !a.has("steps") || !a.has("extents") || a.shape("starts").size() != rank ||
+      a.ints("steps").size() != rank)
+    return std::nullopt;
+  map.link_leading(0, 0, rank);
+  for (size_t k = 0; k < rank; ++k) {
+    map.apart(
+        0, k,
+        a.shape("starts")[k] == Dim(0) && a.ints("steps")[k] == 1 && map.input_extent(0, k) == map.output_extent(0, k));
+  }
+  return map.take();
+}
+
+std::optional<AxisMap> pad_axes(const Graph& graph, const Node& node) {
+  AxisMapBuilder map(graph, node);
+  const size_t rank = map.output_rank(0);
+  if (!node.attributes.has("pads") || node.attributes.shape("pads").size() != 2 * rank) return std::nullopt;
+  const Shape& pads = node.attributes.shape("pads");
+  map.link_leading(0, 0, rank);
+  for (size_t k = 0; k < rank; ++k) map.apart(0, k, pads[k] == Dim(0) && pads[rank + k] == Dim(0));
+  return map.take();
+}
+
+// All but the matrices' axes.
+AxisMap trilu_axes(const Graph& graph, const Node& node) {
+  AxisMapBuilder map(graph, node);
+  const size_t rank = map.output_rank(0);
+  map.link_leading(0, 0, rank);
+  for (size_t k = 1; k <= std::min<size_t>(rank, 2); ++k) map.apart(0, rank - k, false);
+  return map.take();
+}
+
+AxisMap reverse_sequence_axes(const Graph& graph, const Node& node) {
+  AxisMapBuilder map(graph, node);
+  map.link_leading(0, 0, map.output_rank(0));
+  map.apart(0, static_cast<size_t>(node.attributes.i("time_axis")), false);
+  return map.link(0, static_cast<size_t>(node.attributes.i("batch_axis")), 1, 0).take();
+}
+
 }  // namespace
 
 OpDef transpose_op() {
@@ -323,6 +379,7 @@ OpDef transpose_op() {
   def.attributes = {attr::optional("perm", AttributeKind::kInts)};
   def.complete = complete_transpose;
   def.infer = infer_transpose;
+  def.axes = transpose_axes;
   return def;
 }
 
@@ -331,9 +388,11 @@ OpDef concat_op() {
   def.name = "Concat";
   def.inputs = {variadic_operand("inputs", "*")};
   def.outputs = {operand("concat_result", "*")};
-  def.attributes = {attr::required("axis", AttributeKind::kInt)};
+  def.attributes = {attr::about(AttributeAxes::kAxis, attr::required("axis", AttributeKind::kInt))};
+  def.traits = kAnyAxisOrder;
   def.complete = complete_axis("axis");
   def.infer = infer_concat;
+  def.axes = concat_axes;
   return def;
 }
 
@@ -342,8 +401,8 @@ OpDef split_op() {
   def.name = "Split";
   def.inputs = {operand("input", "*"), optional_operand("split", kIndex)};
   def.outputs = {variadic_operand("outputs", "*")};
-  def.attributes = {attr::i("axis", 0), attr::optional("num_outputs", AttributeKind::kInt),
-                    attr::optional("split", AttributeKind::kShape)};
+  def.attributes = {attr::about(AttributeAxes::kAxis, attr::i("axis", 0)),
+                    attr::optional("num_outputs", AttributeKind::kInt), attr::optional("split", AttributeKind::kShape)};
   def.complete = complete_split;
   def.infer = infer_split;
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
@@ -351,6 +410,8 @@ OpDef split_op() {
     attributes->set("split", std::move(extents));
     return true;
   });
+  def.traits = kAnyAxisOrder;
+  def.axes = axes::along("axis");
   return def;
 }
 
@@ -360,8 +421,9 @@ OpDef slice_op() {
   def.inputs = {operand("data", "*"), optional_operand("starts", kIndex), optional_operand("ends", kIndex),
                 optional_operand("axes", kIndex), optional_operand("steps", kIndex)};
   def.outputs = {operand("output", "*")};
-  def.attributes = {attr::optional("starts", AttributeKind::kShape), attr::optional("steps", AttributeKind::kInts),
-                    attr::optional("extents", AttributeKind::kShape)};
+  def.attributes = {attr::about(AttributeAxes::kPerAxis, attr::optional("starts", AttributeKind::kShape)),
+                    attr::about(AttributeAxes::kPerAxis, attr::optional("steps", AttributeKind::kInts)),
+                    attr::about(AttributeAxes::kPerAxis, attr::optional("extents", AttributeKind::kShape))};
   def.infer = infer_slice;
   def.resolve = resolve_with({1, 2, 3, 4}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
     AIPU_ASSIGN_OR_RETURN(SliceGeometry g, slice_geometry(ctx));
@@ -370,6 +432,8 @@ OpDef slice_op() {
     attributes->set("extents", std::move(g.extents));
     return true;
   });
+  def.traits = kAnyAxisOrder;
+  def.axes = slice_axes;
   return def;
 }
 
@@ -379,7 +443,8 @@ OpDef pad_op() {
   def.inputs = {operand("data", "*"), optional_operand("pads", kIndex), optional_operand("constant_value", "*"),
                 optional_operand("axes", kIndex)};
   def.outputs = {operand("output", "*")};
-  def.attributes = {attr::s("mode", "constant"), attr::optional("pads", AttributeKind::kShape)};
+  def.attributes = {attr::s("mode", "constant"),
+                    attr::about(AttributeAxes::kPerEnd, attr::optional("pads", AttributeKind::kShape))};
   def.infer = infer_pad;
   def.resolve = resolve_with({1, 3}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
     AIPU_ASSIGN_OR_RETURN(Shape pads, pad_amounts(ctx));
@@ -389,6 +454,8 @@ OpDef pad_op() {
   def.verify = [](const Graph&, const Node& node) {
     return expect_choice(node, "mode", {"constant", "reflect", "edge", "wrap"});
   };
+  def.traits = kAnyAxisOrder;
+  def.axes = pad_axes;
   return def;
 }
 
@@ -401,6 +468,7 @@ OpDef depth_to_space_op() {
   def.traits = kSpatial;
   def.infer = [](InferContext& ctx) { return infer_block(ctx, true); };
   def.verify = [](const Graph&, const Node& node) { return expect_choice(node, "mode", {"DCR", "CRD"}); };
+  def.axes = axes::images(axes::Channels::kMixed);
   return def;
 }
 
@@ -412,6 +480,7 @@ OpDef space_to_depth_op() {
   def.attributes = {attr::required("blocksize", AttributeKind::kInt), attr::layout()};
   def.traits = kSpatial;
   def.infer = [](InferContext& ctx) { return infer_block(ctx, false); };
+  def.axes = axes::images(axes::Channels::kMixed);
   return def;
 }
 
@@ -422,6 +491,7 @@ OpDef trilu_op() {
   def.outputs = {operand("output", "*")};
   def.attributes = {attr::i("upper", 1)};
   def.infer = infer_matrix_operand;
+  def.axes = trilu_axes;
   return def;
 }
 
@@ -440,6 +510,7 @@ OpDef reverse_sequence_op() {
     return invalid_model(
         str_cat("batch_axis and time_axis must be 0 and 1 in some order, found ", batch, " and ", time));
   };
+  def.axes = reverse_sequence_axes;
   return def;
 }
 

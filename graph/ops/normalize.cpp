@@ -22,8 +22,19 @@ Status infer_per_channel(InferContext& ctx) {
   return infer_same_as_input(ctx);
 }
 
+// The axes from `axis` on are needed as a whole; scale and bias are broadcast.
+AxisMap layer_axes(const Graph& graph, const Node& node) {
+  AxisMapBuilder map(graph, node);
+  const auto first = static_cast<size_t>(node.attributes.i("axis"));
+  for (size_t k = 0; k < node.outputs.size(); ++k) {
+    for (size_t input = 0; input < node.inputs.size(); ++input) map.link_trailing(k, input);
+    for (size_t axis = first; axis < map.output_rank(k); ++axis) map.apart(k, axis, false);
+  }
+  return map.take();
+}
+
 OpDef normalization(std::string name, std::vector<OperandDef> inputs, std::vector<AttributeDef> attributes,
-                    uint32_t traits, std::function<Status(InferContext&)> infer) {
+                    uint32_t traits, AxisRule axes, std::function<Status(InferContext&)> infer) {
   OpDef def;
   def.name = std::move(name);
   def.inputs = std::move(inputs);
@@ -32,6 +43,7 @@ OpDef normalization(std::string name, std::vector<OperandDef> inputs, std::vecto
   if ((traits & kSpatial) != 0) def.attributes.push_back(attr::layout());
   def.traits = traits;
   def.infer = std::move(infer);
+  def.axes = std::move(axes);
   return def;
 }
 
@@ -70,26 +82,26 @@ OpDef batch_normalization_op() {
   return normalization("BatchNormalization",
                        {operand("X", "f"), operand("scale", "f"), operand("B", "f"), operand("input_mean", "f"),
                         operand("input_var", "f")},
-                       {attr::f("epsilon", 1e-5)}, kSpatial, infer_per_channel);
+                       {attr::f("epsilon", 1e-5)}, kSpatial, axes::images(axes::Channels::kApart), infer_per_channel);
 }
 
 OpDef instance_normalization_op() {
   return normalization("InstanceNormalization", {operand("input", "f"), operand("scale", "f"), operand("B", "f")},
-                       {attr::f("epsilon", 1e-5)}, kSpatial, infer_per_channel);
+                       {attr::f("epsilon", 1e-5)}, kSpatial, axes::images(axes::Channels::kApart), infer_per_channel);
 }
 
 OpDef group_normalization_op() {
   return normalization("GroupNormalization", {operand("X", "f"), operand("scale", "f"), operand("bias", "f")},
                        {attr::f("epsilon", 1e-5), attr::required("num_groups", AttributeKind::kInt),
                         attr::dtype("stash_type", DType::kF32)},
-                       kSpatial, infer_group_normalization);
+                       kSpatial, axes::images(axes::Channels::kMixed), infer_group_normalization);
 }
 
 OpDef layer_normalization_op() {
   OpDef def =
       normalization("LayerNormalization", {operand("X", "f"), operand("Scale", "f"), optional_operand("B", "f")},
                     {attr::i("axis", -1), attr::f("epsilon", 1e-5), attr::dtype("stash_type", DType::kF32)}, 0,
-                    infer_layer_normalization);
+                    layer_axes, infer_layer_normalization);
   def.outputs.push_back(optional_operand("Mean", "f"));
   def.outputs.push_back(optional_operand("InvStdDev", "f"));
   def.complete = complete_axis("axis");
@@ -99,14 +111,15 @@ OpDef layer_normalization_op() {
 OpDef rms_normalization_op() {
   OpDef def = normalization("RMSNormalization", {operand("X", "f"), operand("scale", "f")},
                             {attr::i("axis", -1), attr::f("epsilon", 1e-5), attr::dtype("stash_type", DType::kF32)}, 0,
-                            infer_layer_normalization);
+                            layer_axes, infer_layer_normalization);
   def.complete = complete_axis("axis");
   return def;
 }
 
 OpDef lp_normalization_op() {
-  OpDef def = normalization("LpNormalization", {operand("input", "f")}, {attr::i("axis", -1), attr::i("p", 2)}, 0,
-                            infer_same_as_input);
+  OpDef def = normalization("LpNormalization", {operand("input", "f")},
+                            {attr::about(AttributeAxes::kAxis, attr::i("axis", -1)), attr::i("p", 2)}, kAnyAxisOrder,
+                            axes::along("axis"), infer_same_as_input);
   def.complete = complete_axis("axis");
   def.verify = [](const Graph&, const Node& node) -> Status {
     const int64_t p = node.attributes.i("p");
@@ -118,7 +131,7 @@ OpDef lp_normalization_op() {
 
 OpDef mean_variance_normalization_op() {
   OpDef def = normalization("MeanVarianceNormalization", {operand("X", "f")}, {attr::ints("axes", {0, 2, 3})}, 0,
-                            infer_same_as_input);
+                            axes::along("axes"), infer_same_as_input);
   def.complete = [](const Graph& graph, Node* node) -> Status {
     AIPU_ASSIGN_OR_RETURN(auto axes, normal_axes(node->attributes.ints("axes"), graph.type(node->inputs[0]).rank()));
     node->attributes.set("axes", std::move(axes));
@@ -131,7 +144,7 @@ OpDef lrn_op() {
   OpDef def = normalization("LRN", {operand("X", "f")},
                             {attr::f("alpha", 1e-4), attr::f("beta", 0.75), attr::f("bias", 1.0),
                              attr::required("size", AttributeKind::kInt)},
-                            kSpatial, [](InferContext& ctx) -> Status {
+                            kSpatial, axes::images(axes::Channels::kMixed), [](InferContext& ctx) -> Status {
                               AIPU_RETURN_IF_ERROR(expect_rank_at_least(ctx, 0, 2));
                               return infer_same_as_input(ctx);
                             });
@@ -160,6 +173,7 @@ OpDef dropout_op() {
     set_output(ctx, 1, DType::kBool, ctx.input(0).shape);
     return {};
   };
+  def.axes = axes::broadcast_of({0});
   return def;
 }
 

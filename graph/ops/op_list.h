@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/ops/axis_rules.h"
 #include "graph/ops/infer.h"
 
 namespace aipu::graph {

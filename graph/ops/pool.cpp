@@ -42,6 +42,7 @@ OpDef pool_op(std::string name, std::string types, std::vector<AttributeDef> mor
   def.traits = kSpatial;
   def.complete = complete_pool;
   def.infer = infer_pool;
+  def.axes = axes::images(axes::Channels::kApart);
   return def;
 }
 
@@ -97,6 +98,15 @@ Status infer_max_unpool(InferContext& ctx) {
   return {};
 }
 
+// Indices are counted over all samples and channels.
+AxisMap max_pool_axes(const Graph& graph, const Node& node) {
+  AxisMap map = axes::images(axes::Channels::kApart)(graph, node).value();
+  for (size_t k = 1; k < map.size(); ++k) {
+    for (OutputAxis& axis : map[k]) axis.apart = false;
+  }
+  return map;
+}
+
 }  // namespace
 
 OpDef average_pool_op() { return pool_op("AveragePool", "f", {attr::i("count_include_pad", 0)}); }
@@ -104,6 +114,7 @@ OpDef average_pool_op() { return pool_op("AveragePool", "f", {attr::i("count_inc
 OpDef max_pool_op() {
   OpDef def = pool_op("MaxPool", kNumeric, {attr::i("storage_order", 0)});
   def.outputs.push_back(optional_operand("Indices", "i"));
+  def.axes = max_pool_axes;
   return def;
 }
 
@@ -118,6 +129,7 @@ OpDef global_pool_op(std::string name, std::vector<AttributeDef> attributes) {
   def.attributes.push_back(attr::layout());
   def.traits = kSpatial;
   def.infer = infer_global_pool;
+  def.axes = axes::images(axes::Channels::kApart);
   return def;
 }
 
@@ -136,6 +148,7 @@ OpDef max_unpool_op() {
     attributes->set("output_shape", std::move(shape));
     return true;
   });
+  def.axes = axes::mixed();  // positions are counted over all samples
   return def;
 }
 

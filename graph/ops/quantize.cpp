@@ -61,6 +61,18 @@ Status infer_dequantize(InferContext& ctx) {
   return {};
 }
 
+// Scales and zero points belong to all elements, or to the positions of one axis.
+std::optional<AxisMap> quantization_axes(const Graph& graph, const Node& node) {
+  if (node.attributes.i_or("block_size", 0) != 0) return std::nullopt;
+  AxisMapBuilder map(graph, node);
+  map.link_leading(0, 0, map.output_rank(0));
+  for (size_t input = 1; input < node.inputs.size(); ++input) {
+    if (map.input_rank(input) == 1 && map.input_extent(input, 0) != Dim(1))
+      map.link(0, static_cast<size_t>(node.attributes.i("axis")), input, 0);
+  }
+  return map.take();
+}
+
 }  // namespace
 
 OpDef quantize_linear_op() {
@@ -68,10 +80,12 @@ OpDef quantize_linear_op() {
   def.name = "QuantizeLinear";
   def.inputs = {operand("x", "if"), operand("y_scale", "f"), optional_operand("y_zero_point", "iu")};
   def.outputs = {operand("y", "iu")};
-  def.attributes = {attr::i("axis", 1), attr::i("block_size", 0), attr::i("saturate", 1),
-                    attr::optional("output_dtype", AttributeKind::kDType)};
+  def.attributes = {attr::about(AttributeAxes::kAxis, attr::i("axis", 1)), attr::i("block_size", 0),
+                    attr::i("saturate", 1), attr::optional("output_dtype", AttributeKind::kDType)};
   def.complete = complete_quantization;
   def.infer = infer_quantize;
+  def.axes = quantization_axes;
+  def.traits = kAnyAxisOrder;
   return def;
 }
 
@@ -80,9 +94,11 @@ OpDef dequantize_linear_op() {
   def.name = "DequantizeLinear";
   def.inputs = {operand("x", "iu"), operand("x_scale", "f"), optional_operand("x_zero_point", "iu")};
   def.outputs = {operand("y", "f")};
-  def.attributes = {attr::i("axis", 1), attr::i("block_size", 0)};
+  def.attributes = {attr::about(AttributeAxes::kAxis, attr::i("axis", 1)), attr::i("block_size", 0)};
   def.complete = complete_quantization;
   def.infer = infer_dequantize;
+  def.axes = quantization_axes;
+  def.traits = kAnyAxisOrder;
   return def;
 }
 
@@ -97,6 +113,7 @@ OpDef dynamic_quantize_linear_op() {
     set_output(ctx, 2, DType::kU8, {});
     return {};
   };
+  def.axes = axes::mixed();
   return def;
 }
 
@@ -118,6 +135,7 @@ OpDef qlinear_binary_op(std::string name) {
     set_output(ctx, 0, ctx.input(0).dtype, std::move(shape));
     return {};
   };
+  def.axes = axes::broadcast_of({0, 3});
   return def;
 }
 
@@ -132,6 +150,7 @@ OpDef qlinear_unary_op(std::string name, std::vector<AttributeDef> attributes) {
     AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 2, 4}));
     return infer_same_as_input(ctx);
   };
+  def.axes = axes::broadcast_of({0});
   return def;
 }
 
@@ -146,6 +165,7 @@ OpDef qlinear_global_average_pool_op() {
     set_output(ctx, 0, ctx.input(0).dtype, std::move(shape));
     return {};
   };
+  def.axes = axes::images(axes::Channels::kMixed);
   return def;
 }
 
@@ -170,6 +190,7 @@ OpDef qlinear_concat_op() {
     set_output(ctx, 0, ctx.input(1).dtype, std::move(shape));
     return {};
   };
+  def.axes = axes::mixed();
   return def;
 }
 
@@ -193,6 +214,8 @@ OpDef qgemm_op() {
     set_output(ctx, 0, dtype, {a[a_transposed ? 1 : 0], b[b_transposed ? 0 : 1]});
     return {};
   };
+  def.axes = axes::gemm(0, 3, 6);
+  def.multiply_adds = work::gemm(0);
   return def;
 }
 

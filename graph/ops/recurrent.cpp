@@ -77,6 +77,27 @@ Status infer_recurrent(const Recurrence& kind, InferContext& ctx) {
   return {};
 }
 
+// Sequences of a batch are apart. `layout` 0: X is [steps, batch, inputs], Y [steps, directions, batch, hidden], states
+// [directions, batch, hidden]; 1: the batch is the first axis of all.
+AxisMap recurrent_axes(const Graph& graph, const Node& node) {
+  enum : size_t { kX = 0, kLengths = 4, kInitialH = 5, kInitialC = 6 };
+  const bool batch_first = node.attributes.i("layout") != 0;
+  AxisMapBuilder map(graph, node);
+  for (size_t k = 0; k < node.outputs.size(); ++k) {
+    const size_t batch = batch_first ? 0 : k == 0 ? 2 : 1;
+    map.link(k, batch, kX, batch_first ? 0 : 1).link(k, batch, kLengths, 0).apart(k, batch);
+    for (const size_t state : {kInitialH, kInitialC}) map.link(k, batch, state, batch_first ? 0 : 1);
+  }
+  return map.take();
+}
+
+// X [steps, batch, inputs] in either order of the first two; W and R are [directions, gates * hidden, inputs or
+// hidden].
+Dim recurrent_work(const Graph& graph, const Node& node) {
+  const auto shape = [&](size_t input) -> const Shape& { return graph.type(node.inputs[input]).shape; };
+  return shape(0)[0] * shape(0)[1] * (element_count(shape(1)) + element_count(shape(2)));
+}
+
 }  // namespace
 
 OpDef recurrent_op(std::string name, int gates, std::vector<std::string> default_activations) {
@@ -107,6 +128,8 @@ OpDef recurrent_op(std::string name, int gates, std::vector<std::string> default
   if (kind.name == "GRU") def.attributes.push_back(attr::i("linear_before_reset", 0));
   def.complete = [kind](const Graph& graph, Node* node) { return complete_recurrent(kind, graph, node); };
   def.infer = [kind](InferContext& ctx) { return infer_recurrent(kind, ctx); };
+  def.axes = recurrent_axes;
+  def.multiply_adds = recurrent_work;
   return def;
 }
 

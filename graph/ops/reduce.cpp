@@ -118,6 +118,25 @@ Result<int64_t> cum_sum_axis(InferContext& ctx) {
   return normal_axis(axis->front(), ctx.input(0).rank());
 }
 
+// Axes that stay are apart; those reduced are needed as a whole.
+AxisMap reduced_map(const Graph& graph, const Node& node, const std::vector<int64_t>& axes) {
+  AxisMapBuilder map(graph, node);
+  const bool keep = node.attributes.i("keepdims") != 0;
+  size_t place = 0;
+  for (size_t axis = 0; axis < map.input_rank(0); ++axis) {
+    const bool gone = std::find(axes.begin(), axes.end(), static_cast<int64_t>(axis)) != axes.end();
+    if (gone && !keep) continue;
+    map.link(0, place, 0, axis).apart(0, place, !gone);
+    ++place;
+  }
+  return map.take();
+}
+
+std::optional<AxisMap> reduce_axes(const Graph& graph, const Node& node) {
+  if (!node.attributes.has("axes")) return std::nullopt;
+  return reduced_map(graph, node, node.attributes.ints("axes"));
+}
+
 }  // namespace
 
 OpDef reduce_op(std::string name, std::string types) {
@@ -126,7 +145,7 @@ OpDef reduce_op(std::string name, std::string types) {
   def.inputs = {operand("data", types), optional_operand("axes", kIndex)};
   def.outputs = {operand("reduced", types)};
   def.attributes = {attr::i("keepdims", 1), attr::i("noop_with_empty_axes", 0),
-                    attr::optional("axes", AttributeKind::kInts)};
+                    attr::about(AttributeAxes::kAxes, attr::optional("axes", AttributeKind::kInts))};
   def.complete = complete_reduce;
   def.infer = infer_reduce;
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
@@ -134,6 +153,8 @@ OpDef reduce_op(std::string name, std::string types) {
     attributes->set("axes", std::move(axes));
     return true;
   });
+  def.traits = kAnyAxisOrder;
+  def.axes = reduce_axes;
   return def;
 }
 
@@ -142,10 +163,12 @@ OpDef arg_op(std::string name) {
   def.name = std::move(name);
   def.inputs = {operand("data", kNumeric)};
   def.outputs = {operand("reduced", "i")};
-  def.attributes = {attr::i("axis", 0), attr::i("keepdims", 1), attr::i("select_last_index", 0)};
-  def.traits = kFaults;
+  def.attributes = {attr::about(AttributeAxes::kAxis, attr::i("axis", 0)), attr::i("keepdims", 1),
+                    attr::i("select_last_index", 0)};
+  def.traits = kFaults | kAnyAxisOrder;
   def.complete = complete_axis("axis");
   def.infer = infer_arg;
+  def.axes = [](const Graph& graph, const Node& node) { return reduced_map(graph, node, {node.attributes.i("axis")}); };
   return def;
 }
 
@@ -154,9 +177,11 @@ OpDef along_axis_op(std::string name, int64_t default_axis) {
   def.name = std::move(name);
   def.inputs = {operand("input", "f")};
   def.outputs = {operand("output", "f")};
-  def.attributes = {attr::i("axis", default_axis)};
+  def.attributes = {attr::about(AttributeAxes::kAxis, attr::i("axis", default_axis))};
   def.complete = complete_axis("axis");
   def.infer = infer_same_as_input;
+  def.traits = kAnyAxisOrder;
+  def.axes = axes::along("axis");
   return def;
 }
 
@@ -165,9 +190,9 @@ OpDef top_k_op() {
   def.name = "TopK";
   def.inputs = {operand("X", kNumeric), optional_operand("K", kIndex)};
   def.outputs = {operand("Values", kNumeric), operand("Indices", "i")};
-  def.attributes = {attr::i("axis", -1), attr::i("largest", 1), attr::i("sorted", 1),
+  def.attributes = {attr::about(AttributeAxes::kAxis, attr::i("axis", -1)), attr::i("largest", 1), attr::i("sorted", 1),
                     attr::optional("k", AttributeKind::kShape)};
-  def.traits = kFaults;
+  def.traits = kFaults | kAnyAxisOrder;
   def.complete = complete_axis("axis");
   def.infer = infer_top_k;
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
@@ -175,6 +200,7 @@ OpDef top_k_op() {
     attributes->set("k", Shape{k});
     return true;
   });
+  def.axes = axes::along("axis");
   return def;
 }
 
@@ -183,7 +209,8 @@ OpDef cum_sum_op() {
   def.name = "CumSum";
   def.inputs = {operand("x", kNumeric), optional_operand("axis", kIndex)};
   def.outputs = {operand("y", kNumeric)};
-  def.attributes = {attr::i("exclusive", 0), attr::i("reverse", 0), attr::optional("axis", AttributeKind::kInt)};
+  def.attributes = {attr::i("exclusive", 0), attr::i("reverse", 0),
+                    attr::about(AttributeAxes::kAxis, attr::optional("axis", AttributeKind::kInt))};
   def.infer = [](InferContext& ctx) -> Status {
     AIPU_RETURN_IF_ERROR(cum_sum_axis(ctx).status());
     return infer_same_as_input(ctx);
@@ -193,6 +220,8 @@ OpDef cum_sum_op() {
     attributes->set("axis", axis);
     return true;
   });
+  def.traits = kAnyAxisOrder;
+  def.axes = axes::along("axis");
   return def;
 }
 

@@ -231,17 +231,46 @@ OpDef one_operand(std::string name, uint32_t traits, std::function<Status(InferC
   return def;
 }
 
+bool has_shape_operand(const Node& node) { return node.inputs.size() > 1 && node.inputs[1].valid(); }
+
+// Leading axes of the same extents, and the first that differ: elements keep their order, so that equal parts of the
+// first axis are equal parts of the memory.
+std::optional<AxisMap> view_axes(const Graph& graph, const Node& node) {
+  if (has_shape_operand(node)) return std::nullopt;
+  AxisMapBuilder map(graph, node);
+  const size_t rank = std::min(map.input_rank(0), map.output_rank(0));
+  size_t same = 0;
+  while (same < rank && map.input_extent(0, same) == map.output_extent(0, same)) ++same;
+  return map.link_leading(0, 0, std::min(same + 1, rank)).take();
+}
+
+std::optional<AxisMap> expand_axes(const Graph& graph, const Node& node) {
+  if (!node.attributes.has("shape")) return std::nullopt;
+  return AxisMapBuilder(graph, node).link_trailing(0, 0).take();
+}
+
+std::optional<AxisMap> tile_axes(const Graph& graph, const Node& node) {
+  AxisMapBuilder map(graph, node);
+  const size_t rank = map.output_rank(0);
+  if (!node.attributes.has("repeats") || node.attributes.shape("repeats").size() != rank) return std::nullopt;
+  map.link_leading(0, 0, rank);
+  for (size_t axis = 0; axis < rank; ++axis) map.apart(0, axis, node.attributes.shape("repeats")[axis] == Dim(1));
+  return map.take();
+}
+
 }  // namespace
 
 OpDef reshape_op() {
   OpDef def = one_operand("Reshape", kView, infer_reshape);
   def.inputs.push_back(optional_operand("shape", kIndex));
-  def.attributes = {attr::i("allowzero", 0), attr::optional("shape", AttributeKind::kShape)};
+  def.attributes = {attr::i("allowzero", 0),
+                    attr::about(AttributeAxes::kViewAs, attr::optional("shape", AttributeKind::kShape))};
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
     AIPU_ASSIGN_OR_RETURN(Shape shape, reshape_extents(ctx));
     attributes->set("shape", std::move(shape));
     return true;
   });
+  def.axes = view_axes;
   return def;
 }
 
@@ -249,6 +278,7 @@ OpDef flatten_op() {
   OpDef def = one_operand("Flatten", kView, infer_flatten);
   def.attributes = {attr::i("axis", 1)};
   def.complete = complete_axis("axis", 0, /*inclusive=*/true);
+  def.axes = view_axes;
   return def;
 }
 
@@ -261,6 +291,7 @@ OpDef squeeze_op() {
     attributes->set("axes", std::move(axes));
     return true;
   });
+  def.axes = view_axes;
   return def;
 }
 
@@ -273,6 +304,7 @@ OpDef unsqueeze_op() {
     attributes->set("axes", std::move(axes));
     return true;
   });
+  def.axes = view_axes;
   return def;
 }
 
@@ -280,32 +312,41 @@ OpDef shape_op() {
   OpDef def = one_operand("Shape", 0, infer_shape, "i");
   def.attributes = {attr::i("start", 0), attr::optional("end", AttributeKind::kInt)};
   def.complete = complete_shape;
+  def.axes = axes::mixed();
   return def;
 }
 
-OpDef size_op() { return one_operand("Size", 0, infer_size, "i"); }
+OpDef size_op() {
+  OpDef def = one_operand("Size", 0, infer_size, "i");
+  def.axes = axes::mixed();
+  return def;
+}
 
 OpDef expand_op() {
   OpDef def = one_operand("Expand", 0, infer_expand);
   def.inputs.push_back(optional_operand("shape", kIndex));
-  def.attributes = {attr::optional("shape", AttributeKind::kShape)};
+  def.attributes = {attr::about(AttributeAxes::kPerAxis, attr::optional("shape", AttributeKind::kShape))};
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
     AIPU_ASSIGN_OR_RETURN(Shape shape, expand_extents(ctx));
     attributes->set("shape", std::move(shape));
     return true;
   });
+  def.traits = kAnyAxisOrder;
+  def.axes = expand_axes;
   return def;
 }
 
 OpDef tile_op() {
   OpDef def = one_operand("Tile", 0, infer_tile);
   def.inputs.push_back(optional_operand("repeats", kIndex));
-  def.attributes = {attr::optional("repeats", AttributeKind::kShape)};
+  def.attributes = {attr::about(AttributeAxes::kPerAxis, attr::optional("repeats", AttributeKind::kShape))};
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
     AIPU_ASSIGN_OR_RETURN(Shape repeats, tile_repeats(ctx));
     attributes->set("repeats", std::move(repeats));
     return true;
   });
+  def.traits = kAnyAxisOrder;
+  def.axes = tile_axes;
   return def;
 }
 

@@ -186,6 +186,17 @@ Status verify_resize(const Graph&, const Node& node) {
                         "tf_half_pixel_for_nn", "tf_crop_and_resize"});
 }
 
+// Axes that keep their extents are apart, unless a part of the image is cut out.
+std::optional<AxisMap> resize_axes(const Graph& graph, const Node& node) {
+  if (!node.attributes.has("sizes")) return std::nullopt;
+  AxisMapBuilder map(graph, node);
+  const bool crops = node.attributes.s("coordinate_transformation_mode") == "tf_crop_and_resize";
+  map.link_leading(0, 0, map.output_rank(0));
+  for (size_t axis = 0; axis < map.output_rank(0); ++axis)
+    map.apart(0, axis, !crops && map.input_extent(0, axis) == map.output_extent(0, axis));
+  return map.take();
+}
+
 }  // namespace
 
 OpDef resize_op() {
@@ -218,6 +229,7 @@ OpDef resize_op() {
     attributes->erase("axes");
     return true;
   });
+  def.axes = resize_axes;
   return def;
 }
 

@@ -197,6 +197,21 @@ Status infer_col2im(InferContext& ctx) {
   return {};
 }
 
+// Regions are apart: output [regions, C, height, width], operands behind the images [regions, ...].
+AxisMap region_axes(const Graph& graph, const Node& node) {
+  AxisMapBuilder map(graph, node);
+  for (size_t input = 1; input < node.inputs.size(); ++input) map.link(0, 0, input, 0);
+  return map.apart(0, 0).take();
+}
+
+// Images that a grid or offsets sample: samples of the operands kBatched, [N, ...] each, are apart.
+template <size_t... kBatched>
+AxisMap batched_operands(const Graph& graph, const Node& node) {
+  AxisMapBuilder map(graph, node);
+  (map.link(0, 0, kBatched, 0), ...);
+  return map.apart(0, 0).take();
+}
+
 }  // namespace
 
 OpDef roi_align_op() {
@@ -217,6 +232,7 @@ OpDef roi_align_op() {
     AIPU_RETURN_IF_ERROR(expect_choice(node, "mode", {"avg", "max"}));
     return expect_choice(node, "coordinate_transformation_mode", {"half_pixel", "output_half_pixel"});
   };
+  def.axes = region_axes;
   return def;
 }
 
@@ -229,6 +245,7 @@ OpDef max_roi_pool_op() {
                     attr::layout()};
   def.traits = kSpatial | kFaults;
   def.infer = infer_max_roi_pool;
+  def.axes = region_axes;
   return def;
 }
 
@@ -245,6 +262,7 @@ OpDef grid_sample_op() {
     AIPU_RETURN_IF_ERROR(expect_choice(node, "mode", {"linear", "nearest", "cubic"}));
     return expect_choice(node, "padding_mode", {"zeros", "border", "reflection"});
   };
+  def.axes = batched_operands<0, 1>;
   return def;
 }
 
@@ -264,6 +282,8 @@ OpDef deform_conv_op() {
     return complete_deform_window(node, kernel);
   };
   def.infer = infer_deform_conv;
+  def.axes = batched_operands<0, 2, 4>;
+  def.multiply_adds = work::convolution(1);
   return def;
 }
 
@@ -280,6 +300,7 @@ OpDef deform_columns_op() {
     return complete_deform_window(node, node->attributes.ints("kernel_shape"));
   };
   def.infer = infer_deform_columns;
+  def.axes = batched_operands<0, 1, 2>;
   return def;
 }
 
@@ -299,6 +320,7 @@ OpDef col2im_op() {
     attributes->set("block_shape", std::move(g.block));
     return true;
   });
+  def.axes = axes::images(axes::Channels::kMixed);
   return def;
 }
 

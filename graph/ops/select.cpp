@@ -91,6 +91,7 @@ OpDef count_non_zero_op() {
   def.inputs = {operand("X", "biuf")};
   def.outputs = {operand("count", "i")};
   def.infer = infer_count;
+  def.axes = axes::mixed();
   return def;
 }
 
@@ -102,6 +103,7 @@ OpDef non_zero_op() {
   def.attributes = {extent_attribute()};
   def.infer = infer_non_zero;
   def.resolve = resolve_count(1);
+  def.axes = axes::mixed();
   return def;
 }
 
@@ -115,6 +117,7 @@ OpDef compress_op() {
   def.complete = complete_axis("axis");
   def.infer = infer_compress;
   def.resolve = resolve_count(2);
+  def.axes = axes::along("axis");
   return def;
 }
 
@@ -126,6 +129,7 @@ OpDef count_unique_op() {
   def.attributes = {attr::optional("axis", AttributeKind::kInt)};
   def.complete = complete_axis("axis");
   def.infer = infer_count;
+  def.axes = axes::mixed();
   return def;
 }
 
@@ -139,6 +143,7 @@ OpDef unique_op() {
   def.complete = complete_axis("axis");
   def.infer = infer_unique;
   def.resolve = resolve_count(1);
+  def.axes = axes::mixed();
   return def;
 }
 
@@ -152,6 +157,7 @@ OpDef count_non_max_suppression_op() {
     AIPU_RETURN_IF_ERROR(check_boxes(ctx));
     return infer_count(ctx);
   };
+  def.axes = axes::mixed();
   return def;
 }
 
@@ -169,6 +175,7 @@ OpDef non_max_suppression_op() {
     return {};
   };
   def.resolve = resolve_count(5);
+  def.axes = axes::mixed();
   return def;
 }
 

@@ -111,6 +111,15 @@ Status infer_mel(InferContext& ctx) {
   return {};
 }
 
+// The signal's axis and the last one (real and imaginary parts) are needed as a whole.
+std::optional<AxisMap> dft_axes(const Graph& graph, const Node& node) {
+  if (!node.attributes.has("axis")) return std::nullopt;
+  AxisMapBuilder map(graph, node);
+  const size_t rank = map.output_rank(0);
+  map.link_leading(0, 0, rank).apart(0, rank - 1, false);
+  return map.apart(0, static_cast<size_t>(node.attributes.i("axis")), false).take();
+}
+
 }  // namespace
 
 OpDef window_op(std::string name) {
@@ -130,6 +139,7 @@ OpDef window_op(std::string name) {
     attributes->set("size", Shape{size});
     return true;
   });
+  def.axes = axes::mixed();
   return def;
 }
 
@@ -143,6 +153,7 @@ OpDef dft_op() {
     attributes->set("dft_length", Shape{length});
     return true;
   });
+  def.axes = dft_axes;
   return def;
 }
 
@@ -161,6 +172,7 @@ OpDef stft_op() {
     attributes->set("frame_length", Shape{g.length});
     return true;
   });
+  def.axes = axes::images(axes::Channels::kMixed);
   return def;
 }
 
@@ -172,6 +184,7 @@ OpDef mel_weight_matrix_op() {
   def.outputs = {operand("output", kNumeric)};
   def.attributes = {attr::dtype("output_datatype", DType::kF32)};
   def.infer = infer_mel;
+  def.axes = axes::mixed();
   return def;
 }
 

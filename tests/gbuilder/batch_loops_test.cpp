@@ -1,4 +1,5 @@
 #include "gbuilder/batch_loops.h"
+#include "gbuilder/work.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -155,7 +156,7 @@ TEST(SamplesApart, Products) {
   EXPECT_TRUE(apart("MatMul", {{kN, 4}, {4, 5}}));
   EXPECT_TRUE(apart("MatMul", {{kN, 3, 4}, {kN, 4, 5}}));
   EXPECT_TRUE(apart("MatMul", {{kN, 3, 4}, {4, 5}}));
-  EXPECT_FALSE(apart("MatMul", {{4, 5}, {kN, 5, 6}}));
+  EXPECT_TRUE(apart("MatMul", {{4, 5}, {kN, 5, 6}}));
   EXPECT_FALSE(apart("MatMul", {{kN, 4}, {4, kN}}));
   EXPECT_FALSE(apart("MatMul", {{4, kN}, {kN, 5}})) << "sums over samples";
   EXPECT_TRUE(apart("Gemm", {{kN, 4}, {4, 5}}));
@@ -172,6 +173,7 @@ TEST(SamplesApart, Movement) {
   };
   EXPECT_TRUE(apart("Slice", {{kN, 4}}, slice(1, 0)));
   EXPECT_FALSE(apart("Slice", {{kN, 4}}, slice(-1, 0))) << "reverses the batch";
+  EXPECT_FALSE(apart("Slice", {{kN * Dim(2), 4}}, slice(1, 0))) << "sample i is not made of rows 2i and 2i + 1";
   const auto reshape = [](Shape shape) {
     Attributes attributes;
     attributes.set("shape", std::move(shape));
@@ -180,6 +182,33 @@ TEST(SamplesApart, Movement) {
   EXPECT_TRUE(apart("Reshape", {{kN, 4, 6}}, reshape({kN, 24})));
   EXPECT_TRUE(apart("Reshape", {{kN, 4, 6}}, reshape({kN * Dim(4), 6})));
   EXPECT_FALSE(apart("Reshape", {{kN, 4, 6}}, reshape({4, kN, 6})));
+}
+
+TEST(SamplesApart, PositionsCountedOverAllSamples) {
+  graph::Graph graph;
+  const auto x = graph.add_input("x", {DType::kF32, {kN, 3, 8, 8}});
+  const auto pooled = with("kernel_shape", std::vector<int64_t>{2, 2});
+  const auto values = graph.add_node("MaxPool", pooled, {x}, {"values"}, {{"a", "MaxPool"}});
+  const auto both = graph.add_node("MaxPool", pooled, {x}, {"values", "indices"}, {{"b", "MaxPool"}});
+  ASSERT_TRUE(values.ok() && both.ok());
+  EXPECT_TRUE(keeps_samples_apart(graph, graph.node(*values), "N"));
+  EXPECT_FALSE(keeps_samples_apart(graph, graph.node(*both), "N"));
+}
+
+TEST(Work, OfQuantizedOps) {
+  graph::Graph graph;
+  const auto image = graph.add_input("image", {DType::kU8, {1, 3, 8, 8}});
+  const auto filters = graph.add_input("filters", {DType::kI8, {16, 3, 3, 3}});
+  const auto conv = graph.add_node("aipu::QuantizedConv", {}, {image, filters}, {"y"}, {{"conv", "Conv"}});
+  const auto rows = graph.add_input("rows", {DType::kU8, {5, 7}});
+  const auto columns = graph.add_input("columns", {DType::kI8, {7, 11}});
+  const auto product = graph.add_node("aipu::QuantizedMatMul", {}, {rows, columns}, {"z"}, {{"product", "MatMul"}});
+  ASSERT_TRUE(conv.ok() && product.ok());
+  graph::Group group;
+  group.nodes = {*conv};
+  EXPECT_EQ(arithmetic_operations(graph, group).constant(), 2 * 16 * 6 * 6 * 27);
+  group.nodes = {*product};
+  EXPECT_EQ(arithmetic_operations(graph, group).constant(), 2 * 5 * 7 * 11);
 }
 
 }  // namespace
