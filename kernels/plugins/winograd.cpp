@@ -88,6 +88,11 @@ std::vector<int64_t> heights_of(int m, int greatest) {
   return heights;
 }
 
+bool is_host(const graph::ClaimTarget& target) {
+  const auto found = tir::find_target(target.name);
+  return found.ok() && found->family == tir::TargetFamily::kHost;
+}
+
 class WinogradPlugin final : public OpPlugin {
  public:
   explicit WinogradPlugin(int m) : m_(m) {}
@@ -99,8 +104,7 @@ class WinogradPlugin final : public OpPlugin {
     if (m_ == 4 && !target.fast_math) return std::nullopt;
     const Node& node = graph.node(anchor);
     SpatialGeometry geometry;
-    if (node.op != "Conv" || !target.name.starts_with("host") || !suits(graph, node, m_, &geometry))
-      return std::nullopt;
+    if (node.op != "Conv" || !is_host(target) || !suits(graph, node, m_, &geometry)) return std::nullopt;
     graph::Claim claim{anchor, {anchor}, m_ == 2 ? 25 : 26};
     for (const graph::NodeId id : epilogue_nodes(graph, anchor)) claim.nodes.push_back(id);
     return claim;
