@@ -375,7 +375,7 @@ class Reader {
     for (const LaneCount& l : lanes_) names_.insert(l.name);
 
     static constexpr std::string_view kKeywords[] = {"inputs", "outputs",   "attributes", "extents", "shape",
-                                                     "check",  "workspace", "kernels",    "grain"};
+                                                     "check",  "workspace", "kernels",    "grain",   "apart"};
     for (size_t i = 0; i < call.arguments.size(); ++i) {
       const ast::Argument& a = call.arguments[i];
       if (a.name.empty() ? i != 0 || a.stars != 0
@@ -452,10 +452,35 @@ class Reader {
         return error((*given)->position, "grain must be a number of elements");
       d.grain = *result.value.as<int64_t>();
     }
+    if (const ast::ExprPtr* given = argument(call, "apart")) {
+      AIPU_ASSIGN_OR_RETURN(d.apart, read_apart(d, *given));
+    }
     AIPU_ASSIGN_OR_RETURN(d.kernels, read_kernels(call, here, decorated));
     AIPU_RETURN_IF_ERROR(check_results(d, extents));
     AIPU_RETURN_IF_ERROR(check_parameters(d, extents));
     return std::shared_ptr<const Declaration>(std::move(declaration));
+  }
+
+  // Extents that inputs and outputs are declared with.
+  Result<std::vector<std::string>> read_apart(const Declaration& d, const ast::ExprPtr& given) {
+    const ast::ExprPtr list_expr = resolved(given);
+    const auto* list = list_expr->as<ast::ListDisplay>();
+    if (list == nullptr) return error(given->position, "apart must be a list of the names of extents");
+    const auto names = [](const std::vector<TensorDeclaration>& tensors, const std::string& name) {
+      return std::any_of(tensors.begin(), tensors.end(), [&](const TensorDeclaration& t) {
+        return t.dims && std::any_of(t.dims->begin(), t.dims->end(), [&](const DimPattern& dim) {
+                 return dim.kind != DimPattern::Kind::kConstant && dim.name == name;
+               });
+      });
+    };
+    std::vector<std::string> apart;
+    for (const ast::ExprPtr& item : list->elements) {
+      AIPU_ASSIGN_OR_RETURN(std::string name, read_string(item, "the name of an extent"));
+      if (!names(d.inputs, name) || !names(d.outputs, name))
+        return error(item->position, fmt::format("\"{}\" is no extent of both an input and an output", name));
+      apart.push_back(std::move(name));
+    }
+    return apart;
   }
 
   // Types and extents of outputs and workspace are made of what inputs bind.

@@ -65,6 +65,8 @@ struct Declaration {
   std::vector<KernelDeclaration> kernels;  // run in this order
   // elements of the outputs per TEC below which fewer TECs are used; 0: always all
   int64_t grain = 0;
+  // Extents whose positions are computed apart from each other (graph::OutputAxis::apart): of "...rows" each axis.
+  std::vector<std::string> apart;
 
   const TypeVariable* find_type(std::string_view name) const;
   const TensorDeclaration* find_tensor(std::string_view name) const;  // of any of the three lists

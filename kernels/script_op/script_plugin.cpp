@@ -15,6 +15,7 @@ namespace {
 
 using script_op::Binding;
 using script_op::Declaration;
+using script_op::DimPattern;
 using script_op::TensorDeclaration;
 using DeclarationPtr = std::shared_ptr<const Declaration>;
 
@@ -39,6 +40,61 @@ std::vector<graph::TensorType> input_types(const graph::Graph& graph, const grap
   return types;
 }
 
+// The axes of a tensor that an extent's name stands for: first and count.
+struct AxisRange {
+  size_t first = 0, count = 0;
+};
+std::optional<AxisRange> axes_of(const TensorDeclaration& tensor, std::string_view name, size_t rank) {
+  if (!tensor.dims) return std::nullopt;
+  size_t axis = 0;
+  for (const DimPattern& dim : *tensor.dims) {
+    const size_t count = dim.kind == DimPattern::Kind::kRest ? rank + 1 - tensor.dims->size() : 1;
+    if (dim.kind != DimPattern::Kind::kConstant && dim.name == name) return AxisRange{axis, count};
+    axis += count;
+  }
+  return std::nullopt;
+}
+
+// Axes of one name run along with each other; those that `apart` names are computed position by position.
+graph::AxisMap axes_by_name(const Declaration& d, const graph::Graph& graph, const graph::Node& node) {
+  const auto rank = [&](graph::ValueId value) { return graph.type(value).shape.size(); };
+  graph::AxisMap map;
+  for (size_t k = 0; k < node.outputs.size(); ++k) {
+    auto& axes = map.emplace_back();
+    if (!node.outputs[k].valid()) continue;
+    const graph::OutputAxis unknown{std::vector<int>(node.inputs.size(), graph::OutputAxis::kNone), false};
+    axes.assign(rank(node.outputs[k]), unknown);
+    for (const std::string& name : d.apart) {
+      const auto to = axes_of(d.outputs[k], name, axes.size());
+      for (size_t i = 0; to && i < to->count; ++i) {
+        graph::OutputAxis& axis = axes[to->first + i];
+        axis.apart = true;
+        for (size_t input = 0; input < node.inputs.size(); ++input) {
+          const auto from = axes_of(d.inputs[input], name, rank(node.inputs[input]));
+          if (from && i < from->count) axis.from[input] = static_cast<int>(from->first + i);
+        }
+      }
+    }
+  }
+  return map;
+}
+
+// Whether all tensors have the same extents, "...n", all apart, and nothing else sees their order.
+bool is_pointwise(const Declaration& d) {
+  if (d.apart.size() != 1 || d.shape || !d.extents.empty()) return false;
+  const auto is_attribute = [&](const dsl::ast::Parameter& parameter) {
+    return d.find_attribute(parameter.name) != nullptr;
+  };
+  if (d.check &&
+      !std::all_of(d.check->definition->parameters.begin(), d.check->definition->parameters.end(), is_attribute))
+    return false;
+  const auto fits = [&](const TensorDeclaration& t) {
+    return t.dims && t.dims->size() == 1 && t.dims->front().kind == DimPattern::Kind::kRest &&
+           t.dims->front().name == d.apart.front();
+  };
+  return std::all_of(d.inputs.begin(), d.inputs.end(), fits) && std::all_of(d.outputs.begin(), d.outputs.end(), fits);
+}
+
 graph::OpDef op_record(const DeclarationPtr& declaration) {
   graph::OpDef def;
   def.name = declaration->op_type;
@@ -46,6 +102,10 @@ graph::OpDef op_record(const DeclarationPtr& declaration) {
   for (const TensorDeclaration& t : declaration->outputs)
     def.outputs.push_back({t.name, type_letters(*declaration, t)});
   def.attributes = declaration->attributes;
+  def.axes = [declaration](const graph::Graph& graph, const graph::Node& node) {
+    return axes_by_name(*declaration, graph, node);
+  };
+  if (is_pointwise(*declaration)) def.traits |= graph::kAnyAxisOrder;
   def.infer = [declaration](graph::InferContext& context) -> Status {
     std::vector<graph::TensorType> types;
     for (size_t i = 0; i < declaration->inputs.size(); ++i) types.push_back(context.input(i));

@@ -30,6 +30,7 @@ def shrunk(value, lambd):
     attributes={"lambd": 0.5},
     check=check,
     grain=4096,
+    apart=["n"],
 )
 @S.prim_func
 def hard_shrink(x: S.ptr(T, "global"), y: S.ptr(T, "global"), n: S.i32, lambd: S.fp32):

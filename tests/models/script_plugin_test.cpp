@@ -29,6 +29,36 @@ TEST_F(ScriptPlugin, HardShrink) {
   expect_same(example("hard_shrink.py"), {"output"}, " --rtol 1e-5 --atol 1e-6");
 }
 
+// An operator whose positions are apart is no border between convolutions: no transpositions around it, and it is part
+// of the batch loop.
+TEST_F(ScriptPlugin, LayoutsAndBatchLoops) {
+  const auto model = [&](const std::string& name, bool custom, double lambd) {
+    OnnxBuilder b("m", 3);
+    b.set_opset(1, "example");
+    auto x = b.conv(b.input("input", DType::kF32, {"N", 3, 96, 96}), 3, 32, {});
+    if (custom) {
+      x = b.op("HardShrink", {x}, {{"lambd", lambd}}, "example");
+    } else {
+      x = b.op("Shrink", {x}, {{"lambd", lambd}, {"bias", 0.0}});
+    }
+    b.output(b.conv(x, 32, 32, {}), "output", DType::kF32, {"N", 32, "H", "W"});
+    ASSERT_EQ(b.save(file(name)).message(), "");
+  };
+  model("plain.onnx", false, 0.25);
+  model("custom.onnx", true, 0.25);
+  model("other.onnx", true, 0.75);
+  write_f32("input.npy", {2, 3, 96, 96}, waves(2 * 3 * 96 * 96));
+  expect_same(example("hard_shrink.py"), {"output"}, " --rtol 1e-4 --atol 1e-5");
+  ASSERT_EQ(convert("custom.onnx", "custom.aipu.bin", "--plugin " + example("hard_shrink.py")), 0) << log();
+  ASSERT_EQ(run(tool("aipudump") + " " + file("custom.aipu.bin") + " --commands"), 0) << log();
+  const std::string commands = log();
+  size_t transpositions = 0;
+  for (size_t at = commands.find("_transpose"); at != std::string::npos; at = commands.find("_transpose", at + 1))
+    ++transpositions;
+  EXPECT_EQ(transpositions, 2u) << "of the model's input and output\n" << commands;
+  EXPECT_THAT(commands, HasSubstr("#1..#5 may be run for one of N at a time"));
+}
+
 // The one of kernels/ADDING_AN_OP.md works as it stands there.
 TEST_F(ScriptPlugin, TheGuidesExample) {
   const auto text = read_text_file(AIPU_SOURCE_DIR "/kernels/ADDING_AN_OP.md");

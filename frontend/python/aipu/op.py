@@ -60,6 +60,7 @@ class Operator:
     workspace: Mapping[str, Tensor] = field(default_factory=dict)
     kernels: Tuple[Any, ...] = ()
     grain: int = 0
+    apart: Tuple[str, ...] = ()
 
 
 _operators: Dict[str, Operator] = {}
@@ -122,6 +123,7 @@ def register(
     workspace: Optional[Mapping[str, Tensor]] = None,
     kernels: Optional[Sequence[Any]] = None,
     grain: int = 0,
+    apart: Sequence[str] = (),
 ) -> Callable[[Any], Any]:
     """Declares an operator; above its kernel as a decorator, or with ``kernels`` as a statement.
 
@@ -130,16 +132,18 @@ def register(
         inputs: the operands in ONNX's order, by name.
         outputs: the results, whose extents are those of inputs, of ``extents``, integers, or what ``shape`` returns.
         attributes: by name the default, or a type (``int``, ``float``, ``str``, ``[int]``, ...) for those a node must
-        have. extents: further extents as functions of those before them; parameters are bound by name to extents,
-        attributes, and, for inputs,
-            to the list of their extents.
+            have.
+        extents: further extents as functions of those before them; parameters are bound by name to extents,
+            attributes, and, for inputs, to the list of their extents.
         shape: a function like those of ``extents`` that returns the extents of the output, or a list of them for each.
         check: a function like those of ``extents`` that returns what is wrong with a node, or None.
         workspace: scratch memory of a node, which all its kernels see.
         kernels: DSL functions that run in this order. Their parameters are bound by name: tensors to pointers, extents
-        and number
-            attributes to scalars.
+            and number attributes to scalars.
         grain: elements of the outputs per TEC below which fewer TECs are used; 0: always all.
+        apart: names of extents of inputs and outputs along which positions are computed apart from each other, by the
+            same rule: a batch may then be computed sample by sample, and operators whose tensors are all ``"...n"``
+            take any layout.
 
     Returns:
         A decorator that returns the kernel as it is.
@@ -164,6 +168,7 @@ def register(
             dict(workspace or {}),
             tuple(functions),
             grain,
+            tuple(apart),
         )
 
     if kernels is not None:
