@@ -25,10 +25,15 @@ Status load_plugin(const std::string& path, kernels::PluginRegistry& registry) {
   void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return invalid_argument(str_cat("plugin '", path, "': ", ::dlerror()));
   using Register = Status (*)(kernels::PluginLibrary&);
-  const auto register_plugin = reinterpret_cast<Register>(::dlsym(handle, "aipu_register_plugin_v1"));
+  const auto register_plugin = reinterpret_cast<Register>(::dlsym(handle, "aipu_register_plugin_v2"));
   if (register_plugin == nullptr) {
+    const bool is_old = ::dlsym(handle, "aipu_register_plugin_v1") != nullptr;
     ::dlclose(handle);
-    return invalid_argument(str_cat("plugin '", path, "' does not export aipu_register_plugin_v1"));
+    if (is_old)
+      return invalid_argument(str_cat("plugin '", path,
+                                      "' was built for version 1 of the plugin interface, this is version 2: build it "
+                                      "again as kernels/ADDING_AN_OP.md says"));
+    return invalid_argument(str_cat("plugin '", path, "' does not export aipu_register_plugin_v2"));
   }
   kernels::PluginLibrary library(registry);
   return register_plugin(library).context(str_cat("plugin '", path, "'"));

@@ -212,8 +212,9 @@ class PluginRegistry {
   std::unique_ptr<TemplateLibrary> templates_ = std::make_unique<TemplateLibrary>();
 };
 
-// A user's shared library exports, with C linkage:
-//   extern "C" aipu::Status aipu_register_plugin_v1(aipu::kernels::PluginLibrary& library);
+// A user's shared library exports, with C linkage, a function whose name ends in the version of what these headers
+// declare; libraries of another version are refused:
+//   extern "C" aipu::Status aipu_register_plugin_v2(aipu::kernels::PluginLibrary& library);
 // and in it registers op records (graph::register_op), importers of custom-domain ops (by passing them through under
 // "domain::Name") and plugins.
 class PluginLibrary {
