@@ -15,7 +15,7 @@
 namespace aipu::gbuilder {
 namespace {
 
-using kernels::ParamCategory;
+using tir::ParamCategory;
 
 // Op records of DSL calls are all alike: any operands, any results.
 Status define_op(const std::string& op) {
@@ -64,7 +64,7 @@ std::string attribute_text(const std::variant<int64_t, double>& number) {
 Result<DslKernel> compile_dsl_kernel(tir::Module parsed, const tir::Target& target, const DslKernelOptions& options) {
   DslKernel kernel;
   kernel.target = target;
-  AIPU_ASSIGN_OR_RETURN(kernel.info, kernels::analyze_parameters(parsed));
+  AIPU_ASSIGN_OR_RETURN(kernel.info, tir::analyze_parameters(parsed));
   kernel.parsed = std::make_shared<const tir::Module>(std::move(parsed));
   const tir::PrimFunc& entry = kernel.parsed->entry();
 

@@ -10,9 +10,9 @@
 
 #include "codegen/compass_c/cc_driver.h"
 #include "codegen/targets/target.h"
+#include "codegen/tir/parameter_analysis.h"
 #include "frontend/ir/compass_ir.h"
 #include "gbuilder/plan.h"
-#include "kernels/parameter_analysis.h"
 
 namespace aipu::gbuilder {
 
@@ -26,7 +26,7 @@ struct DslKernel {
   std::shared_ptr<const tir::Module> parsed;
   tir::Module lowered;
   tir::Target target;
-  kernels::PrimFuncInfo info;
+  tir::PrimFuncInfo info;
   PlanKernel row;  // with what running it takes
   // the object, and the C that was compiled (not the text that users read: tir::compass_c_text)
   tir::CompiledModule compiled;

@@ -253,8 +253,8 @@ void add_arithmetic_rows(std::vector<Intrinsic>& rows) {
                   .params = {value("x"), value("y"), mask(), out_sign(), pass_through()},
                   .infer = infer_mul,
                   .run = run_mul});
-  rows.push_back({.name = "vdiv", .params = plain, .infer = infer_div, .run = run_div});
-  rows.push_back({.name = "vmod", .params = plain, .infer = infer_mod, .run = run_mod});
+  rows.push_back({.name = "vdiv", .params = plain, .infer = infer_div, .run = run_div, .cost = CostClass::kDivide});
+  rows.push_back({.name = "vmod", .params = plain, .infer = infer_mod, .run = run_mod, .cost = CostClass::kDivide});
   rows.push_back({.name = "abs", .params = {value("x"), mask(), flag("saturate")}, .infer = infer_abs, .run = run_abs});
   rows.push_back({.name = "clip",
                   .params = {value("x"), value("min_val"), value("max_val"), mask()},
@@ -263,7 +263,11 @@ void add_arithmetic_rows(std::vector<Intrinsic>& rows) {
   rows.push_back(
       {.name = "fma", .params = {value("acc"), value("x"), value("y"), mask()}, .infer = infer_fma, .run = run_fma});
   rows.push_back({.name = "rint", .params = {value("x"), mask()}, .infer = infer_rint, .run = run_rint});
-  rows.push_back({.name = "ceildiv", .params = {value("x"), value("y")}, .infer = infer_ceildiv, .run = run_ceildiv});
+  rows.push_back({.name = "ceildiv",
+                  .params = {value("x"), value("y")},
+                  .infer = infer_ceildiv,
+                  .run = run_ceildiv,
+                  .cost = CostClass::kDivide});
 }
 
 }  // namespace aipu::tir

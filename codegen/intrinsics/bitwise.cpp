@@ -271,12 +271,14 @@ void add_bitwise_rows(std::vector<Intrinsic>& rows) {
                   .params = {value("mask")},
                   .infer = infer_all_any,
                   .splitting = Splitting::kSpecial,
-                  .run = run_all_any<true>});
+                  .run = run_all_any<true>,
+                  .cost = CostClass::kReduction});
   rows.push_back({.name = "vany",
                   .params = {value("mask")},
                   .infer = infer_all_any,
                   .splitting = Splitting::kSpecial,
-                  .run = run_all_any<false>});
+                  .run = run_all_any<false>,
+                  .cost = CostClass::kReduction});
   rows.push_back({.name = "vsl",
                   .params = {value("x"), value("shift"), mask(), flag("saturate"), pass_through()},
                   .infer = infer_vsl,

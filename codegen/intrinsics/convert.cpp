@@ -229,7 +229,8 @@ void add_convert_rows(std::vector<Intrinsic>& rows) {
                   .params = {value("x"), type_param("dtype")},
                   .infer = infer_reinterpret,
                   .splitting = Splitting::kSpecial,
-                  .run = run_reinterpret});
+                  .run = run_reinterpret,
+                  .cost = CostClass::kFree});
   rows.push_back({.name = "vxtl",
                   .params = {value("x")},
                   .infer = infer_extend<false>,

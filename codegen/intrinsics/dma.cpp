@@ -218,30 +218,46 @@ Status run_flush_cache(const LaneCall&) { return {}; }
 }  // namespace
 
 void add_dma_rows(std::vector<Intrinsic>& rows) {
-  const std::vector<IntrinsicParam> copy_params = {value("dst"),
-                                                   value("src"),
-                                                   value("width"),
+  const IntrinsicParam destination = pointer("dst", Access::kWrite), source = pointer("src", Access::kRead);
+  const auto within_row = [](IntrinsicParam param) { return extent(std::move(param), TransferExtent::kWithinRow); };
+  const auto per_row = [](IntrinsicParam param) { return extent(std::move(param), TransferExtent::kRow); };
+  const std::vector<IntrinsicParam> copy_params = {destination,
+                                                   source,
+                                                   within_row(value("width")),
                                                    optional_value("src_stride"),
-                                                   optional_value("times"),
+                                                   per_row(optional_value("times")),
                                                    optional_value("dst_stride")};
   std::vector<IntrinsicParam> async_params = copy_params;
   async_params.push_back(optional_value("event"));
   const auto add = [&](std::string_view name, std::vector<IntrinsicParam> params, Result<Type> (*infer)(InferInput&),
-                       Status (*run)(const LaneCall&)) {
-    rows.push_back({.name = name, .params = std::move(params), .infer = infer, .pure = false, .run = run});
+                       Status (*run)(const LaneCall&), bool asynchronous = false) {
+    rows.push_back({.name = name,
+                    .params = std::move(params),
+                    .infer = infer,
+                    .pure = false,
+                    .run = run,
+                    .cost = CostClass::kTransfer,
+                    .asynchronous = asynchronous});
   };
   add("dma_copy", copy_params, infer_dma_copy, run_dma_copy);
-  add("async_dma_copy", async_params, infer_async_dma_copy, run_dma_copy);
+  add("async_dma_copy", async_params, infer_async_dma_copy, run_dma_copy, true);
   add("dma_transpose2d",
-      {value("dst"), value("src"), value("row"), value("col"), optional_value("dst_stride"),
+      {destination, source, per_row(value("row")), within_row(value("col")), optional_value("dst_stride"),
        optional_value("src_stride")},
       infer_transpose, run_transpose);
   add("dma_upsample",
-      {value("dst"), value("src"), value("h_scale"), value("w_scale"), value("c"), value("w"),
-       optional_value("src_c_stride"), optional_value("dst_c_stride"), optional_value("dst_w_stride")},
+      {destination, source, per_row(value("h_scale")), within_row(value("w_scale")), within_row(value("c")),
+       per_row(value("w")), optional_value("src_c_stride"), optional_value("dst_c_stride"),
+       optional_value("dst_w_stride")},
       infer_upsample, run_upsample);
-  add("dma_memset", {value("ptr"), value("value"), value("num")}, infer_memset, run_memset);
-  add("flush_cache", {number("invalidate", 1)}, infer_flush_cache, run_flush_cache);
+  add("dma_memset", {pointer("ptr", Access::kWrite), value("value"), within_row(value("num"))}, infer_memset,
+      run_memset);
+  rows.push_back({.name = "flush_cache",
+                  .params = {number("invalidate", 1)},
+                  .infer = infer_flush_cache,
+                  .pure = false,
+                  .run = run_flush_cache,
+                  .cost = CostClass::kEvent});
 }
 
 }  // namespace aipu::tir

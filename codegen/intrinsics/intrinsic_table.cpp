@@ -63,6 +63,17 @@ const Table& table() {
 
 }  // namespace
 
+const Expr* operand_of(const IntrinsicCall& call, std::string_view parameter) {
+  size_t operand = 0;
+  for (const IntrinsicParam& param : call.intrinsic->params) {
+    if (param.kind != ParamKind::kOperand) continue;
+    if (param.name == parameter)
+      return operand < call.args.size() && call.args[operand] != nullptr ? &call.args[operand] : nullptr;
+    ++operand;
+  }
+  return nullptr;
+}
+
 const Intrinsic* find_intrinsic(std::string_view name) {
   const auto found = table().by_name.find(name);
   return found == table().by_name.end() ? nullptr : found->second;

@@ -30,12 +30,22 @@ enum class ParamKind : uint8_t {
   kAttribute,
 };
 
+// What an intrinsic does with the memory behind a pointer operand.
+enum class Access : uint8_t { kNone, kRead, kWrite, kReadWrite, kDescriptor };
+inline bool writes(Access access) { return access == Access::kWrite || access == Access::kReadWrite; }
+
+// The part that an operand has in the size of a transfer: all such operands multiplied are the elements that are moved,
+// those per row the rows.
+enum class TransferExtent : uint8_t { kNone, kWithinRow, kRow };
+
 struct IntrinsicParam {
   std::string_view name;
   ParamKind kind = ParamKind::kOperand;
   bool required = true;
   int64_t default_value = 0;
   std::vector<std::string_view> choices = {};  // allowed strings of an attribute
+  Access access = Access::kNone;
+  TransferExtent extent = TransferExtent::kNone;
 };
 
 // What the front end hands to a type rule: operands after conversion to expressions (literals are still marked),
@@ -55,6 +65,21 @@ enum class Splitting : uint8_t {
   kNone,         // only defined on (256-bit) registers
 };
 
+// What a call occupies, for the timing model.
+enum class CostClass : uint8_t {
+  kArithmetic,  // one operation of the scalar or vector unit
+  kDivide,
+  kTranscendental,
+  kReduction,
+  kMatrix,
+  kMemory,  // one access; each lane's where addresses do not follow each other
+  kTransfer,
+  kBarrier,
+  kEvent,
+  kPrint,
+  kFree,
+};
+
 struct Intrinsic {
   std::string_view name;  // as in S.<name>
   std::vector<IntrinsicParam> params;
@@ -65,9 +90,13 @@ struct Intrinsic {
                                   const LaneValue* mask, const LaneValue* pass_through, MachineState* machine)>
       evaluate;
   bool pure = true;  // no effect and no dependence on memory: may be folded, merged and dropped
+  // Not pure but without effect, such as a load: may be dropped.
+  bool droppable = false;
   Splitting splitting = Splitting::kElementwise;
   // What `evaluate` does, without copies: reads and writes lanes where they are.
   Status (*run)(const LaneCall& call) = nullptr;
+  CostClass cost = CostClass::kArithmetic;
+  bool asynchronous = false;  // goes on when the call has returned; its `event` tells when it is done
 };
 
 // Types as attributes (the `dtype` of cast and reinterpret). Lanes 1 in a cast of a vector means "as the case says".
@@ -84,6 +113,9 @@ inline Type type_of_attribute(int64_t value) {
 Result<Expr> intrinsic_call(std::string_view name, std::vector<Expr> operands,
                             std::vector<std::pair<std::string, int64_t>> attributes = {}, Expr mask = nullptr,
                             Expr pass_through = nullptr, SourceSpan span = {});
+
+// The operand that was given for a parameter; null where it was left out, or there is no such parameter.
+const Expr* operand_of(const IntrinsicCall& call, std::string_view parameter);
 
 // Null when there is none of that name.
 const Intrinsic* find_intrinsic(std::string_view name);

@@ -51,36 +51,41 @@ Status run_pow(const LaneCall& c) {
 }  // namespace
 
 void add_math_rows(std::vector<Intrinsic>& rows) {
-#define AIPU_UNARY(name_text, function)   \
-  rows.push_back({.name = name_text,      \
-                  .params = {value("x")}, \
-                  .infer = infer_unary,   \
-                  .run = run_unary<aipu_math_##function, aipu_math_##function>})
-  AIPU_UNARY("exp", exp);
-  AIPU_UNARY("exp2", exp2);
-  AIPU_UNARY("log", log);
-  AIPU_UNARY("tanh", tanh);
-  AIPU_UNARY("erf", erf);
-  AIPU_UNARY("sin", sin);
-  AIPU_UNARY("cos", cos);
-  AIPU_UNARY("sqrt", sqrt);
-  AIPU_UNARY("rsqrt", rsqrt);
-  AIPU_UNARY("floor", floor);
-  AIPU_UNARY("ceil", ceil);
+#define AIPU_UNARY(name_text, function, cost_class)                             \
+  rows.push_back({.name = name_text,                                            \
+                  .params = {value("x")},                                       \
+                  .infer = infer_unary,                                         \
+                  .run = run_unary<aipu_math_##function, aipu_math_##function>, \
+                  .cost = CostClass::cost_class})
+  AIPU_UNARY("exp", exp, kTranscendental);
+  AIPU_UNARY("exp2", exp2, kTranscendental);
+  AIPU_UNARY("log", log, kTranscendental);
+  AIPU_UNARY("tanh", tanh, kTranscendental);
+  AIPU_UNARY("erf", erf, kTranscendental);
+  AIPU_UNARY("sin", sin, kTranscendental);
+  AIPU_UNARY("cos", cos, kTranscendental);
+  AIPU_UNARY("sqrt", sqrt, kTranscendental);
+  AIPU_UNARY("rsqrt", rsqrt, kTranscendental);
+  AIPU_UNARY("floor", floor, kArithmetic);
+  AIPU_UNARY("ceil", ceil, kArithmetic);
   // Extensions.
-  AIPU_UNARY("trunc", trunc);
-  AIPU_UNARY("round", rint);  // ties to even, like rint, without a mask
-  AIPU_UNARY("tan", tan);
-  AIPU_UNARY("asin", asin);
-  AIPU_UNARY("acos", acos);
-  AIPU_UNARY("atan", atan);
-  AIPU_UNARY("sinh", sinh);
-  AIPU_UNARY("cosh", cosh);
-  AIPU_UNARY("asinh", asinh);
-  AIPU_UNARY("acosh", acosh);
-  AIPU_UNARY("atanh", atanh);
+  AIPU_UNARY("trunc", trunc, kArithmetic);
+  AIPU_UNARY("round", rint, kArithmetic);  // ties to even, like rint, without a mask
+  AIPU_UNARY("tan", tan, kTranscendental);
+  AIPU_UNARY("asin", asin, kTranscendental);
+  AIPU_UNARY("acos", acos, kTranscendental);
+  AIPU_UNARY("atan", atan, kTranscendental);
+  AIPU_UNARY("sinh", sinh, kTranscendental);
+  AIPU_UNARY("cosh", cosh, kTranscendental);
+  AIPU_UNARY("asinh", asinh, kTranscendental);
+  AIPU_UNARY("acosh", acosh, kTranscendental);
+  AIPU_UNARY("atanh", atanh, kTranscendental);
 #undef AIPU_UNARY
-  rows.push_back({.name = "pow", .params = {value("x"), value("exponent")}, .infer = infer_pow, .run = run_pow});
+  rows.push_back({.name = "pow",
+                  .params = {value("x"), value("exponent")},
+                  .infer = infer_pow,
+                  .run = run_pow,
+                  .cost = CostClass::kTranscendental});
 }
 
 }  // namespace aipu::tir

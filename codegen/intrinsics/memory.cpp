@@ -212,31 +212,42 @@ Status run_nothing(const LaneCall&) { return {}; }
 }  // namespace
 
 void add_memory_rows(std::vector<Intrinsic>& rows) {
+  const IntrinsicParam from = pointer("ptr", Access::kRead), to = pointer("ptr", Access::kWrite);
   // `stride` may be a run-time value, so it is an operand.
   rows.push_back({.name = "vload",
-                  .params = {value("ptr"), mask(), number("lanes", 0), optional_value("stride")},
+                  .params = {from, mask(), number("lanes", 0), optional_value("stride")},
                   .infer = infer_vload,
                   .pure = false,
+                  .droppable = true,
                   .splitting = Splitting::kSpecial,
-                  .run = run_vload});
+                  .run = run_vload,
+                  .cost = CostClass::kMemory});
   rows.push_back({.name = "vstore",
-                  .params = {value("value"), value("ptr"), mask(), optional_value("stride")},
+                  .params = {value("value"), to, mask(), optional_value("stride")},
                   .infer = infer_vstore,
                   .pure = false,
                   .splitting = Splitting::kSpecial,
-                  .run = run_vstore});
+                  .run = run_vstore,
+                  .cost = CostClass::kMemory});
   rows.push_back({.name = "vload_gather",
-                  .params = {value("ptr"), value("indices"), mask()},
+                  .params = {from, value("indices"), mask()},
                   .infer = infer_gather,
                   .pure = false,
-                  .run = run_gather});
+                  .droppable = true,
+                  .run = run_gather,
+                  .cost = CostClass::kMemory});
   rows.push_back({.name = "vstore_scatter",
-                  .params = {value("value"), value("ptr"), value("indices"), mask()},
+                  .params = {value("value"), to, value("indices"), mask()},
                   .infer = infer_scatter,
                   .pure = false,
-                  .run = run_scatter});
-  rows.push_back(
-      {.name = "prefetch", .params = {value("ptr")}, .infer = infer_prefetch, .pure = false, .run = run_nothing});
+                  .run = run_scatter,
+                  .cost = CostClass::kMemory});
+  rows.push_back({.name = "prefetch",
+                  .params = {value("ptr")},
+                  .infer = infer_prefetch,
+                  .pure = false,
+                  .run = run_nothing,
+                  .cost = CostClass::kFree});
   add_dma_rows(rows);
 }
 

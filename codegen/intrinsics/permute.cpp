@@ -355,6 +355,7 @@ void add_permute_rows(std::vector<Intrinsic>& rows) {
   add("vtbl", {value("table"), value("indices")}, infer_vtbl, run_vtbl, Splitting::kNone);
   add("vreplic", {value("x"), optional_value("index")}, infer_vreplic, run_vreplic, Splitting::kSpecial);
   add("const_mask", {value("x")}, infer_const_mask, run_const_mask, Splitting::kElementwise);
+  rows.back().cost = CostClass::kFree;
   add("tail_mask", {value("n"), required_number("lanes")}, infer_tail_mask, run_tail_mask, Splitting::kSpecial);
 }
 

@@ -85,17 +85,20 @@ void add_reduce_rows(std::vector<Intrinsic>& rows) {
                   .params = {value("x"), mask()},
                   .infer = infer_vrpadd,
                   .splitting = Splitting::kSpecial,
-                  .run = run_vrpadd});
+                  .run = run_vrpadd,
+                  .cost = CostClass::kReduction});
   rows.push_back({.name = "vrpmax",
                   .params = {value("x"), mask(), flag("return_idx")},
                   .infer = infer_vrpmax,
                   .splitting = Splitting::kSpecial,
-                  .run = run_vrpmax<true>});
+                  .run = run_vrpmax<true>,
+                  .cost = CostClass::kReduction});
   rows.push_back({.name = "vrpmin",
                   .params = {value("x"), mask(), flag("return_idx")},
                   .infer = infer_vrpmax,
                   .splitting = Splitting::kSpecial,
-                  .run = run_vrpmax<false>});
+                  .run = run_vrpmax<false>,
+                  .cost = CostClass::kReduction});
 }
 
 }  // namespace aipu::tir

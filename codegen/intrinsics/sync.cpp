@@ -121,23 +121,29 @@ Status run_unsupported(const LaneCall& c) {
 
 void add_sync_rows(std::vector<Intrinsic>& rows) {
   const auto add = [&](std::string_view name, std::vector<IntrinsicParam> params, Result<Type> (*infer)(InferInput&),
-                       Status (*run)(const LaneCall&)) {
-    rows.push_back({.name = name, .params = std::move(params), .infer = infer, .pure = false, .run = run});
+                       Status (*run)(const LaneCall&), CostClass cost = CostClass::kArithmetic) -> Intrinsic& {
+    rows.push_back(
+        {.name = name, .params = std::move(params), .infer = infer, .pure = false, .run = run, .cost = cost});
+    return rows.back();
   };
-  add("get_local_id", {}, infer_int32, run_get_local_id);
-  add("get_local_size", {}, infer_int32, run_get_local_size);
-  add("barrier", {}, infer_void, run_barrier);
-  add("alloc_event", {}, infer_alloc_event, run_alloc_event);
-  add("wait_events", {value("events")}, infer_events, run_wait_events);
-  add("free_events", {value("events")}, infer_events, run_free_events);
-  add("perf_tick_begin", {value("cid")}, infer_void, run_nothing);
-  add("perf_tick_end", {value("cid")}, infer_void, run_nothing);
-  add("printf", {value("fmt"), optional_value("args")}, infer_printf, run_printf);
+  add("get_local_id", {}, infer_int32, run_get_local_id).droppable = true;
+  add("get_local_size", {}, infer_int32, run_get_local_size).droppable = true;
+  add("barrier", {}, infer_void, run_barrier, CostClass::kBarrier);
+  add("alloc_event", {}, infer_alloc_event, run_alloc_event, CostClass::kEvent);
+  add("wait_events", {value("events")}, infer_events, run_wait_events, CostClass::kEvent);
+  add("free_events", {value("events")}, infer_events, run_free_events, CostClass::kEvent);
+  add("perf_tick_begin", {value("cid")}, infer_void, run_nothing, CostClass::kFree);
+  add("perf_tick_end", {value("cid")}, infer_void, run_nothing, CostClass::kFree);
+  add("printf", {value("fmt"), optional_value("args")}, infer_printf, run_printf, CostClass::kPrint);
   add("report_fault", {value("code"), value("value"), value("limit")}, infer_report_fault, run_report_fault);
   // The vendor's fixed-function unit and assembler: printed, never run here.
-  add("aiff", {value("ctrl_desc"), value("param_desc"), value("act_desc")}, infer_aiff, run_unsupported);
-  add("async_aiff", {value("ctrl_desc"), value("param_desc"), value("act_desc"), value("event")}, infer_aiff,
-      run_unsupported);
+  const std::vector<IntrinsicParam> descriptors = {pointer("ctrl_desc", Access::kDescriptor),
+                                                   pointer("param_desc", Access::kDescriptor),
+                                                   pointer("act_desc", Access::kDescriptor)};
+  add("aiff", descriptors, infer_aiff, run_unsupported);
+  std::vector<IntrinsicParam> with_event = descriptors;
+  with_event.push_back(value("event"));
+  add("async_aiff", with_event, infer_aiff, run_unsupported).asynchronous = true;
 }
 
 }  // namespace aipu::tir

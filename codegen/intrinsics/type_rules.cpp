@@ -350,6 +350,11 @@ int64_t attribute(const InferInput& in, std::string_view name, int64_t default_v
 
 IntrinsicParam value(std::string_view name) { return {.name = name}; }
 IntrinsicParam optional_value(std::string_view name) { return {.name = name, .required = false}; }
+IntrinsicParam pointer(std::string_view name, Access access) { return {.name = name, .access = access}; }
+IntrinsicParam extent(IntrinsicParam param, TransferExtent extent) {
+  param.extent = extent;
+  return param;
+}
 IntrinsicParam mask() { return {.name = "mask", .kind = ParamKind::kMask, .required = false}; }
 IntrinsicParam pass_through() { return {.name = "r", .kind = ParamKind::kPassThrough, .required = false}; }
 IntrinsicParam flag(std::string_view name) { return number(name, 0); }

@@ -57,6 +57,8 @@ int64_t attribute(const InferInput& in, std::string_view name, int64_t default_v
 // Rows of `params`.
 IntrinsicParam value(std::string_view name);
 IntrinsicParam optional_value(std::string_view name);
+IntrinsicParam pointer(std::string_view name, Access access);
+IntrinsicParam extent(IntrinsicParam param, TransferExtent extent);
 IntrinsicParam mask();
 IntrinsicParam pass_through();
 IntrinsicParam flag(std::string_view name);

@@ -242,17 +242,19 @@ void add_widening_rows(std::vector<Intrinsic>& rows) {
   add("vfmae", accumulating, infer_vfma_part, run_vfma_part<0>);
   add("vfmao", accumulating, infer_vfma_part, run_vfma_part<1>);
   rows.push_back({.name = "vmml",
-                  .params = {value("ptr"), value("x"), value("y")},
+                  .params = {pointer("ptr", Access::kReadWrite), value("x"), value("y")},
                   .infer = infer_vmm,
                   .pure = false,
                   .splitting = Splitting::kNone,
-                  .run = run_vmm<false>});
+                  .run = run_vmm<false>,
+                  .cost = CostClass::kMatrix});
   rows.push_back({.name = "vmma",
-                  .params = {value("acc_ptr"), value("x"), value("y")},
+                  .params = {pointer("acc_ptr", Access::kReadWrite), value("x"), value("y")},
                   .infer = infer_vmm,
                   .pure = false,
                   .splitting = Splitting::kNone,
-                  .run = run_vmm<true>});
+                  .run = run_vmm<true>,
+                  .cost = CostClass::kMatrix});
 }
 
 }  // namespace aipu::tir

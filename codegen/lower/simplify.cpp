@@ -15,11 +15,7 @@ namespace {
 bool is_droppable(const Expr& e) {
   bool result = true;
   walk(e, [&](const Expr& child) {
-    if (const auto* call = child->as<IntrinsicCall>()) {
-      const std::string_view name = call->intrinsic->name;
-      result &= call->intrinsic->pure || name == "vload" || name == "vload_gather" || name == "get_local_id" ||
-                name == "get_local_size";
-    }
+    if (const auto* call = child->as<IntrinsicCall>()) result &= call->intrinsic->pure || call->intrinsic->droppable;
     result &= child->as<FunctionCall>() == nullptr;
   });
   return result;

@@ -26,17 +26,13 @@ void add_access(Scope scope, double accesses, CycleCounts* counts) {
   at(*counts, is_local(scope) ? CycleClass::kLocalMemory : CycleClass::kGlobalMemory) += each * accesses;
 }
 
-bool is_dma(std::string_view name) { return name.starts_with("dma_") || name.starts_with("async_dma_"); }
-
-bool is_transcendental(std::string_view name) {
-  static constexpr std::string_view kNames[] = {
-      "exp",  "log",  "sqrt", "rsqrt", "sin",  "cos",   "tan",   "tanh",  "erf",  "gelu", "sigmoid",   "pow",
-      "asin", "acos", "atan", "sinh",  "cosh", "asinh", "acosh", "atanh", "exp2", "log2", "reciprocal"};
-  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+// Whether the lanes of an access follow each other: it has a stride, which is 1.
+bool is_contiguous(const IntrinsicCall& call) {
+  const Expr* stride = operand_of(call, "stride");
+  return stride != nullptr && as_int(*stride).value_or(0) == 1;
 }
 
 void add_intrinsic(const IntrinsicCall& call, const Type& type, CycleCounts* counts) {
-  const std::string_view name = call.intrinsic->name;
   bool vector = type.is_vector();
   int lanes = type.is_vector() ? type.lanes : 1;
   for (const Expr& arg : call.args) {
@@ -47,32 +43,40 @@ void add_intrinsic(const IntrinsicCall& call, const Type& type, CycleCounts* cou
   const CycleClass unit = vector ? CycleClass::kVector : CycleClass::kScalar;
   const auto pointer =
       std::find_if(call.args.begin(), call.args.end(), [](const Expr& a) { return a != nullptr && a->type.pointer; });
-  if (is_dma(name)) {
-    at(*counts, CycleClass::kDma) += kDmaSetup;
-  } else if (name == "vload" || name == "vstore" || name == "vload_gather" || name == "vstore_scatter") {
-    // The last operand of vload and vstore is the stride.
-    const bool each_lane = name.size() > 6 || as_int(call.args.back()).value_or(0) != 1;
-    add_access(pointer != call.args.end() ? (*pointer)->type.scope : Scope::kGlobal, 1, counts);
-    if (each_lane) at(*counts, CycleClass::kVector) += lanes;
-  } else if (name == "barrier") {
-    at(*counts, CycleClass::kSync) += kBarrier;
-  } else if (name == "alloc_event" || name == "wait_events" || name == "free_events" || name == "flush_cache") {
-    at(*counts, CycleClass::kSync) += kEvent;
-  } else if (name == "printf") {
-    at(*counts, CycleClass::kControl) += kPrint;
-  } else if (is_transcendental(name)) {
-    at(*counts, CycleClass::kMath) += kMath;
-  } else if (name == "vdiv" || name == "vmod" || name == "ceildiv") {
-    at(*counts, unit) += vector ? kVectorDivide : kScalarDivide;
-  } else if (name.starts_with("vrp") || name == "vall" || name == "vany") {
-    at(*counts, CycleClass::kVector) += kReduction;
-  } else if (name == "vmml" || name == "vmma") {
-    at(*counts, CycleClass::kVector) += kMatrix;
-  } else if (name == "perf_tick_begin" || name == "perf_tick_end" || name == "prefetch" || name == "reinterpret" ||
-             name == "const_mask") {
-    // Nothing is computed.
-  } else {
-    at(*counts, unit) += 1;
+  switch (call.intrinsic->cost) {
+    case CostClass::kArithmetic:
+      at(*counts, unit) += 1;
+      break;
+    case CostClass::kDivide:
+      at(*counts, unit) += vector ? kVectorDivide : kScalarDivide;
+      break;
+    case CostClass::kTranscendental:
+      at(*counts, CycleClass::kMath) += kMath;
+      break;
+    case CostClass::kReduction:
+      at(*counts, CycleClass::kVector) += kReduction;
+      break;
+    case CostClass::kMatrix:
+      at(*counts, CycleClass::kVector) += kMatrix;
+      break;
+    case CostClass::kMemory:
+      add_access(pointer != call.args.end() ? (*pointer)->type.scope : Scope::kGlobal, 1, counts);
+      if (!is_contiguous(call)) at(*counts, CycleClass::kVector) += lanes;
+      break;
+    case CostClass::kTransfer:
+      at(*counts, CycleClass::kDma) += kDmaSetup;
+      break;
+    case CostClass::kBarrier:
+      at(*counts, CycleClass::kSync) += kBarrier;
+      break;
+    case CostClass::kEvent:
+      at(*counts, CycleClass::kSync) += kEvent;
+      break;
+    case CostClass::kPrint:
+      at(*counts, CycleClass::kControl) += kPrint;
+      break;
+    case CostClass::kFree:
+      break;
   }
 }
 
@@ -246,7 +250,8 @@ class Instrumenter {
     if (stmt->as<LaneWrite>() != nullptr) at(cycles, CycleClass::kVector) += 2;
     charge(*current, stmt->span, cycles);
     if (const auto* evaluate = stmt->as<Evaluate>()) {
-      if (const auto* call = evaluate->value->as<IntrinsicCall>(); call != nullptr && is_dma(call->intrinsic->name)) {
+      if (const auto* call = evaluate->value->as<IntrinsicCall>();
+          call != nullptr && call->intrinsic->cost == CostClass::kTransfer) {
         count_transfer(*call, stmt->span, out);
       }
     }
@@ -254,42 +259,19 @@ class Instrumenter {
   }
 
   void count_transfer(const IntrinsicCall& call, const SourceSpan& span, std::vector<Stmt>* out) {
-    const std::string_view name = call.intrinsic->name;
-    const auto argument = [&](std::string_view parameter) -> Expr {
-      size_t operand = 0;
-      for (const IntrinsicParam& p : call.intrinsic->params) {
-        if (p.kind != ParamKind::kOperand) continue;
-        if (p.name == parameter) return operand < call.args.size() ? call.args[operand] : nullptr;
-        ++operand;
-      }
-      return nullptr;
-    };
-    // Elements and rows as products of operands; what is absent counts as 1.
-    const auto product = [&](std::initializer_list<std::string_view> names, int64_t factor) {
-      Expr total = int_imm(factor, DType::kI64);
-      for (const std::string_view parameter : names) {
-        const Expr value = argument(parameter);
-        if (value != nullptr && value->type.is_scalar())
-          total = binary(BinaryOp::kMul, total, cast(Type::scalar(DType::kI64), value));
-      }
-      return total;
-    };
+    const Intrinsic& row = *call.intrinsic;
     const int64_t element = std::max<int64_t>(1, call.args[0]->type.bytes());
-    kernel_.transfers.push_back({kernel_.counter_count, line_of(span), std::string(name), name.starts_with("async_")});
+    kernel_.transfers.push_back({kernel_.counter_count, line_of(span), std::string(row.name), row.asynchronous});
     const int64_t first = kernel_.counter_count;
     kernel_.counter_count += 3;
-    Expr bytes, rows = int_imm(1, DType::kI64);
-    if (name == "dma_transpose2d") {
-      bytes = product({"row", "col"}, element);
-      rows = product({"row"}, 1);
-    } else if (name == "dma_upsample") {
-      bytes = product({"h_scale", "w_scale", "c", "w"}, element);
-      rows = product({"h_scale", "w"}, 1);
-    } else if (name == "dma_memset") {
-      bytes = product({"num"}, element);
-    } else {
-      bytes = product({"width", "times"}, element);
-      rows = product({"times"}, 1);
+    // What is absent counts as 1.
+    Expr bytes = int_imm(element, DType::kI64), rows = int_imm(1, DType::kI64);
+    for (const IntrinsicParam& param : row.params) {
+      const Expr* value = operand_of(call, param.name);
+      if (param.extent == TransferExtent::kNone || value == nullptr || !(*value)->type.is_scalar()) continue;
+      const Expr count = cast(Type::scalar(DType::kI64), *value);
+      bytes = binary(BinaryOp::kMul, bytes, count);
+      if (param.extent == TransferExtent::kRow) rows = binary(BinaryOp::kMul, rows, count);
     }
     out->push_back(count(first, int_imm(1, DType::kI64)));
     out->push_back(count(first + 1, bytes));

@@ -8,6 +8,7 @@
 #include "codegen/lower/lower.h"
 #include "codegen/targets/target.h"
 #include "codegen/timing/timing_model.h"
+#include "codegen/tir/parameter_analysis.h"
 #include "codegen/tir/text.h"
 #include "codegen/tir/verifier.h"
 #include "frontend/python/bindings.h"
@@ -17,7 +18,6 @@
 #include "gbuilder/dsl_call.h"
 #include "kernels/dsl/parse.h"
 #include "kernels/dsl/type_rules.h"
-#include "kernels/parameter_analysis.h"
 
 namespace aipu::python {
 
@@ -61,7 +61,7 @@ Result<KernelModule> parse_decorated(const py::object& function, const std::stri
   return KernelModule{std::move(module)};
 }
 
-py::list parameters_of(const kernels::PrimFuncInfo& info) {
+py::list parameters_of(const tir::PrimFuncInfo& info) {
   py::list rows;
   for (const kernels::ParamInfo& param : info.params) {
     const tir::Type type = param.type.pointer ? param.type.pointee() : param.type;
@@ -197,7 +197,7 @@ void bind_kernels(py::module_& module) {
       .def(
           "parameters",
           [](const KernelModule& k) -> py::tuple {
-            auto info = kernels::analyze_parameters(k.module);
+            auto info = tir::analyze_parameters(k.module);
             if (!info.ok()) return py::make_tuple(py::none(), info.status().message());
             return py::make_tuple(parameters_of(*info), "");
           },

@@ -389,5 +389,19 @@ TEST(Intrinsics, TheTableIsComplete) {
   EXPECT_EQ(find_intrinsic("no_such_thing"), nullptr);
 }
 
+TEST(IntrinsicTable, EffectsDoNotContradictEachOther) {
+  for (const Intrinsic& row : all_intrinsics()) {
+    const auto any = [&](auto property) { return std::any_of(row.params.begin(), row.params.end(), property); };
+    const bool reads = any([](const IntrinsicParam& p) { return p.access != Access::kNone; });
+    const bool stores = any([](const IntrinsicParam& p) { return writes(p.access); });
+    EXPECT_FALSE(row.pure && reads) << row.name;
+    EXPECT_FALSE(row.droppable && (row.pure || stores)) << row.name;
+    const bool sized = any([](const IntrinsicParam& p) { return p.extent != TransferExtent::kNone; });
+    EXPECT_EQ(row.cost == CostClass::kTransfer, sized) << row.name;
+    const bool has_event = any([](const IntrinsicParam& p) { return p.name == "event"; });
+    EXPECT_EQ(row.asynchronous, has_event) << row.name;
+  }
+}
+
 }  // namespace
 }  // namespace aipu::tir::testing

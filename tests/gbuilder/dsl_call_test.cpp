@@ -15,8 +15,8 @@
 namespace aipu::gbuilder {
 namespace {
 
-using kernels::ParamCategory;
 using ::testing::HasSubstr;
+using tir::ParamCategory;
 
 constexpr const char* kScale = R"(
 from aipu import script as S

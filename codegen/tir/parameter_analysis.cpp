@@ -1,4 +1,4 @@
-#include "kernels/parameter_analysis.h"
+#include "codegen/tir/parameter_analysis.h"
 
 #include <fmt/format.h>
 
@@ -9,10 +9,8 @@
 #include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/tir/visit.h"
 
-namespace aipu::kernels {
+namespace aipu::tir {
 namespace {
-
-using tir::Expr;
 
 // Numbers of parameters of one function.
 using ParamSet = std::set<size_t>;
@@ -26,19 +24,19 @@ struct Summary {
 
 class Analysis {
  public:
-  explicit Analysis(const tir::Module& module) : module_(module) {}
+  explicit Analysis(const Module& module) : module_(module) {}
 
   // There is no recursion between the functions of a verified module; a hostile one ends at the second visit.
-  const Summary& summary(const tir::PrimFunc& function) {
+  const Summary& summary(const PrimFunc& function) {
     const auto [it, is_new] = summaries_.try_emplace(&function);
     if (is_new) it->second = summarize(function);
     return it->second;
   }
 
  private:
-  using PointsTo = std::map<const tir::Var*, ParamSet>;
+  using PointsTo = std::map<const Var*, ParamSet>;
 
-  Summary summarize(const tir::PrimFunc& function) {
+  Summary summarize(const PrimFunc& function) {
     PointsTo points_to;
     for (size_t i = 0; i < function.params.size(); ++i) {
       if (function.params[i]->type.pointer) points_to[function.params[i].get()] = {i};
@@ -46,26 +44,26 @@ class Analysis {
     // Pointer variables to a fixed point: a loop may assign one after its use.
     for (bool changed = true; changed;) {
       changed = false;
-      const auto flow = [&](const tir::VarPtr& var, const Expr& value) {
+      const auto flow = [&](const VarPtr& var, const Expr& value) {
         if (!var->type.pointer) return;
         ParamSet& known = points_to[var.get()];
         const size_t before = known.size();
         known.merge(roots(value, points_to));
         changed |= known.size() != before;
       };
-      tir::walk(
+      walk(
           function.body, [](const Expr&) {},
-          [&](const tir::Stmt& stmt) {
-            if (const auto* define = stmt->as<tir::Define>()) flow(define->var, define->value);
-            if (const auto* assign = stmt->as<tir::Assign>()) flow(assign->var, assign->value);
+          [&](const Stmt& stmt) {
+            if (const auto* define = stmt->as<Define>()) flow(define->var, define->value);
+            if (const auto* assign = stmt->as<Assign>()) flow(assign->var, assign->value);
           });
     }
     Summary result;
-    tir::walk(
+    walk(
         function.body, [&](const Expr& expr) { visit(expr, points_to, &result); },
-        [&](const tir::Stmt& stmt) {
-          if (const auto* store = stmt->as<tir::Store>()) result.written.merge(roots(store->pointer, points_to));
-          if (const auto* ret = stmt->as<tir::Return>();
+        [&](const Stmt& stmt) {
+          if (const auto* store = stmt->as<Store>()) result.written.merge(roots(store->pointer, points_to));
+          if (const auto* ret = stmt->as<Return>();
               ret != nullptr && ret->value != nullptr && ret->value->type.pointer) {
             result.returned.merge(roots(ret->value, points_to));
           }
@@ -74,8 +72,8 @@ class Analysis {
   }
 
   void visit(const Expr& expr, const PointsTo& points_to, Summary* result) {
-    if (const auto* call = expr->as<tir::FunctionCall>()) {
-      const tir::PrimFunc* callee = module_.find(call->function);
+    if (const auto* call = expr->as<FunctionCall>()) {
+      const PrimFunc* callee = module_.find(call->function);
       if (callee == nullptr) return;
       const Summary& inner = summary(*callee);
       const auto lift = [&](const ParamSet& from, ParamSet* to) {
@@ -87,66 +85,45 @@ class Analysis {
       lift(inner.descriptors, &result->descriptors);
       return;
     }
-    const auto* call = expr->as<tir::IntrinsicCall>();
+    const auto* call = expr->as<IntrinsicCall>();
     if (call == nullptr || call->intrinsic->pure) return;
-    const std::string_view name = call->intrinsic->name;
-    if (name == "aiff" || name == "async_aiff") {
-      for (const Expr& arg : call->args) result->descriptors.merge(roots(arg, points_to));
-      return;
+    for (const IntrinsicParam& param : call->intrinsic->params) {
+      const Expr* pointer = operand_of(*call, param.name);
+      if (pointer == nullptr || !(*pointer)->type.pointer) continue;
+      if (param.access == Access::kDescriptor) result->descriptors.merge(roots(*pointer, points_to));
+      if (writes(param.access)) result->written.merge(roots(*pointer, points_to));
     }
-    for (const size_t i : written_operands(*call)) result->written.merge(roots(call->args[i], points_to));
-  }
-
-  // The operands that an intrinsic stores to.
-  static std::vector<size_t> written_operands(const tir::IntrinsicCall& call) {
-    const auto& params = call.intrinsic->params;
-    std::vector<size_t> operands;
-    size_t operand = 0;
-    const bool copies =
-        std::any_of(params.begin(), params.end(), [](const tir::IntrinsicParam& p) { return p.name == "src"; });
-    const std::string_view name = call.intrinsic->name;
-    for (const tir::IntrinsicParam& param : params) {
-      if (param.kind != tir::ParamKind::kOperand) continue;
-      const size_t at = operand++;
-      if (at >= call.args.size() || call.args[at] == nullptr || !call.args[at]->type.pointer) continue;
-      const bool stores = copies ? param.name == "dst"
-                          : name == "vmml" || name == "vmma"
-                              ? at == 0
-                              : name == "vstore" || name == "vstore_scatter" || name == "dma_memset";
-      if (stores) operands.push_back(at);
-    }
-    return operands;
   }
 
   // The parameters that a pointer may point into.
   ParamSet roots(const Expr& pointer, const PointsTo& points_to) {
     ParamSet result;
     if (pointer == nullptr) return result;
-    if (const auto* ref = pointer->as<tir::VarRef>()) {
+    if (const auto* ref = pointer->as<VarRef>()) {
       if (const auto known = points_to.find(ref->var.get()); known != points_to.end()) result = known->second;
-    } else if (const auto* sum = pointer->as<tir::Binary>()) {
+    } else if (const auto* sum = pointer->as<Binary>()) {
       for (const Expr& side : {sum->lhs, sum->rhs}) {
         if (side->type.pointer) result.merge(roots(side, points_to));
       }
-    } else if (const auto* as = pointer->as<tir::Cast>()) {
+    } else if (const auto* as = pointer->as<Cast>()) {
       result = roots(as->operand, points_to);
-    } else if (const auto* choice = pointer->as<tir::Select>()) {
+    } else if (const auto* choice = pointer->as<Select>()) {
       result = roots(choice->if_true, points_to);
       result.merge(roots(choice->if_false, points_to));
-    } else if (const auto* call = pointer->as<tir::FunctionCall>()) {
-      if (const tir::PrimFunc* callee = module_.find(call->function)) {
+    } else if (const auto* call = pointer->as<FunctionCall>()) {
+      if (const PrimFunc* callee = module_.find(call->function)) {
         for (const size_t i : summary(*callee).returned) {
           if (i < call->args.size()) result.merge(roots(call->args[i], points_to));
         }
       }
-    } else if (const auto* intrinsic = pointer->as<tir::IntrinsicCall>()) {
+    } else if (const auto* intrinsic = pointer->as<IntrinsicCall>()) {
       for (const Expr& arg : intrinsic->args) result.merge(roots(arg, points_to));  // reinterpret
     }
     return result;
   }
 
-  const tir::Module& module_;
-  std::map<const tir::PrimFunc*, Summary> summaries_;
+  const Module& module_;
+  std::map<const PrimFunc*, Summary> summaries_;
 };
 
 }  // namespace
@@ -156,22 +133,22 @@ std::string_view param_category_name(ParamCategory category) {
   return kNames[static_cast<size_t>(category)];
 }
 
-Result<PrimFuncInfo> analyze_parameters(const tir::Module& module) {
+Result<PrimFuncInfo> analyze_parameters(const Module& module) {
   if (module.functions.empty()) return invalid_argument("IRModule must and only can contains 1 entry function.");
-  const tir::PrimFunc& entry = module.entry();
+  const PrimFunc& entry = module.entry();
   Analysis analysis(module);
   const Summary& summary = analysis.summary(entry);
   PrimFuncInfo info;
   info.name = entry.name;
   int counts[5] = {};
   for (size_t i = 0; i < entry.params.size(); ++i) {
-    const tir::Var& var = *entry.params[i];
+    const Var& var = *entry.params[i];
     ParamInfo param{var.name, var.type, ParamCategory::kAttr, -1};
     if (var.type.pointer) {
-      param.category = summary.descriptors.contains(i)          ? ParamCategory::kDescriptor
-                       : summary.written.contains(i)            ? ParamCategory::kOutputTensor
-                       : var.type.scope == tir::Scope::kGlobal1 ? ParamCategory::kConstTensor
-                                                                : ParamCategory::kInputTensor;
+      param.category = summary.descriptors.contains(i)     ? ParamCategory::kDescriptor
+                       : summary.written.contains(i)       ? ParamCategory::kOutputTensor
+                       : var.type.scope == Scope::kGlobal1 ? ParamCategory::kConstTensor
+                                                           : ParamCategory::kInputTensor;
     }
     if (param.category == ParamCategory::kDescriptor && var.type.element != DType::kU32 &&
         var.type.element != DType::kI32) {
@@ -185,4 +162,12 @@ Result<PrimFuncInfo> analyze_parameters(const tir::Module& module) {
   return info;
 }
 
-}  // namespace aipu::kernels
+std::vector<bool> written_parameters(const Module& module) {
+  Analysis analysis(module);
+  const Summary& summary = analysis.summary(module.entry());
+  std::vector<bool> written(module.entry().params.size(), false);
+  for (const size_t i : summary.written) written[i] = true;
+  return written;
+}
+
+}  // namespace aipu::tir

@@ -9,14 +9,14 @@
 #include "codegen/tir/stmt.h"
 #include "runtime/base/status.h"
 
-namespace aipu::kernels {
+namespace aipu::tir {
 
 enum class ParamCategory : uint8_t { kInputTensor, kOutputTensor, kConstTensor, kDescriptor, kAttr };
 std::string_view param_category_name(ParamCategory category);  // "input_tensor", "output_tensor", ...
 
 struct ParamInfo {
   std::string name;
-  tir::Type type;
+  Type type;
   ParamCategory category = ParamCategory::kAttr;
   int tensor_index = -1;  // of inputs, outputs and constants: its place among its like, from 0
 
@@ -34,6 +34,9 @@ struct PrimFuncInfo {
 //
 // A parameter that is read and written is an output. The scope global.1 marks constants unless they are written.
 // Error: a descriptor parameter that does not point to 32-bit integers.
-Result<PrimFuncInfo> analyze_parameters(const tir::Module& module);
+Result<PrimFuncInfo> analyze_parameters(const Module& module);
 
-}  // namespace aipu::kernels
+// The same for the parameters of the entry that may be written through.
+std::vector<bool> written_parameters(const Module& module);
+
+}  // namespace aipu::tir
