@@ -107,13 +107,6 @@ AxisRule along(std::string attribute) {
   };
 }
 
-AxisRule along_from(std::string attribute) {
-  return [attribute = std::move(attribute)](const Graph& graph, const Node& node) {
-    const int64_t first = node.attributes.i(attribute);
-    return same_axes(graph, node, [&](int64_t axis) { return axis >= first; });
-  };
-}
-
 AxisRule images(Channels channels) {
   return [channels](const Graph& graph, const Node& node) {
     AxisMapBuilder map(graph, node);
@@ -166,9 +159,7 @@ namespace work {
 namespace {
 
 // The multiply-adds behind one element: the elements of a filter, whatever its layout.
-Dim filter_elements(const Shape& weights) {
-  return floordiv(element_count(weights), max(weights[0], 1));
-}
+Dim filter_elements(const Shape& weights) { return floordiv(element_count(weights), max(weights[0], 1)); }
 Dim outputs(const Graph& graph, const Node& node) { return element_count(graph.type(node.outputs[0]).shape); }
 
 }  // namespace

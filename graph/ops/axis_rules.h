@@ -12,7 +12,7 @@ class AxisMapBuilder {
  public:
   AxisMapBuilder(const Graph& graph, const Node& node);
 
-  // Whether the node has the input or output; its rank (0 where it has not).
+  // Ranks are 0 where the node has no such input or output.
   bool has_input(size_t input) const;
   size_t input_rank(size_t input) const;
   size_t output_rank(size_t output) const;
@@ -45,10 +45,8 @@ AxisRule broadcast();
 AxisRule broadcast_of(std::vector<size_t> inputs);
 // Outputs with the axes of input 0; those that an attribute names (an axis, or a list) are needed as a whole.
 AxisRule along(std::string attribute);
-// The same for the axes from the one that the attribute names on.
-AxisRule along_from(std::string attribute);
-// Images: [N, C, spatial...] or by `layout` [N, spatial..., C]. Samples are apart; channels too if `channels`, and so do
-// vectors of one element per channel among the other operands.
+// Images: [N, C, spatial...] or by `layout` [N, spatial..., C]. Samples are apart; with kApart channels too, and
+// vectors of one element per channel among the other operands run along with them.
 enum class Channels { kMixed, kApart };
 AxisRule images(Channels channels);
 // Products of stacks of matrices, as NumPy's matmul; `a` and `b` are operands, the others are needed as a whole.
