@@ -1,21 +1,28 @@
 #!/usr/bin/env bash
 # Builds everything and runs all tests. Needs no arguments; ends with ctest's summary and a non-zero status when anything fails.
 #   --quick   only the release build and its tests (no sanitizer build)
+#   --full    many more random cases, and the tests that need 16 GiB of memory
 set -euo pipefail
 cd "$(dirname "$0")"
 
 quick=no
+timeout_factor=1
 case "$*" in
   "") ;;
   --quick) quick=yes ;;
+  --full)
+    timeout_factor=40
+    export AIPU_FUZZ_SEEDS=2000 AIPU_FUZZ_CASES=200000 AIPU_PASSES_SEEDS=10000 AIPU_SAMPLES_SEEDS=20000 AIPU_LARGE_TESTS=1
+    ;;
   -h | --help)
     cat <<'HELP'
-Usage: ./run-tests.sh [--quick]
+Usage: ./run-tests.sh [--quick | --full]
 
 Builds everything and runs all tests; ends with ctest's summary and a non-zero status when anything fails.
 On two cores with an empty cache of objects about 15 minutes to build and 25 to test, as much again for the sanitizers.
 
   --quick     only the release build and its tests, no sanitizers
+  --full      every random suite with many more cases, and tests that need 16 GiB of memory: hours
   -h, --help  prints this
 
 One folder of tests: ctest --test-dir build/release -L FOLDER (see tests/README.md)
@@ -35,19 +42,19 @@ werror=OFF
 
 echo "== build (release)"
 mkdir -p build
-cmake --preset release -DAIPU_WERROR=$werror >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+cmake --preset release -DAIPU_WERROR=$werror -DAIPU_TEST_TIMEOUT_FACTOR=$timeout_factor >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
 cmake --build --preset release >build/build.log 2>&1 || { tail -60 build/build.log; exit 1; }
 
 status=0
 if [ $quick = no ]; then
   echo "== build (address and undefined-behaviour sanitizers: loaders, parsers and their fuzz tests)"
-  cmake --preset asan-ubsan -DAIPU_WERROR=$werror >build/configure-asan.log 2>&1 || { cat build/configure-asan.log; exit 1; }
+  cmake --preset asan-ubsan -DAIPU_WERROR=$werror -DAIPU_TEST_TIMEOUT_FACTOR=$timeout_factor >build/configure-asan.log 2>&1 || { cat build/configure-asan.log; exit 1; }
   cmake --build --preset asan-ubsan --target aipu_sanitized_tests >build/build-asan.log 2>&1 || { tail -60 build/build-asan.log; exit 1; }
   echo "== sanitized tests"
   ctest --test-dir build/asan-ubsan -L sanitized --output-on-failure -j "$jobs" || status=1
 
   echo "== build (thread sanitizer: the runtime and its test of many threads)"
-  cmake --preset tsan -DAIPU_WERROR=$werror >build/configure-tsan.log 2>&1 || { cat build/configure-tsan.log; exit 1; }
+  cmake --preset tsan -DAIPU_WERROR=$werror -DAIPU_TEST_TIMEOUT_FACTOR=$timeout_factor >build/configure-tsan.log 2>&1 || { cat build/configure-tsan.log; exit 1; }
   cmake --build --preset tsan --target aipu_thread_tests >build/build-tsan.log 2>&1 || { tail -60 build/build-tsan.log; exit 1; }
   echo "== thread-sanitized tests"
   ctest --test-dir build/tsan -R '^runtime_threads_test$' --output-on-failure || status=1
