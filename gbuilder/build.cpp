@@ -30,6 +30,7 @@
 #include "graph/passes/pass.h"
 #include "kernels/plugin.h"
 #include "runtime/base/file.h"
+#include "runtime/base/guarded.h"
 #include "runtime/base/parallel.h"
 
 namespace aipu::gbuilder {
@@ -482,7 +483,14 @@ Status check_options(const BuildOptions& options) {
   return {};
 }
 
-Result<BuildReport> build_model(const BuildOptions& options) { return Builder(options).run(); }
+Result<BuildReport> build_model(const BuildOptions& options) {
+  try {
+    refill_error_reserve();
+    return Builder(options).run();
+  } catch (...) {
+    return current_exception_status(options.model);
+  }
+}
 
 std::string print_pipeline() {
   std::string text = "graph passes\n";

@@ -116,6 +116,38 @@ class BlockWriter {
   std::vector<std::unique_ptr<std::byte[]>> free_;
 };
 
+// One after the other, in the order of their indices; one that fails passes its turn on as well.
+class Turns {
+ public:
+  class Turn {
+   public:
+    Turn(Turns& turns, size_t index) : turns_(turns), index_(index) {}
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() { pass_on(); }
+
+    void wait() {
+      std::unique_lock lock(turns_.mutex_);
+      turns_.changed_.wait(lock, [&] { return turns_.next_ >= index_; });
+    }
+    void pass_on() {
+      wait();
+      const std::lock_guard lock(turns_.mutex_);
+      turns_.next_ = std::max(turns_.next_, index_ + 1);
+      turns_.changed_.notify_all();
+    }
+
+   private:
+    Turns& turns_;
+    const size_t index_;
+  };
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  size_t next_ = 0;
+};
+
 }  // namespace
 
 Result<Hash128> write_constants(const Plan& plan, const AtomicFile& file, uint64_t begin, int jobs) {
@@ -124,15 +156,15 @@ Result<Hash128> write_constants(const Plan& plan, const AtomicFile& file, uint64
   // by the thread whose turn it is.
   Hasher hasher;
   BlockWriter writer(file, begin);
-  std::mutex mutex;
-  std::condition_variable turn;
-  size_t next = 0;
+  Turns turns;
+  std::mutex mutex;  // of what follows
   Status failure;
   const auto take = [&](std::span<const std::byte> bytes, std::vector<BlockWriter::Block>* full) {
     hasher.update(bytes);
     writer.append(bytes, full);
   };
   const auto write_chunk = [&](size_t index) {
+    Turns::Turn turn(turns, index);
     thread_local Scratch scratch;
     const Chunk& chunk = chunks[index];
     std::span<const std::byte> bytes;
@@ -143,20 +175,16 @@ Result<Hash128> write_constants(const Plan& plan, const AtomicFile& file, uint64
     } else {
       bytes = chunk.constant->bytes().subspan(chunk.first, chunk.size);
     }
-    {
-      std::unique_lock lock(mutex);
-      turn.wait(lock, [&] { return next == index; });
-    }
+    turn.wait();
     std::vector<BlockWriter::Block> full;
     take(std::span(kZeros, chunk.padding), &full);
     take(bytes, &full);
+    turn.pass_on();
     bool failed;
     {
       const std::lock_guard lock(mutex);
-      ++next;
       failed = !failure.ok();
     }
-    turn.notify_all();
     for (BlockWriter::Block& block : full) {
       if (failed) return;
       if (Status status = writer.write(std::move(block)); !status.ok()) {

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <array>
+
 #include "codegen/intrinsics/families.h"
 #include "codegen/intrinsics/lane_loops.h"
 #include "codegen/intrinsics/type_rules.h"
@@ -14,7 +16,7 @@ using namespace rules;
 enum class Part : int64_t { kAll, kLow, kHigh, kEven, kOdd, kLl, kLh, kHl, kHh };
 enum class Saturate : int64_t { kNone, kFalse, kTrue };
 
-const std::vector<std::string_view> kParts = {"all", "low", "high", "even", "odd", "ll", "lh", "hl", "hh"};
+constexpr std::array<std::string_view, 9> kParts = {"all", "low", "high", "even", "odd", "ll", "lh", "hl", "hh"};
 
 bool forbidden_vector_cast(DType from, DType to) {
   const auto float16 = [](DType d) { return d == DType::kF16 || d == DType::kBF16; };
@@ -219,7 +221,8 @@ Status run_extend(const LaneCall& c) {
 void add_convert_rows(std::vector<Intrinsic>& rows) {
   // saturate: None, False, True. Further operands: the other vectors of a merge.
   rows.push_back({.name = "cast",
-                  .params = {value("x"), type_param("dtype"), choice("part", kParts), number("saturate", 0)},
+                  .params = {value("x"), type_param("dtype"), choice("part", {kParts.begin(), kParts.end()}),
+                             number("saturate", 0)},
                   .infer = infer_cast,
                   .splitting = Splitting::kSpecial,
                   .run = run_cast});

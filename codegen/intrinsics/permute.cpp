@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <array>
+
 #include "codegen/intrinsics/families.h"
 #include "codegen/intrinsics/lane_loops.h"
 #include "codegen/intrinsics/type_rules.h"
@@ -10,7 +12,7 @@ namespace {
 using namespace rules;
 
 enum class Part : int64_t { kAll, kLow, kHigh, kEven, kOdd };
-const std::vector<std::string_view> kParts = {"all", "low", "high", "even", "odd"};
+constexpr std::array<std::string_view, 5> kParts = {"all", "low", "high", "even", "odd"};
 
 int part_lane(Part part, int i, int lanes) {
   switch (part) {
@@ -341,10 +343,12 @@ void add_permute_rows(std::vector<Intrinsic>& rows) {
                        Status (*run)(const LaneCall&), Splitting splitting) {
     rows.push_back({.name = name, .params = std::move(params), .infer = infer, .splitting = splitting, .run = run});
   };
-  add("vconcat", {value("inps"), choice("part", kParts)}, infer_vconcat, run_vconcat, Splitting::kSpecial);
+  add("vconcat", {value("inps"), choice("part", {kParts.begin(), kParts.end()})}, infer_vconcat, run_vconcat,
+      Splitting::kSpecial);
   add("vpart", {value("x"), required_number("index"), required_number("lanes")}, infer_vpart, run_vpart,
       Splitting::kSpecial);
-  add("vzip", {value("x"), value("y"), choice("part", kParts)}, infer_vzip, run_vzip, Splitting::kSpecial);
+  add("vzip", {value("x"), value("y"), choice("part", {kParts.begin(), kParts.end()})}, infer_vzip, run_vzip,
+      Splitting::kSpecial);
   add("vcompt", {value("x"), mask()}, infer_vcompt, run_vcompress, Splitting::kNone);
   add("vcompc", {value("x"), value("y"), mask()}, infer_vcompc, run_vcompress, Splitting::kNone);
   add("vrevs", {value("x")}, infer_vrevs, run_vrevs, Splitting::kSpecial);

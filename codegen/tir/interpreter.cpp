@@ -12,6 +12,7 @@
 #include "codegen/tir/interpreter_code.h"
 #include "codegen/tir/text.h"
 #include "runtime/base/checked_math.h"
+#include "runtime/base/guarded.h"
 #include "runtime/base/parallel.h"
 
 namespace aipu::tir {
@@ -295,14 +296,9 @@ Status interpret_all(const InterpreterProgram& program, int tec_count, std::span
     context.fault = options.fault;
     return interpret(program, context, arguments, options);
   };
-  // An exception in a thread would end the process, and a message needs memory.
-  std::atomic<bool> no_memory{false};
   const auto run_tec = [&](int id) {
-    try {
-      results[static_cast<size_t>(id)] = run_one(id);
-    } catch (const std::bad_alloc&) {
-      no_memory = true;
-    }
+    // In a thread, which no exception may leave.
+    results[static_cast<size_t>(id)] = guarded([&] { return run_one(id); });
     barrier.leave();
   };
   if (needs.uses_barrier && tec_count > 1) {
@@ -325,11 +321,10 @@ Status interpret_all(const InterpreterProgram& program, int tec_count, std::span
   } else {
     for (int id = 0; id < tec_count; ++id) {
       run_tec(id);
-      if (!results[static_cast<size_t>(id)].ok() || no_memory) break;
+      if (!results[static_cast<size_t>(id)].ok()) break;
     }
   }
   for (Status& result : results) AIPU_RETURN_IF_ERROR(std::move(result));
-  if (no_memory) return out_of_range(fmt::format("out of memory in '{}'", program.module.entry().name));
   return {};
 }
 

@@ -98,6 +98,15 @@ Status write_all(int descriptor, const void* bytes, size_t size) {
   return {};
 }
 
+struct TemporaryFile {
+  ~TemporaryFile() {
+    ::close(descriptor);
+    ::unlink(path);
+  }
+  const char* path;
+  int descriptor;
+};
+
 }  // namespace
 
 Status NativeModule::open(const void* bytes, size_t size) {
@@ -120,14 +129,11 @@ Status NativeModule::open(const void* bytes, size_t size) {
   if (file < 0)
     return io_error(str_cat("cannot load the kernels: ", one_line(first_failure), "; and cannot create '", path,
                             "': ", std::strerror(errno)));
-  Status status = write_all(file, bytes, size);
-  ::close(file);
-  if (status.ok()) {
-    library_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library_ == nullptr) status = invalid_model(str_cat("cannot load the kernels: ", one_line(::dlerror())));
-  }
-  ::unlink(path.c_str());
-  return status;
+  const TemporaryFile temporary = {path.c_str(), file};
+  AIPU_RETURN_IF_ERROR(write_all(file, bytes, size));
+  library_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library_ == nullptr) return invalid_model(str_cat("cannot load the kernels: ", one_line(::dlerror())));
+  return {};
 }
 
 Status NativeModule::resolve(const aipu_backend_model& model) {

@@ -30,10 +30,17 @@ Registry& registry() {
   return *instance;
 }
 
-bool remove_path(const std::string& path) {
-  std::error_code error;
-  std::filesystem::remove_all(path, error);
-  return !error;
+// Listing a folder takes memory, which may be there again when it is asked for once more.
+bool remove_path(const std::string& path) noexcept {
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    try {
+      std::error_code error;
+      std::filesystem::remove_all(path, error);
+      if (!error) return true;
+    } catch (const std::exception&) {  // the same, for what reports no error
+    }
+  }
+  return false;
 }
 
 // A folder that others still write to is moved away first, so that they find it no longer.
@@ -91,8 +98,13 @@ Result<Temporary> Temporary::create_folder(std::string_view prefix) {
     return io_error(str_cat("cannot make a temporary folder in '", base, "': ", std::strerror(errno),
                             "; TMPDIR may name another place"));
   }
+  try {
+    registry().paths.insert(path);
+  } catch (...) {
+    ::rmdir(path.c_str());
+    throw;
+  }
   Temporary folder;
-  registry().paths.insert(path);
   folder.path_ = std::move(path);
   return folder;
 }
@@ -101,11 +113,16 @@ Result<ChildProcess> ChildProcess::start(std::string_view what, const Start& sta
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   const bool own_group = all.handler == ::getpid();
+  // All memory beforehand: a child that runs is known, whatever happens.
+  std::set<pid_t> known = {0};
+  std::string name(what);
   pid_t process = 0;
   if (const int error = start(own_group, &process); error != 0)
     return io_error(str_cat("cannot start '", what, "': ", std::strerror(error)));
-  if (own_group) all.children.insert(process);
-  return ChildProcess(std::string(what), process);
+  auto node = known.extract(known.begin());
+  node.value() = process;
+  if (own_group) all.children.insert(std::move(node));
+  return ChildProcess(std::move(name), process);
 }
 
 Result<int> ChildProcess::wait() {
@@ -147,7 +164,7 @@ void handle_ending_signals() {
       }
       end_program(number);
     }).detach();
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
     // Without the thread they do what they always do.
     registry().handler = 0;
     ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);

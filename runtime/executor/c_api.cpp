@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
-#include <exception>
 #include <initializer_list>
 #include <memory>
-#include <new>
 #include <string>
 #include <vector>
 
+#include "runtime/base/guarded.h"
 #include "runtime/model.h"
 #include "runtime/session.h"
 
@@ -37,29 +37,18 @@ struct aipu_session {
 
 namespace {
 
-std::string& last_error() {
-  thread_local std::string message;
-  return message;
-}
+// The message of the last error of each thread. A plain array: it takes no memory that may be missing just then.
+thread_local char last_error[4096];
 
-aipu_status finish(const Status& status) {
+aipu_status finish(const Status& status) noexcept {
   if (status.ok()) return AIPU_OK;
-  last_error() = status.message();
+  std::snprintf(last_error, sizeof last_error, "%s", status.message().c_str());
   return static_cast<aipu_status>(status.code());
 }
 
-// Runs `body`, which returns a Status, and lets no exception out.
 template <typename Body>
-aipu_status guarded(Body&& body) {
-  try {
-    return finish(body());
-  } catch (const std::bad_alloc&) {
-    return finish(aipu::out_of_range("out of memory"));
-  } catch (const std::exception& error) {
-    return finish(aipu::internal_error(error.what()));
-  } catch (...) {
-    return finish(aipu::internal_error("unknown exception"));
-  }
+aipu_status guarded(Body&& body) noexcept {
+  return finish(aipu::guarded(std::forward<Body>(body)));
 }
 
 std::vector<std::vector<int64_t>> shapes_of(std::span<const TensorSpec> specs) {
@@ -166,7 +155,7 @@ aipu::Result<aipu::runtime::SessionOptions> read_options(const aipu_session_opti
 
 extern "C" {
 
-const char* aipu_last_error(void) { return last_error().c_str(); }
+const char* aipu_last_error(void) { return last_error; }
 
 void aipu_enable_crash_reports(void) { aipu::runtime::enable_crash_reports(); }
 

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "runtime/backends/backend_library.h"
+#include "runtime/base/guarded.h"
 #include "runtime/base/input_file.h"
 #include "runtime/executor/model_state.h"
 
@@ -191,7 +192,8 @@ Status check_backend(std::string_view backend, std::string_view target) {
 Model::Model(std::unique_ptr<detail::ModelState> state) : state_(std::move(state)) {}
 Model::~Model() = default;
 
-Result<std::shared_ptr<const Model>> Model::load(const std::string& path, const LoadOptions& options) {
+Result<std::shared_ptr<const Model>> Model::load(const std::string& path, const LoadOptions& options) try {
+  refill_error_reserve();
   if (options.sandbox) {
     AIPU_ASSIGN_OR_RETURN(const InputFile file, InputFile::open(path));
     auto model = in_sandbox(::fcntl(file.descriptor(), F_DUPFD_CLOEXEC, 0), options);
@@ -204,9 +206,13 @@ Result<std::shared_ptr<const Model>> Model::load(const std::string& path, const 
   auto result = finish(std::move(state), options, meter);
   if (!result.ok()) return std::move(result).status().context(path);
   return result;
+} catch (...) {
+  return current_exception_status(path);
 }
 
-Result<std::shared_ptr<const Model>> Model::from_bytes(std::span<const std::byte> bytes, const LoadOptions& options) {
+Result<std::shared_ptr<const Model>> Model::from_bytes(std::span<const std::byte> bytes,
+                                                       const LoadOptions& options) try {
+  refill_error_reserve();
   if (options.sandbox) {
     AIPU_ASSIGN_OR_RETURN(sandbox::Descriptor file, file_in_memory(bytes));
     return in_sandbox(std::exchange(file.value, -1), options);
@@ -215,6 +221,8 @@ Result<std::shared_ptr<const Model>> Model::from_bytes(std::span<const std::byte
   Meter meter = meter_of(options);
   AIPU_ASSIGN_OR_RETURN(state->file, ModelFile::from_bytes(bytes, verify_level(options), options.in_place, &meter));
   return finish(std::move(state), options, meter);
+} catch (...) {
+  return current_exception_status();
 }
 
 // Takes the descriptor.

@@ -9,11 +9,11 @@
 #include <cstdio>
 #include <limits>
 #include <mutex>
-#include <new>
 #include <utility>
 
 #include "runtime/base/checked_math.h"
 #include "runtime/base/fault.h"
+#include "runtime/base/guarded.h"
 #include "runtime/base/meter.h"
 #include "runtime/engines/engine.h"
 #include "runtime/executor/aligned_buffer.h"
@@ -316,8 +316,8 @@ Status Session::Impl::activate(uint32_t stage) {
       cached.pop_back();
     }
     AIPU_RETURN_IF_ERROR(hold_more(plan->bytes));
-    held_bytes += plan->bytes;
     cached.insert(cached.begin(), std::move(plan));
+    held_bytes += cached.front()->bytes;
   }
   StagePlan& plan = *cached.front();
   active[stage] = &plan;
@@ -392,17 +392,13 @@ Status Session::Impl::run_loop(StagePlan& plan, StagePlan::Loop& loop) {
     StagePlan& plan;
     StagePlan::Loop& loop;
     std::atomic<int64_t> next_sample{0};
-    std::atomic<bool> no_memory{false};
   } run{*this, plan, loop};
   const auto body = [](void* argument, uint32_t lane) {
     Run& r = *static_cast<Run*>(argument);
-    // An exception in a worker would end the process, and a message needs memory.
-    try {
-      r.session.lanes[lane].status = r.session.run_lane(r.plan, r.loop, lane, r.next_sample);
-    } catch (const std::bad_alloc&) {
-      r.next_sample = r.loop.samples;
-      r.no_memory = true;
-    }
+    // On a thread of the pool, which no exception may leave.
+    Status& status = r.session.lanes[lane].status;
+    status = guarded([&] { return r.session.run_lane(r.plan, r.loop, lane, r.next_sample); });
+    if (!status.ok()) r.next_sample = r.loop.samples;
   };
   if (loop.lanes == 1) {
     body(&run, 0);
@@ -417,7 +413,7 @@ Status Session::Impl::run_loop(StagePlan& plan, StagePlan::Loop& loop) {
                      [](const TraceEvent& a, const TraceEvent& b) { return a.sample < b.sample; });
   }
   for (Lane& lane : lanes) AIPU_RETURN_IF_ERROR(std::move(lane.status));
-  return run.no_memory ? out_of_range("out of memory in a batch loop") : Status();
+  return {};
 }
 
 Status Session::Impl::run_lane(StagePlan& plan, StagePlan::Loop& loop, uint32_t lane,
@@ -538,7 +534,9 @@ std::shared_ptr<WorkerPool> make_worker_pool(int threads) {
 Session::Session(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
 Session::~Session() = default;
 
-Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model, const SessionOptions& options) {
+Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model,
+                                                 const SessionOptions& options) try {
+  refill_error_reserve();
   std::unique_ptr<Session> session(new Session(std::move(model)));
   if (const auto& sandbox = session->model_->state().sandbox; sandbox != nullptr) {
     AIPU_ASSIGN_OR_RETURN(session->sandbox_, sandbox::Session::create(*sandbox, options));
@@ -548,6 +546,8 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> mo
   session->impl_->options = options;
   AIPU_RETURN_IF_ERROR(session->impl_->open());
   return session;
+} catch (...) {
+  return current_exception_status();
 }
 
 const Model& Session::model() const { return *model_; }
@@ -567,15 +567,17 @@ Status Session::Impl::bind_input(size_t index, const TensorView& tensor) {
   return {};
 }
 
-Status Session::bind_input(size_t index, const TensorView& tensor) {
+Status Session::bind_input(size_t index, const TensorView& tensor) try {
   if (sandbox_) return sandbox_->bind_input(index, tensor);
   const std::unique_lock use(impl_->in_use, std::try_to_lock);
   if (!use) return used_by_another_thread();
   if (index >= impl_->inputs.size()) return invalid_argument(str_cat("input ", index, " of ", impl_->inputs.size()));
   return impl_->bind_input(index, tensor);
+} catch (...) {
+  return current_exception_status();
 }
 
-Status Session::bind_output(size_t index, void* data, size_t bytes) {
+Status Session::bind_output(size_t index, void* data, size_t bytes) try {
   if (sandbox_) return sandbox_->bind_output(index, data, bytes);
   const std::unique_lock use(impl_->in_use, std::try_to_lock);
   if (!use) return used_by_another_thread();
@@ -587,15 +589,20 @@ Status Session::bind_output(size_t index, void* data, size_t bytes) {
   output.capacity =
       static_cast<int64_t>(std::min<size_t>(bytes, static_cast<size_t>(std::numeric_limits<int64_t>::max())));
   return {};
+} catch (...) {
+  return current_exception_status();
 }
 
-Status Session::prepare() {
+Status Session::prepare() try {
   if (sandbox_) return sandbox_->prepare();
   const std::unique_lock use(impl_->in_use, std::try_to_lock);
   return use ? impl_->begin() : used_by_another_thread();
+} catch (...) {
+  return current_exception_status();
 }
 
-Status Session::run() {
+Status Session::run() try {
+  refill_error_reserve();
   if (sandbox_) return sandbox_->run();
   Impl& impl = *impl_;
   const std::unique_lock use(impl.in_use, std::try_to_lock);
@@ -615,9 +622,11 @@ Status Session::run() {
                          : Meter::kNoLimit;
   AIPU_RETURN_IF_ERROR(impl.begin());
   return impl.run_program(0);
+} catch (...) {
+  return current_exception_status();
 }
 
-Result<std::span<const int64_t>> Session::output_shape(size_t index) const {
+Result<std::span<const int64_t>> Session::output_shape(size_t index) const try {
   if (sandbox_) return sandbox_->output_shape(index);
   const std::unique_lock use(impl_->in_use, std::try_to_lock);
   if (!use) return used_by_another_thread();
@@ -627,13 +636,17 @@ Result<std::span<const int64_t>> Session::output_shape(size_t index) const {
     return invalid_argument(str_cat("the shape of output '", impl_->state.outputs[index].name,
                                     "' is not known before it has been computed"));
   return std::span<const int64_t>(output.shape);
+} catch (...) {
+  return current_exception_status();
 }
 
-Result<TensorView> Session::output(size_t index) const {
+Result<TensorView> Session::output(size_t index) const try {
   if (sandbox_) return sandbox_->output(index);
   AIPU_ASSIGN_OR_RETURN(const auto shape, output_shape(index));
   return TensorView{impl_->state.outputs[index].dtype, shape,
                     impl_->roots[impl_->layout.output(static_cast<uint32_t>(index))]};
+} catch (...) {
+  return current_exception_status();
 }
 
 int64_t Session::arena_bytes() const {
@@ -660,9 +673,11 @@ void Session::clear_profile() {
   impl_->profile_start_ns = 0;
 }
 
-Status Session::write_profile(const std::string& path) const {
+Status Session::write_profile(const std::string& path) const try {
   if (sandbox_) return unsupported("there are no profiles from within a sandbox");
   return write_trace(path, model_->state(), profile());
+} catch (...) {
+  return current_exception_status();
 }
 
 }  // namespace aipu::runtime

@@ -1,13 +1,16 @@
 #include "runtime/tools/cli.h"
 
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
 #include <thread>
 
+#include "runtime/base/guarded.h"
 #include "runtime/base/temporary.h"
 #include "runtime/base/text.h"
 
@@ -20,8 +23,30 @@ constexpr const char* kExitCodes =
 
 void say(std::string_view name, std::string_view message) {
   std::fflush(stdout);
-  std::fprintf(stderr, "%s: %s\n", std::string(name).c_str(), printable_message(message).c_str());
+  try {
+    std::fprintf(stderr, "%s: %s\n", std::string(name).c_str(), printable_message(message).c_str());
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "%.*s: out of memory\n", static_cast<int>(name.size()), name.data());
+  }
 }
+
+std::terminate_handler otherwise;
+
+// For the time before and after main(), where nobody catches.
+[[noreturn]] void end_without_memory() {
+  try {
+    if (const auto error = std::current_exception(); error != nullptr) std::rethrow_exception(error);
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "%s: out of memory\n", program_invocation_short_name);
+    std::_Exit(kFailed);
+  } catch (...) {  // is for the handler there was
+  }
+  otherwise();
+  std::abort();
+}
+
+// Before the constructors of all static objects.
+__attribute__((constructor(101))) void set_terminate_handler() { otherwise = std::set_terminate(&end_without_memory); }
 
 template <typename T>
 bool parse(const std::string& text, T* value) {
@@ -66,14 +91,12 @@ int Tool::fail_usage(std::string_view message) const {
 }
 
 int Tool::run(int argc, char** argv, const std::function<int()>& body) {
-  handle_ending_signals();
   int code = kOurFault;
   try {
+    handle_ending_signals();
     code = parse_and_run(argc, argv, body);
-  } catch (const std::bad_alloc&) {
-    code = fail(out_of_range("out of memory"));
-  } catch (const std::exception& error) {
-    code = fail(internal_error(str_cat(error.what(), " (this is a bug in aipu)")));
+  } catch (...) {
+    code = fail(current_exception_status());
   }
   if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && code == 0)
     code = fail(io_error(str_cat("cannot write the standard output: ", std::strerror(errno))));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/backends/native_module.h"
+#include "runtime/base/guarded.h"
 #include "runtime/executor/aligned_buffer.h"
 
 namespace aipu::runtime {
@@ -94,7 +95,8 @@ void print(const aipu_tec_context* context, const char* text, unsigned long size
   session.services.print(session.services.self, text, size);
 }
 
-int load(const aipu_backend_model* model, void** result, aipu_backend_error* error) {
+int load(const aipu_backend_model* model, void** result, aipu_backend_error* error) try {
+  refill_error_reserve();
   auto native = NativeModule::load(*model);
   if (!native.ok()) return report(native.status(), error);
   auto module = std::make_unique<HostModule>(std::move(native).value());
@@ -107,11 +109,14 @@ int load(const aipu_backend_model* model, void** result, aipu_backend_error* err
   }
   *result = module.release();
   return 0;
+} catch (...) {
+  return report(current_exception_status(), error);
 }
 
 void unload(void* module) { delete static_cast<HostModule*>(module); }
 
-int open(void* module, const aipu_backend_services* services, void** result, aipu_backend_error* error) {
+int open(void* module, const aipu_backend_services* services, void** result, aipu_backend_error* error) try {
+  refill_error_reserve();
   auto session = std::make_unique<HostSession>();
   session->module = static_cast<const HostModule*>(module);
   session->services = *services;
@@ -141,6 +146,8 @@ int open(void* module, const aipu_backend_services* services, void** result, aip
   }
   *result = session.release();
   return 0;
+} catch (...) {
+  return report(current_exception_status(), error);
 }
 
 void close(void* session) { delete static_cast<HostSession*>(session); }

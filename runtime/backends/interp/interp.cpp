@@ -4,15 +4,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <memory>
-#include <new>
 #include <string_view>
 #include <vector>
 
 #include "codegen/tir/interpreter.h"
 #include "codegen/tir/text.h"
 #include "runtime/backends/backend_api.h"
+#include "runtime/base/guarded.h"
 
 namespace aipu::runtime {
 namespace {
@@ -76,21 +75,13 @@ Result<std::unique_ptr<InterpModule>> load_module(const aipu_backend_model& mode
 
 // No exception leaves the back end.
 template <typename Body>
-int guarded(aipu_backend_error* error, Body&& body) {
-  try {
-    const Status status = body();
-    return status.ok() ? 0 : report(status, error);
-  } catch (const std::bad_alloc&) {
-    std::strcpy(error->message, "out of memory");
-    return static_cast<int>(ErrorCode::kOutOfRange);
-  } catch (const std::exception& exception) {
-    std::snprintf(error->message, sizeof error->message, "%s", exception.what());
-    return static_cast<int>(ErrorCode::kInternal);
-  }
+int end_exceptions(aipu_backend_error* error, Body&& body) noexcept {
+  const Status status = guarded(body);
+  return status.ok() ? 0 : report(status, error);
 }
 
 int load(const aipu_backend_model* model, void** result, aipu_backend_error* error) {
-  return guarded(error, [&]() -> Status {
+  return end_exceptions(error, [&]() -> Status {
     AIPU_ASSIGN_OR_RETURN(auto module, load_module(*model));
     *result = module.release();
     return {};
@@ -100,7 +91,7 @@ int load(const aipu_backend_model* model, void** result, aipu_backend_error* err
 void unload(void* module) { delete static_cast<InterpModule*>(module); }
 
 int open(void* module, const aipu_backend_services*, void** result, aipu_backend_error* error) {
-  return guarded(error, [&]() -> Status {
+  return end_exceptions(error, [&]() -> Status {
     *result = new InterpSession{static_cast<const InterpModule*>(module), {}};
     return {};
   });
@@ -140,7 +131,7 @@ Status run_kernel(InterpSession& session, const aipu_backend_launch& launch) {
 }
 
 int launch(void* session, const aipu_backend_launch* launch, aipu_backend_error* error) {
-  return guarded(error, [&] { return run_kernel(*static_cast<InterpSession*>(session), *launch); });
+  return end_exceptions(error, [&] { return run_kernel(*static_cast<InterpSession*>(session), *launch); });
 }
 
 uint32_t tec_count(void* session) { return static_cast<InterpSession*>(session)->module->tec_count; }

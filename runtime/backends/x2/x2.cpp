@@ -18,6 +18,7 @@
 
 #include "runtime/backends/native_module.h"
 #include "runtime/base/fork_generation.h"
+#include "runtime/base/guarded.h"
 
 namespace aipu::runtime {
 namespace {
@@ -197,7 +198,8 @@ class X2Session {
   uint32_t generation_ = fork_generation();
 };
 
-int load(const aipu_backend_model* model, void** result, aipu_backend_error* error) {
+int load(const aipu_backend_model* model, void** result, aipu_backend_error* error) try {
+  refill_error_reserve();
   for (uint32_t i = 0; i < model->kernel_count; ++i) {
     const aipu_backend_kernel& kernel = model->kernels[i];
     if (kernel.lsram_bytes > kLsramBytes || kernel.shared_bytes > kSharedBytes) {
@@ -209,20 +211,25 @@ int load(const aipu_backend_model* model, void** result, aipu_backend_error* err
   }
   auto native = NativeModule::load(*model);
   if (!native.ok()) return report(native.status(), error);
-  auto* module = new X2Module(std::move(native).value());
+  auto module = std::make_unique<X2Module>(std::move(native).value());
   for (uint32_t i = 0; i < model->kernel_count; ++i)
     module->needs.push_back({model->kernels[i].lsram_bytes, model->kernels[i].shared_bytes});
-  *result = module;
+  *result = module.release();
   return 0;
+} catch (...) {
+  return report(current_exception_status(), error);
 }
 
 void unload(void* module) { delete static_cast<X2Module*>(module); }
 
-int open(void* module, const aipu_backend_services* services, void** result, aipu_backend_error* error) {
+int open(void* module, const aipu_backend_services* services, void** result, aipu_backend_error* error) try {
+  refill_error_reserve();
   auto session = std::make_unique<X2Session>(*static_cast<const X2Module*>(module), *services);
   if (Status status = session->open(); !status.ok()) return report(status, error);
   *result = session.release();
   return 0;
+} catch (...) {
+  return report(current_exception_status(), error);
 }
 
 void close(void* session) { delete static_cast<X2Session*>(session); }
