@@ -569,7 +569,8 @@ Result<std::unique_ptr<Graph>> read_any(std::string_view text, std::span<const s
   } else {
     return unsupported(str_cat("format '", *format, "' is not known, this build reads aipu-graph-1"));
   }
-  AIPU_RETURN_IF_ERROR(graph::verify_graph(*graph));
+  // The text's fault, not ours.
+  if (const Status valid = graph::verify_graph(*graph); !valid.ok()) return invalid_model(valid.message());
   return graph;
 }
 

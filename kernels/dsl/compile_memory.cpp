@@ -11,7 +11,7 @@
 namespace aipu::dsl {
 namespace {
 
-constexpr int64_t kMaxElements = int64_t{1} << 31;  // of an allocation, in bytes
+constexpr int64_t kMaxElements = int64_t{1} << 30;  // of an allocation, in bytes: what tir::verify() lets through
 
 // An integer expression as a sum of terms with constant factors.
 struct LinearForm {
@@ -463,7 +463,7 @@ std::vector<int64_t> Compiler::constant_shape(const Value& shape, Position posit
   for (const Value& v : shape.elements() != nullptr ? *shape.elements() : one) {
     const auto* i = v.as<int64_t>();
     if (i == nullptr) fail(position, "The element of 1st arg expect an integer scalar constant.");
-    if (*i < 0) fail(position, "The extents of a buffer can't be negative.");
+    if (*i < 1) fail(position, "The extents of a buffer must be positive.");
     dims.push_back(*i);
   }
   return dims;

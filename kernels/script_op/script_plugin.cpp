@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "kernels/script_op/binding.h"
 #include "kernels/script_op/declaration.h"
@@ -189,6 +190,8 @@ class ScriptPlugin final : public SingleOpPlugin {
 
     const graph::Dim max_tecs =
         d.grain == 0 ? graph::Dim(int64_t{1} << 20) : graph::max(graph::ceildiv(elements, d.grain), 1);
+    std::set<std::string_view> unwritten;
+    for (const TensorDeclaration& output : d.outputs) unwritten.insert(output.name);
     for (const script_op::KernelDeclaration& kernel : d.kernels) {
       AIPU_ASSIGN_OR_RETURN(auto module, context.kernel(d.file, kernel.name, params));
       std::vector<KernelArgument> arguments;
@@ -197,8 +200,15 @@ class ScriptPlugin final : public SingleOpPlugin {
                               argument_of(context, *parameter, kernel, binding, tensors, dtypes));
         arguments.push_back(std::move(argument));
       }
+      const std::shared_ptr<const tir::Module> parameters = module;
       context.launch(std::move(module), std::move(arguments), max_tecs);
+      const auto& launched = std::get<KernelLaunch>(context.implementation.launches.back());
+      for (size_t i = 0; i < launched.writes.size(); ++i) {
+        if (launched.writes[i]) unwritten.erase(parameters->entry().params[i]->name);
+      }
     }
+    if (!unwritten.empty())
+      return d.program->error(d.position, fmt::format("no kernel writes the output \"{}\"", *unwritten.begin()));
     return {};
   }
 

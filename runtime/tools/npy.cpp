@@ -6,6 +6,7 @@
 
 #include "runtime/base/checked_math.h"
 #include "runtime/base/file.h"
+#include "runtime/base/text.h"
 
 namespace aipu::tools {
 namespace {
@@ -121,13 +122,14 @@ Result<DType> dtype_of(std::string_view descr) {
     const bool is_one_byte =
         descr.substr(1) == "b1" || descr.substr(1) == "i1" || descr.substr(1) == "u1" || descr.substr(1) == "V2";
     if (descr[0] == '>' && !is_one_byte)
-      return unsupported(str_cat("a .npy file with big-endian elements ('", descr, "'); save it little-endian"));
+      return unsupported(
+          str_cat("a .npy file with big-endian elements ('", printable(descr), "'); save it little-endian"));
     for (const DescrRow& row : kDescrs) {
       if (row.descr.substr(1) == descr.substr(1) && std::string_view("<>|=").find(descr[0]) != std::string_view::npos)
         return row.dtype;
     }
   }
-  return unsupported(str_cat("a .npy file with elements of type '", descr, "'"));
+  return unsupported(str_cat("a .npy file with elements of type '", printable(descr), "'"));
 }
 
 // Fortran order to C order.

@@ -231,6 +231,19 @@ TEST(CompassIr, Errors) {
             "layer at line 6: layer_top_shape: expected ']', found the end");
 }
 
+// Well-formed, but no valid graph: that is the text's fault.
+TEST(CompassIr, ATextThatContradictsItselfIsAnInvalidModel) {
+  const auto graph = small_graph();
+  ASSERT_NE(graph, nullptr);
+  CompassIr bad = write_compass_ir(*graph);
+  const size_t relu = bad.text.find("layer_type=Relu");
+  const size_t type = bad.text.find("layer_top_type=[float32]", relu);
+  ASSERT_NE(type, std::string::npos);
+  bad.text.replace(type, sizeof "layer_top_type=[float32]" - 1, "layer_top_type=[int8]");
+  const auto result = read_back(bad);
+  EXPECT_EQ(result.status().code(), ErrorCode::kInvalidModel) << result.status().message();
+}
+
 TEST(CompassIr, DamagedTextsAreErrorsOrGraphs) {
   const auto graph = small_graph();
   ASSERT_NE(graph, nullptr);

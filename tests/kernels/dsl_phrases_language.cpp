@@ -194,6 +194,8 @@ const std::vector<PhraseCase>& language_phrases() {
       {"NegativeIndex", kernel("c = <!>a[-1]"), "The index must >= 0 when access data through pointer."},
       {"AllocShape", kernel("c = <!>S.alloc_buffer((n,), \"i32\")"),
        "The element of 1st arg expect an integer scalar constant."},
+      {"AllocEmpty", kernel("c = <!>S.alloc_buffer((4, 0), \"i32\")"), "The extents of a buffer must be positive."},
+      {"AllocTooLarge", kernel("c = <!>S.alloc_buffer((2 ** 29,), \"i32\")"), "The buffer is too large."},
       {"AllocType", kernel("c = <!>S.alloc_buffer((4,), \"bool\")"), "The arg \"dtype\" expect one of"},
       {"AllocScope", kernel("c = <!>S.alloc_buffer((4,), \"i32\", \"global\")"), "The arg \"scope\" expect one of"},
       // intrinsics.md, the parts that are syntax here

@@ -64,6 +64,8 @@ TEST(Npy, RefusesWhatItCannotRead) {
   EXPECT_THAT(problem("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", 4), HasSubstr("big-endian"));
   EXPECT_THAT(problem("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", 8),
               HasSubstr("elements of type '<c8'"));
+  EXPECT_THAT(problem("{'descr': '}\ni8', 'fortran_order': False, 'shape': (1,), }", 8),
+              HasSubstr("elements of type '}\\ni8'"));
   EXPECT_THAT(problem("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", 4),
               HasSubstr("structured"));
   EXPECT_THAT(problem("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 4),
