@@ -5,6 +5,7 @@
 
 #include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/tir/index_width.h"
+#include "codegen/tir/on_chip_memory.h"
 #include "codegen/tir/text.h"
 #include "codegen/tir/visit.h"
 
@@ -90,7 +91,13 @@ void set_parameters(PlanKernel* kernel, const tir::Module& module, const tir::Ta
 }
 
 void set_requirements(PlanKernel* kernel, const tir::Module& lowered) {
-  int64_t lsram = 0, shared = 0;
+  // The interpreter runs the kernel as instantiated.
+  tir::OnChipMemory memory = tir::plan_on_chip_memory(lowered);
+  if (kernel->module != nullptr) {
+    const tir::OnChipMemory interpreted = tir::plan_on_chip_memory(*kernel->module);
+    memory.lsram_bytes = std::max(memory.lsram_bytes, interpreted.lsram_bytes);
+    memory.shared_bytes = std::max(memory.shared_bytes, interpreted.shared_bytes);
+  }
   bool barrier = false, faults = false;
   for (const tir::PrimFuncPtr& function : lowered.functions) {
     tir::walk(
@@ -100,17 +107,10 @@ void set_requirements(PlanKernel* kernel, const tir::Module& lowered) {
           barrier |= call != nullptr && call->intrinsic->name == "barrier";
           faults |= call != nullptr && call->intrinsic->name == "report_fault";
         },
-        [&](const tir::Stmt& stmt) {
-          const auto* alloc = stmt->as<tir::Alloc>();
-          if (alloc == nullptr || !alloc->data.empty()) return;
-          // Each array begins at a multiple of 64 bytes, as the C printer places them.
-          const int64_t bytes = alloc->count * alloc->buffer->type.bytes();
-          if (alloc->buffer->type.scope == tir::Scope::kLsram) lsram = (lsram + 63) / 64 * 64 + bytes;
-          if (alloc->buffer->type.scope == tir::Scope::kShared) shared = (shared + 63) / 64 * 64 + bytes;
-        });
+        [](const tir::Stmt&) {});
   }
-  kernel->lsram_bytes = static_cast<uint32_t>(lsram);
-  kernel->shared_bytes = static_cast<uint32_t>(shared);
+  kernel->lsram_bytes = static_cast<uint32_t>(memory.lsram_bytes);
+  kernel->shared_bytes = static_cast<uint32_t>(memory.shared_bytes);
   kernel->uses_barrier = barrier;
   kernel->reports_faults = faults;
 }

@@ -339,8 +339,8 @@ void FunctionPrinter::alloc(const Alloc& n) {
     constants_ += "};\n";
     line(fmt::format("{0}{1}* {2} = ({0}{1}*){3};", scope_qualifier(scope), type, name, array));
   } else if (scope == Scope::kLsram || scope == Scope::kShared) {
-    const auto offset = needs_.offsets.find(n.buffer.get());
-    if (offset == needs_.offsets.end()) {
+    const auto offset = needs_.memory.offsets.find(n.buffer.get());
+    if (offset == needs_.memory.offsets.end()) {
       fail(fmt::format("array {} has no place", n.buffer->name));
       return;
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codegen/compass_c/c_printer.h"
+#include "codegen/tir/on_chip_memory.h"
 #include "codegen/tir/stmt.h"
 
 namespace aipu::tir {
@@ -23,11 +24,9 @@ namespace aipu::tir {
 //   a / b of integers               __div(a, b) unless b is a constant: no trap
 //   tail masks, DMA                 __tail_mask<8>(n), __dma_copy(dst, src, ...)
 
-// Offsets of the arrays in lsram and shared memory, and what a launch needs; the ABI's aipu_kernel_info.
+// What a launch needs; the ABI's aipu_kernel_info.
 struct MemoryNeeds {
-  std::map<const Var*, int64_t> offsets;
-  int64_t lsram_bytes = 0;
-  int64_t shared_bytes = 0;
+  OnChipMemory memory;
   bool uses_barrier = false;
   bool uses_context = false;  // the prelude's __tec must be set
   bool reports_faults = false;

@@ -48,6 +48,8 @@ std::vector<std::string> function_names(const Module& module, const std::string&
 
 Result<MemoryNeeds> memory_needs(const Module& module, const Target& target) {
   MemoryNeeds needs;
+  needs.memory = plan_on_chip_memory(module);
+  needs.uses_context = !needs.memory.offsets.empty();
   for (const PrimFuncPtr& function : module.functions) {
     walk(
         function->body,
@@ -61,15 +63,6 @@ Result<MemoryNeeds> memory_needs(const Module& module, const Target& target) {
         [&](const Stmt& s) {
           if (const auto* loop = s->as<For>(); loop != nullptr && loop->kind == ForKind::kTec)
             needs.uses_context = true;
-          const auto* alloc = s->as<Alloc>();
-          if (alloc == nullptr || !alloc->data.empty()) return;
-          const Type& type = alloc->buffer->type;
-          if (type.scope != Scope::kLsram && type.scope != Scope::kShared) return;
-          needs.uses_context = true;
-          int64_t& total = type.scope == Scope::kLsram ? needs.lsram_bytes : needs.shared_bytes;
-          total = (total + 63) / 64 * 64;
-          needs.offsets[alloc->buffer.get()] = total;
-          total += type.bytes() * alloc->count;
         });
   }
   const auto check = [&](std::string_view what, int64_t used, int64_t available) {
@@ -77,8 +70,8 @@ Result<MemoryNeeds> memory_needs(const Module& module, const Target& target) {
     return unsupported(fmt::format("function {} needs {} bytes of {}, the target {} has {}", module.entry().name, used,
                                    what, target.name, available));
   };
-  AIPU_RETURN_IF_ERROR(check("lsram", needs.lsram_bytes, target.lsram_bytes));
-  AIPU_RETURN_IF_ERROR(check("shared memory", needs.shared_bytes, target.shared_bytes));
+  AIPU_RETURN_IF_ERROR(check("lsram", needs.memory.lsram_bytes, target.lsram_bytes));
+  AIPU_RETURN_IF_ERROR(check("shared memory", needs.memory.shared_bytes, target.shared_bytes));
   return needs;
 }
 
@@ -144,7 +137,7 @@ Result<KernelText> print_kernel(const KernelSource& kernel, const Target& target
       needs.uses_context ? "  __tec = context;\n" : "", names[0], arguments);
   text.reports_faults = needs.reports_faults;
   text.table_row = fmt::format("{{\"{}\", {}, {}, {}, {}, {}}}", kernel.symbol, text.entry, entry.params.size(),
-                               needs.lsram_bytes, needs.shared_bytes, needs.uses_barrier ? 1 : 0);
+                               needs.memory.lsram_bytes, needs.memory.shared_bytes, needs.uses_barrier ? 1 : 0);
   return text;
 }
 

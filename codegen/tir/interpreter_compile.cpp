@@ -5,6 +5,7 @@
 
 #include "codegen/intrinsics/lane_types.h"
 #include "codegen/tir/interpreter_code.h"
+#include "codegen/tir/on_chip_memory.h"
 #include "codegen/tir/verifier.h"
 #include "codegen/tir/visit.h"
 
@@ -27,6 +28,9 @@ class Compiler {
   Result<std::shared_ptr<const InterpreterProgram>> run() {
     const Module& module = program_->module;
     program_->regions.push_back({RegionPlan::Kind::kFrame, 0, 0});  // region 0: null
+    on_chip_ = plan_on_chip_memory(module);
+    program_->needs.lsram_bytes = on_chip_.lsram_bytes;
+    program_->needs.shared_bytes = on_chip_.shared_bytes;
     const PrimFunc& entry = module.entry();
     for (size_t i = 0; i < entry.params.size(); ++i) {
       const bool is_pointer = entry.params[i]->type.pointer;
@@ -594,17 +598,14 @@ class Compiler {
     if (too_big_) return;
     const int64_t bytes = alloc.buffer->type.bytes() * alloc.count;
     RegionPlan plan{RegionPlan::Kind::kFrame, 0, bytes};
-    InterpreterNeeds& needs = program_->needs;
     switch (alloc.buffer->type.scope) {
       case Scope::kLsram:
         plan.kind = RegionPlan::Kind::kLsram;
-        plan.offset = aligned(needs.lsram_bytes, 64);
-        needs.lsram_bytes = plan.offset + bytes;
+        plan.offset = on_chip_.offsets.at(alloc.buffer.get());
         break;
       case Scope::kShared:
         plan.kind = RegionPlan::Kind::kShared;
-        plan.offset = aligned(needs.shared_bytes, 64);
-        needs.shared_bytes = plan.offset + bytes;
+        plan.offset = on_chip_.offsets.at(alloc.buffer.get());
         break;
       case Scope::kConstant:
         plan.kind = RegionPlan::Kind::kConstant;
@@ -638,6 +639,7 @@ class Compiler {
   }
 
   std::shared_ptr<InterpreterProgram> program_;
+  OnChipMemory on_chip_;
   std::unordered_map<std::string, FunctionInfo> functions_;
   FunctionInfo* function_ = nullptr;
   const StmtNode* current_ = nullptr;
