@@ -41,7 +41,7 @@ struct Compiler {
 
 struct Unit {
   std::string text;
-  std::vector<std::string> kernels;  // for messages
+  std::vector<const KernelSource*> kernels;
   std::vector<std::byte> object;
   bool compiled = false;
 };
@@ -273,7 +273,7 @@ long error_line(const std::string& output, const std::string& source) {
 // Which kernel a line of a unit is in: the last one that starts before.
 std::string kernel_at(const Unit& unit, long line) {
   if (unit.kernels.empty()) return "the module table";
-  std::string found = unit.kernels.front();
+  std::string found = unit.kernels.front()->symbol;
   size_t position = 0;
   for (long current = 1; current < line && position < unit.text.size(); current++) {
     const size_t end = unit.text.find('\n', position);
@@ -285,20 +285,71 @@ std::string kernel_at(const Unit& unit, long line) {
   return "kernel " + found;
 }
 
-Status compile_unit(Unit& unit, size_t index, const Compiler& compiler, const std::vector<std::string>& flags,
-                    const std::string& directory) {
-  const std::string source = fmt::format("unit{}.cpp", index), object = fmt::format("unit{}.o", index);
-  AIPU_RETURN_IF_ERROR(write_file_atomically(directory + "/" + source, unit.text, Sync::kNo));
-  std::vector<std::string> command = {compiler.path};
-  command.insert(command.end(), flags.begin(), flags.end());
+struct CompilerRun {
+  const Compiler& compiler;
+  const std::vector<std::string>& flags;
+  const Target& target;
+  const std::string& directory;
+};
+
+Result<RunResult> run_compiler(const CompilerRun& with, const std::string& text, const std::string& source,
+                               const std::string& object) {
+  AIPU_RETURN_IF_ERROR(write_file_atomically(with.directory + "/" + source, text, Sync::kNo));
+  std::vector<std::string> command = {with.compiler.path};
+  command.insert(command.end(), with.flags.begin(), with.flags.end());
   for (const std::string& argument : {std::string("-c"), source, std::string("-o"), object})
     command.push_back(argument);
-  AIPU_ASSIGN_OR_RETURN(const RunResult result, run(command, directory));
+  return run(command, with.directory);
+}
+
+// The first "FILE:LINE" of a compiler's output whose file is named in a #line of the text; "" if there is none.
+std::string kernel_line(const std::string& output, const std::string& text) {
+  std::set<std::string> files;
+  for (size_t at = text.find("\n#line "); at != std::string::npos; at = text.find("\n#line ", at + 1)) {
+    const size_t open = text.find('"', at) + 1;
+    files.insert(text.substr(open, text.find("\"\n", open) - open));
+  }
+  files.erase("generated");
+  size_t first = std::string::npos;
+  std::string found;
+  for (const std::string& file : files) {
+    // "FILE: In function" has no line.
+    for (size_t at = output.find(file + ":"); at < first; at = output.find(file + ":", at + 1)) {
+      const size_t line = at + file.size() + 1, end = output.find_first_not_of("0123456789", line);
+      if (end == line) continue;
+      first = at;
+      found = output.substr(at, end - at);
+      break;
+    }
+  }
+  return found;
+}
+
+// Adds the kernel's line to what the compiler says of a unit, by having it read the unit once more with #line marks.
+void find_kernel_line(const CompilerRun& with, const Unit& unit, const std::string& object, RunResult& refused) {
+  std::string text = unit_header();
+  for (const KernelSource* kernel : unit.kernels) {
+    auto marked = print_kernel(*kernel, with.target, /*line_marks=*/true);
+    if (!marked.ok()) return;
+    text += marked->c;
+  }
+  const auto again = run_compiler(with, text, "marked_" + object + ".cpp", object);
+  if (!again.ok() || again->code == 0 || !exhausted_line(*again).empty()) return;
+  const std::string message = first_error(again->output), place = kernel_line(again->output, text);
+  if (place.empty()) return;
+  // An error in a template of the prelude is followed by who used it.
+  refused.output = kernel_line(message, text).empty() ? fmt::format("{}: {}", place, message) : message;
+}
+
+Status compile_unit(Unit& unit, size_t index, const CompilerRun& with) {
+  const std::string source = fmt::format("unit{}.cpp", index), object = fmt::format("unit{}.o", index);
+  AIPU_ASSIGN_OR_RETURN(RunResult result, run_compiler(with, unit.text, source, object));
   if (result.code != 0) {
     const std::string where = kernel_at(unit, error_line(result.output, source));
-    return compiler_failure(fmt::format("{}: {}", where, compiler.path), result);
+    if (exhausted_line(result).empty() && !unit.kernels.empty()) find_kernel_line(with, unit, object, result);
+    return compiler_failure(fmt::format("{}: {}", where, with.compiler.path), result);
   }
-  AIPU_ASSIGN_OR_RETURN(unit.object, read_bytes(directory + "/" + object));
+  AIPU_ASSIGN_OR_RETURN(unit.object, read_bytes(with.directory + "/" + object));
   unit.compiled = true;
   return {};
 }
@@ -344,7 +395,7 @@ Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, co
     if (units.empty() || units.back().text.size() + text->c.size() > kUnitBytes)
       units.push_back({unit_header(), {}, {}, false});
     units.back().text += fmt::format("// kernel {}\n{}\n", kernel.symbol, text->c);
-    units.back().kernels.push_back(kernel.symbol);
+    units.back().kernels.push_back(&kernel);
     printed.push_back(std::move(*text));
     printed.back().c.clear();
   }
@@ -400,7 +451,7 @@ Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, co
   parallel_for(missing.size(), options.jobs, [&](size_t i) {
     if (!go_on(0)) return;
     const size_t index = missing[i];
-    failures[index] = compile_unit(units[index], index, compiler, flags, directory.path());
+    failures[index] = compile_unit(units[index], index, {compiler, flags, target, directory.path()});
     if (failures[index].ok()) cache.put(keys[index], units[index].object);
     go_on(units[index].kernels.size());
   });

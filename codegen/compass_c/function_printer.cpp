@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 #include "codegen/compass_c/c_names.h"
 #include "codegen/compass_c/printer_internal.h"
@@ -102,8 +103,8 @@ std::string c_identifier(std::string_view name) {
 }
 
 FunctionPrinter::FunctionPrinter(const Module& module, const Target& target, const MemoryNeeds& needs,
-                                 const std::vector<std::string>& function_names)
-    : module_(module), target_(target), needs_(needs), function_names_(function_names) {}
+                                 const std::vector<std::string>& function_names, bool line_marks)
+    : module_(module), target_(target), needs_(needs), function_names_(function_names), line_marks_(line_marks) {}
 
 std::string FunctionPrinter::fail(std::string message) {
   if (status_.ok())
@@ -115,6 +116,17 @@ void FunctionPrinter::line(std::string_view text) {
   out_.append(static_cast<size_t>(indent_) * 2, ' ');
   out_ += text;
   out_ += '\n';
+}
+
+void FunctionPrinter::mark(const SourceSpan& span) {
+  if (!line_marks_ || span.file == nullptr || span.line < 1) return;
+  std::string file;
+  for (const char c : *span.file) {
+    if (c == '"' || c == '\\') file += '\\';
+    file += c == '\n' || c == '\r' ? ' ' : c;
+  }
+  out_ += fmt::format("#line {} \"{}\"\n", span.line, file);
+  marked_ = true;
 }
 
 std::string FunctionPrinter::reserve(std::string_view wanted) {
@@ -159,6 +171,7 @@ std::string FunctionPrinter::definition(size_t function) {
   line(head + " {");
   body(f.body);
   line("}");
+  if (std::exchange(marked_, false)) out_ += "#line 1 \"generated\"\n";
   return std::move(out_);
 }
 
@@ -191,6 +204,7 @@ std::string FunctionPrinter::condition(const Expr& e) {
 }
 
 void FunctionPrinter::stmt(const Stmt& s) {
+  mark(s->span);
   match(
       s,
       [&](const Define& n) {

@@ -505,7 +505,9 @@ __inl __mask<L> __mask_lanes(T... values) {
 }
 template <int L>
 __inl __mask<L> __splat_mask(bool on) {
-  return (typename __int_of<__mask_bytes<L>::value>::s)(on ? -1 : 0) - __mask<L>{};
+  // A variable: gcc takes the conditional for an int, which it does not spread over narrower lanes.
+  typename __int_of<__mask_bytes<L>::value>::s lane = on ? -1 : 0;
+  return lane - __mask<L>{};
 }
 template <class K>
 __inl void __set_mask_lane(K& k, long i, bool on) {

@@ -42,8 +42,9 @@ std::vector<std::string> function_names(const Module& module, const std::string&
 
 class FunctionPrinter {
  public:
+  // `line_marks`: a #line before the C of every statement whose place in the kernel's file is known.
   FunctionPrinter(const Module& module, const Target& target, const MemoryNeeds& needs,
-                  const std::vector<std::string>& function_names);
+                  const std::vector<std::string>& function_names, bool line_marks = false);
 
   std::string prototype(size_t function);   // without ';'
   std::string definition(size_t function);  // without prototype; fills constants()
@@ -83,12 +84,15 @@ class FunctionPrinter {
   void for_loop(const For& n);
   void alloc(const Alloc& n);
   void line(std::string_view text);
+  void mark(const SourceSpan& span);
 
   const Module& module_;
   const Target& target_;
   const MemoryNeeds& needs_;
   const std::vector<std::string>& function_names_;
   Status status_;
+  const bool line_marks_;
+  bool marked_ = false;  // the compiler takes what comes for lines of the kernel's file
   std::string out_;
   std::string constants_;
   std::set<std::string> constant_names_;

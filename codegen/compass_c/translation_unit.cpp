@@ -79,8 +79,8 @@ namespace {
 
 // Constant arrays, prototypes of the sub-functions and definitions, in the order of their names behind the entry.
 Result<std::string> print_functions(const Module& module, const Target& target, const MemoryNeeds& needs,
-                                    const std::vector<std::string>& names) {
-  FunctionPrinter printer(module, target, needs, names);
+                                    const std::vector<std::string>& names, bool line_marks) {
+  FunctionPrinter printer(module, target, needs, names, line_marks);
   std::map<std::string, size_t> sorted;
   for (size_t i = 1; i < names.size(); i++) sorted[names[i]] = i;
   std::vector<size_t> order = {0};
@@ -116,12 +116,12 @@ std::string prelude(const Target& target) {
   return text;
 }
 
-Result<KernelText> print_kernel(const KernelSource& kernel, const Target& target) {
+Result<KernelText> print_kernel(const KernelSource& kernel, const Target& target, bool line_marks) {
   const Module& module = kernel.lowered;
   AIPU_ASSIGN_OR_RETURN(const MemoryNeeds needs, memory_needs(module, target));
   std::set<std::string> taken;
   const std::vector<std::string> names = function_names(module, kernel.symbol, taken);
-  AIPU_ASSIGN_OR_RETURN(const std::string functions, print_functions(module, target, needs, names));
+  AIPU_ASSIGN_OR_RETURN(const std::string functions, print_functions(module, target, needs, names, line_marks));
 
   const PrimFunc& entry = module.entry();
   KernelText text;

@@ -17,7 +17,9 @@ struct KernelText {
   std::string table_row;  // an initializer of aipu_kernel_info
   bool reports_faults = false;
 };
-Result<KernelText> print_kernel(const KernelSource& kernel, const Target& target);
+// `line_marks`: with #line directives, so that a compiler's message names the line of the kernel's file. What is
+// compiled has none: it, and its place in the cache, do not depend on where a kernel stands.
+Result<KernelText> print_kernel(const KernelSource& kernel, const Target& target, bool line_marks = false);
 
 // The row list with `aipu_kernel_module_v1`; `declare` when the wrappers are in other translation units.
 std::string print_module_table(std::span<const KernelText> kernels, bool declare);

@@ -278,6 +278,26 @@ TEST_F(CcDriver, ACompilerErrorNamesTheKernel) {
   EXPECT_EQ(compiled.status().message().find('\n'), std::string::npos);
 }
 
+TEST_F(CcDriver, ACompilerErrorNamesTheLineOfTheKernel) {
+  const std::string text = R"(func marked(x#0: global int32*) -> void {
+  store x#0[0] = 1  @"my kernel.py":7:5
+  let poisoned#1: int32 = load(x#0, 1)  @"my kernel.py":8:5
+  store x#0[2] = poisoned#1  @"my kernel.py":9:5
+}
+)";
+  options_.extra_flags = {"-Dpoisoned=3"};
+  for (const char* compiler : {"gcc", "clang"}) {
+    options_.compiler = compiler;
+    const Result<CompiledModule> compiled =
+        compile_kernels(std::vector{kernel("marked", text, target_)}, target_, options_);
+    ASSERT_FALSE(compiled.ok());
+    if (compiled.status().code() == ErrorCode::kNotFound) continue;  // not installed
+    EXPECT_THAT(compiled.status().message(), HasSubstr("kernel marked: "));
+    EXPECT_THAT(compiled.status().message(), HasSubstr("my kernel.py:8:"));
+    EXPECT_EQ(compiled.status().message().find('\n'), std::string::npos);
+  }
+}
+
 TEST_F(CcDriver, NoKernelsIsAnEmptyModule) {
   const Result<CompiledModule> compiled = compile_kernels({}, target_, options_);
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
