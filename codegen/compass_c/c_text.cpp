@@ -26,6 +26,8 @@ struct TextPass {
 constexpr TextPass kPasses[] = {
     {"UnifyThreadBinding", nullptr, c_text::bind_threads},  // first: the TEC's loop is a test like any other
     {"Simplify", c_text::simplify},
+    {"Simplify", c_text::propagate_constants},
+    {"Simplify", c_text::simplify},                   // tests and sums of them are decided now
     {"HoistIfThenElse", c_text::hoist_if_then_else},  // behind the folding that leaves one test
     {"VectorizeLoop", c_text::vectorize_loops},
     {"UnrollLoop", c_text::unroll_loops},
@@ -128,6 +130,7 @@ Result<std::string> compass_c_text(const Module& parsed, const Target& target,
   spelling.combine_instructions = !is_disabled("CombineInstructions", disabled_passes);
   spelling.revise_pass_through = !is_disabled("ReviseParamR", disabled_passes);
   spelling.lower_virtual_isa = !is_disabled("LowerVirtualIsa", disabled_passes);
+  spelling.converts_halves = target.name.starts_with("X3");
   spelling.revert_to_standard = !is_disabled("Revert2Standard", disabled_passes);
   return print_text(module, names_in_c(module, !is_disabled("RenameUtilsFnames", disabled_passes)), spelling);
 }

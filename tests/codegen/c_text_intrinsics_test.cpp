@@ -81,6 +81,11 @@ const Row kBits[] = {
     {"Set", "v = y | ~z", "int8 v = __vbset(v, y, z, " ALL ");"},
     {"NandNor", "q = y > 0\nr = ~(p & q)\nr = ~(p | q)",
      "bool8 q = __vcgt(y, (int8)0, " ALL ");\nbool8 r = __vnand(p, q, " ALL ");\nr = __vnor(p, q, " ALL ");"},
+    {"NandNorOfAllLanes",
+     "q = y > 0\nr = S.vinv(S.vand(p, q, mask='8T'))\nr = S.vinv(S.vor(p, q, mask='8T'), mask=q)\n"
+     "r = S.vinv(S.vand(p, q, mask='4T4F'))\nr = S.vand(p, S.vinv(q, mask='8T'))",
+     "bool8 q = __vcgt(y, (int8)0, " ALL ");\nbool8 r = __vnand(p, q, " ALL
+     ");\nr = __vnor(p, q, q);\nr = __vinv(__vand(p, q, __vmov_w(0x00001111)), " ALL ");\nr = __vbclr(p, q, " ALL ");"},
     {"AllAny", "if S.vall(p):\n    a[0] = 1\nif S.vany(p):\n    a[0] = 2",
      "if (__vandr(p)) {\n  a[0] = 1;\n}\nif (__vorr(p)) {\n  a[0] = 2;\n}"},
     {"ShiftLeft", "v = y << 3\nw = S.vsl(y, z, saturate=True)",
@@ -201,6 +206,15 @@ const Row kConversions[] = {
     {"SameBits", "v = S.cast(y, 'uint32')\nw = S.cast(y, 'fp32')",
      "uint8 v = as_uint8(y);\nfloat8 w = convert_float8(y);"},
     {"RoundedToInteger", "v = S.cast(S.rint(vx[0]), 'i32')", "int8 v = __vcvt_int8(vx[0]);"},
+    {"RoundedToWiderInteger",
+     "v = S.cast(S.rint(vh[0]), 'i32', part='low')\nw = S.cast(S.rint(vh[0]), 'i32', part='high')\n"
+     "q = S.cast(S.rint(vh[0]), 'i32', part='even')\nr = S.cast(S.rint(vh[0], mask='8T8F'), 'i32', part='odd')",
+     "int8 v = __vzipl(__vcvtue_int8(vh[0]), __vcvtuo_int8(vh[0]));\n"
+     "int8 w = __vziph(__vcvtue_int8(vh[0]), __vcvtuo_int8(vh[0]));\nint8 q = __vcvtue_int8(vh[0]);\n"
+     "int8 r = convert_int8_odd(__vrint((half16)(half)0x0p+0f/*0.000000e+00*/, vh[0], __vmov_h(0x00005555)));"},
+    {"RoundedToNarrowerInteger", "v = S.cast((S.rint(vx[0]), S.rint(vx[1])), 'i16')",
+     "short16 v = __vexte(__vnsra_h(__vcvt_int8(vx[0]), (int8)0, " ALL "), __vnsra_h(__vcvt_int8(vx[1]), (int8)0, " ALL
+     "));"},
     {"WidenedHalf", "v = S.cast(vs[0], 'i32', part='low')\nw = S.cast(vs[0], 'i32', part='high')",
      "int8 v = __vsxtl(vs[0]);\nint8 w = __vsxth(vs[0]);"},
     {"WidenedAll", "v = S.cast(vs[0], 'i32')\nva[0] = v[0] + y",
@@ -213,6 +227,30 @@ const Row kConversions[] = {
      "short16 v = __vexte(__vnsra_h(y, (int8)4, " ALL "), __vnsra_h(z, (int8)4, " ALL "));"},
     {"NarrowedSaturating", "v = S.cast((y, z), 'i16', saturate=True)",
      "short16 v = __vexte(__vnsras_h_s(y, (int8)0, " ALL "), __vnsras_h_s(z, (int8)0, " ALL "));"},
+    {"NarrowedShiftOfAnyType",
+     "v = S.cast((S.u(y) >> 4, S.u(z) >> 4), 'u16')\nw = S.cast((vs[0] >> 3, vs[1] >> 3), 'i8')\n"
+     "q = S.cast((S.vsr(S.u(vs[0]), 3, with_round=True), S.u(vs[1]) >> 3), 'u8')",
+     "ushort16 v = __vexte(__vnsrl_h(as_uint8(y), (uint8)(uint)4, " ALL "), __vnsrl_h(as_uint8(z), (uint8)(uint)4, " ALL
+     "));\n"
+     "char32 w = __vexte(__vnsra(vs[0], (short16)(short)3, ALL_TRUE_h), __vnsra(vs[1], (short16)(short)3, "
+     "ALL_TRUE_h));\n"
+     "uchar32 q = __vexte(__vnsrlr(as_ushort16(vs[0]), (ushort16)(ushort)3, ALL_TRUE_h), "
+     "__vnsrl(as_ushort16(vs[1]), (ushort16)(ushort)3, ALL_TRUE_h));"},
+    {"ProductOfWidenedMasked",
+     "v = S.vmul(S.cast(vs[0], 'i32', part='low'), S.cast(vs[1], 'i32', part='low'), mask=p, r=y)\n"
+     "w = S.vmul(S.cast(vs[0], 'i32', part='high'), S.cast(vs[1], 'i32', part='high'), mask=p, r=0)",
+     "int8 v = __vmul(y, vs[0], vs[1], p);\nint8 w = __vmulh((int8)0, vs[0], vs[1], p);"},
+    {"ProductOfWidenedMixedSigns",
+     "v = S.cast(vs[0], 'i32', part='low') * S.cast(S.u(vs[1]), 'i32', part='low')\n"
+     "w = S.cast(vb[0], 'i32', part='ll') * S.cast(vu[0], 'i32', part='ll')",
+     "int8 v = __vmul(v, vs[0], as_ushort16(vs[1]), ALL_TRUE_h);\n"
+     "int8 w = __vmul(w, __vsxtl(vb[0]), __vuxtl(vu[0]), ALL_TRUE_h);"},
+    {"ProductOfWidenedAndScalar",
+     "v = S.cast(vs[0], 'i32', part='low') * 3\nw = 5 * S.cast(vs[0], 'i32', part='high')\n"
+     "q = S.cast(vs[0], 'i32', part='low') * S.i32(S.i16(n))\nr = S.cast(vs[0], 'i32', part='low') * 70000",
+     "int8 v = __vmul(v, vs[0], (short16)(short)3, ALL_TRUE_h);\n"
+     "int8 w = __vmulh(w, vs[0], (short16)(short)5, ALL_TRUE_h);\n"
+     "int8 q = __vmul(q, vs[0], (short16)(short)n, ALL_TRUE_h);\nint8 r = (__vsxtl(vs[0]) * (int8)70000);"},
     {"ProductOfWidened",
      "v = S.cast(vs[0], 'i32', part='low') * S.cast(vs[1], 'i32', part='low')\nw = S.cast(vs[0], 'i32', part='high') * "
      "S.cast(vs[1], "

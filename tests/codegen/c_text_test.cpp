@@ -50,8 +50,14 @@ const Row kStatements[] = {
      "a[a_name_that_is_too_long_here] = 1",
      "for (int i = 0; i < n; i += 1) {\n  for (int j = 0; j < m; j += 1) {\n    a[i] = 1;\n  }\n}"},
     {"LongLoopNameClashes",
-     "i = 3\nfor a_name_that_is_too_long_here in range(n):\n    a[a_name_that_is_too_long_here] = i",
-     "int i = 3;\nfor (int i_1 = 0; i_1 < n; i_1 += 1) {\n  a[i_1] = i;\n}"},
+     "i = m\nfor a_name_that_is_too_long_here in range(n):\n    a[a_name_that_is_too_long_here] = i",
+     "int i = m;\nfor (int i_1 = 0; i_1 < n; i_1 += 1) {\n  a[i_1] = i;\n}"},
+    {"ConstantsBehindNames",
+     "q = 127\na[0] = n % q\nk2 = 8\na[1] = n % k2\nchanges = 5\nif n > 3:\n    changes = 6\na[2] = n + changes",
+     "int q = 127;\na[0] = (n % 127);\nint k2 = 8;\na[1] = (n & 7);\nint changes = 5;\nif (3 < n) {\n  changes = "
+     "6;\n}\na[2] = (n + changes);"},
+    {"VectorsOfConstantsBehindNames", "q = S.cast(2, 'i32')\nva[0] = va[1] * q\nv = S.i32x8(4)\nva[2] = va[1] * v",
+     "int q = 2;\nva[0] = __vlsl(va[1], (int8)1);\nint8 v = (int8)4;\nva[2] = __vlsl(va[1], (int8)2);"},
     {"OneRound", "for i in range(1):\n    a[i] = 5", "a[0] = 5;"},
     {"NamesAreUnique", "for i in range(n):\n    y = i\n    a[i] = y\nfor i in range(m):\n    y = i\n    b[i] = y",
      "for (int i = 0; i < n; i += 1) {\n  int y = i;\n  a[i] = y;\n}\nfor (int i_1 = 0; i_1 < m; i_1 += 1) {\n  int "

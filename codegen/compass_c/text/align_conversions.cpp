@@ -1,4 +1,6 @@
 // Conversions of values in parts, as the instructions that there are (LowerVectorCast).
+#include <algorithm>
+
 #include "codegen/compass_c/text/vector_aligner.h"
 #include "codegen/intrinsics/intrinsic_table.h"
 
@@ -52,6 +54,14 @@ Expr VectorAligner::narrowed(const std::vector<Expr>& values, Type to, bool satu
   return parts[0]->type == to ? parts[0] : give_up();
 }
 
+bool VectorAligner::are_rounded(const std::vector<Expr>& values, Type to) {
+  return is_integer(to.element) && dtype_bits(to.element) < 32 &&
+         std::all_of(values.begin(), values.end(), [](const Expr& value) {
+           const auto* n = value->as<IntrinsicCall>();
+           return n != nullptr && n->intrinsic->name == "rint" && value->type.element == DType::kF32;
+         });
+}
+
 VectorAligner::Parts VectorAligner::cast_parts(Type to, const Parts& operand, Type from, bool saturate) {
   if (failed_ || operand.empty()) return {};
   const int from_bits = dtype_bits(from.element), to_bits = dtype_bits(to.element);
@@ -97,7 +107,11 @@ VectorAligner::Parts VectorAligner::cast_parts(Type to, const Parts& operand, Ty
       const Parts some(operand.begin() + static_cast<ptrdiff_t>(std::min(operand.size(), i * ratio)),
                        operand.begin() + static_cast<ptrdiff_t>(std::min(operand.size(), (i + 1) * ratio)));
       if (some.empty()) return {};
-      if (ints && ratio <= 4 && from_bits < 64) {
+      if (are_rounded(some, to)) {
+        Parts words;
+        for (const Expr& one : some) words.push_back(cast(one->type.with_element(DType::kI32), one));
+        result.push_back(narrowed(words, to.with_lanes(lanes), false));
+      } else if (ints && ratio <= 4 && from_bits < 64) {
         result.push_back(narrowed(some, to.with_lanes(lanes), saturate));
       } else {
         result.push_back(call("cast", some, {{"dtype", type}}));

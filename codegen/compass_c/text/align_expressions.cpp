@@ -220,6 +220,11 @@ Expr VectorAligner::whole_intrinsic(const Expr& e, const IntrinsicCall& n) {
       }
     }
   }
+  if (name == "cast" && e->type.is_vector() && !in_parts(n.args[0]) && are_rounded(n.args, e->type)) {
+    std::vector<Expr> words;
+    for (const Expr& arg : n.args) words.push_back(cast(arg->type.with_element(DType::kI32), whole(arg)));
+    return narrowed(words, e->type, false);
+  }
   if (name == "cast" && n.args.size() == 1 && is_wide(n.args[0]->type) && n.args[0]->type.lanes == e->type.lanes) {
     const Parts one = cast_parts(e->type, parts(n.args[0]), n.args[0]->type, n.attribute("saturate") == 2);
     return one.empty() ? give_up() : one[0];

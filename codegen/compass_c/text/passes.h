@@ -20,6 +20,10 @@ namespace aipu::tir::c_text {
 PrimFunc simplify(const PrimFunc& function);
 Expr simplify(const Expr& expr);
 
+// The part of Simplify that looks through names: a variable that is given a number once, and never another value, is
+// that number where it is used. Its declaration stays.
+PrimFunc propagate_constants(const PrimFunc& function);
+
 // CanonicalizeDivMod: quotients and remainders of scalars by constant powers of two become shifts and masks (dividends
 // are not negative).
 PrimFunc canonicalize_div_mod(const PrimFunc& function);
@@ -63,6 +67,10 @@ PrimFunc strength_reduce(const PrimFunc& function);
 // AlignVectorWidthBySplit, AlignVectorWidthByPad, HandleSubFuncReturnFWV: values of any number of lanes become arrays
 // of native vectors, the last one padded. What has no form on parts stays as it is, between S.vconcat and S.vpart.
 Module align_vector_width(const Module& module);
+
+// The vector of which `half` ("vxtl", "vxth") is extended to the lanes of `e`, whatever sign they are read with then;
+// null: it is none.
+Expr extended_half(const Expr& e, std::string_view half);
 
 // CombineInstructions, as far as intrinsics say it: a shift before vnsr goes into it, the product of two widened halves
 // is vmull or vmulh.

@@ -66,6 +66,13 @@ std::string multiply(const Call& c) {
   const bool same = c.arg_type(0) == c.type && c.arg_type(1) == c.type;
   if (c.all_lanes() && same) return fmt::format("({} * {})", c.arg(0), c.arg(1));
   // Integers have no masked multiply.
+  if (is_integer(c.type.element) && c.p.spelling().combine_instructions) {
+    for (const auto& [half, name] : {std::pair{"vxtl", "__vmul"}, std::pair{"vxth", "__vmulh"}}) {
+      const Expr x = extended_half(c.arg_expr(0), half), y = extended_half(c.arg_expr(1), half);
+      if (x != nullptr && y != nullptr && x->type.lanes == y->type.lanes)
+        return fmt::format("{}({}, {}, {}, {})", name, c.inactive(), c.p.expr(x), c.p.expr(y), c.mask());
+    }
+  }
   if (is_integer(c.type.element) && !c.all_lanes() && c.p.spelling().lower_virtual_isa)
     return fmt::format("__vsel(({} * {}), {}, {})", c.arg(0), c.arg(1), c.inactive(), c.mask());
   return with_r("__vmul")(c);
@@ -73,10 +80,15 @@ std::string multiply(const Call& c) {
 
 // ---- bits ----
 
+bool of_all_lanes(const Call& c, const IntrinsicCall& call, const Type& type) {
+  return c.p.mask_or_all(call.mask, type.lanes) == TextPrinter::all_true(type.lanes);
+}
+
 // The operand of an inversion of all lanes; null: it is none.
-Expr inverted(const Expr& e) {
+Expr inverted(const Call& c, const Expr& e) {
   const auto* call = e->as<IntrinsicCall>();
-  if (call != nullptr) return call->intrinsic->name == "vinv" && !call->mask ? call->args[0] : nullptr;
+  if (call != nullptr)
+    return call->intrinsic->name == "vinv" && of_all_lanes(c, *call, e->type) ? call->args[0] : nullptr;
   const auto* n = e->as<Unary>();
   return n != nullptr && n->op == UnaryOp::kBitNot ? n->operand : nullptr;
 }
@@ -87,7 +99,7 @@ Printer bitwise(std::string name, std::string with_inverted = {}) {
     const std::string r = c.type.is_mask() ? "" : c.inactive() + ", ";
     if (!with_inverted.empty() && c.p.spelling().combine_instructions) {
       for (const size_t i : {1, 0}) {
-        if (const Expr x = inverted(c.arg_expr(i)))
+        if (const Expr x = inverted(c, c.arg_expr(i)))
           return fmt::format("{}({}{}, {}, {})", with_inverted, r, c.arg(1 - i), c.p.expr(x), mask);
       }
     }
@@ -97,8 +109,9 @@ Printer bitwise(std::string name, std::string with_inverted = {}) {
 
 std::string invert(const Call& c) {
   const auto* inner = c.arg_expr(0)->as<IntrinsicCall>();
-  const bool combines = inner != nullptr && c.type.is_mask() && !inner->mask && c.p.spelling().combine_instructions &&
-                        (inner->intrinsic->name == "vand" || inner->intrinsic->name == "vor");
+  const bool combines = inner != nullptr && c.type.is_mask() && c.p.spelling().combine_instructions &&
+                        (inner->intrinsic->name == "vand" || inner->intrinsic->name == "vor") &&
+                        of_all_lanes(c, *inner, c.type);
   if (!combines) return bitwise("__vinv")(c);
   return fmt::format("{}({}, {}, {})", inner->intrinsic->name == "vand" ? "__vnand" : "__vnor",
                      c.p.expr(inner->args[0]), c.p.expr(inner->args[1]), c.mask());
@@ -218,8 +231,26 @@ std::string table_lookup(const Call& c) {
   return fmt::format("{}({})", c.count() == 3 ? "__vperm" : "__vtbl", c.args());
 }
 
+// A rounded 16-bit float vector as integers twice as wide: X2 converts every other lane, X3 a half. "" for other casts.
+std::string rounded_to_wider(const Call& c, std::string_view part) {
+  const auto* rint = c.arg_expr(0)->as<IntrinsicCall>();
+  const bool rounds = rint != nullptr && rint->intrinsic->name == "rint" && of_all_lanes(c, *rint, c.arg_type(0)) &&
+                      c.p.spelling().combine_instructions && is_integer(c.type.element) &&
+                      dtype_bits(c.type.element) == 32 && dtype_bits(c.arg_type(0).element) == 16;
+  if (!rounds) return "";
+  const auto convert = [&](std::string_view lanes) {
+    return fmt::format("__vcvtu{}_{}({})", lanes, c.type_text(), c.p.expr(rint->args[0]));
+  };
+  if (c.p.spelling().converts_halves) {
+    if (part == "low" || part == "high") return convert(part == "low" ? "l" : "h");
+    return fmt::format("__vext{}({}, {})", part == "even" ? 'e' : 'o', convert("l"), convert("h"));
+  }
+  if (part == "even" || part == "odd") return convert(part == "even" ? "e" : "o");
+  return fmt::format("__vzip{}({}, {})", part == "low" ? 'l' : 'h', convert("e"), convert("o"));
+}
 std::string cast_parts(const Call& c) {
   const std::string_view part = part_of(c);
+  if (std::string text = rounded_to_wider(c, part); !text.empty()) return text;
   const bool saturate = c.attribute("saturate") == 2 && is_integer(c.arg_type(0).element) && is_integer(c.type.element);
   const std::string suffix = part == "all" ? "" : fmt::format("_{}", part);
   return fmt::format("convert_{}{}{}({})", c.type_text(), saturate ? "_sat" : "", suffix, c.args());

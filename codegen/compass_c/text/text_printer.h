@@ -18,6 +18,7 @@ struct Spelling {
   bool revise_pass_through = true;   // the variable being defined or stored to as the operand for inactive lanes
   bool revert_to_standard = true;    // a[i] for plain loads and stores
   bool lower_virtual_isa = true;     // masked integer multiply as multiply and select
+  bool converts_halves = false;      // a conversion to wider elements takes the low or high lanes, not every other one
 };
 
 class TextPrinter {

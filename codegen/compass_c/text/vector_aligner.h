@@ -128,6 +128,9 @@ class VectorAligner {
   Parts spilled(const Expr& value);
   Expr extended(const Expr& value, DType to, int ratio, int part);
   Expr narrowed(const std::vector<Expr>& values, Type to, bool saturate);
+  // Whether they are rounded float32 vectors on their way to narrower integers: rounding and converting to as many bits
+  // is one instruction.
+  static bool are_rounded(const std::vector<Expr>& values, Type to);
   Expr valid_mask(int lanes, int valid, const Expr& mask);
   Expr element_pointer(const Expr& pointer, DType element, const Expr& offset);
   Expr scaled(const Expr& index, int64_t lanes);

@@ -133,8 +133,9 @@ class Combine : public Mutator {
 
  private:
   static bool is_zero(const Expr& e) {
-    const auto* splat = e->as<Broadcast>();
-    return as_int(splat != nullptr ? splat->scalar : e) == 0;
+    if (const auto* splat = e->as<Broadcast>()) return is_zero(splat->scalar);
+    if (const auto* converted = e->as<Cast>()) return is_zero(converted->operand);
+    return as_int(e) == 0;
   }
 
   static Expr narrowing_shift(const Expr& e, const IntrinsicCall& n) {
@@ -151,17 +152,53 @@ class Combine : public Mutator {
     return joined.ok() && (*joined)->type == e->type ? *joined : e;
   }
 
+  // A scalar in all lanes that fits lanes of half the width, as such a vector; null: none.
+  static Expr narrow_factor(const Expr& e, Type half) {
+    const auto* splat = e->as<Broadcast>();
+    if (splat == nullptr) return nullptr;
+    if (const auto number = as_int(splat->scalar)) {
+      for (const bool is_signed : {is_signed_int(half.element), !is_signed_int(half.element)}) {
+        const DType element = sign_of(half.element, is_signed);
+        if (wrap_int(*number, element) == *number) return broadcast(int_imm(*number, element), half.lanes);
+      }
+      return nullptr;
+    }
+    const auto* widened = splat->scalar->as<Cast>();
+    if (widened == nullptr || !is_integer(widened->operand->type.element)) return nullptr;
+    if (dtype_bits(widened->operand->type.element) != dtype_bits(half.element)) return nullptr;
+    return broadcast(widened->operand, half.lanes);
+  }
+
+  static DType sign_of(DType dtype, bool is_signed) {
+    if (dtype_bits(dtype) == 8) return is_signed ? DType::kI8 : DType::kU8;
+    if (dtype_bits(dtype) == 16) return is_signed ? DType::kI16 : DType::kU16;
+    return is_signed ? DType::kI32 : DType::kU32;
+  }
+
   static Expr widening_product(const Expr& e, const Expr& lhs, const Expr& rhs) {
     for (const auto& [half, name] : {std::pair{"vxtl", "vmull"}, std::pair{"vxth", "vmulh"}}) {
-      const auto *a = call_of(lhs, half), *b = call_of(rhs, half);
-      if (a != nullptr && b != nullptr && a->args[0]->type == b->args[0]->type)
-        return call_or(e, name, {a->args[0], b->args[0]});
+      Expr a = extended_half(lhs, half), b = extended_half(rhs, half);
+      if (a != nullptr && b == nullptr) b = narrow_factor(rhs, a->type);
+      if (b != nullptr && a == nullptr) a = narrow_factor(lhs, b->type);
+      if (a == nullptr || b == nullptr) continue;
+      // Choices of the row: 1 unsigned, 2 signed.
+      const std::pair<std::string, int64_t> sign = {"out_sign", is_signed_int(e->type.element) ? 2 : 1};
+      const Result<Expr> product = intrinsic_call(name, {a, b}, {sign}, nullptr, nullptr, e->span);
+      if (product.ok() && (*product)->type == e->type) return *product;
     }
     return e;
   }
 };
 
 }  // namespace
+
+Expr extended_half(const Expr& e, std::string_view half) {
+  if (const auto* n = call_of(e, half)) return n->args[0];
+  for (const std::string_view sign : {"i", "u"}) {
+    if (const auto* n = call_of(e, sign)) return extended_half(n->args[0], half);
+  }
+  return nullptr;
+}
 
 PrimFunc combine_instructions(const PrimFunc& function) {
   PrimFunc result = function;
