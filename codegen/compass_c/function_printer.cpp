@@ -31,8 +31,9 @@ const std::set<std::string, std::less<>>& reserved_names() {
         "verf", "vsin", "vcos", "vtan", "vasin", "vacos", "vatan", "vsinh", "vcosh", "vasinh", "vacosh", "vatanh",
         "vsqrt", "vrsqrt", "vfloor", "vceil", "vtrunc", "vround", "vpow", "ceildiv", "printf", "barrier",
         "get_local_id", "get_local_size", "alloc_event", "wait_events", "free_events", "INFINITY", "NAN", "ALL_TRUE",
-        "ALL_TRUE_w", "ALL_TRUE_h", "ALL_TRUE_b", "CLK_LOCAL_MEM_FENCE", "kGlobal", "kLsram", "kShared", "memcpy",
-        "memset", "memmove", "main", "abs", "context", "arguments"};
+        "log2", "log10", "sigmoid", "vlog2", "vlog10", "vsigmoid", "ALL_TRUE_w", "ALL_TRUE_h", "ALL_TRUE_b",
+        "CLK_LOCAL_MEM_FENCE", "kGlobal", "kLsram", "kShared", "memcpy", "memset", "memmove", "main", "abs", "context",
+        "arguments"};
     for (const char* base : {"char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "bf16",
                              "float", "double", "bool"}) {
       for (int lanes : {2, 4, 8, 16, 32, 64}) all.insert(fmt::format("{}{}", base, lanes));

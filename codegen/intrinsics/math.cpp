@@ -80,6 +80,9 @@ void add_math_rows(std::vector<Intrinsic>& rows) {
   AIPU_UNARY("asinh", asinh, kTranscendental);
   AIPU_UNARY("acosh", acosh, kTranscendental);
   AIPU_UNARY("atanh", atanh, kTranscendental);
+  AIPU_UNARY("log2", log2, kTranscendental);
+  AIPU_UNARY("log10", log10, kTranscendental);
+  AIPU_UNARY("sigmoid", sigmoid, kTranscendental);
 #undef AIPU_UNARY
   rows.push_back({.name = "pow",
                   .params = {value("x"), value("exponent")},

@@ -581,3 +581,11 @@ static inline float aipu_math_cosh(float x) { return (float)aipu_math_cosh((doub
 static inline float aipu_math_asinh(float x) { return (float)aipu_math_asinh((double)x); }
 static inline float aipu_math_acosh(float x) { return (float)aipu_math_acosh((double)x); }
 static inline float aipu_math_atanh(float x) { return (float)aipu_math_atanh((double)x); }
+
+// Through a product in double: rounded to float, powers of the base are exact.
+static inline double aipu_math_log2(double x) { return aipu_math_log(x) * 0x1.71547652b82fep+0; }
+static inline double aipu_math_log10(double x) { return aipu_math_log(x) * 0x1.bcb7b1526e50ep-2; }
+static inline double aipu_math_sigmoid(double x) { return 1.0 / (1.0 + aipu_math_exp(-x)); }
+static inline float aipu_math_log2(float x) { return (float)aipu_math_log2((double)x); }
+static inline float aipu_math_log10(float x) { return (float)aipu_math_log10((double)x); }
+static inline float aipu_math_sigmoid(float x) { return (float)aipu_math_sigmoid((double)x); }

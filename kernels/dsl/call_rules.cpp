@@ -37,9 +37,7 @@ bool is_internal_intrinsic(std::string_view name) {
 }
 
 bool is_extension(std::string_view name) {
-  static constexpr std::string_view kExtensions[] = {"unroll", "prefetch", "trunc",   "round",       "tan",   "asin",
-                                                     "acos",   "atan",     "sinh",    "cosh",        "asinh", "acosh",
-                                                     "atanh",  "maximum",  "minimum", "report_fault"};
+  static constexpr std::string_view kExtensions[] = {"prefetch", "maximum", "minimum", "report_fault"};
   return one_of(name, kExtensions);
 }
 

@@ -47,6 +47,23 @@ const std::map<std::string_view, Compiler::ScriptHandler>& Compiler::script_hand
       {"min", &Compiler::s_min},
       {"pow", &Compiler::s_pow},
       {"asm", &Compiler::s_asm},
+      {"serial", &Compiler::s_serial},
+      {"parallel", &Compiler::s_serial},
+      {"thread_binding", &Compiler::s_thread_binding},
+      {"if_then_else", &Compiler::s_if_then_else},
+      {"Select", &Compiler::s_select},
+      {"truncdiv", &Compiler::s_truncdiv},
+      {"truncmod", &Compiler::s_truncmod},
+      {"floordiv", &Compiler::s_floordiv},
+      {"floormod", &Compiler::s_floormod},
+      {"min_value", &Compiler::s_min_value},
+      {"max_value", &Compiler::s_max_value},
+      {"infinity", &Compiler::s_infinity},
+      {"func_attr", &Compiler::s_func_attr},
+      {"evaluate", &Compiler::s_evaluate},
+      {"likely", &Compiler::s_likely},
+      {"Assert", &Compiler::s_assert},
+      {"let", &Compiler::s_let},
   };
   return kHandlers;
 }
@@ -175,7 +192,10 @@ Value Compiler::s_unroll(CallArguments& arguments, Position position) {
   auto values = take(arguments, "unroll", {"start", "stop", "step"}, 1, position);
   const bool one = values[1].is_none();
   const Value stride = values[2].is_none() ? Value{int64_t{1}} : values[2];
-  return make_iterable("unroll", {one ? Value{int64_t{0}} : values[0], one ? values[0] : values[1], stride});
+  ValueList bounds = {one ? Value{int64_t{0}} : values[0], one ? values[0] : values[1], stride};
+  // How many copies there would be is not known then.
+  const bool known = std::all_of(bounds.begin(), bounds.end(), [](const Value& v) { return v.integer().has_value(); });
+  return make_iterable(known ? "unroll" : "range", std::move(bounds));
 }
 
 Value Compiler::s_block(CallArguments& arguments, Position position) {

@@ -279,6 +279,29 @@ class Compiler {
   Value s_alloc_buffer(CallArguments&, Position);
   Value s_alloc_const(CallArguments&, Position);
   Value s_match_buffer(CallArguments&, Position);
+  // Names of TVM (compile_tvm_names.cpp).
+  Value s_serial(CallArguments& arguments, Position position);
+  Value s_thread_binding(CallArguments& arguments, Position position);
+  Value s_if_then_else(CallArguments& arguments, Position position);
+  Value s_select(CallArguments& arguments, Position position);
+  Value s_truncdiv(CallArguments& arguments, Position position);
+  Value s_truncmod(CallArguments& arguments, Position position);
+  Value s_floordiv(CallArguments& arguments, Position position);
+  Value s_floormod(CallArguments& arguments, Position position);
+  struct Division {
+    Value quotient, remainder;
+  };
+  Division integer_quotient(const Value& a, const Value& b, Position position);
+  Value floored(const Value& a, const Value& b, bool quotient, Position position);
+  Value extreme_number(std::string_view name, bool least, CallArguments& arguments, Position position);
+  Value s_min_value(CallArguments& arguments, Position position);
+  Value s_max_value(CallArguments& arguments, Position position);
+  Value s_infinity(CallArguments& arguments, Position position);
+  Value s_func_attr(CallArguments& arguments, Position position);
+  Value s_evaluate(CallArguments& arguments, Position position);
+  Value s_likely(CallArguments& arguments, Position position);
+  Value s_assert(CallArguments& arguments, Position position);
+  Value s_let(CallArguments& arguments, Position position);
   Value s_meta_var(CallArguments&, Position);
   Value s_tag(CallArguments&, Position);
   Value s_block(CallArguments&, Position);

@@ -482,6 +482,9 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"asinh", math("asinh")},
       {"acosh", math("acosh")},
       {"atanh", math("atanh")},
+      {"log2", math("log2")},
+      {"log10", math("log10")},
+      {"sigmoid", math("sigmoid")},
       // memory
       {"vload", load},
       {"vstore", store},

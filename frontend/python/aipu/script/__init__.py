@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 from typing import Any, List
 
-from . import _arithmetic, _bits, _memory, _structure
+from . import _arithmetic, _bits, _memory, _structure, _tvm
 from ._arithmetic import *  # noqa: F403
 from ._bits import *  # noqa: F403
 from ._convert import cast, i, reinterpret, u, vxth, vxtl
@@ -22,6 +22,7 @@ from ._memory import *  # noqa: F403
 from ._pointer import Buffer, Pointer
 from ._pysim import Event
 from ._structure import *  # noqa: F403
+from ._tvm import *  # noqa: F403
 from ._types import PointerType, TypeObject, find_type, predefined_names, ptr
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     *_bits.__all__,
     *_memory.__all__,
     *_structure.__all__,
+    *_tvm.__all__,
     *predefined_names(),
     "cast",
     "i",
