@@ -6,6 +6,7 @@
 #include "codegen/compass_c/c_names.h"
 #include "codegen/compass_c/printer_internal.h"
 #include "codegen/intrinsics/intrinsic_table.h"
+#include "codegen/intrinsics/lane_types.h"
 #include "codegen/tir/visit.h"
 
 namespace aipu::tir {
@@ -515,7 +516,7 @@ std::string FunctionPrinter::binary(const Binary& n, const ExprNode& node) {
   const DType element = node.type.element;
   std::string right = rhs;
   if (n.op == BinaryOp::kShl || n.op == BinaryOp::kShr) {
-    const int bits = dtype_bits(element);
+    const int bits = scalar_shift_bits(dtype_bits(element));
     const auto count = as_int(n.rhs);
     right = count ? fmt::format("{}", static_cast<uint64_t>(*count) % static_cast<uint64_t>(bits))
                   : fmt::format("({} & {})", rhs, bits - 1);

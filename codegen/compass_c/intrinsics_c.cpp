@@ -175,12 +175,9 @@ std::string dma_upsample(const Call& c) {
   return fmt::format("__dma_upsample({})", c.args());
 }
 std::string dma_memset(const Call& c) {
-  const Type& pointer = c.arg_type(0);
-  const std::string elements = pointer.lanes == 1
-                                   ? c.p.wide_index(c.call.args[2])
-                                   : fmt::format("({} * {}L)", c.p.wide_index(c.call.args[2]), pointer.lanes);
-  return fmt::format("__dma_memset({}, {}, {})", c.p.pointer_as(c.call.args[0], pointer.pointee().with_lanes(1)),
-                     c.arg(1), elements);
+  const Type scalar = c.arg_type(0).pointee().with_lanes(1);
+  return fmt::format("__dma_memset({}, {}, {})", c.p.pointer_as(c.call.args[0], scalar), c.arg(1),
+                     c.p.wide_index(c.call.args[2]));
 }
 
 // A bit per event.

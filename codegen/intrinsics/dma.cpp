@@ -179,7 +179,7 @@ Status run_upsample(const LaneCall& c) {
   return {};
 }
 
-// dma_memset(ptr, value, num); with a pointer to vectors num counts vectors.
+// dma_memset(ptr, value, num); num counts scalars, also with a pointer to vectors.
 Result<Type> infer_memset(InferInput& in) {
   AIPU_RETURN_IF_ERROR(check_pointer(in, 0));
   const Type type = (*in.operands)[0]->type;
@@ -202,7 +202,7 @@ Status run_memset(const LaneCall& c) {
   if (c.machine == nullptr) return unsupported("a store is only possible when running");
   const auto pointer = c.operands[0].get<Pointer>();
   const int64_t element = static_cast<int64_t>(dtype_bytes(c.operands[1].type.element));
-  const int64_t count = int64_t{c.operands[2].get<int32_t>()} * c.operands[0].type.lanes;
+  const int64_t count = c.operands[2].get<int32_t>();
   if (count < 0) return invalid_argument(fmt::format("dma_memset: the number of elements is negative: {}", count));
   if (count == 0) return {};
   std::byte* data = c.machine->access(pointer, 0, count * element, true);

@@ -205,6 +205,12 @@ template <typename T>
 inline T lane_minimum(T a, T b) {
   return (a < b) | (a != a) ? a : b;
 }
+// Scalars of 8 and 16 bits are shifted as 32-bit numbers and cut afterwards, as in C.
+constexpr int scalar_shift_bits(int bits) { return bits < 32 ? 32 : bits; }
+template <typename T>
+inline uint64_t scalar_shift_count(T count) {
+  return static_cast<uint64_t>(count) & static_cast<uint64_t>(scalar_shift_bits(static_cast<int>(sizeof(T)) * 8) - 1);
+}
 // Vector shifts: the count is read as unsigned.
 template <typename T>
 inline T lane_shl(T a, uint64_t count) {

@@ -76,6 +76,14 @@ Status run_pairwise(const LaneCall& c) {
   return {};
 }
 
+// Operands `first` and `second` are of no types for which there is an instruction; `reason` has the details.
+Status no_form(const InferInput& in, size_t first, size_t second, std::string_view reason) {
+  if (reason.starts_with("Argument type mismatch")) return refused(std::string(reason));
+  return refused(fmt::format("Argument type mismatch: {}-th: \"{}\" vs. {}-th: \"{}\". {}", first,
+                             type_text((*in.operands)[first]->type), second, type_text((*in.operands)[second]->type),
+                             reason));
+}
+
 // ---- dot products ----
 
 bool is_half(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
@@ -105,14 +113,13 @@ Result<Type> infer_dot(InferInput& in) {
 
 template <int kGroup>
 Result<Type> infer_accumulating_dot(InferInput& in) {
-  AIPU_ASSIGN_OR_RETURN(const Expr acc, operand(in, 0));
-  AIPU_ASSIGN_OR_RETURN(const Type type, dot_type(in, 1, kGroup));
+  for (const size_t i : {0, 1, 2}) AIPU_RETURN_IF_ERROR(operand(in, i).status());
+  const Result<Type> type = dot_type(in, 1, kGroup);
+  if (!type.ok()) return no_form(in, 0, 1, type.status().message());
   // The sign of the accumulator decides about the range of the result.
-  const Type got = acc->type;
-  if (got.pointer || got.lanes != type.lanes || with_sign(got.element, true) != with_sign(type.element, true)) {
-    return refused(fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", type_text(got),
-                               type_text((*in.operands)[1]->type)));
-  }
+  const Type got = (*in.operands)[0]->type;
+  if (got.pointer || got.lanes != type->lanes || with_sign(got.element, true) != with_sign(type->element, true))
+    return no_form(in, 0, 1, fmt::format("The sums are of \"{}\".", type_text(*type)));
   return got;
 }
 
@@ -161,12 +168,10 @@ Status run_accumulating_dot(const LaneCall& c) {
 Result<Type> infer_vfma_part(InferInput& in) {
   AIPU_ASSIGN_OR_RETURN(const Expr acc, operand(in, 0));
   AIPU_ASSIGN_OR_RETURN(const Type type, match_operands(in, {1, 2}, false));
-  if (!is_half(type.element)) return refused("Only support float16 and bfloat16 instruction.");
+  if (!is_half(type.element)) return no_form(in, 1, 2, "Only support float16 and bfloat16 instruction.");
   AIPU_RETURN_IF_ERROR(require_width(type, Widths::kNative));
   const Type result = Type::vector(DType::kF32, type.lanes / 2);
-  if (acc->type != result)
-    return refused(
-        fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", type_text(acc->type), type_text(type)));
+  if (acc->type != result) return no_form(in, 0, 1, fmt::format("The sums are of \"{}\".", type_text(result)));
   AIPU_RETURN_IF_ERROR(finish_mask(in, result));
   return result;
 }
@@ -189,7 +194,7 @@ Result<Type> infer_vmm(InferInput& in) {
   if (!pointer->type.pointer || pointer->type.element != DType::kF32)
     return refused("The 1st arg expect a float32 pointer.");
   AIPU_ASSIGN_OR_RETURN(const Type type, match_operands(in, {1, 2}, false));
-  if (!is_half(type.element)) return refused("Only support float16 and bfloat16 instruction.");
+  if (!is_half(type.element)) return no_form(in, 1, 2, "Only support float16 and bfloat16 instruction.");
   AIPU_RETURN_IF_ERROR(require_width(type, Widths::kNative));
   return Type::void_type();
 }

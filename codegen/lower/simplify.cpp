@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "codegen/intrinsics/intrinsic_table.h"
+#include "codegen/intrinsics/lane_types.h"
 #include "codegen/tir/visit.h"
 
 namespace aipu::tir {
@@ -70,9 +71,9 @@ std::optional<int64_t> fold_int(BinaryOp op, DType dtype, int64_t a, int64_t b) 
     case BinaryOp::kBitXor:
       return a ^ b;
     case BinaryOp::kShl:
-      return static_cast<int64_t>(ua << (ub & static_cast<uint64_t>(bits - 1)));
+      return static_cast<int64_t>(ua << (ub & static_cast<uint64_t>(scalar_shift_bits(bits) - 1)));
     case BinaryOp::kShr: {
-      const uint64_t count = ub & static_cast<uint64_t>(bits - 1);
+      const uint64_t count = ub & static_cast<uint64_t>(scalar_shift_bits(bits) - 1);
       return is_u ? static_cast<int64_t>(ua >> count) : a >> count;
     }
     case BinaryOp::kAnd:

@@ -105,11 +105,11 @@ void VectorSplitter::set_attribute(IntrinsicCall& n, std::string_view name, int6
 void VectorSplitter::scale_dma(const Expr& e, const IntrinsicCall& n, IntrinsicCall& lowered) {
   const std::string_view name = n.intrinsic->name;
   if (!name.starts_with("dma_") && name != "async_dma_copy") return;
+  if (name == "dma_memset") return;  // counts scalars
   const Type type = n.args[0]->type;
   if (!plan_.is_wide_pointer(type)) return;
   std::vector<size_t> counts;
   if (name == "dma_copy" || name == "async_dma_copy") counts = {2, 3, 5};
-  if (name == "dma_memset") counts = {2};
   if (name == "dma_upsample") counts = {4, 6, 7};
   if (counts.empty())
     return fail(e, fmt::format("S.{} of \"{}\": no register of this target holds such a vector", name, type.text()));

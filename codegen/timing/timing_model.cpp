@@ -260,7 +260,10 @@ class Instrumenter {
 
   void count_transfer(const IntrinsicCall& call, const SourceSpan& span, std::vector<Stmt>* out) {
     const Intrinsic& row = *call.intrinsic;
-    const int64_t element = std::max<int64_t>(1, call.args[0]->type.bytes());
+    // What has no source fills memory, and counts scalars.
+    const Type pointee = call.args[0]->type.pointee();
+    const bool fills = operand_of(call, "src") == nullptr;
+    const int64_t element = std::max<int64_t>(1, (fills ? pointee.with_lanes(1) : pointee).bytes());
     kernel_.transfers.push_back({kernel_.counter_count, line_of(span), std::string(row.name), row.asynchronous});
     const int64_t first = kernel_.counter_count;
     kernel_.counter_count += 3;

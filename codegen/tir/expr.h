@@ -1,8 +1,8 @@
 // TIR expressions: immutable, typed, shared.
 //
 // Semantics (the interpreter is their definition in code, codegen/intrinsics/lanes.* that of every lane):
-//  - Integers wrap modulo 2^bits. Shifts take the left operand's type; scalar counts are taken modulo the width, vector
-//    counts are unsigned and a count >= width gives 0 (or -1 for a negative signed value shifted right).
+//  - Integers wrap modulo 2^bits. Shifts take the left operand's type; scalar counts are taken modulo 32 (64), narrower
+//    scalars shifted as int32. Vector counts are unsigned; one >= width gives 0 (-1 for negative values shifted right).
 //  - kDiv and kMod on integers truncate toward zero; vector division by zero gives 0 and MIN / -1 gives MAX.
 //  - Scalar integer division by zero is an error of the program (the interpreter reports it).
 //  - kMin and kMax on floats: if one operand is NaN the other one; of equal operands (+0 and -0) the right one.

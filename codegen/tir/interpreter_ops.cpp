@@ -61,7 +61,7 @@ In run_scalar_division(In in, Machine& m) {
 }
 template <BinaryOp kOp, typename T>
 In run_scalar_shift(In in, Machine& m) {
-  const auto count = static_cast<uint64_t>(m.value<T>(in->b)) & (sizeof(T) * 8 - 1);
+  const uint64_t count = scalar_shift_count(m.value<T>(in->b));
   const T x = m.value<T>(in->a);
   m.value<T>(in->dst) = kOp == BinaryOp::kShl ? lane_shl(x, count) : lane_shr(x, count);
   return in + 1;

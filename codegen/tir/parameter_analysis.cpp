@@ -41,34 +41,84 @@ class Analysis {
     for (size_t i = 0; i < function.params.size(); ++i) {
       if (function.params[i]->type.pointer) points_to[function.params[i].get()] = {i};
     }
-    // Pointer variables to a fixed point: a loop may assign one after its use.
-    for (bool changed = true; changed;) {
-      changed = false;
-      const auto flow = [&](const VarPtr& var, const Expr& value) {
-        if (!var->type.pointer) return;
-        ParamSet& known = points_to[var.get()];
-        const size_t before = known.size();
-        known.merge(roots(value, points_to));
-        changed |= known.size() != before;
-      };
-      walk(
-          function.body, [](const Expr&) {},
-          [&](const Stmt& stmt) {
-            if (const auto* define = stmt->as<Define>()) flow(define->var, define->value);
-            if (const auto* assign = stmt->as<Assign>()) flow(assign->var, assign->value);
-          });
-    }
     Summary result;
-    walk(
-        function.body, [&](const Expr& expr) { visit(expr, points_to, &result); },
-        [&](const Stmt& stmt) {
-          if (const auto* store = stmt->as<Store>()) result.written.merge(roots(store->pointer, points_to));
-          if (const auto* ret = stmt->as<Return>();
-              ret != nullptr && ret->value != nullptr && ret->value->type.pointer) {
-            result.returned.merge(roots(ret->value, points_to));
-          }
-        });
+    std::vector<PointsTo> breaks;
+    follow(function.body, &points_to, &breaks, &result);
     return result;
+  }
+
+  // In the order of execution: after `b = a + 1` a store through b is one to a. `breaks`: what pointers may be where
+  // the loop around is left by a break.
+  void follow(const Stmt& stmt, PointsTo* points_to, std::vector<PointsTo>* breaks, Summary* result) {
+    if (stmt == nullptr) return;
+    const auto look = [&](const Expr& expr) {
+      if (expr == nullptr) return;
+      walk(expr, [&](const Expr& child) { visit(child, *points_to, result); });
+    };
+    const auto set = [&](const VarPtr& var, const Expr& value) {
+      look(value);
+      if (!var->type.pointer) return;
+      ParamSet pointees = roots(value, *points_to);
+      // Deep in loops what a variable was is kept, so that their turns don't multiply.
+      constexpr int kExactLoops = 4;
+      if (loops_ > kExactLoops) pointees.merge((*points_to)[var.get()]);
+      (*points_to)[var.get()] = std::move(pointees);
+    };
+    if (const auto* block = stmt->as<Block>()) {
+      for (const Stmt& child : block->body) follow(child, points_to, breaks, result);
+    } else if (const auto* define = stmt->as<Define>()) {
+      set(define->var, define->value);
+    } else if (const auto* assign = stmt->as<Assign>()) {
+      set(assign->var, assign->value);
+    } else if (const auto* branch = stmt->as<If>()) {
+      look(branch->condition);
+      PointsTo otherwise = *points_to;
+      follow(branch->then_body, points_to, breaks, result);
+      follow(branch->else_body, &otherwise, breaks, result);
+      join(otherwise, points_to);
+    } else if (const auto* loop = stmt->as<For>()) {
+      for (const Expr& bound : {loop->start, loop->stop, loop->step}) look(bound);
+      follow_loop(loop->body, nullptr, points_to, result);
+    } else if (const auto* turns = stmt->as<While>()) {
+      follow_loop(turns->body, turns->condition, points_to, result);
+    } else if (stmt->as<Break>() != nullptr) {
+      breaks->push_back(*points_to);
+    } else {
+      if (const auto* store = stmt->as<Store>()) result->written.merge(roots(store->pointer, *points_to));
+      if (const auto* ret = stmt->as<Return>();
+          ret != nullptr && ret->value != nullptr && ret->value->type.pointer) {
+        result->returned.merge(roots(ret->value, *points_to));
+      }
+      walk(
+          stmt, [&](const Expr& child) { visit(child, *points_to, result); }, [](const Stmt&) {});
+    }
+  }
+
+  // Until a turn adds nothing: one turn may assign what the next one uses.
+  void follow_loop(const Stmt& body, const Expr& condition, PointsTo* points_to, Summary* result) {
+    ++loops_;
+    for (bool changed = true; changed;) {
+      if (condition != nullptr) walk(condition, [&](const Expr& child) { visit(child, *points_to, result); });
+      PointsTo turn = *points_to;
+      std::vector<PointsTo> breaks;
+      follow(body, &turn, &breaks, result);
+      changed = join(turn, points_to);
+      for (const PointsTo& left : breaks) changed |= join(left, points_to);
+    }
+    --loops_;
+  }
+
+  // Variables that `to` does not know end with their block.
+  static bool join(const PointsTo& from, PointsTo* to) {
+    bool changed = false;
+    for (auto& [var, known] : *to) {
+      const auto other = from.find(var);
+      if (other == from.end()) continue;
+      const size_t before = known.size();
+      known.insert(other->second.begin(), other->second.end());
+      changed |= known.size() != before;
+    }
+    return changed;
   }
 
   void visit(const Expr& expr, const PointsTo& points_to, Summary* result) {
@@ -124,7 +174,19 @@ class Analysis {
 
   const Module& module_;
   std::map<const PrimFunc*, Summary> summaries_;
+  int loops_ = 0;  // around the statement at hand
 };
+
+Status check_descriptors(const PrimFunc& function, const Summary& summary) {
+  for (const size_t i : summary.descriptors) {
+    const Var& var = *function.params[i];
+    if (var.type.element == DType::kU32 || var.type.element == DType::kI32) continue;
+    return invalid_argument(fmt::format(
+        "The descriptor parameter \"{}\" of function \"{}\" expect dtype \"uint32/int32\", but got: \"{}\".", var.name,
+        function.name, dtype_name(var.type.element)));
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -137,6 +199,8 @@ Result<PrimFuncInfo> analyze_parameters(const Module& module) {
   if (module.functions.empty()) return invalid_argument("IRModule must and only can contains 1 entry function.");
   const PrimFunc& entry = module.entry();
   Analysis analysis(module);
+  for (const PrimFuncPtr& function : module.functions)
+    AIPU_RETURN_IF_ERROR(check_descriptors(*function, analysis.summary(*function)));
   const Summary& summary = analysis.summary(entry);
   PrimFuncInfo info;
   info.name = entry.name;
@@ -149,12 +213,6 @@ Result<PrimFuncInfo> analyze_parameters(const Module& module) {
                        : summary.written.contains(i)       ? ParamCategory::kOutputTensor
                        : var.type.scope == Scope::kGlobal1 ? ParamCategory::kConstTensor
                                                            : ParamCategory::kInputTensor;
-    }
-    if (param.category == ParamCategory::kDescriptor && var.type.element != DType::kU32 &&
-        var.type.element != DType::kI32) {
-      return invalid_argument(fmt::format(
-          "The descriptor parameter \"{}\" of function \"{}\" expect dtype \"uint32/int32\", but got: \"{}\".",
-          var.name, entry.name, dtype_name(var.type.element)));
     }
     if (param.is_tensor()) param.tensor_index = counts[static_cast<size_t>(param.category)]++;
     info.params.push_back(std::move(param));

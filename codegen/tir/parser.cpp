@@ -164,6 +164,28 @@ class Parser : private TextScanner {
   }
 
   // A number with its optional ":type".
+  // "4T4F":boolx8
+  Expr mask(const std::string& runs) {
+    constexpr size_t kMaxLanes = 1 << 16;
+    VectorLiteral literal;
+    for (size_t i = 0; i < runs.size();) {
+      size_t count = 0;
+      const auto [stop, code] = std::from_chars(runs.data() + i, runs.data() + runs.size(), count);
+      i = static_cast<size_t>(stop - runs.data());
+      const char letter = i < runs.size() ? runs[i++] : '\0';
+      if (code != std::errc() || (letter != 'T' && letter != 'F') || count > kMaxLanes - literal.lanes.size()) {
+        fail("bad mask");
+        return nullptr;
+      }
+      literal.lanes.insert(literal.lanes.end(), count, bool_imm(letter == 'T'));
+    }
+    expect(":");
+    const std::string_view name = word();
+    if (literal.lanes.empty() || name != Type::vector(DType::kBool, static_cast<int>(literal.lanes.size())).text())
+      fail(fmt::format("the mask \"{}\" is no {}", runs, name));
+    return ok() ? typed(std::move(literal)) : nullptr;
+  }
+
   Expr number() {
     size_t end = pos_;
     bool floating = false;
@@ -327,6 +349,7 @@ class Parser : private TextScanner {
     if (c == '"') {
       const size_t start = pos_;
       std::string value = string();
+      if (peek() == ':') return mask(value);
       if (peek() != '#') return typed(StringImm{std::move(value)});
       pos_ = start;
       return variable();

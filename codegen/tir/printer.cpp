@@ -38,6 +38,18 @@ bool is_plain_name(std::string_view name) {
   return true;
 }
 
+// "4T4F": the runs of a constant mask; "" for other literals.
+std::string mask_text(const VectorLiteral& literal) {
+  std::string runs;
+  for (size_t i = 0, end = 0; i < literal.lanes.size(); i = end) {
+    const auto lane = as_int(literal.lanes[i]);
+    if (!lane || literal.lanes[i]->type.element != DType::kBool) return "";
+    while (end < literal.lanes.size() && as_int(literal.lanes[end]) == lane) ++end;
+    runs += fmt::format("{}{}", end - i, *lane != 0 ? 'T' : 'F');
+  }
+  return runs;
+}
+
 // The shortest text that the parser reads as this value.
 std::string float_text(double value, DType dtype) {
   if (std::isnan(value)) {
@@ -154,6 +166,8 @@ class Printer {
           text(")");
         },
         [&](const VectorLiteral& n) {
+          if (const std::string mask = mask_text(n); !mask.empty() && !other_type)
+            return text(fmt::format("\"{}\":{}", mask, e->type.text()));
           text("[");
           list(n.lanes);
           text("]");

@@ -5,12 +5,14 @@
 
 #include "codegen/compass_c/c_printer.h"
 #include "codegen/compass_c/c_text.h"
+#include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/lower/lower.h"
 #include "codegen/targets/target.h"
 #include "codegen/timing/timing_model.h"
 #include "codegen/tir/parameter_analysis.h"
 #include "codegen/tir/text.h"
 #include "codegen/tir/verifier.h"
+#include "codegen/tir/visit.h"
 #include "frontend/python/bindings.h"
 #include "frontend/python/environment.h"
 #include "frontend/python/executor.h"
@@ -75,6 +77,20 @@ Result<KernelModule> parse_text(const std::string& text) {
   AIPU_ASSIGN_OR_RETURN(tir::Module module, tir::parse_module(text));
   AIPU_RETURN_IF_ERROR(tir::verify(module));
   return KernelModule{std::move(module)};
+}
+
+bool calls(const tir::Module& module, std::string_view intrinsic) {
+  bool found = false;
+  for (const tir::PrimFuncPtr& function : module.functions) {
+    tir::walk(
+        function->body,
+        [&](const tir::Expr& e) {
+          const auto* call = e->as<tir::IntrinsicCall>();
+          found |= call != nullptr && call->intrinsic->name == intrinsic;
+        },
+        [](const tir::Stmt&) {});
+  }
+  return found;
 }
 
 Result<std::string> c_text(const KernelModule& kernel, const std::string& target_name,
@@ -194,6 +210,9 @@ void bind_kernels(py::module_& module) {
       .def(
           "text", [](const KernelModule& k) { return tir::print_module(k.module); },
           "The IR as text, which parse_kernel_text() reads.")
+      .def(
+          "calls", [](const KernelModule& k, const std::string& intrinsic) { return calls(k.module, intrinsic); },
+          py::arg("intrinsic"), "Whether one of the functions calls S.<intrinsic>.")
       .def(
           "parameters",
           [](const KernelModule& k) -> py::tuple {

@@ -46,7 +46,12 @@ std::string& undefined_filler() {
   } else if (status.code() == ErrorCode::kInternal) {
     type = PyExc_RuntimeError;
   }
-  PyErr_SetString(type, text.c_str());
+  if (starts("Out of bounds")) {
+    const py::object out_of_bounds = py::module_::import("aipu.script._pointer").attr("OutOfBounds");
+    PyErr_SetString(out_of_bounds.ptr(), text.c_str());
+  } else {
+    PyErr_SetString(type, text.c_str());
+  }
   throw py::error_already_set();
 }
 

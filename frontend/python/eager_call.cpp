@@ -17,6 +17,9 @@ using tir::Type;
 
 namespace {
 
+constexpr const char* kNoBf16Scalars =
+    "There isn't any compute instruction for bfloat16 scalar, please convert it to float32 first.";
+
 template <typename T>
 const T* lanes_of(const LaneRef& ref) {
   return reinterpret_cast<const T*>(ref.data);
@@ -83,10 +86,6 @@ Result<Expr> EagerCall::expr_of(const EagerOperand& operand) {
     LaneValue& held = temporaries_.emplace_back(operand.type);
     held.ref().set(0, pointer);
     ref = held.ref();
-  } else if (row_.pure && operand.type == Type::scalar(DType::kBF16) && row_.name != "vbcast" &&
-             row_.name != "reinterpret" && row_.name != "cast") {
-    return invalid_argument(
-        "There isn't any compute instruction for bfloat16 scalar, please convert it to float32 first.");
   }
   variables_.emplace_back(std::make_shared<const tir::Var>(tir::Var{{}, operand.type}), ref);
   return tir::var_ref(variables_.back().first);
@@ -123,10 +122,24 @@ Result<Type> EagerCall::infer() {
     operands_.pop_back();
     is_literal_.pop_back();
   }
+  AIPU_RETURN_IF_ERROR(check_bf16_scalars());
   std::sort(attributes_.begin(), attributes_.end());
   tir::InferInput input{&operands_, is_literal_, &mask_, &pass_through_, &attributes_};
   AIPU_ASSIGN_OR_RETURN(result_, row_.infer(input));
   return result_;
+}
+
+// bfloat16 scalars may be stored, printed and broadcast, but not computed with.
+Status EagerCall::check_bf16_scalars() const {
+  if (!row_.pure || row_.name == "vbcast" || row_.name == "reinterpret" || row_.name == "cast") return {};
+  bool scalar = false;
+  for (const Expr& e : operands_) {
+    if (e == nullptr || e->type.pointer) continue;
+    if (e->type.is_vector()) return {};
+    scalar = scalar || e->type.element == DType::kBF16;
+  }
+  if (!scalar) return {};
+  return invalid_argument(kNoBf16Scalars);
 }
 
 Result<LaneRef> EagerCall::evaluate(const Expr& e) {
@@ -247,14 +260,16 @@ bool is_bitwise(tir::BinaryOp op) {
   return op == tir::BinaryOp::kBitAnd || op == tir::BinaryOp::kBitOr || op == tir::BinaryOp::kBitXor;
 }
 
+Status check_bf16_scalar(Type type) {
+  if (type != Type::scalar(DType::kBF16)) return {};
+  return invalid_argument(kNoBf16Scalars);
+}
+
 // What the operator refuses on operands of this type.
 Status check_operator(tir::BinaryOp op, Type type) {
   const DType element = type.element;
   const auto symbol = tir::binary_op_symbol(op);
-  if (type == Type::scalar(DType::kBF16)) {
-    return invalid_argument(
-        "There isn't any compute instruction for bfloat16 scalar, please convert it to float32 first.");
-  }
+  AIPU_RETURN_IF_ERROR(check_bf16_scalar(type));
   if (is_bool(element) && !is_bitwise(op) && op != tir::BinaryOp::kEq && op != tir::BinaryOp::kNe) {
     return invalid_argument(fmt::format("The operator '{}' does not support boolean vectors.", symbol));
   }
@@ -286,8 +301,8 @@ C arithmetic(tir::BinaryOp op, C x, C y, bool scalar) {
       break;
   }
   if constexpr (std::is_integral_v<C>) {
-    const auto count =
-        static_cast<uint64_t>(static_cast<std::make_unsigned_t<C>>(y)) & (scalar ? sizeof(C) * 8 - 1 : ~uint64_t{0});
+    const uint64_t count =
+        scalar ? tir::scalar_shift_count(y) : static_cast<uint64_t>(static_cast<std::make_unsigned_t<C>>(y));
     switch (op) {
       case BinaryOp::kMod:
         return tir::lane_mod(x, y);
@@ -376,13 +391,15 @@ Result<LaneValue> eager_binary(tir::BinaryOp op, const EagerOperand& x, const Ea
       return invalid_argument(fmt::format("Unexpect \"{}\" pointer as argument.", dsl::type_text(operand->type)));
     }
     if (!operand->is_typed() && !is_number(*operand)) return invalid_argument("The operand expect a number.");
-    if (operand->type == Type::scalar(DType::kBF16)) AIPU_RETURN_IF_ERROR(check_operator(op, operand->type));
   }
   if (tir::is_comparison(op)) AIPU_RETURN_IF_ERROR(check_comparison(x, y));
   const int x_lanes = x.is_typed() ? x.type.lanes : 1, y_lanes = y.is_typed() ? y.type.lanes : 1;
   if (x_lanes != y_lanes && x_lanes != 1 && y_lanes != 1) {
     return invalid_argument(
         fmt::format("Argument type mismatch: 0-th: \"{}\" vs. 1-th: \"{}\".", x.type.text(), y.type.text()));
+  }
+  for (const EagerOperand* operand : {&x, &y}) {
+    if (x_lanes == 1 && y_lanes == 1) AIPU_RETURN_IF_ERROR(check_bf16_scalar(operand->type));
   }
   DType element = DType::kVoid;
   if (is_shift(op)) {

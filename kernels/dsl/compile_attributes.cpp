@@ -225,9 +225,7 @@ Value Compiler::call_method(const MethodValue& method, CallArguments& arguments,
   if (const auto* type = self.as<TypeValue>()) return call_type_method(*type, name, arguments, position);
   if (name == "as_ptr") {
     const auto values = take(arguments, name, {"dtype"}, 1, position);
-    const tir::Type type = type_argument(values[0], "dtype", position);
-    if (type.pointer || type.element == DType::kBool)
-      fail(position, fmt::format("A pointer can't point to \"{}\".", type_text(type)));
+    const tir::Type type = pointee_argument(values[0], position);
     const tir::Expr pointer = pointer_of(self, position);
     return {tir::cast(tir::Type::pointer_to(type.element, type.lanes, pointer->type.scope), pointer, span(position))};
   }

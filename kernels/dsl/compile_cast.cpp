@@ -109,7 +109,9 @@ Value Compiler::cast_value(const Value& value, tir::Type type, Position position
   }
   if (value.elements() != nullptr || value.as<ArrayValue>() != nullptr) {
     const ValueList items = iterate(value, position);
-    if (static_cast<int>(items.size()) != type.lanes || type.lanes == 1) {
+    if (type.lanes == 1 && items.size() == 1) return {convert(items[0], type, position)};
+    if (type.lanes == 1 && !items.empty()) type = type.with_lanes(static_cast<int>(items.size()));
+    if (static_cast<int>(items.size()) != type.lanes) {
       fail(position,
            fmt::format("The length of the 1st arg expect \"{}\", but got: \"{}\".", type.lanes, items.size()));
     }
@@ -159,7 +161,9 @@ Value Compiler::s_reinterpret(CallArguments& arguments, Position position) {
     if (!type) fail(position, fmt::format("The arg \"dtype\" expect a data type, but got: \"{}\".", *text));
     values[1] = {TypeValue{tir::Type::pointer_to(type->element, type->lanes, scope)}};
   }
-  const tir::Expr x = to_expr(values[0], position);
+  const std::optional<int64_t> number = values[0].integer();
+  const bool word = number && *number > INT32_MAX && *number <= UINT32_MAX;  // 32 bits, though no int32
+  const tir::Expr x = word ? constant(*number, DType::kU32) : to_expr(values[0], position);
   return call_intrinsic(*required_intrinsic("reinterpret", position), {{x}, values[1]}, {}, position);
 }
 
@@ -186,7 +190,7 @@ tir::Expr Compiler::mask_expr(const Value& mask, Position position) {
       if (v.as<bool>() == nullptr) fail(position, "All elements of arg \"mask\" expect \"True\" or \"False\".");
       bits.push_back(*v.as<bool>());
     }
-    if (bits.empty()) fail(position, "The arg \"mask\" can't be empty.");
+    if (bits.empty()) bits.push_back(false);  // what is missing is off
     return mask_constant(bits);
   }
   if (const auto* e = mask.as<tir::Expr>()) {

@@ -170,9 +170,8 @@ void Compiler::serial_for(const ast::For& node, const std::vector<const ast::Nam
   if (dtype_bits(*dtype) < 32) dtype = is_signed_int(*dtype) ? DType::kI32 : DType::kU32;
   if (const auto literal = bounds[2].integer(); literal && *literal <= 0)
     fail(position, "The step of a loop must be positive.");
-  if (kind == tir::ForKind::kVectorized && !(bounds[0].integer() && bounds[1].integer())) {
-    fail(position, "The extent of S.vectorized must be a constant.");
-  }
+  // How many rounds are one vector is not known then.
+  if (kind == tir::ForKind::kVectorized && !(bounds[0].integer() && bounds[1].integer())) kind = tir::ForKind::kSerial;
   auto var = std::make_shared<tir::Var>();
   var->name = name;
   var->type = tir::Type::scalar(*dtype);

@@ -132,12 +132,14 @@ Value Compiler::call_intrinsic(const tir::Intrinsic& row, ValueList positional,
     operands.pop_back();
     is_literal.pop_back();
   }
+  // bfloat16 scalars may be stored, printed and broadcast, but not computed with.
+  bool computes = row.pure && row.name != "vbcast" && row.name != "reinterpret" && row.name != "cast";
   for (const tir::Expr& operand : operands) {
-    if (operand == nullptr) continue;
-    if (operand->type.is_void()) fail(position, "An argument yields no value.");
-    // bfloat16 scalars may be stored, printed and broadcast, but not computed with.
-    if (row.pure && row.name != "vbcast" && row.name != "reinterpret" && row.name != "cast")
-      refuse_bf16_scalars(operand, position);
+    if (operand != nullptr && operand->type.is_void()) fail(position, "An argument yields no value.");
+    if (operand != nullptr && operand->type.is_vector() && !operand->type.pointer) computes = false;
+  }
+  for (const tir::Expr& operand : operands) {
+    if (computes && operand != nullptr) refuse_bf16_scalars({{operand}}, position);
   }
   std::sort(attributes.begin(), attributes.end());
   tir::InferInput input{&operands, std::move(is_literal), &mask, &pass_through, &attributes};

@@ -236,6 +236,7 @@ Value Compiler::subscript(const Value& object, const std::vector<Value>& indices
   }
   if (object.elements() != nullptr || object.as<DictValue>() != nullptr || object.as<std::string>() != nullptr ||
       object.as<ArrayValue>() != nullptr) {
+    if (auto part = array_slice(object, indices, position)) return std::move(*part);
     if (!tuple_index) return python_subscript(object, indices[0], position);
     Value value = object;
     if (object.as<ArrayValue>() == nullptr) fail(position, "A container has one index.");
@@ -390,6 +391,26 @@ void Compiler::store(const ast::ExprPtr& target, const Value& object, const std:
   fail(position, fmt::format("A value of kind \"{}\" can't be assigned through an index.", kind_text(object)));
 }
 
+// A part of an embedder's array, by the embedder; nullopt: no slice of one.
+std::optional<Value> Compiler::array_slice(const Value& object, const std::vector<Value>& indices, Position position) {
+  const auto* array = object.as<ArrayValue>();
+  const bool sliced =
+      std::any_of(indices.begin(), indices.end(), [](const Value& index) { return index.as<SliceValue>() != nullptr; });
+  if (array == nullptr || array->array->object == nullptr || !sliced) return std::nullopt;
+  CapturedList operands = {Captured{*array->array}};
+  for (const Value& index : indices) {
+    const auto* s = index.as<SliceValue>();
+    CapturedList parts;
+    for (const Value& part : s != nullptr ? *s->parts : ValueList{index}) {
+      if (!part.is_none() && !part.integer())
+        fail(position, "The bounds of a slice of a compile-time container must be compile-time integers.");
+      parts.push_back(check(position, to_captured(part)));
+    }
+    operands.push_back(Captured{CapturedTuple{std::move(parts)}});
+  }
+  return to_value(check(position, environment_->operate("[:]", operands)), pool_);
+}
+
 Value Compiler::python_subscript(const Value& object, const Value& index, Position position) {
   if (const auto* dict = object.as<DictValue>()) {
     for (const auto& [key, value] : *dict->items) {
@@ -416,7 +437,6 @@ Value Compiler::python_subscript(const Value& object, const Value& index, Positi
     return {ArrayValue{std::make_shared<const CapturedArray>(std::move(row))}};
   };
   if (const auto* s = index.as<SliceValue>()) {
-    if (array != nullptr) fail(position, "Arrays can't be sliced here.");
     const auto part = [&](size_t k, int64_t fallback) {
       const Value& v = (*s->parts)[k];
       if (v.is_none()) return fallback;

@@ -81,9 +81,13 @@ void Compiler::refuse_numpy_scalar(const Value& value, Position position) {
     fail(position, "The scalar literal only can be represented by instance of Python built-in type");
 }
 
-void Compiler::refuse_bf16_scalars(const tir::Expr& e, Position position) {
-  if (e->type.is_scalar() && e->type.element == DType::kBF16) {
-    fail(position, "There isn't any compute instruction for bfloat16 scalar, please convert it to float32 first.");
+// Of an operation that yields a scalar. Beside a vector a bfloat16 scalar is broadcast.
+void Compiler::refuse_bf16_scalars(std::initializer_list<Value> operands, Position position) {
+  for (const Value& operand : operands) {
+    const auto* e = operand.as<tir::Expr>();
+    if (e != nullptr && (*e)->type == tir::Type::scalar(DType::kBF16)) {
+      fail(position, "There isn't any compute instruction for bfloat16 scalar, please convert it to float32 first.");
+    }
   }
 }
 
@@ -199,10 +203,8 @@ Value Compiler::binary(ast::BinaryOp op, const Value& lhs, const Value& rhs, Pos
     return power(lhs, rhs, position);
   }
   Matched m = match_operands(lhs, rhs, position);
-  refuse_bf16_scalars(m.lhs, position);
-  if (lhs.is_expr()) refuse_bf16_scalars(*lhs.as<tir::Expr>(), position);
-  if (rhs.is_expr()) refuse_bf16_scalars(*rhs.as<tir::Expr>(), position);
   const tir::Type type = m.lhs->type;
+  if (type.is_scalar()) refuse_bf16_scalars({lhs, rhs, {m.lhs}}, position);
   const DType element = type.element;
   const bool bitwise = op == Op::kBitAnd || op == Op::kBitOr || op == Op::kBitXor;
   if (element == DType::kBool && !bitwise) {
@@ -318,7 +320,7 @@ Value Compiler::compare(ast::CompareOp op, const Value& lhs, const Value& rhs, P
     }
   }
   const Matched m = match_operands(lhs, rhs, position);
-  refuse_bf16_scalars(m.lhs, position);
+  refuse_bf16_scalars({{m.lhs}}, position);
   if (!both_typed) {
     // A literal that did not fit its neighbour's type counts as int32.
     const Value& typed = lhs.is_expr() ? lhs : rhs;
@@ -366,7 +368,7 @@ Value Compiler::unary(ast::UnaryOp op, const Value& operand, Position position) 
     fail(position, fmt::format("A value of kind \"{}\" can't be an operand here.", kind_text(operand)));
   const tir::Expr e = *operand.as<tir::Expr>();
   if (e->type.pointer) fail(position, fmt::format("Unexpect \"{}\" pointer as argument.", type_text(e->type)));
-  refuse_bf16_scalars(e, position);
+  refuse_bf16_scalars({operand}, position);
   if (op == Op::kPlus) return operand;
   if (op == Op::kNegate) return binary(ast::BinaryOp::kMul, operand, {int64_t{-1}}, position);
   if (is_floating(e->type.element)) fail(position, "The operand of '~' must be an integer or a boolean.");

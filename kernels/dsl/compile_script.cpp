@@ -120,27 +120,35 @@ tir::Type Compiler::type_argument(const Value& value, std::string_view name, Pos
   return *type;
 }
 
-Value Compiler::s_ptr(CallArguments& arguments, Position position) {
-  const auto values = take(arguments, "ptr", {"dtype", "scope"}, 1, position);
-  if (values[0].is_none() || (values[0].as<std::string>() != nullptr && values[0].as<std::string>()->empty())) {
+// What a pointer may point to: a storage type of any width, or void.
+tir::Type Compiler::pointee_argument(const Value& value, Position position) {
+  if (value.is_none() || (value.as<std::string>() != nullptr && value.as<std::string>()->empty())) {
     fail(position, "Please use \"void\" to explicitly represent the void pointer.");
   }
   std::optional<tir::Type> type;
-  std::string shown = kind_text(values[0]);
-  if (const auto* s = values[0].as<std::string>()) {
+  std::string shown = kind_text(value);
+  if (const auto* s = value.as<std::string>()) {
     type = parse_type_text(*s);
     shown = *s;
   }
-  if (const auto* t = values[0].as<TypeValue>()) type = t->type;
+  if (const auto* t = value.as<TypeValue>()) type = t->type;
   if (!type || type->pointer || type->element == DType::kBool || type->element == DType::kString ||
       (strict() && dtype_bits(type->element) == 64)) {
     if (type && type->lanes > 1) shown = type_text(type->with_lanes(1));
+    const size_t lanes = shown.find_last_not_of("0123456789");  // "int4x8"
+    if (!type && lanes != std::string::npos && lanes + 1 < shown.size() && shown[lanes] == 'x') shown.resize(lanes);
     fail(position,
          fmt::format(
              "The scalar form of arg \"dtype\" expect one of (int8, uint8, int16, uint16, int32, uint32, float16, "
              "float32, bfloat16, void), but got: \"{}\".",
              shown));
   }
+  return *type;
+}
+
+Value Compiler::s_ptr(CallArguments& arguments, Position position) {
+  const auto values = take(arguments, "ptr", {"dtype", "scope"}, 1, position);
+  const tir::Type type = pointee_argument(values[0], position);
   tir::Scope scope = tir::Scope::kPrivate;
   if (!values[1].is_none()) {
     const auto* text = values[1].as<std::string>();
@@ -154,7 +162,7 @@ Value Compiler::s_ptr(CallArguments& arguments, Position position) {
     }
     scope = found->second;
   }
-  return {TypeValue{tir::Type::pointer_to(type->element, type->lanes, scope)}};
+  return {TypeValue{tir::Type::pointer_to(type.element, type.lanes, scope)}};
 }
 
 Value Compiler::s_alloc(CallArguments& arguments, Position position) { return allocate(arguments, true, position); }
@@ -263,7 +271,7 @@ Value Compiler::scalar_extremum(std::string_view name, tir::BinaryOp op, CallArg
     return first ? values[0] : values[1];
   }
   const Matched m = match_operands(values[0], values[1], position);
-  refuse_bf16_scalars(m.lhs, position);
+  refuse_bf16_scalars({{m.lhs}}, position);
   return {tir::binary(op, m.lhs, m.rhs, span(position))};
 }
 
@@ -288,9 +296,7 @@ Value Compiler::s_pow(CallArguments& arguments, Position position) {
 Value Compiler::power(const Value& lhs, const Value& rhs, Position position) {
   if (lhs.is_number() && rhs.is_number()) return *fold_binary(ast::BinaryOp::kPow, lhs, rhs, position);
   const Matched m = match_operands(lhs, rhs, position);
-  for (const Value& v : {lhs, rhs, Value{m.lhs}}) {
-    if (v.is_expr()) refuse_bf16_scalars(*v.as<tir::Expr>(), position);
-  }
+  if (m.lhs->type.is_scalar()) refuse_bf16_scalars({lhs, rhs, {m.lhs}}, position);
   return call_intrinsic(*required_intrinsic("pow", position), {{m.lhs}, {m.rhs}}, {}, position);
 }
 

@@ -146,7 +146,7 @@ void Compiler::assign_statement(const ast::Assign& node, Position position) {
       (void)e;
       fail(position, "The right hand side can't be unpacked.");
     }
-    return assign_tuple(*targets, iterate(value, position), position);
+    return assign_tuple(*targets, unpacked(value, position), position);
   }
   if (const auto* name = target->as<ast::Name>()) {
     const std::string saved = std::exchange(name_hint_, name->id);
@@ -179,8 +179,17 @@ void Compiler::assign(const ast::ExprPtr& target, Value value, Position position
     return store(subscripted->object, object, indices, value, position);
   }
   if (const std::vector<ast::ExprPtr>* targets = target_elements(target))
-    return assign_tuple(*targets, iterate(value, position), position);
+    return assign_tuple(*targets, unpacked(value, position), position);
   fail(target->position, "Can't assign to this expression.");
+}
+
+// The parts of S.meta_var((a, b)) are compile-time values like the whole.
+ValueList Compiler::unpacked(const Value& value, Position position) {
+  const auto* meta = value.as<MetaValue>();
+  if (meta == nullptr) return iterate(value, position);
+  ValueList parts = iterate(*meta->value, position);
+  for (Value& part : parts) part = {MetaValue{std::make_shared<Value>(part)}};
+  return parts;
 }
 
 void Compiler::assign_tuple(const std::vector<ast::ExprPtr>& targets, ValueList values, Position position) {

@@ -153,6 +153,7 @@ class Compiler {
   void poison_targets(const ast::Stmt& stmt);
   void assign(const ast::ExprPtr& target, Value value, Position position);
   void assign_name(const std::string& name, Value value, Position position);
+  ValueList unpacked(const Value& value, Position position);
   void assign_tuple(const std::vector<ast::ExprPtr>& targets, ValueList values, Position position);
   void assign_statement(const ast::Assign& node, Position position);
   void augmented_assign(const ast::AugAssign& node, Position position);
@@ -221,7 +222,7 @@ class Compiler {
   };
   Matched match_operands(const Value& lhs, const Value& rhs, Position position);
   static std::optional<tir::Expr> fold_identity(tir::BinaryOp op, const Matched& m);
-  void refuse_bf16_scalars(const tir::Expr& e, Position position);
+  void refuse_bf16_scalars(std::initializer_list<Value> operands, Position position);
   void refuse_numpy_scalar(const Value& value, Position position);
   std::optional<Value> fold_binary(ast::BinaryOp op, const Value& lhs, const Value& rhs, Position position);
   std::optional<bool> fold_compare(ast::CompareOp op, const Value& lhs, const Value& rhs, Position position);
@@ -247,6 +248,7 @@ class Compiler {
   SliceAccess buffer_slice(const Buffer& buffer, const std::vector<Value>& indices, Position position);
   Value load_slice(const SliceAccess& access, Position position);
   tir::Expr lane_index(const tir::Type& type, const Value& index, Position position);
+  std::optional<Value> array_slice(const Value& object, const std::vector<Value>& indices, Position position);
   Value python_subscript(const Value& object, const Value& index, Position position);
   Value allocate(CallArguments& arguments, bool as_pointer, Position position);
   Value allocate_const(CallArguments& arguments, Position position);
@@ -272,6 +274,7 @@ class Compiler {
   std::vector<Value> take(const CallArguments& arguments, std::string_view function,
                           const std::vector<std::string_view>& names, size_t required, Position position);
   int64_t int_argument(const Value& value, std::string_view phrase, Position position);
+  tir::Type pointee_argument(const Value& value, Position position);
   tir::Type type_argument(const Value& value, std::string_view name, Position position);
 
   Value s_ptr(CallArguments&, Position);

@@ -85,7 +85,8 @@ class Environment {
   // A call of an opaque object with compile-time arguments.
   virtual Result<Captured> call(const Captured& function, const CapturedList& args,
                                 const std::vector<std::pair<std::string, Captured>>& kwargs);
-  // An operation of the host language on compile-time values of which at least one is opaque: "[]", "len", "bool",
+  // An operation of the host language on compile-time values of which at least one is opaque: "[]", "[:]" (of an array
+  // and a tuple per dimension: an index, or start, stop and step), "len", "bool",
   // "list" (what iterating yields), "+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "^", "@", "==", "!=",
   // "<", "<=", ">", ">=", "is", "in", and the built-in functions "int", "float", "str", "abs".
   virtual Result<Captured> operate(std::string_view operation, const CapturedList& operands);

@@ -67,10 +67,10 @@ TEST(Lower, PadsASingleLane) {
 )",
                  machine(256), R"(func f(x#0: global int32*) -> void {
   let v#1: int32x8 = S.vload<int32x8>(x#0, 1, .lanes=8)
-  let v#2: int32x2 = S.vload<int32x2>((x#0 + 8:int64), 1, mask=[true, false], .lanes=2)
+  let v#2: int32x2 = S.vload<int32x2>((x#0 + 8:int64), 1, mask="1T1F":boolx2, .lanes=2)
   let t#3: global int32* = (x#0 + 1)
   eval S.vstore<void>(v#1, t#3, 2)
-  eval S.vstore<void>(v#2, (t#3 + 16:int64), 2, mask=[true, false])
+  eval S.vstore<void>(v#2, (t#3 + 16:int64), 2, mask="1T1F":boolx2)
 }
 )");
 }
@@ -301,7 +301,10 @@ TEST(Simplify, Expressions) {
   EXPECT_EQ(text(op(BinaryOp::kGe, s, int_imm(0))), "true");
   EXPECT_EQ(text(op(BinaryOp::kGe, x, int_imm(0))), "(n#0 >= 0)");
   EXPECT_EQ(text(op(BinaryOp::kAdd, float_imm(0.1), float_imm(0.2))), "0.3");
-  EXPECT_EQ(text(op(BinaryOp::kShl, int_imm(1, DType::kI8), int_imm(9, DType::kI8))), "2:int8");
+  EXPECT_EQ(text(op(BinaryOp::kShl, int_imm(1, DType::kI8), int_imm(9, DType::kI8))), "0:int8");
+  EXPECT_EQ(text(op(BinaryOp::kShl, int_imm(1, DType::kI16), int_imm(37, DType::kI16))), "32:int16");
+  EXPECT_EQ(text(op(BinaryOp::kShr, int_imm(-3, DType::kI8), int_imm(9, DType::kI8))), "-1:int8");
+  EXPECT_EQ(text(op(BinaryOp::kShr, int_imm(200, DType::kU8), int_imm(33, DType::kU8))), "100:uint8");
   // A float plus zero is not that float: -0 + 0 is +0.
   auto f = std::make_shared<Var>();
   f->name = "f";

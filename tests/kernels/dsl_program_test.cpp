@@ -129,8 +129,8 @@ const Golden kGoldens[] = {
     {"MetaVar", "k = S.meta_var(5)\nb = k + 1\nfor i in S.unroll(k - 3):\n    a[i] = k\n",
      "  let b#8: int32 = 6\n  store a#0[0] = 5\n  store a#0[1] = 5\n"},
     {"Masks", "v = S.vload(a, mask=\"2TF\")\nw = S.vload(a, \"8T\")\nm = S.tail_mask(n, 8)\nz = S.vload(a, m)\n",
-     "  let v#8: int32x8 = S.vload<int32x8>(a#0, 1, mask=[true, false, true, false, false, false, false, false])\n"
-     "  let w#9: int32x8 = S.vload<int32x8>(a#0, 1, mask=[true, true, true, true, true, true, true, true])\n"
+     "  let v#8: int32x8 = S.vload<int32x8>(a#0, 1, mask=\"1T1F1T5F\":boolx8)\n"
+     "  let w#9: int32x8 = S.vload<int32x8>(a#0, 1, mask=\"8T\":boolx8)\n"
      "  let m#10: boolx8 = S.tail_mask<boolx8>(n#2, .lanes=8)\n  let z#11: int32x8 = S.vload<int32x8>(a#0, 1, "
      "mask=m#10)\n"},
     {"ScalarExtremes", "b = S.max(n, 3)\nc = S.min(x, n)\nd = S.max(2, 5)\ne = S.ceildiv(n, 8)\ng = S.ceildiv(9, 4)\n",

@@ -1,6 +1,7 @@
 """BuildManager: what it accepts, what it writes, how it fails."""
 
 import glob
+import linecache
 import logging
 import os
 import re
@@ -250,6 +251,127 @@ def test_stores_through_aliases():
     ]
 
 
+def categories(kernel):
+    """The categories of a kernel's parameters, without "_tensor"."""
+    info = aipu.analysis.extract_prim_func_info(aipu.BuildManager().lower(kernel))
+    return [p.category.replace("_tensor", "") for p in info.param_infos]
+
+
+def test_a_parameter_that_is_reassigned_stays_an_input():
+    @S.prim_func
+    def moved(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        b = a + 1
+        b[0] = 1
+
+    @S.prim_func
+    def before(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        b[0] = 1
+        b = a + 1
+        b[0] = 2
+
+    @S.prim_func
+    def sometimes(a: S.ptr("i32", "global"), b: S.ptr("i32", "global"), n: S.i32):
+        if n > 0:
+            b = a
+        b[0] = 1
+
+    @S.prim_func
+    def in_both(a: S.ptr("i32", "global"), b: S.ptr("i32", "global"), n: S.i32):
+        if n > 0:
+            b = a
+        else:
+            b = a + 1
+        b[0] = 1
+
+    @S.prim_func
+    def in_a_loop(a: S.ptr("i32", "global"), b: S.ptr("i32", "global"), c: S.ptr("i32", "global"), n: S.i32):
+        for _ in range(n):
+            b = a
+            b[0] = 1
+            b = c
+            if n > 5:
+                break
+        x = b[0]
+        S.printf("%d", x)
+
+    @S.prim_func
+    def sub(p: S.ptr("i32", "global"), q: S.ptr("i32", "global")):
+        q = p
+        q[0] = 1
+
+    @S.prim_func
+    def by_callee(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        sub(a, b)
+
+    assert categories(moved) == ["output", "input"]
+    assert categories(before) == ["output", "output"]
+    assert categories(sometimes) == ["output", "output", "attr"]
+    assert categories(in_both) == ["output", "input", "attr"]
+    assert categories(in_a_loop) == ["output", "input", "input", "attr"]
+    assert categories(by_callee) == ["output", "input"]
+    a, b = np.zeros(4, "int32"), np.zeros(4, "int32")
+    aipu.BuildManager().build(moved)(a, b)
+    assert a.tolist() == [0, 1, 0, 0] and not b.any()
+    moved(a * 0, b)
+    assert not b.any()
+
+
+def test_the_type_of_descriptors_is_checked_everywhere():
+    @S.prim_func
+    def start(desc: S.ptr("fp32", "global")):
+        S.aiff(desc, desc, desc)
+
+    @S.prim_func
+    def entry(a: S.ptr("i32", "global"), d: S.ptr("u32", "global")):
+        start(d)
+        a[0] = 1
+
+    phrase = 'The descriptor parameter "desc" of function "start" expect dtype "uint32/int32", but got: "float32".'
+    with pytest.raises(AssertionError, match=re.escape(phrase)):
+        aipu.BuildManager().build(entry)
+
+
+def test_has_perf_record_tick():
+    @S.prim_func
+    def sub(a: S.ptr("i32", "global")):
+        S.perf_tick_begin(1)
+        a[0] = 1
+        S.perf_tick_end(1)
+
+    @S.prim_func
+    def ticks(a: S.ptr("i32", "global")):
+        sub(a)
+
+    @S.prim_func
+    def plain(a: S.ptr("i32", "global")):
+        S.printf("perf_tick_begin")
+        a[0] = 1
+
+    has_tick = aipu.analysis.has_perf_record_tick
+    assert has_tick(aipu.BuildManager().lower(ticks)) and has_tick(aipu.BuildManager().lower(sub))
+    assert not has_tick(aipu.BuildManager().lower(plain))
+
+
+def test_rounded_halves_are_converted_as_the_target_does():
+    @S.prim_func
+    def rounds(a: S.ptr("fp16", "global"), b: S.ptr("i32", "global")):
+        S.vstore(S.cast(S.rint(S.vload(a)), "i32", part="high"), b)
+
+    x2, x3 = (aipu.BuildManager(target=name).build(rounds).c_code for name in ("X2_1204", "X3P_1304"))
+    assert "__vziph(__vcvtue_int8(" in x2 and "__vcvtuo_int8(" in x2 and "__vrint" not in x2
+    assert "__vcvtuh_int8(" in x3 and "__vrint" not in x3
+
+
+def test_constant_masks_are_mask_strings_in_the_text():
+    @S.prim_func
+    def masked(a: S.ptr("i32", "global"), b: S.ptr("i32", "global")):
+        S.vstore(S.vload(a, mask="4T4F"), b, mask=[True, False, True])
+
+    module = aipu.BuildManager().lower(masked)
+    assert 'mask="4T4F"' in str(module) and 'mask="1T1F1T5F"' in str(module)
+    assert str(aipu.tir.IRModule.from_text(str(module))) == str(module)
+
+
 # --- targets and switches ---------------------------------------------------------------------------------------------
 
 
@@ -431,9 +553,55 @@ def test_pysim_needs_a_build():
 
 def test_functions_without_source():
     namespace = {"S": S}
-    exec('@S.prim_func\ndef func(a: S.ptr("i32", "global")):\n    a[0] = 1\n', namespace)
+    exec("\n".join(["@S.prim_func", 'def func(a: S.ptr("i32", "global")):', "    a[0] = 1"]), namespace)
     with pytest.raises(RuntimeError, match="source"):
         aipu.BuildManager().build(namespace["func"])
+
+
+EXEC_TEXT = """
+from aipu import script as S
+
+def twice(x):
+    return x * 2
+
+add_three = lambda v: v + 3
+
+@S.macro
+def put(a, k, v):
+    a[k] = v
+
+@S.prim_func
+def sub(a: S.ptr("i32", "global"), k: S.i32):
+    a[k] = k
+
+@S.prim_func
+def func(a: S.ptr("i32", "global"), n: S.i32):
+    a[0] = twice(n)
+    sub(a, 1)
+    put(a, 2, n + 1)
+    a[3] = add_three(n)
+"""
+
+
+@pytest.mark.parametrize("filename", [None, "<cell 1>"])
+def test_functions_from_exec(filename):
+    namespace = {}
+    text = EXEC_TEXT.replace("a[3] =", "a[3] = 0 +") if filename else EXEC_TEXT
+    exec(text if filename is None else compile(text, filename, "exec"), namespace)
+    out = np.zeros(4, "int32")
+    aipu.BuildManager().build(namespace["func"])(out, 5)
+    assert out.tolist() == [10, 1, 6, 8]
+
+
+def test_functions_from_a_notebook_cell():
+    # As IPython runs a cell: its text is in linecache.
+    text, name = EXEC_TEXT, "/tmp/ipykernel_1/1234567.py"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    namespace = {"__name__": "__main__"}
+    exec(compile(text, name, "exec"), namespace)
+    out = np.zeros(4, "int32")
+    aipu.BuildManager().build(namespace["func"])(out, 7)
+    assert out.tolist() == [14, 1, 8, 10]
 
 
 def test_logger_level(monkeypatch):

@@ -252,11 +252,7 @@ Expr VectorAligner::whole_intrinsic(const Expr& e, const IntrinsicCall& n) {
   result.pass_through = whole(n.pass_through);
   // Counts of vectors that are no registers are counts of their elements.
   if (n.args.size() > 1 && n.args[0] && n.args[0]->type.pointer && lowered(n.args[0]->type) != n.args[0]->type) {
-    if (name == "dma_memset") {
-      result.args[2] = scaled(result.args[2], n.args[0]->type.lanes);
-    } else if (name == "dma_upsample" || name == "dma_transpose2d") {
-      return give_up();
-    }
+    if (name == "dma_upsample" || name == "dma_transpose2d") return give_up();
   }
   if (failed_) return e;
   return make_expr(lowered(e->type), std::move(result), e->span);

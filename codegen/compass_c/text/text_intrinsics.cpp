@@ -342,7 +342,7 @@ std::string dma_upsample(const Call& c) {
 std::string dma_memset(const Call& c) {
   const Type& pointer = c.arg_type(0);
   const int64_t bytes = dtype_bytes(pointer.element);
-  const std::string count = in_bytes(c, c.arg_expr(2), pointer.pointee().bytes());
+  const std::string count = in_bytes(c, c.arg_expr(2), bytes);
   return fmt::format("Memset{}({}, {}, {}, {}, {})", on_chip(pointer.scope) ? "SRAM" : "DDR", c.arg(0), count, c.arg(1),
                      bytes == 1   ? 0
                      : bytes == 2 ? 1

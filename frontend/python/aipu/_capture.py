@@ -1,18 +1,31 @@
 """What the compiler asks about Python objects that a kernel refers to: their source, annotations, operators."""
 
 from __future__ import annotations
+import __future__
 
 import ast
 import builtins
+import functools
 import inspect
+import linecache
 import operator
+import os
+import sys
+import textwrap
 import types
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 import numpy as np
 
+
+def _part(array: np.ndarray, *indices: Tuple[Optional[int], ...]) -> np.ndarray:
+    """A part of an array: per dimension an index, or start, stop and step."""
+    return array[tuple(index[0] if len(index) == 1 else slice(*index) for index in indices)]
+
+
 _OPERATORS: Dict[str, Callable[..., Any]] = {
     "[]": operator.getitem,
+    "[:]": _part,
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -132,13 +145,79 @@ def operator_function(function: Any) -> Optional[Callable[..., Any]]:
         return None
 
 
+# Texts that were run with exec() while a function was decorated in them: Python keeps no source of those.
+_exec_texts: Dict[str, List[str]] = {}
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A code object and those of the functions in it."""
+    pending = [code]
+    while pending:
+        current = pending.pop()
+        yield current
+        pending.extend(c for c in current.co_consts if isinstance(c, types.CodeType))
+
+
+def _is_text_of(text: str, code: types.CodeType) -> bool:
+    """Whether compiling the text makes this code."""
+    if code.co_name not in text and code.co_name != "<lambda>":
+        return False
+    try:
+        module = compile(text, code.co_filename, "exec", code.co_flags & _FUTURES, dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    return any(inner == code for inner in _codes(module))
+
+
+_FUTURES = functools.reduce(operator.or_, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names))
+
+
+def remember_exec_source(function: Any) -> None:
+    """Called where a function is decorated: if its text is being run by exec(), keeps the text.
+
+    It is looked for among the strings that the caller of exec() knows by name or holds as constants.
+    """
+    code = function.__code__
+    if os.path.exists(code.co_filename) or code.co_filename in linecache.cache:
+        return
+    if _remembered_text(code) is not None:
+        return
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename != code.co_filename:
+        frame = frame.f_back
+    while frame is not None:
+        if frame.f_code.co_filename != code.co_filename:
+            known = [*frame.f_locals.values(), *frame.f_code.co_consts, *frame.f_globals.values()]
+            for text in known:
+                for form in (text, textwrap.dedent(text)) if isinstance(text, str) else ():
+                    if _is_text_of(form, code):
+                        _exec_texts.setdefault(code.co_filename, []).append(form)
+                        return
+        frame = frame.f_back
+
+
+def _remembered_text(code: types.CodeType) -> Optional[str]:
+    texts = _exec_texts.get(code.co_filename, ())
+    return next((text for text in texts if _is_text_of(text, code)), None)
+
+
+def _remembered_source(code: types.CodeType) -> Optional[Tuple[List[str], int]]:
+    """(lines, first line), as ``inspect.getsourcelines`` gives them, of a function that exec() has made."""
+    text = _remembered_text(code)
+    if text is None:
+        return None
+    first = code.co_firstlineno
+    return inspect.getblock(text.splitlines(keepends=True)[first - 1 :]), first
+
+
 def source_of(function: Any) -> Tuple[str, str, int, str]:
     """(file, text, first line, name) of a function's source, decorators included; columns are those of the file.
 
     The text of an indented function is put below an ``if True:`` line. OSError when Python does not know the source.
     """
     code = function.__code__
-    lines, first = inspect.getsourcelines(function)
+    remembered = _remembered_source(code)
+    lines, first = remembered if remembered is not None else inspect.getsourcelines(function)
     if code.co_name == "<lambda>":
         text, line = _lambda_source(function, lines, first)
         return code.co_filename, text, line, "<lambda>"
@@ -152,9 +231,11 @@ def _lambda_source(function: Any, lines: List[str], first: int) -> Tuple[str, in
     """(text, line) of exactly this lambda: of those in its statement the one whose body is where the code says."""
     code = function.__code__
     filename = code.co_filename
-    import linecache
-
-    whole = linecache.getlines(filename, function.__globals__) or lines
+    remembered = _remembered_text(code)
+    if remembered is not None:
+        whole = remembered.splitlines(keepends=True)
+    else:
+        whole = linecache.getlines(filename, function.__globals__) or lines
     offset = 0 if len(whole) > len(lines) else first - 1
     tree = _parsed(filename, "".join(whole))
     found: List[ast.Lambda] = [

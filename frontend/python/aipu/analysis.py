@@ -13,4 +13,9 @@ def extract_prim_func_info(module: IRModule) -> PrimFuncInfo:
     return prim_func_info(module)
 
 
-__all__ = ["extract_prim_func_info"]
+def has_perf_record_tick(module: IRModule) -> bool:
+    """Whether a function of the module records performance counters (``S.perf_tick_begin``, ``S.perf_tick_end``)."""
+    return module._module.calls("perf_tick_begin") or module._module.calls("perf_tick_end")
+
+
+__all__ = ["extract_prim_func_info", "has_perf_record_tick"]

@@ -479,10 +479,28 @@ def operators(dtype: str) -> List[Case]:
             for shift in (1, 5):
                 b.add(f"{{x}} << {shift}", x)
                 b.add(f"{{x}} >> {shift}", x)
+            if lanes == 0:
+                _scalar_shifts(b, dtype)
         if bits_of(dtype) > 8 or lanes == 0:
             b.add("-{x}", x)
             b.add("{x} * 3", x)
     return b.cases
+
+
+def _scalar_shifts(b: Builder, dtype: str) -> None:
+    """Counts around the width of the type and around 32, known and not, of every type."""
+    x = Input(dtype, 0)
+    for shift in (0, 7, 8, 9, 15, 16, 17, 31):
+        for op in ("<<", ">>"):
+            b.add(f"{{x}} {op} {shift}", {"x": x})
+    if bits_of(dtype) < 32:
+        for shift in (32, 37):  # of 32-bit scalars a mistake
+            b.add(f"{{x}} << {shift}", {"x": x})
+            b.add(f"{{x}} >> {shift}", {"x": x})
+    for other in INTS:
+        for kind in ("tail9", "tail33", "any"):
+            for op in ("<<", ">>"):
+                b.add(f"{{x}} {op} {{n}}", {"x": x, "n": Input(other, 0, kind)})
 
 
 def _castable_operands(dtype: str, other: str, lanes: Tuple[int, int]) -> bool:

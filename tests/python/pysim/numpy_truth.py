@@ -122,10 +122,14 @@ class Lanes:
         return _operator(self, other, lambda p, q: p ^ q)
 
     def __lshift__(self, other: "Operand") -> "Lanes":
-        return dataclasses.replace(vsl(self, other), scalar=self.scalar)
+        if self.scalar:
+            return _scalar_shift(self, other, lambda p, n: p << n)
+        return vsl(self, other)
 
     def __rshift__(self, other: "Operand") -> "Lanes":
-        return dataclasses.replace(vsr(self, other), scalar=self.scalar)
+        if self.scalar:
+            return _scalar_shift(self, other, lambda p, n: p >> n)
+        return vsr(self, other)
 
     def __neg__(self) -> "Lanes":
         return self * -1
@@ -609,6 +613,12 @@ def vall(mask: Lanes) -> Lanes:
 
 def vany(mask: Lanes) -> Lanes:
     return Lanes(np.array([mask.values.any()]), "bool", scalar=True)
+
+
+def _scalar_shift(x: Lanes, shift: Operand, op: Callable[[int, int], int]) -> Lanes:
+    """A scalar of less than 32 bits is shifted as one of 32; the count is taken modulo 32."""
+    count = int(shift.values[0] if isinstance(shift, Lanes) else shift) % 32
+    return Lanes(wrapped([op(int(x.values[0]), count)], x.dtype), x.dtype, scalar=True)
 
 
 def _counts(x: Lanes, shift: Operand) -> List[int]:

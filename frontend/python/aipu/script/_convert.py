@@ -13,6 +13,7 @@ from ._pointer import Pointer, _Memory
 from ._pysim import current
 
 _SPECIAL = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
+_INT32_MAX, _UINT32_MAX = (1 << 31) - 1, (1 << 32) - 1
 _SATURATE = {None: 0, False: 1, True: 2}
 
 
@@ -22,7 +23,11 @@ def _merge_or_vector(operands: tuple, dtype: DataType, part: str, saturate: Opti
 
 
 def _vector_literal(items: Any, dtype: DataType) -> Any:
-    if dtype.lanes != len(items) or dtype.lanes <= 1:
+    if dtype.is_scalar and len(items) == 1:
+        return convert(items[0], dtype)
+    if dtype.is_scalar and items:
+        dtype = dtype.with_lanes(len(items))
+    if dtype.lanes != len(items):
         raise AssertionError(f'The length of the 1st arg expect "{dtype.lanes}", but got: "{len(items)}".')
     code = code_of(dtype)
     return wrap((code, _native.convert_lanes(items, code)))
@@ -31,9 +36,9 @@ def _vector_literal(items: Any, dtype: DataType) -> Any:
 def cast(x: Any, dtype: Any, part: str = "all", saturate: Optional[bool] = None) -> Any:
     """Converts a value, the lanes of a vector literal, or several vectors that are narrowed into one.
 
-    ``dtype`` may be scalar for a vector ``x``: the lanes follow. ``part`` (``low high even odd``, ``ll lh hl hh``)
-    widens a part of a native vector. ``saturate`` clamps integers instead of wrapping. Float to int clamps to int32,
-    truncates and wraps.
+    ``dtype`` may be scalar for a vector or a list ``x``: the lanes follow. ``part`` (``low high even odd``,
+    ``ll lh hl hh``) widens a part of a native vector. ``saturate`` clamps integers instead of wrapping. Float to int
+    clamps to int32, truncates and wraps.
     """
     target = resolve_type(dtype)
     part_attribute(part, 9)
@@ -96,6 +101,8 @@ def reinterpret(x: Any, dtype: Any) -> Any:
         if target not in ("int32", "uint32"):
             raise AssertionError(f'Unsupported reinterpret from "{x.dtype}*" to "{target}".')
         return convert(current().run.integer_of(x._memory, x._offset), target)
+    if isinstance(x, int) and _INT32_MAX < x <= _UINT32_MAX:
+        x = convert(x, DataType("uint32"))  # 32 bits, though no int32
     return call("reinterpret", (x,), attributes=(("dtype", code_of(target)),))
 
 

@@ -359,12 +359,14 @@ def mask_operand(mask: Any) -> Optional[Any]:
         return mask
     if isinstance(mask, str):
         return _mask_of_text(mask)
+    if isinstance(mask, (np.ndarray, tuple, list)) and len(mask) == 0:
+        return np.zeros(1, dtype=np.bool_)  # what is missing is off
     if isinstance(mask, np.ndarray):
         if mask.ndim != 1 or mask.dtype != np.bool_:
             raise AssertionError('All elements of arg "mask" expect "True" or "False".')
         return mask
     if isinstance(mask, (tuple, list)):
-        if not mask or not all(isinstance(bit, (bool, np.bool_)) for bit in mask):
+        if not all(isinstance(bit, (bool, np.bool_)) for bit in mask):
             raise AssertionError('All elements of arg "mask" expect "True" or "False".')
         return np.array(mask, dtype=np.bool_)
     shown = mask.dtype if isinstance(mask, Value) else type(mask).__name__

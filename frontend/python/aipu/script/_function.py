@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
+from .._capture import remember_exec_source
 from .._dtype import DataType
 from ._core import Scalar, Value, Vector, convert, wrap
 from ._pointer import Pointer, _Memory, constant_buffer
@@ -60,6 +61,7 @@ class PyPrimFunc:
     def __init__(self, py_func: Callable[..., Any], is_entry: bool = False, is_inline: Optional[bool] = None) -> None:
         assert is_inline in (None, True, False), 'Invalid value of parameter "is_inline".'
         functools.update_wrapper(self, py_func)
+        remember_exec_source(py_func)
         self.py_func = py_func
         self.is_entry = is_entry
         self.is_inline = is_inline
@@ -206,6 +208,7 @@ class PyMacro:
 
     def __init__(self, py_func: Callable[..., Any], hygienic: bool = True) -> None:
         functools.update_wrapper(self, py_func)
+        remember_exec_source(py_func)
         self.py_func = py_func
         self.hygienic = hygienic
 

@@ -221,7 +221,7 @@ def dma_upsample(
 
 
 def dma_memset(ptr: Any, value: Any, num: Any) -> None:
-    """Fills ``num`` elements with ``value``."""
+    """Fills ``num`` scalars with ``value``, also through a pointer to vectors."""
     count = int(num)
     if count < 0:
         raise AssertionError(f'The arg "num" expect >= 0, but got: "{count}".')

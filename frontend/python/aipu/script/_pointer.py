@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Optional, Sequence, Tuple
 
 import numpy as np
@@ -11,10 +12,42 @@ from .._dtype import DataType
 from ._core import Value, Vector, code_of, lane_dtype, pointer_code, resolve_type, wrap
 
 
+class OutOfBounds(AssertionError, IndexError):
+    """An access outside of the memory behind a pointer."""
+
+
 def _index(value: Any) -> int:
     if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
         raise AssertionError("All indices should be integer type, please convert it explicitly.")
     return value.__index__()
+
+
+_STORAGE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "float32", "bfloat16")
+
+
+def _resolved(dtype: Any) -> Optional[DataType]:
+    try:
+        return resolve_type(dtype)
+    except (ValueError, TypeError):
+        return None
+
+
+def pointee_type(dtype: Any) -> DataType:
+    """What a pointer may point to: a storage type with any number of lanes, or ``"void"``.
+
+    AssertionError for others.
+    """
+    assert dtype is not None and (not isinstance(dtype, str) or dtype), (
+        'Please use "void" to explicitly represent the void pointer.'
+    )
+    resolved = _resolved(dtype)
+    element = resolved.element_of if resolved is not None else None
+    if element is None or not (element.is_void or str(element) in _STORAGE):
+        shown = element if element is not None else re.sub(r"x\d+$", "", str(dtype))
+        raise AssertionError(
+            f'The scalar form of arg "dtype" expect one of ({", ".join((*_STORAGE, "void"))}), but got: "{shown}".'
+        )
+    return resolved
 
 
 class _Memory:
@@ -50,7 +83,7 @@ class _Memory:
         memory, size = self._bytes(), self._dtype.total_bytes
         start = self._offset + index * size
         if start < 0 or start + size > memory.size:
-            raise IndexError(f"Out of bounds: element {index} of a {self._scope} pointer to {self._dtype}.")
+            raise OutOfBounds(f"Out of bounds: element {index} of a {self._scope} pointer to {self._dtype}.")
         data = np.frombuffer(memory, lane_dtype(self._dtype.element_of), self._dtype.lanes, start).copy()
         return wrap((code_of(self._dtype), data))
 
@@ -58,7 +91,7 @@ class _Memory:
         memory, size = self._bytes(), self._dtype.total_bytes
         start = self._offset + index * size
         if start < 0 or start + size > memory.size:
-            raise IndexError(f"Out of bounds: element {index} of a {self._scope} pointer to {self._dtype}.")
+            raise OutOfBounds(f"Out of bounds: element {index} of a {self._scope} pointer to {self._dtype}.")
         memory[start : start + size] = _native.convert(value, code_of(self._dtype)).view(np.uint8)
 
     def _strided(self, start: int, count: int, step: int) -> np.ndarray:
@@ -66,7 +99,7 @@ class _Memory:
         memory, size = self._bytes(), self._dtype.total_bytes
         first = self._offset + start * size
         if first < 0 or first + ((count - 1) * step + 1) * size > memory.size:
-            raise AssertionError("Out of bounds.")
+            raise OutOfBounds("Out of bounds.")
         element = lane_dtype(self._dtype.element_of)
         return np.ndarray((count, self._dtype.lanes), element, memory, first, (step * size, element.itemsize))
 
@@ -104,7 +137,7 @@ class Pointer(_Memory):
 
     def as_ptr(self, dtype: Any) -> "Pointer":
         """The same address as a pointer to another type."""
-        return Pointer(self._memory, self._offset, resolve_type(dtype), self._scope)
+        return Pointer(self._memory, self._offset, pointee_type(dtype), self._scope)
 
     @property
     def is_nullptr(self) -> bool:

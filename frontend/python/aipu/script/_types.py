@@ -7,11 +7,11 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, Optional
 
-from .._dtype import DataType, resolve_dtype_alias
+from .._dtype import DataType
 from ._convert import cast
+from ._pointer import pointee_type
 
 _SCOPES = ("global", "global.1", "global.2", "global.3", "lsram", "shared", "private", "constant")
-_STORAGE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "float32", "bfloat16")
 
 
 class TypeObject:
@@ -69,25 +69,9 @@ def ptr(dtype: Any, scope: str = "private") -> PointerType:
     ``global.1`` (constant tensors), ``global.2``, ``global.3``, ``lsram``, ``shared``, ``private``, ``constant``.
     AssertionError for others.
     """
-    assert dtype is not None and (not isinstance(dtype, str) or dtype), (
-        'Please use "void" to explicitly represent the void pointer.'
-    )
-    resolved = _resolved(dtype)
-    element = resolved.element_of if resolved is not None else None
-    if element is None or not (element.is_void or str(element) in _STORAGE):
-        shown = element if element is not None else re.sub(r"x\d+$", "", str(dtype))
-        raise AssertionError(
-            f'The scalar form of arg "dtype" expect one of ({", ".join((*_STORAGE, "void"))}), but got: "{shown}".'
-        )
+    resolved = pointee_type(dtype)
     assert scope in _SCOPES, f'The arg "scope" expect one of ({", ".join(_SCOPES)}), but got: "{scope}".'
     return PointerType(resolved, scope)
-
-
-def _resolved(dtype: Any) -> Optional[DataType]:
-    try:
-        return resolve_dtype_alias(dtype)
-    except (ValueError, TypeError):
-        return None
 
 
 _ELEMENTS = {
