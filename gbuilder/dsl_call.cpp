@@ -6,9 +6,9 @@
 
 #include "codegen/lower/lower.h"
 #include "codegen/tir/text.h"
-#include "gbuilder/encode.h"
-#include "gbuilder/kernel_table.h"
-#include "gbuilder/storers/command_storer.h"
+#include "gbuilder/file/encode.h"
+#include "gbuilder/record/command_storer.h"
+#include "gbuilder/record/kernel_table.h"
 #include "graph/ir/op_def.h"
 #include "kernels/plugin.h"
 

@@ -8,11 +8,11 @@
 #include <variant>
 #include <vector>
 
-#include "codegen/compass_c/cc_driver.h"
+#include "codegen/native_c/cc_driver.h"
 #include "codegen/targets/target.h"
 #include "codegen/tir/parameter_analysis.h"
 #include "frontend/ir/compass_ir.h"
-#include "gbuilder/plan.h"
+#include "gbuilder/plan/plan.h"
 
 namespace aipu::gbuilder {
 

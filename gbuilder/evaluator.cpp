@@ -7,9 +7,9 @@
 
 #include "codegen/lower/lower.h"
 #include "codegen/tir/interpreter.h"
-#include "gbuilder/argument_words.h"
-#include "gbuilder/kernel_table.h"
 #include "gbuilder/native_module.h"
+#include "gbuilder/plan/argument_words.h"
+#include "gbuilder/record/kernel_table.h"
 #include "runtime/base/checked_math.h"
 #include "runtime/base/fault.h"
 

@@ -107,7 +107,7 @@ struct Implementation {
   std::vector<graph::Dim> workspace_bytes;
   std::vector<ShapeCheck> checks;
   std::vector<StridedOutput> strided_outputs;
-  // outputs that launches of other groups write, see gbuilder/place_concats.h
+  // outputs that launches of other groups write, see gbuilder/plan/place_concats.h
   std::vector<graph::ValueId> written_elsewhere;
 };
 
@@ -184,7 +184,7 @@ class OpPlugin : public graph::Claimer {
 };
 
 // The usual plugin: one op type, one node per group (fusion of neighbours is offered through `epilogue`, see
-// kernels/fusion.h). Subclasses give `ops`, optionally `check`, and `setup`.
+// kernels/parts/fusion.h). Subclasses give `ops`, optionally `check`, and `setup`.
 class SingleOpPlugin : public OpPlugin {
  public:
   virtual std::span<const std::string_view> ops() const = 0;

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <map>
 
-#include "codegen/compass_c/printer_internal.h"
-#include "codegen/compass_c/text/passes.h"
-#include "codegen/compass_c/text/text_printer.h"
+#include "codegen/compass_c/passes.h"
+#include "codegen/compass_c/text_printer.h"
+#include "codegen/native_c/function_printer.h"
 #include "codegen/tir/verifier.h"
 
 namespace aipu::tir {

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <map>
 
-#include "gbuilder/encode.h"
-#include "gbuilder/memory_plan.h"
-#include "gbuilder/storers/command_checker.h"
+#include "gbuilder/file/encode.h"
+#include "gbuilder/plan/memory_plan.h"
+#include "gbuilder/record/command_checker.h"
 #include "gbuilder/tools/dump_json.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"

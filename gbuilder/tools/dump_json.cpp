@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "gbuilder/memory_plan.h"
+#include "gbuilder/plan/memory_plan.h"
 #include "runtime/base/text.h"
 
 namespace aipu::gbuilder {

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "gbuilder/encode.h"
+#include "gbuilder/file/encode.h"
 
 namespace aipu::gbuilder {
 

@@ -9,13 +9,13 @@
 #include <fmt/format.h>
 
 #include "graph/ops/spatial.h"
-#include "kernels/axis_view.h"
-#include "kernels/fusion.h"
-#include "kernels/gemm.h"
-#include "kernels/packing.h"
+#include "kernels/parts/axis_view.h"
+#include "kernels/parts/fusion.h"
+#include "kernels/parts/gemm.h"
+#include "kernels/parts/packing.h"
+#include "kernels/parts/spatial.h"
+#include "kernels/parts/strided_output.h"
 #include "kernels/plugins/plugin_list.h"
-#include "kernels/spatial.h"
-#include "kernels/strided_output.h"
 
 namespace aipu::kernels {
 namespace {

@@ -1,6 +1,6 @@
 // Det.
-#include "kernels/axis_view.h"
-#include "kernels/fusion.h"
+#include "kernels/parts/axis_view.h"
+#include "kernels/parts/fusion.h"
 #include "kernels/plugins/plugin_list.h"
 
 namespace aipu::kernels {

@@ -1,9 +1,9 @@
 // Fused elementwise groups: one strided-map kernel for a whole expression.
 #include <fmt/format.h>
 
-#include "kernels/elementwise_expression.h"
+#include "kernels/parts/elementwise_expression.h"
+#include "kernels/parts/strided_map.h"
 #include "kernels/plugins/plugin_list.h"
-#include "kernels/strided_map.h"
 
 namespace aipu::kernels {
 namespace {

@@ -1,10 +1,10 @@
 // Gather*, Scatter*, Compress.
 #include <fmt/format.h>
 
-#include "kernels/axis_view.h"
-#include "kernels/fusion.h"
+#include "kernels/parts/axis_view.h"
+#include "kernels/parts/fusion.h"
+#include "kernels/parts/strided_map.h"
 #include "kernels/plugins/plugin_list.h"
-#include "kernels/strided_map.h"
 #include "runtime/base/fault.h"
 
 namespace aipu::kernels {

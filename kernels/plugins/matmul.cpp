@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "kernels/fusion.h"
-#include "kernels/gemm.h"
-#include "kernels/packing.h"
+#include "kernels/parts/fusion.h"
+#include "kernels/parts/gemm.h"
+#include "kernels/parts/packing.h"
+#include "kernels/parts/strided_map.h"
 #include "kernels/plugins/plugin_list.h"
-#include "kernels/strided_map.h"
 
 namespace aipu::kernels {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "kernels/axis_view.h"
+#include "kernels/parts/axis_view.h"
+#include "kernels/parts/strided_map.h"
 #include "kernels/plugins/plugin_list.h"
-#include "kernels/strided_map.h"
 
 namespace aipu::kernels {
 namespace {

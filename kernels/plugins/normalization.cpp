@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "kernels/axis_view.h"
-#include "kernels/fusion.h"
+#include "kernels/parts/axis_view.h"
+#include "kernels/parts/fusion.h"
 #include "kernels/plugins/plugin_list.h"
 
 namespace aipu::kernels {

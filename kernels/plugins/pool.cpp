@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "kernels/fusion.h"
+#include "kernels/parts/fusion.h"
+#include "kernels/parts/spatial.h"
 #include "kernels/plugins/plugin_list.h"
-#include "kernels/spatial.h"
 
 namespace aipu::kernels {
 namespace {

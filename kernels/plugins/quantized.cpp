@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "kernels/axis_view.h"
-#include "kernels/fusion.h"
+#include "kernels/parts/axis_view.h"
+#include "kernels/parts/fusion.h"
+#include "kernels/parts/spatial.h"
 #include "kernels/plugins/plugin_list.h"
-#include "kernels/spatial.h"
 
 namespace aipu::kernels {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "kernels/axis_view.h"
-#include "kernels/fusion.h"
-#include "kernels/packing.h"
+#include "kernels/parts/axis_view.h"
+#include "kernels/parts/fusion.h"
+#include "kernels/parts/packing.h"
 #include "kernels/plugins/plugin_list.h"
 
 namespace aipu::kernels {

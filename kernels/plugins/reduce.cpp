@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "kernels/fusion.h"
+#include "kernels/parts/fusion.h"
+#include "kernels/parts/strided_map.h"
 #include "kernels/plugins/plugin_list.h"
-#include "kernels/strided_map.h"
 
 namespace aipu::kernels {
 namespace {

@@ -1,8 +1,8 @@
 // ArgMax, ArgMin, Hardmax, TopK, OneHot, NonZero and what counts for it and for Compress.
 #include <fmt/format.h>
 
-#include "kernels/axis_view.h"
-#include "kernels/fusion.h"
+#include "kernels/parts/axis_view.h"
+#include "kernels/parts/fusion.h"
 #include "kernels/plugins/plugin_list.h"
 
 namespace aipu::kernels {

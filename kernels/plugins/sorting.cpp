@@ -1,6 +1,6 @@
 // NonMaxSuppression and Unique with their counting ops: results whose extent and order the data decides.
-#include "kernels/axis_view.h"
-#include "kernels/fusion.h"
+#include "kernels/parts/axis_view.h"
+#include "kernels/parts/fusion.h"
 #include "kernels/plugins/plugin_list.h"
 
 namespace aipu::kernels {

@@ -1,18 +1,18 @@
 // 3x3 convolutions of stride 1 by Winograd's algorithm (templates/winograd.py), where that is faster than the direct
 // kernel: F(2x2, 3x3), whose error is that of the direct sums, and F(4x4, 3x3), whose error is some ten times that,
 // with --fast-math.
-#include "kernels/winograd.h"
+#include "kernels/plugins/winograd.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <span>
 
-#include "kernels/fusion.h"
-#include "kernels/gemm.h"
+#include "kernels/parts/fusion.h"
+#include "kernels/parts/gemm.h"
+#include "kernels/parts/spatial.h"
+#include "kernels/parts/strided_output.h"
 #include "kernels/plugins/plugin_list.h"
-#include "kernels/spatial.h"
-#include "kernels/strided_output.h"
 
 namespace aipu::kernels {
 namespace {

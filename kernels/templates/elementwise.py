@@ -1,6 +1,6 @@
 """A fused elementwise expression over an N-dimensional index space: out[i] = compute(ins[0][i], ins[1][i], ...).
 
-Parameters bound by kernels/strided_map.cpp:
+Parameters bound by kernels/parts/strided_map.cpp:
   in_types, out_type       pointer types of the operands (bool tensors are uint8)
   dim_types, stride_types  RANK and (N_IN + 1) * RANK int32 scalars
   modes[k], out_mode       how operand k walks the innermost dimension: contiguous, broadcast (stride 0), strided, and

@@ -1,7 +1,7 @@
 """Shared by the templates that accumulate in registers and hand the result to their fused neighbours before it is
 stored.
 
-Parameters bound by kernels/fusion.cpp:
+Parameters bound by kernels/parts/fusion.cpp:
   VL, NV                      vector lanes, vectors per tile row
   OUT, out_conversion         element type of the output; mask: the value is a bool vector, stored as uint8
   extra_modes[e]              how operand e of the epilogue is indexed: full (like the output), column (by output

@@ -1,7 +1,7 @@
 """A copy between layouts: target[..., a, b] = source[..., a, b] where the source is contiguous along a and the target
 along b.
 
-Parameters bound by kernels/transposed_copy.cpp:
+Parameters bound by kernels/parts/transposed_copy.cpp:
   X                        element type (moved as it is)
   dim_types, stride_types  RANK and 2 * RANK int32 scalars: extents, then the strides of the source, then those of the
                            target

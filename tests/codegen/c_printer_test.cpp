@@ -1,4 +1,4 @@
-#include "codegen/compass_c/c_printer.h"
+#include "codegen/native_c/c_printer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

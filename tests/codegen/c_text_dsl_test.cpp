@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "codegen/compass_c/c_text.h"
-#include "codegen/compass_c/text/vector_aligner.h"
+#include "codegen/compass_c/vector_aligner.h"
 #include "codegen/tir/interpreter.h"
 #include "codegen/tir/text.h"
 #include "codegen/tir/verifier.h"

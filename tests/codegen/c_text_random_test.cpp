@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "codegen/compass_c/c_text.h"
-#include "codegen/compass_c/text/vector_aligner.h"
+#include "codegen/compass_c/vector_aligner.h"
 #include "codegen/tir/text.h"
 #include "codegen/tir/verifier.h"
 #include "codegen/tir/visit.h"

@@ -165,10 +165,13 @@ TEST(OnChipMemory, SharedMemoryNeedsABarrierInBetween) {
 
 TEST(OnChipMemory, SharedMemoryInBranchesThatAllTecsTakeAlike) {
   int64_t shared = 0;
-  offsets(with_functions("  if (n#1 > 0) {\n    eval call<void> g(out#0)\n  } else {\n    eval call<void> h(out#0)\n  }\n", "shared"),
-          nullptr, &shared);
+  offsets(
+      with_functions("  if (n#1 > 0) {\n    eval call<void> g(out#0)\n  } else {\n    eval call<void> h(out#0)\n  }\n",
+                     "shared"),
+      nullptr, &shared);
   EXPECT_EQ(shared, 4000);
-  offsets(with_functions("  if (S.get_local_id<int32>() > 0) {\n    eval call<void> g(out#0)\n  } else {\n    eval call<void> h(out#0)\n  "
+  offsets(with_functions("  if (S.get_local_id<int32>() > 0) {\n    eval call<void> g(out#0)\n  } else {\n    eval "
+                         "call<void> h(out#0)\n  "
                          "}\n",
                          "shared"),
           nullptr, &shared);

@@ -1,10 +1,10 @@
-#include "gbuilder/batch_loops.h"
-#include "gbuilder/work.h"
+#include "gbuilder/plan/batch_loops.h"
+#include "gbuilder/plan/work.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "gbuilder/memory_plan.h"
+#include "gbuilder/plan/memory_plan.h"
 #include "tests/gbuilder/hand_made.h"
 
 namespace aipu::gbuilder::testing {

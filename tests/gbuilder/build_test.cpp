@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "gbuilder/encode.h"
-#include "gbuilder/storers/command_checker.h"
+#include "gbuilder/file/encode.h"
+#include "gbuilder/record/command_checker.h"
 #include "models/onnx_builder.h"
 #include "runtime/base/file.h"
 

@@ -1,13 +1,13 @@
 // The checker must find what the planner could get wrong, and on random models it must agree with the planner that
 // every wait is enough and is needed.
-#include "gbuilder/storers/command_checker.h"
+#include "gbuilder/record/command_checker.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "gbuilder/storers/command_storer.h"
+#include "gbuilder/record/command_storer.h"
 #include "tests/gbuilder/hand_made.h"
 
 namespace aipu::gbuilder::testing {

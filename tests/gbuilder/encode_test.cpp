@@ -1,4 +1,4 @@
-#include "gbuilder/encode.h"
+#include "gbuilder/file/encode.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "gbuilder/constant_writer.h"
-#include "gbuilder/storers/command_storer.h"
+#include "gbuilder/file/constant_writer.h"
+#include "gbuilder/record/command_storer.h"
 #include "runtime/base/file.h"
 #include "tests/gbuilder/hand_made.h"
 

@@ -1,4 +1,4 @@
-#include "gbuilder/expressions.h"
+#include "gbuilder/plan/expressions.h"
 
 #include <gtest/gtest.h>
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "gbuilder/kernel_table.h"
-#include "gbuilder/plan.h"
-#include "gbuilder/storers/command_checker.h"
+#include "gbuilder/plan/plan.h"
+#include "gbuilder/record/command_checker.h"
+#include "gbuilder/record/kernel_table.h"
 
 namespace aipu::gbuilder::testing {
 

@@ -1,9 +1,9 @@
-#include "gbuilder/plan.h"
+#include "gbuilder/plan/plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "gbuilder/memory_plan.h"
+#include "gbuilder/plan/memory_plan.h"
 #include "tests/gbuilder/hand_made.h"
 
 namespace aipu::gbuilder::testing {

@@ -10,8 +10,8 @@
 #include <random>
 #include <set>
 
-#include "gbuilder/batch_loops.h"
 #include "gbuilder/evaluator.h"
+#include "gbuilder/plan/batch_loops.h"
 #include "graph/ir/op_def.h"
 #include "graph/passes/pass.h"
 #include "tests/graph/random_graph.h"

@@ -14,8 +14,8 @@
 #include <map>
 #include <set>
 
-#include "codegen/compass_c/c_printer.h"
 #include "codegen/lower/lower.h"
+#include "codegen/native_c/c_printer.h"
 #include "codegen/tir/text.h"
 #include "gbuilder/build.h"
 #include "kernels/dsl/parse.h"

@@ -1,5 +1,5 @@
 // Packed weights against their definition, element by element, and piece by piece.
-#include "kernels/packing.h"
+#include "kernels/parts/packing.h"
 
 #include <gtest/gtest.h>
 

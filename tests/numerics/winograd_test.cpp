@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "gbuilder/build.h"
-#include "gbuilder/encode.h"
+#include "gbuilder/file/encode.h"
 #include "runtime/base/file.h"
 #include "tests/numerics/road.h"
 

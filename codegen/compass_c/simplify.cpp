@@ -1,0 +1,451 @@
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <unordered_map>
+
+#include "codegen/compass_c/passes.h"
+#include "codegen/intrinsics/intrinsic_table.h"
+#include "codegen/lower/simplify.h"
+#include "codegen/tir/visit.h"
+
+namespace aipu::tir::c_text {
+namespace {
+
+bool is_index(const Type& type) {
+  return type.is_scalar() && (type.element == DType::kI32 || type.element == DType::kI64);
+}
+
+bool is_constant(const Expr& e) { return e->as<IntImm>() != nullptr || e->as<FloatImm>() != nullptr; }
+
+// A constant, or a vector of one.
+bool is_constant_or_splat(const Expr& e) {
+  if (const auto* splat = e->as<Broadcast>()) return is_constant(splat->scalar);
+  return is_constant(e);
+}
+
+// Equal whenever it is evaluated within one expression.
+bool is_repeatable(const Expr& e) {
+  bool result = true;
+  walk(e, [&](const Expr& child) {
+    const auto* call = child->as<IntrinsicCall>();
+    result &= (call == nullptr || call->intrinsic->pure) && child->as<FunctionCall>() == nullptr;
+  });
+  return result;
+}
+
+// An integer expression as a sum: terms in the order in which they appear.
+class LinearForm {
+ public:
+  explicit LinearForm(DType dtype) : dtype_(dtype) {}
+
+  void add(const Expr& e, int64_t factor) {
+    if (const auto value = as_int(e)) {
+      constant_ = wrap_int(product(*value, factor) + constant_, dtype_);
+      return;
+    }
+    const auto* n = e->as<Binary>();
+    if (n != nullptr && (n->op == BinaryOp::kAdd || n->op == BinaryOp::kSub)) {
+      add(n->lhs, factor);
+      add(n->rhs, n->op == BinaryOp::kAdd ? factor : wrap_int(-factor, dtype_));
+      return;
+    }
+    if (n != nullptr && n->op == BinaryOp::kMul) {
+      if (const auto value = as_int(n->rhs)) return add(n->lhs, product(*value, factor));
+      if (const auto value = as_int(n->lhs)) return add(n->rhs, product(*value, factor));
+    }
+    for (auto& [term, total] : terms_) {
+      if (!structurally_equal(term, e) || !is_repeatable(e)) continue;
+      total = wrap_int(total + factor, dtype_);
+      return;
+    }
+    terms_.emplace_back(e, factor);
+  }
+
+  // Positive terms, a positive constant, negative terms, a negative constant.
+  Expr expr() const {
+    Expr sum;
+    const auto append = [&](BinaryOp op, const Expr& term) {
+      sum = sum ? binary(op, sum, term) : op == BinaryOp::kAdd ? term : binary(op, imm(0), term);
+    };
+    for (const auto& [term, factor] : terms_) {
+      if (factor > 0) append(BinaryOp::kAdd, scaled(term, factor));
+    }
+    if (constant_ > 0 || (constant_ < 0 && -constant_ == constant_)) append(BinaryOp::kAdd, imm(constant_));
+    if (!sum && constant_ < 0) {
+      // c - x reads better than (0 - x) - c.
+      append(BinaryOp::kAdd, imm(constant_));
+      for (const auto& [term, factor] : terms_) {
+        if (factor < 0) append(BinaryOp::kSub, scaled(term, -factor));
+      }
+      return sum;
+    }
+    const auto negative =
+        static_cast<size_t>(std::count_if(terms_.begin(), terms_.end(), [](const auto& t) { return t.second < 0; }));
+    if (!sum && negative == 1 && constant_ == 0) {
+      for (const auto& [term, factor] : terms_) {
+        if (factor < 0) return binary(BinaryOp::kMul, term, imm(factor));
+      }
+    }
+    for (const auto& [term, factor] : terms_) {
+      if (factor < 0) append(BinaryOp::kSub, scaled(term, -factor));
+    }
+    if (constant_ < 0 && sum) append(BinaryOp::kSub, imm(-constant_));
+    return sum ? sum : imm(constant_);
+  }
+
+  int64_t constant() const { return constant_; }
+  const std::vector<std::pair<Expr, int64_t>>& terms() const { return terms_; }
+
+ private:
+  Expr imm(int64_t value) const { return int_imm(value, dtype_); }
+  Expr scaled(const Expr& term, int64_t factor) const {
+    return factor == 1 ? term : binary(BinaryOp::kMul, term, imm(factor));
+  }
+  int64_t product(int64_t a, int64_t b) const {
+    return wrap_int(static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)), dtype_);
+  }
+
+  DType dtype_;
+  int64_t constant_ = 0;
+  std::vector<std::pair<Expr, int64_t>> terms_;
+};
+
+Expr canonical_sum(const Expr& e) {
+  LinearForm form(e->type.element);
+  form.add(e, 1);
+  const Expr result = form.expr();
+  return structurally_equal(result, e) ? e : make_expr(result->type, result->node, e->span);
+}
+
+bool commutes(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::kAdd:
+    case BinaryOp::kMul:
+    case BinaryOp::kMin:
+    case BinaryOp::kMax:
+    case BinaryOp::kBitAnd:
+    case BinaryOp::kBitOr:
+    case BinaryOp::kBitXor:
+    case BinaryOp::kEq:
+    case BinaryOp::kNe:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Expr rebuilt(const Expr& e, BinaryOp op, Expr lhs, Expr rhs) {
+  return make_expr(e->type, Binary{op, std::move(lhs), std::move(rhs)}, e->span);
+}
+
+class Simplify : public Mutator {
+ public:
+  using Mutator::mutate;
+
+  Expr mutate(const Expr& expr) override {
+    const Expr e = mutate_children(expr);
+    if (const auto* n = e->as<Binary>()) return simplified_binary(e, *n);
+    if (const auto* n = e->as<Unary>()) return simplified_unary(e, *n);
+    if (const auto* n = e->as<Cast>()) return is_constant(n->operand) ? simplify_expr(e) : e;
+    if (const auto* n = e->as<Select>()) {
+      if (const auto condition = as_int(n->condition)) return *condition != 0 ? n->if_true : n->if_false;
+    }
+    if (const auto* n = e->as<IntrinsicCall>()) return simplified_intrinsic(e, *n);
+    return e;
+  }
+
+  Stmt mutate(const Stmt& stmt) override {
+    const Stmt s = mutate_children(stmt);
+    if (const auto* n = s->as<If>()) {
+      const auto condition = as_int(n->condition);
+      if (!condition) return s;
+      if (*condition != 0) return n->then_body;
+      return n->else_body ? n->else_body : block({});
+    }
+    if (const auto* n = s->as<While>(); n != nullptr && as_int(n->condition) == 0) return block({});
+    return s;
+  }
+
+ private:
+  static Expr simplified_binary(const Expr& e, const Binary& n) {
+    if (n.lhs->type.pointer) return is_comparison(n.op) ? ordered(e, n) : simplified_pointer(e, n);
+    if (is_constant(n.lhs) && is_constant(n.rhs)) return simplify_expr(e);
+    if (n.lhs->type.is_mask()) return folded_mask(e, n);
+    if (commutes(n.op) && is_constant_or_splat(n.lhs) && !is_constant_or_splat(n.rhs))
+      return simplified_binary_ordered(rebuilt(e, n.op, n.rhs, n.lhs));
+    return simplified_binary_ordered(e);
+  }
+
+  static Expr simplified_binary_ordered(const Expr& e) {
+    const auto& n = *e->as<Binary>();
+    if (is_comparison(n.op)) return comparison(e, n);
+    if (n.op == BinaryOp::kAnd || n.op == BinaryOp::kOr) return logical(e, n);
+    if (is_index(e->type) && (n.op == BinaryOp::kAdd || n.op == BinaryOp::kSub || n.op == BinaryOp::kMul))
+      return canonical_sum(e);
+    if (is_index(e->type) && (n.op == BinaryOp::kDiv || n.op == BinaryOp::kMod)) return exact_division(e, n);
+    if (e->type.is_scalar() && is_integer(e->type.element)) {
+      const Expr simpler = simplify_expr(e);
+      if (simpler != e && (is_constant(simpler) || simpler == n.lhs || simpler == n.rhs)) return simpler;
+    }
+    return e;
+  }
+
+  // A sum all of whose terms are multiples of the divisor.
+  static Expr exact_division(const Expr& e, const Binary& n) {
+    const auto divisor = as_int(n.rhs);
+    if (!divisor || *divisor <= 0) return e;
+    if (*divisor == 1) return n.op == BinaryOp::kDiv ? n.lhs : int_imm(0, e->type.element);
+    LinearForm form(e->type.element);
+    form.add(n.lhs, 1);
+    if (form.constant() % *divisor != 0) return e;
+    for (const auto& [term, factor] : form.terms()) {
+      if (factor % *divisor != 0) return e;
+    }
+    if (n.op == BinaryOp::kMod) return int_imm(0, e->type.element);
+    LinearForm quotient(e->type.element);
+    for (const auto& [term, factor] : form.terms()) quotient.add(term, factor / *divisor);
+    quotient.add(int_imm(form.constant() / *divisor, e->type.element), 1);
+    return quotient.expr();
+  }
+
+  static Expr logical(const Expr& e, const Binary& n) {
+    const bool is_and = n.op == BinaryOp::kAnd;
+    if (const auto lhs = as_int(n.lhs)) return (*lhs != 0) == is_and ? n.rhs : bool_imm(!is_and);
+    if (const auto rhs = as_int(n.rhs)) {
+      if ((*rhs != 0) == is_and) return n.lhs;
+      if (is_repeatable(n.lhs)) return bool_imm(!is_and);
+    }
+    return e;
+  }
+
+  // Only < and <= are left.
+  static Expr ordered(const Expr& e, const Binary& n) {
+    if (n.op == BinaryOp::kGt) return rebuilt(e, BinaryOp::kLt, n.rhs, n.lhs);
+    if (n.op == BinaryOp::kGe) return rebuilt(e, BinaryOp::kLe, n.rhs, n.lhs);
+    return e;
+  }
+
+  static Expr comparison(const Expr& e, const Binary& n) {
+    const Expr in_order = ordered(e, n);
+    const auto& o = *in_order->as<Binary>();
+    return is_index(o.lhs->type) ? index_comparison(in_order, o) : in_order;
+  }
+
+  static Expr index_comparison(const Expr& e, const Binary& n) {
+    const DType dtype = n.lhs->type.element;
+    const bool equality = n.op == BinaryOp::kEq || n.op == BinaryOp::kNe;
+    const auto left = as_int(n.lhs), right = as_int(n.rhs);
+    if (left || right) {
+      // Everything but the constants on one side, without negative terms if they can stand on the other: x < c - y is x
+      // + y < c.
+      const Expr& side = left ? n.rhs : n.lhs;
+      LinearForm form(dtype);
+      form.add(side, 1);
+      int64_t bound = 0;
+      if (__builtin_sub_overflow(left ? *left : *right, form.constant(), &bound) || wrap_int(bound, dtype) != bound)
+        return e;
+      LinearForm rest(dtype);
+      for (const auto& [term, factor] : form.terms()) rest.add(term, factor);
+      if (rest.terms().empty()) return e;
+      const bool all_negative =
+          std::all_of(rest.terms().begin(), rest.terms().end(), [](const auto& t) { return t.second < 0; });
+      if (all_negative && bound != INT64_MIN) {
+        // c < -x is x < -c.
+        LinearForm positive(dtype);
+        for (const auto& [term, factor] : rest.terms()) positive.add(term, -factor);
+        const Expr value = positive.expr(), limit = int_imm(-bound, dtype);
+        return equality || left ? scaled_bound(e, n.op, value, limit) : scaled_bound(e, n.op, limit, value);
+      }
+      const Expr value = rest.expr(), limit = int_imm(bound, dtype);
+      return left ? scaled_bound(e, n.op, limit, value) : scaled_bound(e, n.op, value, limit);
+    }
+    if (equality) return structurally_equal(n.lhs, n.rhs) && is_repeatable(n.lhs) ? bool_imm(n.op == BinaryOp::kEq) : e;
+    // x < c - y is x + y < c, c - x < y is c < x + y; terms that stand on both sides go.
+    LinearForm l(dtype), r(dtype), difference(dtype);
+    l.add(n.lhs, 1);
+    r.add(n.rhs, 1);
+    difference.add(n.lhs, 1);
+    difference.add(n.rhs, -1);
+    const auto any_negative = [](const LinearForm& form) {
+      return std::any_of(form.terms().begin(), form.terms().end(), [](const auto& t) { return t.second < 0; });
+    };
+    const size_t left_over = static_cast<size_t>(std::count_if(difference.terms().begin(), difference.terms().end(),
+                                                               [](const auto& t) { return t.second != 0; }));
+    const bool common = left_over < l.terms().size() + r.terms().size();
+    const bool moved = (r.constant() != 0 && any_negative(r) && l.constant() == 0) ||
+                       (l.constant() != 0 && any_negative(l) && r.constant() == 0);
+    if (!common && !moved) return e;
+    LinearForm lhs(dtype), rhs(dtype);
+    for (const auto& [term, factor] : difference.terms()) {
+      if (factor > 0) lhs.add(term, factor);
+      if (factor < 0) rhs.add(term, -factor);
+    }
+    const int64_t constant = difference.constant();
+    if (constant > 0 && !rhs.terms().empty() && lhs.terms().empty()) {
+      lhs.add(int_imm(constant, dtype), 1);
+    } else {
+      rhs.add(int_imm(-constant, dtype), 1);
+    }
+    const Expr a = lhs.expr(), b = rhs.expr();
+    const Expr result = rebuilt(e, n.op, a, b);
+    return as_int(a) && as_int(b) ? simplify_expr(result) : result;
+  }
+
+  // x * 4 < 8 is x < 2.
+  static Expr scaled_bound(const Expr& e, BinaryOp op, const Expr& lhs, const Expr& rhs) {
+    const Expr made = rebuilt(e, op, lhs, rhs);
+    const auto* product = lhs->as<Binary>();
+    const auto limit = as_int(rhs);
+    const auto factor = product != nullptr && product->op == BinaryOp::kMul ? as_int(product->rhs) : std::nullopt;
+    if (!limit || !factor || *factor <= 1 || (op != BinaryOp::kLt && op != BinaryOp::kLe) || *limit == INT64_MIN)
+      return made;
+    const auto floor_div = [](int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); };
+    const int64_t bound = op == BinaryOp::kLt ? floor_div(*limit - 1, *factor) + 1 : floor_div(*limit, *factor);
+    return rebuilt(e, op, product->lhs, int_imm(bound, rhs->type.element));
+  }
+
+  static Expr simplified_unary(const Expr& e, const Unary& n) {
+    if (is_constant(n.operand)) return simplify_expr(e);
+    if (n.op == UnaryOp::kBitNot) {
+      if (const auto* literal = constant_mask(n.operand))
+        return mapped(e, *literal, nullptr, [](bool a, bool) { return !a; });
+      return e;
+    }
+    const auto* inner = n.operand->as<Unary>();
+    if (inner != nullptr && inner->op == UnaryOp::kNot) return inner->operand;
+    const auto* compare = n.operand->as<Binary>();
+    if (compare == nullptr || !is_comparison(compare->op) || is_floating(compare->lhs->type.element)) return e;
+    switch (compare->op) {
+      case BinaryOp::kEq:
+        return rebuilt(e, BinaryOp::kNe, compare->lhs, compare->rhs);
+      case BinaryOp::kNe:
+        return rebuilt(e, BinaryOp::kEq, compare->lhs, compare->rhs);
+      case BinaryOp::kLt:
+        return rebuilt(e, BinaryOp::kLe, compare->rhs, compare->lhs);
+      default:
+        return rebuilt(e, BinaryOp::kLt, compare->rhs, compare->lhs);
+    }
+  }
+
+  // (p + a) + b is p + (a + b).
+  static Expr simplified_pointer(const Expr& e, const Binary& n) {
+    const auto* inner = n.lhs->as<Binary>();
+    const bool joins = inner != nullptr && inner->lhs->type.pointer;
+    if (!joins) {
+      if (as_int(n.rhs) == 0) return n.lhs;
+      return e;
+    }
+    const DType dtype =
+        dtype_bits(n.rhs->type.element) == 64 || dtype_bits(inner->rhs->type.element) == 64 ? DType::kI64 : DType::kI32;
+    const auto widened = [&](const Expr& index) {
+      if (const auto value = as_int(index)) return int_imm(*value, dtype);
+      return cast(Type::scalar(dtype), index);
+    };
+    LinearForm form(dtype);
+    form.add(widened(inner->rhs), inner->op == BinaryOp::kSub ? -1 : 1);
+    form.add(widened(n.rhs), n.op == BinaryOp::kSub ? -1 : 1);
+    const Expr offset = form.expr();
+    if (as_int(offset) == 0) return inner->lhs;
+    return make_expr(e->type, Binary{BinaryOp::kAdd, inner->lhs, offset}, e->span);
+  }
+
+  // ---- constant masks ----
+
+  static const VectorLiteral* constant_mask(const Expr& e) {
+    const auto* literal = e->as<VectorLiteral>();
+    if (literal == nullptr || !e->type.is_mask()) return nullptr;
+    for (const Expr& lane : literal->lanes) {
+      if (!as_int(lane)) return nullptr;
+    }
+    return literal;
+  }
+
+  template <typename F>
+  static Expr mapped(const Expr& e, const VectorLiteral& a, const VectorLiteral* b, F&& f) {
+    std::vector<Expr> lanes;
+    for (size_t i = 0; i < a.lanes.size(); ++i)
+      lanes.push_back(bool_imm(f(*as_int(a.lanes[i]) != 0, b != nullptr && *as_int(b->lanes[i]) != 0)));
+    return make_expr(e->type, VectorLiteral{std::move(lanes)}, e->span);
+  }
+
+  static Expr folded_mask(const Expr& e, const Binary& n) {
+    const auto *a = constant_mask(n.lhs), *b = constant_mask(n.rhs);
+    if (a == nullptr || b == nullptr) return e;
+    switch (n.op) {
+      case BinaryOp::kBitAnd:
+        return mapped(e, *a, b, [](bool x, bool y) { return x && y; });
+      case BinaryOp::kBitOr:
+        return mapped(e, *a, b, [](bool x, bool y) { return x || y; });
+      case BinaryOp::kBitXor:
+        return mapped(e, *a, b, [](bool x, bool y) { return x != y; });
+      default:
+        return e;
+    }
+  }
+
+  static Expr simplified_intrinsic(const Expr& e, const IntrinsicCall& n) {
+    const std::string_view name = n.intrinsic->name;
+    if (name == "tail_mask") {
+      const auto count = as_int(n.args[0]);
+      if (!count) return e;
+      std::vector<Expr> lanes;
+      for (int i = 0; i < e->type.lanes; ++i) lanes.push_back(bool_imm(i < *count));
+      return make_expr(e->type, VectorLiteral{std::move(lanes)}, e->span);
+    }
+    if (e->type.is_mask() && !n.mask && (name == "vand" || name == "vor" || name == "vxor" || name == "vinv")) {
+      const auto* a = constant_mask(n.args[0]);
+      const auto* b = n.args.size() > 1 ? constant_mask(n.args[1]) : nullptr;
+      if (a == nullptr || (b == nullptr && name != "vinv")) return e;
+      return mapped(e, *a, b, [&](bool x, bool y) {
+        return name == "vand" ? x && y : name == "vor" ? x || y : name == "vxor" ? x != y : !x;
+      });
+    }
+    // Scalar operands of commutative intrinsics, broadcast: x + 1, not 1 + x.
+    const bool commutative = name == "vadd" || name == "vmul" || name == "max" || name == "min" || name == "vand" ||
+                             name == "vor" || name == "vxor";
+    if (commutative && n.args.size() == 2 && is_constant_or_splat(n.args[0]) && !is_constant_or_splat(n.args[1])) {
+      IntrinsicCall swapped = n;
+      std::swap(swapped.args[0], swapped.args[1]);
+      return make_expr(e->type, std::move(swapped), e->span);
+    }
+    return e;
+  }
+};
+
+}  // namespace
+
+PrimFunc simplify(const PrimFunc& function) {
+  PrimFunc result = function;
+  result.body = Simplify().mutate(function.body);
+  return result;
+}
+
+Expr simplify(const Expr& expr) { return Simplify().mutate(expr); }
+
+namespace {
+
+class DivMod : public Mutator {
+ public:
+  using Mutator::mutate;
+  Expr mutate(const Expr& expr) override {
+    const Expr e = mutate_children(expr);
+    const auto* n = e->as<Binary>();
+    if (n == nullptr || !e->type.is_scalar() || !is_integer(e->type.element)) return e;
+    if (n->op != BinaryOp::kDiv && n->op != BinaryOp::kMod) return e;
+    const auto divisor = as_int(n->rhs);
+    if (!divisor || *divisor <= 0 || (*divisor & (*divisor - 1)) != 0) return e;
+    const DType dtype = e->type.element;
+    if (n->op == BinaryOp::kMod) return rebuilt(e, BinaryOp::kBitAnd, n->lhs, int_imm(*divisor - 1, dtype));
+    return rebuilt(e, BinaryOp::kShr, n->lhs, int_imm(__builtin_ctzll(static_cast<uint64_t>(*divisor)), dtype));
+  }
+};
+
+}  // namespace
+
+PrimFunc canonicalize_div_mod(const PrimFunc& function) {
+  PrimFunc result = function;
+  result.body = DivMod().mutate(function.body);
+  return result;
+}
+
+}  // namespace aipu::tir::c_text

@@ -1,0 +1,181 @@
+#include "codegen/native_c/translation_unit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/intrinsics/intrinsic_table.h"
+#include "codegen/tir/visit.h"
+#include "runtime/base/embedded_file.h"
+
+namespace aipu::tir {
+
+std::span<const EmbeddedFile> prelude_files();  // generated, see codegen/CMakeLists.txt
+
+namespace {
+
+std::string_view prelude_file(std::string_view name) {
+  for (const EmbeddedFile& file : prelude_files()) {
+    if (file.name == name) return file.text;
+  }
+  return {};
+}
+
+// #include "..." and #pragma once have no place in text that is pasted together.
+std::string without_includes(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+    const std::string_view line = text.substr(0, end);
+    if (!line.starts_with("#include") && !line.starts_with("#pragma once")) out += line;
+    text.remove_prefix(end);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> function_names(const Module& module, const std::string& entry, std::set<std::string>& taken) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < module.functions.size(); i++) {
+    const std::string base = c_identifier(i == 0 ? entry : fmt::format("{}_{}", entry, module.functions[i]->name));
+    std::string name = base;
+    for (int k = 1; !taken.insert(name).second; k++) name = fmt::format("{}_{}", base, k);
+    names.push_back(name);
+  }
+  return names;
+}
+
+Result<MemoryNeeds> memory_needs(const Module& module, const Target& target) {
+  MemoryNeeds needs;
+  needs.memory = plan_on_chip_memory(module);
+  needs.uses_context = !needs.memory.offsets.empty();
+  for (const PrimFuncPtr& function : module.functions) {
+    walk(
+        function->body,
+        [&](const Expr& e) {
+          const auto* call = e->as<IntrinsicCall>();
+          if (call == nullptr) return;
+          if (call->intrinsic->name == "barrier") needs.uses_barrier = true;
+          if (call->intrinsic->name == "report_fault") needs.reports_faults = true;
+          if (intrinsic_uses_context(call->intrinsic->name)) needs.uses_context = true;
+        },
+        [&](const Stmt& s) {
+          if (const auto* loop = s->as<For>(); loop != nullptr && loop->kind == ForKind::kTec)
+            needs.uses_context = true;
+        });
+  }
+  const auto check = [&](std::string_view what, int64_t used, int64_t available) {
+    if (used <= available) return Status();
+    return unsupported(fmt::format("function {} needs {} bytes of {}, the target {} has {}", module.entry().name, used,
+                                   what, target.name, available));
+  };
+  AIPU_RETURN_IF_ERROR(check("lsram", needs.memory.lsram_bytes, target.lsram_bytes));
+  AIPU_RETURN_IF_ERROR(check("shared memory", needs.memory.shared_bytes, target.shared_bytes));
+  return needs;
+}
+
+namespace {
+
+// Constant arrays, prototypes of the sub-functions and definitions, in the order of their names behind the entry.
+Result<std::string> print_functions(const Module& module, const Target& target, const MemoryNeeds& needs,
+                                    const std::vector<std::string>& names, bool line_marks) {
+  FunctionPrinter printer(module, target, needs, names, line_marks);
+  std::map<std::string, size_t> sorted;
+  for (size_t i = 1; i < names.size(); i++) sorted[names[i]] = i;
+  std::vector<size_t> order = {0};
+  for (const auto& [name, index] : sorted) order.push_back(index);
+
+  std::string prototypes, definitions;
+  for (size_t i : order) {
+    // Nothing calls the entry.
+    if (i != 0) prototypes += printer.prototype(i) + ";\n";
+    definitions += "\n" + printer.definition(i);
+  }
+  AIPU_RETURN_IF_ERROR(printer.status());
+  std::string text = printer.constants();
+  if (!text.empty()) text += "\n";
+  return text + prototypes + definitions;
+}
+
+}  // namespace
+
+std::string_view kernel_abi_text() { return prelude_file("kernel_abi.h"); }
+
+std::string prelude(const Target& target) {
+  std::string text = fmt::format("#define AIPU_VECTOR_BITS {}\n", target.vector_bits);
+  text += kernel_abi_text();
+  for (const char* name : {"prelude_types.h", "prelude_ops.h", "prelude_convert.h", "prelude_memory.h",
+                           "prelude_vector_math.h", "math_functions.h", "prelude_math.h", "prelude_print.h"}) {
+    // Inlined without exception: a loop over lanes around a call would not vectorise.
+    const bool is_math = std::string_view(name) == "math_functions.h";
+    if (is_math) text += "#pragma push_macro(\"inline\")\n#define inline inline __attribute__((always_inline))\n";
+    text += without_includes(prelude_file(name));
+    if (is_math) text += "#pragma pop_macro(\"inline\")\n";
+  }
+  return text;
+}
+
+Result<KernelText> print_kernel(const KernelSource& kernel, const Target& target, bool line_marks) {
+  const Module& module = kernel.lowered;
+  AIPU_ASSIGN_OR_RETURN(const MemoryNeeds needs, memory_needs(module, target));
+  std::set<std::string> taken;
+  const std::vector<std::string> names = function_names(module, kernel.symbol, taken);
+  AIPU_ASSIGN_OR_RETURN(const std::string functions, print_functions(module, target, needs, names, line_marks));
+
+  const PrimFunc& entry = module.entry();
+  KernelText text;
+  text.entry = "aipu_entry_" + names[0];
+  std::string arguments;
+  for (size_t i = 0; i < entry.params.size(); i++) {
+    arguments += fmt::format("{}__argument<{}>(arguments[{}])", i == 0 ? "" : ", ", c_type(entry.params[i]->type), i);
+  }
+  text.c = fmt::format(
+      "{0}\nextern \"C\" __hidden void {1}(const aipu_tec_context*{2}, const unsigned long long*{3}) {{\n{4}  "
+      "{5}({6});\n}}\n",
+      functions, text.entry, needs.uses_context ? " context" : "", entry.params.empty() ? "" : " arguments",
+      needs.uses_context ? "  __tec = context;\n" : "", names[0], arguments);
+  text.reports_faults = needs.reports_faults;
+  text.table_row = fmt::format("{{\"{}\", {}, {}, {}, {}, {}}}", kernel.symbol, text.entry, entry.params.size(),
+                               needs.memory.lsram_bytes, needs.memory.shared_bytes, needs.uses_barrier ? 1 : 0);
+  return text;
+}
+
+std::string unit_header() { return "#include <compass/dsl.h>\n\n"; }
+
+std::string print_module_table(std::span<const KernelText> kernels, bool declare) {
+  std::string text;
+  if (declare) {
+    for (const KernelText& kernel : kernels) {
+      text += fmt::format(
+          "extern \"C\" __attribute__((visibility(\"hidden\"))) void {}(const aipu_tec_context*, const unsigned long "
+          "long*);\n",
+          kernel.entry);
+    }
+  }
+  const bool faults = std::any_of(kernels.begin(), kernels.end(), [](const KernelText& k) { return k.reports_faults; });
+  const std::string_view version = faults ? "AIPU_KERNEL_ABI_VERSION" : "AIPU_KERNEL_ABI_VERSION_WITHOUT_FAULTS";
+  text += fmt::format("\nstatic const aipu_kernel_info aipu_kernels[{}] = {{\n", std::max<size_t>(kernels.size(), 1));
+  for (const KernelText& kernel : kernels) text += fmt::format("  {},\n", kernel.table_row);
+  text += fmt::format(
+      "}};\n\nstatic const aipu_kernel_module aipu_module = {{{}, sizeof(aipu_kernel_info), {}, aipu_kernels}};\n\n"
+      "extern \"C\" __attribute__((visibility(\"default\"))) const aipu_kernel_module* aipu_kernel_module_v1(void) {{ "
+      "return &aipu_module; "
+      "}}\n",
+      version, kernels.size());
+  return text;
+}
+
+Result<std::string> print_translation_unit(std::span<const KernelSource> kernels, const Target& target) {
+  std::string text = unit_header();
+  std::vector<KernelText> printed;
+  for (const KernelSource& kernel : kernels) {
+    auto one = print_kernel(kernel, target);
+    if (!one.ok()) return std::move(one).status().context(fmt::format("kernel {}", kernel.symbol));
+    text += one->c + "\n";
+    printed.push_back(std::move(*one));
+  }
+  return text + print_module_table(printed, false);
+}
+
+}  // namespace aipu::tir

@@ -1,0 +1,258 @@
+#include "gbuilder/file/encode.h"
+
+#include <algorithm>
+
+#include "aipu_generated.h"
+#include "gbuilder/file/constant_writer.h"
+#include "runtime/base/file.h"
+#include "runtime/base/seal.h"
+
+namespace aipu::gbuilder {
+
+namespace {
+
+constexpr uint64_t kAlignment = 64;
+
+template <typename Ours, typename Theirs>
+constexpr bool same(Ours ours, Theirs theirs) {
+  return static_cast<uint8_t>(ours) == static_cast<uint8_t>(theirs);
+}
+static_assert(same(ExpressionOp::kSelect, fb::ExpressionOp::kSelect) &&
+              same(ExpressionOp::kFloorDiv, fb::ExpressionOp::kFloorDiv) &&
+              same(ExpressionOp::kEq, fb::ExpressionOp::kEq));
+static_assert(same(SymbolKind::kTensorElement, fb::SymbolKind::kTensorElement) &&
+              same(SymbolKind::kTecCount, fb::SymbolKind::kTecCount));
+static_assert(same(TensorKind::kView, fb::TensorKind::kView) && same(TensorKind::kArena, fb::TensorKind::kArena));
+static_assert(same(Engine::kTec, fb::Engine::kTec) && same(Engine::kHost, fb::Engine::kHost));
+static_assert(same(PlanArgument::Kind::kImmediate, fb::ArgumentKind::kImmediate));
+static_assert(same(HostOp::kBindSymbols, fb::HostOp::kBindSymbols) && same(HostOp::kLoop, fb::HostOp::kLoop));
+static_assert(same(SectionKind::kDebug, fb::SectionKind::kDebug) && same(SectionKind::kTir, fb::SectionKind::kTir));
+static_assert(kNone == 0xffffffffu);
+
+uint64_t aligned(uint64_t value) { return (value + kAlignment - 1) / kAlignment * kAlignment; }
+
+// A stretch of the file after the root. The constants section has no bytes here.
+struct Blob {
+  SectionKind kind;
+  uint32_t index;
+  std::span<const std::byte> bytes;
+  uint64_t size = 0;
+  uint64_t offset = 0;
+  Hash128 hash;
+};
+
+std::vector<Blob> list_blobs(const EncodeInput& input) {
+  std::vector<Blob> blobs;
+  const auto add = [&](SectionKind kind, uint32_t index, std::span<const std::byte> bytes) {
+    if (!bytes.empty())
+      blobs.push_back({.kind = kind, .index = index, .bytes = bytes, .size = bytes.size(), .hash = hash_bytes(bytes)});
+  };
+  if (input.plan->constant_bytes > 0)
+    blobs.push_back({.kind = SectionKind::kConstants, .index = 0, .bytes = {}, .size = input.plan->constant_bytes});
+  add(SectionKind::kNativeModule, 0, input.native_module);
+  for (uint32_t k = 0; k < input.tir.size(); ++k) add(SectionKind::kTir, k, std::as_bytes(std::span(input.tir[k])));
+  add(SectionKind::kC, 0, std::as_bytes(std::span(input.c_code)));
+  add(SectionKind::kCompassIr, 0, std::as_bytes(std::span(input.compass_ir)));
+  add(SectionKind::kDebug, 0, std::as_bytes(std::span(input.debug)));
+  uint64_t offset = 0;
+  for (Blob& blob : blobs) {
+    blob.offset = offset;
+    offset = aligned(offset + blob.size);
+  }
+  return blobs;
+}
+
+// Translates the plan and the recording to FlatBuffers, table by table.
+class RootBuilder {
+ public:
+  RootBuilder(const EncodeInput& input, const std::vector<Blob>& blobs)
+      : input_(input), plan_(*input.plan), blobs_(blobs) {}
+
+  std::span<const std::byte> build() {
+    // Children come before parents; the order is fixed, so equal plans give equal bytes.
+    const auto producer = builder_.CreateString("aipu 0.1.0");
+    const auto model_name = builder_.CreateString(plan_.model_name);
+    const auto target = builder_.CreateString(plan_.target);
+    const auto features = builder_.CreateVectorOfStrings(input_.required_cpu_features);
+    const auto sections = build_sections();
+    const auto expressions = build_expressions();
+    const auto symbols = build_symbols();
+    const auto tensors = build_tensors();
+    const auto inputs = builder_.CreateVector(plan_.inputs);
+    const auto outputs = builder_.CreateVector(plan_.outputs);
+    const auto kernels = build_kernels();
+    const auto arguments = build_arguments();
+    const auto waits = build_waits();
+    const auto programs = build_programs();
+    const auto strings = builder_.CreateVectorOfStrings(plan_.strings);
+    const auto origins = builder_.CreateVectorOfStrings(plan_.origins);
+    const auto batch_loops = build_batch_loops();
+    const auto root = fb::CreateModel(builder_, 1, producer, model_name, target, features, plan_.tec_count, sections,
+                                      expressions, symbols, tensors, inputs, outputs, kernels, arguments, waits,
+                                      programs, strings, origins, plan_.fast_math, batch_loops);
+    builder_.FinishSizePrefixed(root, fb::ModelIdentifier());
+    return std::as_bytes(std::span(builder_.GetBufferPointer(), builder_.GetSize()));
+  }
+
+ private:
+  // Zeros are stored too: the size of the tables does not depend on what the hashes are.
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Section>>> build_sections() {
+    builder_.ForceDefaults(true);
+    std::vector<flatbuffers::Offset<fb::Section>> rows;
+    for (const Blob& blob : blobs_) {
+      rows.push_back(fb::CreateSection(builder_, static_cast<fb::SectionKind>(blob.kind), blob.index, blob.offset,
+                                       blob.size, blob.hash.high, blob.hash.low));
+    }
+    builder_.ForceDefaults(false);
+    return builder_.CreateVector(rows);
+  }
+
+  flatbuffers::Offset<flatbuffers::Vector<const fb::Expression*>> build_expressions() {
+    std::vector<fb::Expression> rows;
+    for (const Expression& row : plan_.expressions.rows()) {
+      rows.emplace_back(static_cast<fb::ExpressionOp>(row.op), row.a, row.b, row.c, row.value);
+    }
+    return builder_.CreateVectorOfStructs(rows);
+  }
+
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Symbol>>> build_symbols() {
+    std::vector<flatbuffers::Offset<fb::Symbol>> rows;
+    for (const PlanSymbol& symbol : plan_.symbols) {
+      const auto name = builder_.CreateString(symbol.name);
+      rows.push_back(
+          fb::CreateSymbol(builder_, name, static_cast<fb::SymbolKind>(symbol.kind), symbol.tensor, symbol.index));
+    }
+    return builder_.CreateVector(rows);
+  }
+
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Tensor>>> build_tensors() {
+    std::vector<flatbuffers::Offset<fb::Tensor>> rows;
+    for (const PlanTensor& tensor : plan_.tensors) {
+      const auto name = builder_.CreateString(tensor.name);
+      const auto shape = builder_.CreateVector(tensor.shape);
+      rows.push_back(fb::CreateTensor(builder_, name, static_cast<uint8_t>(tensor.dtype), shape, tensor.size_bytes,
+                                      static_cast<fb::TensorKind>(tensor.kind), tensor.offset_bytes, tensor.base,
+                                      tensor.view_offset, tensor.first_use, tensor.last_use, tensor.in_place_of));
+    }
+    return builder_.CreateVector(rows);
+  }
+
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Kernel>>> build_kernels() {
+    std::vector<flatbuffers::Offset<fb::Kernel>> rows;
+    for (const PlanKernel& kernel : plan_.kernels) {
+      const auto name = builder_.CreateString(kernel.symbol);
+      const auto pointers =
+          builder_.CreateVector(std::vector<uint8_t>(kernel.pointer_arguments.begin(), kernel.pointer_arguments.end()));
+      const auto source = builder_.CreateString(kernel.source);
+      const auto bits = builder_.CreateVector(kernel.argument_bits);
+      const auto addressable = builder_.CreateVector(kernel.addressable_bytes);
+      const auto is_signed =
+          builder_.CreateVector(std::vector<uint8_t>(kernel.signed_arguments.begin(), kernel.signed_arguments.end()));
+      rows.push_back(fb::CreateKernel(builder_, name, kernel.argument_count, pointers, kernel.lsram_bytes,
+                                      kernel.shared_bytes, kernel.uses_barrier, source, bits, kernel.reports_faults,
+                                      addressable, is_signed));
+    }
+    return builder_.CreateVector(rows);
+  }
+
+  flatbuffers::Offset<flatbuffers::Vector<const fb::Argument*>> build_arguments() {
+    std::vector<fb::Argument> rows;
+    for (const PlanArgument& argument : input_.recording->arguments) {
+      rows.emplace_back(static_cast<fb::ArgumentKind>(argument.kind), argument.writes, argument.index, argument.offset,
+                        argument.word);
+    }
+    return builder_.CreateVectorOfStructs(rows);
+  }
+
+  flatbuffers::Offset<flatbuffers::Vector<const fb::Wait*>> build_waits() {
+    std::vector<fb::Wait> rows;
+    for (const CommandId& wait : input_.recording->waits)
+      rows.emplace_back(static_cast<fb::Engine>(wait.engine), wait.index);
+    return builder_.CreateVectorOfStructs(rows);
+  }
+
+  flatbuffers::Offset<flatbuffers::Vector<const fb::BatchLoop*>> build_batch_loops() {
+    std::vector<fb::BatchLoop> rows;
+    for (const PlanBatchLoop& loop : plan_.batch_loops) rows.emplace_back(loop.first, loop.last, loop.symbol);
+    return builder_.CreateVectorOfStructs(rows);
+  }
+
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Program>>> build_programs() {
+    std::vector<flatbuffers::Offset<fb::Program>> rows;
+    for (const RecordedProgram& program : input_.recording->programs) {
+      std::vector<fb::TecCommand> tec;
+      std::vector<uint32_t> operations;
+      for (const TecRecord& r : program.tec) {
+        tec.emplace_back(r.sequence, r.kernel, r.first_argument, r.argument_count, r.first_wait, r.wait_count,
+                         r.max_tecs, r.origin);
+        operations.push_back(r.operations);
+      }
+      std::vector<fb::DmaCommand> dma;
+      for (const DmaRecord& r : program.dma) {
+        dma.emplace_back(r.sequence, r.destination, r.source, r.destination_offset, r.source_offset, r.width, r.times,
+                         r.destination_stride, r.source_stride, r.first_wait, r.wait_count, r.origin);
+      }
+      std::vector<fb::HostCommand> host;
+      for (const HostRecord& r : program.host) {
+        host.emplace_back(r.sequence, static_cast<fb::HostOp>(r.op), r.a, r.b, r.c, r.d, r.first_wait, r.wait_count,
+                          r.origin);
+      }
+      std::vector<fb::Fault> faults;
+      for (const FaultRecord& r : program.faults) faults.emplace_back(r.command, r.code, r.message, r.origin, r.needed);
+      rows.push_back(
+          fb::CreateProgramDirect(builder_, &tec, &dma, &host, &operations, faults.empty() ? nullptr : &faults));
+    }
+    return builder_.CreateVector(rows);
+  }
+
+  const EncodeInput& input_;
+  const Plan& plan_;
+  const std::vector<Blob>& blobs_;
+  flatbuffers::FlatBufferBuilder builder_{64 * 1024};
+};
+
+}  // namespace
+
+std::string_view section_kind_name(SectionKind kind) {
+  switch (kind) {
+    case SectionKind::kConstants:
+      return "constants";
+    case SectionKind::kNativeModule:
+      return "native module";
+    case SectionKind::kTir:
+      return "tir";
+    case SectionKind::kC:
+      return "c";
+    case SectionKind::kCompassIr:
+      return "compass_ir";
+    case SectionKind::kDebug:
+      return "debug";
+  }
+  return "?";
+}
+
+Result<EncodeReport> encode(const EncodeInput& input, const std::string& path) {
+  std::vector<Blob> blobs = list_blobs(input);
+  const uint64_t root_bytes = RootBuilder(input, blobs).build().size();
+  const uint64_t blobs_begin = aligned(root_bytes);
+  AIPU_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
+  uint64_t end = blobs_begin;
+  for (Blob& blob : blobs) {
+    end = blobs_begin + blob.offset + blob.size;
+    if (blob.kind == SectionKind::kConstants) {
+      AIPU_ASSIGN_OR_RETURN(blob.hash, write_constants(*input.plan, file, blobs_begin + blob.offset, input.jobs));
+    } else {
+      AIPU_RETURN_IF_ERROR(file.write_at(blobs_begin + blob.offset, blob.bytes));
+    }
+  }
+  RootBuilder builder(input, blobs);  // again, now that all hashes are known
+  const std::span<const std::byte> root = builder.build();
+  if (root.size() != root_bytes) return internal_error("the tables of aipu.bin have changed their size");
+  AIPU_RETURN_IF_ERROR(file.write_at(0, root));
+  AIPU_RETURN_IF_ERROR(file.write_at(end, make_seal(root, end + kSealBytes)));
+  AIPU_RETURN_IF_ERROR(file.commit());
+  return EncodeReport{
+      .file_bytes = end + kSealBytes, .root_bytes = root.size(), .constant_bytes = input.plan->constant_bytes};
+}
+
+}  // namespace aipu::gbuilder

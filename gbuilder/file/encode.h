@@ -1,0 +1,60 @@
+// aipu.bin: writing a plan down, mechanically, and reading one back.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gbuilder/plan/plan.h"
+#include "gbuilder/record/recording.h"
+
+namespace aipu::gbuilder {
+
+struct EncodeInput {
+  const Plan* plan = nullptr;
+  const Recording* recording = nullptr;
+  std::vector<std::string> required_cpu_features;
+  std::span<const std::byte> native_module;  // empty: none
+  std::vector<std::string> tir;              // per kernel: the lowered TIR
+  std::string c_code;
+  std::string compass_ir;
+  std::string debug;
+  int jobs = 0;  // threads that make and write the constants; 0: one per CPU
+};
+
+struct EncodeReport {
+  uint64_t file_bytes = 0;
+  uint64_t root_bytes = 0;
+  uint64_t constant_bytes = 0;
+};
+
+// Writes PATH atomically. Equal input gives equal bytes, whatever the number of jobs. Constants go from where they are
+// to the file; deferred ones are made by the way.
+Result<EncodeReport> encode(const EncodeInput& input, const std::string& path);
+
+enum class SectionKind : uint8_t { kConstants, kNativeModule, kTir, kC, kCompassIr, kDebug };
+std::string_view section_kind_name(SectionKind kind);
+
+struct DecodedSection {
+  SectionKind kind = SectionKind::kDebug;
+  uint32_t index = 0;
+  uint64_t offset_bytes = 0;  // from the first blob
+  std::span<const std::byte> bytes;
+  Hash128 hash;
+  std::string_view text() const { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+};
+
+struct DecodedModel {
+  Plan plan;  // without constants' bytes and kernels' modules
+  std::string producer;
+  std::vector<std::string> required_cpu_features;
+  std::vector<DecodedSection> sections;  // point into the bytes given to decode()
+  const DecodedSection* section(SectionKind kind, uint32_t index = 0) const;
+};
+
+// Checks the FlatBuffers structure and that sections and table references are within bounds; what the commands mean is
+// for CommandChecker (and for the runtime's own checks). `bytes` must outlive the result.
+Result<DecodedModel> decode(std::span<const std::byte> bytes);
+
+}  // namespace aipu::gbuilder

@@ -1,0 +1,235 @@
+#include "gbuilder/plan/batch_loops.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+
+#include "graph/ir/op_def.h"
+
+namespace aipu::gbuilder {
+
+using graph::Dim;
+using graph::Graph;
+using graph::Node;
+using graph::Shape;
+
+namespace {
+
+// Below, a whole batch of usual size fits into the last cache anyway.
+constexpr int64_t kLeastActivationBytes = int64_t{1} << 20;
+
+// How the extents of a value depend on the symbol.
+struct Batching {
+  bool depends = false;
+  bool regular = true;  // if it depends: the first extent is rows * symbol, the others do not depend on it
+  int64_t rows = 0;
+};
+
+Batching batching_of(const Shape& shape, const std::string& symbol) {
+  Batching result;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    std::vector<std::string> names;
+    shape[axis].collect_symbols(&names);
+    if (std::find(names.begin(), names.end(), symbol) == names.end()) continue;
+    result.depends = true;
+    const Dim one = shape[axis].substitute(
+        [&](const std::string& name) { return name == symbol ? std::optional<Dim>(1) : std::nullopt; });
+    result.rows = one.constant_or(0);
+    result.regular =
+        result.regular && axis == 0 && result.rows > 0 && shape[axis] == Dim(result.rows) * Dim::symbol(symbol);
+  }
+  return result;
+}
+
+// Whether sample i of every output comes from sample i of those inputs that have samples, and from all of the others.
+bool samples_face(const Graph& graph, const Node& node, const graph::AxisMap& map,
+                  const std::vector<Batching>& inputs) {
+  return std::all_of(map.begin(), map.end(), [&](const std::vector<graph::OutputAxis>& output) {
+    if (output.empty()) return true;  // absent: what depends on the symbol has axes
+    if (!output[0].apart) return false;
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      if (inputs[k].depends && output[0].from[k] != 0) return false;
+      const bool cut = !inputs[k].depends && output[0].from[k] != graph::OutputAxis::kNone;
+      if (cut && graph.type(node.inputs[k]).shape[static_cast<size_t>(output[0].from[k])] != Dim(1)) return false;
+    }
+    return true;
+  });
+}
+
+// The loops over one symbol.
+class Finder {
+ public:
+  Finder(const Plan& plan, const Graph& graph, std::span<const PlannedGroup> groups,
+         std::span<const uint32_t> group_of_command, uint32_t symbol)
+      : plan_(plan), graph_(graph), groups_(groups), group_of_command_(group_of_command), symbol_(symbol) {}
+
+  std::vector<PlanBatchLoop> run() {
+    // Symbols of other extents stay without values: what depends on them is in no loop.
+    std::vector<std::optional<int64_t>> samples(plan_.symbols.size());
+    for (size_t s = 0; s < samples.size(); ++s) {
+      if (plan_.symbols[s].kind == SymbolKind::kTecCount) samples[s] = 1;
+    }
+    for (size_t i = 0; i < kProbes.size(); ++i) {
+      samples[symbol_] = kProbes[i];
+      values_[i] = plan_.expressions.evaluate(samples);
+    }
+    apart_.assign(groups_.size(), -1);
+    for (const Command& command : plan_.programs[0].commands) rate(command);
+    const size_t count = costs_.size();
+    for (size_t begin = 0; begin < count; ++begin) {
+      size_t end = begin;
+      while (end < count && costs_[end].possible) ++end;
+      if (end > begin) search(begin, end);
+      begin = end;
+    }
+    return std::move(loops_);
+  }
+
+ private:
+  struct Cost {
+    bool possible = false;
+    int64_t activations = 0, constants = 0;  // bytes, of one sample
+  };
+
+  bool apart(uint32_t group) {
+    if (apart_[group] < 0) {
+      const auto& nodes = groups_[group].group.nodes;
+      apart_[group] = std::all_of(nodes.begin(), nodes.end(), [&](graph::NodeId id) {
+        return keeps_samples_apart(graph_, graph_.node(id), plan_.symbols[symbol_].name);
+      });
+    }
+    return apart_[group] != 0;
+  }
+
+  // Whether the expression has the same value for all numbers of samples, or grows with them.
+  bool is_fixed(ExpressionId id) const {
+    return behaves(id, [](int64_t) { return int64_t{1}; });
+  }
+  bool is_proportional(ExpressionId id) const {
+    return behaves(id, [](int64_t samples) { return samples; });
+  }
+  template <typename Growth>
+  bool behaves(ExpressionId id, Growth growth) const {
+    for (size_t i = 0; i < kProbes.size(); ++i) {
+      if (!values_[i][id] || !values_[0][id] || *values_[i][id] != *values_[0][id] * growth(kProbes[i])) return false;
+    }
+    return true;
+  }
+
+  // Whether the samples lie in the tensor one after the other, or it does not depend on them.
+  bool is_divisible(const PlanTensor& tensor) const {
+    for (size_t axis = 0; axis < tensor.shape.size(); ++axis) {
+      if (!is_fixed(tensor.shape[axis]) && (axis > 0 || !is_proportional(tensor.shape[axis]))) return false;
+    }
+    return is_fixed(tensor.size_bytes) || is_proportional(tensor.size_bytes);
+  }
+
+  // A value may be made of samples and yet be a view into memory that is not: a part of a tensor that was transposed.
+  bool memory_is_divisible(const Command& command) const {
+    for (const Access& access : command_accesses(plan_, command)) {
+      const PlanTensor& tensor = plan_.tensors[access.tensor];
+      if (tensor.kind == TensorKind::kView && !is_fixed(tensor.view_offset)) return false;
+      const PlanTensor& root = plan_.tensors[root_tensor(plan_, access.tensor)];
+      const bool workspace = root.kind == TensorKind::kArena && root.first_use == root.last_use;
+      if (!workspace && !is_divisible(root)) return false;
+    }
+    if (const auto* tec = std::get_if<TecBody>(&command.body)) {
+      return std::all_of(tec->arguments.begin(), tec->arguments.end(), [&](const PlanArgument& argument) {
+        return argument.kind != PlanArgument::Kind::kTensor || is_fixed(argument.offset);
+      });
+    }
+    const auto* dma = std::get_if<DmaBody>(&command.body);
+    return dma != nullptr && is_fixed(dma->destination_offset) && is_fixed(dma->source_offset);
+  }
+
+  void rate(const Command& command) {
+    Cost cost;
+    const uint32_t group = group_of_command_[command.sequence];
+    cost.possible = command.engine() != Engine::kHost && group != kNone && apart(group) && memory_is_divisible(command);
+    std::set<uint32_t> seen;
+    for (const Access& access : command_accesses(plan_, command)) {
+      if (!cost.possible || !seen.insert(access.tensor).second) continue;
+      const auto& size = values_[0][plan_.tensors[access.tensor].size_bytes];
+      cost.possible = size.has_value();
+      const bool constant = plan_.tensors[root_tensor(plan_, access.tensor)].kind == TensorKind::kConstant;
+      (constant ? cost.constants : cost.activations) += size.value_or(0);
+    }
+    costs_.push_back(cost);
+  }
+
+  // The stretch within [begin, end) that gains most, then what is left of it on either side. A command gains by its
+  // activations, which stay near, and loses by its weights, which are read once more for every further sample.
+  void search(size_t begin, size_t end) {
+    int64_t best = 0, sum = 0;
+    size_t first = begin, best_first = begin, best_last = begin;
+    for (size_t i = begin; i < end; ++i) {
+      if (sum <= 0) {
+        sum = 0;
+        first = i;
+      }
+      sum += costs_[i].activations - costs_[i].constants;
+      if (sum > best) {
+        best = sum;
+        best_first = first;
+        best_last = i;
+      }
+    }
+    const auto is_large = [](const Cost& cost) { return cost.activations >= kLeastActivationBytes; };
+    if (best_last <= best_first || std::none_of(costs_.begin() + static_cast<ptrdiff_t>(best_first),
+                                                costs_.begin() + static_cast<ptrdiff_t>(best_last) + 1, is_large)) {
+      return;
+    }
+    search(begin, best_first);
+    loops_.push_back({static_cast<uint32_t>(best_first), static_cast<uint32_t>(best_last), symbol_});
+    search(best_last + 1, end);
+  }
+
+  const Plan& plan_;
+  const Graph& graph_;
+  std::span<const PlannedGroup> groups_;
+  std::span<const uint32_t> group_of_command_;
+  uint32_t symbol_;
+  // Numbers of samples that expressions are evaluated for; the first is 1.
+  static constexpr std::array<int64_t, 3> kProbes = {1, 2, 5};
+  std::array<std::vector<std::optional<int64_t>>, kProbes.size()> values_;
+  std::vector<int> apart_;   // per group: -1 unknown
+  std::vector<Cost> costs_;  // per command, by sequence
+  std::vector<PlanBatchLoop> loops_;
+};
+
+}  // namespace
+
+bool keeps_samples_apart(const Graph& graph, const Node& node, const std::string& symbol) {
+  std::vector<Batching> inputs;
+  bool batched = false;
+  for (const graph::ValueId input : node.inputs) {
+    inputs.push_back(input.valid() ? batching_of(graph.type(input).shape, symbol) : Batching());
+    if (!inputs.back().regular) return false;
+    batched |= inputs.back().depends;
+  }
+  for (const graph::ValueId output : node.outputs) {
+    if (!output.valid()) continue;
+    const Batching result = batching_of(graph.type(output).shape, symbol);
+    if (!result.regular || result.depends != batched) return false;
+  }
+  if (!node.subgraphs.empty()) return false;
+  // The same for every sample.
+  if (!batched) return true;
+  const graph::OpDef* def = graph::find_op(node.op);
+  const auto map = def != nullptr ? graph::axis_map(*def, graph, node) : std::nullopt;
+  return map && samples_face(graph, node, *map, inputs);
+}
+
+std::vector<PlanBatchLoop> find_batch_loops(const Plan& plan, const Graph& graph, std::span<const PlannedGroup> groups,
+                                            std::span<const uint32_t> group_of_command) {
+  std::vector<PlanBatchLoop> loops;
+  for (uint32_t s = 0; s < plan.symbols.size() && loops.empty(); ++s) {
+    const PlanSymbol& symbol = plan.symbols[s];
+    if (symbol.kind == SymbolKind::kInputExtent && symbol.index == 0)
+      loops = Finder(plan, graph, groups, group_of_command, s).run();
+  }
+  return loops;
+}
+
+}  // namespace aipu::gbuilder

@@ -1,0 +1,17 @@
+// Concat written in place: what its operands' producers write goes straight to its place in the result, and the copies
+// are gone. An operand that is itself a copy (a part of a Split) is copied from where that came from.
+#pragma once
+
+#include <vector>
+
+#include "gbuilder/plan/plan.h"
+
+namespace aipu::gbuilder {
+
+// For every copy of a Concat whose source is used by nothing else: if a launch that can write rows at any distance
+// (kernels::StridedOutput) writes the source, it is sent to the result, the source becomes a view of it, and the copy
+// goes; if a copy of the same rows writes the source, that copy goes, and the Concat's reads what it read. Returns how
+// many copies were dropped.
+int place_concats(const graph::Graph& graph, std::vector<PlannedGroup>* groups);
+
+}  // namespace aipu::gbuilder

@@ -1,0 +1,188 @@
+// The plan: everything that aipu.bin will say, decided, in plain structs. make_plan() takes all decisions; memory_plan
+// reports on them, the storers record them per engine, encode writes them down without further thought, decode reads
+// them back, print_plan shows them.
+//
+// The execution model that the plan relies on:
+//  - Commands have one total order (`sequence`). Each engine runs its own commands in that order, one after the other,
+//    each complete before the next.
+//  - Engines run concurrently; a command starts once the commands of other engines in its `waits` are done.
+//  - A run symbol has a value once its BindSymbols command is done. What is placed, sized or passed by such a value
+//    comes after it.
+//  - Arena memory is placed when a model is bound to shapes, by lifetimes in sequence numbers: two tensors may share
+//    memory exactly when one's last_use is before the other's first_use (or one is in_place_of the other). The waits
+//    make that safe for whatever placement the runtime finds.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "codegen/tir/stmt.h"
+#include "gbuilder/plan/expressions.h"
+#include "graph/ir/graph.h"
+#include "graph/partition/claim.h"
+#include "kernels/plugin.h"
+
+namespace aipu::gbuilder {
+
+enum class Engine : uint8_t { kTec, kDma, kHost };
+constexpr int kEngineCount = 3;
+std::string_view engine_name(Engine engine);
+
+enum class TensorKind : uint8_t { kInput, kOutput, kConstant, kArena, kView };
+std::string_view tensor_kind_name(TensorKind kind);
+
+struct PlanTensor {
+  std::string name;
+  DType dtype = DType::kVoid;
+  std::vector<ExpressionId> shape;
+  ExpressionId size_bytes = kNone;
+  TensorKind kind = TensorKind::kArena;
+  uint64_t offset_bytes = 0;         // kConstant: within the constants section
+  graph::ConstantPtr constant;       // kConstant: the bytes; null in a decoded plan
+  uint32_t base = kNone;             // kView: a tensor that is no view itself
+  ExpressionId view_offset = kNone;  // kView
+  uint32_t first_use = kNone;        // kArena: sequence numbers, inclusive, through views; kNone for the other kinds
+  uint32_t last_use = kNone;
+  uint32_t in_place_of = kNone;  // kArena
+};
+
+// A command of another engine: its index in that engine's buffer.
+struct CommandId {
+  Engine engine = Engine::kTec;
+  uint32_t index = 0;
+  friend auto operator<=>(const CommandId&, const CommandId&) = default;
+};
+
+struct PlanArgument {
+  enum class Kind : uint8_t { kTensor, kExpression, kImmediate };
+  Kind kind = Kind::kImmediate;
+  bool writes = false;      // kTensor: the kernel may write
+  uint32_t index = 0;       // the tensor or the expression
+  ExpressionId offset = 0;  // kTensor: bytes
+  uint64_t word = 0;        // kImmediate
+};
+
+// What a fault means that the kernel of a command reports; see aipu.fbs.
+struct PlanFault {
+  uint32_t code = 0;
+  uint32_t message = 0;  // strings
+  uint32_t origin = 0;   // origins
+  ExpressionId needed = kNone;
+};
+struct TecBody {
+  uint32_t kernel = 0;
+  std::vector<PlanArgument> arguments;
+  ExpressionId max_tecs = 0;
+  ExpressionId operations = kNone;  // arithmetic, for profiles
+  std::vector<PlanFault> faults;    // ascending by code
+};
+struct DmaBody {
+  uint32_t destination = 0, source = 0;  // tensors
+  ExpressionId destination_offset = 0, source_offset = 0, width = 0, times = 0, destination_stride = 0,
+               source_stride = 0;
+};
+enum class HostOp : uint8_t { kBindSymbols, kCheck, kIf, kLoop };
+std::string_view host_op_name(HostOp op);
+struct HostBody {
+  HostOp op = HostOp::kCheck;
+  uint32_t a = 0, b = 0, c = 0, d = 0;  // see aipu.fbs
+};
+
+struct Command {
+  uint32_t sequence = 0;
+  uint32_t index = 0;  // in its engine's buffer
+  uint32_t origin = 0;
+  std::vector<CommandId> waits;
+  std::variant<TecBody, DmaBody, HostBody> body;
+
+  Engine engine() const { return static_cast<Engine>(body.index()); }
+};
+
+struct Program {
+  std::vector<Command> commands;  // by sequence
+};
+
+// TEC and DMA commands of programs[0] that the runtime may run once per sample: see aipu.fbs.
+struct PlanBatchLoop {
+  uint32_t first = 0, last = 0;  // sequence numbers, inclusive
+  uint32_t symbol = 0;
+};
+
+struct PlanKernel {
+  std::string symbol;                         // unique: k<index>_<template>__<origin>
+  std::shared_ptr<const tir::Module> module;  // as instantiated, entry renamed to `symbol`; null in a decoded plan
+  uint32_t argument_count = 0;
+  std::vector<bool> pointer_arguments;
+  std::vector<uint8_t> argument_bits;       // width of an integer scalar parameter, 0: pointer or float
+  std::vector<bool> signed_arguments;       // signed integer scalar parameters
+  std::vector<uint64_t> addressable_bytes;  // see tir::addressable_bytes
+  uint32_t lsram_bytes = 0;                 // per TEC
+  uint32_t shared_bytes = 0;                // per launch
+  bool uses_barrier = false;
+  bool reports_faults = false;
+  std::string source;  // the ONNX nodes that use it, for people
+};
+
+struct Plan {
+  std::string model_name;
+  std::string target;
+  bool fast_math = false;  // converted with --fast-math; for people
+  uint32_t tec_count = 0;
+  ExpressionTable expressions;
+  std::vector<PlanSymbol> symbols;
+  std::vector<PlanTensor> tensors;
+  std::vector<uint32_t> inputs, outputs;
+  std::vector<PlanKernel> kernels;
+  std::vector<Program> programs;
+  std::vector<PlanBatchLoop> batch_loops;
+  std::vector<std::string> strings;
+  std::vector<std::string> origins;
+  uint64_t constant_bytes = 0;  // of the constants section
+};
+
+// A tensor that a command touches; views are given as they are, root_tensor() resolves them.
+struct Access {
+  uint32_t tensor = 0;
+  bool writes = false;
+};
+std::vector<Access> command_accesses(const Plan& plan, const Command& command);
+uint32_t root_tensor(const Plan& plan, uint32_t tensor);
+// The expressions that must have values before the command can start: its own and those of the tensors it touches.
+std::vector<ExpressionId> command_expressions(const Plan& plan, const Command& command);
+
+// A group with what its plugin set up.
+struct PlannedGroup {
+  graph::Group group;
+  kernels::Implementation implementation;
+  std::vector<kernels::Fault> faults = {};
+  std::vector<kernels::ValueCheck> value_checks = {};
+};
+
+// `kernel_of` says, per group and launch, which row of `kernels` a KernelLaunch uses (kNone for copies); both come from
+// KernelTable.
+struct PlanInput {
+  const graph::Graph* graph = nullptr;
+  std::span<const PlannedGroup> groups;
+  std::vector<PlanKernel> kernels;
+  std::vector<std::vector<uint32_t>> kernel_of;
+  std::string target;
+  uint32_t tec_count = 0;
+  bool batch_loops = false;  // find them; worth it where several layers share a cache
+};
+Result<Plan> make_plan(PlanInput input);
+
+// For people and goldens; safe on plans decoded from untrusted bytes.
+std::string print_plan(const Plan& plan);  // all of the following
+std::string print_tensors(const Plan& plan);
+std::string print_kernels(const Plan& plan);
+std::string print_commands(const Plan& plan);
+std::string print_command(const Plan& plan, const Command& command);
+
+}  // namespace aipu::gbuilder

@@ -1,0 +1,94 @@
+// The decisions of make_plan(), step by step; internal to gbuilder.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gbuilder/plan/plan.h"
+
+namespace aipu::gbuilder {
+
+// Where a value's bytes are: `root` is a value that is no view, `offset` bytes into it.
+struct ValueMemory {
+  graph::ValueId root;
+  graph::Dim offset = 0;
+};
+
+// Turns groups into an ordered list of commands over tensors: schedule, tensors, views, outputs, symbols, checks. What
+// remains to be done on the finished order (lifetimes, in-place merging, waits) is plan_lifetimes() and plan_waits().
+class Planner {
+ public:
+  explicit Planner(PlanInput input) : input_(std::move(input)), graph_(*input_.graph) {}
+  Result<Plan> run();
+
+ private:
+  // The commands around one group, in order.
+  struct Slot {
+    std::vector<Command> checks, commands, copies, binds;
+  };
+  struct InPlaceHint {
+    uint32_t output = 0, input = 0;  // tensors
+    graph::ValueId input_value;
+  };
+  using ValueMap = std::map<graph::ValueId, size_t>;
+
+  Status schedule();
+  Status collect_views();
+  void add_inputs();
+  Status assign_outputs();
+  Status record_group(size_t group);
+  Status check_reach(size_t group, const PlanKernel& kernel, size_t i, const PlanArgument& argument) const;
+  Status record_launch(size_t group, const kernels::KernelLaunch& launch, uint32_t kernel,
+                       std::vector<uint32_t>* workspaces, Command* command);
+  Status record_copy(size_t group, const kernels::CopyLaunch& copy, std::vector<uint32_t>* workspaces,
+                     Command* command);
+  Status record_checks(size_t group);
+  Status record_check(size_t group, const kernels::ShapeCheck& check, const graph::Dim* value, const graph::Dim* limit);
+  void record_output_copies();
+  Status record_binds();
+  void flatten();
+  void apply_in_place();
+  void lay_out_constants();
+
+  ValueMemory resolve(graph::ValueId value) const;
+  bool is_materialised(graph::ValueId value) const;
+  Result<uint32_t> tensor_of(graph::ValueId value);
+  uint32_t constant_tensor(const graph::ConstantPtr& constant, const std::string& name);
+  Result<uint32_t> tensor_of(size_t group, const kernels::TensorRef& ref, std::vector<uint32_t>* workspaces);
+  uint32_t add_tensor(std::string name, const graph::TensorType& type, TensorKind kind);
+  uint32_t origin_of(const PlannedGroup& group);
+  uint32_t origin_id(const graph::OriginSet& origins);
+  std::vector<PlanFault> faults_of(size_t group);
+  uint32_t string_id(const std::string& text);
+  ExpressionId expr(const graph::Dim& dim) { return plan_.expressions.add(dim); }
+  graph::Dim bytes_of(graph::ValueId value) const;
+  std::string describe(size_t group) const;
+  std::vector<std::string> symbols_needed(const PlannedGroup& group) const;
+  // The slot after which the value's bytes are complete: 0 is the start.
+  size_t slot_of(graph::ValueId value) const;
+
+  PlanInput input_;
+  const graph::Graph& graph_;
+  Plan plan_;
+  std::vector<size_t> order_;                    // schedule position -> group
+  std::vector<size_t> position_;                 // group -> schedule position
+  ValueMap producer_;                            // value -> group
+  std::map<graph::ValueId, ValueMemory> views_;  // as given by the plugins
+  std::map<graph::ValueId, uint32_t> tensor_of_value_;
+  std::map<graph::ValueId, uint32_t> promoted_;  // root value -> the output tensor that is its memory
+  std::map<Hash128, uint32_t> constants_;
+  std::map<std::string, uint32_t> strings_, origins_;
+  std::vector<size_t> copied_outputs_;  // indices into graph outputs
+  std::vector<InPlaceHint> hints_;
+  std::vector<uint32_t> group_of_command_;  // by sequence; kNone: of no group
+  std::vector<Slot> slots_;                 // [0] the start, [1 + position] a group
+};
+
+// First and last use of the arena tensors of programs[0] by sequence.
+void plan_lifetimes(Plan* plan);
+// The waits of programs[0]: see plan.h for the execution model they make safe. Needs lifetimes and in-place decisions.
+void plan_waits(Plan* plan);
+
+}  // namespace aipu::gbuilder

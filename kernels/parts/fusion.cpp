@@ -1,0 +1,167 @@
+#include "kernels/parts/fusion.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "kernels/parts/strided_map.h"
+
+namespace aipu::kernels {
+namespace {
+
+using graph::Dim;
+using graph::Graph;
+using graph::NodeId;
+using graph::Shape;
+using graph::ValueId;
+
+bool per_axis_quantisation(const Graph& graph, const graph::Node& node) {
+  if (node.op != "QuantizeLinear" && node.op != "DequantizeLinear") return false;
+  return graph.type(node.inputs[1]).rank() != 0 && graph::element_count(graph.type(node.inputs[1]).shape) != Dim(1);
+}
+
+}  // namespace
+
+std::string_view operand_mode(const Shape& operand, const Shape& space) {
+  if (graph::element_count(operand) == Dim(1)) return "scalar";
+  if (operand.size() > space.size() || operand.empty()) return "";
+  const size_t skip = space.size() - operand.size();
+  bool leading_ones = true;
+  for (size_t i = 0; i + 1 < operand.size(); ++i) leading_ones = leading_ones && operand[i] == Dim(1);
+  if (leading_ones && operand.back() == space.back()) {
+    // With every outer extent 1 the two readings agree; a column is the cheaper one.
+    return "column";
+  }
+  if (skip == 0 && operand == space) return "full";
+  bool outer_ones = true;
+  for (size_t i = 0; i < skip; ++i) outer_ones = outer_ones && space[i] == Dim(1);
+  return outer_ones && std::equal(operand.begin(), operand.end(), space.begin() + static_cast<ptrdiff_t>(skip)) ? "full"
+                                                                                                                : "";
+}
+
+std::vector<NodeId> epilogue_nodes(const Graph& graph, NodeId anchor) {
+  const ValueId output = graph.node(anchor).outputs[0];
+  if (!output.valid() || graph.is_graph_output(output)) return {};
+  for (size_t i = 1; i < graph.node(anchor).outputs.size(); ++i) {
+    if (graph.node(anchor).outputs[i].valid()) return {};
+  }
+  std::vector<NodeId> group = grow_elementwise_group(graph, anchor);
+  // Cut the group at the first operand that an epilogue cannot index, then back to a closed prefix.
+  const Shape& space = graph.type(output).shape;
+  const auto inside = [&](ValueId value, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      const auto& outputs = graph.node(group[i]).outputs;
+      if (std::find(outputs.begin(), outputs.end(), value) != outputs.end()) return true;
+    }
+    return false;
+  };
+  size_t usable = 1;
+  for (; usable < group.size(); ++usable) {
+    const graph::Node& node = graph.node(group[usable]);
+    // A fault needs to know which lanes count; epilogues are not told.
+    bool fits = !per_axis_quantisation(graph, node) && !elementwise_reports(graph, group[usable]);
+    for (const ValueId input : node.inputs) {
+      fits = fits && (!input.valid() || inside(input, usable) || !operand_mode(graph.type(input).shape, space).empty());
+    }
+    if (!fits) break;
+  }
+  while (usable > 1) {
+    size_t escaping = 0;
+    for (size_t i = 0; i < usable; ++i) {
+      const ValueId value = graph.node(group[i]).outputs[0];
+      bool escapes = graph.is_graph_output(value);
+      for (const NodeId user : graph.users(value)) {
+        escapes = escapes || std::find(group.begin(), group.begin() + static_cast<ptrdiff_t>(usable), user) ==
+                                 group.begin() + static_cast<ptrdiff_t>(usable);
+      }
+      escaping += escapes ? 1 : 0;
+      if (escapes && i + 1 < usable) escaping = 2;
+    }
+    if (escaping <= 1) break;
+    --usable;
+  }
+  return {group.begin() + 1, group.begin() + static_cast<ptrdiff_t>(usable)};
+}
+
+DType accumulator_dtype(DType stored) { return compute_dtype(stored); }
+
+Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DType accumulator,
+                               const AnchorArithmetic& arithmetic, dsl::TemplateParams* params) {
+  const Graph& graph = context.graph();
+  Epilogue epilogue;
+  std::vector<NodeId> nodes;
+  for (const NodeId id : context.group().nodes) {
+    if (id != context.group().anchor) nodes.push_back(id);
+  }
+  epilogue.result = anchor_output;
+  std::string source = "def compute(v, x):\n    return v\n";
+  if (!nodes.empty()) {
+    AIPU_ASSIGN_OR_RETURN(FusedExpression fused, fuse_expression(graph, nodes, anchor_output));
+    epilogue.extras = fused.operands;
+    epilogue.result = fused.result;
+    source = fused.source;
+  }
+  // The anchor's own result has its stored dtype; with a wider accumulator nothing is rounded in between, which is what
+  // fusion is for.
+  const Shape& space = graph.type(anchor_output).shape;
+  std::vector<std::string> modes, conversions;
+  dsl::CapturedList types;
+  const auto add = [&](ValueId value, std::string_view mode) {
+    const DType dtype = graph.type(value).dtype;
+    const DType stored = dtype == DType::kBool ? DType::kU8 : dtype;
+    types.push_back({dsl::CapturedType{tir::Type::pointer_to(stored, 1, tir::Scope::kGlobal)}});
+    modes.emplace_back(mode);
+    conversions.emplace_back(dtype == DType::kBool ? "mask" : compute_dtype(dtype) != dtype ? "float32" : "none");
+    epilogue.extra_arguments.emplace_back(PointerArgument{context.value(value)});
+  };
+  for (const ValueId extra : epilogue.extras) add(extra, operand_mode(graph.type(extra).shape, space));
+  std::string entry = source;
+  entry.replace(entry.find("def compute("), std::string_view("def compute(").size(), "def epilogue_compute(");
+  std::string before;
+  const auto constant = [&](double value) {
+    return fmt::format("S.cast({:.17g}{}, f\"{}x{{VL}}\")", value,
+                       is_floating(accumulator) && value == std::floor(value) ? ".0" : "", dtype_name(accumulator));
+  };
+  if (arithmetic.scale != 1) before += fmt::format("    v = v * {}\n", constant(arithmetic.scale));
+  if (arithmetic.addend.valid()) {
+    const size_t index = modes.size();
+    add(arithmetic.addend, operand_mode(graph.type(arithmetic.addend).shape, space));
+    const DType dtype = compute_dtype(graph.type(arithmetic.addend).dtype);
+    std::string value = dtype == accumulator ? fmt::format("x[{}]", index)
+                                             : fmt::format("S.cast(x[{}], \"{}\")", index, dtype_name(accumulator));
+    if (arithmetic.addend_scale != 1) value = fmt::format("{} * {}", value, constant(arithmetic.addend_scale));
+    before += fmt::format("    v = v + {}\n", value);
+  }
+  entry.insert(entry.find('\n') + 1, before);
+  const DType out = graph.type(epilogue.result).dtype;
+  constexpr std::string_view kLong[] = {"S.exp(", "S.erf(", "S.tanh(", "S.log(", "S.pow(", "S.sin",
+                                        "S.cos",  "S.tan(", "S.asin",  "S.acos", "S.atan"};
+  const bool is_long = std::any_of(std::begin(kLong), std::end(kLong),
+                                   [&](std::string_view f) { return entry.find(f) != std::string::npos; });
+  params->set("EPILOGUE_LOOP", is_long);
+  params->set("extra_types", dsl::Captured{std::move(types)})
+      .set("extra_modes", std::move(modes))
+      .set("extra_conversions", std::move(conversions))
+      .set("N_EXTRA", static_cast<int64_t>(epilogue.extra_arguments.size()))
+      .set("OUT", std::string(out == DType::kBool ? "uint8" : dtype_name(out)))
+      .set("out_conversion", std::string(out == DType::kBool ? "mask" : "none"))
+      .set_source("epilogue_compute", entry);
+  return epilogue;
+}
+
+void reuse_operand_memory(SetupContext& context, const Epilogue& epilogue, dsl::TemplateParams* params) {
+  const Graph& graph = context.graph();
+  const graph::TensorType& out = graph.type(epilogue.result);
+  const auto& inputs = context.anchor().inputs;
+  for (const ValueId extra : epilogue.extras) {
+    // What the anchor itself reads, it reads all over the place.
+    if (std::find(inputs.begin(), inputs.end(), extra) != inputs.end()) continue;
+    const graph::TensorType& type = graph.type(extra);
+    if (type.dtype != out.dtype || operand_mode(type.shape, out.shape) != "full") continue;
+    context.implementation.in_place.emplace_back(epilogue.result, extra);
+    params->set("__no_restrict__", true);
+  }
+}
+
+}  // namespace aipu::kernels

@@ -1,0 +1,49 @@
+// Epilogue fusion: how a plugin whose anchor accumulates (Conv, MatMul, Gemm, pooling, reductions) takes its
+// elementwise neighbours along.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/parts/elementwise_expression.h"
+#include "kernels/plugin.h"
+
+namespace aipu::kernels {
+
+// The elementwise nodes after `anchor` that can run in its epilogue: they work in the anchor's output space, and every
+// other operand is a scalar, a vector along the last axis, or a full tensor of that space. Topological order, without
+// the anchor; empty when nothing can be fused.
+std::vector<graph::NodeId> epilogue_nodes(const graph::Graph& graph, graph::NodeId anchor);
+
+// The anchor's epilogue, for templates that import epilogue.py.
+struct Epilogue {
+  std::vector<graph::ValueId> extras;
+  std::vector<KernelArgument> extra_arguments;
+  graph::ValueId result;  // the value the group stores
+};
+
+// What the anchor itself does to its accumulators before the fused neighbours see them: v = v * scale + addend *
+// addend_scale.
+struct AnchorArithmetic {
+  double scale = 1;
+  graph::ValueId addend;  // a bias or Gemm's C; must have an operand mode
+  double addend_scale = 1;
+};
+
+// How an epilogue can index an operand of a given shape in an output space: "scalar", "column" (by the last axis),
+// "full", or "" when it cannot.
+std::string_view operand_mode(const graph::Shape& operand, const graph::Shape& space);
+
+// Sets extra_types, extra_modes, extra_conversions, N_EXTRA, OUT, out_conversion, EPILOGUE_LOOP and epilogue_compute.
+// `accumulator` is the dtype of the anchor's accumulators. The group's nodes other than the anchor are the epilogue.
+Result<Epilogue> bind_epilogue(SetupContext& context, graph::ValueId anchor_output, DType accumulator,
+                               const AnchorArithmetic& arithmetic, dsl::TemplateParams* params);
+
+// Lets the output take over the memory of an operand that the epilogue reads element by element (a residual). For
+// templates that read such an element right before they store it, once. Call after bind_epilogue().
+void reuse_operand_memory(SetupContext& context, const Epilogue& epilogue, dsl::TemplateParams* params);
+
+// Accumulators' dtype for operands of a stored dtype: float32 for 16-bit floats, itself otherwise.
+DType accumulator_dtype(DType stored);
+
+}  // namespace aipu::kernels

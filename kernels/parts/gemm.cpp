@@ -1,0 +1,60 @@
+#include "kernels/parts/gemm.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace aipu::kernels {
+
+using graph::Dim;
+
+void set_tile_params(const tir::Target& target, const RegisterTile& tile, int lanes, DType stored, DType accumulator,
+                     dsl::TemplateParams* params) {
+  params->set("ACC", accumulator).set("VL", lanes).set("NV", tile.vectors).set("USE_FMA", is_floating(accumulator));
+  params->set("A", stored).set("X", stored);
+  params->set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 64 : 0));
+}
+
+namespace {
+constexpr int kFewRows = 12;
+}
+
+Status launch_gemm(SetupContext& context, const RegisterTile& tile, int lanes, const GemmArguments& p,
+                   const Epilogue& epilogue, dsl::TemplateParams params) {
+  const int64_t panel_width = static_cast<int64_t>(tile.vectors) * lanes;
+  // Rows that are a multiple of a page apart compete for the same lines of the nearest cache: fewer of them at a time,
+  // unless that cuts them up too much.
+  constexpr int64_t kPageElements = 1024;
+  std::vector<int64_t> heights = tile_heights(p.row_count, tile.rows);
+  if (const auto row = p.left_row.constant(); row && *row % kPageElements == 0 && tile.rows > kFewRows) {
+    const std::vector<int64_t> fewer = tile_heights(p.row_count, kFewRows);
+    if (fewer.back() + 2 >= kFewRows || heights.back() == 1) heights = fewer;
+  }
+  params.set("HEIGHTS", std::move(heights)).set("A_ZERO", false).set("UNIT_DEPTH", p.left_step == Dim(1));
+  reuse_operand_memory(context, epilogue, &params);
+  AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gemm.py", "gemm", params));
+  std::vector<KernelArgument> arguments = {PointerArgument{p.left}, PointerArgument{p.right},
+                                           PointerArgument{context.value(epilogue.result)}};
+  arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
+  const Dim panels = graph::ceildiv(p.columns, panel_width), panel_matrix = panels * p.depth * Dim(panel_width);
+  // Of a block of rows, the left operand, the output and what is added to it stay in the second-level cache while the
+  // panels pass by. A right operand that fits there itself passes by for every other tile, so that the rows are read
+  // and written from one end to the other.
+  constexpr int64_t kCacheElements = 96 * 1024;
+  // Of deep products the right operand is what takes the time to fetch: as many rows as possible for each of its
+  // panels.
+  constexpr int64_t kDeep = 768;
+  const Dim row_elements = p.depth + graph::select(graph::lt(p.depth, Dim(kDeep)), p.columns * Dim(2), Dim(0));
+  const Dim fitting = graph::max(graph::floordiv(kCacheElements, graph::max(row_elements * Dim(tile.rows), 1)), 2);
+  const Dim block_tiles =
+      graph::select(graph::lt(p.depth * panels * Dim(panel_width), Dim(kCacheElements)), Dim(2), fitting);
+  for (const Dim& scalar : {p.batches, p.rows, p.columns, p.depth, p.left_row, p.left_step, p.columns,
+                            p.left_batch_outer, p.left_batch_inner, p.right_batch_outer * panel_matrix,
+                            p.right_batch_inner * panel_matrix, p.inner_batches, block_tiles, Dim(0)}) {
+    arguments.emplace_back(ScalarArgument{scalar});
+  }
+  context.launch(std::move(kernel), std::move(arguments),
+                 graph::max(p.batches * panels * graph::ceildiv(p.rows, tile.rows), 1));
+  return {};
+}
+
+}  // namespace aipu::kernels

@@ -1,0 +1,55 @@
+#include "kernels/parts/spatial.h"
+
+#include <fmt/format.h>
+
+namespace aipu::kernels {
+
+using graph::Dim;
+
+std::string read_geometry(const graph::Graph& graph, const graph::Node& node, const std::vector<int64_t>& kernel,
+                          SpatialGeometry* geometry) {
+  if (node.attributes.s_or("layout", "NCHW") != "NHWC") return "not channels-last (the layout pass is disabled?)";
+  const graph::Shape& x = graph.type(node.inputs[0]).shape;
+  const graph::Shape& y = graph.type(node.outputs[0]).shape;
+  const size_t spatial = x.size() - 2;
+  if (x.size() < 3 || spatial > 3)
+    return fmt::format("{} spatial dimensions; 1 to 3 are supported", static_cast<int>(x.size()) - 2);
+  geometry->batch = x.front();
+  geometry->channels = x.back();
+  geometry->out_channels = y.back();
+  const auto attribute = [&](std::string_view name, size_t i, int64_t otherwise) {
+    return node.attributes.has(name) && !node.attributes.ints(name).empty() ? node.attributes.ints(name)[i] : otherwise;
+  };
+  const std::string auto_pad = node.attributes.s_or("auto_pad", "NOTSET");
+  for (size_t i = 0; i < spatial; ++i) {
+    SpatialAxis& axis = geometry->axes[3 - spatial + i];
+    axis.in = x[1 + i];
+    axis.out = y[1 + i];
+    axis.kernel = kernel.empty() ? attribute("kernel_shape", i, 1) : kernel[i];
+    axis.stride = attribute("strides", i, 1);
+    axis.dilation = attribute("dilations", i, 1);
+    if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
+      const Dim total =
+          graph::max((axis.out - 1) * Dim(axis.stride) + Dim((axis.kernel - 1) * axis.dilation + 1) - axis.in, 0);
+      axis.pad_begin = auto_pad == "SAME_UPPER" ? graph::floordiv(total, 2) : graph::ceildiv(total, 2);
+      axis.pad_end = total - axis.pad_begin;
+    } else if (auto_pad != "VALID") {
+      axis.pad_begin = attribute("pads", i, 0);
+      axis.pad_end = attribute("pads", spatial + i, 0);
+    }
+  }
+  return {};
+}
+
+void append_extents(const SpatialGeometry& geometry, bool inputs, std::vector<KernelArgument>* arguments) {
+  for (const SpatialAxis& axis : geometry.axes) arguments->emplace_back(ScalarArgument{inputs ? axis.in : axis.out});
+}
+
+void append_window(const SpatialGeometry& geometry, std::vector<KernelArgument>* arguments) {
+  for (const SpatialAxis& axis : geometry.axes) arguments->emplace_back(ScalarArgument{axis.kernel});
+  for (const SpatialAxis& axis : geometry.axes) arguments->emplace_back(ScalarArgument{axis.stride});
+  for (const SpatialAxis& axis : geometry.axes) arguments->emplace_back(ScalarArgument{axis.pad_begin});
+  for (const SpatialAxis& axis : geometry.axes) arguments->emplace_back(ScalarArgument{axis.dilation});
+}
+
+}  // namespace aipu::kernels

@@ -1,0 +1,189 @@
+#include "kernels/parts/strided_map.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "kernels/parts/axis_view.h"
+#include "kernels/parts/transposed_copy.h"
+
+namespace aipu::kernels {
+namespace {
+
+using graph::Dim;
+
+// Work is handed to TECs in units of at most this many elements of the innermost dimension.
+constexpr int kBlockElements = 4096;
+
+bool is_zero(const Dim& d) { return d.is_constant() && *d.constant() == 0; }
+bool is_one(const Dim& d) { return d.is_constant() && *d.constant() == 1; }
+
+// Merges dimension i into i+1 where every operand walks both as one, after dropping extents of 1.
+void merge_dimensions(StridedMap* map) {
+  std::vector<MapOperand*> operands;
+  for (MapOperand& input : map->inputs) operands.push_back(&input);
+  operands.push_back(&map->output);
+  for (size_t i = map->dims.size(); i-- > 0;) {
+    if (!is_one(map->dims[i])) continue;
+    map->dims.erase(map->dims.begin() + static_cast<ptrdiff_t>(i));
+    for (MapOperand* operand : operands) operand->strides.erase(operand->strides.begin() + static_cast<ptrdiff_t>(i));
+  }
+  for (size_t i = map->dims.size(); i-- > 1;) {
+    const size_t outer = i - 1;
+    const bool mergeable = std::all_of(operands.begin(), operands.end(), [&](const MapOperand* operand) {
+      return operand->strides[outer] == operand->strides[i] * map->dims[i];
+    });
+    if (!mergeable) continue;
+    map->dims[outer] = map->dims[outer] * map->dims[i];
+    map->dims.erase(map->dims.begin() + static_cast<ptrdiff_t>(i));
+    for (MapOperand* operand : operands) {
+      operand->strides[outer] = operand->strides[i];
+      operand->strides.erase(operand->strides.begin() + static_cast<ptrdiff_t>(i));
+    }
+  }
+  if (map->dims.empty()) {
+    map->dims.push_back(1);
+    for (MapOperand* operand : operands) operand->strides.push_back(operand == &map->output ? Dim(1) : Dim(0));
+  }
+}
+
+// Extents of 0 have no elements that could be read.
+bool is_backward(const Dim& stride) { return !is_zero(stride) && stride.upper_bound().value_or(1) <= 0; }
+// 0 for an extent of 1 (broadcast_strides).
+bool has_condition(const Dim& d) {
+  return d.op() == graph::DimOp::kSelect || d.op() == graph::DimOp::kEq ||
+         std::any_of(d.operands().begin(), d.operands().end(), has_condition);
+}
+
+std::string_view inner_mode(const Dim& stride) {
+  if (is_zero(stride)) return "broadcast";
+  if (is_one(stride)) return "contiguous";
+  if (stride == Dim(-1)) return "reversed";
+  if (is_backward(stride)) return "backward";
+  if (has_condition(stride)) return "selected";
+  return "strided";
+}
+
+std::string_view storage_name(DType dtype) { return dtype == DType::kBool ? "uint8" : dtype_name(dtype); }
+
+std::string_view conversion(DType dtype) {
+  if (dtype == DType::kBool) return "mask";
+  if (dtype == DType::kF16 || dtype == DType::kBF16) return "float32";
+  return "none";
+}
+
+}  // namespace
+
+DType compute_dtype(DType stored) { return stored == DType::kF16 || stored == DType::kBF16 ? DType::kF32 : stored; }
+
+std::vector<Dim> contiguous_strides(const graph::Shape& shape) {
+  std::vector<Dim> strides(shape.size(), Dim(1));
+  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
+std::vector<Dim> broadcast_strides(const graph::Shape& shape, const graph::Shape& to) {
+  const std::vector<Dim> own = contiguous_strides(shape);
+  std::vector<Dim> strides(to.size(), Dim(0));
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const size_t target = to.size() - shape.size() + i;
+    if (is_one(shape[i])) continue;
+    strides[target] =
+        shape[i] == to[target] || shape[i].is_constant() ? own[i] : graph::select(graph::eq(shape[i], 1), 0, own[i]);
+  }
+  return strides;
+}
+
+void check_broadcast(SetupContext& context, const graph::Shape& shape, const graph::Shape& to) {
+  for (size_t i = 0; i < shape.size() && shape.size() <= to.size(); ++i) {
+    const Dim& wide = to[to.size() - shape.size() + i];
+    if (is_one(shape[i]) || shape[i] == wide) continue;
+    context.check(graph::select(graph::eq(shape[i], 1), 1, graph::eq(shape[i], wide)),
+                  "an axis of {value} elements cannot be broadcast to {limit}", shape[i], wide);
+  }
+}
+
+Status launch_strided_map(SetupContext& context, StridedMap map) {
+  return launch_strided_map(context, std::move(map), {});
+}
+
+Status launch_strided_map(SetupContext& context, StridedMap map, const std::vector<int64_t>& faults) {
+  const bool identity = map.compute_source.empty();
+  if (identity) {
+    map.inputs[0].dtype = raw_dtype(map.inputs[0].dtype);
+    map.output.dtype = map.inputs[0].dtype;
+    map.compute_source = "def compute(x):\n    return x[0]\n";
+  }
+  // Offsets are computed from the operand's own dtype, before merging changes nothing about them.
+  merge_dimensions(&map);
+  if (identity) {
+    AIPU_ASSIGN_OR_RETURN(const bool launched, launch_transposed_copy(context, map));
+    if (launched) return {};
+  }
+
+  const size_t rank = map.dims.size();
+  const size_t operand_count = map.inputs.size() + 1;
+  int widest_bits = 8;
+  for (const MapOperand& input : map.inputs)
+    widest_bits = std::max(widest_bits, dtype_bits(compute_dtype(input.dtype)));
+  widest_bits = std::max(widest_bits, dtype_bits(compute_dtype(map.output.dtype)));
+
+  dsl::CapturedList in_types;
+  std::vector<std::string> modes, conversions;
+  std::vector<int64_t> start_of;
+  std::vector<Dim> starts;
+  for (const MapOperand& input : map.inputs) {
+    const bool backward = std::any_of(input.strides.begin(), input.strides.end(), is_backward);
+    start_of.push_back(backward ? static_cast<int64_t>(starts.size()) : -1);
+    if (backward) starts.push_back(input.element_offset);
+    const auto element = parse_dtype(storage_name(input.dtype));
+    in_types.push_back({dsl::CapturedType{tir::Type::pointer_to(*element, 1, tir::Scope::kGlobal)}});
+    modes.emplace_back(inner_mode(input.strides.back()));
+    conversions.emplace_back(conversion(input.dtype));
+  }
+  start_of.push_back(-1);  // the output
+  const auto out_element = parse_dtype(storage_name(map.output.dtype));
+  dsl::CapturedList index_types(rank, {dsl::CapturedType{tir::Type::scalar(DType::kI32)}});
+  dsl::CapturedList stride_types(rank * operand_count, {dsl::CapturedType{tir::Type::scalar(DType::kI32)}});
+
+  dsl::TemplateParams params;
+  params.set("in_types", dsl::Captured{std::move(in_types)})
+      .set("out_type", dsl::Captured{dsl::CapturedType{tir::Type::pointer_to(*out_element, 1, tir::Scope::kGlobal)}})
+      .set("dim_types", dsl::Captured{std::move(index_types)})
+      .set("stride_types", dsl::Captured{std::move(stride_types)})
+      .set("start_types", scalar_types(starts.size()))
+      .set("start_of", start_of)
+      .set("RANK", static_cast<int64_t>(rank))
+      .set("N_IN", static_cast<int64_t>(map.inputs.size()))
+      .set("VL", static_cast<int64_t>(std::max(2, context.target().lanes(widest_bits))))
+      .set("BLOCK", static_cast<int64_t>(kBlockElements))
+      .set("modes", std::move(modes))
+      .set("conversions", std::move(conversions))
+      .set("out_mode", std::string(inner_mode(map.output.strides.back()) == "contiguous" ? "contiguous" : "strided"))
+      .set("out_conversion", std::string(conversion(map.output.dtype)))
+      .set("out_dtype", std::string(storage_name(map.output.dtype)))
+      .set("FAULTS", faults)
+      .set_source("compute", map.compute_source);
+  AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("elementwise.py", "elementwise", params));
+
+  std::vector<KernelArgument> arguments;
+  for (size_t k = 0; k < map.inputs.size(); ++k) {
+    const MapOperand& input = map.inputs[k];
+    const Dim offset = start_of[k] >= 0 ? Dim(0) : input.element_offset;
+    arguments.emplace_back(PointerArgument{input.tensor, offset * Dim(static_cast<int64_t>(dtype_bytes(input.dtype)))});
+  }
+  arguments.emplace_back(PointerArgument{
+      map.output.tensor, map.output.element_offset * Dim(static_cast<int64_t>(dtype_bytes(map.output.dtype)))});
+  for (const Dim& dim : map.dims) arguments.emplace_back(ScalarArgument{dim});
+  for (const MapOperand& input : map.inputs) {
+    for (const Dim& stride : input.strides) arguments.emplace_back(ScalarArgument{stride});
+  }
+  for (const Dim& stride : map.output.strides) arguments.emplace_back(ScalarArgument{stride});
+  append_scalars(starts, &arguments);
+  // A unit below about 2 us of work is not worth a second TEC.
+  context.launch(std::move(kernel), std::move(arguments),
+                 graph::max(graph::ceildiv(graph::element_count(map.dims), kBlockElements * 2), 1));
+  return {};
+}
+
+}  // namespace aipu::kernels
