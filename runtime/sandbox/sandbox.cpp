@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -159,8 +160,9 @@ Status Process::spawn(const Descriptor& model, bool verify_all, const Budget& lo
   const Descriptor high_file(::fcntl(model.value, F_DUPFD_CLOEXEC, kModel + 1));
   if (high_socket.value < 0 || high_file.value < 0) return no_system("file descriptor");
 
-  std::vector<std::string> arguments = {program, std::to_string(verify_all ? 1 : 0), std::to_string(load.bytes),
-                                        std::to_string(load.seconds)};
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.9g", load.seconds);
+  std::vector<std::string> arguments = {program, verify_all ? "1" : "0", std::to_string(load.bytes), seconds};
   std::vector<std::string> environment = environment_inside();
   posix_spawn_file_actions_t actions;
   if (::posix_spawn_file_actions_init(&actions) != 0) return out_of_range("no memory to start a sandbox");

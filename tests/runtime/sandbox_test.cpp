@@ -222,6 +222,8 @@ TEST(Sandbox, MemoryIsLimited) {
   LoadOptions little = in_sandbox();
   little.budget.bytes = 1000;
   expect_part(error_of(Model::from_bytes(triple_model().build(), little)), "--load-memory-limit");
+  little.budget = {0, 1e-9};
+  expect_part(error_of(Model::from_bytes(triple_model().build(), little)), "--load-time-limit");
 }
 
 // ---- an interpreter that is in the attacker's hands ----
