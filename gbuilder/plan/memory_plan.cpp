@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "runtime/base/arena.h"
+#include "runtime/base/text.h"
 
 namespace aipu::gbuilder {
 
@@ -44,11 +45,11 @@ Result<MemoryPlan> plan_memory(const Plan& plan, const std::map<std::string, int
       for (const uint32_t symbol : plan.expressions.symbols_of(tensor.size_bytes)) {
         if (symbol < symbol_values.size() && !symbol_values[symbol]) {
           return invalid_argument(
-              fmt::format("the size of tensor '{}' depends on the symbol '{}', which has no value here", tensor.name,
-                          plan.symbols[symbol].name));
+              fmt::format("the size of tensor '{}' depends on the symbol '{}', which has no value here",
+                          shortened(tensor.name), shortened(plan.symbols[symbol].name)));
         }
       }
-      return out_of_range(fmt::format("the size of tensor '{}' cannot be computed", tensor.name));
+      return out_of_range(fmt::format("the size of tensor '{}' cannot be computed", shortened(tensor.name)));
     }
     request_of[t] = static_cast<uint32_t>(requests.size());
     ArenaRequest request{
@@ -87,7 +88,8 @@ std::string print_memory_plan(const Plan& plan, const MemoryPlan& memory) {
       fmt::format("arena {} bytes, at least {} are alive at once, ratio {:.3f}\npeak live activations {} bytes\n",
                   memory.arena_bytes, memory.lower_bound_bytes, memory.ratio(), memory.activation_bytes);
   for (size_t t = 0; t < plan.tensors.size() && t < memory.offsets.size(); ++t) {
-    if (memory.offsets[t] >= 0) text += fmt::format("  t{}:{} at {}\n", t, plan.tensors[t].name, memory.offsets[t]);
+    if (memory.offsets[t] >= 0)
+      text += fmt::format("  t{}:{} at {}\n", t, shortened(plan.tensors[t].name), memory.offsets[t]);
   }
   return text;
 }

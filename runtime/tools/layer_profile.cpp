@@ -50,8 +50,9 @@ std::string rates(const Layer& layer, const MachinePeak& peak) {
 }
 
 std::string json_line(const Layer& layer) {
-  return str_cat("{\"engine\": ", json_string(layer.row.engine), ", \"kernel\": ", json_string(layer.row.name),
-                 ", \"nodes\": ", json_string(layer.row.origin), ", \"command\": ", layer.row.command,
+  return str_cat("{\"engine\": ", json_string(layer.row.engine),
+                 ", \"kernel\": ", json_string(shortened(layer.row.name)),
+                 ", \"nodes\": ", json_string(shortened(layer.row.origin)), ", \"command\": ", layer.row.command,
                  ", \"threads\": ", layer.row.threads, ", \"median_us\": ", layer.nanoseconds / 1e3,
                  ", \"operations\": ", layer.row.operations, ", \"bytes\": ", layer.row.bytes, "}");
 }
@@ -110,8 +111,8 @@ LayerProfile layer_profile(const std::vector<Row>& rows, const MachinePeak& peak
       continue;
     }
     text += line(percent(layer->nanoseconds, total).c_str(), layer->nanoseconds, rates(*layer, peak),
-                 str_cat(layer->row.name, layer->row.threads > 1 ? str_cat(" x", layer->row.threads) : "", "  ",
-                         layer->row.origin));
+                 str_cat(shortened(layer->row.name), layer->row.threads > 1 ? str_cat(" x", layer->row.threads) : "",
+                         "  ", shortened(layer->row.origin)));
   }
   if (small_count > 0)
     text += line(percent(small, total).c_str(), small, std::string(33, ' '), str_cat(small_count, " small commands"));

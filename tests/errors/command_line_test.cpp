@@ -251,5 +251,25 @@ TEST_F(CommandLine, NamesCannotSpeakToTheTerminal) {
   }
 }
 
+// One name may stand in every line.
+TEST_F(CommandLine, LongNamesAreShortened) {
+  constexpr int kNodes = 10;
+  const std::string name(100000, 'n');
+  models::OnnxBuilder b("long");
+  b.input(name + "0", DType::kF32, {"N", 4});
+  for (int i = 0; i < kNodes; ++i) b.node_to("Softmax", {name + std::to_string(i)}, {name + std::to_string(i + 1)});
+  b.output(name + std::to_string(kNodes));
+  ASSERT_TRUE(b.save(folder_ + "/long.onnx").ok());
+  ASSERT_EQ(run("aipugb long.onnx -o long.bin"), 0) << output_.substr(0, 2000);
+  for (const std::string& command :
+       {std::string("aipudump long.bin"), std::string("aipudump long.bin --tensors --kernels --commands"),
+        std::string("aipudump long.bin --json -"), std::string("aipudump long.bin --memory --symbol N=1"),
+        "aipubench long.bin --duration 0.01 --layers --json - --shape " + name + "0=1x4"}) {
+    EXPECT_EQ(run(command), 0) << command.substr(0, 100) << output_.substr(0, 2000);
+    EXPECT_LT(output_.size(), 300000u) << command.substr(0, 100);
+    EXPECT_THAT(output_, HasSubstr("nnn…")) << command.substr(0, 100);
+  }
+}
+
 }  // namespace
 }  // namespace aipu
