@@ -6,6 +6,7 @@
 #include <spawn.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -177,17 +178,28 @@ Status Process::spawn(const Descriptor& model, bool verify_all, const Budget& lo
                          pointers_to(environment).data());
   ::posix_spawn_file_actions_destroy(&actions);
   generation_ = fork_generation();
-  if (code == 0) return {};
+  if (code == 0) {
+    handle_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, process_, 0)));
+    return {};
+  }
   process_ = -1;
   return io_error(str_cat("cannot start '", program, "': ", std::strerror(code)));
 }
 
 Process::~Process() { kill(); }
 
+void Process::signal_to_end() const {
+  if (handle_.value >= 0) {
+    ::syscall(SYS_pidfd_send_signal, handle_.value, SIGKILL, nullptr, 0);
+  } else {
+    ::kill(process_, SIGKILL);
+  }
+}
+
 void Process::kill() {
   socket_ = Descriptor();
   if (process_ > 0 && generation_ == fork_generation()) {
-    ::kill(process_, SIGKILL);
+    signal_to_end();
     while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
@@ -287,7 +299,7 @@ Result<std::vector<std::byte>> Process::ask(const Work& work, std::span<const st
 Status Process::gone() {
   int state = 0;
   // Nothing comes from it any more, whatever it is doing.
-  if (process_ > 0) ::kill(process_, SIGKILL);
+  if (process_ > 0) signal_to_end();
   const bool is_known = process_ > 0 && ::waitpid(process_, &state, 0) == process_;
   process_ = -1;
   socket_ = Descriptor();

@@ -60,8 +60,7 @@ class Process {
   const Interface& interface() const { return interface_; }
   // And not its parent's, after fork().
   bool is_running();
-  // Sends a frame and data, and gives the body of the answer. `input_bytes` and `limit_bytes` are what it may hold for
-  // that.
+  // Sends a frame and data, and gives the body of the answer. `memory_bytes`: what it may hold for that.
   Result<std::vector<std::byte>> ask(const Work& work, std::span<const std::byte> frame,
                                      std::span<const std::span<const std::byte>> data, int64_t memory_bytes);
   // What comes behind the answer.
@@ -76,12 +75,14 @@ class Process {
   Status send(std::span<const std::byte> bytes);
   Result<std::vector<std::byte>> receive_answer();
   void begin(const Work& work);
+  void signal_to_end() const;
   void kill();
   Status gone();
   Status too_late();
 
   Descriptor socket_;
   int process_ = -1;
+  Descriptor handle_;  // of the process: its number may be another's once somebody else has waited for it
   uint32_t generation_ = 0;
   uint64_t address_space_ = 0;  // what it has after loading
   Work work_ = {};

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -266,6 +267,13 @@ TEST_F(BrokenSandbox, CrashesAlone) {
   expect_part(attempt("abort"), "the process in the sandbox died (the run): signal 6, Aborted");
   expect_part(error_of(Model::from_bytes(interpreted_model("crash_in_load", "").build(), in_sandbox())),
               "the process in the sandbox died (loading): signal 11");
+}
+
+// A service may have its children waited for by somebody else.
+TEST_F(BrokenSandbox, CrashesWhereNobodyWaitsForChildren) {
+  const auto usual = ::signal(SIGCHLD, SIG_IGN);
+  expect_part(attempt("crash"), "the process in the sandbox died (the run)");
+  ::signal(SIGCHLD, usual);
 }
 
 TEST_F(BrokenSandbox, IsNotBelieved) {
