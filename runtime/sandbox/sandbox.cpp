@@ -23,6 +23,7 @@
 #include "runtime/base/checked_math.h"
 #include "runtime/base/fork_generation.h"
 #include "runtime/base/meter.h"
+#include "runtime/base/text.h"
 #include "runtime/executor/binding.h"
 #include "runtime/sandbox/message.h"
 
@@ -138,7 +139,7 @@ Result<std::unique_ptr<Process>> Process::start(const Descriptor& model, bool ve
   Interface& interface = process->interface_;
   interface.name = reader.text();
   interface.target = reader.text();
-  interface.warning = reader.text();
+  interface.warning = printable(reader.text());
   if (!read_specs(reader, &interface.inputs) || !read_specs(reader, &interface.outputs)) return process->damaged();
   rlimit space = {};
   if (::prlimit(process->process_, RLIMIT_AS, nullptr, &space) == 0) process->address_space_ = space.rlim_cur;
@@ -273,7 +274,7 @@ Result<std::vector<std::byte>> Process::receive_answer() {
   const bool last = reader.number() != 0;
   if (!reader.ok()) return damaged();
   if (code != 0) {
-    Status status(static_cast<ErrorCode>(code), reader.text());
+    Status status(static_cast<ErrorCode>(code), printable(reader.text()));
     if (!reader.ok()) return damaged();
     if (last) kill();
     return status;

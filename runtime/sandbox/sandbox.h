@@ -48,7 +48,8 @@ struct Work {
   std::string_view seconds_option, bytes_option;
 };
 
-// After an error that is_running() shows: the process is gone, and another one can be started.
+// Where it dies, says nonsense or is killed, the call that notices it is an error, and is_running() is false from then
+// on.
 class Process {
  public:
   // Starts one and has it load the model that is open for reading.

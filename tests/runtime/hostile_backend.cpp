@@ -67,6 +67,10 @@ int attempt(std::string_view what, aipu_backend_error* error) {
   }
   if (what == "crash") *static_cast<volatile int*>(nullptr) = 1;
   if (what == "abort") std::abort();
+  if (what == "speak_to_terminal") {
+    std::strcpy(error->message, "\x1b[2Jtwo\nlines");
+    return 1;
+  }
   if (what == "be_killed") ::raise(SIGKILL);
   for (volatile bool forever = true; forever;) {
   }

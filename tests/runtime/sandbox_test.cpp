@@ -277,6 +277,7 @@ TEST_F(BrokenSandbox, CrashesWhereNobodyWaitsForChildren) {
 }
 
 TEST_F(BrokenSandbox, IsNotBelieved) {
+  expect_part(attempt("speak_to_terminal"), "\\x1b[2Jtwo\\nlines");
   expect_part(attempt("talk_nonsense"), "the process in the sandbox gave no sensible answer");
 }
 
