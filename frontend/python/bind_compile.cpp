@@ -65,7 +65,7 @@ Result<KernelModule> parse_decorated(const py::object& function, const std::stri
 
 py::list parameters_of(const tir::PrimFuncInfo& info) {
   py::list rows;
-  for (const kernels::ParamInfo& param : info.params) {
+  for (const tir::ParamInfo& param : info.params) {
     const tir::Type type = param.type.pointer ? param.type.pointee() : param.type;
     rows.append(py::make_tuple(param.name, type.is_void() ? "void" : dsl::type_text(type),
                                std::string(param_category_name(param.category)), param.tensor_index));

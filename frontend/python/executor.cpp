@@ -19,8 +19,8 @@
 namespace aipu::python {
 
 namespace py = pybind11;
-using kernels::ParamInfo;
 using tir::ParamCategory;
+using tir::ParamInfo;
 
 namespace {
 
