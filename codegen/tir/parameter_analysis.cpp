@@ -85,8 +85,7 @@ class Analysis {
       breaks->push_back(*points_to);
     } else {
       if (const auto* store = stmt->as<Store>()) result->written.merge(roots(store->pointer, *points_to));
-      if (const auto* ret = stmt->as<Return>();
-          ret != nullptr && ret->value != nullptr && ret->value->type.pointer) {
+      if (const auto* ret = stmt->as<Return>(); ret != nullptr && ret->value != nullptr && ret->value->type.pointer) {
         result->returned.merge(roots(ret->value, *points_to));
       }
       walk(

@@ -110,7 +110,8 @@ Value Compiler::extreme_number(std::string_view name, bool least, CallArguments&
   }
   if (!is_integer(dtype)) fail(position, fmt::format("S.{} expect the type of a number.", name));
   const int bits = dtype_bits(dtype);
-  if (is_unsigned_int(dtype)) return {constant(least || bits == 64 ? (least ? 0 : -1) : (int64_t{1} << bits) - 1, dtype)};
+  if (is_unsigned_int(dtype))
+    return {constant(least || bits == 64 ? (least ? 0 : -1) : (int64_t{1} << bits) - 1, dtype)};
   const int64_t lowest = bits == 64 ? INT64_MIN : -(int64_t{1} << (bits - 1));
   return {constant(least ? lowest : -(lowest + 1), dtype)};
 }
