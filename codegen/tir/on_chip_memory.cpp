@@ -22,8 +22,8 @@ struct Control {
   int parent = -1;
   enum class Kind : uint8_t { kRoot, kLoop, kThen, kElse } kind = Kind::kRoot;
   const void* statement = nullptr;
-  bool uniform = false;          // all TECs take the same branch
-  int64_t first = 0, last = 0;   // of a loop: its first and last step
+  bool uniform = false;         // all TECs take the same branch
+  int64_t first = 0, last = 0;  // of a loop: its first and last step
 };
 
 struct Use {
@@ -51,7 +51,7 @@ class LifeFinder {
     call(module_.entry(), {}, 0);
     finish_transfers();
     for (Life& life : lives_) finish(life);
-    return step_ <= kMaxSteps && lives_.size() <= kMaxLives;
+    return !exhausted();
   }
 
   const std::vector<Life>& lives() const { return lives_; }
@@ -81,7 +81,8 @@ class LifeFinder {
 
  private:
   static constexpr int64_t kMaxSteps = 200000;
-  static constexpr size_t kMaxLives = 2000;
+  static constexpr size_t kMaxLives = 500;
+  static constexpr size_t kMaxBarriers = 1000;
   static constexpr int kMaxDepth = 200;  // of calls
   using Lives = std::set<size_t>;
 
@@ -100,7 +101,7 @@ class LifeFinder {
     const Var* event;  // null: all
   };
 
-  bool exhausted() const { return step_ > kMaxSteps || lives_.size() > kMaxLives; }
+  bool exhausted() const { return step_ > kMaxSteps || lives_.size() > kMaxLives || barriers_.size() > kMaxBarriers; }
 
   int enter(int parent, Control::Kind kind, const void* statement, bool uniform = false) {
     controls_.push_back({parent, kind, statement, uniform, step_, step_});
@@ -196,8 +197,9 @@ class LifeFinder {
       for (const Expr& argument : n.args) {
         if (const Var* var = event(argument)) waits_.push_back({{step_, control}, var});
       }
-    } else if (name.starts_with("async_")) {
-      transfers_.push_back({pointees(e, frame), {step_, control}, n.args.empty() ? nullptr : event(n.args.back())});
+    } else if (n.intrinsic->asynchronous) {
+      const Expr* ends = operand_of(n, "event");
+      transfers_.push_back({pointees(e, frame), {step_, control}, ends == nullptr ? nullptr : event(*ends)});
     } else if (name == "reinterpret" && !e->type.pointer) {
       for (const size_t life : pointees(e, frame)) lives_[life].always = true;
     }
@@ -336,23 +338,34 @@ struct Array {
   std::vector<const Life*> lives;
 };
 
-bool conflict(const Array& a, const Array& b, const LifeFinder* finder) {
-  if (finder == nullptr) return true;
+bool conflict(const Array& a, const Array& b, const LifeFinder& finder) {
   const bool shared = a.buffer->type.scope == Scope::kShared;
   for (const Life* x : a.lives) {
     for (const Life* y : b.lives) {
       if (x->uses.empty() || y->uses.empty()) continue;
       if (x->always || y->always || (x->first <= y->last && y->first <= x->last)) return true;
       // Another TEC may be elsewhere in the text.
-      if (shared && !(x->first < y->first ? finder->separated(*x, *y) : finder->separated(*y, *x))) return true;
+      if (shared && !(x->first < y->first ? finder.separated(*x, *y) : finder.separated(*y, *x))) return true;
     }
   }
   return false;
 }
 
+constexpr int64_t kAlignment = 64;
+
+// One behind the other; the bytes that all need.
+int64_t place_apart(const std::vector<Array>& arrays, std::map<const Var*, int64_t>* offsets) {
+  int64_t total = 0;
+  for (const Array& array : arrays) {
+    const int64_t offset = (total + kAlignment - 1) / kAlignment * kAlignment;
+    (*offsets)[array.buffer] = offset;
+    total = offset + array.bytes;
+  }
+  return total;
+}
+
 // The lowest place for each, the largest first; the bytes that all need.
-int64_t place(std::vector<Array> arrays, const LifeFinder* finder, std::map<const Var*, int64_t>* offsets) {
-  constexpr int64_t kAlignment = 64;
+int64_t place(std::vector<Array> arrays, const LifeFinder& finder, std::map<const Var*, int64_t>* offsets) {
   std::stable_sort(arrays.begin(), arrays.end(), [](const Array& a, const Array& b) { return a.bytes > b.bytes; });
   int64_t total = 0;
   std::vector<std::pair<const Array*, int64_t>> placed;
@@ -390,7 +403,8 @@ OnChipMemory plan_on_chip_memory(const Module& module) {
   }
   if (arrays.empty()) return memory;
   LifeFinder finder(module);
-  const bool known = finder.run();
+  constexpr size_t kMaxArrays = 500;
+  const bool known = arrays.size() <= kMaxArrays && finder.run();
   for (Array& array : arrays) {
     for (const Life& life : finder.lives()) {
       if (life.alloc->buffer.get() == array.buffer) array.lives.push_back(&life);
@@ -401,7 +415,7 @@ OnChipMemory plan_on_chip_memory(const Module& module) {
     std::copy_if(arrays.begin(), arrays.end(), std::back_inserter(some),
                  [&](const Array& array) { return array.buffer->type.scope == scope; });
     (scope == Scope::kLsram ? memory.lsram_bytes : memory.shared_bytes) =
-        place(std::move(some), known ? &finder : nullptr, &memory.offsets);
+        known ? place(std::move(some), finder, &memory.offsets) : place_apart(some, &memory.offsets);
   }
   return memory;
 }

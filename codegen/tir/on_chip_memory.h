@@ -15,9 +15,9 @@ struct OnChipMemory {
   int64_t shared_bytes = 0;
 };
 
-// Of a verified module. In lsram two arrays share where one is not used any more before the other is declared. In shared
-// memory a barrier has to stand between the two, because the TECs need not be at the same place of the text; or they are
-// in the branches of an `if` that all TECs decide alike.
+// Of a verified module. In lsram two arrays share where one is not used any more before the other is declared. In
+// shared memory a barrier has to stand between the two, because the TECs need not be at the same place of the text; or
+// they are in the branches of an `if` that all TECs decide alike.
 OnChipMemory plan_on_chip_memory(const Module& module);
 
 }  // namespace aipu::tir
