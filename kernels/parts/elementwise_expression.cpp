@@ -1,9 +1,11 @@
 #include "kernels/parts/elementwise_expression.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include <fmt/format.h>
@@ -31,6 +33,22 @@ bool is_literal(const Node& node, size_t input, const graph::Constant* constant)
   if (node.op != "QuantizeLinear" && node.op != "DequantizeLinear") return true;
   const double value = constant->to_doubles()[0];
   return input == 1 ? value == 1 : input == 2 ? value == 0 || std::abs(value) == 128 : true;
+}
+
+// Whether such a number is an argument of the launch. What remains in the source: numbers of types that few models
+// compute with, and those that make the operation a cheaper one.
+bool is_argument(const Graph& graph, const Node& node, size_t input, const graph::Constant& constant) {
+  const DType dtype = compute_dtype(constant.dtype());
+  if (is_floating(dtype) && std::isnan(constant.to_doubles()[0])) return false;  // see Writer::is_number()
+  if (dtype != DType::kF32 && dtype != DType::kF64 && dtype != DType::kI32 && dtype != DType::kI64) return false;
+  if (node.op == "QuantizeLinear" || node.op == "DequantizeLinear" || node.op == "BitShift" || node.op == "Mod" ||
+      node.op == "Cast" || node.op == "CastLike")
+    return false;
+  if (node.op == "Pow") return input == 0;
+  if (node.op != "Div" || input == 0) return true;
+  int exponent = 0;
+  return is_floating(graph.type(node.outputs[0]).dtype) &&
+         std::abs(std::frexp(constant.to_doubles()[0], &exponent)) != 0.5;  // a power of two is a product
 }
 
 // What a row sees while it writes one node.
@@ -72,6 +90,12 @@ class Writer {
     const graph::Constant* c = graph_.constant(node_.inputs[i]);
     if (!is_literal(node_, i, c)) return std::nullopt;
     return c->to_doubles()[0];
+  }
+  // Whether operand i is an argument of the launch by itself, and hence not NaN.
+  bool is_number(size_t i) const {
+    if (!has(i)) return false;
+    const graph::Constant* c = graph_.constant(node_.inputs[i]);
+    return is_literal(node_, i, c) && is_argument(graph_, node_, i, *c);
   }
   // Statements before the expression; returns the name of the new variable.
   std::string let(std::string expression) {
@@ -153,9 +177,27 @@ std::string at_most(const std::string& value, const std::string& bound) {
   return fmt::format("S.minimum({}, {})", bound, value);
 }
 
-std::string fold(Writer& w, std::string (*function)(const std::string& value, const std::string& bound)) {
-  std::string result = w.in(0);
-  for (size_t i = 1; i < w.count(); ++i) result = w.scalar(i) ? function(result, w.in(i)) : function(w.in(i), result);
+// The same, in one instruction for each bound; none of them is NaN, which the compiler does not know of arguments.
+std::string between(Writer& w, const std::string& value, const std::string& low, const std::string& high) {
+  return fmt::format("S.clip({}, {}, {})", value, low.empty() ? w.k(-INFINITY) : low,
+                     high.empty() ? w.k(INFINITY) : high);
+}
+
+std::string extremum(Writer& w, bool greatest) {
+  std::vector<size_t> order(w.count());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (order.size() > 1 && w.scalar(0) && !w.scalar(1)) std::swap(order[0], order[1]);
+  std::string result = w.in(order[0]);
+  for (size_t k = 1; k < order.size(); ++k) {
+    const size_t i = order[k];
+    if (w.is_number(i) && is_floating(w.type_in())) {
+      result = greatest ? between(w, result, w.in(i), "") : between(w, result, "", w.in(i));
+      continue;
+    }
+    const std::string& bound = w.scalar(i) ? w.in(i) : result;
+    const std::string& value = w.scalar(i) ? result : w.in(i);
+    result = greatest ? at_least(value, bound) : at_most(value, bound);
+  }
   return result;
 }
 
@@ -217,6 +259,9 @@ std::string power(Writer& w) {
 }
 
 std::string clip(Writer& w) {
+  const auto is_free = [&](size_t i) { return !w.has(i) || w.is_number(i); };
+  if (is_floating(w.type_in()) && is_free(1) && is_free(2))
+    return between(w, w.in(0), w.has(1) ? w.in(1) : "", w.has(2) ? w.in(2) : "");
   std::string value = w.in(0);
   if (w.has(1)) value = at_least(value, w.in(1));
   if (w.has(2)) value = at_most(value, w.in(2));
@@ -440,8 +485,8 @@ const std::map<std::string, Row, std::less<>>& rows() {
       {"GreaterOrEqual", binary(">=")},
       {"Less", binary("<")},
       {"LessOrEqual", binary("<=")},
-      {"Max", [](Writer& w) { return fold(w, at_least); }},
-      {"Min", [](Writer& w) { return fold(w, at_most); }},
+      {"Max", [](Writer& w) { return extremum(w, true); }},
+      {"Min", [](Writer& w) { return extremum(w, false); }},
       {"Sum",
        [](Writer& w) {
          std::string sum = w.in(0);
@@ -484,6 +529,30 @@ bool elementwise_supported(const Graph& graph, const Node& node, std::string* wh
   return true;
 }
 
+namespace {
+
+// The variable that a number becomes in the source; equal ones are one.
+std::string number_name(FusedExpression* fused, const graph::Constant& constant) {
+  FusedExpression::Number number{0.0, compute_dtype(constant.dtype())};
+  if (is_integer(number.dtype)) {
+    number.value = constant.to_int64s()[0];
+  } else {
+    number.value = constant.to_doubles()[0];
+  }
+  const auto bits = [](const FusedExpression::Number& n) {  // 0 and -0 are two
+    const auto* real = std::get_if<double>(&n.value);
+    return real != nullptr ? std::bit_cast<int64_t>(*real) : std::get<int64_t>(n.value);
+  };
+  const auto known = std::find_if(fused->numbers.begin(), fused->numbers.end(), [&](const FusedExpression::Number& n) {
+    return n.dtype == number.dtype && bits(n) == bits(number);
+  });
+  const auto index = known - fused->numbers.begin();
+  if (known == fused->numbers.end()) fused->numbers.push_back(number);
+  return fmt::format("c{}", index);
+}
+
+}  // namespace
+
 Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed) {
   FusedExpression fused;
   std::map<ValueId, std::string> names;
@@ -506,6 +575,10 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
       }
       const graph::Constant* constant = graph.constant(input);
       const bool literal = is_literal(node, i, constant);
+      if (literal && is_argument(graph, node, i, *constant)) {
+        operands.push_back(number_name(&fused, *constant));
+        continue;
+      }
       if (literal && !(dtype_bits(constant->dtype()) == 64 && is_integer(constant->dtype()))) {
         operands.push_back(Writer::constant(constant->to_doubles()[0], compute_dtype(constant->dtype())));
         continue;
@@ -535,8 +608,11 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
     names[node.outputs[0]] = name;
     fused.result = node.outputs[0];
   }
-  fused.source = fmt::format("def compute({}{}):\n{}    return {}\n", seed.valid() ? "v, x" : "x",
-                             fused.faults.empty() ? "" : ", active", body, names[fused.result]);
+  std::string numbers;
+  for (size_t k = 0; k < fused.numbers.size(); ++k)
+    numbers += fmt::format("    c{} = x[{}]\n", k, fused.operands.size() + k);
+  fused.source = fmt::format("def compute({}{}):\n{}{}    return {}\n", seed.valid() ? "v, x" : "x",
+                             fused.faults.empty() ? "" : ", active", numbers, body, names[fused.result]);
   return fused;
 }
 

@@ -7,6 +7,7 @@
 
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "graph/ir/graph.h"
@@ -21,8 +22,15 @@ bool elementwise_supported(const graph::Graph& graph, const graph::Node& node, s
 
 // A set of elementwise nodes with one escaping value, as the source of one function.
 struct FusedExpression {
-  // distinct values from outside, in order of x[k]; scalar constants are written into the source instead
+  // distinct values from outside, in order of x[k]
   std::vector<graph::ValueId> operands;
+  // Constants of one element, x[operands.size() + k]: arguments of the launch, so that one kernel serves all that
+  // differ only in numbers. Those that decide what is computed (an exponent of 2) are written into the source instead.
+  struct Number {
+    std::variant<int64_t, double> value;
+    DType dtype = DType::kF32;
+  };
+  std::vector<Number> numbers;
   graph::ValueId result;
   std::string source;  // "def compute(x):\n    ...", uses VL from the template
   // What it may report, by S.report_fault(FAULTS[i], ...). If it may, it is "def compute(x, active)", where `active` is

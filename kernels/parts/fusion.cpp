@@ -95,10 +95,12 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
     if (id != context.group().anchor) nodes.push_back(id);
   }
   epilogue.result = anchor_output;
+  std::vector<FusedExpression::Number> numbers;
   std::string source = "def compute(v, x):\n    return v\n";
   if (!nodes.empty()) {
     AIPU_ASSIGN_OR_RETURN(FusedExpression fused, fuse_expression(graph, nodes, anchor_output));
     epilogue.extras = fused.operands;
+    numbers = std::move(fused.numbers);
     epilogue.result = fused.result;
     source = fused.source;
   }
@@ -116,6 +118,12 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
     epilogue.extra_arguments.emplace_back(PointerArgument{context.value(value)});
   };
   for (const ValueId extra : epilogue.extras) add(extra, operand_mode(graph.type(extra).shape, space));
+  for (const FusedExpression::Number& number : numbers) {
+    types.push_back(number_type(number));
+    modes.emplace_back("number");
+    conversions.emplace_back("none");
+    epilogue.extra_arguments.push_back(number_argument(number));
+  }
   std::string entry = source;
   entry.replace(entry.find("def compute("), std::string_view("def compute(").size(), "def epilogue_compute(");
   std::string before;

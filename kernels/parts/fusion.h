@@ -18,8 +18,8 @@ std::vector<graph::NodeId> epilogue_nodes(const graph::Graph& graph, graph::Node
 // The anchor's epilogue, for templates that import epilogue.py.
 struct Epilogue {
   std::vector<graph::ValueId> extras;
-  std::vector<KernelArgument> extra_arguments;
-  graph::ValueId result;  // the value the group stores
+  std::vector<KernelArgument> extra_arguments;  // of the extras, then of the expression's numbers
+  graph::ValueId result;                        // the value the group stores
 };
 
 // What the anchor itself does to its accumulators before the fused neighbours see them: v = v * scale + addend *

@@ -94,6 +94,15 @@ std::vector<Dim> broadcast_strides(const graph::Shape& shape, const graph::Shape
   return strides;
 }
 
+dsl::Captured number_type(const FusedExpression::Number& number) {
+  return {dsl::CapturedType{tir::Type::scalar(number.dtype)}};
+}
+
+KernelArgument number_argument(const FusedExpression::Number& number) {
+  if (const auto* integer = std::get_if<int64_t>(&number.value)) return ScalarArgument{*integer, number.dtype};
+  return FloatArgument{std::get<double>(number.value), number.dtype};
+}
+
 void check_broadcast(SetupContext& context, const graph::Shape& shape, const graph::Shape& to) {
   for (size_t i = 0; i < shape.size() && shape.size() <= to.size(); ++i) {
     const Dim& wide = to[to.size() - shape.size() + i];
@@ -146,8 +155,13 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
   dsl::CapturedList index_types(rank, {dsl::CapturedType{tir::Type::scalar(DType::kI32)}});
   dsl::CapturedList stride_types(rank * operand_count, {dsl::CapturedType{tir::Type::scalar(DType::kI32)}});
 
+  dsl::CapturedList number_types;
+  for (const FusedExpression::Number& number : map.numbers) number_types.push_back(number_type(number));
+
   dsl::TemplateParams params;
-  params.set("in_types", dsl::Captured{std::move(in_types)})
+  params.set("number_types", dsl::Captured{std::move(number_types)})
+      .set("N_NUMBERS", static_cast<int64_t>(map.numbers.size()))
+      .set("in_types", dsl::Captured{std::move(in_types)})
       .set("out_type", dsl::Captured{dsl::CapturedType{tir::Type::pointer_to(*out_element, 1, tir::Scope::kGlobal)}})
       .set("dim_types", dsl::Captured{std::move(index_types)})
       .set("stride_types", dsl::Captured{std::move(stride_types)})
@@ -180,6 +194,7 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
   }
   for (const Dim& stride : map.output.strides) arguments.emplace_back(ScalarArgument{stride});
   append_scalars(starts, &arguments);
+  for (const FusedExpression::Number& number : map.numbers) arguments.push_back(number_argument(number));
   // A unit below about 2 us of work is not worth a second TEC.
   context.launch(std::move(kernel), std::move(arguments),
                  graph::max(graph::ceildiv(graph::element_count(map.dims), kBlockElements * 2), 1));

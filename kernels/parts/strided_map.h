@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/elementwise_expression.h"
 #include "kernels/plugin.h"
 
 namespace aipu::kernels {
@@ -25,6 +26,8 @@ struct StridedMap {
   graph::Shape dims;
   std::vector<MapOperand> inputs;
   MapOperand output;
+  // x[inputs.size() + k]: the same for all elements, arguments of the launch.
+  std::vector<FusedExpression::Number> numbers;
   // DSL source of `def compute(x)`: x[k] is the value of input k in its compute form (below), the result that of the
   // output. Empty: the identity copy of input 0, whatever its dtype.
   std::string compute_source;
@@ -41,6 +44,10 @@ std::vector<graph::Dim> broadcast_strides(const graph::Shape& shape, const graph
 
 // What broadcast_strides() takes for granted and symbols leave open is checked when the shapes are bound.
 void check_broadcast(SetupContext& context, const graph::Shape& shape, const graph::Shape& to);
+
+// A number as a kernel's parameter, and as the argument for it.
+dsl::Captured number_type(const FusedExpression::Number& number);
+KernelArgument number_argument(const FusedExpression::Number& number);
 
 // Adds the launch to the context. With `faults`, the codes that `compute` reports by as FAULTS[i], it is `def
 // compute(x, active)`: elementwise_expression.h.

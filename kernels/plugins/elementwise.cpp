@@ -57,6 +57,7 @@ class ElementwisePlugin final : public OpPlugin {
     StridedMap map;
     map.dims = result.shape;
     map.compute_source = fused.source;
+    map.numbers = fused.numbers;
     for (const ValueId operand : fused.operands) {
       MapOperand input{context.value(operand), graph.type(operand).dtype, 0,
                        operand_strides(context, operand, result.shape)};

@@ -9,6 +9,7 @@ Parameters bound by kernels/parts/strided_map.cpp:
                            operands that are walked backwards (an argument begins with what its pointer points at); -1:
                            the pointer is that place
   conversions[k], out_conversion  none, mask (uint8 <-> bool vector) or float32 (16-bit floats are computed in float32)
+  number_types             N_NUMBERS scalars, which are the operands behind the N_IN tensors
   compute(x)               the expression; x[k] is operand k as a vector of VL lanes
   FAULTS                   the codes of what it may report; if there are any, it is compute(x, active), with the mask of
                            the lanes that count or None
@@ -62,8 +63,14 @@ def check_divisor(fault, divisor, active):
         S.report_fault(fault, 0, 0)
 
 
-def step(sources, p, j, lane_mask, strides):
-    operands = [load(k, sources[k], j, lane_mask, strides[k * RANK + RANK - 1]) for k in range(N_IN)]
+def operand(k, sources, numbers, j, lane_mask, strides):
+    if k >= N_IN:
+        return S.vbcast(numbers[k - N_IN], lanes=VL)
+    return load(k, sources[k], j, lane_mask, strides[k * RANK + RANK - 1])
+
+
+def step(sources, numbers, p, j, lane_mask, strides):
+    operands = [operand(k, sources, numbers, j, lane_mask, strides) for k in range(N_IN + N_NUMBERS)]
     value = converted(compute(operands, lane_mask) if len(FAULTS) > 0 else compute(operands))
     if out_mode == "contiguous":
         S.vstore(value, p + j, mask=lane_mask)
@@ -72,7 +79,9 @@ def step(sources, p, j, lane_mask, strides):
 
 
 @S.prim_func
-def elementwise(ins: in_types, out: out_type, dims: dim_types, strides: stride_types, starts: start_types):
+def elementwise(
+    ins: in_types, out: out_type, dims: dim_types, strides: stride_types, starts: start_types, numbers: number_types
+):
     inner = dims[RANK - 1]
     blocks = S.ceildiv(inner, BLOCK)
     rows = 1
@@ -98,6 +107,6 @@ def elementwise(ins: in_types, out: out_type, dims: dim_types, strides: stride_t
         sources = [ins[k] + position[k] for k in range(N_IN)]
         target = out + position[N_IN]
         for j in range(begin, full, VL):
-            step(sources, target, j, None, strides)
+            step(sources, numbers, target, j, None, strides)
         if full < end:
-            step(sources, target, full, S.tail_mask(end - full, VL), strides)
+            step(sources, numbers, target, full, S.tail_mask(end - full, VL), strides)

@@ -64,6 +64,26 @@ class Build : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
+// Numbers and vectors are arguments: one kernel serves all nodes that differ in nothing else.
+TEST_F(Build, ConstantsDoNotMultiplyKernels) {
+  for (const bool vectors : {false, true}) {
+    models::OnnxBuilder b("numbers", 7);
+    std::string x = b.input("x", DType::kF32, {"N", 4});
+    for (int k = 0; k < 240; ++k) {
+      const float v = 1 + 0.25f * static_cast<float>(k);
+      x = b.op("Add", {x, vectors ? b.initializer(models::TensorData::f32({4}, {v, 1, 2, 3})) : b.scalar(v)});
+    }
+    b.output(x, "y", DType::kF32, {"N", 4});
+    ASSERT_TRUE(b.save(path("numbers.onnx")).ok());
+    BuildOptions stop = options(path("numbers.onnx"), "numbers.bin");
+    stop.stop_after = "lower";
+    const auto report = build_model(stop);
+    ASSERT_TRUE(report.ok()) << report.status().message();
+    EXPECT_GE(report->launches, 10u);
+    EXPECT_LE(report->kernels, 2u) << (vectors ? "vectors" : "numbers");
+  }
+}
+
 TEST_F(Build, TwiceGivesTheSameBytesAndCompilesNothing) {
   const std::string model = write_model();
   const auto first = build_model(options(model, "first.aipu.bin"));

@@ -2,9 +2,12 @@
 // that only the inputs tell.
 #include "gbuilder/evaluator.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include <cmath>
 
 #include "gbuilder/native_module.h"
 
@@ -149,6 +152,99 @@ TEST_F(RunGraph, PadsOfAnEmptyAxis) {
     EXPECT_EQ(error(text, {{2, 2}}), "");
     EXPECT_EQ(error(text, {{0, 2}}), "'pad' (Pad): mode '" + mode + "' has nothing to repeat where an axis is empty");
   }
+}
+
+// Numbers are arguments of kernels: -0 is not 0, equal ones are one, integers stay exact, a power stays a product.
+TEST_F(RunGraph, NumbersInExpressions) {
+  const auto outputs = run(R"(graph "g" {
+  input %x: float32[2]
+  const %minus_zero = float32[] {-0.0}
+  const %zero = float32[] {0.0}
+  const %third = float32[] {0.25}
+  const %two = float32[] {2}
+  const %three = float32[1] {3}
+  const %big = int64[] {9007199254740993}
+  %a = Mul(%x, %minus_zero)
+  %b = Reciprocal(%a)
+  %c = Max(%x, %zero)
+  %d = Add(%c, %third)
+  %e = Mul(%d, %third)
+  %f = Pow(%e, %two)
+  %g = Div(%f, %three)
+  %h = Div(%g, %two)
+  %i = Cast(%x) {to=int64}
+  %j = Add(%i, %big)
+  output "b" = %b
+  output "h" = %h
+  output "j" = %j
+})",
+                           {{2}});
+  ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+  EXPECT_EQ((*outputs)[0]->to_doubles()[0], -INFINITY);
+  EXPECT_FLOAT_EQ(static_cast<float>((*outputs)[1]->to_doubles()[0]), 0.3125f * 0.3125f / 3 / 2);
+  EXPECT_EQ((*outputs)[2]->to_int64s()[0], 9007199254740994);
+}
+
+// A NaN passes bounds that are arguments, on either side; a bound that is NaN wins.
+TEST_F(RunGraph, NumbersAsBounds) {
+  const auto outputs = run(R"(graph "g" {
+  input %x: float32[2]
+  const %low = float32[] {1.5}
+  const %high = float32[] {0.25}
+  const %nan = float32[] {nan}
+  const %five = int64[] {5}
+  %zero = Sub(%x, %x)
+  %none = Div(%zero, %zero)
+  %a = Clip(%x, %low)
+  %b = Clip(%x, _, %high)
+  %c = Clip(%x, %low, %high)
+  %d = Max(%low, %x)
+  %e = Min(%x, %high, %low)
+  %f = Clip(%none, %low, %high)
+  %g = Max(%none, %low)
+  %h = Min(%high, %none)
+  %i = Max(%x, %nan)
+  %j = Clip(%x, %nan, %high)
+  %k = Cast(%x) {to=int64}
+  %l = Clip(%k, %five)
+  output "a" = %a
+  output "b" = %b
+  output "c" = %c
+  output "d" = %d
+  output "e" = %e
+  output "f" = %f
+  output "g" = %g
+  output "h" = %h
+  output "i" = %i
+  output "j" = %j
+  output "l" = %l
+})",
+                           {{2}});
+  ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+  std::vector<double> first;
+  for (const ConstantPtr& output : *outputs) first.push_back(output->to_doubles()[0]);
+  EXPECT_THAT(first, testing::Pointwise(testing::NanSensitiveDoubleEq(),
+                                        std::vector<double>{1.5, 0.25, 0.25, 1.5, 0.25, NAN, NAN, NAN, NAN, NAN, 5}));
+}
+
+// What follows a product takes numbers as arguments too.
+TEST_F(RunGraph, NumbersBehindAProduct) {
+  const auto outputs = run(R"(graph "g" {
+  input %x: float32[1,2]
+  const %w = float32[2,3] {1, 2, 3, 4, 5, 6}
+  const %v = float32[3] {10, 20, 30}
+  const %low = float32[] {26}
+  const %high = float32[] {37.5}
+  const %s = float32[] {0.5}
+  %m = MatMul(%x, %w)
+  %a = Add(%m, %v)
+  %c = Clip(%a, %low, %high)
+  %y = Mul(%c, %s)
+  output "y" = %y
+})",
+                           {{1, 2}});
+  ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+  EXPECT_EQ((*outputs)[0]->to_doubles(), (std::vector<double>{13, 13.5, 18.75}));
 }
 
 // The last axis of such a product is no column of the matrix: what follows must not read a vector along it by columns.
