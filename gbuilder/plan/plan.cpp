@@ -497,12 +497,9 @@ Status Planner::record_check(size_t g, const kernels::ShapeCheck& check, const D
     const graph::Symbol* symbol = graph_.find_symbol(name);
     return symbol != nullptr && symbol->kind == graph::Symbol::Kind::kInputExtent;
   });
-  auto& checks = slots_[at_start ? 0 : 1 + position_[g]].checks;
-  const bool known = std::any_of(checks.begin(), checks.end(), [&](const Command& other) {
-    const auto& host = std::get<HostBody>(other.body);
-    return host.a == body.a && host.b == body.b && host.c == body.c && host.d == body.d;
-  });
-  if (!known) checks.push_back(std::move(command));
+  const size_t slot = at_start ? 0 : 1 + position_[g];
+  if (known_checks_.emplace(slot, body.a, body.b, body.c, body.d).second)
+    slots_[slot].checks.push_back(std::move(command));
   return {};
 }
 

@@ -154,6 +154,8 @@ struct Access {
 };
 std::vector<Access> command_accesses(const Plan& plan, const Command& command);
 uint32_t root_tensor(const Plan& plan, uint32_t tensor);
+// By tensor that is no view: the first of its chain of in-place successors, which may all be the same memory.
+std::vector<uint32_t> memory_of_tensors(const Plan& plan);
 // The expressions that must have values before the command can start: its own and those of the tensors it touches.
 std::vector<ExpressionId> command_expressions(const Plan& plan, const Command& command);
 

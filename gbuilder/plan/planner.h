@@ -3,7 +3,9 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "gbuilder/plan/plan.h"
@@ -80,7 +82,8 @@ class Planner {
   std::map<graph::ValueId, uint32_t> promoted_;  // root value -> the output tensor that is its memory
   std::map<Hash128, uint32_t> constants_;
   std::map<std::string, uint32_t> strings_, origins_;
-  std::vector<size_t> copied_outputs_;  // indices into graph outputs
+  std::set<std::tuple<size_t, uint32_t, uint32_t, uint32_t, uint32_t>> known_checks_;  // slot, and what is checked
+  std::vector<size_t> copied_outputs_;                                                 // indices into graph outputs
   std::vector<InPlaceHint> hints_;
   std::vector<uint32_t> group_of_command_;  // by sequence; kNone: of no group
   std::vector<Slot> slots_;                 // [0] the start, [1 + position] a group

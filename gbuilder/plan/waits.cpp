@@ -16,14 +16,24 @@ void raise(Clock* clock, const Clock& other) {
 
 size_t engine_of(const Command& command) { return static_cast<size_t>(command.engine()); }
 
-// The first tensor of a chain of in-place successors: they may all be the same memory.
-uint32_t memory_of(const Plan& plan, uint32_t tensor) {
-  uint32_t root = root_tensor(plan, tensor);
-  while (plan.tensors[root].in_place_of != kNone) root = plan.tensors[root].in_place_of;
-  return root;
-}
-
 }  // namespace
+
+std::vector<uint32_t> memory_of_tensors(const Plan& plan) {
+  std::vector<uint32_t> memory(plan.tensors.size(), kNone);
+  std::vector<uint32_t> chain;
+  for (uint32_t t = 0; t < memory.size(); ++t) {
+    uint32_t first = t;
+    chain.clear();
+    // A plan read from a file may have circles.
+    while (memory[first] == kNone && plan.tensors[first].in_place_of < memory.size() && chain.size() <= memory.size()) {
+      chain.push_back(first);
+      first = plan.tensors[first].in_place_of;
+    }
+    if (memory[first] == kNone) memory[first] = first;
+    for (const uint32_t link : chain) memory[link] = memory[first];
+  }
+  return memory;
+}
 
 void plan_lifetimes(Plan* plan) {
   for (const Command& command : plan->programs[0].commands) {
@@ -68,22 +78,24 @@ void plan_waits(Plan* plan) {
   }
 
   std::vector<Clock> writers(tensor_count, Clock{}), readers(tensor_count, Clock{});  // by memory
-  Clock last_host_gate{};                   // the last BindSymbols or Check so far: nothing may run ahead of it
-  std::array<Clock, kEngineCount> known{};  // what engine e knows before its next command
+  Clock last_host_gate{};  // the last BindSymbols or Check so far: nothing may run ahead of it
+  const std::vector<uint32_t> memories = memory_of_tensors(*plan);
+  const auto memory_of = [&](uint32_t tensor) { return memories[root_tensor(*plan, tensor)]; };
+  std::array<Clock, kEngineCount> known{};             // what engine e knows before its next command
   std::array<std::vector<Clock>, kEngineCount> after;  // what is known once command i of engine e is done
   for (Command& command : commands) {
     const size_t self = engine_of(command);
     Clock needed = last_host_gate;
     const auto accesses = command_accesses(*plan, command);
     for (const Access& access : accesses) {
-      const uint32_t memory = memory_of(*plan, access.tensor);
+      const uint32_t memory = memory_of(access.tensor);
       raise(&needed, writers[memory]);
       if (access.writes) raise(&needed, readers[memory]);
       raise(&needed, frontier[root_tensor(*plan, access.tensor)]);
     }
     for (const Access& access : accesses) {
       auto& clocks = access.writes ? writers : readers;
-      clocks[memory_of(*plan, access.tensor)][self] = command.index + 1;
+      clocks[memory_of(access.tensor)][self] = command.index + 1;
     }
     Clock& clock = known[self];
     command.waits.clear();

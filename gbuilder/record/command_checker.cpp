@@ -146,17 +146,19 @@ Status CommandChecker::check_symbols(const Command& command) {
       }
     }
   }
-  // Whoever uses a symbol is ordered after the command that binds it.
+  // Whoever uses a symbol is ordered after the command that binds it. The host's commands come one after the other: the
+  // last one stands for those before.
   const Clock& clock = start_[static_cast<size_t>(command.engine())][command.index];
-  for (const Command* earlier : commands_) {
-    const auto* host = std::get_if<HostBody>(&earlier->body);
-    if (host == nullptr || (host->op != HostOp::kBindSymbols && host->op != HostOp::kCheck)) continue;
-    if (command.engine() != Engine::kHost && clock[static_cast<size_t>(Engine::kHost)] <= earlier->index) {
-      return fail(command, str_cat("runs ahead of ", print_command(plan_, *earlier)));
-    }
+  if (gate_ != nullptr && command.engine() != Engine::kHost &&
+      clock[static_cast<size_t>(Engine::kHost)] <= gate_->index) {
+    return fail(command, str_cat("runs ahead of ", print_command(plan_, *gate_)));
   }
   if (const auto* host = std::get_if<HostBody>(&command.body); host != nullptr && host->op == HostOp::kBindSymbols) {
     for (uint32_t i = host->a; i < host->a + host->b; ++i) bound_symbols_.insert(i);
+  }
+  if (const auto* host = std::get_if<HostBody>(&command.body);
+      host != nullptr && (host->op == HostOp::kBindSymbols || host->op == HostOp::kCheck)) {
+    gate_ = &command;
   }
   return {};
 }
@@ -172,31 +174,48 @@ Status CommandChecker::prove() {
   return prove_reuse();
 }
 
+bool CommandChecker::starts_after(const Command& command, const Clock& done) const {
+  const Clock& clock = start_[static_cast<size_t>(command.engine())][command.index];
+  for (size_t e = 0; e < done.size(); ++e) {
+    if (clock[e] < done[e]) return false;
+  }
+  return true;
+}
+
+void CommandChecker::raise(Clock* done, const Command& command) {
+  uint32_t& count = (*done)[static_cast<size_t>(command.engine())];
+  count = std::max(count, command.index + 1);
+}
+
 Status CommandChecker::prove_hazards() const {
   struct Use {
     const Command* command;
     bool writes;
   };
+  const std::vector<uint32_t> memories = memory_of_tensors(plan_);
   std::map<uint32_t, std::vector<Use>> uses;  // by memory
   for (const Command* command : commands_) {
     for (const Access& access : command_accesses(plan_, *command)) {
-      uint32_t memory = root_tensor(plan_, access.tensor);
-      for (size_t steps = 0; plan_.tensors[memory].in_place_of < plan_.tensors.size() && steps < plan_.tensors.size();
-           ++steps) {
-        memory = plan_.tensors[memory].in_place_of;
+      std::vector<Use>& list = uses[memories[root_tensor(plan_, access.tensor)]];
+      if (!list.empty() && list.back().command == command) {
+        list.back().writes = list.back().writes || access.writes;
+      } else {
+        list.push_back({command, access.writes});
       }
-      uses[memory].push_back({command, access.writes});
     }
   }
   for (const auto& [memory, list] : uses) {
+    Clock read{}, written{};  // everything before
     for (size_t later = 0; later < list.size(); ++later) {
-      for (size_t earlier = 0; earlier < later; ++earlier) {
-        if (!list[later].writes && !list[earlier].writes) continue;
-        if (list[later].command == list[earlier].command || ordered(*list[earlier].command, *list[later].command))
-          continue;
-        return fail(*list[later].command, str_cat("does not wait for ", print_command(plan_, *list[earlier].command),
-                                                  ", which uses '", plan_.tensors[memory].name, "' too"));
+      const Use& use = list[later];
+      if (!starts_after(*use.command, written) || (use.writes && !starts_after(*use.command, read))) {
+        for (size_t earlier = 0; earlier < later; ++earlier) {
+          if ((!use.writes && !list[earlier].writes) || ordered(*list[earlier].command, *use.command)) continue;
+          return fail(*use.command, str_cat("does not wait for ", print_command(plan_, *list[earlier].command),
+                                            ", which uses '", plan_.tensors[memory].name, "' too"));
+        }
       }
+      raise(use.writes ? &written : &read, *use.command);
     }
   }
   return {};
@@ -210,15 +229,28 @@ Status CommandChecker::prove_reuse() const {
       if (plan_.tensors[root].kind == TensorKind::kArena) users[root].push_back(command);
     }
   }
-  for (const auto& [old_tensor, old_users] : users) {
-    for (const auto& [new_tensor, new_users] : users) {
-      if (plan_.tensors[old_tensor].last_use >= plan_.tensors[new_tensor].first_use) continue;
-      for (const Command* before : old_users) {
-        for (const Command* after : new_users) {
+  std::vector<uint32_t> by_birth, by_death;
+  for (const auto& [tensor, list] : users) by_birth.push_back(tensor);
+  by_death = by_birth;
+  std::sort(by_birth.begin(), by_birth.end(),
+            [&](uint32_t a, uint32_t b) { return plan_.tensors[a].first_use < plan_.tensors[b].first_use; });
+  std::sort(by_death.begin(), by_death.end(),
+            [&](uint32_t a, uint32_t b) { return plan_.tensors[a].last_use < plan_.tensors[b].last_use; });
+  Clock dead{};  // the users of all tensors that died before
+  size_t died = 0;
+  for (const uint32_t tensor : by_birth) {
+    while (died < by_death.size() && plan_.tensors[by_death[died]].last_use < plan_.tensors[tensor].first_use) {
+      for (const Command* command : users[by_death[died]]) raise(&dead, *command);
+      ++died;
+    }
+    for (const Command* after : users[tensor]) {
+      if (starts_after(*after, dead)) continue;
+      for (size_t k = 0; k < died; ++k) {
+        for (const Command* before : users[by_death[k]]) {
           if (ordered(*before, *after)) continue;
           return fail(*after, str_cat("does not wait for ", print_command(plan_, *before), ", although '",
-                                      plan_.tensors[new_tensor].name, "' may get the memory of '",
-                                      plan_.tensors[old_tensor].name, "'"));
+                                      plan_.tensors[tensor].name, "' may get the memory of '",
+                                      plan_.tensors[by_death[k]].name, "'"));
         }
       }
     }

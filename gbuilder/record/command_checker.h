@@ -32,6 +32,9 @@ class CommandChecker {
   Status prove_hazards() const;
   Status prove_reuse() const;
   bool ordered(const Command& before, const Command& after) const;
+  // Whether so many commands of each engine are done when the command starts.
+  bool starts_after(const Command& command, const Clock& done) const;
+  static void raise(Clock* done, const Command& command);
   Status fail(const Command& command, const std::string& problem) const;
 
   const Plan& plan_;
@@ -39,6 +42,7 @@ class CommandChecker {
   std::array<std::vector<Clock>, kEngineCount> start_;  // what is done when command i of the engine starts
   std::array<uint32_t, kEngineCount> count_{};
   std::set<uint32_t> bound_symbols_;
+  const Command* gate_ = nullptr;  // the last BindSymbols or Check
   bool proved_ = false;
 };
 
