@@ -130,7 +130,7 @@ class Builder {
       if (!folder.empty()) AIPU_RETURN_IF_ERROR(make_folder(folder));
     AIPU_ASSIGN_OR_RETURN(target_, tir::find_target(options_.target));
     report_.target = target_.name;
-    for (const std::string& plugin : options_.plugins) AIPU_RETURN_IF_ERROR(load_plugin(plugin, registry_));
+    for (const std::string& plugin : options_.plugins) AIPU_RETURN_IF_ERROR(load_user_plugin(plugin));
     for (const std::string& name : options_.disabled_plugins) {
       if (!registry_.remove(name))
         return invalid_argument(
@@ -164,8 +164,41 @@ class Builder {
     return report_progress(progress) ? Status() : invalid_argument("the conversion was ended by its caller");
   }
 
+  Status load_user_plugin(const std::string& file) {
+    for (const UserPlugin& other : user_plugins_) {
+      if (other.file != file) continue;
+      report_.warnings.push_back(fmt::format("plugin '{}' is given twice", file));
+      return {};
+    }
+    const size_t before = registry_.user_claimers().size();
+    AIPU_RETURN_IF_ERROR(load_plugin(file, registry_));
+    const auto all = registry_.user_claimers();
+    user_plugins_.push_back({file, {all.begin() + static_cast<ptrdiff_t>(before), all.end()}});
+    return {};
+  }
+
+  // Said in a warning: why a file that the user has named does nothing for this model.
+  void warn_of_unused_plugins() {
+    const auto present = registry_.user_claimers();
+    for (const UserPlugin& plugin : user_plugins_) {
+      const auto is_used = [&](const graph::Claimer* claimer) {
+        return registry_.was_used(claimer) || std::find(present.begin(), present.end(), claimer) == present.end();
+      };
+      if (std::any_of(plugin.claimers.begin(), plugin.claimers.end(), is_used)) continue;
+      std::string reason = "the model has no node that it claims";
+      for (const graph::NodeId id : graph_->topological_order()) {
+        const std::string refusal = refusal_of(plugin, id);
+        if (refusal.empty()) continue;
+        reason = fmt::format("node {}: {}", graph::origins_text(graph_->node(id).origins), refusal);
+        break;
+      }
+      report_.warnings.push_back(fmt::format("plugin '{}' is not used: {}", plugin.file, reason));
+    }
+  }
+
   Status import() {
     frontend::ImportOptions import_options;
+    import_options.ops = registry_.ops();
     import_options.warnings = &report_.warnings;
     import_options.constant_inputs = options_.constant_inputs;
     for (const std::string& shape : options_.shapes)
@@ -174,7 +207,7 @@ class Builder {
     if (options_.weights.empty() && !options_.model.ends_with(".txt")) {
       AIPU_ASSIGN_OR_RETURN(graph_, frontend::import_onnx(options_.model, import_options));
     } else {
-      auto graph = frontend::import_compass_ir(options_.model, weights_path());
+      auto graph = frontend::import_compass_ir(options_.model, weights_path(), registry_.ops());
       if (!graph.ok()) return without_weights(std::move(graph).status());
       graph_ = std::move(*graph);
       AIPU_RETURN_IF_ERROR(in_model(fix_shapes(import_options.shapes)));
@@ -252,9 +285,9 @@ class Builder {
   }
 
   Status partition() {
-    const auto claimers = registry_.claimers();
-    auto groups = graph::partition(*graph_, claimers, {target_.name, options_.fast_math});
+    auto groups = registry_.partition(*graph_, claim_target());
     if (!groups.ok()) return in_model(std::move(groups).status());
+    warn_of_unused_plugins();
     for (graph::Group& group : *groups) groups_.push_back({std::move(group), {}});
     report_.groups = groups_.size();
     if (dump_.enabled()) dump_.write("groups.txt", groups_text());
@@ -429,6 +462,23 @@ class Builder {
     return text;
   }
 
+  graph::ClaimTarget claim_target() const { return {target_.name, options_.fast_math}; }
+
+  // A plugin file of the user's, and what it registered.
+  struct UserPlugin {
+    std::string file;
+    std::vector<const graph::Claimer*> claimers;
+  };
+  // What one of its plugins says against a node; empty: none of its business.
+  std::string refusal_of(const UserPlugin& plugin, graph::NodeId id) const {
+    for (const graph::Claimer* claimer : plugin.claimers) {
+      std::string why_not;
+      if (claimer->claim(*graph_, id, claim_target(), &why_not)) return "another plugin has taken it";
+      if (!why_not.empty()) return why_not;
+    }
+    return {};
+  }
+
   Status in_model(Status status) const { return std::move(status).context(options_.model); }
 
   Status write_reproducer(Status status) const {
@@ -451,6 +501,7 @@ class Builder {
   std::mutex progress_mutex_;
   bool stopped_ = false;
   kernels::PluginRegistry registry_ = kernels::PluginRegistry::with_builtins();
+  std::vector<UserPlugin> user_plugins_;
   std::unique_ptr<graph::Evaluator> evaluator_;
   std::unique_ptr<graph::Graph> graph_;
   std::string compass_ir_;  // of the graph as imported

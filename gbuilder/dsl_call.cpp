@@ -18,8 +18,7 @@ namespace {
 using tir::ParamCategory;
 
 // Op records of DSL calls are all alike: any operands, any results.
-Status define_op(const std::string& op) {
-  if (graph::find_op(op) != nullptr) return {};
+Result<std::shared_ptr<const graph::OpSet>> ops_with(const std::string& op) {
   graph::OpDef def;
   def.name = op;
   def.inputs = {{"operands", "*", false, true}};
@@ -31,7 +30,9 @@ Status define_op(const std::string& op) {
       context.output_types[i] = context.graph().type(context.node().outputs[i]);
     return {};
   };
-  return graph::register_op(std::move(def));
+  auto ops = std::make_shared<graph::OpSet>();
+  AIPU_RETURN_IF_ERROR(ops->add(std::move(def)));
+  return std::shared_ptr<const graph::OpSet>(std::move(ops));
 }
 
 // The built-in plugin of DSL_<entry>: one launch, whose arguments are known.
@@ -106,8 +107,6 @@ Result<DslCallFile> build_dsl_call(const DslKernel& kernel, const std::vector<Ds
                                         params.size(), arguments.size()));
   }
   const std::string op = "DSL_" + kernel.info.name;
-  AIPU_RETURN_IF_ERROR(define_op(op));
-
   // What the call is: tensors by category, in parameter order; null pointers become attributes, so that later tensors
   // move up.
   DslCallFile file;
@@ -140,7 +139,8 @@ Result<DslCallFile> build_dsl_call(const DslKernel& kernel, const std::vector<Ds
   const auto type_of = [](const frontend::DslCall::Tensor& tensor) {
     return graph::TensorType{tensor.dtype, graph::Shape(tensor.shape.begin(), tensor.shape.end())};
   };
-  graph::Graph graph;
+  AIPU_ASSIGN_OR_RETURN(std::shared_ptr<const graph::OpSet> ops, ops_with(op));
+  graph::Graph graph(std::move(ops));
   graph.name = kernel.info.name;
   graph::Node node;
   node.op = op;

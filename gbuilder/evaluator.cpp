@@ -339,16 +339,12 @@ double work_of(const Graph& graph, const graph::Node& node) {
 class PluginEvaluator : public graph::Evaluator {
  public:
   PluginEvaluator(kernels::PluginRegistry* registry, const tir::Target* target, EvaluatorOptions options)
-      : registry_(registry),
-        target_(target),
-        options_(std::move(options)),
-        claimers_(registry->claimers()),
-        compiles_(runs_here(*target)) {}
+      : registry_(registry), target_(target), options_(std::move(options)), compiles_(runs_here(*target)) {}
 
   Result<std::vector<ConstantPtr>> evaluate(const Graph& graph, NodeId id) override {
     const graph::Node& node = graph.node(id);
     if (!node.subgraphs.empty()) return unsupported("control flow is not computed at compile time");
-    Graph alone;
+    Graph alone(graph.ops());
     alone.name = "fold";
     std::vector<ValueId> inputs;
     for (const ValueId input : node.inputs) {
@@ -363,7 +359,7 @@ class PluginEvaluator : public graph::Evaluator {
     std::vector<std::string> names;
     for (size_t i = 0; i < node.outputs.size(); ++i) names.push_back(node.outputs[i].valid() ? str_cat("out", i) : "");
     AIPU_ASSIGN_OR_RETURN(NodeId only, alone.add_node(node.op, node.attributes, inputs, names, node.origins));
-    if (const graph::OpDef* def = graph::find_op(node.op); def != nullptr && def->resolve)
+    if (const graph::OpDef* def = alone.find_op(node.op); def != nullptr && def->resolve)
       AIPU_RETURN_IF_ERROR(def->resolve(alone, only));
     const std::vector<ValueId> outputs = alone.node(only).outputs;
     for (const ValueId output : outputs) {
@@ -371,7 +367,7 @@ class PluginEvaluator : public graph::Evaluator {
       if (!graph::is_static(alone.type(output).shape)) return unsupported("the size of the result depends on data");
       alone.add_output(output, alone.value(output).name);
     }
-    AIPU_ASSIGN_OR_RETURN(const std::vector<graph::Group> groups, graph::partition(alone, claimers_, {target_->name}));
+    AIPU_ASSIGN_OR_RETURN(const std::vector<graph::Group> groups, registry_->partition(alone, {target_->name}));
     const bool compile = compiles_ && work_of(alone, alone.node(only)) > options_.native_threshold;
     Execution execution(alone, *target_, registry_->templates(), compile ? &options_.compile : nullptr);
     for (const graph::Group& group : groups) AIPU_RETURN_IF_ERROR(execution.run(group));
@@ -395,7 +391,6 @@ class PluginEvaluator : public graph::Evaluator {
   kernels::PluginRegistry* registry_;
   const tir::Target* target_;
   EvaluatorOptions options_;
-  std::vector<const graph::Claimer*> claimers_;
   bool compiles_;
 };
 

@@ -1,12 +1,41 @@
 #include "gbuilder/plugin_loader.h"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <filesystem>
+#include <map>
+#include <mutex>
 
 #include "kernels/script_op/script_plugin.h"
 #include "runtime/base/input_file.h"
 
 namespace aipu::gbuilder {
+
+namespace {
+
+// What dlopen() takes for the same library by its name must be the same file: it would hand out the old one.
+Status check_unchanged(const std::string& file) {
+  struct Version {
+    dev_t device;
+    ino_t inode;
+    int64_t seconds, nanoseconds;
+    bool operator==(const Version&) const = default;
+  };
+  static std::mutex mutex;
+  static std::map<std::string, Version>* const loaded = new std::map<std::string, Version>();
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0) return not_found("no such file");
+  const Version version{status.st_dev, status.st_ino, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+  const std::lock_guard lock(mutex);
+  if (loaded->try_emplace(file, version).first->second == version) return {};
+  return invalid_argument(
+      "the file has changed since this process loaded it, and a loaded library cannot be replaced: start a new "
+      "process");
+}
+
+}  // namespace
 
 Status load_plugin(const std::string& path, kernels::PluginRegistry& registry) {
   // dlopen() searches the library path for names without a slash, and built-in kernel templates have such names; a
@@ -22,6 +51,8 @@ Status load_plugin(const std::string& path, kernels::PluginRegistry& registry) {
     if (path.ends_with(extension))
       return invalid_argument(str_cat("plugin '", path, "' is source; build a shared library of it and name that"));
   }
+  if (Status status = check_unchanged(std::filesystem::absolute(file).lexically_normal().string()); !status.ok())
+    return std::move(status).context(str_cat("plugin '", path, "'"));
   void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return invalid_argument(str_cat("plugin '", path, "': ", ::dlerror()));
   using Register = Status (*)(kernels::PluginLibrary&);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "codegen/tir/parameter_analysis.h"
 #include "kernels/plugins/plugin_list.h"
 
 namespace aipu::kernels {
@@ -52,8 +51,7 @@ void SetupContext::check(graph::Dim must_be_nonzero, std::string message, graph:
 void SetupContext::launch(std::shared_ptr<const tir::Module> kernel, std::vector<KernelArgument> arguments,
                           graph::Dim max_tecs) {
   KernelLaunch launch;
-  launch.writes = tir::written_parameters(*kernel);
-  launch.writes.resize(arguments.size());
+  launch.writes = templates_.writes(kernel, arguments.size());
   launch.kernel = std::move(kernel);
   launch.arguments = std::move(arguments);
   launch.max_tecs = std::move(max_tecs);
@@ -77,18 +75,39 @@ std::optional<graph::Claim> SingleOpPlugin::claim(const graph::Graph& graph, gra
 PluginRegistry PluginRegistry::with_builtins() {
   PluginRegistry registry;
   register_builtin_plugins(registry);
+  registry.builtin_count_ = registry.plugins_.size();
   return registry;
 }
 
 bool PluginRegistry::remove(std::string_view name) {
-  return std::erase_if(plugins_, [&](const std::unique_ptr<OpPlugin>& plugin) { return plugin->name() == name; }) > 0;
+  const size_t before = plugins_.size();
+  for (size_t k = plugins_.size(); k-- > 0;) {
+    if (plugins_[k]->name() != name) continue;
+    plugins_.erase(plugins_.begin() + static_cast<ptrdiff_t>(k));
+    if (k < builtin_count_) --builtin_count_;
+  }
+  return plugins_.size() < before;
 }
 
 std::vector<const graph::Claimer*> PluginRegistry::claimers() const {
   std::vector<const graph::Claimer*> result;
-  result.reserve(plugins_.size());
-  for (const auto& plugin : plugins_) result.push_back(plugin.get());
+  for (size_t k = 0; k < builtin_count_; ++k) result.push_back(plugins_[k].get());
   return result;
+}
+
+std::vector<const graph::Claimer*> PluginRegistry::user_claimers() const {
+  std::vector<const graph::Claimer*> result;
+  for (size_t k = builtin_count_; k < plugins_.size(); ++k) result.push_back(plugins_[k].get());
+  return result;
+}
+
+Result<std::vector<graph::Group>> PluginRegistry::partition(const graph::Graph& graph,
+                                                            const graph::ClaimTarget& target) {
+  auto groups = graph::partition(graph, claimers(), target, user_claimers());
+  if (groups.ok()) {
+    for (const graph::Group& group : *groups) used_.insert(group.owner);
+  }
+  return groups;
 }
 
 }  // namespace aipu::kernels

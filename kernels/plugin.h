@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -122,6 +123,8 @@ class TemplateLibrary {
                                                          const dsl::TemplateParams& params,
                                                          std::string_view kernel_name, bool wide_indices = false);
   void add_source(std::string name, std::string text);
+  // Per argument of the entry: whether the kernel may write through it. Known of a module since it was first asked for.
+  std::vector<bool> writes(const std::shared_ptr<const tir::Module>& module, size_t argument_count);
 
  private:
   struct Impl;
@@ -195,13 +198,18 @@ class SingleOpPlugin : public OpPlugin {
                                     std::string* why_not) const override;
 };
 
-// All plugins of one compilation: built-ins (kernels/plugins/plugin_list.h) first, then the user's, which win ties by a
-// higher score.
+// All plugins and op records of one compilation: built-ins (kernels/plugins/plugin_list.h) first, then the user's,
+// which get what they claim whatever the scores.
 class PluginRegistry {
  public:
   static PluginRegistry with_builtins();
   void add(std::unique_ptr<OpPlugin> plugin) { plugins_.push_back(std::move(plugin)); }
-  std::vector<const graph::Claimer*> claimers() const;
+  std::vector<const graph::Claimer*> claimers() const;  // the built-in ones
+  std::vector<const graph::Claimer*> user_claimers() const;
+  // Groups for all live nodes of a graph, as graph::partition(); remembers whose plugins got some.
+  Result<std::vector<graph::Group>> partition(const graph::Graph& graph, const graph::ClaimTarget& target);
+  bool was_used(const graph::Claimer* plugin) const { return used_.contains(plugin); }
+  const std::shared_ptr<graph::OpSet>& ops() const { return ops_; }
   // Leaves out the plugins of that name; false if there are none.
   bool remove(std::string_view name);
   static const OpPlugin& plugin_of(const graph::Group& group) { return static_cast<const OpPlugin&>(*group.owner); }
@@ -210,21 +218,25 @@ class PluginRegistry {
  private:
   std::vector<std::unique_ptr<OpPlugin>> plugins_;
   std::unique_ptr<TemplateLibrary> templates_ = std::make_unique<TemplateLibrary>();
+  std::shared_ptr<graph::OpSet> ops_ = std::make_shared<graph::OpSet>();
+  size_t builtin_count_ = 0;
+  std::set<const graph::Claimer*> used_;
 };
 
 // A user's shared library exports, with C linkage, a function whose name ends in the version of what these headers
 // declare; libraries of another version are refused:
 //   extern "C" aipu::Status aipu_register_plugin_v2(aipu::kernels::PluginLibrary& library);
-// and in it registers op records (graph::register_op), importers of custom-domain ops (by passing them through under
-// "domain::Name") and plugins.
+// and in it registers op records, importers of custom-domain ops (by passing them through under "domain::Name"),
+// templates and plugins, all of them for the one compilation that the registry belongs to. It is called once for each.
 class PluginLibrary {
  public:
   explicit PluginLibrary(PluginRegistry& registry) : registry_(registry) {}
-  Status add_op(graph::OpDef def) { return graph::register_op(std::move(def)); }
+  Status add_op(graph::OpDef def) { return registry_.ops()->add(std::move(def)); }
   void add_plugin(std::unique_ptr<OpPlugin> plugin) { registry_.add(std::move(plugin)); }
   void add_template(std::string name, std::string text) {
     registry_.templates().add_source(std::move(name), std::move(text));
   }
+  const graph::OpSet& ops() const { return *registry_.ops(); }
 
  private:
   PluginRegistry& registry_;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "codegen/tir/index_width.h"
+#include "codegen/tir/parameter_analysis.h"
 #include "kernels/dsl/parse.h"
 #include "kernels/plugin.h"
 #include "runtime/base/embedded_file.h"
@@ -20,6 +21,7 @@ struct TemplateLibrary::Impl {
   std::mutex mutex;
   std::map<std::string, std::string, std::less<>> sources;  // registered by plugins, by name
   std::map<std::string, std::shared_ptr<const tir::Module>> instances;
+  std::map<std::shared_ptr<const tir::Module>, std::vector<bool>> writes;
 
   // The text of a template: a registered one, a built-in one, or a file. `built_in` tells whether it is one of ours.
   Result<std::string> source(std::string_view file, bool* built_in) {
@@ -52,6 +54,15 @@ struct TemplateLibrary::Impl {
 
 TemplateLibrary::TemplateLibrary() : impl_(std::make_unique<Impl>()) {}
 TemplateLibrary::~TemplateLibrary() = default;
+
+std::vector<bool> TemplateLibrary::writes(const std::shared_ptr<const tir::Module>& module, size_t argument_count) {
+  const std::lock_guard lock(impl_->mutex);
+  const auto [known, fresh] = impl_->writes.try_emplace(module);
+  if (fresh) known->second = tir::written_parameters(*module);
+  std::vector<bool> writes = known->second;
+  writes.resize(argument_count);
+  return writes;
+}
 
 void TemplateLibrary::add_source(std::string name, std::string text) {
   const std::lock_guard lock(impl_->mutex);

@@ -42,12 +42,14 @@ struct CompassIr {
 
 // Without weights, the text is the same and `weights` stays empty.
 CompassIr write_compass_ir(const graph::Graph& graph, bool with_weights = true);
-// `owner` keeps `weights` alive: constants borrow from it. A DSL text becomes a graph with one node, op
-// "DSL_<entry>", whose operands are inputs, then constants.
+// `owner` keeps `weights` alive: constants borrow from it. `ops`: what layers may be; null: the built-in ones. A DSL
+// text becomes a graph with one node, op "DSL_<entry>", whose operands are inputs, then constants.
 Result<std::unique_ptr<graph::Graph>> read_compass_ir(std::string_view text, std::span<const std::byte> weights,
-                                                      std::shared_ptr<const void> owner);
+                                                      std::shared_ptr<const void> owner,
+                                                      std::shared_ptr<const graph::OpSet> ops = nullptr);
 // `weights_path` may be empty for a text without weights. Errors start with the path.
-Result<std::unique_ptr<graph::Graph>> import_compass_ir(const std::string& text_path, const std::string& weights_path);
+Result<std::unique_ptr<graph::Graph>> import_compass_ir(const std::string& text_path, const std::string& weights_path,
+                                                        std::shared_ptr<const graph::OpSet> ops = nullptr);
 
 // One call of a DSL kernel, in the reference's exact form: an Input layer per input and one DSL_<entry> layer.
 struct DslCall {

@@ -187,7 +187,8 @@ struct Weights {
 
 class GraphReader {
  public:
-  GraphReader(const std::vector<Section>& sections, const Weights& weights) : sections_(sections), weights_(weights) {}
+  GraphReader(const std::vector<Section>& sections, const Weights& weights, std::shared_ptr<const graph::OpSet> ops)
+      : sections_(sections), weights_(weights), ops_(std::move(ops)) {}
 
   Result<std::unique_ptr<Graph>> run() {
     for (size_t i = 1; i < sections_.size(); ++i) {
@@ -199,7 +200,7 @@ class GraphReader {
       by_graph_[number].push_back(&sections_[i]);
     }
     const Layer header(sections_[0]);
-    auto graph = std::make_unique<Graph>();
+    auto graph = std::make_unique<Graph>(ops_);
     AIPU_ASSIGN_OR_RETURN(graph->name, header.name("model_name"));
     AIPU_RETURN_IF_ERROR(fill(*graph, 0, header, "output_tensors", 0));
     for (const auto& [number, layers] : by_graph_) {
@@ -377,7 +378,7 @@ class GraphReader {
     node.outputs.resize(outputs.size());
     // The schema's defaults and normal forms are in the file already; what is not must be right before anyone relies on
     // it.
-    if (const auto* def = graph::find_op(node.op)) {
+    if (const auto* def = scope.graph.find_op(node.op)) {
       if (auto status = graph::check_node_schema(*def, scope.graph, &node); !status.ok())
         return layer.error("layer_type", status.message());
     }
@@ -410,7 +411,7 @@ class GraphReader {
       }
       if (ports == nullptr)
         return layer.error("layer_subgraphs", str_cat("sub-graph ", number, " has no Subgraph layer"));
-      auto graph = std::make_unique<Graph>();
+      auto graph = std::make_unique<Graph>(ops_);
       AIPU_ASSIGN_OR_RETURN(graph->name, Layer(*ports).name("subgraph_name"));
       AIPU_RETURN_IF_ERROR(fill(*graph, number, Layer(*ports), "layer_top", depth + 1));
       node->subgraphs.push_back(std::move(graph));
@@ -448,6 +449,7 @@ class GraphReader {
 
   const std::vector<Section>& sections_;
   const Weights& weights_;
+  std::shared_ptr<const graph::OpSet> ops_;
   std::map<int64_t, std::vector<const Section*>> by_graph_;
   std::set<int64_t> used_;
 };
@@ -507,15 +509,16 @@ Result<DslCall> read_dsl_sections(const std::vector<Section>& sections, const We
   return call;
 }
 
-Result<std::unique_ptr<Graph>> dsl_graph(const DslCall& call) {
+Result<std::unique_ptr<Graph>> dsl_graph(const DslCall& call, std::shared_ptr<const graph::OpSet> ops) {
   const std::string op = "DSL_" + call.entry;
-  if (graph::find_op(op) == nullptr)
+  auto graph = std::make_unique<Graph>(std::move(ops));
+  const graph::OpDef* def = graph->find_op(op);
+  if (def == nullptr)
     return unsupported(str_cat("layer type ", op,
                                ": unknown operator; a plugin can define it (--plugin FILE; plugins=[FILE] in Python)"));
   const auto type_of = [](const DslCall::Tensor& tensor) {
     return TensorType{tensor.dtype, Shape(tensor.shape.begin(), tensor.shape.end())};
   };
-  auto graph = std::make_unique<Graph>();
   graph->name = call.entry;
   graph::Node node;
   node.op = op;
@@ -536,7 +539,7 @@ Result<std::unique_ptr<Graph>> dsl_graph(const DslCall& call) {
       node.attributes.set(name, text);
     }
   }
-  if (auto status = graph::check_node_schema(*graph::find_op(op), *graph, &node); !status.ok()) return status;
+  if (auto status = graph::check_node_schema(*def, *graph, &node); !status.ok()) return status;
   std::vector<std::pair<std::string, TensorType>> outputs;
   for (size_t i = 0; i < call.outputs.size(); ++i) outputs.emplace_back(str_cat("output", i), type_of(call.outputs[i]));
   const auto id = graph->add_typed_node(std::move(node), std::move(outputs));
@@ -556,16 +559,16 @@ Result<DslCall> read_dsl_ir(std::string_view text, std::span<const std::byte> we
 namespace {
 
 Result<std::unique_ptr<Graph>> read_any(std::string_view text, std::span<const std::byte> weights,
-                                        std::shared_ptr<const void> owner) {
+                                        std::shared_ptr<const void> owner, std::shared_ptr<const graph::OpSet> ops) {
   AIPU_ASSIGN_OR_RETURN(const auto sections, split(text));
   const Weights available{weights, std::move(owner)};
   std::unique_ptr<Graph> graph;
   const std::string* format = sections[0].find("format");
   if (format == nullptr) {
     AIPU_ASSIGN_OR_RETURN(const DslCall call, read_dsl_sections(sections, available));
-    AIPU_ASSIGN_OR_RETURN(graph, dsl_graph(call));
+    AIPU_ASSIGN_OR_RETURN(graph, dsl_graph(call, std::move(ops)));
   } else if (*format == "aipu-graph-1") {
-    AIPU_ASSIGN_OR_RETURN(graph, GraphReader(sections, available).run());
+    AIPU_ASSIGN_OR_RETURN(graph, GraphReader(sections, available, std::move(ops)).run());
   } else {
     return unsupported(str_cat("format '", *format, "' is not known, this build reads aipu-graph-1"));
   }
@@ -577,20 +580,23 @@ Result<std::unique_ptr<Graph>> read_any(std::string_view text, std::span<const s
 }  // namespace
 
 Result<std::unique_ptr<Graph>> read_compass_ir(std::string_view text, std::span<const std::byte> weights,
-                                               std::shared_ptr<const void> owner) {
-  auto graph = read_any(text, weights, std::move(owner));
+                                               std::shared_ptr<const void> owner,
+                                               std::shared_ptr<const graph::OpSet> ops) {
+  auto graph = read_any(text, weights, std::move(owner), std::move(ops));
   if (!graph.ok()) return Status(graph.status().code(), one_line(graph.status().message()));
   return graph;
 }
 
-Result<std::unique_ptr<Graph>> import_compass_ir(const std::string& text_path, const std::string& weights_path) {
+Result<std::unique_ptr<Graph>> import_compass_ir(const std::string& text_path, const std::string& weights_path,
+                                                 std::shared_ptr<const graph::OpSet> ops) {
   AIPU_ASSIGN_OR_RETURN(const std::string text, read_text_file(text_path));
   std::shared_ptr<const MappedFile> weights;
   if (!weights_path.empty()) {
     AIPU_ASSIGN_OR_RETURN(auto mapped, MappedFile::read(weights_path));
     weights = std::make_shared<const MappedFile>(std::move(mapped));
   }
-  auto graph = read_compass_ir(text, weights ? weights->bytes() : std::span<const std::byte>(), weights);
+  auto graph =
+      read_compass_ir(text, weights ? weights->bytes() : std::span<const std::byte>(), weights, std::move(ops));
   if (!graph.ok()) return std::move(std::move(graph).status()).context(text_path);
   return graph;
 }

@@ -26,6 +26,9 @@ struct ImportOptions {
   // Graph inputs that become constants: what decides shapes and axes at run time can be fixed here. They are no inputs
   // of the graph then.
   std::map<std::string, graph::ConstantPtr> constant_inputs;
+  // The ops that nodes may be; null: the built-in ones. What was added to the set comes before our converters:
+  // "domain::Name", where the domain of ONNX's own operators is "ai.onnx".
+  std::shared_ptr<const graph::OpSet> ops;
   // Where external data may live, for models imported from memory; import_onnx(path) uses the model's own folder. "" =
   // external data is an error.
   std::string external_data_folder;

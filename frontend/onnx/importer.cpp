@@ -40,7 +40,7 @@ Result<std::unique_ptr<Graph>> Importer::run() {
   AIPU_RETURN_IF_ERROR(collect_functions());
   AIPU_RETURN_IF_ERROR(scan_nodes(model_->graph().node(), opsets_, 0));
 
-  auto graph = std::make_unique<Graph>();
+  auto graph = std::make_unique<Graph>(options_.ops);
   graph->name = model_->graph().name();
   Scope scope;
   scope.graph = graph.get();
@@ -210,6 +210,13 @@ Status Importer::import_nodes(Scope& scope, const google::protobuf::RepeatedPtrF
   return {};
 }
 
+// The op of a plugin that the node is, a user's even where there is a converter; empty if there is none.
+std::string Importer::custom_op_of(const std::string& domain, const std::string& type, bool has_converter) const {
+  std::string op = str_cat(domain.empty() ? "ai.onnx" : domain, "::", type);
+  if (options_.ops != nullptr && options_.ops->find_own(op) != nullptr) return op;
+  return !has_converter && graph::find_op(op) != nullptr ? op : std::string();
+}
+
 Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {
   if (++imported_nodes_ > kMaxImportedNodes) {
     return out_of_range(
@@ -219,12 +226,12 @@ Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {
   const auto version_it = scope.opsets->find(domain);
   const int64_t version = version_it != scope.opsets->end() ? version_it->second : 1;
   const ConverterRow* row = find_converter(domain, node.op_type(), version);
-  const std::string custom_op = domain + "::" + node.op_type();
-  const bool custom = row == nullptr && !domain.empty() && graph::find_op(custom_op) != nullptr;
+  const std::string custom_op = custom_op_of(domain, node.op_type(), row != nullptr);
+  const bool custom = !custom_op.empty();
   if (row == nullptr && !custom) {
     if (const auto* function = find_function(domain, node.op_type())) return import_call(scope, node, *function);
   }
-  if ((row == nullptr && !custom) || (row != nullptr && row->convert == nullptr)) {
+  if (!custom && (row == nullptr || row->convert == nullptr)) {
     poison_outputs(scope, node);  // scan_nodes has reported it
     return {};
   }
@@ -269,7 +276,7 @@ Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {
   }
 
   Scope* const outer = std::exchange(current_, &scope);
-  if (context.ok() && row != nullptr) row->convert(context);
+  if (context.ok() && row != nullptr && !custom) row->convert(context);
   if (context.ok() && custom) context.emit_outputs(custom_op, context.pass_attributes(custom_op), context.inputs);
   current_ = outer;
   if (context.ok()) {
@@ -351,7 +358,7 @@ Result<ImportedSubgraph> Importer::import_subgraph(const onnx::GraphProto& proto
                                                    const std::vector<TensorType>& formals) {
   Scope& owner = *current_;
   if (owner.depth >= kMaxDepth) return invalid_model(str_cat("sub-graphs are nested more than ", kMaxDepth, " deep"));
-  ImportedSubgraph imported{std::make_unique<Graph>(), {}};
+  ImportedSubgraph imported{std::make_unique<Graph>(options_.ops), {}};
   imported.graph->name = proto.name();
   imported.graph->symbol_scope = str_cat("g", ++subgraphs_, ".");
   Scope scope;

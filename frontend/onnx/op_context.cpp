@@ -108,7 +108,7 @@ int64_t OpContext::take_axis(std::string_view name, int64_t otherwise, int rank)
 
 Attributes OpContext::pass_attributes(std::string_view canonical_op) {
   Attributes out;
-  const graph::OpDef* def = graph::find_op(canonical_op);
+  const graph::OpDef* def = graph_.find_op(canonical_op);
   if (def == nullptr) {
     fail_unsupported("this build has no record of the operator");
     return out;

@@ -136,9 +136,11 @@ Status Importer::scan_nodes(const Nodes& nodes, const OpsetVersions& opsets, int
     }
     const int64_t opset = version != opsets.end() ? version->second : 1;
     const ConverterRow* row = find_converter(domain, node.op_type(), opset);
-    if (row != nullptr && row->convert == nullptr) {
+    if (!custom_op_of(domain, node.op_type(), row != nullptr).empty()) {
+      // a plugin's
+    } else if (row != nullptr && row->convert == nullptr) {
       report_unsupported(node, "", opset, std::string(row->refusal));
-    } else if (row == nullptr && (domain.empty() || graph::find_op(domain + "::" + node.op_type()) == nullptr)) {
+    } else if (row == nullptr) {
       if (function == nullptr) {
         report_unsupported(node, "", opset,
                            domain.empty()

@@ -216,7 +216,7 @@ bool keeps_samples_apart(const Graph& graph, const Node& node, const std::string
   if (!node.subgraphs.empty()) return false;
   // The same for every sample.
   if (!batched) return true;
-  const graph::OpDef* def = graph::find_op(node.op);
+  const graph::OpDef* def = graph.find_op(node.op);
   const auto map = def != nullptr ? graph::axis_map(*def, graph, node) : std::nullopt;
   return map && samples_face(graph, node, *map, inputs);
 }

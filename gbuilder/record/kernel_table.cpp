@@ -62,7 +62,7 @@ uint32_t KernelTable::add(const std::shared_ptr<const tir::Module>& module, cons
       rows_.push_back(std::move(row));
     }
   }
-  graph::merge_origins(&rows_[index].origins, origins);
+  rows_[index].origins.insert(origins.begin(), origins.end());
   return index;
 }
 
@@ -70,9 +70,8 @@ std::vector<PlanKernel> KernelTable::take() && {
   constexpr size_t kNamed = 8;  // the file is not for listing a hundred users of one kernel
   std::vector<PlanKernel> kernels;
   for (Row& row : rows_) {
-    graph::OriginSet first(row.origins.begin(),
-                           row.origins.begin() + static_cast<std::ptrdiff_t>(std::min(row.origins.size(), kNamed)));
-    row.kernel.source = graph::origins_text(first);
+    const auto named = static_cast<std::ptrdiff_t>(std::min(row.origins.size(), kNamed));
+    row.kernel.source = graph::origins_text({row.origins.begin(), std::next(row.origins.begin(), named)});
     if (row.origins.size() > kNamed) row.kernel.source += str_cat(" and ", row.origins.size() - kNamed, " more");
     kernels.push_back(std::move(row.kernel));
   }

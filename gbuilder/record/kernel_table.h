@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,7 @@ class KernelTable {
  private:
   struct Row {
     PlanKernel kernel;
-    graph::OriginSet origins;
+    std::set<graph::Origin> origins;  // of all users: their number is said
   };
   const tir::Target& target_;
   std::vector<Row> rows_;

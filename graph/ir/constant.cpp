@@ -245,9 +245,19 @@ bool operator==(const Attributes& a, const Attributes& b) {
 // --------------------------------------------------------------------------------------------------
 
 void merge_origins(OriginSet* into, const OriginSet& from) {
-  into->insert(into->end(), from.begin(), from.end());
-  std::sort(into->begin(), into->end());
-  into->erase(std::unique(into->begin(), into->end()), into->end());
+  if (from.empty() || from == *into) return;
+  OriginSet both;
+  both.reserve(std::min(into->size() + from.size(), kMaxOrigins));
+  auto a = into->begin();
+  for (auto b = from.begin(); both.size() < kMaxOrigins && (a != into->end() || b != from.end());) {
+    if (b == from.end() || (a != into->end() && *a < *b)) {
+      both.push_back(std::move(*a++));
+    } else {
+      if (a != into->end() && *a == *b) ++a;
+      both.push_back(*b++);
+    }
+  }
+  *into = std::move(both);
 }
 
 std::string origins_text(const OriginSet& origins) {

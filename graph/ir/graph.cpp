@@ -55,6 +55,8 @@ void for_each_symbol(const Shape& shape, const Visit& visit) {
 // ---- construction
 // --------------------------------------------------------------------------------------------------
 
+const OpDef* Graph::find_op(std::string_view op) const { return ops_ != nullptr ? ops_->find(op) : graph::find_op(op); }
+
 std::string Graph::unique_name(std::string_view hint) {
   if (hint.empty()) hint = "v";
   const auto [it, fresh] = name_counts_.try_emplace(std::string(hint), 1);
@@ -144,7 +146,20 @@ Result<ValueId> Graph::emit(std::string op, Attributes attributes, std::vector<V
   return nodes_[static_cast<size_t>(id.index)].outputs[0];
 }
 
-void Graph::add_output(ValueId value, std::string output_name) { outputs_.push_back({value, std::move(output_name)}); }
+void Graph::add_output(ValueId value, std::string output_name) {
+  if (outputs_are_indexed_) output_positions_[value.index].push_back(outputs_.size());
+  outputs_.push_back({value, std::move(output_name)});
+}
+
+const std::vector<size_t>* Graph::output_positions(ValueId id) const {
+  if (!outputs_are_indexed_) {
+    output_positions_.clear();
+    for (size_t k = 0; k < outputs_.size(); ++k) output_positions_[outputs_[k].value.index].push_back(k);
+    outputs_are_indexed_ = true;
+  }
+  const auto it = output_positions_.find(id.index);
+  return it != output_positions_.end() ? &it->second : nullptr;
+}
 
 // ---- users
 // --------------------------------------------------------------------------------------------------
@@ -197,8 +212,8 @@ size_t Graph::user_count(ValueId id) const {
   if (!touched_.empty()) update_users();
   const auto index = static_cast<size_t>(id.index);
   const size_t nodes = index < users_by_value_.size() ? users_by_value_[index].size() : 0;
-  return nodes + static_cast<size_t>(std::count_if(outputs_.begin(), outputs_.end(),
-                                                   [&](const Output& output) { return output.value == id; }));
+  const std::vector<size_t>* given_out = output_positions(id);
+  return nodes + (given_out != nullptr ? given_out->size() : 0);
 }
 
 bool Graph::users_are_consistent() const {
@@ -214,9 +229,7 @@ bool Graph::users_are_consistent() const {
   return true;
 }
 
-bool Graph::is_graph_output(ValueId id) const {
-  return std::any_of(outputs_.begin(), outputs_.end(), [&](const Output& output) { return output.value == id; });
-}
+bool Graph::is_graph_output(ValueId id) const { return output_positions(id) != nullptr; }
 
 // ---- order
 // --------------------------------------------------------------------------------------------------
@@ -257,9 +270,7 @@ std::vector<ValueId> Graph::symbol_tensors(NodeId id) const {
 }
 
 std::vector<NodeId> Graph::topological_order() const {
-  const bool has_run_symbols = std::any_of(symbols_.begin(), symbols_.end(), [](const Symbol& symbol) {
-    return symbol.kind == Symbol::Kind::kTensorElement;
-  });
+  const bool has_run_symbols = !element_symbols_.empty();
   // Kahn's algorithm; the ready node with the smallest id goes first.
   std::vector<int> waiting(nodes_.size(), 0);
   std::vector<std::vector<int32_t>> next(nodes_.size());
@@ -300,7 +311,17 @@ std::vector<NodeId> Graph::topological_order() const {
 
 void Graph::add_symbol(Symbol symbol) {
   symbol_indices_[symbol.name] = symbols_.size();
+  if (symbol.kind == Symbol::Kind::kTensorElement) element_symbols_[symbol.value.index].push_back(symbols_.size());
   symbols_.push_back(std::move(symbol));
+}
+
+void Graph::index_symbols() {
+  symbol_indices_.clear();
+  element_symbols_.clear();
+  for (size_t k = 0; k < symbols_.size(); ++k) {
+    symbol_indices_[symbols_[k].name] = k;
+    if (symbols_[k].kind == Symbol::Kind::kTensorElement) element_symbols_[symbols_[k].value.index].push_back(k);
+  }
 }
 
 Dim Graph::fresh_symbol(std::string_view name_hint, Symbol::Kind kind, ValueId value_id, int64_t index) {
@@ -364,8 +385,7 @@ void Graph::substitute_symbols(const std::function<std::optional<Dim>(const std:
     const auto replacement = lookup(symbol.name);
     return replacement && !(*replacement == Dim::symbol(symbol.name));
   });
-  symbol_indices_.clear();
-  for (size_t k = 0; k < symbols_.size(); ++k) symbol_indices_[symbols_[k].name] = k;
+  index_symbols();
 }
 
 // ---- rewriting
@@ -388,14 +408,25 @@ Status Graph::replace_uses(ValueId from, ValueId to) {
       if (input == from) input = to;
     }
   }
-  for (Output& output : outputs_) {
-    if (output.value == from) output.value = to;
+  if (output_positions(from) != nullptr) {
+    std::vector<size_t>& positions = output_positions_[to.index];
+    for (const size_t k : output_positions_[from.index]) {
+      outputs_[k].value = to;
+      positions.push_back(k);
+    }
+    output_positions_.erase(from.index);
   }
   const auto known = known_data(to);
   std::map<std::string, Dim> substitution;
-  for (Symbol& symbol : symbols_) {
-    if (symbol.value != from || symbol.kind != Symbol::Kind::kTensorElement) continue;
+  std::vector<size_t> elements;
+  if (const auto it = element_symbols_.find(from.index); it != element_symbols_.end()) {
+    elements = std::move(it->second);
+    element_symbols_.erase(it);
+  }
+  for (const size_t k : elements) {
+    Symbol& symbol = symbols_[k];
     symbol.value = to;
+    element_symbols_[to.index].push_back(k);
     if (known && symbol.index < static_cast<int64_t>(known->size())) {
       const Dim& element = (*known)[static_cast<size_t>(symbol.index)];
       std::vector<std::string> names;
@@ -449,8 +480,7 @@ bool Graph::erase_captured_input(ValueId id) {
   if (it == inputs_.end()) return false;
   // Extents of this input may be spelled by symbols that others use: those are the enclosing graph's to bind.
   std::erase_if(symbols_, [&](const Symbol& symbol) { return symbol.value == id; });
-  symbol_indices_.clear();
-  for (size_t k = 0; k < symbols_.size(); ++k) symbol_indices_[symbols_[k].name] = k;
+  index_symbols();
   value(id).erased = true;
   inputs_.erase(it);
   --captured_count;
@@ -521,8 +551,7 @@ size_t Graph::erase_dead_nodes() {
   }
   symbols_ = std::move(kept);
   if (gone.empty()) return count;
-  symbol_indices_.clear();
-  for (size_t k = 0; k < symbols_.size(); ++k) symbol_indices_[symbols_[k].name] = k;
+  index_symbols();
   for (Value& v : values_) {
     if (v.erased || !v.data || is_static(*v.data)) continue;
     bool dangles = false;

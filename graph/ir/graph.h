@@ -22,6 +22,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -33,6 +34,8 @@
 namespace aipu::graph {
 
 class Graph;
+class OpSet;
+struct OpDef;
 
 struct NodeId {
   int32_t index = -1;
@@ -163,6 +166,9 @@ struct Origin {
 };
 using OriginSet = std::vector<Origin>;  // sorted, unique
 
+// Of what thousands of nodes became, the first ones stand for all: messages are for people, and lists that grow with
+// every merge would make conversion quadratic.
+constexpr size_t kMaxOrigins = 64;
 void merge_origins(OriginSet* into, const OriginSet& from);
 std::string origins_text(const OriginSet& origins);  // "'conv1' (Conv) + 'relu1' (Relu)"
 
@@ -200,7 +206,8 @@ struct Symbol {
 
 class Graph {
  public:
-  Graph() = default;
+  // `ops`: the records that the nodes' ops are looked up in; null: the built-in ones. Sub-graphs have their owner's.
+  explicit Graph(std::shared_ptr<const OpSet> ops = nullptr) : ops_(std::move(ops)) {}
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
@@ -247,7 +254,13 @@ class Graph {
     std::string name;
   };
   const std::vector<Output>& outputs() const { return outputs_; }
-  std::vector<Output>& mutable_outputs() { return outputs_; }
+  std::vector<Output>& mutable_outputs() {
+    outputs_are_indexed_ = false;
+    return outputs_;
+  }
+
+  const std::shared_ptr<const OpSet>& ops() const { return ops_; }
+  const OpDef* find_op(std::string_view op) const;  // null: there is no such op
 
   // Live nodes; as near to id order as possible. Run symbols count: what a node's output types mention is computed
   // before it. Nodes on a cycle are missing.
@@ -298,6 +311,8 @@ class Graph {
   // users() is safe from several threads only after one call with no node() of a mutable graph in between
   void update_users() const;
   const Symbol* symbol_entry(std::string_view symbol) const;
+  void index_symbols();
+  const std::vector<size_t>* output_positions(ValueId id) const;  // null: the value is no output
   template <typename Visit>
   void for_each_run_symbol(const Node& node, const Visit& visit) const;
 
@@ -316,6 +331,13 @@ class Graph {
   mutable std::vector<std::vector<ValueId>> indexed_inputs_;
   mutable std::vector<int32_t> touched_;
   mutable std::vector<char> is_touched_;
+
+  std::shared_ptr<const OpSet> ops_;
+
+  // Where a value is given out, and the run symbols that are its elements, by their places in the lists.
+  mutable bool outputs_are_indexed_ = false;
+  mutable std::unordered_map<int32_t, std::vector<size_t>> output_positions_;
+  std::unordered_map<int32_t, std::vector<size_t>> element_symbols_;
 };
 
 // The text form: prints and parses back to itself (large constants as hash plus a side table given to the parser).
@@ -323,7 +345,8 @@ std::string print_graph(const Graph& graph);
 struct ConstantTable {
   std::map<std::string, ConstantPtr> by_hash;  // hex of Constant::hash()
 };
-Result<std::unique_ptr<Graph>> parse_graph(std::string_view text, const ConstantTable& constants);
+Result<std::unique_ptr<Graph>> parse_graph(std::string_view text, const ConstantTable& constants,
+                                           std::shared_ptr<const OpSet> ops = nullptr);
 ConstantTable collect_constants(const Graph& graph);
 
 // Structure, schemas, types and topological order; the message names the node by origin.

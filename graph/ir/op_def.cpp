@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
+#include <utility>
 
 #include "graph/ops/axis_rules.h"
 #include "graph/ops/op_list.h"
@@ -10,21 +10,24 @@
 namespace aipu::graph {
 namespace {
 
-struct Registry {
-  std::mutex mutex;
-  std::map<std::string, std::unique_ptr<const OpDef>, std::less<>> ops;
-};
+using Records = std::map<std::string, std::unique_ptr<const OpDef>, std::less<>>;
 
-Registry& registry() {
-  static Registry* const instance = [] {
-    auto* fresh = new Registry();  // never destroyed: records are handed out as plain pointers
+const Records& builtin_records() {
+  // never destroyed: records are handed out as plain pointers
+  static const Records* const records = [] {
+    auto* fresh = new Records();
     for (OpDef& def : builtin_ops()) {
       std::string name = def.name;
-      fresh->ops.emplace(std::move(name), std::make_unique<const OpDef>(std::move(def)));
+      fresh->emplace(std::move(name), std::make_unique<const OpDef>(std::move(def)));
     }
     return fresh;
   }();
-  return *instance;
+  return *records;
+}
+
+const OpDef* found(const Records& records, std::string_view name) {
+  const auto it = records.find(name);
+  return it != records.end() ? it->second.get() : nullptr;
 }
 
 constexpr std::string_view kKindNames[] = {"int",    "float",   "string", "dtype",   "ints",
@@ -141,30 +144,27 @@ std::optional<AxisMap> axis_map(const OpDef& def, const Graph& graph, const Node
   return std::nullopt;
 }
 
-const OpDef* find_op(std::string_view name) {
-  Registry& all = registry();
-  const std::lock_guard lock(all.mutex);
-  const auto it = all.ops.find(name);
-  return it != all.ops.end() ? it->second.get() : nullptr;
-}
+const OpDef* find_op(std::string_view name) { return found(builtin_records(), name); }
 
 std::vector<const OpDef*> all_ops() {
-  Registry& all = registry();
-  const std::lock_guard lock(all.mutex);
   std::vector<const OpDef*> result;
-  for (const auto& [name, def] : all.ops) result.push_back(def.get());
+  for (const auto& [name, def] : builtin_records()) result.push_back(def.get());
   return result;
 }
 
-Status register_op(OpDef def) {
+const OpDef* OpSet::find(std::string_view name) const {
+  const OpDef* own = find_own(name);
+  return own != nullptr ? own : find_op(name);
+}
+
+const OpDef* OpSet::find_own(std::string_view name) const { return found(own_, name); }
+
+Status OpSet::add(OpDef def) {
   if (def.name.empty() || !def.infer)
     return invalid_argument(str_cat("op '", def.name, "': a record needs a name and a type rule"));
-  Registry& all = registry();
-  const std::lock_guard lock(all.mutex);
+  if (find(def.name) != nullptr) return invalid_argument(str_cat("op '", def.name, "' is registered already"));
   std::string name = def.name;
-  const auto [it, fresh] = all.ops.try_emplace(name, nullptr);
-  if (!fresh) return invalid_argument(str_cat("op '", name, "' is registered already"));
-  it->second = std::make_unique<const OpDef>(std::move(def));
+  own_.emplace(std::move(name), std::make_unique<const OpDef>(std::move(def)));
   return {};
 }
 
@@ -175,7 +175,7 @@ Dim needed(const Node& node) {
 }
 
 bool may_fault(const Graph& graph, const Node& node) {
-  const OpDef* def = find_op(node.op);
+  const OpDef* def = graph.find_op(node.op);
   if (def == nullptr || (def->traits & kFaults) == 0) return false;
   return (def->traits & kElementwise) == 0 || is_integer(graph.type(node.inputs[0]).dtype);
 }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -112,10 +114,21 @@ struct OpDef {
 // The axis map of a node, which must be complete; nullopt: nothing is known.
 std::optional<AxisMap> axis_map(const OpDef& def, const Graph& graph, const Node& node);
 
+// The built-in ops.
 const OpDef* find_op(std::string_view name);
 std::vector<const OpDef*> all_ops();
-// Adds a record at run time (a user's plugin); an error when the name is taken.
-Status register_op(OpDef def);
+
+// The built-in ops and, over them, those of one build's plugins. What is found stays valid as long as the set.
+class OpSet {
+ public:
+  const OpDef* find(std::string_view name) const;
+  const OpDef* find_own(std::string_view name) const;  // of those that were added
+  // An error when the name is taken.
+  Status add(OpDef def);
+
+ private:
+  std::map<std::string, std::unique_ptr<const OpDef>, std::less<>> own_;
+};
 
 // Fills defaults, completes attributes and checks names, kinds, operand counts and dtypes. The message starts with the
 // op's name.

@@ -14,7 +14,8 @@ constexpr int64_t kMaxListed = int64_t{1} << 20;
 
 class Parser {
  public:
-  Parser(std::string_view text, const ConstantTable& constants) : reader_(text), constants_(constants) {}
+  Parser(std::string_view text, const ConstantTable& constants, std::shared_ptr<const OpSet> ops)
+      : reader_(text), constants_(constants), ops_(std::move(ops)) {}
 
   Result<std::unique_ptr<Graph>> run() {
     AIPU_ASSIGN_OR_RETURN(auto result, graph(0));
@@ -31,7 +32,7 @@ class Parser {
   Result<std::unique_ptr<Graph>> graph(int depth) {
     if (depth > kMaxNesting) return reader_.error("sub-graphs are nested too deeply");
     AIPU_RETURN_IF_ERROR(reader_.expect_word("graph"));
-    auto result = std::make_unique<Graph>();
+    auto result = std::make_unique<Graph>(ops_);
     AIPU_ASSIGN_OR_RETURN(result->name, reader_.string());
     if (reader_.accept_word("scope")) {
       AIPU_ASSIGN_OR_RETURN(result->symbol_scope, reader_.string());
@@ -204,7 +205,7 @@ class Parser {
     NodeId id;
     node.outputs.resize(outputs.size());
     if (typed) {
-      if (const OpDef* def = find_op(node.op)) {
+      if (const OpDef* def = scope.graph.find_op(node.op)) {
         if (Status status = check_node_schema(*def, scope.graph, &node); !status.ok())
           return reader_.error(status.message());
       }
@@ -275,12 +276,14 @@ class Parser {
 
   TextReader reader_;
   const ConstantTable& constants_;
+  std::shared_ptr<const OpSet> ops_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Graph>> parse_graph(std::string_view text, const ConstantTable& constants) {
-  return Parser(text, constants).run();
+Result<std::unique_ptr<Graph>> parse_graph(std::string_view text, const ConstantTable& constants,
+                                           std::shared_ptr<const OpSet> ops) {
+  return Parser(text, constants, std::move(ops)).run();
 }
 
 }  // namespace aipu::graph

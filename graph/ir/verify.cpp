@@ -112,7 +112,7 @@ class Verifier {
 
   Status check_node(NodeId id) const {
     const Node& node = graph_.node(id);
-    const OpDef* def = find_op(node.op);
+    const OpDef* def = graph_.find_op(node.op);
     if (def == nullptr) return unsupported(str_cat(node.op, ": no such op is known"));
     AIPU_RETURN_IF_ERROR(check_complete_node(*def, graph_, node));
     for (const auto& subgraph : node.subgraphs) {

@@ -5,7 +5,7 @@
 namespace aipu::graph {
 
 Status resolve_operands(Graph& graph, NodeId node) {
-  const OpDef* def = find_op(graph.node(node).op);
+  const OpDef* def = graph.find_op(graph.node(node).op);
   if (def == nullptr || def->resolve == nullptr) return {};
   return def->resolve(graph, node);
 }

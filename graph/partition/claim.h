@@ -54,8 +54,10 @@ struct Unclaimed {
 // the plugin listed first. Groups are convex (no path leaves and re-enters) and come out in execution order; only the
 // last node's outputs leave a group of several nodes. A claim that would break this, or wants nodes that have gone to
 // another group, loses nodes from its end until it does not; the plugin then sets up what is left. Nodes that nobody
-// wants are all reported in one error that lists op, node name, count and the reasons.
+// wants are all reported in one error that lists op, node name, count and the reasons. Claimers that are `preferred`
+// (among each other as above) are asked about every node first, and get what they want whatever the others' scores: the
+// others never take such a node along.
 Result<std::vector<Group>> partition(const Graph& graph, std::span<const Claimer* const> claimers,
-                                     const ClaimTarget& target);
+                                     const ClaimTarget& target, std::span<const Claimer* const> preferred = {});
 
 }  // namespace aipu::graph

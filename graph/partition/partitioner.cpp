@@ -15,11 +15,15 @@
 namespace aipu::graph {
 namespace {
 
+constexpr size_t kMaxWalk = 2000;  // nodes, of feeds_itself()
+
 class Partitioner {
  public:
-  Partitioner(const Graph& graph, std::span<const Claimer* const> claimers, const ClaimTarget& target)
+  Partitioner(const Graph& graph, std::span<const Claimer* const> claimers, const ClaimTarget& target,
+              std::span<const Claimer* const> preferred)
       : graph_(graph),
         claimers_(claimers),
+        preferred_(preferred),
         target_(target),
         order_(graph.topological_order()),
         position_(graph.node_count(), 0),
@@ -29,10 +33,12 @@ class Partitioner {
   }
 
   Result<std::vector<Group>> run() {
-    for (const NodeId id : order_) {
-      if (group_of_[index(id)] >= 0) continue;
-      AIPU_RETURN_IF_ERROR(place(id));
+    for (const auto claimers : {preferred_, claimers_}) {
+      for (const NodeId id : order_) {
+        if (group_of_[index(id)] < 0) AIPU_RETURN_IF_ERROR(place(id, claimers));
+      }
     }
+    find_unclaimed();
     if (!unclaimed_.empty()) return unclaimed_error();
     for (Group& group : groups_) find_boundary(&group);
     return in_execution_order();
@@ -74,27 +80,19 @@ class Partitioner {
     }
   }
 
-  Status place(NodeId anchor) {
+  Status place(NodeId anchor, std::span<const Claimer* const> claimers) {
     struct Offer {
       Claim claim;
       const Claimer* owner;
     };
     std::vector<Offer> offers;
-    Unclaimed unclaimed{anchor, {}};
-    for (const Claimer* claimer : claimers_) {
-      std::string why_not;
-      if (auto claim = claimer->claim(graph_, anchor, target_, &why_not)) {
-        offers.push_back({*std::move(claim), claimer});
-      } else if (!why_not.empty()) {
-        unclaimed.reasons.push_back(str_cat(claimer->name(), ": ", why_not));
-      }
+    std::string unused;
+    for (const Claimer* claimer : claimers) {
+      if (auto claim = claimer->claim(graph_, anchor, target_, &unused)) offers.push_back({*std::move(claim), claimer});
     }
     std::stable_sort(offers.begin(), offers.end(),
                      [](const Offer& a, const Offer& b) { return a.claim.score > b.claim.score; });
-    if (offers.empty()) {
-      unclaimed_.push_back(std::move(unclaimed));
-      return {};
-    }
+    if (offers.empty()) return {};
     Offer& best = offers.front();
     if (best.claim.anchor != anchor ||
         std::find(best.claim.nodes.begin(), best.claim.nodes.end(), anchor) == best.claim.nodes.end()) {
@@ -119,6 +117,20 @@ class Partitioner {
     for (const NodeId id : nodes) group_of_[index(id)] = number;
     groups_.push_back({best.owner, anchor, std::move(nodes), {}, {}});
     return {};
+  }
+
+  void find_unclaimed() {
+    for (const NodeId id : order_) {
+      if (group_of_[index(id)] >= 0) continue;
+      Unclaimed& unclaimed = unclaimed_.emplace_back(Unclaimed{id, {}});
+      for (const auto claimers : {preferred_, claimers_}) {
+        for (const Claimer* claimer : claimers) {
+          std::string why_not;
+          claimer->claim(graph_, id, target_, &why_not);
+          if (!why_not.empty()) unclaimed.reasons.push_back(str_cat(claimer->name(), ": ", why_not));
+        }
+      }
+    }
   }
 
   bool is_valid(const std::vector<NodeId>& nodes) const {
@@ -147,7 +159,7 @@ class Partitioner {
 
   // Whether a path leaves the nodes and comes back. With claims of earlier groups in between the path may run through
   // other nodes of those groups, so whole groups are walked. The walk goes backwards from the operands of the claim and
-  // stops before its first node.
+  // stops before its first node. What takes too long to tell counts as yes: the claim loses its far end.
   bool feeds_itself(const std::set<NodeId>& inside) const {
     size_t first = order_.size();
     for (const NodeId id : inside) first = std::min(first, position_[index(id)]);
@@ -158,6 +170,7 @@ class Partitioner {
     };
     for (const NodeId id : inside) for_each_producer(id, enter);
     while (!work.empty()) {
+      if (seen.size() > kMaxWalk) return true;
       const NodeId id = work.back();
       work.pop_back();
       const auto step = [&](NodeId member) {
@@ -270,6 +283,7 @@ class Partitioner {
 
   const Graph& graph_;
   std::span<const Claimer* const> claimers_;
+  std::span<const Claimer* const> preferred_;
   const ClaimTarget& target_;
   std::vector<NodeId> order_;
   std::vector<size_t> position_;  // in order_, by node
@@ -283,8 +297,8 @@ class Partitioner {
 }  // namespace
 
 Result<std::vector<Group>> partition(const Graph& graph, std::span<const Claimer* const> claimers,
-                                     const ClaimTarget& target) {
-  return Partitioner(graph, claimers, target).run();
+                                     const ClaimTarget& target, std::span<const Claimer* const> preferred) {
+  return Partitioner(graph, claimers, target, preferred).run();
 }
 
 }  // namespace aipu::graph

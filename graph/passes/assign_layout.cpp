@@ -88,7 +88,7 @@ class LayoutAssigner {
     std::vector<bool> near_last(graph_.value_count(), false);  // comes from an op that is or may be channels last
     for (const NodeId id : order_) {
       const Node& n = node(id);
-      const OpDef* def = find_op(n.op);
+      const OpDef* def = graph_.find_op(n.op);
       if (def == nullptr || n.outputs.empty()) continue;
       const size_t rank = working_rank(n, *def);
       Plan& p = plan(id);
@@ -250,7 +250,7 @@ class LayoutAssigner {
         auto& vertices = wanted_by[static_cast<size_t>(input.index)];
         const bool moves = p.kind == Kind::kSpatial || p.kind == Kind::kFree;
         if (moves && p.relayout.operands[k] != Relayout::Operand::kKeep) {
-          const size_t rank = working_rank(n, *find_op(n.op));
+          const size_t rank = working_rank(n, *graph_.find_op(n.op));
           if (rank_of(input) == rank) {
             vertices.push_back(p.kind == Kind::kFree ? p.vertex : MinCut::kSource);
             continue;
@@ -333,7 +333,7 @@ class LayoutAssigner {
 
   Status make_last(NodeId id) {
     const Plan p = plan(id);
-    const size_t rank = working_rank(node(id), *find_op(node(id).op));
+    const size_t rank = working_rank(node(id), *graph_.find_op(node(id).op));
     const std::vector<ValueId> old_inputs = node(id).inputs;
     const std::vector<ValueId> old_outputs = node(id).outputs;
     std::vector<ValueId> inputs;

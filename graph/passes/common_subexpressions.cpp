@@ -54,7 +54,7 @@ Result<int> common_subexpressions(Graph& graph, PassContext&) {
   std::map<std::string, NodeId> seen;
   for (const NodeId id : graph.topological_order()) {
     const Node& node = std::as_const(graph).node(id);
-    const OpDef* def = find_op(node.op);
+    const OpDef* def = graph.find_op(node.op);
     if (def == nullptr || (def->traits & kNotFoldable) != 0 || !node.subgraphs.empty()) continue;
     const auto [it, fresh] = seen.try_emplace(key_of(node, *def), id);
     if (fresh) continue;

@@ -91,7 +91,7 @@ Result<int> fold_constants(Graph& graph, PassContext& context) {
   int count = 0;
   for (const NodeId id : graph.topological_order()) {
     const Node& node = std::as_const(graph).node(id);
-    const OpDef* def = find_op(node.op);
+    const OpDef* def = graph.find_op(node.op);
     if (def == nullptr || !is_foldable(graph, node, *def, context.fold_limit_bytes)) continue;
     std::vector<ConstantPtr> results(node.outputs.size());
     if (ConstantPtr direct = node.outputs[0].valid() ? fold_directly(graph, node, *def) : nullptr) {

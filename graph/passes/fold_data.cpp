@@ -35,7 +35,7 @@ Result<int> resolve_shape_operands(Graph& graph, PassContext&) {
   int count = 0;
   for (const NodeId id : graph.topological_order()) {
     const Node& node = std::as_const(graph).node(id);
-    const OpDef* def = find_op(node.op);
+    const OpDef* def = graph.find_op(node.op);
     if (def == nullptr || def->resolve == nullptr) continue;
     const std::vector<ValueId> before = node.inputs;
     if (Status status = def->resolve(graph, id); !status.ok())

@@ -36,7 +36,7 @@ Status replace(Graph& graph, Recognised found) {
   last.attributes = std::move(found.attributes);
   last.inputs = std::move(found.inputs);
   last.origins = std::move(origins);
-  const OpDef* def = find_op(last.op);
+  const OpDef* def = graph.find_op(last.op);
   if (def == nullptr) return internal_error(str_cat("no record of ", last.op));
   AIPU_RETURN_IF_ERROR(check_node_schema(*def, graph, &last));
   AIPU_RETURN_IF_ERROR(graph.infer_node(found.last));

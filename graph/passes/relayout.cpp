@@ -168,7 +168,7 @@ class Planner {
 }  // namespace
 
 std::optional<Relayout> relayout(const Graph& graph, const Node& node, const Permutation& perm) {
-  const OpDef* def = find_op(node.op);
+  const OpDef* def = graph.find_op(node.op);
   return def == nullptr ? std::nullopt : Planner(graph, node, *def, perm).run();
 }
 

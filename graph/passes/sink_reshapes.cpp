@@ -28,7 +28,7 @@ class ReshapeSinker {
     const Node& n = node(id);
     if (n.outputs.empty() || !n.outputs[0].valid()) return false;
     if (n.op == "Transpose") return between_transposes(id);
-    const OpDef* def = find_op(n.op);
+    const OpDef* def = graph_.find_op(n.op);
     if (def == nullptr || (def->traits & kElementwise) == 0 || n.op == "QuantizeLinear" || n.op == "DequantizeLinear")
       return false;
     for (const ValueId input : n.inputs) {
@@ -51,7 +51,7 @@ class ReshapeSinker {
     if (!producer.valid()) return false;
     const std::string& op = node(producer).op;
     if (op == "Gemm" || op == "MatMul" || op == "Conv") return true;
-    const OpDef* def = find_op(op);
+    const OpDef* def = graph_.find_op(op);
     return def != nullptr && (def->traits & kElementwise) != 0 && sunk_.contains(producer);
   }
 

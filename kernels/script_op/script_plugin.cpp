@@ -4,7 +4,6 @@
 
 #include <array>
 #include <map>
-#include <mutex>
 #include <set>
 
 #include "kernels/script_op/binding.h"
@@ -273,19 +272,11 @@ class ScriptPlugin final : public SingleOpPlugin {
 Status register_script_operators(const std::string& path, PluginLibrary& library) {
   AIPU_ASSIGN_OR_RETURN(std::string text, read_text_file(path));
   AIPU_ASSIGN_OR_RETURN(auto declarations, script_op::read_declarations(path, text));
-  // Op records live as long as the process; the plugins of a conversion do not.
-  static std::mutex mutex;
-  // op type -> file text
-  static std::map<std::string, std::string>* const registered = new std::map<std::string, std::string>();
   for (const DeclarationPtr& declaration : declarations) {
-    const std::lock_guard lock(mutex);
-    const auto known = registered->find(declaration->op_type);
-    if (known != registered->end() && known->second == text) continue;
-    if (known != registered->end() || graph::find_op(declaration->op_type) != nullptr)
+    if (library.ops().find(declaration->op_type) != nullptr)
       return declaration->program->error(declaration->position,
                                          fmt::format("there is an operator \"{}\" already", declaration->op_type));
     AIPU_RETURN_IF_ERROR(library.add_op(op_record(declaration)));
-    (*registered)[declaration->op_type] = text;
   }
   library.add_template(path, text);
   for (const DeclarationPtr& declaration : declarations)

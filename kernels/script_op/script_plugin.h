@@ -7,8 +7,7 @@
 
 namespace aipu::kernels {
 
-// Reads the file's declarations and registers them. A file whose operators are registered already, with the same text,
-// only gets its plugins (a process converts several models). Errors are one line, "file:line:column: text".
+// Reads the file's declarations and registers them. Errors are one line, "file:line:column: text".
 Status register_script_operators(const std::string& path, PluginLibrary& library);
 
 }  // namespace aipu::kernels

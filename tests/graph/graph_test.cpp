@@ -301,5 +301,38 @@ TEST(Broadcast, SymbolicExtents) {
   EXPECT_TRUE(of({{0}, {1}}).value()[0] == Dim(0));
 }
 
+// In any order, and as many as people read: thousands of nodes may become one.
+TEST(Origins, AreMergedAndBounded) {
+  OriginSet some = {{"b", "Add"}, {"d", "Add"}};
+  merge_origins(&some, {{"a", "Relu"}, {"b", "Add"}, {"c", "Mul"}});
+  EXPECT_EQ(origins_text(some), "'a' (Relu) + 'b' (Add) + 'c' (Mul) + 'd' (Add)");
+  OriginSet up, down;
+  for (int k = 0; k < 500; ++k) {
+    merge_origins(&up, {{str_cat("n", k), "Add"}});
+    merge_origins(&down, {{str_cat("n", 499 - k), "Add"}});
+  }
+  EXPECT_EQ(up.size(), kMaxOrigins);
+  EXPECT_EQ(up, down);
+}
+
+// Outputs and the symbols that are elements of a value follow it.
+TEST(Graph, OutputsFollowReplacements) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", {DType::kF32, {Dim(2)}});
+  const ValueId a = *graph.emit("Neg", {}, {x}, {});
+  const ValueId b = *graph.emit("Abs", {}, {x}, {});
+  graph.add_output(a, "first");
+  EXPECT_EQ(graph.user_count(a), 1u);
+  graph.add_output(a, "second");
+  EXPECT_EQ(graph.user_count(a), 2u);
+  EXPECT_FALSE(graph.is_graph_output(b));
+  ASSERT_TRUE(graph.replace_uses(a, b).ok());
+  EXPECT_FALSE(graph.is_graph_output(a));
+  EXPECT_EQ(graph.user_count(b), 2u);
+  graph.mutable_outputs()[0].value = x;
+  EXPECT_EQ(graph.user_count(b), 1u);
+  EXPECT_TRUE(graph.is_graph_output(x));
+}
+
 }  // namespace
 }  // namespace aipu::graph

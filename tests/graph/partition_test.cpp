@@ -71,6 +71,22 @@ constexpr std::string_view kChain = R"(graph "g" {
   output "c" = %c
 })";
 
+// Whatever the scores, and also from the middle of what others would take.
+TEST(Partition, PreferredClaimersGetWhatTheyWant) {
+  const auto graph = parse(kChain);
+  const Fake ours = chain("ours", "*", 100, 3);
+  const Fake theirs = chain("theirs", "Add", 1, 1);
+  const Fake nothing = chain("nothing", "Conv", 1, 1);
+  const Claimer* const claimers[] = {&ours};
+  const Claimer* const preferred[] = {&nothing, &theirs};
+  const auto without = partition(*graph, claimers, {"host"});
+  ASSERT_TRUE(without.ok()) << without.status().message();
+  EXPECT_EQ(text_of(*graph, *without), "ours: a b c");
+  const auto groups = partition(*graph, claimers, {"host"}, preferred);
+  ASSERT_TRUE(groups.ok()) << groups.status().message();
+  EXPECT_EQ(text_of(*graph, *groups), "ours: a | theirs: b | ours: c");
+}
+
 TEST(Partition, BestScoreWinsAndTiesGoToTheFirst) {
   const auto graph = parse(kChain);
   const Fake low = chain("low", "*", 1, 1);

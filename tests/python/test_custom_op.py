@@ -81,3 +81,41 @@ def test_models_with_them_run(target):
         rows = results["output"] * results["norm"]
         np.testing.assert_allclose(np.linalg.norm(results["output"], axis=-1), 1, rtol=1e-5)
         np.testing.assert_allclose(np.linalg.norm(rows, axis=-1, keepdims=True), results["norm"], rtol=1e-5)
+
+
+NOTEBOOK_OPERATOR = """from aipu import op
+from aipu import script as S
+
+
+@op.register("example::UnitRows", inputs={{"x": op.tensor("float32", "...rows", "cols")}},
+             outputs={{"y": op.tensor("float32", "...rows", "cols"), "norm": op.tensor("float32", "...rows", 1)}})
+@S.prim_func
+def kernel(x: S.ptr("float32", "global"), y: S.ptr("float32", "global"), norm: S.ptr("float32", "global"), rows: S.i32,
+           cols: S.i32):
+    for i in range(S.get_local_id(), rows, S.get_local_size()):
+        norm[i] = 1.0
+        for j in range(cols):
+            y[i * cols + j] = {value}
+"""
+
+
+def test_a_plugin_is_edited_between_builds(tmp_path):
+    """As in a notebook: define, build, edit the file, build again, build without."""
+    model, output, plugin = tmp_path / "model.onnx", tmp_path / "model.aipu.bin", tmp_path / "rows.py"
+    subprocess.run([os.path.join(PROGRAMS, "aipu-make-model"), "unit_rows", "-o", str(model)], check=True)
+    x = np.random.default_rng(7).standard_normal((2, 2, 64)).astype("float32")
+    for value in (1.5, -2.0):
+        plugin.write_text(NOTEBOOK_OPERATOR.format(value=value))
+        report = aipu.build(model, output, plugins=[plugin])
+        assert report["warnings"] == []
+        np.testing.assert_array_equal(aipu.load(output).run({"input": x})["output"], np.full((2, 2, 45), value, "f4"))
+    with pytest.raises(RuntimeError, match="example::UnitRows.*unknown operator"):
+        aipu.build(model, output)
+
+
+def test_a_plugin_that_is_not_used_is_a_warning(tmp_path):
+    model = tmp_path / "model.onnx"
+    subprocess.run([os.path.join(PROGRAMS, "aipu-make-model"), "unit_rows", "-o", str(model)], check=True)
+    plugins = [os.path.join(FOLDER, name) for name in ("unit_rows.py", "hard_shrink.py")]
+    report = aipu.build(model, tmp_path / "model.aipu.bin", plugins=plugins)
+    assert report["warnings"] == [f"plugin '{plugins[1]}' is not used: the model has no node that it claims"]
