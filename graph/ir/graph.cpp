@@ -1,6 +1,7 @@
 #include "graph/ir/graph.h"
 
 #include <algorithm>
+#include <numeric>
 #include <queue>
 #include <set>
 
@@ -271,10 +272,10 @@ std::vector<ValueId> Graph::symbol_tensors(NodeId id) const {
 
 std::vector<NodeId> Graph::topological_order() const {
   const bool has_run_symbols = !element_symbols_.empty();
-  // Kahn's algorithm; the ready node with the smallest id goes first.
-  std::vector<int> waiting(nodes_.size(), 0);
-  std::vector<std::vector<int32_t>> next(nodes_.size());
-  std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> ready;
+  // Who waits for whom, as pairs (producer, user), and then by producer: users_of[first[p] ... first[p + 1]).
+  std::vector<std::pair<int32_t, int32_t>> waits;
+  std::vector<int32_t> waiting(nodes_.size(), 0);
+  std::vector<size_t> first(nodes_.size() + 1, 0);
   size_t live = 0;
   for (size_t index = 0; index < nodes_.size(); ++index) {
     const Node& node = nodes_[index];
@@ -284,23 +285,31 @@ std::vector<NodeId> Graph::topological_order() const {
       if (!id.valid()) return;
       const NodeId producer = value(id).producer;
       if (!producer.valid() || nodes_[static_cast<size_t>(producer.index)].erased) return;
-      next[static_cast<size_t>(producer.index)].push_back(static_cast<int32_t>(index));
+      waits.emplace_back(producer.index, static_cast<int32_t>(index));
+      ++first[static_cast<size_t>(producer.index) + 1];
       ++waiting[index];
     };
     for (const ValueId input : node.inputs) wait_for(input);
-    if (has_run_symbols) {
-      for (const ValueId tensor : symbol_tensors(NodeId{static_cast<int32_t>(index)})) wait_for(tensor);
-    }
-    if (waiting[index] == 0) ready.push(static_cast<int32_t>(index));
+    if (!has_run_symbols) continue;
+    for (const ValueId tensor : symbol_tensors(NodeId{static_cast<int32_t>(index)})) wait_for(tensor);
+  }
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  std::vector<int32_t> users_of(waits.size());
+  std::vector<size_t> filled(first.begin(), first.end() - 1);
+  for (const auto& [producer, user] : waits) users_of[filled[static_cast<size_t>(producer)]++] = user;
+  // Kahn's algorithm; the ready node with the smallest id goes first.
+  std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> ready;
+  for (size_t index = 0; index < nodes_.size(); ++index) {
+    if (!nodes_[index].erased && waiting[index] == 0) ready.push(static_cast<int32_t>(index));
   }
   std::vector<NodeId> order;
   order.reserve(live);
   while (!ready.empty()) {
-    const int32_t index = ready.top();
+    const auto index = static_cast<size_t>(ready.top());
     ready.pop();
-    order.push_back(NodeId{index});
-    for (const int32_t user : next[static_cast<size_t>(index)]) {
-      if (--waiting[static_cast<size_t>(user)] == 0) ready.push(user);
+    order.push_back(NodeId{static_cast<int32_t>(index)});
+    for (size_t k = first[index]; k < first[index + 1]; ++k) {
+      if (--waiting[static_cast<size_t>(users_of[k])] == 0) ready.push(users_of[k]);
     }
   }
   return order;
