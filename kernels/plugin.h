@@ -123,6 +123,8 @@ class TemplateLibrary {
                                                          const dsl::TemplateParams& params,
                                                          std::string_view kernel_name, bool wide_indices = false);
   void add_source(std::string name, std::string text);
+  // Whether `variant` is one of the first `limit` that were asked about for `kind`.
+  bool is_among_first(const std::string& kind, const std::string& variant, size_t limit);
   // Per argument of the entry: whether the kernel may write through it. Known of a module since it was first asked for.
   std::vector<bool> writes(const std::shared_ptr<const tir::Module>& module, size_t argument_count);
 
@@ -156,6 +158,10 @@ class SetupContext {
   // spare for wider counters. Tensors beyond that are refused (codegen/tir/index_width.h).
   Result<std::shared_ptr<const tir::Module>> narrow_kernel(std::string_view file, std::string_view entry,
                                                            const dsl::TemplateParams& params);
+  // Of this compilation: TemplateLibrary::is_among_first().
+  bool is_among_first(const std::string& kind, const std::string& variant, size_t limit) {
+    return templates_.is_among_first(kind, variant, limit);
+  }
   void launch(std::shared_ptr<const tir::Module> kernel, std::vector<KernelArgument> arguments,
               graph::Dim max_tecs = int64_t{1} << 20);
   void copy(CopyLaunch copy) { implementation.launches.push_back(std::move(copy)); }

@@ -3,6 +3,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -21,6 +22,7 @@ struct TemplateLibrary::Impl {
   std::mutex mutex;
   std::map<std::string, std::string, std::less<>> sources;  // registered by plugins, by name
   std::map<std::string, std::shared_ptr<const tir::Module>> instances;
+  std::map<std::string, std::set<std::string>> variants;  // by kind
   std::map<std::shared_ptr<const tir::Module>, std::vector<bool>> writes;
 
   // The text of a template: a registered one, a built-in one, or a file. `built_in` tells whether it is one of ours.
@@ -62,6 +64,13 @@ std::vector<bool> TemplateLibrary::writes(const std::shared_ptr<const tir::Modul
   std::vector<bool> writes = known->second;
   writes.resize(argument_count);
   return writes;
+}
+
+bool TemplateLibrary::is_among_first(const std::string& kind, const std::string& variant, size_t limit) {
+  const std::lock_guard lock(impl_->mutex);
+  std::set<std::string>& known = impl_->variants[kind];
+  if (known.size() < limit) known.insert(variant);
+  return known.contains(variant);
 }
 
 void TemplateLibrary::add_source(std::string name, std::string text) {

@@ -54,8 +54,8 @@ bool is_argument(const Graph& graph, const Node& node, size_t input, const graph
 // What a row sees while it writes one node.
 class Writer {
  public:
-  Writer(const Graph& graph, const Node& node, std::vector<std::string> operands)
-      : graph_(graph), node_(node), operands_(std::move(operands)) {}
+  Writer(const Graph& graph, const Node& node, std::vector<std::string> operands, bool numbers_in_source)
+      : graph_(graph), node_(node), operands_(std::move(operands)), numbers_in_source_(numbers_in_source) {}
 
   const Node& node() const { return node_; }
   const std::string& in(size_t i) const { return operands_[i]; }
@@ -93,7 +93,7 @@ class Writer {
   }
   // Whether operand i is an argument of the launch by itself, and hence not NaN.
   bool is_number(size_t i) const {
-    if (!has(i)) return false;
+    if (!has(i) || numbers_in_source_) return false;
     const graph::Constant* c = graph_.constant(node_.inputs[i]);
     return is_literal(node_, i, c) && is_argument(graph_, node_, i, *c);
   }
@@ -137,6 +137,7 @@ class Writer {
   const Graph& graph_;
   const Node& node_;
   std::vector<std::string> operands_;
+  bool numbers_in_source_;
   int serial_ = 0;
 };
 
@@ -553,7 +554,8 @@ std::string number_name(FusedExpression* fused, const graph::Constant& constant)
 
 }  // namespace
 
-Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed) {
+Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed,
+                                        bool numbers_in_source) {
   FusedExpression fused;
   std::map<ValueId, std::string> names;
   std::map<ValueId, Writer::Rounded> rounded;
@@ -575,7 +577,7 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
       }
       const graph::Constant* constant = graph.constant(input);
       const bool literal = is_literal(node, i, constant);
-      if (literal && is_argument(graph, node, i, *constant)) {
+      if (literal && !numbers_in_source && is_argument(graph, node, i, *constant)) {
         operands.push_back(number_name(&fused, *constant));
         continue;
       }
@@ -594,7 +596,7 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
     }
     const auto row = rows().find(node.op);
     if (row == rows().end()) return internal_error(fmt::format("no elementwise row for {}", node.op));
-    Writer writer(graph, node, std::move(operands));
+    Writer writer(graph, node, std::move(operands), numbers_in_source);
     writer.prefix = fmt::format("u{}", serial);
     writer.rounded = &rounded;
     writer.first_fault = fused.faults.size();

@@ -25,7 +25,7 @@ struct FusedExpression {
   // distinct values from outside, in order of x[k]
   std::vector<graph::ValueId> operands;
   // Constants of one element, x[operands.size() + k]: arguments of the launch, so that one kernel serves all that
-  // differ only in numbers. Those that decide what is computed (an exponent of 2) are written into the source instead.
+  // differ only in numbers. Those that decide what is computed (an exponent of 2) are in the source.
   struct Number {
     std::variant<int64_t, double> value;
     DType dtype = DType::kF32;
@@ -40,8 +40,9 @@ struct FusedExpression {
 
 // Source for `nodes` (topological order). Where `seed` is valid, the value `seed` is the argument `v` of `def
 // compute(v, x)` instead of an operand: the form that a template's epilogue takes.
+// With `numbers_in_source` all constants of one element are there.
 Result<FusedExpression> fuse_expression(const graph::Graph& graph, const std::vector<graph::NodeId>& nodes,
-                                        graph::ValueId seed = {});
+                                        graph::ValueId seed = {}, bool numbers_in_source = false);
 
 // Whether the node's expression has faults.
 bool elementwise_reports(const graph::Graph& graph, graph::NodeId node);

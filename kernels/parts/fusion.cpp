@@ -84,6 +84,21 @@ std::vector<NodeId> epilogue_nodes(const Graph& graph, NodeId anchor) {
   return {group.begin() + 1, group.begin() + static_cast<ptrdiff_t>(usable)};
 }
 
+namespace {
+
+// Arguments stay in registers that a tile has no use for but its accumulators. So numbers are in the source, unless so
+// many epilogues differ in nothing else that compiling a kernel for each would take long.
+constexpr size_t kMostNumbersInSource = 8;
+
+Result<FusedExpression> epilogue_expression(SetupContext& context, const std::vector<NodeId>& nodes, ValueId seed) {
+  AIPU_ASSIGN_OR_RETURN(FusedExpression any, fuse_expression(context.graph(), nodes, seed));
+  if (any.numbers.empty()) return any;
+  AIPU_ASSIGN_OR_RETURN(FusedExpression one, fuse_expression(context.graph(), nodes, seed, true));
+  return context.is_among_first(any.source, one.source, kMostNumbersInSource) ? std::move(one) : std::move(any);
+}
+
+}  // namespace
+
 DType accumulator_dtype(DType stored) { return compute_dtype(stored); }
 
 Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DType accumulator,
@@ -98,7 +113,7 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
   std::vector<FusedExpression::Number> numbers;
   std::string source = "def compute(v, x):\n    return v\n";
   if (!nodes.empty()) {
-    AIPU_ASSIGN_OR_RETURN(FusedExpression fused, fuse_expression(graph, nodes, anchor_output));
+    AIPU_ASSIGN_OR_RETURN(FusedExpression fused, epilogue_expression(context, nodes, anchor_output));
     epilogue.extras = fused.operands;
     numbers = std::move(fused.numbers);
     epilogue.result = fused.result;

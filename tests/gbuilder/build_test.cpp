@@ -84,6 +84,23 @@ TEST_F(Build, ConstantsDoNotMultiplyKernels) {
   }
 }
 
+// Behind a product numbers are worth a kernel of their own, but not hundreds of them.
+TEST_F(Build, NumbersBehindProductsAreAFewKernels) {
+  models::OnnxBuilder b("numbers", 7);
+  std::string x = b.input("x", DType::kF32, {"N", 4});
+  const std::string w = b.weight({4, 4}, 1);
+  for (int k = 0; k < 40; ++k)
+    x = b.op("Max", {b.op("MatMul", {x, w}), b.scalar(1 + 0.25f * static_cast<float>(k % 20))});
+  b.output(x, "y", DType::kF32, {"N", 4});
+  ASSERT_TRUE(b.save(path("numbers.onnx")).ok());
+  BuildOptions stop = options(path("numbers.onnx"), "numbers.bin");
+  stop.stop_after = "lower";
+  const auto report = build_model(stop);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->launches, 40u);
+  EXPECT_EQ(report->kernels, 9u);
+}
+
 TEST_F(Build, TwiceGivesTheSameBytesAndCompilesNothing) {
   const std::string model = write_model();
   const auto first = build_model(options(model, "first.aipu.bin"));

@@ -2,11 +2,13 @@
 // that only the inputs tell.
 #include "gbuilder/evaluator.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "gbuilder/native_module.h"
@@ -227,24 +229,30 @@ TEST_F(RunGraph, NumbersAsBounds) {
                                         std::vector<double>{1.5, 0.25, 0.25, 1.5, 0.25, NAN, NAN, NAN, NAN, NAN, 5}));
 }
 
-// What follows a product takes numbers as arguments too.
-TEST_F(RunGraph, NumbersBehindAProduct) {
-  const auto outputs = run(R"(graph "g" {
+// What follows a product has a few numbers in its source, and takes more of them as arguments.
+TEST_F(RunGraph, NumbersBehindProducts) {
+  constexpr int kProducts = 12;
+  std::string text = R"(graph "g" {
   input %x: float32[1,2]
-  const %w = float32[2,3] {1, 2, 3, 4, 5, 6}
   const %v = float32[3] {10, 20, 30}
-  const %low = float32[] {26}
   const %high = float32[] {37.5}
-  const %s = float32[] {0.5}
-  %m = MatMul(%x, %w)
-  %a = Add(%m, %v)
-  %c = Clip(%a, %low, %high)
-  %y = Mul(%c, %s)
-  output "y" = %y
-})",
-                           {{1, 2}});
+)";
+  for (int k = 0; k < kProducts; ++k) {
+    text += fmt::format(R"(  const %w{0} = float32[2,3] {{{0}, 2, 3, 4, 5, 6}}
+  const %low{0} = float32[] {{{1}}}
+  %m{0} = MatMul(%x, %w{0})
+  %a{0} = Add(%m{0}, %v)
+  %c{0} = Clip(%a{0}, %low{0}, %high)
+  output "c{0}" = %c{0}
+)",
+                        k, 20 + k);
+  }
+  const auto outputs = run(text + "}", {{1, 2}});
   ASSERT_TRUE(outputs.ok()) << outputs.status().message();
-  EXPECT_EQ((*outputs)[0]->to_doubles(), (std::vector<double>{13, 13.5, 18.75}));
+  for (int k = 0; k < kProducts; ++k) {
+    EXPECT_EQ((*outputs)[static_cast<size_t>(k)]->to_doubles(),
+              (std::vector<double>{20.0 + k, std::max(27, 20 + k) + 0.0, 37.5}));
+  }
 }
 
 // The last axis of such a product is no column of the matrix: what follows must not read a vector along it by columns.
