@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/elementwise_expression.h"
+#include "kernels/parts/elementwise_expression.h"
 #include "kernels/plugin.h"
 
 namespace aipu::kernels {
