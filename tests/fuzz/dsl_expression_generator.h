@@ -55,6 +55,11 @@ inline std::string pointer_name(DType d) { return "p_" + std::string(dtype_info(
 inline std::string text(int64_t v) { return std::to_string(v); }
 
 // Writes lines where an expression needs names of its own. Every expression has exactly the type asked for.
+// Of one float; where they have no result it is NaN.
+inline const std::vector<std::string> kFunctions = {"exp",   "exp2",  "tanh", "sin",   "cos",   "tan",    "erf",
+                                                    "asin",  "acos",  "atan", "sinh",  "cosh",  "asinh",  "acosh",
+                                                    "atanh", "floor", "ceil", "trunc", "round", "sigmoid"};
+
 class ExpressionGenerator {
  protected:
   explicit ExpressionGenerator(uint64_t seed) : random_(seed) {}
@@ -199,9 +204,7 @@ class ExpressionGenerator {
         if (is_floating(d)) return "(-" + deeper() + ")";
         return "(" + deeper() + choose(std::vector<std::string>{" // ", " % "}) + text(2 + pick(9)) + ")";
       case 4:
-        if (is_floating(d))
-          return s(choose(std::vector<std::string>{"exp", "tanh", "sin", "cos", "erf", "floor", "ceil", "exp2"})) +
-                 "(" + deeper() + ")";
+        if (is_floating(d)) return s(choose(kFunctions)) + "(" + deeper() + ")";
         return "(" + deeper() + choose(std::vector<std::string>{" << ", " >> "}) + text(pick(bits(d))) + ")";
       case 5:
         return s(choose(std::vector<std::string>{"max", "min"})) + "(" + deeper() + ", " + deeper() + ")";
@@ -214,8 +217,8 @@ class ExpressionGenerator {
       }
       case 8:
         if (is_floating(d))
-          return s(choose(std::vector<std::string>{"sqrt", "log", "rsqrt", "abs", "rint"})) + "(" + s("abs") + "(" +
-                 deeper() + "))";
+          return s(choose(std::vector<std::string>{"sqrt", "log", "log2", "log10", "rsqrt", "abs", "rint"})) + "(" +
+                 s("abs") + "(" + deeper() + "))";
         return s(choose(std::vector<std::string>{"abs", "clz"})) + "(" + deeper() + ")";
       case 9: {
         const Type vector_type{d, native_lanes(d)};
@@ -374,9 +377,7 @@ class ExpressionGenerator {
         return s(choose(std::vector<std::string>{"max", "min"})) + "(" + operand() + ", " + operand() +
                (chance(2) ? r() : "") + ")";
       case 8:
-        if (!is_int(d))
-          return s(choose(std::vector<std::string>{"floor", "ceil", "tanh", "sin", "cos", "erf", "exp"})) + "(" +
-                 operand() + ")";
+        if (!is_int(d)) return s(choose(kFunctions)) + "(" + operand() + ")";
         if (chance(2))
           return s("vsl") + "(" + operand() + ", " + text(pick(bits(d) + 3)) +
                  (is_signed(d) && chance(2) ? ", saturate=True" : "") + (chance(2) ? r() : "") + ")";
