@@ -218,7 +218,7 @@ TEST(Partition, UnclaimedNodesAreReportedTogether) {
   EXPECT_EQ(run(*graph, {&picky}).status().message(),
             "no kernel for 3 nodes: Exp (2 nodes, first node 'first' (Exp); picky: float32 is not supported); Neg (1 "
             "node, node 'third' (Neg)); "
-            "a plugin given with --plugin may claim what is missing");
+            "a plugin may claim what is missing (--plugin FILE; plugins=[FILE] in Python)");
 }
 
 TEST(Partition, WrongClaimsAreErrors) {

@@ -114,7 +114,7 @@ TEST_F(SamplePlugin, WithoutItTheOperatorIsUnknown) {
   make_model(file("custom.onnx"), true, 1.5);
   EXPECT_EQ(run(tool("aipugb") + " " + file("custom.onnx") + " -o " + file("custom.aipu.bin")), 1);
   EXPECT_NE(log().find("1 node is not supported: example::SoftCap (1 node: '/SoftCap'): unknown operator; a plugin can "
-                       "define it (--plugin FILE)"),
+                       "define it (--plugin FILE; plugins=[FILE] in Python)"),
             std::string::npos)
       << log();
   EXPECT_FALSE(fs::exists(file("custom.aipu.bin")));
