@@ -27,6 +27,7 @@
 #include "gbuilder/plugin_loader.h"
 #include "gbuilder/record/command_storer.h"
 #include "gbuilder/record/kernel_table.h"
+#include "graph/ops/assumptions.h"
 #include "graph/passes/pass.h"
 #include "kernels/plugin.h"
 #include "runtime/base/file.h"
@@ -304,6 +305,7 @@ class Builder {
         return in_model(std::move(status).context(
             fmt::format("node {}: plugin '{}'", graph::origins_text(origins), planned.group.owner->name())));
       }
+      check_assumptions(&context);
       planned.faults = context.faults();
       planned.value_checks = context.value_checks();
       planned.implementation = std::move(context.implementation);
@@ -322,6 +324,17 @@ class Builder {
     kernels_ = std::move(table).take();
     report_.kernels = kernels_.size();
     return {};
+  }
+
+  // What the kernels rely on and the shapes of a run decide.
+  void check_assumptions(kernels::SetupContext* context) const {
+    for (const graph::NodeId id : context->group().nodes) {
+      for (const graph::Assumption& assumption : graph::assumptions_of(*graph_, graph_->node(id))) {
+        context->check(graph::eq(assumption.found, assumption.expected),
+                       str_cat(assumption.what, " must be {limit}, found {value}"), assumption.found,
+                       assumption.expected);
+      }
+    }
   }
 
   Status lower() {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "graph/ops/assumptions.h"
 #include "runtime/base/checked_math.h"
 
 namespace aipu::graph {
@@ -77,8 +79,34 @@ bool provably_different(const Dim& a, const Dim& b) {
   return (a_low && b_high && *a_low > *b_high) || (b_low && a_high && *b_low > *a_high);
 }
 
+namespace {
+// Where expect_equal() of this thread leaves what it cannot decide; null: nobody asks.
+thread_local std::vector<Assumption>* assumptions = nullptr;
+}  // namespace
+
+std::vector<Assumption> assumptions_of(const Graph& graph, const Node& node) {
+  std::vector<Assumption> found;
+  const OpDef* def = graph.find_op(node.op);
+  const auto is_open = [&](ValueId value) {
+    if (!value.valid()) return false;
+    const Shape& shape = graph.type(value).shape;
+    return std::any_of(shape.begin(), shape.end(), [](const Dim& extent) { return !extent.is_constant(); });
+  };
+  if (def == nullptr || !def->infer || std::none_of(node.inputs.begin(), node.inputs.end(), is_open)) return found;
+  // As in verify_graph(): what a type rule could add to the graph has been there since the node was added.
+  InferContext context(const_cast<Graph&>(graph), node);
+  std::vector<Assumption>* const outer = std::exchange(assumptions, &found);
+  const Status status = def->infer(context);
+  assumptions = outer;
+  if (!status.ok()) found.clear();
+  return found;
+}
+
 Status expect_equal(const Dim& found, const Dim& expected, std::string_view what) {
-  if (!provably_different(found, expected)) return {};
+  if (!provably_different(found, expected)) {
+    if (assumptions != nullptr && found != expected) assumptions->push_back({found, expected, std::string(what)});
+    return {};
+  }
   return invalid_model(str_cat(what, " must be ", expected.text(), ", found ", found.text()));
 }
 

@@ -41,7 +41,7 @@ void set_output(InferContext& ctx, size_t i, DType dtype, Shape shape);
 Status same_dtype(const InferContext& ctx, std::initializer_list<size_t> inputs);  // absent ones are skipped
 Status expect_rank(const InferContext& ctx, size_t i, int rank);
 Status expect_rank_at_least(const InferContext& ctx, size_t i, int rank);
-// Refuses extents that are provably different.
+// Refuses extents that are provably different; what symbols leave open is an assumption (assumptions.h).
 Status expect_equal(const Dim& found, const Dim& expected, std::string_view what);
 bool provably_different(const Dim& a, const Dim& b);
 

@@ -116,6 +116,27 @@ void expect_refused(OnnxBuilder& b, const std::string& name, const std::string& 
   EXPECT_NE(status.message().find(message), std::string::npos) << name << ": " << status.message();
 }
 
+// ---- extents
+
+// What a type rule takes for granted of two extents is checked where only a run knows them.
+TEST(Faults, ExtentsThatMustBeEqual) {
+  OnnxBuilder c("conv");
+  c.node_to("Conv", {c.input("x", DType::kF32, {1, "C", 1, 2}), c.initializer(f32({1, 2, 1, 1}, {1, 10}))}, {"y"});
+  c.output("y", "y", DType::kF32, {1, 1, 1, 2});
+  check(c, "conv", {{"x", f32({1, 2, 1, 2}, {1, 2, 3, 4})}}, f32({1, 1, 1, 2}, {31, 42}),
+        {{{{"x", f32({1, 1, 1, 2}, {1, 2})}},
+          "host command 0, from '/y' (Conv): the input's channel count must be 2, found 1"},
+         {{{"x", f32({1, 3, 1, 2}, {1, 2, 3, 4, 5, 6})}},
+          "host command 0, from '/y' (Conv): the input's channel count must be 2, found 3"}});
+
+  OnnxBuilder k("concat");
+  k.node_to("Concat", {k.input("a", DType::kF32, {"A", 1}), k.input("b", DType::kF32, {"B", 1})}, {"y"}, {{"axis", 1}});
+  k.output("y", "y", DType::kF32, {"A", 2});
+  check(k, "concat", {{"a", f32({2, 1}, {1, 2})}, {"b", f32({2, 1}, {3, 4})}}, f32({2, 2}, {1, 3, 2, 4}),
+        {{{{"a", f32({2, 1}, {1, 2})}, {"b", f32({1, 1}, {3})}},
+          "host command 0, from '/y' (Concat): extent 0 of operand 1 must be 2, found 1"}});
+}
+
 // ---- Gather and Scatter
 
 TEST(Faults, GatherOfAnEmbedding) {
