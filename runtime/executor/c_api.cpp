@@ -1,9 +1,12 @@
 #include "runtime/aipu.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 #include <memory>
@@ -37,12 +40,34 @@ struct aipu_session {
 
 namespace {
 
-// The message of the last error of each thread. A plain array: it takes no memory that may be missing just then.
-thread_local char last_error[4096];
+// The message of the last error of each thread. A pointer and no array: thread-local memory of this library comes out
+// of the little that a process keeps for libraries loaded late (running_kernel.h has the initial-exec model).
+thread_local const char* last_error = "";
+constexpr size_t kMessageBytes = 4096;
+
+// This thread's memory for messages, freed when it ends; null if there is none.
+char* message_buffer() noexcept {
+  struct Key {
+    Key() : exists(::pthread_key_create(&key, std::free) == 0) {}
+    pthread_key_t key = {};
+    bool exists;
+  };
+  static const Key key;
+  if (!key.exists) return nullptr;
+  if (void* known = ::pthread_getspecific(key.key)) return static_cast<char*>(known);
+  void* fresh = std::malloc(kMessageBytes);
+  if (fresh != nullptr && ::pthread_setspecific(key.key, fresh) != 0) {
+    std::free(fresh);
+    return nullptr;
+  }
+  return static_cast<char*>(fresh);
+}
 
 aipu_status finish(const Status& status) noexcept {
   if (status.ok()) return AIPU_OK;
-  std::snprintf(last_error, sizeof last_error, "%s", status.message().c_str());
+  char* const buffer = message_buffer();
+  if (buffer != nullptr) std::snprintf(buffer, kMessageBytes, "%s", status.message().c_str());
+  last_error = buffer != nullptr ? buffer : "out of memory";
   return static_cast<aipu_status>(status.code());
 }
 
