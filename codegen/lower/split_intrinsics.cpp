@@ -104,7 +104,7 @@ void VectorSplitter::set_attribute(IntrinsicCall& n, std::string_view name, int6
 
 void VectorSplitter::scale_dma(const Expr& e, const IntrinsicCall& n, IntrinsicCall& lowered) {
   const std::string_view name = n.intrinsic->name;
-  if (!name.starts_with("dma_") && name != "async_dma_copy") return;
+  if (n.intrinsic->cost != CostClass::kTransfer) return;
   if (name == "dma_memset") return;  // counts scalars
   const Type type = n.args[0]->type;
   if (!plan_.is_wide_pointer(type)) return;

@@ -1,6 +1,7 @@
 #include "graph/ops/axis_rules.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace aipu::graph {
 namespace {
@@ -77,11 +78,9 @@ AxisRule mixed() {
 
 AxisRule broadcast() {
   return [](const Graph& graph, const Node& node) {
-    AxisMapBuilder map(graph, node);
-    for (size_t k = 0; k < node.outputs.size(); ++k) {
-      for (size_t input = 0; input < node.inputs.size(); ++input) map.link_trailing(k, input);
-    }
-    return map.take();
+    std::vector<size_t> all(node.inputs.size());
+    std::iota(all.begin(), all.end(), size_t{0});
+    return broadcast_of(std::move(all))(graph, node);
   };
 }
 

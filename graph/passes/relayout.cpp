@@ -31,10 +31,14 @@ class Planner {
  private:
   size_t rank(size_t input) const { return graph_.type(node_.inputs[input]).shape.size(); }
 
-  template <typename List>
-  bool permute(std::string_view name, const List& list) {
+  bool permute(std::string_view name, const Shape& list) {
     if (list.size() != perm_.size()) return false;
-    List moved;
+    result_.attributes.set(name, permuted(list, perm_));
+    return true;
+  }
+  bool permute(std::string_view name, const std::vector<int64_t>& list) {
+    if (list.size() != perm_.size()) return false;
+    std::vector<int64_t> moved;
     for (const int64_t axis : perm_) moved.push_back(list[static_cast<size_t>(axis)]);
     result_.attributes.set(name, std::move(moved));
     return true;
@@ -54,10 +58,10 @@ class Planner {
   // An element for each beginning, then one for each end.
   bool move_ends(std::string_view name, const Shape& ends) {
     if (ends.size() != 2 * perm_.size()) return false;
-    Shape moved;
-    for (const size_t half : {size_t{0}, perm_.size()}) {
-      for (const int64_t axis : perm_) moved.push_back(ends[half + static_cast<size_t>(axis)]);
-    }
+    const auto half = ends.begin() + static_cast<std::ptrdiff_t>(perm_.size());
+    Shape moved = permuted(Shape(ends.begin(), half), perm_);
+    const Shape behind = permuted(Shape(half, ends.end()), perm_);
+    moved.insert(moved.end(), behind.begin(), behind.end());
     result_.attributes.set(name, std::move(moved));
     return true;
   }

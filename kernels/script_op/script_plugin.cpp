@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "graph/ops/axis_rules.h"
 #include "kernels/script_op/binding.h"
 #include "kernels/script_op/declaration.h"
 #include "runtime/base/file.h"
@@ -57,26 +58,21 @@ std::optional<AxisRange> axes_of(const TensorDeclaration& tensor, std::string_vi
 
 // Axes of one name run along with each other; those that `apart` names are computed position by position.
 graph::AxisMap axes_by_name(const Declaration& d, const graph::Graph& graph, const graph::Node& node) {
-  const auto rank = [&](graph::ValueId value) { return graph.type(value).shape.size(); };
-  graph::AxisMap map;
+  graph::AxisMapBuilder map(graph, node);
   for (size_t k = 0; k < node.outputs.size(); ++k) {
-    auto& axes = map.emplace_back();
-    if (!node.outputs[k].valid()) continue;
-    const graph::OutputAxis unknown{std::vector<int>(node.inputs.size(), graph::OutputAxis::kNone), false};
-    axes.assign(rank(node.outputs[k]), unknown);
+    if (map.output_rank(k) == 0) continue;
     for (const std::string& name : d.apart) {
-      const auto to = axes_of(d.outputs[k], name, axes.size());
+      const auto to = axes_of(d.outputs[k], name, map.output_rank(k));
       for (size_t i = 0; to && i < to->count; ++i) {
-        graph::OutputAxis& axis = axes[to->first + i];
-        axis.apart = true;
+        map.apart(k, to->first + i);
         for (size_t input = 0; input < node.inputs.size(); ++input) {
-          const auto from = axes_of(d.inputs[input], name, rank(node.inputs[input]));
-          if (from && i < from->count) axis.from[input] = static_cast<int>(from->first + i);
+          const auto from = axes_of(d.inputs[input], name, map.input_rank(input));
+          if (from && i < from->count) map.link(k, to->first + i, input, from->first + i);
         }
       }
     }
   }
-  return map;
+  return map.take();
 }
 
 // Whether all tensors have the same extents, "...n", all apart, and nothing else sees their order.

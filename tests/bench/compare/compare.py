@@ -113,6 +113,19 @@ def timed_block(side: sides.Side, seconds: float) -> list[float]:
     return times
 
 
+def take_turns(side_list: list[sides.Side], options: argparse.Namespace) -> list[list[list[float]]]:
+    """Per turn the times of a block of runs of each side; the sides begin in alternating order."""
+    turns = []
+    for turn in range(options.rounds):
+        blocks: list[list[float]] = [[] for _ in side_list]
+        order = range(len(side_list))
+        for k in order if turn % 2 == 0 else reversed(order):
+            time.sleep(IDLE_SECONDS)
+            blocks[k] = timed_block(side_list[k], options.seconds)
+        turns.append(blocks)
+    return turns
+
+
 def spread_of(ratios: list[float]) -> tuple[float, float, float]:
     """Median and quartiles."""
     ordered = sorted(ratios)
@@ -148,14 +161,11 @@ def compare(
                 row.failure += f" outputs differ with --fast-math: {row.fast.error:.2g}"
         times: dict[int, list[float]] = {id(side): [] for side in competitors}
         ratios: dict[int, list[float]] = {id(side): [] for side in competitors}
-        for turn in range(options.rounds):
-            blocks = {}
-            for side in competitors if turn % 2 == 0 else reversed(competitors):
-                time.sleep(IDLE_SECONDS)
-                blocks[id(side)] = timed_block(side, options.seconds)
-            for side in competitors:
-                times[id(side)] += blocks[id(side)]
-                ratios[id(side)].append(statistics.median(blocks[id(ort)]) / statistics.median(blocks[id(side)]))
+        for blocks in take_turns(competitors, options):
+            theirs = statistics.median(blocks[competitors.index(ort)])
+            for side, block in zip(competitors, blocks, strict=True):
+                times[id(side)] += block
+                ratios[id(side)].append(theirs / statistics.median(block))
         row.aipu_ms = statistics.median(times[id(aipu)]) * 1e3
         row.ort_ms = statistics.median(times[id(ort)]) * 1e3
         row.aipu_best_ms = min(times[id(aipu)]) * 1e3

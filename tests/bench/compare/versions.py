@@ -10,7 +10,6 @@ import json
 import os
 import statistics
 import sys
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -55,19 +54,13 @@ def measure(
         side.bind(inputs)
         side.run()
     row.outputs = difference(before.outputs(), after.outputs())
-    times: dict[int, list[float]] = {id(before): [], id(after): []}
-    ratios = []
-    for turn in range(options.rounds):
-        blocks = {}
-        for side in (before, after) if turn % 2 == 0 else (after, before):
-            time.sleep(compare.IDLE_SECONDS)
-            blocks[id(side)] = compare.timed_block(side, options.seconds)
-            times[id(side)] += blocks[id(side)]
-        ratios.append(statistics.median(blocks[id(before)]) / statistics.median(blocks[id(after)]))
-    row.before_ms = statistics.median(times[id(before)]) * 1e3
-    row.after_ms = statistics.median(times[id(after)]) * 1e3
+    turns = compare.take_turns([before, after], options)
+    times = [[seconds for blocks in turns for seconds in blocks[side]] for side in (0, 1)]
+    ratios = [statistics.median(blocks[0]) / statistics.median(blocks[1]) for blocks in turns]
+    row.before_ms = statistics.median(times[0]) * 1e3
+    row.after_ms = statistics.median(times[1]) * 1e3
     row.ratio, row.ratio_low, row.ratio_high = compare.spread_of(ratios)
-    row.best_ratio = min(times[id(before)]) / min(times[id(after)])
+    row.best_ratio = min(times[0]) / min(times[1])
 
 
 def print_rows(rows: list[Row]) -> None:
