@@ -44,6 +44,9 @@ struct Var {
   Type type;                  // a buffer (the target of Alloc) has pointer type
   bool restrict_ = false;     // a pointer parameter known not to alias the others
   bool non_negative = false;  // an S.size_* variable: the simplifier may assume >= 0
+  // Of a parameter that is a part of one in the source, how the source writes it: "extras[2]". Not in the text.
+  std::string path = {};
+  const std::string& source_name() const { return path.empty() ? name : path; }
 };
 using VarPtr = std::shared_ptr<const Var>;
 

@@ -217,7 +217,8 @@ const Compiler::Function& Compiler::compile_prim_func(const FunctionValue& value
     return captured && std::holds_alternative<bool>(captured->value) && std::get<bool>(captured->value);
   };
   const bool restricted = is_entry && flag("__restrict__") && !flag("__no_restrict__");
-  const auto add_parameter = [&](const std::string& parameter, const Value& annotation, Position position) {
+  const auto add_parameter = [&](const std::string& parameter, const Value& annotation, Position position,
+                                 std::string path = {}) {
     bool size_var = false;
     const tir::Type type = parameter_type(annotation, parameter, def.name, position, &size_var);
     if (is_entry && type.is_vector()) fail(position, "A vector variable can't be a argument of the entry function.");
@@ -226,6 +227,7 @@ const Compiler::Function& Compiler::compile_prim_func(const FunctionValue& value
     var->type = type;
     var->restrict_ = restricted && type.pointer;
     var->non_negative = size_var;
+    var->path = std::move(path);
     function.params.push_back(var);
     return function.params.back();
   };
@@ -242,7 +244,8 @@ const Compiler::Function& Compiler::compile_prim_func(const FunctionValue& value
     if (const ValueList* pack = annotation.elements(); pack != nullptr && !strict()) {
       ValueList members;
       for (size_t k = 0; k < pack->size(); ++k) {
-        members.push_back({tir::var_ref(add_parameter(fmt::format("{}_{}", p.name, k), (*pack)[k], p.position))});
+        members.push_back({tir::var_ref(
+            add_parameter(fmt::format("{}_{}", p.name, k), (*pack)[k], p.position, fmt::format("{}[{}]", p.name, k)))});
       }
       bind(p.name, make_tuple(std::move(members)));
     } else {

@@ -53,6 +53,27 @@ TEST_F(TemplateLibraryTest, OneInstancePerParameters) {
   EXPECT_FALSE((*a)->entry().params[0]->restrict_);  // only built-in templates promise that
 }
 
+TEST_F(TemplateLibraryTest, PartsOfAParameterKnowHowTheSourceWritesThem) {
+  library_.add_source("pack.py", R"(from aipu import script as S
+@S.prim_func
+def sum_of(y: S.ptr(S.fp32, "global"), extras: types, n: S.i32):
+    y[0] = S.fp32(len(extras) + n)
+)");
+  dsl::TemplateParams pack;
+  pack.set("types", std::vector<std::string>{"float32", "int32"});
+  for (const bool wide : {false, true}) {
+    const auto module = library_.instantiate("pack.py", "sum_of", pack, "k", wide);
+    ASSERT_TRUE(module.ok()) << module.status().message();
+    std::vector<std::string> names, sources;
+    for (const tir::VarPtr& parameter : (*module)->entry().params) {
+      names.push_back(parameter->name);
+      sources.push_back(parameter->source_name());
+    }
+    EXPECT_THAT(names, testing::ElementsAre("y", "extras_0", "extras_1", "n"));
+    EXPECT_THAT(sources, testing::ElementsAre("y", "extras[0]", "extras[1]", "n"));
+  }
+}
+
 TEST_F(TemplateLibraryTest, ThreadsGetTheSameInstance) {
   std::set<const tir::Module*> seen;
   std::mutex mutex;
