@@ -1,6 +1,4 @@
-// Softmax, LogSoftmax, LayerNormalization, RMSNormalization, InstanceNormalization, LRN.
-#include <fmt/format.h>
-
+// LayerNormalization, RMSNormalization, InstanceNormalization.
 #include <algorithm>
 
 #include "kernels/parts/axis_view.h"
@@ -25,40 +23,6 @@ size_t axis_of(const Node& node, size_t rank) {
   const int64_t axis = node.attributes.i_or("axis", -1);
   return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
 }
-
-class SoftmaxPlugin final : public SingleOpPlugin {
- public:
-  std::string_view name() const override { return "softmax"; }
-  std::span<const std::string_view> ops() const override {
-    static constexpr std::string_view kOps[] = {"Softmax", "LogSoftmax"};
-    return kOps;
-  }
-  Status setup(SetupContext& context) const override {
-    const Node& node = context.anchor();
-    const graph::TensorType& x = context.graph().type(node.inputs[0]);
-    const size_t axis = axis_of(node, x.shape.size());
-    const DType accumulator = accumulator_dtype(x.dtype);
-    const Dim outer = product(x.shape, 0, axis), extent = x.shape[axis],
-              inner = product(x.shape, axis + 1, x.shape.size());
-    const bool contiguous = inner == Dim(1);
-    const int lanes = std::max(2, context.lanes(accumulator));
-    dsl::TemplateParams params;
-    params.set("X", x.dtype)
-        .set("ACC", accumulator)
-        .set("VL", lanes)
-        .set("LOG", node.op == "LogSoftmax")
-        .set("INNER_IS_ONE", contiguous);
-    // the exponentials are read back, and the output may be the input's memory
-    params.set("UNROLL", 4).set("__no_restrict__", true);
-    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("softmax.py", "softmax", params));
-    context.implementation.in_place.emplace_back(node.outputs[0], node.inputs[0]);
-    context.launch(std::move(kernel),
-                   {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])},
-                    ScalarArgument{outer}, ScalarArgument{extent}, ScalarArgument{inner}},
-                   graph::max(contiguous ? outer : outer * graph::ceildiv(inner, lanes), 1));
-    return {};
-  }
-};
 
 // A shape without the extents of 1 that it begins with.
 Shape without_ones(Shape shape) {
@@ -142,44 +106,8 @@ class NormalizationPlugin final : public SingleOpPlugin {
   }
 };
 
-class LrnPlugin final : public SingleOpPlugin {
- public:
-  std::string_view name() const override { return "lrn"; }
-  std::span<const std::string_view> ops() const override {
-    static constexpr std::string_view kOps[] = {"LRN"};
-    return kOps;
-  }
-  std::string check(const Graph&, const Node& node) const override {
-    return node.attributes.s_or("layout", "NCHW") == "NHWC" ? "" : "not channels-last";
-  }
-  Status setup(SetupContext& context) const override {
-    const Node& node = context.anchor();
-    const graph::TensorType& x = context.graph().type(node.inputs[0]);
-    const DType accumulator = accumulator_dtype(x.dtype);
-    const int64_t size = node.attributes.i("size");
-    const Dim channels = x.shape.back(), pixels = product(x.shape, 0, x.shape.size() - 1);
-    dsl::TemplateParams params;
-    params.set("X", x.dtype)
-        .set("ACC", accumulator)
-        .set("VL", std::max(2, context.lanes(accumulator)))
-        .set("BETA", node.attributes.f("beta"));
-    params.set("scale_type", dsl::Captured{dsl::CapturedType{tir::Type::scalar(accumulator)}});
-    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("lrn.py", "lrn", params));
-    context.launch(std::move(kernel),
-                   {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])},
-                    ScalarArgument{pixels}, ScalarArgument{channels}, ScalarArgument{(size - 1) / 2},
-                    ScalarArgument{size - 1 - (size - 1) / 2},
-                    FloatArgument{node.attributes.f("alpha") / static_cast<double>(size), accumulator},
-                    FloatArgument{node.attributes.f("bias"), accumulator}},
-                   graph::max(graph::ceildiv(pixels * channels, 4096), 1));
-    return {};
-  }
-};
-
 }  // namespace
 
-std::unique_ptr<OpPlugin> make_softmax_plugin() { return std::make_unique<SoftmaxPlugin>(); }
 std::unique_ptr<OpPlugin> make_normalization_plugin() { return std::make_unique<NormalizationPlugin>(); }
-std::unique_ptr<OpPlugin> make_lrn_plugin() { return std::make_unique<LrnPlugin>(); }
 
 }  // namespace aipu::kernels

@@ -17,7 +17,7 @@ std::unique_ptr<OpPlugin> make_strided_copy_plugin();
 std::unique_ptr<OpPlugin> make_concat_plugin();
 std::unique_ptr<OpPlugin> make_split_plugin();
 std::unique_ptr<OpPlugin> make_pad_plugin();
-// matmul.cpp, conv.cpp, pool.cpp, resize.cpp
+// matmul.cpp, conv.cpp, conv_transpose.cpp, pool.cpp, resize.cpp
 std::unique_ptr<OpPlugin> make_conv_transpose_plugin();
 std::unique_ptr<OpPlugin> make_winograd_plugin();     // winograd.cpp
 std::unique_ptr<OpPlugin> make_winograd_f4_plugin();  // with fast math only
@@ -28,7 +28,7 @@ std::unique_ptr<OpPlugin> make_quantized_plugin();  // quantized.cpp
 std::unique_ptr<OpPlugin> make_pool_plugin();
 std::unique_ptr<OpPlugin> make_attention_plugin();  // attention.cpp
 
-// reduce.cpp, normalization.cpp
+// reduce.cpp, softmax.cpp, normalization.cpp, lrn.cpp
 std::unique_ptr<OpPlugin> make_reduce_plugin();
 std::unique_ptr<OpPlugin> make_softmax_plugin();
 std::unique_ptr<OpPlugin> make_normalization_plugin();

@@ -1,0 +1,50 @@
+// Softmax, LogSoftmax.
+#include <algorithm>
+
+#include "kernels/parts/axis_view.h"
+#include "kernels/parts/fusion.h"
+#include "kernels/plugins/plugin_list.h"
+
+namespace aipu::kernels {
+namespace {
+
+using graph::Dim;
+using graph::Node;
+
+class SoftmaxPlugin final : public SingleOpPlugin {
+ public:
+  std::string_view name() const override { return "softmax"; }
+  std::span<const std::string_view> ops() const override {
+    static constexpr std::string_view kOps[] = {"Softmax", "LogSoftmax"};
+    return kOps;
+  }
+  Status setup(SetupContext& context) const override {
+    const Node& node = context.anchor();
+    const graph::TensorType& x = context.graph().type(node.inputs[0]);
+    const DType accumulator = accumulator_dtype(x.dtype);
+    const auto [outer, extent, inner] = axis_view(x.shape, node.attributes.i_or("axis", -1));
+    const bool contiguous = inner == Dim(1);
+    const int lanes = std::max(2, context.lanes(accumulator));
+    dsl::TemplateParams params;
+    params.set("X", x.dtype)
+        .set("ACC", accumulator)
+        .set("VL", lanes)
+        .set("LOG", node.op == "LogSoftmax")
+        .set("INNER_IS_ONE", contiguous);
+    // the exponentials are read back, and the output may be the input's memory
+    params.set("UNROLL", 4).set("__no_restrict__", true);
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("softmax.py", "softmax", params));
+    context.implementation.in_place.emplace_back(node.outputs[0], node.inputs[0]);
+    context.launch(std::move(kernel),
+                   {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])},
+                    ScalarArgument{outer}, ScalarArgument{extent}, ScalarArgument{inner}},
+                   graph::max(contiguous ? outer : outer * graph::ceildiv(inner, lanes), 1));
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OpPlugin> make_softmax_plugin() { return std::make_unique<SoftmaxPlugin>(); }
+
+}  // namespace aipu::kernels
