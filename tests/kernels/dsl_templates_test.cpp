@@ -59,8 +59,10 @@ TEST_F(TemplateLibraryTest, PartsOfAParameterKnowHowTheSourceWritesThem) {
 def sum_of(y: S.ptr(S.fp32, "global"), extras: types, n: S.i32):
     y[0] = S.fp32(len(extras) + n)
 )");
+  dsl::CapturedList types = {{dsl::CapturedType{tir::Type::scalar(DType::kF32)}},
+                             {dsl::CapturedType{tir::Type::scalar(DType::kI32)}}};
   dsl::TemplateParams pack;
-  pack.set("types", std::vector<std::string>{"float32", "int32"});
+  pack.set("types", dsl::Captured{std::move(types)});
   for (const bool wide : {false, true}) {
     const auto module = library_.instantiate("pack.py", "sum_of", pack, "k", wide);
     ASSERT_TRUE(module.ok()) << module.status().message();
