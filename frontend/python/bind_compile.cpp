@@ -297,26 +297,25 @@ void bind_compile(py::module_& module) {
       py::arg("name"),
       "The row of a target by name, \"host\" and \"compass -mcpu=NAME\" resolved; ValueError for unknown names.");
   bind_kernels(module);
+  using gbuilder::BuildOptions;
+  py::class_<BuildOptions>(module, "BuildOptions", "What build_model() is asked for.")
+      .def(py::init<>())
+      .def_readwrite("model", &BuildOptions::model)
+      .def_readwrite("weights", &BuildOptions::weights)
+      .def_readwrite("output", &BuildOptions::output)
+      .def_readwrite("target", &BuildOptions::target)
+      .def_readwrite("shapes", &BuildOptions::shapes, "NAME=1x3x224x224")
+      .def_readwrite("plugins", &BuildOptions::plugins)
+      .def_readwrite("emit_c", &BuildOptions::emit_c)
+      .def_readwrite("emit_ir", &BuildOptions::emit_ir)
+      .def_readwrite("dump_ir", &BuildOptions::dump_ir)
+      .def_readwrite("disabled_passes", &BuildOptions::disabled_passes)
+      .def_readwrite("fast_math", &BuildOptions::fast_math)
+      .def_readwrite("jobs", &BuildOptions::jobs)
+      .def_readwrite("use_cache", &BuildOptions::use_cache);
   module.def(
       "build_model",
-      [](const std::string& model, const std::string& weights, const std::string& output, const std::string& target,
-         const std::vector<std::string>& shapes, const std::vector<std::string>& plugins, const std::string& emit_c,
-         const std::string& emit_ir, const std::string& dump_ir, const std::vector<std::string>& disabled_passes,
-         bool fast_math, int jobs, bool use_cache) {
-        gbuilder::BuildOptions options;
-        options.model = model;
-        options.weights = weights;
-        options.output = output;
-        options.target = target;
-        options.shapes = shapes;
-        options.plugins = plugins;
-        options.emit_c = emit_c;
-        options.emit_ir = emit_ir;
-        options.dump_ir = dump_ir;
-        options.disabled_passes = disabled_passes;
-        options.fast_math = fast_math;
-        options.jobs = jobs;
-        options.use_cache = use_cache;
+      [](BuildOptions options) {
         options.command_line = "aipu.build";
         // Ctrl-C is heard in the middle.
         options.progress = [](const gbuilder::Progress&) {
@@ -330,9 +329,7 @@ void bind_compile(py::module_& module) {
         if (PyErr_Occurred() != nullptr) throw py::error_already_set();
         return build_report(value_or_throw(std::move(report)));
       },
-      py::arg("model"), py::arg("weights"), py::arg("output"), py::arg("target"), py::arg("shapes"), py::arg("plugins"),
-      py::arg("emit_c"), py::arg("emit_ir"), py::arg("dump_ir"), py::arg("disabled_passes"), py::arg("fast_math"),
-      py::arg("jobs"), py::arg("use_cache"), "A model file to an aipu.bin, as aipugb does it.");
+      py::arg("options"), "A model file to an aipu.bin, as aipugb does it.");
 }
 
 }  // namespace aipu::python

@@ -159,32 +159,49 @@ class NativeSession {
   std::vector<std::unique_ptr<ArrayBuffer>> inputs_, outputs_;
 };
 
+struct NativeLimits {
+  int64_t load_memory = 0;
+  double load_time = 0;
+  int64_t plan_memory = 0;
+  double plan_time = 0;
+  int64_t run_memory = 0;
+  double run_time = 0;
+};
+
 }  // namespace
 
 void bind_runtime(py::module_& module) {
   module.def("available_cpus", &runtime::available_cpus, "CPUs that this process may use.");
   module.def("enable_crash_reports", &runtime::enable_crash_reports, "Reports faults in kernels.");
+  using runtime::LoadOptions;
+  py::class_<LoadOptions>(module, "LoadOptions", "How a model is loaded.")
+      .def(py::init<>())
+      .def_readwrite("backend", &LoadOptions::backend)
+      .def_readwrite("verify", &LoadOptions::verify_all)
+      .def_readwrite("copy", &LoadOptions::copy)
+      .def_readwrite("sandbox", &LoadOptions::sandbox)
+      .def_readwrite("safe_backend", &LoadOptions::only_safe_backends);
+  py::class_<NativeLimits>(module, "Limits", "aipu.Limits: bytes and seconds.")
+      .def(py::init<>())
+      .def_readwrite("load_memory", &NativeLimits::load_memory)
+      .def_readwrite("load_time", &NativeLimits::load_time)
+      .def_readwrite("plan_memory", &NativeLimits::plan_memory)
+      .def_readwrite("plan_time", &NativeLimits::plan_time)
+      .def_readwrite("run_memory", &NativeLimits::run_memory)
+      .def_readwrite("run_time", &NativeLimits::run_time);
   py::class_<NativeModel>(module, "Model", "A loaded aipu.bin.")
-      .def(py::init([](const std::string& path, const std::string& backend, bool verify, bool copy, bool sandbox,
-                       bool only_safe_backends, const std::array<std::pair<int64_t, double>, 3>& limits) {
-             runtime::LoadOptions options;
-             options.backend = backend;
-             options.verify_all = verify;
-             options.copy = copy;
-             options.sandbox = sandbox;
-             options.only_safe_backends = only_safe_backends;
-             options.budget = {limits[0].first, limits[0].second};
+      .def(py::init([](const std::string& path, LoadOptions options, const NativeLimits& limits) {
+             options.budget = {limits.load_memory, limits.load_time};
              runtime::SessionOptions session_options;
-             session_options.plan_budget = {limits[1].first, limits[1].second};
-             session_options.memory_limit_bytes = limits[2].first;
-             session_options.run_seconds = limits[2].second;
+             session_options.plan_budget = {limits.plan_memory, limits.plan_time};
+             session_options.memory_limit_bytes = limits.run_memory;
+             session_options.run_seconds = limits.run_time;
              const py::gil_scoped_release released;
              auto model = runtime::Model::load(path, options);
              const py::gil_scoped_acquire acquired;
              return NativeModel{value_or_throw(std::move(model)), session_options};
            }),
-           py::arg("path"), py::arg("backend"), py::arg("verify"), py::arg("copy"), py::arg("sandbox"),
-           py::arg("only_safe_backends"), py::arg("limits"))
+           py::arg("path"), py::arg("options"), py::arg("limits"))
       .def_property_readonly(
           "name", [](const NativeModel& m) { return m.model->name(); }, "What the model is called.")
       .def_property_readonly(

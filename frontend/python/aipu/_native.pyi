@@ -68,33 +68,44 @@ class Executor:
         repeats_to_cooldown: int,
     ) -> List[float]: ...
 
-def build_model(
-    model: str,
-    weights: str,
-    output: str,
-    target: str,
-    shapes: Sequence[str],
-    plugins: Sequence[str],
-    emit_c: str,
-    emit_ir: str,
-    dump_ir: str,
-    disabled_passes: Sequence[str],
-    jobs: int,
-    use_cache: bool,
-) -> Dict[str, Any]: ...
+class BuildOptions:
+    def __init__(self) -> None: ...
+    model: str
+    weights: str
+    output: str
+    target: str
+    shapes: Sequence[str]
+    plugins: Sequence[str]
+    emit_c: str
+    emit_ir: str
+    dump_ir: str
+    disabled_passes: Sequence[str]
+    fast_math: bool
+    jobs: int
+    use_cache: bool
+
+def build_model(options: BuildOptions) -> Dict[str, Any]: ...
 def printable(text: str) -> str: ...
 
+class LoadOptions:
+    def __init__(self) -> None: ...
+    backend: str
+    verify: bool
+    copy: bool
+    sandbox: bool
+    safe_backend: bool
+
+class Limits:
+    def __init__(self) -> None: ...
+    load_memory: int
+    load_time: float
+    plan_memory: int
+    plan_time: float
+    run_memory: int
+    run_time: float
+
 class Model:
-    def __init__(
-        self,
-        path: str,
-        backend: str,
-        verify: bool,
-        copy: bool,
-        sandbox: bool,
-        only_safe_backends: bool,
-        limits: Sequence[Tuple[int, float]],
-    ) -> None: ...
+    def __init__(self, path: str, options: LoadOptions, limits: Limits) -> None: ...
     @property
     def warning(self) -> str: ...
     @property

@@ -38,6 +38,10 @@ class ProfileRow(NamedTuple):
     duration: float
 
 
+def _optional_path(path: Optional[PathLike]) -> str:
+    return os.fspath(path) if path is not None else ""
+
+
 def build(
     model: PathLike,
     output: Optional[PathLike] = None,
@@ -80,21 +84,23 @@ def build(
         ctypes.CDLL(_native.__file__, mode=ctypes.RTLD_GLOBAL)
     source = os.fspath(model)
     path = os.fspath(output) if output is not None else os.path.splitext(source)[0] + ".aipu.bin"
-    report = _native.build_model(
-        source,
-        os.fspath(weights) if weights is not None else "",
-        path,
-        target,
-        [f"{name}={'x'.join(str(int(extent)) for extent in extents)}" for name, extents in (shapes or {}).items()],
-        [os.fspath(plugin) for plugin in plugins],
-        os.fspath(emit_c) if emit_c is not None else "",
-        os.fspath(emit_ir) if emit_ir is not None else "",
-        os.fspath(dump_ir) if dump_ir is not None else "",
-        list(disabled_passes),
-        fast_math,
-        jobs,
-        use_cache,
-    )
+    options = _native.BuildOptions()
+    options.model = source
+    options.weights = _optional_path(weights)
+    options.output = path
+    options.target = target
+    options.shapes = [
+        f"{name}={'x'.join(str(int(extent)) for extent in extents)}" for name, extents in (shapes or {}).items()
+    ]
+    options.plugins = [os.fspath(plugin) for plugin in plugins]
+    options.emit_c = _optional_path(emit_c)
+    options.emit_ir = _optional_path(emit_ir)
+    options.dump_ir = _optional_path(dump_ir)
+    options.disabled_passes = list(disabled_passes)
+    options.fast_math = fast_math
+    options.jobs = jobs
+    options.use_cache = use_cache
+    report = _native.build_model(options)
     report["output"] = path
     return report
 
@@ -122,15 +128,14 @@ class Limits:
         """For files from people one does not trust: interpreted, 1 GiB, 10 s to load and to plan, 60 s to run."""
         return Limits(1 << 30, 10, 1 << 30, 10, 1 << 30, 60, safe_backend=True)
 
-    def _pairs(self) -> List[Tuple[int, float]]:
-        for field in dataclasses.fields(self):
-            if not getattr(self, field.name) >= 0:
-                raise ValueError(f"limits: {field.name} is {getattr(self, field.name)}")
-        return [
-            (self.load_memory, self.load_time),
-            (self.plan_memory, self.plan_time),
-            (self.run_memory, self.run_time),
-        ]
+    def _to_native(self) -> _native.Limits:
+        limits = _native.Limits()
+        for name, value in dataclasses.asdict(self).items():
+            if not value >= 0:
+                raise ValueError(f"limits: {name} is {value}")
+            if name != "safe_backend":
+                setattr(limits, name, value)
+        return limits
 
 
 def load(
@@ -164,7 +169,13 @@ def load(
     if limits.safe_backend:
         backend = backend or "interp"
         copy = True
-    native = _native.Model(os.fspath(path), backend or "", verify, copy, sandbox, limits.safe_backend, limits._pairs())
+    options = _native.LoadOptions()
+    options.backend = backend or ""
+    options.verify = verify
+    options.copy = copy
+    options.sandbox = sandbox
+    options.safe_backend = limits.safe_backend
+    native = _native.Model(os.fspath(path), options, limits._to_native())
     if native.warning:
         warnings.warn(native.warning, RuntimeWarning, stacklevel=2)
     return Model(native, sandbox)
