@@ -176,12 +176,11 @@ Result<DslCallFile> build_dsl_call(const DslKernel& kernel, const std::vector<Ds
       row.pointer_arguments[i] = false;
       row.argument_bits[i] = 64;
       row.signed_arguments[i] = false;
-      launch.arguments.emplace_back(kernels::ScalarArgument{int64_t{0}, DType::kU64});
+      launch.arguments.emplace_back(kernels::ScalarArgument{0});
     } else if (const auto* integer = std::get_if<int64_t>(&arguments[i].number)) {
-      launch.arguments.emplace_back(kernels::ScalarArgument{*integer, params[i].type.element});
+      launch.arguments.emplace_back(kernels::ScalarArgument{*integer});
     } else {
-      launch.arguments.emplace_back(
-          kernels::FloatArgument{std::get<double>(arguments[i].number), params[i].type.element});
+      launch.arguments.emplace_back(kernels::FloatArgument{std::get<double>(arguments[i].number)});
     }
     launch.writes.push_back(params[i].category == ParamCategory::kOutputTensor && !arguments[i].is_null);
   }

@@ -242,6 +242,7 @@ class Execution {
   Status run_kernel(const kernels::KernelLaunch& launch) {
     std::vector<tir::InterpreterArgument> arguments;
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
+      const DType dtype = launch.kernel->entry().params.at(i)->type.element;
       tir::InterpreterArgument argument;
       if (const auto* pointer = std::get_if<kernels::PointerArgument>(&launch.arguments[i])) {
         AIPU_ASSIGN_OR_RETURN(const Place place, place_of(*pointer));
@@ -254,13 +255,12 @@ class Execution {
         argument.writable = !place.read_only;
       } else if (const auto* scalar = std::get_if<kernels::ScalarArgument>(&launch.arguments[i])) {
         AIPU_ASSIGN_OR_RETURN(const int64_t value, constant_of(scalar->value));
-        const DType dtype = launch.kernel->entry().params.at(i)->type.element;
         const auto word = integer_word(value, dtype);
         if (!word) return out_of_range(str_cat("argument ", i, " is ", value, ", beyond ", dtype_name(dtype)));
         argument.word = *word;
       } else {
         const auto& number = std::get<kernels::FloatArgument>(launch.arguments[i]);
-        argument.word = float_word(number.value, number.dtype);
+        argument.word = float_word(number.value, dtype);
       }
       arguments.push_back(argument);
     }

@@ -35,6 +35,20 @@ Status check_unchanged(const std::string& file) {
       "process");
 }
 
+std::string export_name(int version) { return str_cat("aipu_register_plugin_v", version); }
+
+void* exported(void* handle, int version) { return ::dlsym(handle, export_name(version).c_str()); }
+
+Status missing_export(void* handle) {
+  for (int version = 1; version < kernels::kPluginInterfaceVersion; ++version) {
+    if (exported(handle, version) == nullptr) continue;
+    return invalid_argument(str_cat("it was built for version ", version, " of the plugin interface, this is version ",
+                                    kernels::kPluginInterfaceVersion,
+                                    ": build it again as kernels/ADDING_AN_OP.md says"));
+  }
+  return invalid_argument(str_cat("it does not export ", export_name(kernels::kPluginInterfaceVersion)));
+}
+
 }  // namespace
 
 Status load_plugin(const std::string& path, kernels::PluginRegistry& registry) {
@@ -56,15 +70,11 @@ Status load_plugin(const std::string& path, kernels::PluginRegistry& registry) {
   void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return invalid_argument(str_cat("plugin '", path, "': ", ::dlerror()));
   using Register = Status (*)(kernels::PluginLibrary&);
-  const auto register_plugin = reinterpret_cast<Register>(::dlsym(handle, "aipu_register_plugin_v2"));
+  const auto register_plugin = reinterpret_cast<Register>(exported(handle, kernels::kPluginInterfaceVersion));
   if (register_plugin == nullptr) {
-    const bool is_old = ::dlsym(handle, "aipu_register_plugin_v1") != nullptr;
+    Status status = missing_export(handle);
     ::dlclose(handle);
-    if (is_old)
-      return invalid_argument(str_cat("plugin '", path,
-                                      "' was built for version 1 of the plugin interface, this is version 2: build it "
-                                      "again as kernels/ADDING_AN_OP.md says"));
-    return invalid_argument(str_cat("plugin '", path, "' does not export aipu_register_plugin_v2"));
+    return std::move(status).context(str_cat("plugin '", path, "'"));
   }
   kernels::PluginLibrary library(registry);
   return register_plugin(library).context(str_cat("plugin '", path, "'"));

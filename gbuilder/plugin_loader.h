@@ -7,7 +7,7 @@
 
 namespace aipu::gbuilder {
 
-// FILE is a shared library that exports aipu_register_plugin_v2 (kernels/plugin.h), which stays loaded until the
+// FILE is a shared library that exports aipu_register_plugin_v3 (kernels/plugin.h), which stays loaded until the
 // process ends: op records and plugins are code in it (a file that was replaced since it was loaded is an error); or a
 // `.py` file with operators declared through aipu.op (kernels/ADDING_AN_OP.md). What it registers belongs to the
 // registry. Any thread may load for a registry of its own.

@@ -48,14 +48,15 @@ void SetupContext::check(graph::Dim must_be_nonzero, std::string message, graph:
   value_checks_.push_back({{std::move(must_be_nonzero), std::move(message)}, std::move(value), std::move(limit)});
 }
 
-void SetupContext::launch(std::shared_ptr<const tir::Module> kernel, std::vector<KernelArgument> arguments,
-                          graph::Dim max_tecs) {
+Status SetupContext::launch(std::shared_ptr<const tir::Module> kernel, const KernelArguments& arguments,
+                            graph::Dim max_tecs) {
   KernelLaunch launch;
-  launch.writes = templates_.writes(kernel, arguments.size());
+  AIPU_ASSIGN_OR_RETURN(launch.arguments, arguments.resolve(kernel->entry()));
+  launch.writes = templates_.writes(kernel, launch.arguments.size());
   launch.kernel = std::move(kernel);
-  launch.arguments = std::move(arguments);
   launch.max_tecs = std::move(max_tecs);
   implementation.launches.emplace_back(std::move(launch));
+  return {};
 }
 
 std::optional<graph::Claim> SingleOpPlugin::claim(const graph::Graph& graph, graph::NodeId anchor,

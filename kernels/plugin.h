@@ -19,6 +19,7 @@
 #include "graph/ir/op_def.h"
 #include "graph/partition/claim.h"
 #include "kernels/dsl/environment.h"
+#include "kernels/launch.h"
 
 namespace aipu::kernels {
 
@@ -26,45 +27,6 @@ namespace aipu::kernels {
 // folded with one.
 constexpr std::string_view kTecCountSymbol = "(TECs)";
 inline graph::Dim tec_count() { return graph::max(graph::Dim::symbol(kTecCountSymbol), 1); }
-
-// A piece of memory a kernel can be pointed at.
-struct TensorRef {
-  enum class Kind : uint8_t { kValue, kConstant, kWorkspace };
-  Kind kind = Kind::kValue;
-  graph::ValueId value;  // kValue: a group input or output (graph constants included)
-  int index = 0;         // kConstant, kWorkspace: what SetupContext returned
-};
-
-struct PointerArgument {
-  TensorRef tensor;
-  graph::Dim byte_offset = 0;
-};
-struct ScalarArgument {
-  graph::Dim value;
-  DType dtype = DType::kI32;  // integer
-};
-struct FloatArgument {
-  double value = 0;
-  DType dtype = DType::kF32;
-};
-using KernelArgument = std::variant<PointerArgument, ScalarArgument, FloatArgument>;
-
-struct KernelLaunch {
-  std::shared_ptr<const tir::Module> kernel;
-  std::vector<KernelArgument> arguments;  // one per parameter of the entry
-  // per argument: the kernel may write through this pointer (filled in by launch())
-  std::vector<bool> writes;
-  // At most this many TECs have work; 1 runs it on the calling thread. Default: as many as there are.
-  graph::Dim max_tecs = int64_t{1} << 20;
-};
-
-// Strided copy on the dma engine: for t < times: width_bytes from src + t*src_stride to dst + t*dst_stride.
-struct CopyLaunch {
-  PointerArgument destination, source;
-  graph::Dim width_bytes, times = 1, destination_stride_bytes = 0, source_stride_bytes = 0;
-};
-
-using Launch = std::variant<KernelLaunch, CopyLaunch>;
 
 // The output is the input's memory (a view), optionally from a byte offset.
 struct View {
@@ -96,7 +58,7 @@ struct Fault {
 struct StridedOutput {
   graph::ValueId value;
   size_t launch = 0;
-  size_t pointer = 0, row_stride = 0;  // arguments; the stride in elements
+  std::string pointer, row_stride;  // parameters of the kernel; the stride in elements
 };
 
 struct Implementation {
@@ -162,8 +124,8 @@ class SetupContext {
   bool is_among_first(const std::string& kind, const std::string& variant, size_t limit) {
     return templates_.is_among_first(kind, variant, limit);
   }
-  void launch(std::shared_ptr<const tir::Module> kernel, std::vector<KernelArgument> arguments,
-              graph::Dim max_tecs = int64_t{1} << 20);
+  Status launch(std::shared_ptr<const tir::Module> kernel, const KernelArguments& arguments,
+                graph::Dim max_tecs = int64_t{1} << 20);
   void copy(CopyLaunch copy) { implementation.launches.push_back(std::move(copy)); }
   void view(graph::ValueId output, graph::ValueId input, graph::Dim byte_offset = 0) {
     implementation.views.push_back({output, input, byte_offset});
@@ -229,9 +191,12 @@ class PluginRegistry {
   std::set<const graph::Claimer*> used_;
 };
 
-// A user's shared library exports, with C linkage, a function whose name ends in the version of what these headers
-// declare; libraries of another version are refused:
-//   extern "C" aipu::Status aipu_register_plugin_v2(aipu::kernels::PluginLibrary& library);
+// Of what these headers declare to plugins in shared libraries.
+constexpr int kPluginInterfaceVersion = 3;
+
+// A user's shared library exports, with C linkage, a function whose name ends in that version; libraries of another one
+// are refused:
+//   extern "C" aipu::Status aipu_register_plugin_v3(aipu::kernels::PluginLibrary& library);
 // and in it registers op records, importers of custom-domain ops (by passing them through under "domain::Name"),
 // templates and plugins, all of them for the one compilation that the registry belongs to. It is called once for each.
 class PluginLibrary {

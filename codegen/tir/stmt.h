@@ -93,6 +93,7 @@ struct PrimFunc {
   Type return_type;  // void for an entry
   Stmt body;
   InlineHint inline_hint = InlineHint::kNone;
+  SourceSpan span = {};  // where it is written; of the TIR that the DSL makes, not in the text
 };
 using PrimFuncPtr = std::shared_ptr<const PrimFunc>;
 

@@ -70,8 +70,8 @@ class Placer {
     kernels::Implementation& producer = groups_[writer->second.first].implementation;
     const kernels::StridedOutput output = producer.strided_outputs[writer->second.second];
     auto& launch = std::get<kernels::KernelLaunch>(producer.launches[output.launch]);
-    launch.arguments[output.pointer] = kernels::PointerArgument{to.tensor, to.byte_offset};
-    launch.arguments[output.row_stride] = kernels::ScalarArgument{stride};
+    *launch.find_argument(output.pointer) = kernels::PointerArgument{to.tensor, to.byte_offset};
+    *launch.find_argument(output.row_stride) = kernels::ScalarArgument{stride};
     producer.views.push_back({source, result, to.byte_offset});
     return true;
   }

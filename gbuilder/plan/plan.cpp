@@ -377,7 +377,7 @@ Status Planner::record_launch(size_t group, const kernels::KernelLaunch& launch,
       }
     } else {
       const auto& number = std::get<kernels::FloatArgument>(given);
-      argument.word = float_word(number.value, number.dtype);
+      argument.word = float_word(number.value, row.module->entry().params[i]->type.element);
     }
     body.arguments.push_back(argument);
   }

@@ -277,6 +277,7 @@ const Compiler::Function& Compiler::compile_prim_func(const FunctionValue& value
   result->params = function.params;
   result->return_type = function.return_type;
   result->inline_hint = function.hint;
+  result->span = {def.file->name, def.position.line, def.position.column};
   result->body = tir::block(body.take());
   compiled_[name] = std::move(result);
   in_progress_.erase(&def);

@@ -33,8 +33,4 @@ dsl::Captured pointer_types(size_t count, DType element) {
   return {dsl::CapturedList(count, {dsl::CapturedType{tir::Type::pointer_to(element, 1, tir::Scope::kGlobal)}})};
 }
 
-void append_scalars(const std::vector<graph::Dim>& values, std::vector<KernelArgument>* arguments, DType dtype) {
-  for (const graph::Dim& value : values) arguments->emplace_back(ScalarArgument{value, dtype});
-}
-
 }  // namespace aipu::kernels

@@ -7,6 +7,7 @@ namespace aipu::kernels {
 
 struct AxisView {
   graph::Dim outer = 1, extent = 1, inner = 1;
+  NamedScalars scalars() const { return {{"outer", outer}, {"extent", extent}, {"inner", inner}}; }
 };
 
 // `axis` may be negative; rank 0 is seen as [1, 1, 1].
@@ -20,8 +21,5 @@ inline DType storage_dtype(DType dtype) { return dtype == DType::kBool ? DType::
 // Parameter packs.
 dsl::Captured scalar_types(size_t count, DType dtype = DType::kI32);
 dsl::Captured pointer_types(size_t count, DType element);
-
-void append_scalars(const std::vector<graph::Dim>& values, std::vector<KernelArgument>* arguments,
-                    DType dtype = DType::kI32);
 
 }  // namespace aipu::kernels

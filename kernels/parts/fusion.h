@@ -18,7 +18,7 @@ std::vector<graph::NodeId> epilogue_nodes(const graph::Graph& graph, graph::Node
 // The anchor's epilogue, for templates that import epilogue.py.
 struct Epilogue {
   std::vector<graph::ValueId> extras;
-  std::vector<KernelArgument> extra_arguments;  // of the extras, then of the expression's numbers
+  std::vector<KernelArgument> extra_arguments;  // "extras": of the extras, then of the expression's numbers
   graph::ValueId result;                        // the value the group stores
 };
 

@@ -32,9 +32,6 @@ Status launch_gemm(SetupContext& context, const RegisterTile& tile, int lanes, c
   params.set("HEIGHTS", std::move(heights)).set("A_ZERO", false).set("UNIT_DEPTH", p.left_step == Dim(1));
   reuse_operand_memory(context, epilogue, &params);
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gemm.py", "gemm", params));
-  std::vector<KernelArgument> arguments = {PointerArgument{p.left}, PointerArgument{p.right},
-                                           PointerArgument{context.value(epilogue.result)}};
-  arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
   const Dim panels = graph::ceildiv(p.columns, panel_width), panel_matrix = panels * p.depth * Dim(panel_width);
   // Of a block of rows, the left operand, the output and what is added to it stay in the second-level cache while the
   // panels pass by. A right operand that fits there itself passes by for every other tile, so that the rows are read
@@ -47,14 +44,20 @@ Status launch_gemm(SetupContext& context, const RegisterTile& tile, int lanes, c
   const Dim fitting = graph::max(graph::floordiv(kCacheElements, graph::max(row_elements * Dim(tile.rows), 1)), 2);
   const Dim block_tiles =
       graph::select(graph::lt(p.depth * panels * Dim(panel_width), Dim(kCacheElements)), Dim(2), fitting);
-  for (const Dim& scalar : {p.batches, p.rows, p.columns, p.depth, p.left_row, p.left_step, p.columns,
-                            p.left_batch_outer, p.left_batch_inner, p.right_batch_outer * panel_matrix,
-                            p.right_batch_inner * panel_matrix, p.inner_batches, block_tiles, Dim(0)}) {
-    arguments.emplace_back(ScalarArgument{scalar});
-  }
-  context.launch(std::move(kernel), std::move(arguments),
-                 graph::max(p.batches * panels * graph::ceildiv(p.rows, tile.rows), 1));
-  return {};
+  KernelArguments arguments;
+  arguments.pointer("a", p.left)
+      .pointer("b", p.right)
+      .pointer("out", context.value(epilogue.result))
+      .list("extras", epilogue.extra_arguments);
+  arguments.scalars({{"batches", p.batches}, {"inner_batches", p.inner_batches}});
+  arguments.scalars({{"rows", p.rows}, {"columns", p.columns}, {"depth", p.depth}, {"block_tiles", block_tiles}});
+  arguments.scalars({{"lda", p.left_row}, {"a_step", p.left_step}, {"ldc", p.columns}, {"a_zero", 0}});
+  arguments.scalars({{"a_batch_outer", p.left_batch_outer},
+                     {"a_batch_inner", p.left_batch_inner},
+                     {"b_batch_outer", p.right_batch_outer * panel_matrix},
+                     {"b_batch_inner", p.right_batch_inner * panel_matrix}});
+  return context.launch(std::move(kernel), arguments,
+                        graph::max(p.batches * panels * graph::ceildiv(p.rows, tile.rows), 1));
 }
 
 }  // namespace aipu::kernels

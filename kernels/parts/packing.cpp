@@ -232,11 +232,14 @@ Result<TensorRef> packed_operand(SetupContext& context, graph::ValueId value, DT
   dsl::TemplateParams params;
   params.set("X", storage_dtype(context.graph().type(value).dtype)).set("ACC", to).set("WIDTH", l.panel_width);
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("pack.py", "pack", params));
-  std::vector<KernelArgument> arguments = {PointerArgument{context.value(value)}, PointerArgument{packed}};
-  append_scalars(
-      {l.batches, l.depth, l.columns, l.inner, l.batch_stride, l.column_stride, l.inner_stride, l.outer_stride},
-      &arguments);
-  context.launch(std::move(kernel), std::move(arguments), l.batches * panels);
+  KernelArguments arguments;
+  arguments.pointer("source", context.value(value)).pointer("out", packed);
+  arguments.scalars({{"batches", l.batches}, {"depth", l.depth}, {"columns", l.columns}, {"inner", l.inner}});
+  arguments.scalars({{"batch_stride", l.batch_stride},
+                     {"column_stride", l.column_stride},
+                     {"inner_stride", l.inner_stride},
+                     {"outer_stride", l.outer_stride}});
+  AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, l.batches * panels));
   return packed;
 }
 

@@ -41,15 +41,26 @@ std::string read_geometry(const graph::Graph& graph, const graph::Node& node, co
   return {};
 }
 
-void append_extents(const SpatialGeometry& geometry, bool inputs, std::vector<KernelArgument>* arguments) {
-  for (const SpatialAxis& axis : geometry.axes) arguments->emplace_back(ScalarArgument{inputs ? axis.in : axis.out});
+NamedScalars of_axes(std::string_view name, const SpatialGeometry& geometry,
+                     const std::function<Dim(const SpatialAxis&)>& number) {
+  constexpr std::string_view kAxes[] = {"d", "h", "w"};
+  NamedScalars scalars;
+  for (size_t i = 0; i < geometry.axes.size(); ++i)
+    scalars.emplace_back(fmt::format("{}_{}", name, kAxes[i]), number(geometry.axes[i]));
+  return scalars;
 }
 
-void append_window(const SpatialGeometry& geometry, std::vector<KernelArgument>* arguments) {
-  for (const SpatialAxis& axis : geometry.axes) arguments->emplace_back(ScalarArgument{axis.kernel});
-  for (const SpatialAxis& axis : geometry.axes) arguments->emplace_back(ScalarArgument{axis.stride});
-  for (const SpatialAxis& axis : geometry.axes) arguments->emplace_back(ScalarArgument{axis.pad_begin});
-  for (const SpatialAxis& axis : geometry.axes) arguments->emplace_back(ScalarArgument{axis.dilation});
+void bind_extents(const SpatialGeometry& geometry, KernelArguments* arguments) {
+  arguments->scalars({{"batch", geometry.batch}, {"channels", geometry.channels}})
+      .scalars(of_axes("in", geometry, [](const SpatialAxis& axis) { return axis.in; }))
+      .scalars(of_axes("out", geometry, [](const SpatialAxis& axis) { return axis.out; }));
+}
+
+void bind_window(const SpatialGeometry& geometry, KernelArguments* arguments) {
+  arguments->scalars(of_axes("kernel", geometry, [](const SpatialAxis& axis) { return axis.kernel; }))
+      .scalars(of_axes("stride", geometry, [](const SpatialAxis& axis) { return axis.stride; }))
+      .scalars(of_axes("pad", geometry, [](const SpatialAxis& axis) { return axis.pad_begin; }))
+      .scalars(of_axes("dilation", geometry, [](const SpatialAxis& axis) { return axis.dilation; }));
 }
 
 }  // namespace aipu::kernels

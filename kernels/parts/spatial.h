@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <string>
 
 #include "graph/ir/graph.h"
@@ -29,8 +30,13 @@ struct SpatialGeometry {
 std::string read_geometry(const graph::Graph& graph, const graph::Node& node, const std::vector<int64_t>& kernel,
                           SpatialGeometry* geometry);
 
-// in_d, in_h, in_w / out_* / kernel / stride / pad / dilation as int32 scalars, in that order.
-void append_extents(const SpatialGeometry& geometry, bool inputs, std::vector<KernelArgument>* arguments);
-void append_window(const SpatialGeometry& geometry, std::vector<KernelArgument>* arguments);
+// A number of each axis as the scalars "<name>_d", "<name>_h", "<name>_w".
+NamedScalars of_axes(std::string_view name, const SpatialGeometry& geometry,
+                     const std::function<graph::Dim(const SpatialAxis&)>& number);
+
+// batch, channels, in_* and out_*.
+void bind_extents(const SpatialGeometry& geometry, KernelArguments* arguments);
+// kernel_*, stride_*, pad_* (in front) and dilation_*.
+void bind_window(const SpatialGeometry& geometry, KernelArguments* arguments);
 
 }  // namespace aipu::kernels

@@ -99,8 +99,8 @@ dsl::Captured number_type(const FusedExpression::Number& number) {
 }
 
 KernelArgument number_argument(const FusedExpression::Number& number) {
-  if (const auto* integer = std::get_if<int64_t>(&number.value)) return ScalarArgument{*integer, number.dtype};
-  return FloatArgument{std::get<double>(number.value), number.dtype};
+  if (const auto* integer = std::get_if<int64_t>(&number.value)) return ScalarArgument{*integer};
+  return FloatArgument{std::get<double>(number.value)};
 }
 
 void check_broadcast(SetupContext& context, const graph::Shape& shape, const graph::Shape& to) {
@@ -180,25 +180,25 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
       .set_source("compute", map.compute_source);
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("elementwise.py", "elementwise", params));
 
-  std::vector<KernelArgument> arguments;
+  std::vector<KernelArgument> ins, numbers;
+  std::vector<Dim> strides;
   for (size_t k = 0; k < map.inputs.size(); ++k) {
     const MapOperand& input = map.inputs[k];
-    const Dim offset = start_of[k] >= 0 ? Dim(0) : input.element_offset;
-    arguments.emplace_back(PointerArgument{input.tensor, offset * Dim(static_cast<int64_t>(dtype_bytes(input.dtype)))});
+    ins.emplace_back(start_of[k] >= 0 ? PointerArgument{input.tensor} : input.pointer());
+    strides.insert(strides.end(), input.strides.begin(), input.strides.end());
   }
-  arguments.emplace_back(PointerArgument{
-      map.output.tensor, map.output.element_offset * Dim(static_cast<int64_t>(dtype_bytes(map.output.dtype)))});
-  for (const Dim& dim : map.dims) arguments.emplace_back(ScalarArgument{dim});
-  for (const MapOperand& input : map.inputs) {
-    for (const Dim& stride : input.strides) arguments.emplace_back(ScalarArgument{stride});
-  }
-  for (const Dim& stride : map.output.strides) arguments.emplace_back(ScalarArgument{stride});
-  append_scalars(starts, &arguments);
-  for (const FusedExpression::Number& number : map.numbers) arguments.push_back(number_argument(number));
+  strides.insert(strides.end(), map.output.strides.begin(), map.output.strides.end());
+  for (const FusedExpression::Number& number : map.numbers) numbers.push_back(number_argument(number));
+  KernelArguments arguments;
+  arguments.list("ins", ins)
+      .pointer("out", map.output.pointer())
+      .scalar_list("dims", map.dims)
+      .scalar_list("strides", strides)
+      .scalar_list("starts", starts)
+      .list("numbers", numbers);
   // A unit below about 2 us of work is not worth a second TEC.
-  context.launch(std::move(kernel), std::move(arguments),
-                 graph::max(graph::ceildiv(graph::element_count(map.dims), kBlockElements * 2), 1));
-  return {};
+  return context.launch(std::move(kernel), arguments,
+                        graph::max(graph::ceildiv(graph::element_count(map.dims), kBlockElements * 2), 1));
 }
 
 }  // namespace aipu::kernels

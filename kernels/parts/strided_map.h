@@ -20,6 +20,10 @@ struct MapOperand {
   DType dtype = DType::kVoid;
   graph::Dim element_offset = 0;
   std::vector<graph::Dim> strides;
+
+  PointerArgument pointer() const {
+    return {tensor, element_offset * graph::Dim(static_cast<int64_t>(dtype_bytes(dtype)))};
+  }
 };
 
 struct StridedMap {

@@ -2,14 +2,21 @@
 
 namespace aipu::kernels {
 
-void declare_strided_output(SetupContext& context, const Epilogue& epilogue, size_t pointer, size_t row_stride) {
+Status declare_strided_output(SetupContext& context, const Epilogue& epilogue) {
+  constexpr std::string_view kPointer = "out", kRowStride = "ldc";
+  auto& launch = std::get<KernelLaunch>(context.implementation.launches.back());
+  if (launch.find_argument(kPointer) == nullptr || launch.find_argument(kRowStride) == nullptr) {
+    return internal_error(str_cat("kernel \"", launch.kernel->entry().name, "\" has no parameters \"", kPointer,
+                                  "\" and \"", kRowStride, "\" for a strided output"));
+  }
   const graph::Graph& graph = context.graph();
   const graph::Shape& space = graph.type(epilogue.result).shape;
   for (const graph::ValueId extra : epilogue.extras) {
-    if (operand_mode(graph.type(extra).shape, space) == "full") return;
+    if (operand_mode(graph.type(extra).shape, space) == "full") return {};
   }
-  const size_t launch = context.implementation.launches.size() - 1;
-  context.implementation.strided_outputs.push_back({epilogue.result, launch, pointer, row_stride});
+  context.implementation.strided_outputs.push_back(
+      {epilogue.result, context.implementation.launches.size() - 1, std::string(kPointer), std::string(kRowStride)});
+  return {};
 }
 
 }  // namespace aipu::kernels

@@ -50,17 +50,18 @@ Result<bool> launch_transposed_copy(SetupContext& context, const StridedMap& map
       .set("STRIP", kStrip);
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("transpose.py", "transpose", params));
 
-  const auto pointer = [](const MapOperand& operand) {
-    return PointerArgument{operand.tensor,
-                           operand.element_offset * Dim(static_cast<int64_t>(dtype_bytes(operand.dtype)))};
-  };
-  std::vector<KernelArgument> arguments = {pointer(source), pointer(map.output)};
-  for (const size_t i : order) arguments.emplace_back(ScalarArgument{map.dims[i]});
-  for (const size_t i : order) arguments.emplace_back(ScalarArgument{source.strides[i]});
-  for (const size_t i : order) arguments.emplace_back(ScalarArgument{map.output.strides[i]});
+  std::vector<Dim> dims, strides;
+  for (const size_t i : order) dims.push_back(map.dims[i]);
+  for (const size_t i : order) strides.push_back(source.strides[i]);
+  for (const size_t i : order) strides.push_back(map.output.strides[i]);
+  KernelArguments arguments;
+  arguments.pointer("source", source.pointer())
+      .pointer("target", map.output.pointer())
+      .scalar_list("dims", dims)
+      .scalar_list("strides", strides);
   // A unit below about 2 us of work is not worth a second TEC.
-  context.launch(std::move(kernel), std::move(arguments),
-                 graph::max(graph::ceildiv(graph::element_count(map.dims), 8192), 1));
+  AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments,
+                                      graph::max(graph::ceildiv(graph::element_count(map.dims), 8192), 1)));
   return true;
 }
 

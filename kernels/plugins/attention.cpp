@@ -314,20 +314,31 @@ class AttentionPlugin final : public OpPlugin {
     return params;
   }
 
-  static std::vector<KernelArgument> operands(SetupContext& context, const Attention& a) {
-    std::vector<KernelArgument> arguments;
-    const ValueId mask = a.mask_mode == "none" ? a.query.value : a.mask.value;
-    for (const ValueId value : {a.query.value, a.key.value, a.value.value, mask, a.out.value}) {
-      arguments.emplace_back(PointerArgument{context.value(value)});
-    }
+  // Of both kernels: operands, extents, strides.
+  static KernelArguments common_arguments(const SetupContext& context, const Attention& a, const Dim& condition) {
+    KernelArguments arguments;
+    arguments.pointer("query", context.value(a.query.value))
+        .pointer("key", context.value(a.key.value))
+        .pointer("value", context.value(a.value.value))
+        .pointer("mask", context.value(a.mask_mode == "none" ? a.query.value : a.mask.value))
+        .real("fill", a.fill)
+        .scalars({{"keys", a.keys}, {"depth", a.depth}});
+    bind_output(context, a, condition, &arguments);
+    const auto& [q, k, v, m] = std::tie(a.query.strides, a.key.strides, a.value.strides, a.mask.strides);
+    arguments.scalars({{"query_batch", q[0]}, {"query_head", q[1]}, {"query_row", q[2]}});
+    // A key is a column of the right operand.
+    arguments.scalars({{"key_batch", k[0]}, {"key_head", k[1]}, {"key_row", k[3]}, {"key_step", k[2]}});
+    arguments.scalars({{"value_batch", v[0]}, {"value_head", v[1]}, {"value_row", v[2]}});
+    arguments.scalars({{"mask_batch", m[0]}, {"mask_head", m[1]}, {"mask_row", m[2]}, {"mask_step", m[3]}});
     return arguments;
   }
-  static void append_shape(const Attention& a, const Dim& condition, std::vector<KernelArgument>* arguments) {
-    const auto& [q, k, v, m, o] =
-        std::tie(a.query.strides, a.key.strides, a.value.strides, a.mask.strides, a.out.strides);
-    append_scalars({a.batches * condition, a.heads, a.queries, a.keys, a.depth, a.channels}, arguments);
-    append_scalars({q[0], q[1], q[2], k[0], k[1], k[3], k[2], v[0], v[1], v[2]}, arguments);
-    append_scalars({m[0], m[1], m[2], m[3], o[0], o[1], o[2]}, arguments);
+  static void bind_output(const SetupContext& context, const Attention& a, const Dim& condition,
+                          KernelArguments* arguments) {
+    const auto& o = a.out.strides;
+    arguments->pointer("out", context.value(a.out.value))
+        .scalars({{"batches", a.batches * condition}, {"heads", a.heads}})
+        .scalars({{"queries", a.queries}, {"channels", a.channels}})
+        .scalars({{"out_batch", o[0]}, {"out_head", o[1]}, {"out_row", o[2]}});
   }
 
   // `condition` is 1 where the kernel is to do its work, else 0.
@@ -349,14 +360,10 @@ class AttentionPlugin final : public OpPlugin {
         width * (Dim(3) + padded(a.depth) + padded(a.channels) + block + (by_query ? padded(block) : Dim(0)));
     const Dim units = a.batches * a.heads * graph::ceildiv(a.queries, width) * condition;
     const Dim tecs = graph::max(graph::min(units, tec_count()), 1);
-    std::vector<KernelArgument> arguments = operands(context, a);
-    arguments.emplace_back(
-        PointerArgument{context.add_workspace(tecs * scratch * Dim(static_cast<int64_t>(sizeof(float))))});
-    append_shape(a, condition, &arguments);
-    append_scalars({block, scratch}, &arguments);
-    arguments.emplace_back(FloatArgument{a.fill});
-    context.launch(std::move(kernel), std::move(arguments), tecs);
-    return {};
+    KernelArguments arguments = common_arguments(context, a, condition);
+    arguments.pointer("scratch", context.add_workspace(tecs * scratch * Dim(static_cast<int64_t>(sizeof(float)))))
+        .scalars({{"block", block}, {"scratch_size", scratch}});
+    return context.launch(std::move(kernel), arguments, tecs);
   }
 
   static Status launch_few(SetupContext& context, const Attention& a, const Dim& condition) {
@@ -386,21 +393,18 @@ class AttentionPlugin final : public OpPlugin {
       return context.add_workspace(elements * Dim(static_cast<int64_t>(sizeof(float))));
     };
     const TensorRef partial = workspace(graph::select(graph::eq(ranges, 1), Dim(1), units * results));
-    std::vector<KernelArgument> arguments = operands(context, a);
-    arguments.emplace_back(PointerArgument{workspace(tecs * scratch)});
-    arguments.emplace_back(PointerArgument{partial});
-    append_shape(a, condition, &arguments);
-    append_scalars({block, scratch, ranges}, &arguments);
-    arguments.emplace_back(FloatArgument{a.fill});
-    context.launch(std::move(kernel), std::move(arguments), tecs);
+    KernelArguments arguments = common_arguments(context, a, condition);
+    arguments.pointer("scratch", workspace(tecs * scratch))
+        .pointer("partial", partial)
+        .scalars({{"block", block}, {"scratch_size", scratch}, {"ranges", ranges}});
+    AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, tecs));
     if (ranges == Dim(1)) return {};
     AIPU_ASSIGN_OR_RETURN(auto combining, context.kernel("attention_step.py", "combine", params));
-    const auto& o = a.out.strides;
-    arguments = {PointerArgument{partial}, PointerArgument{context.value(a.out.value)}};
-    append_scalars({a.batches * condition, a.heads, a.queries, a.channels, o[0], o[1], o[2], ranges}, &arguments);
-    context.launch(std::move(combining), std::move(arguments),
-                   graph::select(graph::eq(ranges, 1), Dim(1), graph::max(pairs * a.queries, 1)));
-    return {};
+    KernelArguments combined;
+    combined.pointer("partial", partial).scalar("ranges", ranges);
+    bind_output(context, a, condition, &combined);
+    return context.launch(std::move(combining), combined,
+                          graph::select(graph::eq(ranges, 1), Dim(1), graph::max(pairs * a.queries, 1)));
   }
 };
 

@@ -152,9 +152,7 @@ class ConvPlugin final : public OpPlugin {
                          .depth = group_in,
                          .left_row = geometry.channels},
                         epilogue, std::move(params)));
-        constexpr size_t kGemmRowStride = 6;  // among the scalars of gemm.py
-        declare_strided_output(context, epilogue, 2, 3 + epilogue.extra_arguments.size() + kGemmRowStride);
-        return {};
+        return declare_strided_output(context, epilogue);
       }
       // Lines much shorter than a tile are joined; of others, TECs can share out the lines.
       if (axes[2].out.constant_or(tile.rows) * 2 < tile.rows) {
@@ -186,26 +184,18 @@ class ConvPlugin final : public OpPlugin {
                tiles.taps.empty() ? std::vector<int64_t>{} : std::vector<int64_t>{axes[2].stride * group_in, group_in});
     reuse_operand_memory(context, epilogue, &params);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("conv.py", "conv", params));
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed},
-                                             PointerArgument{context.value(epilogue.result)}};
-    arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
-    arguments.emplace_back(ScalarArgument{geometry.batch});
-    append_extents(geometry, true, &arguments);
-    arguments.emplace_back(ScalarArgument{geometry.channels});
-    append_extents(geometry, false, &arguments);
-    for (const int64_t scalar : {weights.group, group_in, group_out}) arguments.emplace_back(ScalarArgument{scalar});
-    append_window(geometry, &arguments);
-    arguments.emplace_back(ScalarArgument{weights.group == 1 && axes[2].dilation == 1 ? 1 : 0});
+    KernelArguments arguments = common_arguments(context, weights, packed, epilogue);
+    bind_extents(geometry, &arguments);
+    bind_window(geometry, &arguments);
     // The image rows that a block of output rows reads stay in the second-level cache.
     constexpr int64_t kBlockElements = 96 * 1024;
-    arguments.emplace_back(ScalarArgument{graph::max(
-        graph::floordiv(kBlockElements, graph::max(axes[2].in * geometry.channels * Dim(axes[1].stride), 1)), 1)});
-    const size_t row_stride = arguments.size();
-    arguments.emplace_back(ScalarArgument{weights.out_channels});
+    const Dim block_rows = graph::max(
+        graph::floordiv(kBlockElements, graph::max(axes[2].in * geometry.channels * Dim(axes[1].stride), 1)), 1);
+    arguments.scalar("merge", weights.group == 1 && axes[2].dilation == 1 ? 1 : 0).scalar("block_rows", block_rows);
     const Dim panels = (group_out + panel_width - 1) / panel_width * weights.group;
-    context.launch(std::move(kernel), std::move(arguments), geometry.batch * axes[0].out * axes[1].out * panels);
-    declare_strided_output(context, epilogue, 2, row_stride);
-    return {};
+    AIPU_RETURN_IF_ERROR(
+        context.launch(std::move(kernel), arguments, geometry.batch * axes[0].out * axes[1].out * panels));
+    return declare_strided_output(context, epilogue);
   }
 
   // Of an image whose rows of output pixels fit into a tile twice.
@@ -215,26 +205,34 @@ class ConvPlugin final : public OpPlugin {
     reuse_operand_memory(context, epilogue, &params);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("conv_short_rows.py", "conv_short_rows", params));
     const SpatialAxis &height = geometry.axes[1], &width = geometry.axes[2];
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(context.anchor().inputs[0])},
-                                             PointerArgument{packed}, PointerArgument{context.value(epilogue.result)}};
-    arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
     // The image rows that a block of output rows reads stay in the second-level cache.
     constexpr int64_t kBlockElements = 96 * 1024;
     const Dim block_pairs = graph::max(
         graph::floordiv(kBlockElements, graph::max(width.in * geometry.channels * Dim(2 * height.stride), 1)), 1);
-    const Dim merge = weights.group == 1 && width.dilation == 1 ? 1 : 0;
-    for (const Dim& scalar :
-         {geometry.batch, height.in, width.in, geometry.channels, height.out, Dim(weights.group), Dim(weights.group_in),
-          Dim(weights.group_out), Dim(height.kernel), Dim(width.kernel), Dim(height.stride), Dim(width.stride),
-          height.pad_begin, width.pad_begin, Dim(height.dilation), Dim(width.dilation), merge, block_pairs}) {
-      arguments.emplace_back(ScalarArgument{scalar});
-    }
-    const size_t row_stride = arguments.size();
-    arguments.emplace_back(ScalarArgument{weights.out_channels});
-    context.launch(std::move(kernel), std::move(arguments),
-                   geometry.batch * graph::ceildiv(height.out, 2) * Dim(panels));
-    declare_strided_output(context, epilogue, 2, row_stride);
-    return {};
+    KernelArguments arguments = common_arguments(context, weights, packed, epilogue);
+    arguments.scalars({{"batch", geometry.batch}, {"channels", geometry.channels}});
+    arguments.scalars({{"in_h", height.in}, {"in_w", width.in}, {"out_h", height.out}});
+    arguments.scalars({{"kernel_h", height.kernel}, {"kernel_w", width.kernel}});
+    arguments.scalars({{"stride_h", height.stride}, {"stride_w", width.stride}});
+    arguments.scalars({{"pad_h", height.pad_begin}, {"pad_w", width.pad_begin}});
+    arguments.scalars({{"dilation_h", height.dilation}, {"dilation_w", width.dilation}});
+    arguments.scalar("merge", weights.group == 1 && width.dilation == 1 ? 1 : 0).scalar("block_pairs", block_pairs);
+    AIPU_RETURN_IF_ERROR(
+        context.launch(std::move(kernel), arguments, geometry.batch * graph::ceildiv(height.out, 2) * Dim(panels)));
+    return declare_strided_output(context, epilogue);
+  }
+
+  // Of conv.py and conv_short_rows.py, but for the geometry.
+  static KernelArguments common_arguments(const SetupContext& context, const ConvWeights& weights,
+                                          const TensorRef& packed, const Epilogue& epilogue) {
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(context.anchor().inputs[0]))
+        .pointer("weights", packed)
+        .pointer("out", context.value(epilogue.result))
+        .list("extras", epilogue.extra_arguments)
+        .scalars({{"groups", weights.group}, {"group_in", weights.group_in}, {"group_out", weights.group_out}})
+        .scalar("ldc", weights.out_channels);
+    return arguments;
   }
 
   static Status setup_depthwise(SetupContext& context, const ConvWeights& weights, const SpatialGeometry& geometry,
@@ -266,15 +264,14 @@ class ConvPlugin final : public OpPlugin {
                                                                   .outer_stride = 0}));
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, arithmetic, &params));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("depthwise.py", "depthwise", params));
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed},
-                                             PointerArgument{context.value(epilogue.result)}};
-    arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
-    arguments.emplace_back(ScalarArgument{geometry.batch});
-    append_extents(geometry, true, &arguments);
-    arguments.emplace_back(ScalarArgument{geometry.channels});
-    arguments.emplace_back(ScalarArgument{padded});
-    append_extents(geometry, false, &arguments);
-    append_window(geometry, &arguments);
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0]))
+        .pointer("weights", packed)
+        .pointer("out", context.value(epilogue.result))
+        .list("extras", epilogue.extra_arguments)
+        .scalar("padded_channels", padded);
+    bind_extents(geometry, &arguments);
+    bind_window(geometry, &arguments);
     // The image rows that a block of output rows reads stay in the second-level cache. What is too large for the last
     // one is fetched a block ahead: smaller blocks then, as two of them are there.
     constexpr int64_t kBlockElements = 96 * 1024, kBlockElementsAhead = 24 * 1024, kLastLevelElements = 2048 * 1024;
@@ -283,12 +280,12 @@ class ConvPlugin final : public OpPlugin {
     const Dim ahead =
         context.target().family == tir::TargetFamily::kHost ? graph::lt(kLastLevelElements, elements) : Dim(0);
     const Dim block = graph::select(ahead, Dim(kBlockElementsAhead), Dim(kBlockElements));
-    arguments.emplace_back(ScalarArgument{graph::max(
-        graph::floordiv(block, graph::max(width.in * geometry.channels * Dim(geometry.axes[1].stride), 1)), 1)});
-    arguments.emplace_back(ScalarArgument{ahead});
-    context.launch(std::move(kernel), std::move(arguments),
-                   geometry.batch * geometry.axes[0].out * geometry.axes[1].out * Dim((channels + lanes - 1) / lanes));
-    return {};
+    const Dim block_rows = graph::max(
+        graph::floordiv(block, graph::max(width.in * geometry.channels * Dim(geometry.axes[1].stride), 1)), 1);
+    arguments.scalar("block_rows", block_rows).scalar("ahead", ahead);
+    return context.launch(
+        std::move(kernel), arguments,
+        geometry.batch * geometry.axes[0].out * geometry.axes[1].out * Dim((channels + lanes - 1) / lanes));
   }
 };
 

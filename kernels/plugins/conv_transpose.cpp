@@ -162,30 +162,26 @@ class ConvTransposePlugin final : public OpPlugin {
                           packed_weights(context, weights, geometry, accumulator, panel_width, params));
     reuse_operand_memory(context, epilogue, &params);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("conv_transpose.py", "conv_transpose", params));
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed},
-                                             PointerArgument{context.value(epilogue.result)}};
-    arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
-    arguments.emplace_back(ScalarArgument{geometry.batch});
-    append_extents(geometry, true, &arguments);
-    arguments.emplace_back(ScalarArgument{geometry.channels});
-    append_extents(geometry, false, &arguments);
-    for (const int64_t scalar : {weights.group, weights.group_in, weights.group_out})
-      arguments.emplace_back(ScalarArgument{scalar});
-    append_window(geometry, &arguments);
-    for (const SpatialAxis& axis : geometry.axes) arguments.emplace_back(ScalarArgument{Phases(axis).residues});
-    for (const SpatialAxis& axis : geometry.axes) arguments.emplace_back(ScalarArgument{Phases(axis).step});
-    arguments.emplace_back(ScalarArgument{weights.group == 1 && Phases(width).step == 1 ? 1 : 0});
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0]))
+        .pointer("weights", packed)
+        .pointer("out", context.value(epilogue.result))
+        .list("extras", epilogue.extra_arguments)
+        .scalars({{"groups", weights.group}, {"group_in", weights.group_in}, {"group_out", weights.group_out}})
+        .scalar("ldc", weights.out_channels);
+    bind_extents(geometry, &arguments);
+    bind_window(geometry, &arguments);
+    arguments.scalars(of_axes("residues", geometry, [](const SpatialAxis& axis) { return Phases(axis).residues; }))
+        .scalars(of_axes("step", geometry, [](const SpatialAxis& axis) { return Phases(axis).step; }));
     // The image rows that a block of output rows reads stay in the second-level cache.
     constexpr int64_t kBlockElements = 96 * 1024;
-    arguments.emplace_back(ScalarArgument{graph::max(
-        graph::floordiv(kBlockElements * geometry.axes[1].stride, graph::max(width.in * geometry.channels, 1)), 1)});
-    const size_t row_stride = arguments.size();
-    arguments.emplace_back(ScalarArgument{weights.out_channels});
+    const Dim block_rows = graph::max(
+        graph::floordiv(kBlockElements * geometry.axes[1].stride, graph::max(width.in * geometry.channels, 1)), 1);
+    arguments.scalar("merge", weights.group == 1 && Phases(width).step == 1 ? 1 : 0).scalar("block_rows", block_rows);
     const Dim panels = (weights.group_out + panel_width - 1) / panel_width * weights.group;
-    context.launch(std::move(kernel), std::move(arguments),
-                   geometry.batch * geometry.axes[0].out * geometry.axes[1].out * panels);
-    declare_strided_output(context, epilogue, 2, row_stride);
-    return {};
+    AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments,
+                                        geometry.batch * geometry.axes[0].out * geometry.axes[1].out * panels));
+    return declare_strided_output(context, epilogue);
   }
 
  private:
@@ -231,11 +227,13 @@ class ConvTransposePlugin final : public OpPlugin {
     dsl::TemplateParams types = params;
     types.set("X", storage_dtype(context.graph().type(weights.value).dtype));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("conv_transpose.py", "pack_phases", types));
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(weights.value)}, PointerArgument{packed}};
-    append_scalars({weights.group, group_in, group_out}, &arguments);
-    for (const SpatialAxis& axis : geometry.axes) arguments.emplace_back(ScalarArgument{axis.kernel});
-    for (const SpatialAxis& axis : geometry.axes) arguments.emplace_back(ScalarArgument{Phases(axis).residues});
-    context.launch(std::move(kernel), std::move(arguments), panels);
+    KernelArguments arguments;
+    arguments.pointer("source", context.value(weights.value))
+        .pointer("packed", packed)
+        .scalars({{"groups", weights.group}, {"group_in", group_in}, {"group_out", group_out}})
+        .scalars(of_axes("kernel", geometry, [](const SpatialAxis& axis) { return axis.kernel; }))
+        .scalars(of_axes("residues", geometry, [](const SpatialAxis& axis) { return Phases(axis).residues; }));
+    AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, panels));
     return packed;
   }
 };

@@ -25,12 +25,12 @@ class DeterminantPlugin final : public SingleOpPlugin {
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("determinant.py", "determinant", params));
     const Dim matrices = graph::element_count(graph.type(node.outputs[0]).shape);
     const Dim bytes = graph::element_count(x.shape) * Dim(static_cast<int64_t>(dtype_bytes(accumulator)));
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])},
-                                             PointerArgument{context.value(node.outputs[0])},
-                                             PointerArgument{context.add_workspace(graph::max(bytes, 1))}};
-    append_scalars({matrices, x.shape.back()}, &arguments);
-    context.launch(std::move(kernel), std::move(arguments), graph::max(matrices, 1));
-    return {};
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0]))
+        .pointer("out", context.value(node.outputs[0]))
+        .pointer("copies", context.add_workspace(graph::max(bytes, 1)))
+        .scalars({{"matrices", matrices}, {"n", x.shape.back()}});
+    return context.launch(std::move(kernel), arguments, graph::max(matrices, 1));
   }
 };
 

@@ -40,8 +40,6 @@ dsl::TemplateParams gather_params(SetupContext& context, DType data, DType index
   return params;
 }
 
-PointerArgument pointer(SetupContext& context, graph::ValueId id) { return {context.value(id)}; }
-
 Dim product(const Shape& shape, size_t begin, size_t end) {
   Dim result = 1;
   for (size_t i = begin; i < end; ++i) result *= shape[i];
@@ -105,13 +103,15 @@ class GatherPlugin final : public SingleOpPlugin {
     const Dim count = graph::element_count(indices.shape);
     const dsl::TemplateParams params = gather_params(context, data.dtype, indices.dtype);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gather.py", "gather", params));
-    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[1]),
-                                             pointer(context, node.outputs[0])};
-    append_scalars({view.outer, view.extent, view.inner, count}, &arguments);
-    context.launch(
-        std::move(kernel), std::move(arguments),
+    KernelArguments arguments;
+    arguments.pointer("data", context.value(node.inputs[0]))
+        .pointer("indices", context.value(node.inputs[1]))
+        .pointer("out", context.value(node.outputs[0]))
+        .scalars(view.scalars())
+        .scalar("count", count);
+    return context.launch(
+        std::move(kernel), arguments,
         graph::max(graph::min(view.outer * count, graph::ceildiv(view.outer * count * view.inner, 4096)), 1));
-    return {};
   }
 
   static void copy_data(SetupContext& context) {
@@ -122,6 +122,18 @@ class GatherPlugin final : public SingleOpPlugin {
     copy.source = {context.value(node.inputs[0])};
     copy.width_bytes = graph::element_count(data.shape) * Dim(static_cast<int64_t>(dtype_bytes(data.dtype)));
     context.copy(std::move(copy));
+  }
+
+  // What gather_* and scatter_* read, and what they write.
+  static KernelArguments operands(const SetupContext& context, bool scatter) {
+    const Node& node = context.anchor();
+    KernelArguments arguments;
+    if (scatter) {
+      arguments.pointer("indices", context.value(node.inputs[1])).pointer("updates", context.value(node.inputs[2]));
+    } else {
+      arguments.pointer("data", context.value(node.inputs[0])).pointer("indices", context.value(node.inputs[1]));
+    }
+    return arguments.pointer("out", context.value(node.outputs[0]));
   }
 
   static Status elements(SetupContext& context) {
@@ -150,15 +162,12 @@ class GatherPlugin final : public SingleOpPlugin {
     AIPU_ASSIGN_OR_RETURN(auto kernel,
                           context.kernel("gather.py", scatter ? "scatter_elements" : "gather_elements", params));
     if (scatter) copy_data(context);
-    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[scatter ? 1 : 0]),
-                                             pointer(context, node.inputs[scatter ? 2 : 1]),
-                                             pointer(context, node.outputs[0])};
-    append_scalars(indices.shape, &arguments);
-    append_scalars(strides, &arguments);
-    append_scalars({data.shape[axis], axis_stride}, &arguments);
-    context.launch(std::move(kernel), std::move(arguments),
-                   scatter ? Dim(1) : graph::max(graph::ceildiv(graph::element_count(indices.shape), 2048), 1));
-    return {};
+    KernelArguments arguments = operands(context, scatter);
+    arguments.scalar_list("dims", indices.shape)
+        .scalar_list("strides", strides)
+        .scalars({{"extent", data.shape[axis]}, {"axis_stride", axis_stride}});
+    return context.launch(std::move(kernel), arguments,
+                          scatter ? Dim(1) : graph::max(graph::ceildiv(graph::element_count(indices.shape), 2048), 1));
   }
 
   static Status tuples(SetupContext& context) {
@@ -191,18 +200,15 @@ class GatherPlugin final : public SingleOpPlugin {
     }
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gather.py", scatter ? "scatter_nd" : "gather_nd", params));
     if (scatter) copy_data(context);
-    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[scatter ? 1 : 0]),
-                                             pointer(context, node.inputs[scatter ? 2 : 1]),
-                                             pointer(context, node.outputs[0])};
-    if (scatter) {
-      append_scalars({tuple_count, inner}, &arguments);
-    } else {
-      append_scalars({batches, tuple_count, product(data.shape, batch, data.shape.size()), inner}, &arguments);
+    KernelArguments arguments = operands(context, scatter);
+    arguments.scalars({{"tuples", tuple_count}, {"inner", inner}})
+        .scalar_list("extents", extents)
+        .scalar_list("strides", {all_strides.begin() + begin, all_strides.begin() + end});
+    if (!scatter) {
+      const Dim batch_stride = product(data.shape, batch, data.shape.size());
+      arguments.scalars({{"batches", batches}, {"batch_stride", batch_stride}});
     }
-    append_scalars(extents, &arguments);
-    append_scalars({all_strides.begin() + begin, all_strides.begin() + end}, &arguments);
-    context.launch(std::move(kernel), std::move(arguments), scatter ? Dim(1) : graph::max(batches * tuple_count, 1));
-    return {};
+    return context.launch(std::move(kernel), arguments, scatter ? Dim(1) : graph::max(batches * tuple_count, 1));
   }
 
   static Status compress(SetupContext& context) {
@@ -217,12 +223,13 @@ class GatherPlugin final : public SingleOpPlugin {
     dsl::TemplateParams params = gather_params(context, data.dtype, DType::kI64);
     params.set("BEYOND", context.fault("condition {value} is true, but the axis has {limit} elements"));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gather.py", "compress", params));
-    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[1]),
-                                             pointer(context, node.outputs[0])};
-    append_scalars({view.outer, view.extent, view.inner, graph::element_count(graph.type(node.inputs[1]).shape), taken},
-                   &arguments);
-    context.launch(std::move(kernel), std::move(arguments), 1);
-    return {};
+    KernelArguments arguments;
+    arguments.pointer("data", context.value(node.inputs[0]))
+        .pointer("condition", context.value(node.inputs[1]))
+        .pointer("out", context.value(node.outputs[0]))
+        .scalars(view.scalars())
+        .scalars({{"conditions", graph::element_count(graph.type(node.inputs[1]).shape)}, {"taken", taken}});
+    return context.launch(std::move(kernel), arguments, 1);
   }
 };
 

@@ -44,8 +44,6 @@ class GeneratePlugin final : public SingleOpPlugin {
   }
 
  private:
-  static PointerArgument pointer(SetupContext& context, graph::ValueId id) { return {context.value(id)}; }
-
   static Status scalars(SetupContext& context) {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
@@ -64,10 +62,9 @@ class GeneratePlugin final : public SingleOpPlugin {
         .set("COUNT", static_cast<int64_t>(values.size()))
         .set("value_types", scalar_types(values.size(), DType::kI64));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", "store_scalars", params));
-    std::vector<KernelArgument> arguments = {pointer(context, node.outputs[0])};
-    append_scalars(values, &arguments, DType::kI64);
-    context.launch(std::move(kernel), std::move(arguments), 1);
-    return {};
+    KernelArguments arguments;
+    arguments.pointer("out", context.value(node.outputs[0])).scalar_list("values", values);
+    return context.launch(std::move(kernel), arguments, 1);
   }
 
   static Status range(SetupContext& context) {
@@ -76,23 +73,20 @@ class GeneratePlugin final : public SingleOpPlugin {
     const graph::TensorType& out = graph.type(node.outputs[0]);
     dsl::TemplateParams params;
     params.set("OUT", out.dtype).set("ACC", accumulator_dtype(out.dtype));
-    std::vector<KernelArgument> arguments;
+    KernelArguments arguments;
+    arguments.pointer("out", context.value(node.outputs[0])).scalar("count", out.shape[0]);
     std::string entry = "float_range";
     if (node.attributes.has("start")) {
       entry = "integer_range";
       const Dim delta = node.attributes.shape("delta")[0];
       context.check(graph::select(delta, 1, 0), std::string(kNoSteps), delta, 0);
-      arguments = {pointer(context, node.outputs[0]), ScalarArgument{out.shape[0]},
-                   ScalarArgument{node.attributes.shape("start")[0], DType::kI64},
-                   ScalarArgument{node.attributes.shape("delta")[0], DType::kI64}};
+      arguments.scalars({{"start", node.attributes.shape("start")[0]}, {"delta", delta}});
     } else {
       params.set("NO_STEPS", context.fault(fault_text(kNoSteps, 0, 0)));
-      arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[2]),
-                   pointer(context, node.outputs[0]), ScalarArgument{out.shape[0]}};
+      arguments.pointer("start", context.value(node.inputs[0])).pointer("delta", context.value(node.inputs[2]));
     }
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", entry, params));
-    context.launch(std::move(kernel), std::move(arguments), graph::max(graph::ceildiv(out.shape[0], 8192), 1));
-    return {};
+    return context.launch(std::move(kernel), arguments, graph::max(graph::ceildiv(out.shape[0], 8192), 1));
   }
 
   static Status fill(SetupContext& context) {
@@ -114,10 +108,10 @@ class GeneratePlugin final : public SingleOpPlugin {
     dsl::TemplateParams params;
     params.set("OUT", storage_dtype(out.dtype));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", "identity_matrix", params));
-    std::vector<KernelArgument> arguments = {pointer(context, node.outputs[0])};
-    append_scalars({out.shape[0], out.shape[1], Dim(node.attributes.i("k"))}, &arguments);
-    context.launch(std::move(kernel), std::move(arguments), 1);
-    return {};
+    KernelArguments arguments;
+    arguments.pointer("out", context.value(node.outputs[0]))
+        .scalars({{"rows", out.shape[0]}, {"columns", out.shape[1]}, {"k", node.attributes.i("k")}});
+    return context.launch(std::move(kernel), arguments, 1);
   }
 
   static Status triangle(SetupContext& context) {
@@ -130,15 +124,14 @@ class GeneratePlugin final : public SingleOpPlugin {
     params.set("T", raw_dtype(x.dtype)).set("HAS_K", has_k).set("UPPER", node.attributes.i("upper") != 0);
     params.set("diagonal_types", pointer_types(has_k ? 1 : 0, has_k ? graph.type(node.inputs[1]).dtype : DType::kI64));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", "triangle", params));
-    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0])};
-    if (has_k) arguments.emplace_back(pointer(context, node.inputs[1]));
-    arguments.emplace_back(pointer(context, node.outputs[0]));
     Dim matrices = 1;
     for (size_t i = 0; i + 2 < rank; ++i) matrices *= x.shape[i];
-    append_scalars({matrices, x.shape[rank - 2], x.shape[rank - 1]}, &arguments);
-    context.launch(std::move(kernel), std::move(arguments),
-                   graph::max(graph::ceildiv(graph::element_count(x.shape), 8192), 1));
-    return {};
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0])).pointer("out", context.value(node.outputs[0]));
+    if (has_k) arguments.pointer("k[0]", context.value(node.inputs[1]));
+    arguments.scalars({{"matrices", matrices}, {"rows", x.shape[rank - 2]}, {"columns", x.shape[rank - 1]}});
+    return context.launch(std::move(kernel), arguments,
+                          graph::max(graph::ceildiv(graph::element_count(x.shape), 8192), 1));
   }
 
   static Status running_sum(SetupContext& context) {
@@ -152,10 +145,11 @@ class GeneratePlugin final : public SingleOpPlugin {
         .set("REVERSE", node.attributes.i("reverse") != 0)
         .set("EXCLUSIVE", node.attributes.i("exclusive") != 0);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", "running_sum", params));
-    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.outputs[0])};
-    append_scalars({view.outer, view.extent, view.inner}, &arguments);
-    context.launch(std::move(kernel), std::move(arguments), graph::max(view.outer * view.inner, 1));
-    return {};
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0]))
+        .pointer("out", context.value(node.outputs[0]))
+        .scalars(view.scalars());
+    return context.launch(std::move(kernel), arguments, graph::max(view.outer * view.inner, 1));
   }
 
   static Status mel_weights(SetupContext& context) {
@@ -164,18 +158,22 @@ class GeneratePlugin final : public SingleOpPlugin {
     const graph::TensorType& out = graph.type(node.outputs[0]);
     dsl::TemplateParams params;
     params.set("OUT", out.dtype);
-    constexpr const char* kTypes[] = {"MEL_BINS", "DFT_LENGTH", "RATE", "LOWER", "UPPER"};
-    std::vector<KernelArgument> arguments;
-    for (size_t k = 0; k < std::size(kTypes); ++k) {
-      params.set(kTypes[k], graph.type(node.inputs[k]).dtype);
-      arguments.emplace_back(pointer(context, node.inputs[k]));
+    constexpr std::pair<const char*, const char*> kInputs[] = {{"MEL_BINS", "mel_bins"},
+                                                               {"DFT_LENGTH", "dft_length"},
+                                                               {"RATE", "rate"},
+                                                               {"LOWER", "lower"},
+                                                               {"UPPER", "upper"}};
+    KernelArguments arguments;
+    for (size_t k = 0; k < std::size(kInputs); ++k) {
+      const auto& [type, parameter] = kInputs[k];
+      params.set(type, graph.type(node.inputs[k]).dtype);
+      arguments.pointer(parameter, context.value(node.inputs[k]));
     }
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", "mel_weights", params));
-    arguments.emplace_back(pointer(context, node.outputs[0]));
-    append_scalars({out.shape[0], out.shape[1]}, &arguments);
-    context.launch(std::move(kernel), std::move(arguments),
-                   graph::max(graph::ceildiv(graph::element_count(out.shape), 4096), 1));
-    return {};
+    arguments.pointer("out", context.value(node.outputs[0]))
+        .scalars({{"rows", out.shape[0]}, {"columns", out.shape[1]}});
+    return context.launch(std::move(kernel), arguments,
+                          graph::max(graph::ceildiv(graph::element_count(out.shape), 4096), 1));
   }
 
   static Status reverse(SetupContext& context) {
@@ -192,13 +190,14 @@ class GeneratePlugin final : public SingleOpPlugin {
     context.check(graph::eq(lengths, x.shape[batch_axis]), "{value} lengths for {limit} sequences", lengths,
                   x.shape[batch_axis]);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", "reverse_sequence", params));
-    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[1]),
-                                             pointer(context, node.outputs[0])};
-    append_scalars({x.shape[time_axis], x.shape[batch_axis], strides[1], strides[time_axis], strides[batch_axis]},
-                   &arguments);
-    context.launch(std::move(kernel), std::move(arguments),
-                   graph::max(graph::ceildiv(graph::element_count(x.shape), 8192), 1));
-    return {};
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0]))
+        .pointer("lengths", context.value(node.inputs[1]))
+        .pointer("out", context.value(node.outputs[0]))
+        .scalars({{"times", x.shape[time_axis]}, {"batches", x.shape[batch_axis]}, {"inner", strides[1]}})
+        .scalars({{"time_stride", strides[time_axis]}, {"batch_stride", strides[batch_axis]}});
+    return context.launch(std::move(kernel), arguments,
+                          graph::max(graph::ceildiv(graph::element_count(x.shape), 8192), 1));
   }
 };
 

@@ -36,14 +36,14 @@ class LrnPlugin final : public SingleOpPlugin {
         .set("BETA", node.attributes.f("beta"));
     params.set("scale_type", dsl::Captured{dsl::CapturedType{tir::Type::scalar(accumulator)}});
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("lrn.py", "lrn", params));
-    context.launch(std::move(kernel),
-                   {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])},
-                    ScalarArgument{pixels}, ScalarArgument{channels}, ScalarArgument{(size - 1) / 2},
-                    ScalarArgument{size - 1 - (size - 1) / 2},
-                    FloatArgument{node.attributes.f("alpha") / static_cast<double>(size), accumulator},
-                    FloatArgument{node.attributes.f("bias"), accumulator}},
-                   graph::max(graph::ceildiv(pixels * channels, 4096), 1));
-    return {};
+    const int64_t before = (size - 1) / 2;
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0]))
+        .pointer("out", context.value(node.outputs[0]))
+        .scalars({{"pixels", pixels}, {"channels", channels}, {"before", before}, {"after", size - 1 - before}})
+        .real("scale", node.attributes.f("alpha") / static_cast<double>(size))
+        .real("bias", node.attributes.f("bias"));
+    return context.launch(std::move(kernel), arguments, graph::max(graph::ceildiv(pixels * channels, 4096), 1));
   }
 };
 

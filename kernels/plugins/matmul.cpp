@@ -217,11 +217,12 @@ class MatMulPlugin final : public OpPlugin {
                                     Dim(panel_width * static_cast<int64_t>(dtype_bytes(accumulator))));
       params.set("B", graph.type(p.b).dtype).set("B_ZERO", false).set("UNIT_COLUMNS", p.b_column == Dim(1));
       AIPU_ASSIGN_OR_RETURN(auto pack, context.kernel("gemm.py", "pack_panels", params));
-      context.launch(std::move(pack),
-                     {PointerArgument{context.value(p.b)}, PointerArgument{right}, ScalarArgument{p.b_batches},
-                      ScalarArgument{p.depth}, ScalarArgument{p.columns}, ScalarArgument{p.depth * p.columns},
-                      ScalarArgument{p.b_row}, ScalarArgument{p.b_column}, ScalarArgument{0}},
-                     p.b_batches * panels);
+      KernelArguments arguments;
+      arguments.pointer("b", context.value(p.b))
+          .pointer("packed", right)
+          .scalars({{"batches", p.b_batches}, {"depth", p.depth}, {"columns", p.columns}, {"b_zero", 0}})
+          .scalars({{"batch_stride", p.depth * p.columns}, {"row_stride", p.b_row}, {"column_stride", p.b_column}});
+      AIPU_RETURN_IF_ERROR(context.launch(std::move(pack), arguments, p.b_batches * panels));
     }
 
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue,

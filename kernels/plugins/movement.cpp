@@ -314,13 +314,14 @@ class PadPlugin final : public SingleOpPlugin {
     params.set("dim_types",
                dsl::Captured{dsl::CapturedList(rank, {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})});
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("pad.py", "pad", params));
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])},
-                                             PointerArgument{context.value(node.outputs[0])}};
-    for (const Dim& dim : x.shape) arguments.emplace_back(ScalarArgument{dim});
-    for (const Dim& dim : y.shape) arguments.emplace_back(ScalarArgument{dim});
-    for (size_t i = 0; i < rank; ++i) arguments.emplace_back(ScalarArgument{node.attributes.shape("pads")[i]});
-    context.launch(std::move(kernel), std::move(arguments));
-    return {};
+    const Shape& pads = node.attributes.shape("pads");
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0]))
+        .pointer("out", context.value(node.outputs[0]))
+        .scalar_list("in_dims", x.shape)
+        .scalar_list("out_dims", y.shape)
+        .scalar_list("pads", {pads.begin(), pads.begin() + static_cast<ptrdiff_t>(rank)});
+    return context.launch(std::move(kernel), arguments);
   }
 };
 

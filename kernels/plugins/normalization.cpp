@@ -90,19 +90,22 @@ class NormalizationPlugin final : public SingleOpPlugin {
     params.set("S_TYPE", statistic).set("statistic_types", pointer_types(static_cast<size_t>(statistics), statistic));
     params.set("epsilon_type", dsl::Captured{dsl::CapturedType{tir::Type::scalar(accumulator)}});
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("normalization.py", "normalize", params));
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])},
-                                             PointerArgument{context.value(node.outputs[0])}};
-    if (has_scale) arguments.emplace_back(PointerArgument{context.value(node.inputs[1])});
-    if (has_bias) arguments.emplace_back(PointerArgument{context.value(node.inputs[2])});
-    for (int i = 0; i < statistics; ++i)
-      arguments.emplace_back(PointerArgument{context.value(node.outputs[static_cast<size_t>(i) + 1])});
-    for (const Dim& scalar : {outer, extent, inner}) arguments.emplace_back(ScalarArgument{scalar});
-    arguments.emplace_back(FloatArgument{node.attributes.f("epsilon"), accumulator});
+    std::vector<KernelArgument> parameters, results;
+    if (has_scale) parameters.emplace_back(PointerArgument{context.value(node.inputs[1])});
+    if (has_bias) parameters.emplace_back(PointerArgument{context.value(node.inputs[2])});
+    for (size_t i = 0; i < static_cast<size_t>(statistics); ++i)
+      results.emplace_back(PointerArgument{context.value(node.outputs[i + 1])});
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0]))
+        .pointer("out", context.value(node.outputs[0]))
+        .list("parameters", parameters)
+        .list("statistics", results)
+        .scalars({{"outer", outer}, {"extent", extent}, {"inner", inner}})
+        .real("epsilon", node.attributes.f("epsilon"));
     const Dim shares = instance ? outer * graph::ceildiv(inner, lanes) : outer;
     // Few elements are not worth waking a worker for.
-    context.launch(std::move(kernel), std::move(arguments),
-                   graph::max(graph::min(shares, graph::ceildiv(outer * extent * inner, 4096)), 1));
-    return {};
+    return context.launch(std::move(kernel), arguments,
+                          graph::max(graph::min(shares, graph::ceildiv(outer * extent * inner, 4096)), 1));
   }
 };
 

@@ -77,27 +77,23 @@ class PoolPlugin final : public OpPlugin {
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, {}, &params));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("pool.py", "pool", params));
 
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])},
-                                             PointerArgument{context.value(epilogue.result)}};
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0])).pointer("out", context.value(epilogue.result));
     if (indices) {
       std::vector<int64_t> channel(static_cast<size_t>(*geometry.channels.constant()));
       std::iota(channel.begin(), channel.end(), 0);
-      arguments.emplace_back(PointerArgument{context.value(node.outputs[1])});
-      arguments.emplace_back(PointerArgument{context.add_constant(graph::Constant::int64s(std::move(channel)))});
+      arguments.pointer("indices[0]", context.value(node.outputs[1]))
+          .pointer("indices[1]", context.add_constant(graph::Constant::int64s(std::move(channel))));
     }
-    arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
-    arguments.emplace_back(ScalarArgument{geometry.batch});
-    append_extents(geometry, true, &arguments);
-    arguments.emplace_back(ScalarArgument{geometry.channels});
-    append_extents(geometry, false, &arguments);
-    append_window(geometry, &arguments);
-    for (const SpatialAxis& axis : geometry.axes) arguments.emplace_back(ScalarArgument{axis.pad_end});
-    arguments.emplace_back(ScalarArgument{node.attributes.i_or("count_include_pad", 0)});
-    arguments.emplace_back(ScalarArgument{node.attributes.i_or("storage_order", 0)});
-    context.launch(std::move(kernel), std::move(arguments),
-                   geometry.batch * geometry.axes[0].out * geometry.axes[1].out *
-                       graph::ceildiv(geometry.channels, std::max(lanes, 2)));
-    return {};
+    arguments.list("extras", epilogue.extra_arguments);
+    bind_extents(geometry, &arguments);
+    bind_window(geometry, &arguments);
+    arguments.scalars(of_axes("pad_end", geometry, [](const SpatialAxis& axis) { return axis.pad_end; }))
+        .scalar("count_padding", node.attributes.i_or("count_include_pad", 0))
+        .scalar("column_major", node.attributes.i_or("storage_order", 0));
+    return context.launch(std::move(kernel), arguments,
+                          geometry.batch * geometry.axes[0].out * geometry.axes[1].out *
+                              graph::ceildiv(geometry.channels, std::max(lanes, 2)));
   }
 
  private:

@@ -300,25 +300,23 @@ class QuantizedPlugin final : public OpPlugin {
 
     const TensorRef packed = context.add_constant(quad ? pack<int8_t>(packed_type, weights, p, runs, panel_width)
                                                        : pack<int16_t>(packed_type, weights, p, runs, panel_width));
-    std::vector<KernelArgument> arguments = {
-        x, PointerArgument{packed},
-        PointerArgument{context.add_constant(start_values(graph, node, weights, p, zero, panel_width))}};
-    if (scale != nullptr)
-      arguments.emplace_back(PointerArgument{context.add_constant(scale_values(*scale, p, panel_width))});
-    arguments.emplace_back(PointerArgument{context.value(epilogue.result)});
-    arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
-    arguments.emplace_back(ScalarArgument{p.geometry.batch});
-    append_extents(p.geometry, true, &arguments);
-    arguments.emplace_back(ScalarArgument{p.geometry.channels});
-    append_extents(p.geometry, false, &arguments);
-    append_scalars({p.groups, p.group_in, p.group_out}, &arguments);
-    append_window(p.geometry, &arguments);
+    KernelArguments arguments;
+    arguments.pointer("x", x)
+        .pointer("weights", packed)
+        .pointer("start", context.add_constant(start_values(graph, node, weights, p, zero, panel_width)));
+    if (scale != nullptr) arguments.pointer("scale[0]", context.add_constant(scale_values(*scale, p, panel_width)));
     const Dim segment = graph::max(graph::min(p.geometry.axes[2].out, kSegment), 1);
-    append_scalars({runs.taps, runs.steps, p.group_in / depth, segment}, &arguments);
+    arguments.pointer("out", context.value(epilogue.result))
+        .list("extras", epilogue.extra_arguments)
+        .scalars({{"groups", p.groups}, {"group_in", p.group_in}, {"group_out", p.group_out}})
+        .scalars({{"taps", runs.taps}, {"steps", runs.steps}, {"edge_steps", p.group_in / depth}})
+        .scalar("segment", segment);
+    bind_extents(p.geometry, &arguments);
+    bind_window(p.geometry, &arguments);
     const Dim rows = p.geometry.batch * p.geometry.axes[0].out * p.geometry.axes[1].out;
-    context.launch(std::move(kernel), std::move(arguments),
-                   graph::max(rows * graph::ceildiv(p.geometry.axes[2].out, segment) * Dim(p.groups * panels), 1));
-    return {};
+    return context.launch(
+        std::move(kernel), arguments,
+        graph::max(rows * graph::ceildiv(p.geometry.axes[2].out, segment) * Dim(p.groups * panels), 1));
   }
 
   static Status setup_depthwise(SetupContext& context, const Weights& weights, Problem p) {
@@ -360,22 +358,21 @@ class QuantizedPlugin final : public OpPlugin {
       factors[static_cast<size_t>(c)] = static_cast<float>(of_channel<double>(scales, c, 1));
     }
     const auto constant = [&](const std::vector<float>& elements) {
-      return PointerArgument{context.add_constant(
-          graph::Constant::of<float>(DType::kF32, {static_cast<int64_t>(elements.size())}, elements))};
+      return context.add_constant(
+          graph::Constant::of<float>(DType::kF32, {static_cast<int64_t>(elements.size())}, elements));
     };
-    std::vector<KernelArgument> arguments = {x, constant(packed), constant(start)};
-    if (scale != nullptr) arguments.emplace_back(constant(factors));
-    arguments.emplace_back(PointerArgument{context.value(epilogue.result)});
-    arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
-    arguments.emplace_back(ScalarArgument{p.geometry.batch});
-    append_extents(p.geometry, true, &arguments);
-    append_scalars({channels, padded}, &arguments);
-    append_extents(p.geometry, false, &arguments);
+    KernelArguments arguments;
+    arguments.pointer("x", x).pointer("weights", constant(packed)).pointer("start", constant(start));
+    if (scale != nullptr) arguments.pointer("scale[0]", constant(factors));
     const SpatialAxis &d = p.geometry.axes[0], &h = p.geometry.axes[1];
-    append_scalars({d.kernel, h.kernel, d.stride, h.stride, d.dilation, h.dilation}, &arguments);
-    context.launch(std::move(kernel), std::move(arguments),
-                   graph::max(p.geometry.batch * d.out * h.out * Dim(padded / lanes), 1));
-    return {};
+    arguments.pointer("out", context.value(epilogue.result))
+        .list("extras", epilogue.extra_arguments)
+        .scalar("padded_channels", padded)
+        .scalars({{"kernel_d", d.kernel}, {"stride_d", d.stride}, {"dilation_d", d.dilation}})
+        .scalars({{"kernel_h", h.kernel}, {"stride_h", h.stride}, {"dilation_h", h.dilation}});
+    bind_extents(p.geometry, &arguments);
+    return context.launch(std::move(kernel), arguments,
+                          graph::max(p.geometry.batch * d.out * h.out * Dim(padded / lanes), 1));
   }
 
   static bool has_padding(const SpatialGeometry& geometry) {
@@ -421,17 +418,19 @@ class QuantizedPlugin final : public OpPlugin {
     // A long row is cut: without padding in between it does not matter where.
     const bool one_row = copied[0] == Dim(1) && copied[1] == Dim(1) && !with_padding;
     const TensorRef copy = context.add_workspace(bytes + Dim(kSlack));
-    std::vector<KernelArgument> arguments = {*x, PointerArgument{copy}, ScalarArgument{zero}};
+    Dim images = geometry->batch;
     if (one_row) {
-      const Dim pixels = geometry->batch * extents[2];
-      append_scalars({1, 1, pixels, 1, geometry->channels, 0, 0, 0, 1, pixels, 1}, &arguments);
-    } else {
-      append_scalars({geometry->batch, extents[0], extents[1], extents[2], geometry->channels}, &arguments);
-      append_scalars(pads, &arguments);
-      append_scalars(copied, &arguments);
+      images = 1;
+      extents = copied = {1, geometry->batch * extents[2], 1};
+      pads = {0, 0, 0};
     }
-    context.launch(std::move(kernel), std::move(arguments),
-                   graph::max(one_row ? geometry->batch * extents[2] : geometry->batch * copied[0] * copied[1], 1));
+    KernelArguments arguments;
+    arguments.pointer("x", *x).pointer("out", copy).scalar("zero", zero);
+    arguments.scalars({{"batch", images}, {"channels", geometry->channels}});
+    arguments.scalars({{"in_d", extents[0]}, {"in_h", extents[1]}, {"in_w", extents[2]}});
+    arguments.scalars({{"pad_d", pads[0]}, {"pad_h", pads[1]}, {"pad_w", pads[2]}});
+    arguments.scalars({{"out_d", copied[0]}, {"out_h", copied[1]}, {"out_w", copied[2]}});
+    AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, graph::max(images * copied[0] * copied[1], 1)));
     *x = PointerArgument{copy};
     return {};
   }

@@ -161,29 +161,33 @@ class RecurrentPlugin final : public SingleOpPlugin {
       const Dim element = static_cast<int64_t>(dtype_bytes(x.dtype)), dir = d, h = hidden;
       const Dim state_offset = (batch_first ? dir * h : dir * batches * h) * element;
       const Dim y_offset = (batch_first ? dir * h : dir * batches * h) * element;
-      std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])},
-                                               PointerArgument{w, dir * Dim(gates * inputs * width * bytes)},
-                                               PointerArgument{r, dir * Dim(gates * hidden * width * bytes)},
-                                               PointerArgument{bias, dir * Dim(2 * gates * width * bytes)}};
-      if (has(4)) arguments.emplace_back(PointerArgument{context.value(node.inputs[4])});
-      if (has(5)) arguments.emplace_back(PointerArgument{context.value(node.inputs[5]), state_offset});
-      if (has(6)) arguments.emplace_back(PointerArgument{context.value(node.inputs[6]), state_offset});
-      if (has(7)) arguments.emplace_back(PointerArgument{context.value(node.inputs[7]), dir * h * Dim(3) * element});
-      if (gives(0)) arguments.emplace_back(PointerArgument{context.value(node.outputs[0]), y_offset});
-      if (gives(1)) arguments.emplace_back(PointerArgument{context.value(node.outputs[1]), state_offset});
-      if (gives(2)) arguments.emplace_back(PointerArgument{context.value(node.outputs[2]), state_offset});
-      arguments.emplace_back(PointerArgument{context.add_workspace(batches * Dim(4 * width * bytes))});
-      arguments.emplace_back(PointerArgument{context.add_workspace(steps * batches * Dim(gates * width * bytes))});
-      const Dim all = directions;
-      append_scalars(
-          {steps, batches, Dim(inputs), h, batch_first ? Dim(1) : batches, batch_first ? steps : Dim(1),
-           batch_first ? all * h : all * batches * h, batch_first ? steps * all * h : h, batch_first ? all * h : h},
-          &arguments);
+      KernelArguments arguments;
+      arguments.pointer("x", context.value(node.inputs[0]))
+          .pointer("w", w, dir * Dim(gates * inputs * width * bytes))
+          .pointer("r", r, dir * Dim(gates * hidden * width * bytes))
+          .pointer("bias", bias, dir * Dim(2 * gates * width * bytes));
+      if (has(4)) arguments.pointer("lengths[0]", context.value(node.inputs[4]));
+      if (has(5)) arguments.pointer("initial_h[0]", context.value(node.inputs[5]), state_offset);
+      if (has(6)) arguments.pointer("initial_c[0]", context.value(node.inputs[6]), state_offset);
+      if (has(7)) arguments.pointer("peephole[0]", context.value(node.inputs[7]), dir * h * Dim(3) * element);
+      if (gives(0)) arguments.pointer("y[0]", context.value(node.outputs[0]), y_offset);
+      if (gives(1)) arguments.pointer("y_h[0]", context.value(node.outputs[1]), state_offset);
+      if (gives(2)) arguments.pointer("y_c[0]", context.value(node.outputs[2]), state_offset);
+      arguments.pointer("state", context.add_workspace(batches * Dim(4 * width * bytes)))
+          .pointer("projected", context.add_workspace(steps * batches * Dim(gates * width * bytes)))
+          .scalars({{"steps", steps}, {"batches", batches}, {"inputs", inputs}, {"hidden", h}});
+      const Dim row = h * Dim(directions);
+      arguments.scalars({{"x_time", batch_first ? Dim(1) : batches},
+                         {"x_batch", batch_first ? steps : Dim(1)},
+                         {"y_time", batch_first ? row : row * batches},
+                         {"y_batch", batch_first ? steps * row : h},
+                         {"state_batch", batch_first ? row : h}});
       // Below about 2 us of work per step, waiting for each other costs more than sharing it out saves.
       constexpr int64_t kShareFrom = 200'000;
       const Dim per_step = batches * Dim(gates * hidden * hidden);
-      context.launch(std::move(kernel), std::move(arguments),
-                     graph::select(graph::lt(per_step, kShareFrom), 1, std::max<int64_t>(blocks, 1)));
+      AIPU_RETURN_IF_ERROR(
+          context.launch(std::move(kernel), arguments,
+                         graph::select(graph::lt(per_step, kShareFrom), 1, std::max<int64_t>(blocks, 1))));
     }
     return {};
   }

@@ -68,6 +68,12 @@ struct Axis {
   Dim extent, stride;
 };
 
+std::vector<Dim> of_axes(const std::vector<Axis>& axes, Dim Axis::*member) {
+  std::vector<Dim> numbers;
+  for (const Axis& axis : axes) numbers.push_back(axis.*member);
+  return numbers;
+}
+
 class ReducePlugin final : public OpPlugin {
  public:
   std::string_view name() const override { return "reduce"; }
@@ -154,16 +160,16 @@ class ReducePlugin final : public OpPlugin {
                dsl::Captured{dsl::CapturedList(gone.size(), {dsl::CapturedType{tir::Type::scalar(DType::kI32)}})});
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("reduce.py", "reduce", params));
 
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])},
-                                             PointerArgument{context.value(node.outputs[0])}};
-    for (const auto* list : {&kept, &gone}) {
-      for (const Axis& axis : *list) arguments.emplace_back(ScalarArgument{axis.extent});
-      for (const Axis& axis : *list) arguments.emplace_back(ScalarArgument{axis.stride});
-    }
-    arguments.emplace_back(ScalarArgument{total});
-    context.launch(std::move(kernel), std::move(arguments),
-                   graph::max(graph::ceildiv(graph::element_count(x.shape), 8192), 1));
-    return {};
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0]))
+        .pointer("out", context.value(node.outputs[0]))
+        .scalar_list("kept_dims", of_axes(kept, &Axis::extent))
+        .scalar_list("kept_strides", of_axes(kept, &Axis::stride))
+        .scalar_list("reduced_dims", of_axes(gone, &Axis::extent))
+        .scalar_list("reduced_strides", of_axes(gone, &Axis::stride))
+        .scalar("reduced_total", total);
+    return context.launch(std::move(kernel), arguments,
+                          graph::max(graph::ceildiv(graph::element_count(x.shape), 8192), 1));
   }
 };
 

@@ -84,16 +84,17 @@ class ResizePlugin final : public SingleOpPlugin {
       const bool scaled = node.attributes.has("scales");
       params.set("HAS_SCALE", scaled);
       AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("resize.py", "resize_axis", params));
-      std::vector<KernelArgument> arguments = {PointerArgument{source}, PointerArgument{target}};
-      append_scalars({view.outer, view.extent, y.shape[axis], view.inner}, &arguments);
       const bool roi = node.attributes.has("roi");
-      for (const double value : {scaled ? node.attributes.floats("scales")[onnx_axis[axis]] : 1.0,
-                                 roi ? node.attributes.floats("roi")[onnx_axis[axis]] : 0.0,
-                                 roi ? node.attributes.floats("roi")[rank + onnx_axis[axis]] : 1.0,
-                                 node.attributes.f("extrapolation_value"), node.attributes.f("cubic_coeff_a")}) {
-        arguments.emplace_back(FloatArgument{value, DType::kF64});
-      }
-      context.launch(std::move(kernel), std::move(arguments), graph::max(view.outer * y.shape[axis], 1));
+      KernelArguments arguments;
+      arguments.pointer("x", source).pointer("out", target);
+      arguments.scalars({{"outer", view.outer}, {"inner", view.inner}})
+          .scalars({{"in_extent", view.extent}, {"out_extent", y.shape[axis]}});
+      arguments.real("given_scale", scaled ? node.attributes.floats("scales")[onnx_axis[axis]] : 1.0)
+          .real("roi_start", roi ? node.attributes.floats("roi")[onnx_axis[axis]] : 0.0)
+          .real("roi_end", roi ? node.attributes.floats("roi")[rank + onnx_axis[axis]] : 1.0)
+          .real("extrapolation", node.attributes.f("extrapolation_value"))
+          .real("cubic_a", node.attributes.f("cubic_coeff_a"));
+      AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, graph::max(view.outer * y.shape[axis], 1)));
       source = target;
       source_dtype = target_dtype;
       current = std::move(next);

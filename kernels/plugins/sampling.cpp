@@ -1,10 +1,9 @@
 // GridSample, RoiAlign, MaxRoiPool, aipu::DeformColumns over channels-last images; Col2Im.
-#include <array>
-
 #include <fmt/format.h>
 
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/fusion.h"
+#include "kernels/parts/spatial.h"
 #include "kernels/plugins/plugin_list.h"
 
 namespace aipu::kernels {
@@ -14,8 +13,6 @@ using graph::Dim;
 using graph::Graph;
 using graph::Node;
 using graph::Shape;
-
-PointerArgument pointer(SetupContext& context, graph::ValueId id) { return {context.value(id)}; }
 
 bool has_input(const Node& node, size_t i) { return i < node.inputs.size() && node.inputs[i].valid(); }
 
@@ -99,13 +96,15 @@ class SamplingPlugin final : public SingleOpPlugin {
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("sampling.py", "grid_sample", params));
     const Dim points = graph::element_count(Shape(grid.shape.begin() + 1, grid.shape.end() - 1));
     const Shape extents(x.shape.begin() + 1, x.shape.end() - 1);
-    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[1]),
-                                             pointer(context, node.outputs[0])};
-    append_scalars({x.shape[0], points, x.shape.back(), graph::element_count(extents)}, &arguments);
-    append_scalars(extents, &arguments);
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0]))
+        .pointer("grid", context.value(node.inputs[1]))
+        .pointer("out", context.value(node.outputs[0]))
+        .scalars({{"batch", x.shape[0]}, {"points", points}, {"channels", x.shape.back()}})
+        .scalar("image", graph::element_count(extents))
+        .scalar_list("extents", extents);
     require_equal(context, grid.shape[0], x.shape[0], "the grid's batch");
-    context.launch(std::move(kernel), std::move(arguments), graph::max(graph::ceildiv(x.shape[0] * points, 16), 1));
-    return {};
+    return context.launch(std::move(kernel), arguments, graph::max(graph::ceildiv(x.shape[0] * points, 16), 1));
   }
 
   static Status regions(SetupContext& context) {
@@ -115,22 +114,23 @@ class SamplingPlugin final : public SingleOpPlugin {
     const Shape& out = graph.type(node.outputs[0]).shape;
     const bool align = node.op == "RoiAlign";
     dsl::TemplateParams params = sampling_params(context, x.dtype, position_dtype(x.dtype));
-    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[1])};
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0])).pointer("rois", context.value(node.inputs[1]));
     if (align) {
       params.set("MODE", node.attributes.s("mode")).set("INDEX", graph.type(node.inputs[2]).dtype);
       params.set("HALF_PIXEL", node.attributes.s("coordinate_transformation_mode") == "half_pixel");
-      arguments.emplace_back(pointer(context, node.inputs[2]));
+      arguments.pointer("batch_indices", context.value(node.inputs[2]))
+          .scalar("ratio", node.attributes.i("sampling_ratio"));
       require_equal(context, graph.type(node.inputs[2]).shape[0], out[0], "batch_indices");
     }
     params.set("OUTSIDE", context.fault("batch index {value} is outside of a batch of {limit} images"));
     if (!align) params.set("NOT_A_NUMBER", context.fault("a batch index is not a number"));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("sampling.py", align ? "roi_align" : "max_roi_pool", params));
-    arguments.emplace_back(pointer(context, node.outputs[0]));
-    append_scalars({x.shape[0], x.shape[1], x.shape[2], x.shape[3], out[0], out[1], out[2]}, &arguments);
-    if (align) append_scalars({Dim(node.attributes.i("sampling_ratio"))}, &arguments);
-    arguments.emplace_back(FloatArgument{node.attributes.f("spatial_scale"), DType::kF64});
-    context.launch(std::move(kernel), std::move(arguments), graph::max(graph::ceildiv(out[0] * out[1] * out[2], 4), 1));
-    return {};
+    arguments.pointer("out", context.value(node.outputs[0]))
+        .scalars({{"images", x.shape[0]}, {"height", x.shape[1]}, {"width", x.shape[2]}, {"channels", x.shape[3]}})
+        .scalars({{"regions", out[0]}, {"rows", out[1]}, {"columns", out[2]}})
+        .real("scale", node.attributes.f("spatial_scale"));
+    return context.launch(std::move(kernel), arguments, graph::max(graph::ceildiv(out[0] * out[1] * out[2], 4), 1));
   }
 
   static Status deform_columns(SetupContext& context) {
@@ -143,16 +143,20 @@ class SamplingPlugin final : public SingleOpPlugin {
     dsl::TemplateParams params = sampling_params(context, x.dtype, position_dtype(x.dtype));
     params.set("HAS_MASK", masked).set("mask_types", pointer_types(masked ? 1 : 0, x.dtype));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("sampling.py", "deform_columns", params));
-    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[1])};
-    if (masked) arguments.emplace_back(pointer(context, node.inputs[2]));
-    arguments.emplace_back(pointer(context, node.outputs[0]));
-    append_scalars(
-        {x.shape[0], x.shape[1], x.shape[2], x.shape[3], out[1], out[2], Dim(node.attributes.i("offset_group"))},
-        &arguments);
-    const auto append_pair = [&](const char* attribute) {
-      append_scalars({Dim(node.attributes.ints(attribute)[0]), Dim(node.attributes.ints(attribute)[1])}, &arguments);
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0])).pointer("offset", context.value(node.inputs[1]));
+    if (masked) arguments.pointer("masks[0]", context.value(node.inputs[2]));
+    arguments.pointer("out", context.value(node.outputs[0]))
+        .scalars({{"batch", x.shape[0]}, {"height", x.shape[1]}, {"width", x.shape[2]}, {"channels", x.shape[3]}})
+        .scalars({{"rows", out[1]}, {"columns", out[2]}, {"groups", node.attributes.i("offset_group")}});
+    const auto window = [&](const char* attribute, const char* height, const char* width) {
+      const std::vector<int64_t>& values = node.attributes.ints(attribute);
+      arguments.scalars({{height, values[0]}, {width, values[1]}});
     };
-    for (const char* attribute : {"kernel_shape", "strides", "pads", "dilations"}) append_pair(attribute);
+    window("kernel_shape", "kernel_h", "kernel_w");
+    window("strides", "stride_h", "stride_w");
+    window("pads", "pad_h", "pad_w");
+    window("dilations", "dilation_h", "dilation_w");
     for (size_t operand = 1; operand < (masked ? 3u : 2u); ++operand) {
       const Shape& shape = graph.type(node.inputs[operand]).shape;
       const char* what = operand == 1 ? "offset" : "mask";
@@ -160,9 +164,7 @@ class SamplingPlugin final : public SingleOpPlugin {
       require_equal(context, shape[2], out[1], what);
       require_equal(context, shape[3], out[2], what);
     }
-    context.launch(std::move(kernel), std::move(arguments),
-                   graph::max(graph::ceildiv(offset[0] * out[1] * out[2], 4), 1));
-    return {};
+    return context.launch(std::move(kernel), arguments, graph::max(graph::ceildiv(offset[0] * out[1] * out[2], 4), 1));
   }
 
   static Status col2im(SetupContext& context) {
@@ -171,42 +173,36 @@ class SamplingPlugin final : public SingleOpPlugin {
     const graph::TensorType& x = graph.type(node.inputs[0]);
     const Shape& out = graph.type(node.outputs[0]).shape;
     const size_t count = out.size() - 2;
-    struct Axis {
-      Dim out = 1, blocks = 1, pad = 0;
-      int64_t kernel = 1, stride = 1, dilation = 1;
-    };
-    std::array<Axis, 3> axes;
+    // Of the blocks' convolution, whose output is `blocks` and whose input the image.
+    SpatialGeometry geometry;
     const auto attribute = [&](const char* name, size_t at, int64_t otherwise) {
       return node.attributes.has(name) ? node.attributes.ints(name)[at] : otherwise;
     };
     Dim blocks = 1;
     for (size_t k = 0; k < count; ++k) {
-      Axis& a = axes[3 - count + k];
-      a.out = out[k + 2];
+      SpatialAxis& a = geometry.axes[3 - count + k];
+      a.in = out[k + 2];
       a.kernel = node.attributes.ints("block_shape")[k];
       a.stride = attribute("strides", k, 1);
       a.dilation = attribute("dilations", k, 1);
       const int64_t begin = attribute("pads", k, 0);
-      a.pad = begin;
-      a.blocks = graph::floordiv(a.out + Dim(begin + attribute("pads", k + count, 0) - (a.kernel - 1) * a.dilation - 1),
-                                 Dim(a.stride)) +
-                 1;
-      blocks *= a.blocks;
+      a.pad_begin = begin;
+      a.out = graph::floordiv(a.in + Dim(begin + attribute("pads", k + count, 0) - (a.kernel - 1) * a.dilation - 1),
+                              Dim(a.stride)) +
+              1;
+      blocks *= a.out;
     }
     require_equal(context, x.shape[2], blocks, "the number of blocks");
     AIPU_ASSIGN_OR_RETURN(auto kernel,
                           context.kernel("sampling.py", "col2im", sampling_params(context, x.dtype, DType::kF32)));
-    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.outputs[0])};
-    append_scalars({out[0] * out[1]}, &arguments);
-    for (const Axis& a : axes) append_scalars({a.out}, &arguments);
-    for (const Axis& a : axes) append_scalars({a.blocks}, &arguments);
-    for (const Axis& a : axes) append_scalars({Dim(a.kernel)}, &arguments);
-    for (const Axis& a : axes) append_scalars({Dim(a.stride)}, &arguments);
-    for (const Axis& a : axes) append_scalars({a.pad}, &arguments);
-    for (const Axis& a : axes) append_scalars({Dim(a.dilation)}, &arguments);
-    context.launch(std::move(kernel), std::move(arguments),
-                   graph::max(graph::ceildiv(graph::element_count(out), 256), 1));
-    return {};
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0]))
+        .pointer("out", context.value(node.outputs[0]))
+        .scalar("images", out[0] * out[1])
+        .scalars(of_axes("out", geometry, [](const SpatialAxis& axis) { return axis.in; }))
+        .scalars(of_axes("blocks", geometry, [](const SpatialAxis& axis) { return axis.out; }));
+    bind_window(geometry, &arguments);
+    return context.launch(std::move(kernel), arguments, graph::max(graph::ceildiv(graph::element_count(out), 256), 1));
   }
 };
 

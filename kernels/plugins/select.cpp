@@ -30,7 +30,8 @@ class SelectPlugin final : public SingleOpPlugin {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
     const graph::TensorType& x = graph.type(node.inputs[0]);
-    const auto pointer = [&](graph::ValueId id) { return PointerArgument{context.value(id)}; };
+    const TensorRef first = context.value(node.inputs[0]), result = context.value(node.outputs[0]);
+    KernelArguments arguments;
     dsl::TemplateParams params;
     params.set("X", storage_dtype(x.dtype))
         .set("ACC", accumulator_dtype(storage_dtype(x.dtype)))
@@ -45,24 +46,20 @@ class SelectPlugin final : public SingleOpPlugin {
       context.check(good, fmt::format("an empty axis has no {} element", node.op == "ArgMax" ? "largest" : "smallest"),
                     view.extent, view.extent);
       AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "arg_extremum", params));
-      std::vector<KernelArgument> arguments = {pointer(node.inputs[0]), pointer(node.outputs[0])};
-      append_scalars({view.outer, view.extent, view.inner}, &arguments);
-      context.launch(std::move(kernel), std::move(arguments), graph::max(view.outer * view.inner, 1));
-      return {};
+      arguments.pointer("x", first).pointer("out", result).scalars(view.scalars());
+      return context.launch(std::move(kernel), arguments, graph::max(view.outer * view.inner, 1));
     }
     if (node.op == "Hardmax") {
       const AxisView view = axis_view(x.shape, node.attributes.i("axis"));
       AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "hardmax", params));
-      std::vector<KernelArgument> arguments = {pointer(node.inputs[0]), pointer(node.outputs[0])};
-      append_scalars({view.outer, view.extent, view.inner}, &arguments);
-      context.launch(std::move(kernel), std::move(arguments), graph::max(view.outer * view.inner, 1));
-      return {};
+      arguments.pointer("x", first).pointer("out", result).scalars(view.scalars());
+      return context.launch(std::move(kernel), arguments, graph::max(view.outer * view.inner, 1));
     }
     if (node.op == "TopK") {
       params.set("LARGEST", node.attributes.i("largest") != 0);
       const AxisView view = axis_view(x.shape, node.attributes.i("axis"));
       // Both outputs are always written; one that nobody asked for goes to workspace.
-      std::array<PointerArgument, 2> results;
+      std::array<TensorRef, 2> results;
       const Dim k = node.attributes.has("k")
                         ? node.attributes.shape("k")[0]
                         : axis_view(graph.type(node.outputs[0]).shape, node.attributes.i("axis")).extent;
@@ -70,14 +67,13 @@ class SelectPlugin final : public SingleOpPlugin {
                     "k is {value}, and the axis has {limit} elements", k, view.extent);
       for (size_t i = 0; i < 2; ++i) {
         const bool wanted = i < node.outputs.size() && node.outputs[i].valid();
-        results[i] = wanted ? pointer(node.outputs[i])
-                            : PointerArgument{context.add_workspace(view.outer * k * view.inner * Dim(8))};
+        results[i] =
+            wanted ? context.value(node.outputs[i]) : context.add_workspace(view.outer * k * view.inner * Dim(8));
       }
       AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "top_k", params));
-      std::vector<KernelArgument> arguments = {pointer(node.inputs[0]), results[0], results[1]};
-      append_scalars({view.outer, view.extent, view.inner, k}, &arguments);
-      context.launch(std::move(kernel), std::move(arguments), graph::max(view.outer * view.inner, 1));
-      return {};
+      arguments.pointer("x", first).pointer("values", results[0]).pointer("indices", results[1]);
+      arguments.scalars(view.scalars()).scalar("k", k);
+      return context.launch(std::move(kernel), arguments, graph::max(view.outer * view.inner, 1));
     }
     if (node.op == "OneHot") {
       const graph::TensorType& values = graph.type(node.inputs[2]);
@@ -85,26 +81,20 @@ class SelectPlugin final : public SingleOpPlugin {
       params.set("T", raw_dtype(values.dtype)).set("VL", std::max(2, context.lanes(raw_dtype(values.dtype))));
       const AxisView view = axis_view(out.shape, node.attributes.i("axis"));
       AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "one_hot", params));
-      std::vector<KernelArgument> arguments = {pointer(node.inputs[0]), pointer(node.inputs[2]),
-                                               pointer(node.outputs[0])};
-      append_scalars({view.outer, view.extent, view.inner}, &arguments);
-      context.launch(std::move(kernel), std::move(arguments),
-                     graph::max(graph::ceildiv(graph::element_count(out.shape), 4096), 1));
-      return {};
+      arguments.pointer("indices", first).pointer("values", context.value(node.inputs[2])).pointer("out", result);
+      arguments.scalars({{"outer", view.outer}, {"depth", view.extent}, {"inner", view.inner}});
+      return context.launch(std::move(kernel), arguments,
+                            graph::max(graph::ceildiv(graph::element_count(out.shape), 4096), 1));
     }
-    const Dim total = graph::element_count(x.shape);
+    arguments.pointer("x", first).pointer("out", result).scalar("total", graph::element_count(x.shape));
     if (node.op == "aipu::CountNonZero") {
       AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "count_non_zero", params));
-      context.launch(std::move(kernel), {pointer(node.inputs[0]), pointer(node.outputs[0]), ScalarArgument{total}}, 1);
-      return {};
+      return context.launch(std::move(kernel), arguments, 1);
     }
     params.set("RANK", static_cast<int64_t>(x.shape.size())).set("dim_types", scalar_types(x.shape.size()));
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("select.py", "non_zero", params));
-    std::vector<KernelArgument> arguments = {pointer(node.inputs[0]), pointer(node.outputs[0]), ScalarArgument{total},
-                                             ScalarArgument{graph.type(node.outputs[0]).shape[1]}};
-    append_scalars(x.shape, &arguments);
-    context.launch(std::move(kernel), std::move(arguments), 1);
-    return {};
+    arguments.scalar("count", graph.type(node.outputs[0]).shape[1]).scalar_list("dims", x.shape);
+    return context.launch(std::move(kernel), arguments, 1);
   }
 };
 

@@ -22,8 +22,8 @@ class SoftmaxPlugin final : public SingleOpPlugin {
     const Node& node = context.anchor();
     const graph::TensorType& x = context.graph().type(node.inputs[0]);
     const DType accumulator = accumulator_dtype(x.dtype);
-    const auto [outer, extent, inner] = axis_view(x.shape, node.attributes.i_or("axis", -1));
-    const bool contiguous = inner == Dim(1);
+    const AxisView view = axis_view(x.shape, node.attributes.i_or("axis", -1));
+    const bool contiguous = view.inner == Dim(1);
     const int lanes = std::max(2, context.lanes(accumulator));
     dsl::TemplateParams params;
     params.set("X", x.dtype)
@@ -35,11 +35,12 @@ class SoftmaxPlugin final : public SingleOpPlugin {
     params.set("UNROLL", 4).set("__no_restrict__", true);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("softmax.py", "softmax", params));
     context.implementation.in_place.emplace_back(node.outputs[0], node.inputs[0]);
-    context.launch(std::move(kernel),
-                   {PointerArgument{context.value(node.inputs[0])}, PointerArgument{context.value(node.outputs[0])},
-                    ScalarArgument{outer}, ScalarArgument{extent}, ScalarArgument{inner}},
-                   graph::max(contiguous ? outer : outer * graph::ceildiv(inner, lanes), 1));
-    return {};
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0]))
+        .pointer("out", context.value(node.outputs[0]))
+        .scalars(view.scalars());
+    return context.launch(std::move(kernel), arguments,
+                          graph::max(contiguous ? view.outer : view.outer * graph::ceildiv(view.inner, lanes), 1));
   }
 };
 

@@ -31,9 +31,8 @@ class SortingPlugin final : public SingleOpPlugin {
   }
 
  private:
-  static PointerArgument pointer(SetupContext& context, graph::ValueId id) { return {context.value(id)}; }
-  static PointerArgument indices(SetupContext& context, const Dim& count) {
-    return {context.add_workspace(graph::max(count, 1) * Dim(4))};
+  static TensorRef indices(SetupContext& context, const Dim& count) {
+    return context.add_workspace(graph::max(count, 1) * Dim(4));
   }
 
   static Status suppression(SetupContext& context) {
@@ -45,25 +44,29 @@ class SortingPlugin final : public SingleOpPlugin {
     dsl::TemplateParams params;
     params.set("X", boxes.dtype).set("ACC", accumulator_dtype(boxes.dtype)).set("COUNT", count);
     params.set("CENTER", node.attributes.i("center_point_box") != 0);
-    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0]), pointer(context, node.inputs[1])};
-    constexpr std::pair<const char*, const char*> kOptional[] = {
-        {"HAS_LIMIT", "limit_types"}, {"HAS_IOU", "iou_types"}, {"HAS_LEAST", "least_types"}};
+    KernelArguments arguments;
+    arguments.pointer("all_boxes", context.value(node.inputs[0])).pointer("all_scores", context.value(node.inputs[1]));
+    struct Optional {
+      const char *has, *types, *parameter;
+    };
+    constexpr Optional kOptional[] = {{"HAS_LIMIT", "limit_types", "limits[0]"},
+                                      {"HAS_IOU", "iou_types", "iou[0]"},
+                                      {"HAS_LEAST", "least_types", "least[0]"}};
     for (size_t k = 0; k < 3; ++k) {
       const bool given = has_input(node, k + 2);
-      params.set(kOptional[k].first, given)
-          .set(kOptional[k].second,
+      params.set(kOptional[k].has, given)
+          .set(kOptional[k].types,
                pointer_types(given ? 1 : 0, given ? graph.type(node.inputs[k + 2]).dtype : DType::kF32));
-      if (given) arguments.emplace_back(pointer(context, node.inputs[k + 2]));
+      if (given) arguments.pointer(kOptional[k].parameter, context.value(node.inputs[k + 2]));
     }
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("sorting.py", "non_max_suppression", params));
     const Dim candidates = scores[2];
-    arguments.emplace_back(pointer(context, node.outputs[0]));
-    arguments.emplace_back(indices(context, candidates));
-    arguments.emplace_back(indices(context, candidates));
-    append_scalars({scores[0], scores[1], candidates, count ? Dim(0) : graph.type(node.outputs[0]).shape[0]},
-                   &arguments);
-    context.launch(std::move(kernel), std::move(arguments), 1);
-    return {};
+    arguments.pointer("out", context.value(node.outputs[0]))
+        .pointer("heap", indices(context, candidates))
+        .pointer("kept", indices(context, candidates))
+        .scalars({{"batches", scores[0]}, {"classes", scores[1]}, {"boxes_count", candidates}})
+        .scalar("room", count ? Dim(0) : graph.type(node.outputs[0]).shape[0]);
+    return context.launch(std::move(kernel), arguments, 1);
   }
 
   static Status unique(SetupContext& context) {
@@ -75,33 +78,31 @@ class SortingPlugin final : public SingleOpPlugin {
     dsl::TemplateParams params;
     const DType stored = storage_dtype(x.dtype);
     params.set("X", stored).set("ACC", accumulator_dtype(stored)).set("SORTED", node.attributes.i_or("sorted", 1) != 0);
-    std::vector<KernelArgument> arguments = {pointer(context, node.inputs[0])};
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0])).scalars(view.scalars());
     if (node.op == "aipu::CountUnique") {
       AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("sorting.py", "count_unique", params));
-      arguments.emplace_back(pointer(context, node.outputs[0]));
-      for (int k = 0; k < 2; ++k) arguments.emplace_back(indices(context, view.extent));
-      append_scalars({view.outer, view.extent, view.inner}, &arguments);
-      context.launch(std::move(kernel), std::move(arguments), 1);
-      return {};
+      arguments.pointer("out", context.value(node.outputs[0]));
+      for (const char* scratch : {"order", "spare"}) arguments.pointer(scratch, indices(context, view.extent));
+      return context.launch(std::move(kernel), arguments, 1);
     }
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("sorting.py", "unique", params));
     const Dim groups = node.attributes.has("axis")
                            ? axis_view(graph.type(node.outputs[0]).shape, node.attributes.i("axis")).extent
                            : graph.type(node.outputs[0]).shape[0];
     // All outputs are written; those that nobody asked for go to workspace.
+    const std::pair<const char*, Dim> results[] = {
+        {"y", view.outer * groups * view.inner}, {"indices", groups}, {"inverse", view.extent}, {"counts", groups}};
     for (size_t k = 0; k < 4; ++k) {
+      const auto& [name, count] = results[k];
       const bool wanted = k < node.outputs.size() && node.outputs[k].valid();
-      if (wanted) {
-        arguments.emplace_back(pointer(context, node.outputs[k]));
-      } else {
-        const Dim count = k == 0 ? view.outer * groups * view.inner : k == 2 ? view.extent : groups;
-        arguments.emplace_back(PointerArgument{context.add_workspace(graph::max(count, 1) * Dim(8))});
-      }
+      arguments.pointer(name,
+                        wanted ? context.value(node.outputs[k]) : context.add_workspace(graph::max(count, 1) * Dim(8)));
     }
-    for (int k = 0; k < 4; ++k) arguments.emplace_back(indices(context, view.extent));
-    append_scalars({view.outer, view.extent, view.inner, groups}, &arguments);
-    context.launch(std::move(kernel), std::move(arguments), 1);
-    return {};
+    for (const char* scratch : {"order", "spare", "group", "first"})
+      arguments.pointer(scratch, indices(context, view.extent));
+    arguments.scalar("groups", groups);
+    return context.launch(std::move(kernel), arguments, 1);
   }
 };
 

@@ -148,21 +148,22 @@ class WinogradPlugin final : public OpPlugin {
     const Dim tiles = geometry.batch * graph::ceildiv(height.out, m_) * graph::ceildiv(width.out, m_);
     const Dim tecs = graph::max(graph::min(tiles, tec_count()), 1);
     const TensorRef workspace = context.add_workspace(tecs * Dim(scratch * static_cast<int64_t>(sizeof(float))));
-    std::vector<KernelArgument> arguments = {PointerArgument{context.value(node.inputs[0])}, PointerArgument{packed},
-                                             PointerArgument{context.value(epilogue.result)},
-                                             PointerArgument{workspace}};
-    arguments.insert(arguments.end(), epilogue.extra_arguments.begin(), epilogue.extra_arguments.end());
-    for (const Dim& scalar :
-         {geometry.batch, height.in, width.in, Dim(in_channels), height.out, width.out, Dim(out_channels),
-          height.pad_begin, width.pad_begin, Dim(block.tiles), Dim(block_panels),
-          Dim(block.all_panels ? 1 : points(m_)), Dim(block.all_panels ? panels : 1), Dim(scratch)}) {
-      arguments.emplace_back(ScalarArgument{scalar});
-    }
-    const size_t row_stride = arguments.size();
-    arguments.emplace_back(ScalarArgument{graph.type(epilogue.result).shape.back()});
-    context.launch(std::move(kernel), std::move(arguments), tecs);
-    declare_strided_output(context, epilogue, 2, row_stride);
-    return {};
+    KernelArguments arguments;
+    arguments.pointer("x", context.value(node.inputs[0]))
+        .pointer("weights", packed)
+        .pointer("out", context.value(epilogue.result))
+        .pointer("scratch", workspace)
+        .list("extras", epilogue.extra_arguments)
+        .scalar("scratch_size", scratch);
+    arguments.scalars({{"batch", geometry.batch}, {"channels", in_channels}, {"out_channels", out_channels}});
+    arguments.scalars({{"in_h", height.in}, {"in_w", width.in}, {"out_h", height.out}, {"out_w", width.out}});
+    arguments.scalars({{"pad_h", height.pad_begin}, {"pad_w", width.pad_begin}});
+    arguments.scalars({{"block_tiles", block.tiles}, {"block_panels", block_panels}});
+    arguments.scalars({{"panel_chunks", block.all_panels ? 1 : points(m_)},
+                       {"point_chunks", block.all_panels ? panels : 1},
+                       {"ldc", graph.type(epilogue.result).shape.back()}});
+    AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, tecs));
+    return declare_strided_output(context, epilogue);
   }
 
  private:

@@ -189,14 +189,14 @@ class ScriptPlugin final : public SingleOpPlugin {
     for (const TensorDeclaration& output : d.outputs) unwritten.insert(output.name);
     for (const script_op::KernelDeclaration& kernel : d.kernels) {
       AIPU_ASSIGN_OR_RETURN(auto module, context.kernel(d.file, kernel.name, params));
-      std::vector<KernelArgument> arguments;
+      KernelArguments arguments;
       for (const tir::VarPtr& parameter : module->entry().params) {
         AIPU_ASSIGN_OR_RETURN(KernelArgument argument,
                               argument_of(context, *parameter, kernel, binding, tensors, dtypes));
-        arguments.push_back(std::move(argument));
+        arguments.argument(parameter->source_name(), std::move(argument));
       }
       const std::shared_ptr<const tir::Module> parameters = module;
-      context.launch(std::move(module), std::move(arguments), max_tecs);
+      AIPU_RETURN_IF_ERROR(context.launch(std::move(module), arguments, max_tecs));
       const auto& launched = std::get<KernelLaunch>(context.implementation.launches.back());
       for (size_t i = 0; i < launched.writes.size(); ++i) {
         if (launched.writes[i]) unwritten.erase(parameters->entry().params[i]->name);
@@ -247,16 +247,16 @@ class ScriptPlugin final : public SingleOpPlugin {
                            parameter.name, dtype_name(type.element))});
         }
       }
-      return KernelArgument(ScalarArgument{extent->second, type.element});
+      return KernelArgument(ScalarArgument{extent->second});
     }
     const graph::AttributeValue* attribute = context.anchor().attributes.find(parameter.name);
     if (attribute == nullptr) return refused("has no value");
     const auto* integer = std::get_if<int64_t>(attribute);
     const double real = integer != nullptr ? static_cast<double>(*integer) : std::get<double>(*attribute);
-    if (is_floating(type.element)) return KernelArgument(FloatArgument{real, type.element});
+    if (is_floating(type.element)) return KernelArgument(FloatArgument{real});
     if (integer == nullptr)
       return refused(fmt::format("is {}, but the attribute is a float", dtype_name(type.element)));
-    return KernelArgument(ScalarArgument{*integer, type.element});
+    return KernelArgument(ScalarArgument{*integer});
   }
 
   DeclarationPtr declaration_;

@@ -55,17 +55,18 @@ class SoftCapPlugin final : public kernels::SingleOpPlugin {
     context.implementation.in_place.emplace_back(y, x);
     context.implementation.checks.push_back(
         {graph::lt(count, graph::Dim(int64_t{1} << 31)), "example::SoftCap handles fewer than 2^31 elements"});
-    context.launch(std::move(kernel),
-                   {kernels::PointerArgument{context.value(x)}, kernels::PointerArgument{context.value(y)},
-                    kernels::ScalarArgument{count}, kernels::FloatArgument{node.attributes.f("cap"), DType::kF32}},
-                   graph::max(graph::ceildiv(count, 4096), 1));
-    return {};
+    kernels::KernelArguments arguments;
+    arguments.pointer("x", context.value(x))
+        .pointer("y", context.value(y))
+        .scalar("n", count)
+        .real("cap", node.attributes.f("cap"));
+    return context.launch(std::move(kernel), arguments, graph::max(graph::ceildiv(count, 4096), 1));
   }
 };
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) aipu::Status aipu_register_plugin_v2(
+extern "C" __attribute__((visibility("default"))) aipu::Status aipu_register_plugin_v3(
     aipu::kernels::PluginLibrary& library) {
   AIPU_RETURN_IF_ERROR(library.add_op(soft_cap_op()));
   for (const auto& file : sample_plugin::kernel_templates())

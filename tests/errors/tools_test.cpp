@@ -191,20 +191,25 @@ TEST_F(ToolErrors, OfTheCommandLine) {
 }
 
 TEST_F(ToolErrors, OfPlugins) {
-  const std::string source = folder_ + "/old.c";
-  ASSERT_TRUE(write_file_atomically(source, std::string_view("void aipu_register_plugin_v1(void) {}")).ok());
-  ASSERT_EQ(std::system(("cc -shared -fPIC -o " + folder_ + "/old.so " + source).c_str()), 0);
+  for (const std::string version : {"1", "2"}) {
+    const std::string name = folder_ + "/old" + version, text = "void aipu_register_plugin_v" + version + "(void) {}";
+    ASSERT_TRUE(write_file_atomically(name + ".c", text).ok());
+    ASSERT_EQ(std::system(("cc -shared -fPIC -o " + name + ".so " + name + ".c").c_str()), 0);
+  }
   check("aipugb",
         {{"s.onnx -o o.bin --plugin none.so", "plugin 'none.so': no such file"},
          {"s.onnx -o o.bin --plugin op.cpp", "plugin 'op.cpp' is source; build a shared library of it and name that"},
-         {"s.onnx -o o.bin --plugin old.so",
-          "plugin 'old.so' was built for version 1 of the plugin interface, this is version 2: build it again as "
+         {"s.onnx -o o.bin --plugin old1.so",
+          "plugin 'old1.so': it was built for version 1 of the plugin interface, this is version 3: build it again as "
+          "kernels/ADDING_AN_OP.md says"},
+         {"s.onnx -o o.bin --plugin old2.so",
+          "plugin 'old2.so': it was built for version 2 of the plugin interface, this is version 3: build it again as "
           "kernels/ADDING_AN_OP.md says"},
          {"s.onnx -o o.bin --disable-plugin nothing",
           "--disable-plugin: there is no operator plugin 'nothing' (see --print-pipeline)"},
          {"s.onnx -o o.bin --plugin s.onnx", "plugin 's.onnx': ./s.onnx: invalid ELF header"},
          {"s.onnx -o o.bin --plugin " AIPU_BUILD_DIR "/lib/libaipu_backend_host.so",
-          "plugin '" AIPU_BUILD_DIR "/lib/libaipu_backend_host.so' does not export aipu_register_plugin_v2"}});
+          "plugin '" AIPU_BUILD_DIR "/lib/libaipu_backend_host.so': it does not export aipu_register_plugin_v3"}});
 }
 
 // None of them waits for somebody who writes into the FIFO.
