@@ -1,4 +1,5 @@
 #include "gbuilder/build.h"
+#include "gbuilder/assumption_checks.h"
 
 #include <fmt/format.h>
 
@@ -27,7 +28,6 @@
 #include "gbuilder/plugin_loader.h"
 #include "gbuilder/record/command_storer.h"
 #include "gbuilder/record/kernel_table.h"
-#include "graph/ops/assumptions.h"
 #include "graph/passes/pass.h"
 #include "kernels/plugin.h"
 #include "runtime/base/file.h"
@@ -324,17 +324,6 @@ class Builder {
     kernels_ = std::move(table).take();
     report_.kernels = kernels_.size();
     return {};
-  }
-
-  // What the kernels rely on and the shapes of a run decide.
-  void check_assumptions(kernels::SetupContext* context) const {
-    for (const graph::NodeId id : context->group().nodes) {
-      for (const graph::Assumption& assumption : graph::assumptions_of(*graph_, graph_->node(id))) {
-        context->check(graph::eq(assumption.found, assumption.expected),
-                       str_cat(assumption.what, " must be {limit}, found {value}"), assumption.found,
-                       assumption.expected);
-      }
-    }
   }
 
   Status lower() {

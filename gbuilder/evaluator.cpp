@@ -7,6 +7,7 @@
 
 #include "codegen/lower/lower.h"
 #include "codegen/tir/interpreter.h"
+#include "gbuilder/assumption_checks.h"
 #include "gbuilder/native_module.h"
 #include "gbuilder/plan/argument_words.h"
 #include "gbuilder/record/kernel_table.h"
@@ -103,6 +104,7 @@ class Execution {
   Status run(const graph::Group& group) {
     kernels::SetupContext context(graph_, group, target_, templates_);
     AIPU_RETURN_IF_ERROR(kernels::PluginRegistry::plugin_of(group).setup(context));
+    check_assumptions(&context);
     implementation_ = std::move(context.implementation);
     faults_ = context.faults();
     for (const kernels::ValueCheck& check : context.value_checks()) {

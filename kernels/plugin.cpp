@@ -43,8 +43,6 @@ int64_t SetupContext::fault(std::string message, graph::NodeId node) {
 }
 
 void SetupContext::check(graph::Dim must_be_nonzero, std::string message, graph::Dim value, graph::Dim limit) {
-  const graph::Dim needed = graph::needed(anchor());
-  if (!(needed == graph::Dim(1))) must_be_nonzero = graph::select(needed, must_be_nonzero, 1);
   value_checks_.push_back({{std::move(must_be_nonzero), std::move(message)}, std::move(value), std::move(limit)});
 }
 

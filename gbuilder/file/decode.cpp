@@ -162,6 +162,8 @@ class Decoder {
       good = good && read_tec(*record, &command);
       if (index < size_of(program.tec_operations()))
         std::get<TecBody>(command.body).operations = program.tec_operations()->Get(index);
+      if (index < size_of(program.tec_needed()))
+        std::get<TecBody>(command.body).needed = program.tec_needed()->Get(index);
       add(std::move(command));
     });
     each(program.faults(), [&](const fb::Fault* r) {

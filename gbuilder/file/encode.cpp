@@ -181,11 +181,12 @@ class RootBuilder {
     std::vector<flatbuffers::Offset<fb::Program>> rows;
     for (const RecordedProgram& program : input_.recording->programs) {
       std::vector<fb::TecCommand> tec;
-      std::vector<uint32_t> operations;
+      std::vector<uint32_t> operations, needed;
       for (const TecRecord& r : program.tec) {
         tec.emplace_back(r.sequence, r.kernel, r.first_argument, r.argument_count, r.first_wait, r.wait_count,
                          r.max_tecs, r.origin);
         operations.push_back(r.operations);
+        needed.push_back(r.needed);
       }
       std::vector<fb::DmaCommand> dma;
       for (const DmaRecord& r : program.dma) {
@@ -199,8 +200,9 @@ class RootBuilder {
       }
       std::vector<fb::Fault> faults;
       for (const FaultRecord& r : program.faults) faults.emplace_back(r.command, r.code, r.message, r.origin, r.needed);
-      rows.push_back(
-          fb::CreateProgramDirect(builder_, &tec, &dma, &host, &operations, faults.empty() ? nullptr : &faults));
+      const bool always = std::all_of(needed.begin(), needed.end(), [](uint32_t row) { return row == kNone; });
+      rows.push_back(fb::CreateProgramDirect(builder_, &tec, &dma, &host, &operations,
+                                             faults.empty() ? nullptr : &faults, always ? nullptr : &needed));
     }
     return builder_.CreateVector(rows);
   }

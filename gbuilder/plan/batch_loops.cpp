@@ -213,7 +213,8 @@ bool keeps_samples_apart(const Graph& graph, const Node& node, const std::string
     const Batching result = batching_of(graph.type(output).shape, symbol);
     if (!result.regular || result.depends != batched) return false;
   }
-  if (!node.subgraphs.empty()) return false;
+  // Whether a command runs is decided for all samples together.
+  if (!node.subgraphs.empty() || !(graph::needed(node) == Dim(1))) return false;
   // The same for every sample.
   if (!batched) return true;
   const graph::OpDef* def = graph.find_op(node.op);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/partition/needed.h"
+
 namespace aipu::gbuilder {
 
 using graph::Dim;
@@ -15,9 +17,10 @@ class Placer {
  public:
   Placer(const Graph& graph, std::vector<PlannedGroup>* groups) : graph_(graph), groups_(*groups) {
     for (size_t g = 0; g < groups_.size(); ++g) {
+      for (const ValueId input : groups_[g].group.inputs) ++users_[input];
+      if (!always_computed(groups_[g])) continue;
       const auto& outputs = groups_[g].implementation.strided_outputs;
       for (size_t i = 0; i < outputs.size(); ++i) writers_[outputs[i].value] = {g, i};
-      for (const ValueId input : groups_[g].group.inputs) ++users_[input];
       const std::string& op = graph_.node(groups_[g].group.anchor).op;
       if (groups_[g].group.nodes.size() != 1 || (op != "Split" && op != "Slice")) continue;
       for (const ValueId output : groups_[g].group.outputs) producers_[output] = g;
@@ -28,6 +31,7 @@ class Placer {
     int dropped = 0;
     for (PlannedGroup& planned : groups_) {
       if (planned.group.nodes.size() != 1 || graph_.node(planned.group.anchor).op != "Concat") continue;
+      if (!always_computed(planned)) continue;
       auto& launches = planned.implementation.launches;
       std::vector<kernels::Launch> kept;
       for (kernels::Launch& launch : launches) {
@@ -48,6 +52,11 @@ class Placer {
 
  private:
   using Kind = kernels::TensorRef::Kind;
+
+  // What a run leaves out neither writes for another group nor has another one write for it.
+  bool always_computed(const PlannedGroup& planned) const {
+    return graph::needed_together(graph_, planned.group.nodes) == Dim(1);
+  }
 
   bool place(const PlannedGroup& concat, const kernels::CopyLaunch& copy) {
     const kernels::PointerArgument& to = copy.destination;

@@ -10,6 +10,7 @@
 #include "gbuilder/plan/planner.h"
 #include "gbuilder/plan/work.h"
 #include "graph/ir/op_def.h"
+#include "graph/partition/needed.h"
 #include "runtime/base/fault.h"
 
 namespace aipu::gbuilder {
@@ -86,6 +87,7 @@ std::vector<std::string> Planner::symbols_needed(const PlannedGroup& planned) co
         need(*dim);
     }
   }
+  need(graph::needed_together(graph_, planned.group.nodes));
   for (const kernels::View& view : implementation.views) need(view.byte_offset);
   for (const Dim& bytes : implementation.workspace_bytes) need(bytes);
   for (const kernels::ShapeCheck& check : implementation.checks) need(check.must_be_nonzero);
@@ -382,10 +384,13 @@ Status Planner::record_launch(size_t group, const kernels::KernelLaunch& launch,
     body.arguments.push_back(argument);
   }
   body.max_tecs = expr(launch.max_tecs);
+  if (const Dim needed = needed_by(group); !(needed == Dim(1))) body.needed = expr(needed);
   if (row.reports_faults) body.faults = faults_of(group);
   command->body = std::move(body);
   return {};
 }
+
+Dim Planner::needed_by(size_t group) const { return graph::needed_together(graph_, input_.groups[group].group.nodes); }
 
 std::vector<PlanFault> Planner::faults_of(size_t group) {
   std::vector<PlanFault> faults;
@@ -412,7 +417,8 @@ Status Planner::record_copy(size_t group, const kernels::CopyLaunch& copy, std::
   body.destination_offset = expr(copy.destination.byte_offset);
   body.source_offset = expr(copy.source.byte_offset);
   body.width = expr(copy.width_bytes);
-  body.times = expr(copy.times);
+  const Dim needed = needed_by(group);
+  body.times = expr(needed == Dim(1) ? copy.times : graph::select(needed, copy.times, 0));
   body.destination_stride = expr(copy.destination_stride_bytes);
   body.source_stride = expr(copy.source_stride_bytes);
   command->body = body;
@@ -475,7 +481,9 @@ Status Planner::record_checks(size_t g) {
 
 // A check that depends on input extents alone is made at the start, once; others right before the group that asked.
 Status Planner::record_check(size_t g, const kernels::ShapeCheck& check, const Dim* value, const Dim* limit) {
-  if (const auto holds = check.must_be_nonzero.constant()) {
+  Dim must_be_nonzero = check.must_be_nonzero;
+  if (const Dim needed = needed_by(g); !(needed == Dim(1))) must_be_nonzero = graph::select(needed, must_be_nonzero, 1);
+  if (const auto holds = must_be_nonzero.constant()) {
     if (*holds != 0) return {};
     const bool known = value != nullptr && value->is_constant() && limit->is_constant();
     return invalid_model(str_cat(
@@ -483,9 +491,9 @@ Status Planner::record_check(size_t g, const kernels::ShapeCheck& check, const D
   }
   Command command;
   command.origin = origin_of(input_.groups[g]);
-  HostBody body{.op = HostOp::kCheck, .a = expr(check.must_be_nonzero), .b = string_id(check.message)};
+  HostBody body{.op = HostOp::kCheck, .a = expr(must_be_nonzero), .b = string_id(check.message)};
   std::vector<std::string> names;
-  check.must_be_nonzero.collect_symbols(&names);
+  must_be_nonzero.collect_symbols(&names);
   if (value != nullptr) {
     body.c = 1 + expr(*value);
     body.d = 1 + expr(*limit);

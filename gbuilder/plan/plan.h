@@ -81,6 +81,7 @@ struct TecBody {
   std::vector<PlanArgument> arguments;
   ExpressionId max_tecs = 0;
   ExpressionId operations = kNone;  // arithmetic, for profiles
+  ExpressionId needed = kNone;      // 0: left out of this run
   std::vector<PlanFault> faults;    // ascending by code
 };
 struct DmaBody {

@@ -81,6 +81,7 @@ std::vector<ExpressionId> command_expressions(const Plan& plan, const Command& c
   std::vector<ExpressionId> ids;
   if (const auto* tec = std::get_if<TecBody>(&command.body)) {
     ids.push_back(tec->max_tecs);
+    if (tec->needed != kNone) ids.push_back(tec->needed);
     for (const PlanArgument& argument : tec->arguments) {
       if (argument.kind == PlanArgument::Kind::kTensor) ids.push_back(argument.offset);
       if (argument.kind == PlanArgument::Kind::kExpression) ids.push_back(argument.index);
@@ -171,6 +172,7 @@ std::string tec_text(const Plan& plan, const TecBody& body) {
   text += ')';
   if (plan.expressions.constant_value(body.max_tecs) != kAllTecs)
     text += str_cat(" tecs<=", expression_text(plan, body.max_tecs));
+  if (body.needed != kNone) text += str_cat(" if ", expression_text(plan, body.needed));
   return text;
 }
 

@@ -62,6 +62,7 @@ class Planner {
   uint32_t add_tensor(std::string name, const graph::TensorType& type, TensorKind kind);
   uint32_t origin_of(const PlannedGroup& group);
   uint32_t origin_id(const graph::OriginSet& origins);
+  graph::Dim needed_by(size_t group) const;
   std::vector<PlanFault> faults_of(size_t group);
   uint32_t string_id(const std::string& text);
   ExpressionId expr(const graph::Dim& dim) { return plan_.expressions.add(dim); }

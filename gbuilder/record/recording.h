@@ -10,7 +10,8 @@
 namespace aipu::gbuilder {
 
 struct TecRecord {
-  uint32_t sequence, kernel, first_argument, argument_count, first_wait, wait_count, max_tecs, origin, operations;
+  uint32_t sequence, kernel, first_argument, argument_count, first_wait, wait_count, max_tecs, origin, operations,
+      needed;
 };
 struct FaultRecord {
   uint32_t command, code, message, origin, needed;

@@ -21,6 +21,7 @@ class TecStorer : public EngineStorer {
     record.max_tecs = body.max_tecs;
     record.origin = command.origin;
     record.operations = body.operations;
+    record.needed = body.needed;
     recording_->arguments.insert(recording_->arguments.end(), body.arguments.begin(), body.arguments.end());
     RecordedProgram& program = recording_->programs[program_];
     const auto index = static_cast<uint32_t>(program.tec.size());

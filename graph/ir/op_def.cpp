@@ -74,7 +74,7 @@ const OperandDef* operand_at(const std::vector<OperandDef>& operands, size_t k) 
 Status check_attributes(const OpDef& def, const Node& node) {
   for (const auto& [name, value] : node.attributes.all()) {
     const AttributeDef* attribute = find_attribute(def, name);
-    if (name == kNeeded && (def.traits & kFaults) != 0 && kind_of(value) == AttributeKind::kShape) continue;
+    if (name == kNeeded && kind_of(value) == AttributeKind::kShape) continue;
     if (attribute == nullptr) return invalid_model(str_cat(def.name, ": has no attribute '", name, '\''));
     if (kind_of(value) != attribute->kind) {
       return invalid_model(str_cat(def.name, ": attribute '", name, "' must be of kind ", kind_name(attribute->kind),

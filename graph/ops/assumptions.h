@@ -1,4 +1,5 @@
-// What type rules take for granted of extents: that two are equal where only the shapes of a run can tell.
+// What type rules take for granted of extents where only the shapes of a run can tell: that two are equal, or that one
+// is broadcast to the other.
 #pragma once
 
 #include <string>
@@ -8,10 +9,10 @@
 
 namespace aipu::graph {
 
-// "`what` must be `expected`, found `found`".
 struct Assumption {
-  Dim found, expected;
-  std::string what;
+  Dim holds;            // 0: it does not
+  std::string message;  // of the error then, in which {value} and {limit} stand for the extents
+  Dim value, limit;
 };
 
 // Of a node whose types have been inferred. Kernels rely on them, so they are checked when a model runs.

@@ -90,7 +90,7 @@ Status infer_variadic(InferContext& ctx) {
     }
     shapes.push_back(ctx.input(i).shape);
   }
-  AIPU_ASSIGN_OR_RETURN(Shape shape, broadcast_shapes(shapes));
+  AIPU_ASSIGN_OR_RETURN(Shape shape, broadcast_operands(shapes));
   set_output(ctx, 0, dtype, shape);
   const std::string op = ctx.node().op == "Sum" ? "Add" : ctx.node().op;
   const auto to = static_shape(shape);

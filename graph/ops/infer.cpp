@@ -92,7 +92,14 @@ std::vector<Assumption> assumptions_of(const Graph& graph, const Node& node) {
     const Shape& shape = graph.type(value).shape;
     return std::any_of(shape.begin(), shape.end(), [](const Dim& extent) { return !extent.is_constant(); });
   };
-  if (def == nullptr || !def->infer || std::none_of(node.inputs.begin(), node.inputs.end(), is_open)) return found;
+  // Shape-like operands that have become attributes, as that of Expand.
+  const auto& attributes = node.attributes.all();
+  const bool open = std::any_of(node.inputs.begin(), node.inputs.end(), is_open) ||
+                    std::any_of(attributes.begin(), attributes.end(), [](const auto& attribute) {
+                      const auto* shape = std::get_if<Shape>(&attribute.second);
+                      return shape != nullptr && !is_static(*shape);
+                    });
+  if (def == nullptr || !def->infer || !open) return found;
   // As in verify_graph(): what a type rule could add to the graph has been there since the node was added.
   InferContext context(const_cast<Graph&>(graph), node);
   std::vector<Assumption>* const outer = std::exchange(assumptions, &found);
@@ -102,12 +109,34 @@ std::vector<Assumption> assumptions_of(const Graph& graph, const Node& node) {
   return found;
 }
 
+void assume_equal(const Dim& found, const Dim& expected, std::string message) {
+  if (assumptions != nullptr && found != expected)
+    assumptions->push_back({eq(found, expected), std::move(message), found, expected});
+}
+
 Status expect_equal(const Dim& found, const Dim& expected, std::string_view what) {
   if (!provably_different(found, expected)) {
-    if (assumptions != nullptr && found != expected) assumptions->push_back({found, expected, std::string(what)});
+    assume_equal(found, expected, str_cat(what, " must be {limit}, found {value}"));
     return {};
   }
   return invalid_model(str_cat(what, " must be ", expected.text(), ", found ", found.text()));
+}
+
+void assume_broadcast(const Shape& shape, const Shape& to) {
+  if (assumptions == nullptr || shape.size() > to.size()) return;
+  for (size_t k = 0; k < shape.size(); ++k) {
+    const Dim& extent = shape[k];
+    const Dim& wide = to[to.size() - shape.size() + k];
+    if (extent == Dim(1) || extent == wide) continue;
+    assumptions->push_back({select(eq(extent, 1), 1, eq(extent, wide)),
+                            "an axis of {value} elements cannot be broadcast to {limit}", extent, wide});
+  }
+}
+
+Result<Shape> broadcast_operands(std::span<const Shape> shapes) {
+  AIPU_ASSIGN_OR_RETURN(Shape result, broadcast_shapes(shapes));
+  for (const Shape& shape : shapes) assume_broadcast(shape, result);
+  return result;
 }
 
 Result<Shape> broadcast_inputs(InferContext& ctx, std::initializer_list<size_t> inputs) {
@@ -115,7 +144,7 @@ Result<Shape> broadcast_inputs(InferContext& ctx, std::initializer_list<size_t> 
   for (const size_t i : inputs) {
     if (ctx.has_input(i)) shapes.push_back(ctx.input(i).shape);
   }
-  return broadcast_shapes(shapes);
+  return broadcast_operands(shapes);
 }
 
 Status expect_choice(const Node& node, std::string_view attribute, std::initializer_list<std::string_view> choices) {

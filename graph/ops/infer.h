@@ -43,8 +43,14 @@ Status expect_rank(const InferContext& ctx, size_t i, int rank);
 Status expect_rank_at_least(const InferContext& ctx, size_t i, int rank);
 // Refuses extents that are provably different; what symbols leave open is an assumption (assumptions.h).
 Status expect_equal(const Dim& found, const Dim& expected, std::string_view what);
+// That a run's extents are equal; `message` as in Assumption.
+void assume_equal(const Dim& found, const Dim& expected, std::string message);
 bool provably_different(const Dim& a, const Dim& b);
 
+// The shape that operands of these shapes are broadcast to; what symbols leave open is an assumption.
+Result<Shape> broadcast_operands(std::span<const Shape> shapes);
+// That a run's extents of `shape` are 1 or those of `to`, into which broadcasting is legal as far as is known.
+void assume_broadcast(const Shape& shape, const Shape& to);
 Result<Shape> broadcast_inputs(InferContext& ctx, std::initializer_list<size_t> inputs);
 
 // ---- choices

@@ -14,9 +14,11 @@ Result<Shape> product_shape(const TensorType& a, const TensorType& b) {
     return invalid_model(str_cat("cannot multiply ", a.text(), " by ", b.text(), ": the inner extents are ",
                                  inner_a.text(), " and ", inner_b.text()));
   }
+  assume_equal(inner_a, inner_b,
+               str_cat("operands of shapes ", shape_text(a.shape), " and ", shape_text(b.shape), " have no product"));
   const Shape batches[2] = {a.rank() > 2 ? Shape(a.shape.begin(), a.shape.end() - 2) : Shape(),
                             b.rank() > 2 ? Shape(b.shape.begin(), b.shape.end() - 2) : Shape()};
-  AIPU_ASSIGN_OR_RETURN(Shape shape, broadcast_shapes(batches));
+  AIPU_ASSIGN_OR_RETURN(Shape shape, broadcast_operands(batches));
   if (a.rank() > 1) shape.push_back(a.shape[a.shape.size() - 2]);
   if (b.rank() > 1) shape.push_back(b.shape.back());
   return shape;
@@ -44,9 +46,11 @@ Status infer_gemm(InferContext& ctx) {
     if (c.rank() > 2) return invalid_model(str_cat("C must broadcast to ", shape_text(shape), ", found ", c.text()));
     for (size_t k = 0; k < c.shape.size(); ++k) {
       const Dim& extent = c.shape[c.shape.size() - 1 - k];
-      if (extent.constant() == 1) continue;
-      AIPU_RETURN_IF_ERROR(expect_equal(extent, shape[1 - k], str_cat("extent ", c.shape.size() - 1 - k, " of C")));
+      if (extent.constant() == 1 || !provably_different(extent, shape[1 - k])) continue;
+      return invalid_model(
+          str_cat("extent ", c.shape.size() - 1 - k, " of C must be ", shape[1 - k].text(), ", found ", extent.text()));
     }
+    assume_broadcast(c.shape, shape);
   }
   set_output(ctx, 0, ctx.input(0).dtype, std::move(shape));
   return {};

@@ -57,6 +57,7 @@ Status infer_layer_normalization(InferContext& ctx) {
     if (static_cast<int>(shape.size()) != input.rank()) {
       return invalid_model(str_cat("input ", i, ", ", ctx.input(i).text(), ", does not broadcast to ", input.text()));
     }
+    assume_broadcast(ctx.input(i).shape, input.shape);
   }
   set_output(ctx, 0, input.dtype, input.shape);
   Shape statistics = input.shape;

@@ -93,6 +93,8 @@ Status infer_reshape(InferContext& ctx) {
     return invalid_model(
         str_cat("cannot reshape ", ctx.input(0).text(), " to ", shape_text(shape), ": the element counts differ"));
   }
+  assume_equal(element_count(shape), element_count(ctx.input(0).shape),
+               "the new shape has another number of elements than the data: {value}, not {limit}");
   return infer_view(ctx, std::move(shape));
 }
 
@@ -175,15 +177,12 @@ Status infer_size(InferContext& ctx) {
   return {};
 }
 
-Result<Shape> expand_extents(InferContext& ctx) {
-  AIPU_ASSIGN_OR_RETURN(const Shape wanted, shape_operand(ctx, 1, "shape"));
-  const std::vector<Shape> shapes = {ctx.input(0).shape, wanted};
-  return broadcast_shapes(shapes);
-}
-
 Status infer_expand(InferContext& ctx) {
-  AIPU_ASSIGN_OR_RETURN(const Shape shape, expand_extents(ctx));
+  AIPU_ASSIGN_OR_RETURN(const Shape wanted, shape_operand(ctx, 1, "shape"));
+  const Shape shapes[2] = {ctx.input(0).shape, wanted};
+  AIPU_ASSIGN_OR_RETURN(const Shape shape, broadcast_operands(shapes));
   set_output(ctx, 0, ctx.input(0).dtype, shape);
+  if (!is_static(wanted)) return {};  // whether it is legal is for the run to say, so the node has to stay
   const auto to = static_shape(shape);
   const auto data = data_of(ctx, 0);
   if (to && data && count_of(*to) <= kDataLimit)
@@ -327,7 +326,14 @@ OpDef expand_op() {
   def.inputs.push_back(optional_operand("shape", kIndex));
   def.attributes = {attr::about(AttributeAxes::kPerAxis, attr::optional("shape", AttributeKind::kShape))};
   def.resolve = resolve_with({1}, [](InferContext& ctx, Attributes* attributes) -> Result<bool> {
-    AIPU_ASSIGN_OR_RETURN(Shape shape, expand_extents(ctx));
+    AIPU_ASSIGN_OR_RETURN(const Shape wanted, shape_operand(ctx, 1, "shape"));
+    const Shape shapes[2] = {ctx.input(0).shape, wanted};
+    AIPU_ASSIGN_OR_RETURN(Shape shape, broadcast_shapes(shapes));
+    // What is asked for stays, even where it must turn out to be the operand's extent: that is checked.
+    const size_t added = shape.size() - wanted.size();
+    for (size_t k = 0; k < wanted.size(); ++k) {
+      if (wanted[k] != Dim(1)) shape[added + k] = wanted[k];
+    }
     attributes->set("shape", std::move(shape));
     return true;
   });

@@ -142,6 +142,9 @@ class Partitioner {
       last = std::max(last, position_[index(id)]);
     }
     if (nodes.size() == 1) return true;
+    const Dim needed_first = needed(node(nodes.front()));
+    if (std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) { return !(needed(node(id)) == needed_first); }))
+      return false;  // a run leaves a group out as a whole
     // One value leaves, from the last node; everything else stays inside. (A chain that hands out an inner value would
     // have to store it in the middle of a fused loop.)
     for (const NodeId id : nodes) {

@@ -12,8 +12,10 @@
 //
 // What remains (loops whose number of iterations only data decides) has no implementation further on.
 #include <algorithm>
+#include <set>
 
 #include "graph/ir/op_def.h"
+#include "graph/ops/assumptions.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 
@@ -65,13 +67,20 @@ class Inliner {
     return graph_.emit(op, std::move(attributes), std::move(inputs), node_.origins, op);
   }
 
-  // Whether the condition holds, as a number, for the nodes of a body that may fault; 1 where there is none.
-  Result<Dim> as_number(ValueId condition, std::initializer_list<const Graph*> bodies) {
-    const bool matters = std::any_of(bodies.begin(), bodies.end(), [](const Graph* body) {
-      const auto order = body->topological_order();
-      return std::any_of(order.begin(), order.end(), [&](NodeId id) { return may_fault(*body, body->node(id)); });
+  // Whether a run may have no result for some node: by its data, or by extents that do not fit each other.
+  static bool may_be_an_error(const Graph& body) {
+    const auto order = body.topological_order();
+    return std::any_of(order.begin(), order.end(), [&](NodeId id) {
+      const Node& node = body.node(id);
+      return may_fault(body, node) || !assumptions_of(body, node).empty();
     });
-    if (!matters) return Dim(1);
+  }
+
+  // Whether the condition holds, as a number, where that matters: a body with what may be an error must be left out of
+  // the runs that do not want it. 1 where it does not.
+  Result<Dim> as_number(ValueId condition, std::initializer_list<const Graph*> bodies) {
+    if (std::none_of(bodies.begin(), bodies.end(), [](const Graph* body) { return may_be_an_error(*body); }))
+      return Dim(1);
     const auto number = graph_.require_data(condition);
     if (!number || number->size() != 1) return internal_error("the condition cannot be read as a run symbol");
     return number->front();
@@ -101,8 +110,14 @@ class Inliner {
       unknown = true;
       return std::nullopt;
     };
+    std::set<ValueId> constant;  // of the body: what is known when converting, which is better folded
+    const auto is_constant = [&](ValueId id) {
+      return !id.valid() || body.constant(id) != nullptr || constant.contains(id);
+    };
     for (const NodeId id : body.topological_order()) {
       const Node& node = body.node(id);
+      if (std::all_of(node.inputs.begin(), node.inputs.end(), is_constant))
+        constant.insert(node.outputs.begin(), node.outputs.end());
       Attributes attributes = node.attributes;
       const Dim inner = needed(node).substitute(lookup);
       for (const auto& [name, attribute] : node.attributes.all()) {
@@ -112,7 +127,7 @@ class Inliner {
         for (const Dim& dim : *shape) substituted.push_back(dim.substitute(lookup));
         attributes.set(name, std::move(substituted));
       }
-      if (!(wanted == Dim(1)) && may_fault(body, node))
+      if (!(wanted == Dim(1)) && (may_fault(body, node) || !constant.contains(node.outputs.front())))
         attributes.set(std::string(kNeeded), Shape{select(wanted, inner, 0)});
       if (unknown)
         return internal_error(str_cat("a symbol of the body of ", node_.op, " cannot be read outside of it"));

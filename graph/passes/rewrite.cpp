@@ -1,9 +1,11 @@
 #include "graph/passes/rewrite.h"
+#include "graph/ir/op_def.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "graph/ir/op_def.h"
 #include "runtime/base/half.h"
 
 namespace aipu::graph {
@@ -155,7 +157,31 @@ Result<ValueId> transposed(Graph& graph, ValueId value, const Permutation& perm,
                     str_cat(graph.value(value).name, ".transposed"));
 }
 
+// What is computed in place of a node is needed when that node is: new nodes which nothing else uses.
+static void keep_needed(Graph& graph, NodeId replaced, ValueId by) {
+  const Dim wanted = needed(std::as_const(graph).node(replaced));
+  if (wanted == Dim(1) || graph.user_count(by) != 0) return;
+  const auto is_symbol = [&](ValueId value) {
+    const auto& symbols = graph.symbols();
+    return std::any_of(symbols.begin(), symbols.end(), [&](const Symbol& symbol) { return symbol.value == value; });
+  };
+  std::vector<ValueId> work = {by};
+  while (!work.empty()) {
+    const ValueId value = work.back();
+    work.pop_back();
+    const NodeId producer = graph.value(value).producer;
+    if (!producer.valid() || producer < replaced || graph.is_graph_output(value) || is_symbol(value)) continue;
+    Node& node = graph.node(producer);
+    if (node.outputs.size() != 1 || node.attributes.has(std::string(kNeeded))) continue;
+    node.attributes.set(std::string(kNeeded), Shape{wanted});
+    for (const ValueId input : node.inputs) {
+      if (input.valid() && used_once(graph, input)) work.push_back(input);
+    }
+  }
+}
+
 Status replace_node(Graph& graph, NodeId id, ValueId by) {
+  keep_needed(graph, id, by);
   const Node& node = std::as_const(graph).node(id);
   const OriginSet origins = node.origins;
   const std::vector<ValueId> outputs = node.outputs;

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/ops/assumptions.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 
@@ -199,7 +200,11 @@ class Simplifier {
   }
 
   // Broadcasting or repeating to the extents that are there already.
-  Result<bool> same_extents(NodeId id) { return pass_through(id); }
+  // An extent that must turn out to be the operand's is checked where the node is computed.
+  Result<bool> same_extents(NodeId id) {
+    if (!assumptions_of(graph_, node(id)).empty()) return false;
+    return pass_through(id);
+  }
 
   Result<bool> resize(NodeId id) {
     if (node(id).attributes.s("coordinate_transformation_mode") == "tf_crop_and_resize" || has_input(id, 2) ||

@@ -103,15 +103,6 @@ KernelArgument number_argument(const FusedExpression::Number& number) {
   return FloatArgument{std::get<double>(number.value)};
 }
 
-void check_broadcast(SetupContext& context, const graph::Shape& shape, const graph::Shape& to) {
-  for (size_t i = 0; i < shape.size() && shape.size() <= to.size(); ++i) {
-    const Dim& wide = to[to.size() - shape.size() + i];
-    if (is_one(shape[i]) || shape[i] == wide) continue;
-    context.check(graph::select(graph::eq(shape[i], 1), 1, graph::eq(shape[i], wide)),
-                  "an axis of {value} elements cannot be broadcast to {limit}", shape[i], wide);
-  }
-}
-
 Status launch_strided_map(SetupContext& context, StridedMap map) {
   return launch_strided_map(context, std::move(map), {});
 }

@@ -43,11 +43,8 @@ DType compute_dtype(DType stored);
 // Element strides of a contiguous tensor.
 std::vector<graph::Dim> contiguous_strides(const graph::Shape& shape);
 // Strides that read `shape` (contiguous) as if it were broadcast to `to` by ONNX's multidirectional rule; extents that
-// are symbolic on both sides and not provably equal are decided when the shapes are bound.
+// are symbolic on both sides and not provably equal are decided when the shapes are bound (graph/ops/assumptions.h).
 std::vector<graph::Dim> broadcast_strides(const graph::Shape& shape, const graph::Shape& to);
-
-// What broadcast_strides() takes for granted and symbols leave open is checked when the shapes are bound.
-void check_broadcast(SetupContext& context, const graph::Shape& shape, const graph::Shape& to);
 
 // A number as a kernel's parameter, and as the argument for it.
 dsl::Captured number_type(const FusedExpression::Number& number);

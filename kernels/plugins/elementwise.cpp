@@ -46,13 +46,6 @@ class ElementwisePlugin final : public OpPlugin {
   Status setup(SetupContext& context) const override {
     const Graph& graph = context.graph();
     AIPU_ASSIGN_OR_RETURN(FusedExpression fused, fuse_expression(graph, context.group().nodes));
-    for (const graph::NodeId id : context.group().nodes) {
-      const Node& node = graph.node(id);
-      if ((graph.find_op(node.op)->traits & graph::kElementwise) == 0) continue;  // other rules: quantisation by axis
-      for (const ValueId input : node.inputs) {
-        if (input.valid()) check_broadcast(context, graph.type(input).shape, graph.type(node.outputs[0]).shape);
-      }
-    }
     const graph::TensorType& result = graph.type(fused.result);
     StridedMap map;
     map.dims = result.shape;

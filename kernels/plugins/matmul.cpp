@@ -60,31 +60,6 @@ BatchLoop merge_batches(const Shape& a_batch, const Shape& b_batch, const Shape&
 
 Shape batch_part(const Shape& shape) { return shape.size() <= 2 ? Shape{} : Shape(shape.begin(), shape.end() - 2); }
 
-// What the operands' extents must be to each other, where only the bound shapes tell.
-void check_extents(SetupContext& context) {
-  const Graph& graph = context.graph();
-  const Node& node = context.anchor();
-  const Shape &a = graph.type(node.inputs[0]).shape, &b = graph.type(node.inputs[1]).shape;
-  const bool gemm = node.op == "Gemm";
-  const Dim depth = gemm && node.attributes.i("transA") != 0 ? a[0] : a.back();
-  const Dim rows = gemm && node.attributes.i("transB") != 0 ? b[1] : b.size() == 1 ? b[0] : b[b.size() - 2];
-  if (!(depth == rows)) {
-    context.implementation.checks.push_back(
-        {graph::eq(depth, rows),
-         fmt::format("{}: operands of shapes {} and {} have no product", graph::origins_text(node.origins),
-                     graph::shape_text(a), graph::shape_text(b))});
-  }
-  const Shape& out = graph.type(node.outputs[0]).shape;
-  if (gemm) {
-    if (node.inputs.size() > 2 && node.inputs[2].valid())
-      check_broadcast(context, graph.type(node.inputs[2]).shape, out);
-    return;
-  }
-  const size_t matrix = (a.size() > 1 ? 1 : 0) + (b.size() > 1 ? 1 : 0);
-  const Shape batch(out.begin(), out.end() - static_cast<ptrdiff_t>(std::min(matrix, out.size())));
-  for (const Shape* shape : {&a, &b}) check_broadcast(context, batch_part(*shape), batch);
-}
-
 Problem matmul_problem(const Graph& graph, const Node& node, std::string* why_not) {
   Problem p;
   p.a = node.inputs[0];
@@ -193,7 +168,6 @@ class MatMulPlugin final : public OpPlugin {
     const Node& node = context.anchor();
     std::string unused;
     const Problem p = problem_of(graph, node, &unused);
-    check_extents(context);
     const DType stored = graph.type(p.a).dtype;
     const DType accumulator = accumulator_dtype(stored);
     const int lanes = context.lanes(accumulator);

@@ -59,6 +59,8 @@ class StagePlanner {
   Result<Placement> place_of_sample(uint32_t tensor) const;
   Status check_reach(const fb::Kernel& kernel, uint32_t argument, uint32_t tensor, int64_t bytes) const;
   Status fill_tec(const fb::Program& program, uint32_t index, Step* step);
+  bool is_left_out(const fb::Program& program, uint32_t index) const;
+  Status fill_left_out(const fb::TecCommand& command, Step* step);
   Status fill_dma(const fb::DmaCommand& command, Step* step);
   Status fill_host(const fb::HostCommand& command, Step* step);
   void sort_patches();
@@ -449,6 +451,7 @@ Status StagePlanner::fill_tec(const fb::Program& program, uint32_t index, Step* 
   if (index < operations.size() && operations[index] != kNone && command_values_->has_value(operations[index]))
     step->operations = command_values_->value_or_zero(operations[index]);
   AIPU_RETURN_IF_ERROR(take_words(command.argument_count()));
+  if (is_left_out(program, index)) return fill_left_out(command, step);
   const fb::Kernel& kernel = *items(root_.kernels())[command.kernel()];
   const auto arguments = items(root_.arguments());
   const auto bits = items(kernel.argument_bits());
@@ -484,6 +487,30 @@ Status StagePlanner::fill_tec(const fb::Program& program, uint32_t index, Step* 
       case fb::ArgumentKind::kImmediate:
         add_word(argument.word());
         break;
+    }
+  }
+  return {};
+}
+
+bool StagePlanner::is_left_out(const fb::Program& program, uint32_t index) const {
+  const auto needed = items(program.tec_needed());
+  if (index >= needed.size() || needed[index] == kNone || loop_ != nullptr) return false;
+  return command_values_->has_value(needed[index]) && command_values_->value_or_zero(needed[index]) == 0;
+}
+
+// Only the memory that the command writes. The shapes may make no sense, so what has no place is none.
+Status StagePlanner::fill_left_out(const fb::TecCommand& command, Step* step) {
+  step->left_out = true;
+  const auto arguments = items(root_.arguments());
+  for (uint32_t i = 0; i < command.argument_count(); ++i) {
+    const fb::Argument& argument = *arguments[command.first_argument() + i];
+    const bool written = argument.kind() == fb::ArgumentKind::kTensor && argument.writes();
+    const auto placement = written ? place_of(argument.index()) : internal_error("not written");
+    const auto offset = written ? value(argument.offset(), "the offset") : internal_error("not written");
+    if (placement.ok() && offset.ok() && *offset >= 0 && *offset <= placement->size) {
+      add_address(*placement, *offset, true);
+    } else {
+      add_number(0);
     }
   }
   return {};

@@ -46,6 +46,7 @@ struct Step {
   uint32_t kernel = 0;
   uint32_t max_tecs = 1;
   int64_t operations = 0;  // tec: arithmetic by the definition of the layer, for profiles; 0: not counted
+  bool left_out = false;   // tec: nobody uses what it writes
   bool overlaps = false;   // dma: source and destination are in the same piece of memory and touch
   uint32_t error = kFine;  // index into StagePlan::errors: the command has no valid numbers, and fails if it is reached
 };

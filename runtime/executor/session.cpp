@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
+#include <cstring>
 #include <limits>
 #include <mutex>
 #include <utility>
@@ -50,6 +51,13 @@ std::pair<int64_t, int64_t> work_of(const ModelTables::ScheduledCommand& command
     if (call.extents[i] != 0 && !seen) bytes += static_cast<int64_t>(call.extents[i]);
   }
   return {call.step.operations, bytes};
+}
+
+// What a command that is left out gives: the same in every run.
+void write_zeros(const Call& call) {
+  for (uint32_t i = 0; i < call.step.word_count; ++i) {
+    if (call.writable[i] != 0) std::memset(reinterpret_cast<void*>(call.words[i]), 0, call.extents[i]);
+  }
 }
 
 // Kernels get an address for an empty tensor too.
@@ -458,6 +466,10 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
   uint32_t threads = 1;
   switch (command.engine) {
     case fb::Engine::kTec: {
+      if (step.left_out) {
+        write_zeros(call);
+        break;
+      }
       const bool alone = context.lanes > 1;
       const RunningKernel running = {state, program, command.index};
       const RunningScope scope(&running);

@@ -594,9 +594,13 @@ Status Checker::check_commands() {
       }
     }
     AIPU_RETURN_IF_ERROR(check_faults(p));
+    const auto needed = items(programs[p]->tec_needed());
+    if (needed.size() != 0 && needed.size() != tec.size())
+      return bad("program ", p, " says of ", needed.size(), " of ", tec.size(), " tec commands when they are needed");
     for (uint32_t i = 0; i < tec.size(); ++i) {
-      AIPU_RETURN_IF_ERROR(
-          check_tec({p, fb::Engine::kTec, i, tec[i]->sequence(), stage_of_sequence(tec[i]->sequence())}, *tec[i]));
+      const CommandPlace place = {p, fb::Engine::kTec, i, tec[i]->sequence(), stage_of_sequence(tec[i]->sequence())};
+      AIPU_RETURN_IF_ERROR(check_tec(place, *tec[i]));
+      if (i < needed.size() && needed[i] != kNone) AIPU_RETURN_IF_ERROR(check_expression_use(place, needed[i]));
     }
     const auto dma = items(programs[p]->dma());
     for (uint32_t i = 0; i < dma.size(); ++i) {

@@ -64,6 +64,7 @@ class ReferencedBytes {
       count.vector(program.dma());
       count.vector(program.host());
       count.vector(program.tec_operations());
+      count.vector(program.tec_needed());
     });
     count.vector(model.expressions());
     count.vector(model.inputs());

@@ -393,6 +393,38 @@ TEST(Faults, BranchesThatAreNotTaken) {
         {{inputs({5, 1, 2}, false), "'/element' (Gather): index 5 is outside of an axis of 3 elements"}});
 }
 
+// Nor what it would do with extents that do not fit each other, though it reads more of its operands than there is.
+TEST(Faults, ShapesInBranchesThatAreNotTaken) {
+  OnnxBuilder fits("then"), adds("else");
+  fits.node_to("Abs", {"x"}, {"magnitude"});
+  fits.output("magnitude");
+  const std::string wide = adds.op("Expand", {"x", adds.ints({4})});
+  const std::string flat = adds.op("Reshape", {"z", adds.ints({4})});
+  const std::string sum = adds.op("Relu", {adds.op("Add", {wide, flat})});
+  adds.node_to("Concat", {sum, adds.op("MatMul", {flat, "w"})}, {"both"}, {{"axis", 0}});
+  adds.output("both");
+  OnnxBuilder b("shapes_in_branches");
+  b.input("x", DType::kF32, {"X"});
+  b.input("z", DType::kF32, {"Z"});
+  b.input("w", DType::kF32, {"W", 1});
+  const std::string condition = b.input("condition", DType::kBool, {});
+  b.node_to("If", {condition}, {"y"}, {{"then_branch", &fits}, {"else_branch", &adds}});
+  b.output("y", "y", DType::kF32, {"K"});
+  const auto inputs = [](int64_t x, int64_t z, int64_t w, bool then) {
+    const auto row = [](int64_t n) { return counting(static_cast<size_t>(n)); };
+    return Values{{"x", f32({x}, row(x))},
+                  {"z", f32({z}, row(z))},
+                  {"w", f32({w, 1}, row(w))},
+                  {"condition", TensorData::of<uint8_t>(DType::kBool, {}, {then ? uint8_t{1} : uint8_t{0}})}};
+  };
+  const std::vector<BadRun> bad = {
+      {inputs(3, 4, 4, false),
+       "host command 1, from '/Expand' (Expand): an axis of 3 elements cannot be broadcast to 4"}};
+  check(b, "shapes_then", inputs(3, 2, 5, true), f32({3}, {0, 1, 2}), bad);
+  check(b, "shapes_then_large", inputs(3, 100, 1, true), f32({3}, {0, 1, 2}), bad);
+  check(b, "shapes_else", inputs(4, 4, 4, false), f32({5}, {0, 2, 4, 6, 14}), bad);
+}
+
 // ---- other operands that data gives
 
 TEST(Faults, ReverseSequence) {
@@ -523,6 +555,42 @@ TEST(Faults, ShapesThatDoNotFit) {
   check(e, "expand", {{"x", f32({3}, {1, 2, 3})}}, f32({2, 3}, {1, 2, 3, 1, 2, 3}),
         {{{{"x", f32({2}, {1, 2})}},
           "host command 0, from '/y' (Expand): an axis of 2 elements cannot be broadcast to 3"}});
+
+  OnnxBuilder t("expand_to");
+  t.node_to("Expand", {t.initializer(f32({3}, {1, 2, 3})), t.input("to", DType::kI64, {1})}, {"y"});
+  t.output("y", "y", DType::kF32, {"K"});
+  check(
+      t, "expand_to", {{"to", i64({1}, {3})}}, f32({3}, {1, 2, 3}),
+      {{{{"to", i64({1}, {5})}}, "host command 1, from '/y' (Expand): an axis of 5 elements cannot be broadcast to 3"},
+       {{{"to", i64({1}, {0})}}, "host command 1, from '/y' (Expand): an axis of 0 elements cannot be broadcast to 3"},
+       {{{"to", i64({1}, {-3})}},
+        "host command 1, from '/y' (Expand): an axis of -3 elements cannot be broadcast to 3"}});
+  check(t, "expand_to_one", {{"to", i64({1}, {1})}}, f32({3}, {1, 2, 3}), {});
+
+  // By the extent of another operand, of a rank above the data's; what data does not have is 1.
+  OnnxBuilder l("expand_like");
+  const std::string shape = l.op("Shape", {l.input("like", DType::kF32, {"A", "B"})});
+  l.node_to("Expand", {l.input("x", DType::kF32, {"N"}), shape}, {"y"});
+  l.output("y", "y", DType::kF32, {"A", "K"});
+  const auto like = [](int64_t rows, int64_t columns, const std::vector<float>& x) {
+    return Values{{"like", f32({rows, columns}, std::vector<float>(static_cast<size_t>(rows * columns)))},
+                  {"x", f32({static_cast<int64_t>(x.size())}, x)}};
+  };
+  check(l, "expand_like", like(2, 2, {1, 2}), f32({2, 2}, {1, 2, 1, 2}),
+        {{like(2, 2, {1, 2, 3}), "host command 1, from '/y' (Expand): an axis of 2 elements cannot be broadcast to 3"},
+         {like(2, 3, {1, 2}), "host command 0, from '/y' (Expand): an axis of 2 elements cannot be broadcast to 3"}});
+  check(l, "expand_like_one", like(2, 1, {1, 2}), f32({2, 2}, {1, 2, 1, 2}), {});
+  check(l, "expand_one_like", like(2, 3, {7}), f32({2, 3}, {7, 7, 7, 7, 7, 7}), {});
+
+  // Data of which shapes are made is followed when converting: not what only a run can refuse.
+  OnnxBuilder d("expanded_shape");
+  const std::string extents = d.op("Expand", {d.ints({2, 3}), d.input("to", DType::kI64, {1})});
+  d.node_to("Reshape", {d.input("x", DType::kF32, {6}), extents}, {"y"});
+  d.output("y", "y", DType::kF32, {2, 3});
+  check(d, "expanded_shape", {{"to", i64({1}, {1})}, {"x", f32({6}, {1, 2, 3, 4, 5, 6})}},
+        f32({2, 3}, {1, 2, 3, 4, 5, 6}),
+        {{{{"to", i64({1}, {4})}, {"x", f32({6}, {1, 2, 3, 4, 5, 6})}},
+          "host command 1, from '/Expand' (Expand): an axis of 4 elements cannot be broadcast to 2"}});
 
   OnnxBuilder s("split");
   s.node_to("Split", {s.input("x", DType::kF32, {3}), s.input("parts", DType::kI64, {2})}, {"y", "z"});
