@@ -238,6 +238,15 @@ Expr VectorSplitter::lane_read(const Expr& e, const LaneRead& n) {
     Expr vector = scalar(n.vector);
     return make_expr(e->type, LaneRead{std::move(vector), scalar(n.index)}, e->span);
   }
+  if (is_looped(type)) {
+    const auto* call = n.vector->as<IntrinsicCall>();
+    if (call != nullptr && call->intrinsic->cost == CostClass::kReduction && as_int(n.index) == 0 &&
+        plan_.is_split(call->args[0]->type))
+      return reduce(n.vector, *call);
+    const Expr index = bind(scalar(n.index));
+    const Expr lane = load(in_memory(n.vector), index, e->span);
+    return bind(is_bool(type.element) ? binary(BinaryOp::kNe, lane, int_imm(0, DType::kU8)) : lane);
+  }
   const Chunks values = split(n.vector);
   if (const auto lane = as_int(n.index)) {
     for (size_t k = 0; k < values.size(); ++k) {

@@ -18,6 +18,7 @@ Expr VectorSplitter::scalar_intrinsic(const Expr& e, const IntrinsicCall& n) {
   if (!any_split(n, e->type)) return plain_intrinsic(e, n);
   const Type operand = n.args.empty() ? Type::void_type() : n.args[0]->type;
   if (name == "vall" || name == "vany") {
+    if (is_looped(operand)) return decide(n);
     const Chunks masks = split(n.args[0]);
     Expr result;
     for (size_t k = 0; k < masks.size(); ++k) {
@@ -33,6 +34,15 @@ Expr VectorSplitter::scalar_intrinsic(const Expr& e, const IntrinsicCall& n) {
       result = result ? binary(name == "vall" ? BinaryOp::kBitAnd : BinaryOp::kBitOr, result, part) : part;
     }
     return result;
+  }
+  if (name == "vstore" && is_looped(operand)) {
+    const Expr pointer = bind(element_pointer(n.args[1], operand.element)), stride = bind(scalar(n.args[2]));
+    store_vector(n.args[0], pointer, stride, n.mask);
+    return nothing();
+  }
+  if (name == "vstore_scatter" && is_looped(operand)) {
+    scatter_vector(n);
+    return nothing();
   }
   if (name == "vstore") {
     Chunks values = split(n.args[0]);
@@ -119,6 +129,11 @@ void VectorSplitter::scale_dma(const Expr& e, const IntrinsicCall& n, IntrinsicC
 Expr VectorSplitter::strided(const Expr& stride, int lanes) {
   if (const auto constant = as_int(stride)) return index64(*constant * lanes);
   return lanes == 0 ? index64(0) : binary(BinaryOp::kMul, cast(Type::scalar(DType::kI64), stride), index64(lanes));
+}
+
+Expr VectorSplitter::strided(const Expr& stride, const Expr& lanes) {
+  if (as_int(stride) == 1) return lanes;
+  return binary(BinaryOp::kMul, cast(Type::scalar(DType::kI64), stride), lanes);
 }
 
 Expr VectorSplitter::element_pointer(const Expr& pointer, DType element) {
@@ -245,6 +260,11 @@ Expr VectorSplitter::reduce(const Expr& e, const IntrinsicCall& n) {
       identity = int_imm(max ? 0 : -1, element);
     }
   }
+  const BinaryOp op = name == "vrpadd" ? BinaryOp::kAdd : name == "vrpmax" ? BinaryOp::kMax : BinaryOp::kMin;
+  const auto lane_of = [&](const Expr& all) {
+    return bind(make_expr(Type::scalar(element), LaneRead{call(name, {all}), int_imm(0)}));
+  };
+  if (is_looped(operand)) return lane_of(reduce_in_loop(n, op, identity));
   const std::vector<Chunk>& chunks = cut(operand);
   const Chunks values = split(n.args[0]), masks = split_mask(n.mask);
   // Whole registers of `most` lanes, padded with the identity up to a power of two of them.
@@ -273,11 +293,10 @@ Expr VectorSplitter::reduce(const Expr& e, const IntrinsicCall& n) {
     parts.push_back(bind_chunk(value));
   }
   while (static_cast<int>(parts.size()) * most < total) parts.push_back(broadcast(identity, most));
-  const BinaryOp op = name == "vrpadd" ? BinaryOp::kAdd : name == "vrpmax" ? BinaryOp::kMax : BinaryOp::kMin;
   for (size_t half = parts.size() / 2; half > 0; half /= 2) {
     for (size_t k = 0; k < half; ++k) parts[k] = bind_chunk(binary(op, parts[k], parts[k + half]));
   }
-  return bind(make_expr(Type::scalar(element), LaneRead{call(name, {parts[0]}), int_imm(0)}));
+  return lane_of(parts[0]);
 }
 
 }  // namespace aipu::tir

@@ -51,7 +51,7 @@ void VectorSplitter::add_param(PrimFunc& result, const VarPtr& param) {
   if (plan_.is_split(param->type)) {
     std::vector<VarPtr> parts = make_parts(*param);
     result.params.insert(result.params.end(), parts.begin(), parts.end());
-    if (!addressed_.contains(param.get())) {
+    if (!lives_in_memory(param)) {
       parts_[param.get()] = std::move(parts);
       return;
     }
@@ -123,6 +123,12 @@ void VectorSplitter::statement(const Stmt& stmt) {
           emit(Define{var, std::move(value)});
           return;
         }
+        if (is_looped(type)) {
+          const VarPtr memory = allocate(n.var->name, type);
+          store_in_loop(n.value, var_ref(memory));
+          memories_[n.var.get()] = memory;
+          return;
+        }
         const Chunks values = split(n.value);
         if (addressed_.contains(n.var.get())) {
           const VarPtr memory = memories_[n.var.get()] = allocate(n.var->name, type);
@@ -136,6 +142,10 @@ void VectorSplitter::statement(const Stmt& stmt) {
         if (!plan_.is_split(n.var->type)) {
           Expr value = scalar(n.value);
           emit(Assign{renamed(n.var), std::move(value)});
+          return;
+        }
+        if (is_looped(n.var->type)) {
+          assign_in_loop(n.value, memories_.at(n.var.get()), addressed_.contains(n.var.get()));
           return;
         }
         const Chunks values = split(n.value);
@@ -152,6 +162,10 @@ void VectorSplitter::statement(const Stmt& stmt) {
           Expr pointer = scalar(n.pointer);
           Expr index = scalar(n.index);
           emit(Store{std::move(pointer), std::move(index), scalar(n.value)});
+          return;
+        }
+        if (is_looped(type)) {
+          store_vector(n.value, wide_pointer(n.pointer, n.index), nullptr, nullptr);
           return;
         }
         Chunks values = split(n.value);
@@ -206,6 +220,11 @@ void VectorSplitter::statement(const Stmt& stmt) {
       [&](const Return& n) {
         if (n.value && plan_.is_split(n.value->type)) {
           const Type type = n.value->type;
+          if (is_looped(type)) {
+            assign_in_loop(n.value, result_pointer_, true);
+            emit(Return{nullptr});
+            return;
+          }
           const Chunks values = bound(split(n.value));
           store_chunks(values, cut(type), type, var_ref(result_pointer_));
           emit(Return{nullptr});
@@ -259,7 +278,11 @@ void VectorSplitter::lane_write(const LaneWrite& n) {
 }
 
 Result<Module> split_vectors(const Module& module, const Target& target) {
-  const ChunkPlan plan(module, target);
+  return split_vectors(module, target, kMostUnrolledRegisters);
+}
+
+Result<Module> split_vectors(const Module& module, const Target& target, size_t most_unrolled) {
+  const ChunkPlan plan(module, target, most_unrolled);
   if (!plan.any_split()) return module;
   Module result;
   Status error;

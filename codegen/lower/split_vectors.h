@@ -13,8 +13,13 @@ namespace aipu::tir {
 //  - Pointers to vectors that no register holds become pointers to scalars, with scaled indices.
 //  - Elementwise intrinsics are repeated; reductions combine registers first; rearrangements of lanes take a register
 //    where it is the right one, and go through private memory where not.
+//  - Vectors of more than 64 registers, all alike, live in private memory; loops over registers work on them.
 //  - A register with one meaningful lane is padded to two; loads and stores of it are masked.
 // Fails for intrinsics that are only defined on native vectors when the target's registers are narrower.
 Result<Module> split_vectors(const Module& module, const Target& target);
+
+constexpr size_t kMostUnrolledRegisters = 64;
+// The same with another number in place of 64.
+Result<Module> split_vectors(const Module& module, const Target& target, size_t most_unrolled);
 
 }  // namespace aipu::tir

@@ -13,7 +13,13 @@ bool ChunkPlan::fits(Type vector) const {
          vector.lanes * dtype_bits(vector.element) <= vector_bits_;
 }
 
-ChunkPlan::ChunkPlan(const Module& module, const Target& target) : vector_bits_(target.vector_bits) {
+bool ChunkPlan::is_long(int lanes) const {
+  const std::vector<Chunk>& cut = chunks(lanes);
+  return cut.size() > most_unrolled_ && !cut.back().padded() && cut.back().lanes == cut.front().lanes;
+}
+
+ChunkPlan::ChunkPlan(const Module& module, const Target& target, size_t most_unrolled)
+    : vector_bits_(target.vector_bits), most_unrolled_(most_unrolled) {
   std::map<int, int> widest;  // bits of the widest element per number of lanes; a lane of a mask takes a byte
   const auto note = [&](Type type) {
     if (type.pointer)

@@ -25,7 +25,8 @@ constexpr int kNativeBits = 256;  // of the vectors that the language calls nati
 // registers).
 class ChunkPlan {
  public:
-  ChunkPlan(const Module& module, const Target& target);
+  // Vectors of more than `most_unrolled` registers are worked on in loops.
+  ChunkPlan(const Module& module, const Target& target, size_t most_unrolled);
 
   // Whether vectors of this type are held in several (or padded) registers.
   bool is_split(Type type) const { return type.is_vector() && splits_.contains(type.lanes); }
@@ -33,6 +34,8 @@ class ChunkPlan {
   int register_lanes(DType element) const { return vector_bits_ / dtype_bits(element); }
   bool has_native_registers() const { return vector_bits_ >= kNativeBits; }
   const std::vector<Chunk>& chunks(int lanes) const { return splits_.at(lanes); }
+  // Whether vectors of that many lanes are worked on in loops: their registers are many, and all alike.
+  bool is_long(int lanes) const;
   // Whether C has a vector type for the pointee; pointers to others become pointers to scalars.
   bool is_wide_pointer(Type type) const { return type.pointer && type.lanes > 1 && !fits(type.pointee()); }
   Type lowered_pointer(Type type) const {
@@ -42,6 +45,7 @@ class ChunkPlan {
  private:
   bool fits(Type vector) const;
   int vector_bits_;
+  size_t most_unrolled_;
   bool any_wide_pointer_ = false;
   std::map<int, std::vector<Chunk>> splits_;
 };

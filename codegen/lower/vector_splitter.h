@@ -3,7 +3,8 @@
 // Statements are appended to out_ as they come out; what an expression needs before it (temporaries, the rounds of a
 // condition) goes there too. scalar() rewrites an expression that is no split vector, split() gives one expression per
 // register for one that is. The parts: split_vectors.cpp (functions and statements), split_expressions.cpp (variables,
-// memory, expressions), split_intrinsics.cpp, split_rearrangements.cpp (intrinsics that move lanes).
+// memory, expressions), split_intrinsics.cpp, split_rearrangements.cpp (intrinsics that move lanes), split_loops.cpp
+// (vectors of very many registers).
 #pragma once
 
 #include <functional>
@@ -53,6 +54,7 @@ class VectorSplitter {
   Expr bind(Expr value);
 
   void find_addressed(const PrimFunc& function);
+  bool lives_in_memory(const VarPtr& var) const { return addressed_.contains(var.get()) || is_looped(var->type); }
 
   void add_param(PrimFunc& result, const VarPtr& param);
 
@@ -152,6 +154,7 @@ class VectorSplitter {
   Chunks split_mask(const Expr& mask) { return mask ? split(mask) : Chunks(); }
 
   static Expr strided(const Expr& stride, int lanes);
+  static Expr strided(const Expr& stride, const Expr& lanes);
 
   Expr element_pointer(const Expr& pointer, DType element);
 
@@ -165,6 +168,32 @@ class VectorSplitter {
 
   // The scalar that a reduction of a split vector yields, in the element type of the result.
   Expr reduce(const Expr& e, const IntrinsicCall& n);
+
+  // ---- vectors of very many registers: in private memory, worked on by loops ----
+
+  bool is_looped(Type type) const;
+  // What makes, in the body of a loop, the register that begins at a lane. Made before the loop, with all that comes
+  // before it.
+  using ByRegister = std::function<Expr(const Expr& at)>;
+  using RegisterBody = std::function<void(const Expr& at)>;
+  void for_each_register(Type type, const RegisterBody& body);
+  void for_lanes(int64_t from, int64_t to, int step, const RegisterBody& body);
+  Chunk register_of(Type type) const;
+  Expr lanes_at(const Expr& memory, const Expr& at, Type type);
+  void store_lanes(const Expr& value, const Expr& memory, const Expr& at, Type type);
+  ByRegister by_register(const Expr& e);  // of no expression: none
+  ByRegister intrinsic_by_register(const Expr& e, const IntrinsicCall& n);
+  ByRegister unlooped(const Expr& e);  // of what has no loop: one statement per register
+  ByRegister settled(const Expr& e);
+  bool reads_shared_memory(const Expr& e) const;
+  Expr in_memory(const Expr& e);
+  void store_in_loop(const Expr& e, const Expr& memory);
+  void assign_in_loop(const Expr& e, const VarPtr& memory, bool addressed);
+  void store_vector(const Expr& e, const Expr& pointer, const Expr& stride, const Expr& mask);
+  void scatter_vector(const IntrinsicCall& n);
+  Expr decide(const IntrinsicCall& n);  // vall, vany
+  // All registers combined into one.
+  Expr reduce_in_loop(const IntrinsicCall& n, BinaryOp op, const Expr& identity);
 
   // ---- rearrangements: lanes of the operands, in another order ----
 
@@ -224,9 +253,8 @@ class VectorSplitter {
   std::vector<Stmt>* out_ = nullptr;
   SourceSpan span_;
   VarPtr result_pointer_;
-  // split variables whose address is taken: they live in memory
-  std::unordered_set<const Var*> addressed_;
-  std::unordered_map<const Var*, VarPtr> memories_;            // ... here
+  std::unordered_set<const Var*> addressed_;                   // split variables whose address is taken
+  std::unordered_map<const Var*, VarPtr> memories_;            // where these and long vectors live
   std::unordered_map<const Var*, std::vector<VarPtr>> parts_;  // the registers of other split variables
   std::unordered_map<const Var*, VarPtr> renamed_;             // pointers that changed their type
 };

@@ -107,6 +107,47 @@ TEST(AgreementMemory, LoadsStoresAndDma) {
   }
 }
 
+// Vectors of hundreds of registers, which become loops; the stores overlap what the same statement loads.
+constexpr const char* kLong = R"(func long(x#0: global float32*, y#1: global float32*, n#2: int32) -> void {
+  let m#3: boolx4096 = S.tail_mask<boolx4096>(n#2, .lanes=4096)
+  let v#4: float32x4096 = S.vload<float32x4096>(x#0, 1, mask=m#3, .lanes=4096)
+  let w#5: float32x4096 = S.vsel<float32x4096>(S.exp<float32x4096>(v#4), v#4, (v#4 < broadcast<4096>(0.5)))
+  set v#4 = (w#5 * broadcast<4096>(lane(w#5, n#2)))
+  setlane v#4[17] = lane(S.vrpadd<float32x4096>(w#5), 0)
+  eval S.vstore<void>(v#4, y#1, 1, mask=m#3)
+  if S.vany<bool>((v#4 > broadcast<4096>(1.0))) {
+    eval S.vstore<void>(S.vload<float32x4096>(x#0, 1, .lanes=4096), (x#0 + 1), 1)
+  }
+}
+)";
+
+TEST(AgreementMemory, LongVectors) {
+  const Result<Module> module = parse_module(kLong);
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  for (const char* target_name : {"host-avx512", "host-avx2", "host-baseline"}) {
+    const Target target = *find_target(target_name);
+    if (!cpu_runs(target)) continue;
+    const Result<Module> lowered = lower(*module, target);
+    ASSERT_TRUE(lowered.ok()) << lowered.status().message();
+    const auto compiled = compile_kernels(std::vector<KernelSource>{{"long", *lowered}}, target);
+    ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+    const LoadedModule loaded(compiled->shared_object);
+    ASSERT_EQ(loaded.error(), "");
+    std::vector<std::byte> expected_x = agreement_input(Type::scalar(DType::kF32), 4097, 5), actual_x = expected_x;
+    std::vector<std::byte> expected_y(4096 * 4), actual_y(4096 * 4);
+    const Status status =
+        interpret_all(*module, 1,
+                      std::vector<InterpreterArgument>{{expected_x.data(), expected_x.size(), 0, true},
+                                                       {expected_y.data(), expected_y.size(), 0, true},
+                                                       {nullptr, 0, 4000, false}});
+    ASSERT_TRUE(status.ok()) << status.message();
+    loaded.run(*loaded.find("long"),
+               {reinterpret_cast<uint64_t>(actual_x.data()), reinterpret_cast<uint64_t>(actual_y.data()), 4000});
+    EXPECT_EQ(expected_x, actual_x) << target_name;
+    EXPECT_EQ(expected_y, actual_y) << target_name;
+  }
+}
+
 TEST(AgreementMemory, MatrixProducts) {
   const Target target = *find_target("X2_1204");
   for (const DType dtype : {DType::kF16, DType::kBF16}) {

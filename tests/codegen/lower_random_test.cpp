@@ -7,6 +7,7 @@
 
 #include "codegen/lower/lower.h"
 #include "codegen/lower/simplify.h"
+#include "codegen/lower/split_vectors.h"
 #include "codegen/tir/text.h"
 #include "codegen/tir/verifier.h"
 #include "codegen/tir/visit.h"
@@ -88,6 +89,33 @@ TEST_P(RandomLowering, KeepsResults) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Bits, RandomLowering, ::testing::Values(128, 256, 512));
+
+// Loops over registers from two registers on.
+TEST(RandomLowering, LoopsOverRegistersKeepResults) {
+  const Target target = machine(128);
+  int compared = 0;
+  for (int seed = 1; seed <= seeds(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Module module = random_program(static_cast<uint64_t>(seed));
+    const auto expected = run_random_program(module, 7);
+    ASSERT_TRUE(expected.ok()) << expected.status().message();
+    const Result<Module> split = split_vectors(module, target, 1);
+    if (!split.ok()) {
+      ASSERT_EQ(split.status().code(), ErrorCode::kUnsupported) << split.status().message();
+      continue;
+    }
+    const Status valid = verify(*split);
+    ASSERT_TRUE(valid.ok()) << valid.message() << "\n" << print_module(*split);
+    const auto actual = run_random_program(*split, 7);
+    ASSERT_TRUE(actual.ok()) << actual.status().message() << "\n" << print_module(*split);
+    std::string where;
+    ASSERT_TRUE(same_buffers(*expected, *actual, where)) << where << "\n"
+                                                         << print_module(module) << "\n----\n"
+                                                         << print_module(*split);
+    ++compared;
+  }
+  EXPECT_GT(compared, seeds() * 9 / 10);
+}
 
 TEST(RandomSimplify, KeepsResultsOfScalarPrograms) {
   for (int seed = 1; seed <= seeds() * 2; ++seed) {

@@ -6,6 +6,7 @@
 #include "codegen/lower/simplify.h"
 #include "codegen/tir/interpreter.h"
 #include "codegen/tir/text.h"
+#include "codegen/tir/visit.h"
 
 namespace aipu::tir::testing {
 namespace {
@@ -57,6 +58,56 @@ TEST(Lower, SplitsVectorsIntoRegisters) {
   }
 }
 )");
+}
+
+// Not a statement for each of a thousand registers, for which a C compiler takes seconds.
+TEST(Lower, VectorsOfManyRegistersAreLoops) {
+  expect_lowered(R"(func f(x#0: global float32*, y#1: global float32*, n#2: int32) -> void {
+  let m#3: boolx16384 = S.tail_mask<boolx16384>(n#2, .lanes=16384)
+  let v#4: float32x16384 = S.vload<float32x16384>(x#0, 1, mask=m#3, .lanes=16384)
+  eval S.vstore<void>((S.abs<float32x16384>(v#4) + broadcast<16384>(load(x#0, 5))), y#1, 1, mask=m#3)
+}
+)",
+                 machine(512), R"(func f(x#0: global float32*, y#1: global float32*, n#2: int32) -> void {
+  alloc m_lanes#3: private uint8* [16385]
+  for serial at#4: int64 = 0:int64 to 16384:int64 step 16:int64 {
+    eval S.vstore<void>(S.vsel<uint8x16>(broadcast<16>(1:uint8), broadcast<16>(0:uint8), S.tail_mask<boolx16>(cast<int32>((((cast<int64>(n#2) - at#4) max 0:int64) min 16:int64)), .lanes=16)), (m_lanes#3 + at#4), 1)
+  }
+  alloc v_lanes#5: private float32* [16385]
+  for serial at#6: int64 = 0:int64 to 16384:int64 step 16:int64 {
+    eval S.vstore<void>(S.vload<float32x16>((x#0 + at#6), 1, mask=(S.vload<uint8x16>((m_lanes#3 + at#6), 1, .lanes=16) != broadcast<16>(0:uint8)), .lanes=16), (v_lanes#5 + at#6), 1)
+  }
+  alloc t_lanes#7: private float32* [16385]
+  let t#8: float32 = load(x#0, 5)
+  for serial at#9: int64 = 0:int64 to 16384:int64 step 16:int64 {
+    eval S.vstore<void>((S.abs<float32x16>(S.vload<float32x16>((v_lanes#5 + at#9), 1, .lanes=16)) + broadcast<16>(t#8)), (t_lanes#7 + at#9), 1)
+  }
+  for serial at#10: int64 = 0:int64 to 16384:int64 step 16:int64 {
+    eval S.vstore<void>(S.vload<float32x16>((t_lanes#7 + at#10), 1, .lanes=16), (y#1 + at#10), 1, mask=(S.vload<uint8x16>((m_lanes#3 + at#10), 1, .lanes=16) != broadcast<16>(0:uint8)))
+  }
+}
+)");
+}
+
+// Twice the lanes are a loop more for a sum, which halves its registers.
+TEST(Lower, SumsOfManyRegistersAreLoops) {
+  const auto statements = [](int lanes) {
+    const std::string type = "float32x" + std::to_string(lanes);
+    const auto module = parsed("func f(x#0: global float32*) -> void {\n  let v#1: " + type + " = S.vload<" + type +
+                               ">(x#0, 1, .lanes=" + std::to_string(lanes) + ")\n  eval S.vstore<void>(S.exp<" + type +
+                               ">(S.vrpmax<" + type + ">(v#1)), x#0, 1)\n}\n");
+    const auto lowered = lower(module, machine(256));
+    EXPECT_TRUE(lowered.ok()) << lowered.status().message();
+    int count = 0;
+    if (lowered.ok())
+      walk(
+          lowered->entry().body, [](const Expr&) {}, [&](const Stmt&) { ++count; });
+    return count;
+  };
+  const int many = statements(4096);
+  EXPECT_LT(many, 100);
+  const int of_a_loop = 3;  // the loop, its block, the store
+  EXPECT_LE(statements(16384), many + 2 * of_a_loop);
 }
 
 // One meaningful lane: two, and the second is masked in memory.
