@@ -51,11 +51,36 @@ bool is_argument(const Graph& graph, const Node& node, size_t input, const graph
          std::abs(std::frexp(constant.to_doubles()[0], &exponent)) != 0.5;  // a power of two is a product
 }
 
+// The variable that a number becomes in the source; equal ones are one.
+std::string number_name(FusedExpression* fused, const FusedExpression::Number& number) {
+  const auto bits = [](const FusedExpression::Number& n) {  // 0 and -0 are two
+    const auto* real = std::get_if<double>(&n.value);
+    return real != nullptr ? std::bit_cast<int64_t>(*real) : std::get<int64_t>(n.value);
+  };
+  const auto known = std::find_if(fused->numbers.begin(), fused->numbers.end(), [&](const FusedExpression::Number& n) {
+    return n.dtype == number.dtype && bits(n) == bits(number);
+  });
+  const auto index = known - fused->numbers.begin();
+  if (known == fused->numbers.end()) fused->numbers.push_back(number);
+  return fmt::format("c{}", index);
+}
+
+FusedExpression::Number number_of(const graph::Constant& constant) {
+  FusedExpression::Number number{0.0, compute_dtype(constant.dtype())};
+  if (is_integer(number.dtype)) {
+    number.value = constant.to_int64s()[0];
+  } else {
+    number.value = constant.to_doubles()[0];
+  }
+  return number;
+}
+
 // What a row sees while it writes one node.
 class Writer {
  public:
-  Writer(const Graph& graph, const Node& node, std::vector<std::string> operands, bool numbers_in_source)
-      : graph_(graph), node_(node), operands_(std::move(operands)), numbers_in_source_(numbers_in_source) {}
+  // `fused` gets the numbers that are arguments; null: all of them are in the source.
+  Writer(const Graph& graph, const Node& node, std::vector<std::string> operands, FusedExpression* fused)
+      : graph_(graph), node_(node), operands_(std::move(operands)), fused_(fused) {}
 
   const Node& node() const { return node_; }
   const std::string& in(size_t i) const { return operands_[i]; }
@@ -84,6 +109,14 @@ class Writer {
     return fmt::format("S.cast({}, f\"{}x{{VL}}\")", text, dtype_name(dtype));
   }
   std::string k(double value) const { return constant(value, type_in()); }
+  // A number that comes from an attribute. Those that leave no operation are in the source.
+  std::string attribute(double value) const {
+    const DType dtype = type_in();
+    const bool is_argument = (dtype == DType::kF32 || dtype == DType::kF64) && !std::isnan(value);
+    if (fused_ == nullptr || !is_argument || value == 0 || std::abs(value) == 1) return k(value);
+    return number_name(fused_, {value, dtype});
+  }
+  std::string attribute(std::string_view name) const { return attribute(f(name)); }
   // The constant value of scalar operand i, if it is one.
   std::optional<double> scalar(size_t i) const {
     if (!has(i)) return std::nullopt;
@@ -93,7 +126,7 @@ class Writer {
   }
   // Whether operand i is an argument of the launch by itself, and hence not NaN.
   bool is_number(size_t i) const {
-    if (!has(i) || numbers_in_source_) return false;
+    if (!has(i) || fused_ == nullptr) return false;
     const graph::Constant* c = graph_.constant(node_.inputs[i]);
     return is_literal(node_, i, c) && is_argument(graph_, node_, i, *c);
   }
@@ -137,7 +170,7 @@ class Writer {
   const Graph& graph_;
   const Node& node_;
   std::vector<std::string> operands_;
-  bool numbers_in_source_;
+  FusedExpression* fused_;
   int serial_ = 0;
 };
 
@@ -397,7 +430,8 @@ const std::map<std::string, Row, std::less<>>& rows() {
        }},
       {"HardSigmoid",
        [](Writer& w) {
-         const std::string line = fmt::format("{} * {} + {}", w.in(0), w.k(w.f("alpha")), w.k(w.f("beta")));
+         const std::string slope = w.attribute("alpha"), at_zero = w.attribute("beta");
+         const std::string line = fmt::format("{} * {} + {}", w.in(0), slope, at_zero);
          return at_least(at_most(line, w.k(1)), w.k(0));
        }},
       {"Mish",
@@ -420,39 +454,39 @@ const std::map<std::string, Row, std::less<>>& rows() {
       {"Swish",
        [](Writer& w) {
          return fmt::format("({0} / ({1} + S.exp({0} * {2})))", w.in(0), w.k(1),
-                            w.k(-w.node().attributes.f_or("alpha", 1)));
+                            w.attribute(-w.node().attributes.f_or("alpha", 1)));
        }},
       {"Celu",
        [](Writer& w) {
-         const std::string a = w.k(w.f("alpha"));
+         const std::string a = w.attribute("alpha");
          const std::string curve = fmt::format("{1} * (S.exp({0} / {1}) - {2})", w.in(0), a, w.k(1));
          return fmt::format("({} + {})", at_least(w.in(0), w.k(0)), at_most(curve, w.k(0)));
        }},
       {"Elu",
        [](Writer& w) {
          return choose(fmt::format("{} < {}", w.in(0), w.k(0)),
-                       fmt::format("{} * (S.exp({}) - {})", w.k(w.f("alpha")), w.in(0), w.k(1)), w.in(0));
+                       fmt::format("{} * (S.exp({}) - {})", w.attribute("alpha"), w.in(0), w.k(1)), w.in(0));
        }},
       {"LeakyRelu",
        [](Writer& w) {
-         return choose(fmt::format("{} < {}", w.in(0), w.k(0)), fmt::format("{} * {}", w.k(w.f("alpha")), w.in(0)),
+         return choose(fmt::format("{} < {}", w.in(0), w.k(0)), fmt::format("{} * {}", w.attribute("alpha"), w.in(0)),
                        w.in(0));
        }},
       {"Selu",
        [](Writer& w) {
-         return choose(fmt::format("{} > {}", w.in(0), w.k(0)), fmt::format("{} * {}", w.k(w.f("gamma")), w.in(0)),
-                       fmt::format("{} * (S.exp({}) * {} - {})", w.k(w.f("gamma")), w.in(0), w.k(w.f("alpha")),
-                                   w.k(w.f("alpha"))));
+         const std::string alpha = w.attribute("alpha"), gamma = w.attribute("gamma");
+         return choose(fmt::format("{} > {}", w.in(0), w.k(0)), fmt::format("{} * {}", gamma, w.in(0)),
+                       fmt::format("{0} * (S.exp({1}) * {2} - {2})", gamma, w.in(0), alpha));
        }},
       {"Shrink",
        [](Writer& w) {
-         const std::string low = choose(fmt::format("{} < {}", w.in(0), w.k(-w.f("lambd"))),
-                                        fmt::format("{} + {}", w.in(0), w.k(w.f("bias"))), w.k(0));
-         return choose(fmt::format("{} > {}", w.in(0), w.k(w.f("lambd"))),
-                       fmt::format("{} - {}", w.in(0), w.k(w.f("bias"))), low);
+         const std::string from = w.attribute("lambd"), below = w.attribute(-w.f("lambd")), bias = w.attribute("bias");
+         const std::string low =
+             choose(fmt::format("{} < {}", w.in(0), below), fmt::format("{} + {}", w.in(0), bias), w.k(0));
+         return choose(fmt::format("{} > {}", w.in(0), from), fmt::format("{} - {}", w.in(0), bias), low);
        }},
       {"ThresholdedRelu",
-       [](Writer& w) { return choose(fmt::format("{} > {}", w.in(0), w.k(w.f("alpha"))), w.in(0), w.k(0)); }},
+       [](Writer& w) { return choose(fmt::format("{} > {}", w.in(0), w.attribute("alpha")), w.in(0), w.k(0)); }},
       {"PRelu",
        [](Writer& w) {
          return choose(fmt::format("{} < {}", w.in(0), w.k(0)), narrow_multiply(w.in(0), w.in(1), w.type_in()),
@@ -530,30 +564,6 @@ bool elementwise_supported(const Graph& graph, const Node& node, std::string* wh
   return true;
 }
 
-namespace {
-
-// The variable that a number becomes in the source; equal ones are one.
-std::string number_name(FusedExpression* fused, const graph::Constant& constant) {
-  FusedExpression::Number number{0.0, compute_dtype(constant.dtype())};
-  if (is_integer(number.dtype)) {
-    number.value = constant.to_int64s()[0];
-  } else {
-    number.value = constant.to_doubles()[0];
-  }
-  const auto bits = [](const FusedExpression::Number& n) {  // 0 and -0 are two
-    const auto* real = std::get_if<double>(&n.value);
-    return real != nullptr ? std::bit_cast<int64_t>(*real) : std::get<int64_t>(n.value);
-  };
-  const auto known = std::find_if(fused->numbers.begin(), fused->numbers.end(), [&](const FusedExpression::Number& n) {
-    return n.dtype == number.dtype && bits(n) == bits(number);
-  });
-  const auto index = known - fused->numbers.begin();
-  if (known == fused->numbers.end()) fused->numbers.push_back(number);
-  return fmt::format("c{}", index);
-}
-
-}  // namespace
-
 Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed,
                                         bool numbers_in_source) {
   FusedExpression fused;
@@ -578,7 +588,7 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
       const graph::Constant* constant = graph.constant(input);
       const bool literal = is_literal(node, i, constant);
       if (literal && !numbers_in_source && is_argument(graph, node, i, *constant)) {
-        operands.push_back(number_name(&fused, *constant));
+        operands.push_back(number_name(&fused, number_of(*constant)));
         continue;
       }
       if (literal && !(dtype_bits(constant->dtype()) == 64 && is_integer(constant->dtype()))) {
@@ -596,7 +606,7 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
     }
     const auto row = rows().find(node.op);
     if (row == rows().end()) return internal_error(fmt::format("no elementwise row for {}", node.op));
-    Writer writer(graph, node, std::move(operands), numbers_in_source);
+    Writer writer(graph, node, std::move(operands), numbers_in_source ? nullptr : &fused);
     writer.prefix = fmt::format("u{}", serial);
     writer.rounded = &rounded;
     writer.first_fault = fused.faults.size();

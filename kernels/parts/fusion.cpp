@@ -133,27 +133,33 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
     epilogue.extra_arguments.emplace_back(PointerArgument{context.value(value)});
   };
   for (const ValueId extra : epilogue.extras) add(extra, operand_mode(graph.type(extra).shape, space));
-  for (const FusedExpression::Number& number : numbers) {
+  const auto add_number = [&](const FusedExpression::Number& number) {
     types.push_back(number_type(number));
     modes.emplace_back("number");
     conversions.emplace_back("none");
     epilogue.extra_arguments.push_back(number_argument(number));
-  }
+  };
+  for (const FusedExpression::Number& number : numbers) add_number(number);
   std::string entry = source;
   entry.replace(entry.find("def compute("), std::string_view("def compute(").size(), "def epilogue_compute(");
   std::string before;
-  const auto constant = [&](double value) {
-    return fmt::format("S.cast({:.17g}{}, f\"{}x{{VL}}\")", value,
-                       is_floating(accumulator) && value == std::floor(value) ? ".0" : "", dtype_name(accumulator));
+  const auto factor = [&](double value) {
+    std::string text =
+        fmt::format("S.cast({:.17g}{}, f\"{}x{{VL}}\")", value,
+                    is_floating(accumulator) && value == std::floor(value) ? ".0" : "", dtype_name(accumulator));
+    const bool may_be_argument = accumulator == DType::kF32 || accumulator == DType::kF64;
+    if (!may_be_argument || context.is_among_first("factor", text, kMostNumbersInSource)) return text;
+    add_number({value, accumulator});
+    return fmt::format("x[{}]", modes.size() - 1);
   };
-  if (arithmetic.scale != 1) before += fmt::format("    v = v * {}\n", constant(arithmetic.scale));
+  if (arithmetic.scale != 1) before += fmt::format("    v = v * {}\n", factor(arithmetic.scale));
   if (arithmetic.addend.valid()) {
     const size_t index = modes.size();
     add(arithmetic.addend, operand_mode(graph.type(arithmetic.addend).shape, space));
     const DType dtype = compute_dtype(graph.type(arithmetic.addend).dtype);
     std::string value = dtype == accumulator ? fmt::format("x[{}]", index)
                                              : fmt::format("S.cast(x[{}], \"{}\")", index, dtype_name(accumulator));
-    if (arithmetic.addend_scale != 1) value = fmt::format("{} * {}", value, constant(arithmetic.addend_scale));
+    if (arithmetic.addend_scale != 1) value = fmt::format("{} * {}", value, factor(arithmetic.addend_scale));
     before += fmt::format("    v = v + {}\n", value);
   }
   entry.insert(entry.find('\n') + 1, before);

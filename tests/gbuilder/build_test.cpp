@@ -84,6 +84,54 @@ TEST_F(Build, ConstantsDoNotMultiplyKernels) {
   }
 }
 
+// So are the numbers among a node's attributes.
+TEST_F(Build, AttributesDoNotMultiplyKernels) {
+  const std::pair<const char*, std::vector<const char*>> ops[] = {{"LeakyRelu", {"alpha"}},
+                                                                  {"Elu", {"alpha"}},
+                                                                  {"Celu", {"alpha"}},
+                                                                  {"ThresholdedRelu", {"alpha"}},
+                                                                  {"HardSigmoid", {"alpha", "beta"}},
+                                                                  {"Selu", {"alpha", "gamma"}},
+                                                                  {"Shrink", {"lambd", "bias"}}};
+  for (const auto& [op, names] : ops) {
+    models::OnnxBuilder b("attributes", 7);
+    std::string x = b.input("x", DType::kF32, {"N", 4});
+    float value = 0.125f;
+    for (int k = 0; k < 240; ++k) {
+      models::NamedAttributes attributes;
+      for (const char* name : names) attributes.emplace_back(name, value += 0.25f);
+      x = b.op(op, {x}, attributes);
+    }
+    b.output(x, "y", DType::kF32, {"N", 4});
+    ASSERT_TRUE(b.save(path("attributes.onnx")).ok());
+    BuildOptions stop = options(path("attributes.onnx"), "attributes.bin");
+    stop.stop_after = "lower";
+    const auto report = build_model(stop);
+    ASSERT_TRUE(report.ok()) << report.status().message();
+    EXPECT_GE(report->launches, 10u);
+    EXPECT_LE(report->kernels, 2u) << op;
+  }
+}
+
+// The factors of products, too, but for the first few.
+TEST_F(Build, FactorsOfProductsAreAFewKernels) {
+  models::OnnxBuilder b("factors", 7);
+  std::string x = b.input("x", DType::kF32, {"N", 4});
+  const std::string w = b.weight({4, 4}, 1), c = b.weight({4}, 2);
+  for (int k = 0; k < 40; ++k) {
+    const float factor = 1.5f + 0.25f * static_cast<float>(k);
+    x = b.op("Gemm", {x, w, c}, {{"alpha", factor}, {"beta", factor}});
+  }
+  b.output(x, "y", DType::kF32, {"N", 4});
+  ASSERT_TRUE(b.save(path("factors.onnx")).ok());
+  BuildOptions stop = options(path("factors.onnx"), "factors.bin");
+  stop.stop_after = "lower";
+  const auto report = build_model(stop);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->launches, 40u);
+  EXPECT_EQ(report->kernels, 9u);
+}
+
 // Behind a product numbers are worth a kernel of their own, but not hundreds of them.
 TEST_F(Build, NumbersBehindProductsAreAFewKernels) {
   models::OnnxBuilder b("numbers", 7);
