@@ -16,6 +16,7 @@
 #include "codegen/lower/lower.h"
 #include "codegen/native_c/cc_driver.h"
 #include "codegen/native_c/kernel_cache.h"
+#include "codegen/native_c/translation_unit.h"
 #include "codegen/tir/text.h"
 #include "frontend/ir/compass_ir.h"
 #include "frontend/onnx/import.h"
@@ -358,9 +359,11 @@ class Builder {
     if (!lowered.ok())
       return std::move(lowered).status().context(fmt::format("kernel '{}' of {}", kernel.symbol, kernel.source));
     set_requirements(&kernel, *lowered);
+    const tir::KernelSource& source = sources_[k] = {kernel.symbol, std::move(*lowered)};
     if (dump_.enabled()) {
-      dumps->emplace_back(folder + "tir.lowered.txt", tir::print_module(*lowered));
-      if (auto c = tir::print_c(*lowered, target_); c.ok()) dumps->emplace_back(folder + "kernel.c", *c);
+      dumps->emplace_back(folder + "tir.lowered.txt", tir::print_module(source.lowered));
+      if (auto printed = tir::print_kernel(source, target_); printed.ok())
+        dumps->emplace_back(folder + "kernel.c", std::move(printed->c));
     }
     if (kernel.lsram_bytes > static_cast<uint32_t>(target_.lsram_bytes) && target_.lsram_bytes > 0) {
       return unsupported(fmt::format("kernel '{}' of {} needs {} bytes of local memory (lsram) per TEC, {} has {}",
@@ -371,7 +374,6 @@ class Builder {
       return unsupported(fmt::format("kernel '{}' of {} needs {} bytes of shared memory, {} has {}", kernel.symbol,
                                      kernel.source, kernel.shared_bytes, target_.name, target_.shared_bytes));
     }
-    sources_[k] = {kernel.symbol, std::move(*lowered)};
     return {};
   }
 

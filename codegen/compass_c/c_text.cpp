@@ -8,7 +8,6 @@
 
 #include "codegen/compass_c/passes.h"
 #include "codegen/compass_c/text_printer.h"
-#include "codegen/native_c/function_printer.h"
 #include "codegen/tir/verifier.h"
 
 namespace aipu::tir {
@@ -133,11 +132,6 @@ Result<std::string> compass_c_text(const Module& parsed, const Target& target,
   spelling.converts_halves = target.name.starts_with("X3");
   spelling.revert_to_standard = !is_disabled("Revert2Standard", disabled_passes);
   return print_text(module, names_in_c(module, !is_disabled("RenameUtilsFnames", disabled_passes)), spelling);
-}
-
-Result<std::string> print_c(const Module& lowered, const Target& target) {
-  AIPU_RETURN_IF_ERROR(memory_needs(lowered, target).status());
-  return print_text(lowered, names_in_c(lowered, true), Spelling());
 }
 
 }  // namespace aipu::tir

@@ -9,10 +9,6 @@
 
 namespace aipu::tir {
 
-// The text of one lowered kernel in the form of toolchain.md 6, for reading. What users see of a DSL kernel is
-// compass_c_text() (c_text.h).
-Result<std::string> print_c(const Module& lowered, const Target& target);
-
 // The text of <compass/dsl.h> for a target: types, intrinsics, memory, the math functions.
 std::string prelude(const Target& target);
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "codegen/compass_c/c_text.h"
 #include "codegen/tir/text.h"
 
 namespace aipu::tir {
@@ -13,7 +14,7 @@ using ::testing::HasSubstr;
 std::string compass_c(const std::string& text, const char* target = "X2_1204") {
   const Result<Module> module = parse_module(text);
   EXPECT_TRUE(module.ok()) << module.status().message();
-  const Result<std::string> c = print_c(*module, *find_target(target));
+  const Result<std::string> c = compass_c_text(*module, *find_target(target));
   EXPECT_TRUE(c.ok()) << c.status().message();
   return c.ok() ? *c : "";
 }
@@ -93,14 +94,14 @@ extern "C" __attribute__((visibility("default"))) const aipu_kernel_module* aipu
 }
 
 constexpr const char* kConstants =
-    R"(func f(y#0: global float32*, i#1: global int32*, d#2: global float64*, h#3: global float16*, u#4: global uint64*) -> void {
+    R"(func f(y#0: global float32*, i#1: global int32*, d#2: global float64*, h#3: global float16*, u#4: global uint64*, b#5: global int8*) -> void {
   store y#0[0] = 10.0
   store y#0[1] = -inf
   store y#0[2] = nan
   store d#2[0] = 0.1:float64
   store h#3[0] = 50.0:float16
   store i#1[0] = -2147483648
-  store i#1[1] = cast<int32>(50:int8)
+  store b#5[0] = 50:int8
   store u#4[0] = 7:uint64
 }
 )";
@@ -113,7 +114,7 @@ TEST(CPrinter, Constants) {
   EXPECT_THAT(c, HasSubstr("d[0] = 0x1.999999999999ap-4/*1.000000e-01*/;"));
   EXPECT_THAT(c, HasSubstr("h[0] = (half)0x1.9p+5f/*5.000000e+01*/;"));
   EXPECT_THAT(c, HasSubstr("i[0] = (int)-2147483648;"));
-  EXPECT_THAT(c, HasSubstr("i[1] = (int)(char)50;"));
+  EXPECT_THAT(c, HasSubstr("b[0] = (char)50;"));
   EXPECT_THAT(c, HasSubstr("u[0] = (ulong)7;"));
 }
 

@@ -213,12 +213,13 @@ TEST_F(Build, DumpsEverythingOnTheWay) {
   for (const char* name : {"index.txt", "00.graph.imported.txt", "groups.txt", "plan.txt", "commands.tec.txt"}) {
     EXPECT_TRUE(std::filesystem::exists(folder_ / "dump" / name)) << name;
   }
-  EXPECT_TRUE(std::filesystem::exists(folder_ / "c" / "kernels.cpp"));
+  const std::string compiled = bytes_of(path("c/kernels.cpp"));
   size_t kernels = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder_ / "dump" / "kernels")) {
     ++kernels;
     for (const char* name : {"00.tir.txt", "tir.lowered.txt", "kernel.c"})
       EXPECT_TRUE(std::filesystem::exists(entry.path() / name)) << entry.path();
+    EXPECT_THAT(compiled, HasSubstr(bytes_of(entry.path() / "kernel.c"))) << entry.path();
   }
   EXPECT_EQ(kernels, report->kernels);
 }

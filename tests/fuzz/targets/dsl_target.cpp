@@ -28,7 +28,9 @@ void one_input(std::string_view input) {
       check_diagnostics(lowered.status());
       continue;
     }
-    if (const auto c = tir::print_c(*lowered, *target); !c.ok()) check_diagnostics(c.status());
+    const tir::KernelSource source = {"fuzz", *lowered};
+    const auto c = tir::print_translation_unit(std::span(&source, 1), *target);
+    if (!c.ok()) check_diagnostics(c.status());
   }
 }
 
