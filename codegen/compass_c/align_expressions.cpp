@@ -447,7 +447,7 @@ VectorAligner::Parts VectorAligner::intrinsic_parts(const Expr& e, const Intrins
     return cast_parts(type, parts(n.args[0]), n.args[0]->type, n.attribute("saturate") == 2);
   if (name == "vload_gather") return gather_parts(e, n, lanes);
   if (Parts moved = rearranged_parts(e, n, lanes); !moved.empty() || failed_) return moved;
-  if (name == "vrpadd" || name == "vrpmax" || name == "vrpmin") {
+  if (!n.intrinsic->reduces_by.empty()) {
     if (Parts reduced = reduced_parts(e, n, lanes); !reduced.empty() || failed_) return reduced;
   }
   if (Parts each = registerwise_parts(e, n, lanes); !each.empty() || failed_) return each;
@@ -463,8 +463,7 @@ VectorAligner::Parts VectorAligner::intrinsic_parts(const Expr& e, const Intrins
 // Intrinsics that work register by register: every vector in it has the same number of parts.
 VectorAligner::Parts VectorAligner::registerwise_parts(const Expr& e, const IntrinsicCall& n, int lanes) {
   const std::string_view name = n.intrinsic->name;
-  const bool grouped =
-      name == "vdot" || name == "vqdot" || name == "vdpa" || name == "vqdpa" || name == "vnsr" || name == "vnsrsr";
+  const bool grouped = n.intrinsic->registerwise;
   const bool bits = name == "reinterpret" && e->type.bytes() * 8 % kVectorBits == 0;
   if (!grouped && !bits && n.intrinsic->splitting != Splitting::kElementwise) return {};
   const auto count = static_cast<size_t>((e->type.lanes + lanes - 1) / lanes);

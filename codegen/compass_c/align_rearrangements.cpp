@@ -176,13 +176,12 @@ VectorAligner::Parts VectorAligner::reduced_parts(const Expr& e, const Intrinsic
   Parts rest = parts(n.args[0], lanes);
   if (rest.empty() || (rest.size() & (rest.size() - 1)) != 0) return {};
   // The upper half into the lower half, as within a register: the result is the same to the bit.
-  const std::string_view name = n.intrinsic->name, step = name == "vrpadd" ? "vadd" : name == "vrpmax" ? "max" : "min";
   for (size_t half = rest.size() / 2; half > 0; half /= 2) {
-    for (size_t i = 0; i < half; ++i) rest[i] = call(step, {rest[i], rest[i + half]});
+    for (size_t i = 0; i < half; ++i) rest[i] = call(n.intrinsic->reduces_by, {rest[i], rest[i + half]});
   }
   const Expr zero = is_floating(type.element) ? float_imm(0, type.element) : int_imm(0, type.element);
   Parts result(static_cast<size_t>(type.lanes / lanes), broadcast(zero, lanes));
-  result[0] = call(name, {rest[0]});
+  result[0] = call(n.intrinsic->name, {rest[0]});
   return result;
 }
 

@@ -149,8 +149,8 @@ int VectorAligner::group_of(const Expr& mask) const {
   if (const auto* n = mask->as<Unary>()) return first({n->operand});
   if (const auto* n = mask->as<Select>()) return first({n->if_true, n->if_false});
   if (const auto* n = mask->as<IntrinsicCall>()) {
-    if (n->intrinsic->name == "tail_mask" || n->intrinsic->name == "const_mask" || n->intrinsic->name == "vbcast")
-      return 0;
+    const auto is_scalar = [](const Expr& arg) { return arg && arg->type.is_scalar(); };
+    if (std::all_of(n->args.begin(), n->args.end(), is_scalar)) return 0;
     if (n->intrinsic->splitting == Splitting::kElementwise && !n->args.empty())
       return first({n->args[0], n->args.size() > 1 ? n->args[1] : nullptr});
   }

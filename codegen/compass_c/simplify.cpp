@@ -5,6 +5,7 @@
 
 #include "codegen/compass_c/passes.h"
 #include "codegen/intrinsics/intrinsic_table.h"
+#include "codegen/intrinsics/lanes.h"
 #include "codegen/lower/simplify.h"
 #include "codegen/tir/visit.h"
 
@@ -368,6 +369,23 @@ class Simplify : public Mutator {
     return make_expr(e->type, VectorLiteral{std::move(lanes)}, e->span);
   }
 
+  // An intrinsic of which all operands are constant masks.
+  static Expr folded_call(const Expr& e, const IntrinsicCall& n) {
+    std::vector<LaneValue> operands;
+    for (const Expr& arg : n.args) {
+      const VectorLiteral* literal = constant_mask(arg);
+      if (literal == nullptr) return e;
+      LaneValue& value = operands.emplace_back(arg->type);
+      for (size_t i = 0; i < literal->lanes.size(); ++i)
+        value.set_int(static_cast<int64_t>(i), *as_int(literal->lanes[i]) != 0 ? 1 : 0);
+    }
+    const auto result = n.intrinsic->evaluate(n, e->type, operands, nullptr, nullptr, nullptr);
+    if (!result.ok()) return e;
+    std::vector<Expr> lanes;
+    for (int i = 0; i < e->type.lanes; ++i) lanes.push_back(bool_imm(result->int_lane(i) != 0));
+    return make_expr(e->type, VectorLiteral{std::move(lanes)}, e->span);
+  }
+
   static Expr folded_mask(const Expr& e, const Binary& n) {
     const auto *a = constant_mask(n.lhs), *b = constant_mask(n.rhs);
     if (a == nullptr || b == nullptr) return e;
@@ -384,26 +402,17 @@ class Simplify : public Mutator {
   }
 
   static Expr simplified_intrinsic(const Expr& e, const IntrinsicCall& n) {
-    const std::string_view name = n.intrinsic->name;
-    if (name == "tail_mask") {
+    if (n.intrinsic->name == "tail_mask") {
       const auto count = as_int(n.args[0]);
       if (!count) return e;
       std::vector<Expr> lanes;
       for (int i = 0; i < e->type.lanes; ++i) lanes.push_back(bool_imm(i < *count));
       return make_expr(e->type, VectorLiteral{std::move(lanes)}, e->span);
     }
-    if (e->type.is_mask() && !n.mask && (name == "vand" || name == "vor" || name == "vxor" || name == "vinv")) {
-      const auto* a = constant_mask(n.args[0]);
-      const auto* b = n.args.size() > 1 ? constant_mask(n.args[1]) : nullptr;
-      if (a == nullptr || (b == nullptr && name != "vinv")) return e;
-      return mapped(e, *a, b, [&](bool x, bool y) {
-        return name == "vand" ? x && y : name == "vor" ? x || y : name == "vxor" ? x != y : !x;
-      });
-    }
+    if (e->type.is_mask() && !n.mask && n.intrinsic->splitting == Splitting::kElementwise) return folded_call(e, n);
     // Scalar operands of commutative intrinsics, broadcast: x + 1, not 1 + x.
-    const bool commutative = name == "vadd" || name == "vmul" || name == "max" || name == "min" || name == "vand" ||
-                             name == "vor" || name == "vxor";
-    if (commutative && n.args.size() == 2 && is_constant_or_splat(n.args[0]) && !is_constant_or_splat(n.args[1])) {
+    if (n.intrinsic->commutative && n.args.size() == 2 && is_constant_or_splat(n.args[0]) &&
+        !is_constant_or_splat(n.args[1])) {
       IntrinsicCall swapped = n;
       std::swap(swapped.args[0], swapped.args[1]);
       return make_expr(e->type, std::move(swapped), e->span);

@@ -247,12 +247,13 @@ void add_arithmetic_rows(std::vector<Intrinsic>& rows) {
   const std::vector<IntrinsicParam> add = {value("x"),       value("y"), mask(),
                                            flag("saturate"), out_sign(), pass_through()};
   const std::vector<IntrinsicParam> plain = {value("x"), value("y"), mask()};
-  rows.push_back({.name = "vadd", .params = add, .infer = infer_add, .run = run_add<false>});
+  rows.push_back({.name = "vadd", .params = add, .infer = infer_add, .run = run_add<false>, .commutative = true});
   rows.push_back({.name = "vsub", .params = add, .infer = infer_add, .run = run_add<true>});
   rows.push_back({.name = "vmul",
                   .params = {value("x"), value("y"), mask(), out_sign(), pass_through()},
                   .infer = infer_mul,
-                  .run = run_mul});
+                  .run = run_mul,
+                  .commutative = true});
   rows.push_back({.name = "vdiv", .params = plain, .infer = infer_div, .run = run_div, .cost = CostClass::kDivide});
   rows.push_back({.name = "vmod", .params = plain, .infer = infer_mod, .run = run_mod, .cost = CostClass::kDivide});
   rows.push_back({.name = "abs", .params = {value("x"), mask(), flag("saturate")}, .infer = infer_abs, .run = run_abs});

@@ -263,9 +263,21 @@ Status run_vpcnt(const LaneCall& c) {
 
 void add_bitwise_rows(std::vector<Intrinsic>& rows) {
   const std::vector<IntrinsicParam> binary = {value("x"), value("y"), mask()};
-  rows.push_back({.name = "vand", .params = binary, .infer = infer_binary_bits, .run = run_binary_bits<BitOp::kAnd>});
-  rows.push_back({.name = "vor", .params = binary, .infer = infer_binary_bits, .run = run_binary_bits<BitOp::kOr>});
-  rows.push_back({.name = "vxor", .params = binary, .infer = infer_binary_bits, .run = run_binary_bits<BitOp::kXor>});
+  rows.push_back({.name = "vand",
+                  .params = binary,
+                  .infer = infer_binary_bits,
+                  .run = run_binary_bits<BitOp::kAnd>,
+                  .commutative = true});
+  rows.push_back({.name = "vor",
+                  .params = binary,
+                  .infer = infer_binary_bits,
+                  .run = run_binary_bits<BitOp::kOr>,
+                  .commutative = true});
+  rows.push_back({.name = "vxor",
+                  .params = binary,
+                  .infer = infer_binary_bits,
+                  .run = run_binary_bits<BitOp::kXor>,
+                  .commutative = true});
   rows.push_back({.name = "vinv", .params = {value("x"), mask()}, .infer = infer_vinv, .run = run_vinv});
   rows.push_back({.name = "vall",
                   .params = {value("mask")},
@@ -294,12 +306,14 @@ void add_bitwise_rows(std::vector<Intrinsic>& rows) {
        .params = {value("x"), value("shift"), mask(), flag("saturate"), out_sign(), flag("with_round"), flag("to_h")},
        .infer = infer_vnsr,
        .splitting = Splitting::kSpecial,
-       .run = run_vnsr});
+       .run = run_vnsr,
+       .registerwise = true});
   rows.push_back({.name = "vnsrsr",
                   .params = {value("x"), value("shift"), mask(), out_sign(), flag("to_h")},
                   .infer = infer_vnsr,
                   .splitting = Splitting::kSpecial,
-                  .run = run_vnsrsr});
+                  .run = run_vnsrsr,
+                  .registerwise = true});
   rows.push_back({.name = "vcls", .params = {value("x"), mask(), out_sign()}, .infer = infer_vcls, .run = run_vcls});
   rows.push_back({.name = "clz", .params = {value("x"), mask()}, .infer = infer_clz, .run = run_clz});
   rows.push_back({.name = "vbrevs", .params = {value("x"), mask()}, .infer = infer_bits, .run = run_vbrevs});

@@ -122,8 +122,10 @@ void add_compare_rows(std::vector<Intrinsic>& rows) {
   rows.push_back({.name = "isnan", .params = unary, .infer = infer_classify, .run = run_classify<Class::kNan>});
   rows.push_back({.name = "isinf", .params = unary, .infer = infer_classify, .run = run_classify<Class::kInf>});
   rows.push_back({.name = "isfinite", .params = unary, .infer = infer_classify, .run = run_classify<Class::kFinite>});
-  rows.push_back({.name = "max", .params = extremum, .infer = infer_extremum, .run = run_extremum<true>});
-  rows.push_back({.name = "min", .params = extremum, .infer = infer_extremum, .run = run_extremum<false>});
+  rows.push_back(
+      {.name = "max", .params = extremum, .infer = infer_extremum, .run = run_extremum<true>, .commutative = true});
+  rows.push_back(
+      {.name = "min", .params = extremum, .infer = infer_extremum, .run = run_extremum<false>, .commutative = true});
   rows.push_back(
       {.name = "maximum", .params = extremum, .infer = infer_extremum, .run = run_propagating_extremum<true>});
   rows.push_back(

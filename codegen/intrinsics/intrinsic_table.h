@@ -97,6 +97,11 @@ struct Intrinsic {
   Status (*run)(const LaneCall& call) = nullptr;
   CostClass cost = CostClass::kArithmetic;
   bool asynchronous = false;  // goes on when the call has returned; its `event` tells when it is done
+  bool asks_tec = false;      // of the TEC that runs it: its number, its barrier, where its output goes
+  bool commutative = false;   // of its two operands
+  // Defined on registers, of which every vector operand has as many as the result, whatever their lanes.
+  bool registerwise = false;
+  std::string_view reduces_by = {};  // of a reduction: the intrinsic that makes one lane of two
 };
 
 // Types as attributes (the `dtype` of cast and reinterpret). Lanes 1 in a cast of a vector means "as the case says".

@@ -86,19 +86,22 @@ void add_reduce_rows(std::vector<Intrinsic>& rows) {
                   .infer = infer_vrpadd,
                   .splitting = Splitting::kSpecial,
                   .run = run_vrpadd,
-                  .cost = CostClass::kReduction});
+                  .cost = CostClass::kReduction,
+                  .reduces_by = "vadd"});
   rows.push_back({.name = "vrpmax",
                   .params = {value("x"), mask(), flag("return_idx")},
                   .infer = infer_vrpmax,
                   .splitting = Splitting::kSpecial,
                   .run = run_vrpmax<true>,
-                  .cost = CostClass::kReduction});
+                  .cost = CostClass::kReduction,
+                  .reduces_by = "max"});
   rows.push_back({.name = "vrpmin",
                   .params = {value("x"), mask(), flag("return_idx")},
                   .infer = infer_vrpmax,
                   .splitting = Splitting::kSpecial,
                   .run = run_vrpmax<false>,
-                  .cost = CostClass::kReduction});
+                  .cost = CostClass::kReduction,
+                  .reduces_by = "min"});
 }
 
 }  // namespace aipu::tir

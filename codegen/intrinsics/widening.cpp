@@ -222,8 +222,9 @@ Status run_vmm(const LaneCall& c) {
 
 void add_widening_rows(std::vector<Intrinsic>& rows) {
   const auto add = [&](std::string_view name, std::vector<IntrinsicParam> params, Result<Type> (*infer)(InferInput&),
-                       Status (*run)(const LaneCall&), Splitting splitting = Splitting::kNone) {
+                       Status (*run)(const LaneCall&), Splitting splitting = Splitting::kNone) -> Intrinsic& {
     rows.push_back({.name = name, .params = std::move(params), .infer = infer, .splitting = splitting, .run = run});
+    return rows.back();
   };
   const std::vector<IntrinsicParam> widening = {value("x"), value("y"), mask(), out_sign(), pass_through()};
   const std::vector<IntrinsicParam> pair = {value("x"), value("y")};
@@ -240,10 +241,12 @@ void add_widening_rows(std::vector<Intrinsic>& rows) {
   add("vsubh", pair, infer_pairwise, run_pairwise<Pair::kSub>, Splitting::kSpecial);
   add("vmaxh", pair, infer_pairwise, run_pairwise<Pair::kMax>, Splitting::kSpecial);
   add("vminh", pair, infer_pairwise, run_pairwise<Pair::kMin>, Splitting::kSpecial);
-  add("vdot", dot, infer_dot<2>, run_dot<2>, Splitting::kSpecial);
-  add("vqdot", dot, infer_dot<4>, run_dot<4>, Splitting::kSpecial);
-  add("vdpa", wrapping_dot, infer_accumulating_dot<2>, run_accumulating_dot<2>, Splitting::kSpecial);
-  add("vqdpa", accumulating_dot, infer_accumulating_dot<4>, run_accumulating_dot<4>, Splitting::kSpecial);
+  add("vdot", dot, infer_dot<2>, run_dot<2>, Splitting::kSpecial).registerwise = true;
+  add("vqdot", dot, infer_dot<4>, run_dot<4>, Splitting::kSpecial).registerwise = true;
+  add("vdpa", wrapping_dot, infer_accumulating_dot<2>, run_accumulating_dot<2>, Splitting::kSpecial).registerwise =
+      true;
+  add("vqdpa", accumulating_dot, infer_accumulating_dot<4>, run_accumulating_dot<4>, Splitting::kSpecial).registerwise =
+      true;
   add("vfmae", accumulating, infer_vfma_part, run_vfma_part<0>);
   add("vfmao", accumulating, infer_vfma_part, run_vfma_part<1>);
   rows.push_back({.name = "vmml",

@@ -19,10 +19,6 @@ LITERAL = re.compile(r'"((?:[\w.]+::)?\w+)"')
 KNOWN = {
     "codegen/lower/split_intrinsics.cpp": 1,
     "codegen/lower/split_rearrangements.cpp": 2,
-    "codegen/compass_c/align_expressions.cpp": 1,
-    "codegen/compass_c/align_rearrangements.cpp": 1,
-    "codegen/compass_c/align_vectors.cpp": 1,
-    "codegen/compass_c/simplify.cpp": 2,
     "codegen/compass_c/text_types.cpp": 1,
     "codegen/native_c/function_printer.cpp": 1,
     "codegen/native_c/intrinsics_c.cpp": 1,
