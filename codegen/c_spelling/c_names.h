@@ -1,6 +1,8 @@
-// The words of C for element types and scopes.
+// The words of C for types, names and constants.
 #pragma once
 
+#include <set>
+#include <string>
 #include <string_view>
 
 #include "codegen/tir/type.h"
@@ -9,5 +11,16 @@ namespace aipu::tir {
 
 std::string_view c_element(DType element);      // "uchar"
 std::string_view scope_qualifier(Scope scope);  // "__global ", with the blank; empty for private
+std::string c_type(const Type& type);           // "float8"; of a pointer "__global float8*"
+
+std::string c_number(int64_t value, DType dtype);
+std::string c_number(double value, DType dtype);
+std::string c_string(std::string_view text);  // with quotes
+
+// The mask of all lanes, "ALL_TRUE_w" of 8.
+std::string all_true(int lanes);
+
+// `name` as a variable or function may be called: no keyword, type or function of C, and none of `reserved`.
+std::string c_identifier(std::string_view name, const std::set<std::string, std::less<>>& reserved);
 
 }  // namespace aipu::tir

@@ -1,83 +1,61 @@
-// Spellings of intrinsic calls that the C that is compiled and the C that is read have in common.
+// How calls of intrinsics are spelled where the C that is compiled and the C that is read agree: one row per intrinsic.
+// A dialect has rows of its own for what it says in another way.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/tir/expr.h"
 
 namespace aipu::tir {
 
-// Call is one call being printed: its type, count(), arg(i), args(), arg_type(i), attribute(name), mask(), all_lanes()
-// and inactive() (the lanes that are off).
-template <typename Call>
-struct CallSpellings {
-  using Printer = std::function<std::string(const Call&)>;
+class PrinterShell;
 
-  // name(r, operands, m)
-  static Printer with_r(std::string name) {
-    return [name](const Call& c) { return fmt::format("{}({}, {}, {})", name, c.inactive(), c.args(), c.mask()); };
-  }
-  // name(operands, m): inactive lanes are fixed by the first operand or by the intrinsic.
-  static Printer with_mask(std::string name) {
-    return [name](const Call& c) { return fmt::format("{}({}, {})", name, c.args(), c.mask()); };
-  }
-  // name(operands)
-  static Printer plain(std::string name) {
-    return [name](const Call& c) { return fmt::format("{}({})", name, c.args()); };
-  }
-  // A function of C on scalars, the vector form on vectors.
-  static Printer scalar_or(std::string scalar, Printer vector) {
-    return [scalar, vector](const Call& c) {
-      return c.type.is_scalar() ? fmt::format("{}({})", scalar, c.args()) : vector(c);
-    };
-  }
-  // exp(x) on scalars, vexp(x) on vectors.
-  static Printer math(std::string name) {
-    return [name](const Call& c) { return fmt::format("{}{}({})", c.type.is_scalar() ? "" : "v", name, c.args()); };
-  }
-  // The operator where it says it all, else the function.
-  static Printer add_like(std::string symbol, std::string name) {
-    return [symbol, name](const Call& c) {
-      const bool same = c.arg_type(0) == c.type && c.arg_type(1) == c.type;
-      if (c.all_lanes() && same && c.attribute("saturate") == 0)
-        return fmt::format("({} {} {})", c.arg(0), symbol, c.arg(1));
-      return with_r(c.attribute("saturate") != 0 ? name + "s" : name)(c);
-    };
-  }
-  // __vceq on integers, __vqeq on floats.
-  static Printer compare(std::string condition) {
-    return [condition](const Call& c) {
-      const bool is_float = is_floating(c.arg_type(0).element);
-      const std::string name = is_float && condition == "neq" ? "ne" : condition;
-      return with_mask(fmt::format("__v{}{}", is_float ? 'q' : 'c', name))(c);
-    };
-  }
-  static Printer shift(std::function<std::string(const Call&)> name) {
-    return [name](const Call& c) { return c.all_lanes() ? plain(name(c))(c) : with_r(name(c))(c); };
-  }
-  // name(vectors, m): the mask is the last operand of the call.
-  static Printer mask_operand(std::string name) {
-    return [name](const Call& c) {
-      std::string text = name + "(";
-      for (size_t i = 0; i + 1 < c.count(); ++i) text += c.arg(i) + ", ";
-      return text + c.p.mask_or_all(c.call.args.back(), c.arg_type(0).lanes) + ")";
-    };
-  }
-  // The choice names come from the row itself, so that the order is the table's business.
-  static std::string_view part_of(const Call& c) {
-    for (const IntrinsicParam& param : c.call.intrinsic->params) {
-      if (param.name != "part") continue;
-      const int64_t index = c.attribute("part", param.default_value);
-      if (index >= 0 && index < static_cast<int64_t>(param.choices.size()))
-        return param.choices[static_cast<size_t>(index)];
-    }
-    return "all";
-  }
+// One call being printed.
+struct SpelledCall {
+  PrinterShell& printer;
+  const IntrinsicCall& call;
+  const Type& type;
+  const std::string& destination;  // the C of what the value is assigned to; "" if that is not known
+
+  size_t count() const { return call.args.size(); }
+  const Expr& arg_expr(size_t i) const { return call.args[i]; }
+  const Type& arg_type(size_t i) const { return call.args[i]->type; }
+  std::string arg(size_t i) const;
+  std::string args(std::string_view separator = ", ") const;
+  int64_t attribute(std::string_view name, int64_t value = 0) const { return call.attribute(name, value); }
+  // The lanes of the operands decide the mask's; accumulators come first and have fewer.
+  int mask_lanes() const;
+  std::string mask() const;
+  bool all_lanes() const;
+  std::string inactive() const;  // what the lanes are whose mask is off
+  std::string type_text() const;
+  // The name that the attribute `part` stands for. The choices come from the row itself, so that their order is the
+  // table's business.
+  std::string_view part() const;
 };
+
+using CallPrinter = std::function<std::string(const SpelledCall&)>;
+
+struct CallSpelling {
+  CallPrinter print;
+  std::vector<std::string> words;  // what it calls: no variable may have that name
+};
+
+CallSpelling with_r(std::string name);  // name(r, operands, m)
+CallSpelling with_mask(
+    std::string name);                 // name(operands, m): inactive lanes are fixed by the first operand or the row
+CallSpelling plain(std::string name);  // name(operands)
+CallSpelling mask_operand(std::string name);  // name(vectors, m): the mask is the last operand of the call
+CallSpelling bitwise(std::string name);       // with_r, of masks with_mask
+
+// The row of an intrinsic; null if its spelling is the dialect's.
+const CallSpelling* shared_spelling(std::string_view intrinsic);
+// The words of all rows.
+std::set<std::string, std::less<>> spelling_words();
 
 }  // namespace aipu::tir

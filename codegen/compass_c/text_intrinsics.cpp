@@ -1,10 +1,11 @@
-// How each intrinsic is spelled in c_code (toolchain.md 6.6), one table row per intrinsic. Where the spec has no word
-// for one (conversions, classification, extensions) the row chooses a name in the style of its neighbours.
+// How intrinsics are spelled in c_code (toolchain.md 6.6): one table row for each that c_spelling has no row for. Where
+// the spec has no word (conversions, classification, extensions) the row chooses a name in the style of its neighbours.
 #include <fmt/format.h>
 
 #include <functional>
 #include <unordered_map>
 
+#include "codegen/c_spelling/c_names.h"
 #include "codegen/c_spelling/call_spellings.h"
 #include "codegen/compass_c/passes.h"
 #include "codegen/compass_c/text_printer.h"
@@ -14,53 +15,10 @@ namespace aipu::tir::c_text {
 namespace {
 
 // One call being printed.
-struct Call {
+struct Call : SpelledCall {
   TextPrinter& p;
-  const IntrinsicCall& call;
-  const Type& type;
-  const std::string& destination;
-
-  size_t count() const { return call.args.size(); }
-  const Expr& arg_expr(size_t i) const { return call.args[i]; }
-  const Type& arg_type(size_t i) const { return call.args[i]->type; }
-  std::string arg(size_t i) const {
-    return i < count() ? p.expr(call.args[i]) : p.fail(fmt::format("S.{} has too few operands", call.intrinsic->name));
-  }
-  std::string args(std::string_view separator = ", ") const {
-    std::string text;
-    for (size_t i = 0; i < count(); ++i) text += fmt::format("{}{}", i == 0 ? std::string_view() : separator, arg(i));
-    return text;
-  }
-  int64_t attribute(std::string_view name, int64_t value = 0) const { return call.attribute(name, value); }
-  // The lanes of the operands decide the mask's; accumulators come first and have fewer.
-  int mask_lanes() const {
-    if (!call.mask && (call.intrinsic->name == "vdpa" || call.intrinsic->name == "vqdpa")) return arg_type(1).lanes;
-    return call.mask ? call.mask->type.lanes : count() > 0 && !arg_type(0).pointer ? arg_type(0).lanes : type.lanes;
-  }
-  std::string mask() const { return p.mask_or_all(call.mask, mask_lanes()); }
-  bool all_lanes() const { return mask() == TextPrinter::all_true(mask_lanes()); }
-  // What inactive lanes of the result are: the operand for it, else what is assigned to, else zero.
-  std::string inactive() const {
-    if (call.pass_through) return p.expr(call.pass_through);
-    if (!destination.empty() && p.spelling().revise_pass_through) return destination;
-    const Expr zero = is_floating(type.element) ? float_imm(0, type.element) : int_imm(0, type.element);
-    return p.expr(broadcast(zero, type.lanes));
-  }
-  std::string type_text() const { return type_name(type); }
 };
-
-using Spellings = CallSpellings<Call>;
-using Printer = Spellings::Printer;
-constexpr auto with_r = Spellings::with_r;
-constexpr auto with_mask = Spellings::with_mask;
-constexpr auto plain = Spellings::plain;
-constexpr auto scalar_or = Spellings::scalar_or;
-constexpr auto math = Spellings::math;
-constexpr auto add_like = Spellings::add_like;
-constexpr auto compare = Spellings::compare;
-constexpr auto shift = Spellings::shift;
-constexpr auto mask_operand = Spellings::mask_operand;
-constexpr auto part_of = Spellings::part_of;
+using Printer = std::function<std::string(const Call&)>;
 
 std::string multiply(const Call& c) {
   const bool same = c.arg_type(0) == c.type && c.arg_type(1) == c.type;
@@ -75,13 +33,13 @@ std::string multiply(const Call& c) {
   }
   if (is_integer(c.type.element) && !c.all_lanes() && c.p.spelling().lower_virtual_isa)
     return fmt::format("__vsel(({} * {}), {}, {})", c.arg(0), c.arg(1), c.inactive(), c.mask());
-  return with_r("__vmul")(c);
+  return with_r("__vmul").print(c);
 }
 
 // ---- bits ----
 
 bool of_all_lanes(const Call& c, const IntrinsicCall& call, const Type& type) {
-  return c.p.mask_or_all(call.mask, type.lanes) == TextPrinter::all_true(type.lanes);
+  return c.p.mask_or_all(call.mask, type.lanes) == all_true(type.lanes);
 }
 
 // The operand of an inversion of all lanes; null: it is none.
@@ -93,17 +51,17 @@ Expr inverted(const Call& c, const Expr& e) {
   return n != nullptr && n->op == UnaryOp::kBitNot ? n->operand : nullptr;
 }
 
-Printer bitwise(std::string name, std::string with_inverted = {}) {
+// Where one operand is inverted, another instruction does both.
+Printer bitwise_or(std::string name, std::string with_inverted) {
   return [name, with_inverted](const Call& c) {
-    const std::string mask = c.mask();
-    const std::string r = c.type.is_mask() ? "" : c.inactive() + ", ";
-    if (!with_inverted.empty() && c.p.spelling().combine_instructions) {
+    if (c.p.spelling().combine_instructions) {
+      const std::string r = c.type.is_mask() ? "" : c.inactive() + ", ";
       for (const size_t i : {1, 0}) {
         if (const Expr x = inverted(c, c.arg_expr(i)))
-          return fmt::format("{}({}{}, {}, {})", with_inverted, r, c.arg(1 - i), c.p.expr(x), mask);
+          return fmt::format("{}({}{}, {}, {})", with_inverted, r, c.arg(1 - i), c.p.expr(x), c.mask());
       }
     }
-    return fmt::format("{}({}{}, {})", name, r, c.args(), mask);
+    return bitwise(name).print(c);
   };
 }
 
@@ -112,7 +70,7 @@ std::string invert(const Call& c) {
   const bool combines = inner != nullptr && c.type.is_mask() && c.p.spelling().combine_instructions &&
                         (inner->intrinsic->name == "vand" || inner->intrinsic->name == "vor") &&
                         of_all_lanes(c, *inner, c.type);
-  if (!combines) return bitwise("__vinv")(c);
+  if (!combines) return bitwise("__vinv").print(c);
   return fmt::format("{}({}, {}, {})", inner->intrinsic->name == "vand" ? "__vnand" : "__vnor",
                      c.p.expr(inner->args[0]), c.p.expr(inner->args[1]), c.mask());
 }
@@ -136,7 +94,7 @@ std::string narrowing_shift(const Call& c, bool saturate, bool round) {
                                  round ? "r" : "");
   if (dtype_bits(c.arg_type(0).element) == 32 && dtype_bits(c.type.element) == 16) name += "_h";
   if (saturate) name += is_signed_int(c.type.element) ? "_s" : "_u";
-  return with_mask(name)(c);
+  return with_mask(name).print(c);
 }
 
 // ---- memory ----
@@ -150,7 +108,7 @@ bool has_stride(const Call& c, size_t arg) { return arg < c.count() && as_int(c.
 
 std::string load(const Call& c) {
   const std::string mask = c.p.mask_or_all(c.call.mask, c.type.lanes);
-  const bool all = mask == TextPrinter::all_true(c.type.lanes);
+  const bool all = mask == all_true(c.type.lanes);
   const int64_t element_bytes = dtype_bytes(c.type.element);
   if (has_stride(c, 1)) {
     return fmt::format("__vload_stride({}, {}, {})", c.p.pointer_as(c.arg_expr(0), c.type),
@@ -164,7 +122,7 @@ std::string load(const Call& c) {
 std::string store(const Call& c) {
   const Type& value = c.arg_type(0);
   const std::string mask = c.p.mask_or_all(c.call.mask, value.lanes);
-  const bool all = mask == TextPrinter::all_true(value.lanes);
+  const bool all = mask == all_true(value.lanes);
   if (has_stride(c, 2)) {
     return fmt::format("__vstore_stride({}, {}, {}, {})", c.arg(0), c.p.pointer_as(c.arg_expr(1), value),
                        in_bytes(c, c.arg_expr(2), dtype_bytes(value.element)), mask);
@@ -190,14 +148,14 @@ std::string offsets(const Call& c, size_t arg) {
 std::string gather(const Call& c) {
   const std::string pointer = c.p.pointer_as(c.arg_expr(0), c.type);
   const std::string mask = c.p.mask_or_all(c.call.mask, c.type.lanes);
-  if (mask == TextPrinter::all_true(c.type.lanes)) return fmt::format("__vload_gather({}, {})", pointer, offsets(c, 1));
+  if (mask == all_true(c.type.lanes)) return fmt::format("__vload_gather({}, {})", pointer, offsets(c, 1));
   return fmt::format("__vload_gather({}, {}, {})", pointer, offsets(c, 1), mask);
 }
 std::string scatter(const Call& c) {
   const Type& value = c.arg_type(0);
   const std::string pointer = c.p.pointer_as(c.arg_expr(1), value);
   const std::string mask = c.p.mask_or_all(c.call.mask, value.lanes);
-  if (mask == TextPrinter::all_true(value.lanes))
+  if (mask == all_true(value.lanes))
     return fmt::format("__vstore_scatter({},{}, {})", c.arg(0), pointer, offsets(c, 2));
   return fmt::format("__vstore_scatter({},{}, {}, {})", c.arg(0), pointer, offsets(c, 2), mask);
 }
@@ -214,12 +172,12 @@ std::string tail_mask(const Call& c) {
 // ---- parts ----
 
 std::string concat(const Call& c) {
-  const std::string_view part = part_of(c);
+  const std::string_view part = c.part();
   if (part == "all") return fmt::format("({})({})", c.type_text(), c.args(","));
   return fmt::format("__vext{}({})", part.substr(0, 1), c.args());
 }
 std::string zip(const Call& c) {
-  const std::string_view part = part_of(c);
+  const std::string_view part = c.part();
   return part == "all" ? fmt::format("__vzip({})", c.args()) : fmt::format("__vzip{}({})", part.substr(0, 1), c.args());
 }
 std::string part_of_lanes(const Call& c) {
@@ -249,7 +207,7 @@ std::string rounded_to_wider(const Call& c, std::string_view part) {
   return fmt::format("__vzip{}({}, {})", part == "low" ? 'l' : 'h', convert("e"), convert("o"));
 }
 std::string cast_parts(const Call& c) {
-  const std::string_view part = part_of(c);
+  const std::string_view part = c.part();
   if (std::string text = rounded_to_wider(c, part); !text.empty()) return text;
   const bool saturate = c.attribute("saturate") == 2 && is_integer(c.arg_type(0).element) && is_integer(c.type.element);
   const std::string suffix = part == "all" ? "" : fmt::format("_{}", part);
@@ -352,16 +310,6 @@ std::string dma_memset(const Call& c) {
                                                        : 0);
 }
 
-// A bit per event.
-Printer events(std::string name) {
-  return [name](const Call& c) {
-    std::string mask;
-    for (size_t i = 0; i < c.count(); ++i)
-      mask = mask.empty() ? fmt::format("(1 << {})", c.arg(i)) : fmt::format("({} | (1 << {}))", mask, c.arg(i));
-    return fmt::format("{}({})", name, mask);
-  };
-}
-
 // ---- arithmetic that is several instructions ----
 
 std::string clip(const Call& c) {
@@ -376,7 +324,7 @@ std::string clip(const Call& c) {
 // The instruction returns the operand that is a number.
 Printer propagating_extremum(std::string scalar, std::string vector) {
   return [scalar, vector](const Call& c) {
-    if (!is_floating(c.type.element)) return scalar_or(scalar, with_r(vector))(c);
+    if (!is_floating(c.type.element)) return c.type.is_scalar() ? plain(scalar).print(c) : with_r(vector).print(c);
     const std::string x = c.arg(0), y = c.arg(1), mask = c.mask();
     if (c.type.is_scalar()) return fmt::format("({0} != {0} ? {0} : {1} != {1} ? {1} : {2}({0}, {1}))", x, y, scalar);
     const std::string number = fmt::format("{}({}, {}, {}, {})", vector, c.inactive(), x, y, mask);
@@ -384,107 +332,26 @@ Printer propagating_extremum(std::string scalar, std::string vector) {
                        mask);
   };
 }
-Printer extremum_with_index(std::string name) {
-  return [name](const Call& c) { return with_r(c.attribute("return_idx") != 0 ? name + "_idx" : name)(c); };
-}
-
+// What is said in another way than in the C that is compiled.
 const std::unordered_map<std::string_view, Printer>& table() {
   static const std::unordered_map<std::string_view, Printer> rows = {
       // arithmetic
-      {"vadd", add_like("+", "__vadd")},
-      {"vsub", add_like("-", "__vsub")},
       {"vmul", multiply},
-      {"vmull", with_r("__vmul")},
-      {"vmulh", with_r("__vmulh")},
-      {"vdiv", with_r("__vdiv")},
-      {"vmod", with_r("__vmod")},
-      {"abs", scalar_or("__abs",
-                        [](const Call& c) { return with_r(c.attribute("saturate") != 0 ? "__vabss" : "__vabs")(c); })},
+      {"vmull", with_r("__vmul").print},
       {"clip", clip},
-      {"fma",
-       [](const Call& c) {
-         return c.type.is_scalar() ? fmt::format("fma({}, {}, {})", c.arg(1), c.arg(2), c.arg(0))
-                                   : with_mask("__vfma")(c);
-       }},
-      {"rint", scalar_or("rint", with_r("__vrint"))},
-      {"vaddh", plain("__vaddh")},
-      {"vsubh", plain("__vsubh")},
-      {"vmaxh", plain("__vmaxh")},
-      {"vminh", plain("__vminh")},
-      {"vmml", plain("__vmml")},
-      {"vmma", plain("__vmma")},
-      {"vfmae", with_mask("__vfmae")},
-      {"vfmao", with_mask("__vfmao")},
-      {"max", scalar_or("max", with_r("__vmax"))},
-      {"min", scalar_or("min", with_r("__vmin"))},
       {"maximum", propagating_extremum("max", "__vmax")},
       {"minimum", propagating_extremum("min", "__vmin")},
-      {"ceildiv", plain("ceildiv")},
-      // dot products and reductions
-      {"vdot", with_r("__vdot")},
-      {"vqdot", with_r("__vqdot")},
-      {"vdpa", with_mask("__vdpa")},
-      {"vqdpa", with_mask("__vqdpa")},
-      {"vrpadd", with_r("__vrpadd")},
-      {"vrpmax", extremum_with_index("__vrpmax")},
-      {"vrpmin", extremum_with_index("__vrpmin")},
       // bits
-      {"vand", bitwise("__vand", "__vbclr")},
-      {"vor", bitwise("__vor", "__vbset")},
-      {"vxor", bitwise("__vxor")},
+      {"vand", bitwise_or("__vand", "__vbclr")},
+      {"vor", bitwise_or("__vor", "__vbset")},
       {"vinv", invert},
-      {"vall", plain("__vandr")},
-      {"vany", plain("__vorr")},
-      {"vsl", shift([](const Call& c) { return c.attribute("saturate") != 0 ? "__vsasl" : "__vlsl"; })},
-      {"vsr", shift([](const Call& c) {
-         return fmt::format("{}{}", is_signed_int(c.arg_type(0).element) ? "__vasr" : "__vlsr",
-                            c.attribute("with_round") != 0 ? "r" : "");
-       })},
-      {"vror", shift([](const Call&) { return "__vror"; })},
       {"vnsr",
        [](const Call& c) { return narrowing_shift(c, c.attribute("saturate") != 0, c.attribute("with_round") != 0); }},
       {"vnsrsr", [](const Call& c) { return narrowing_shift(c, true, true); }},
-      {"vcls", with_r("__vcls")},
-      {"clz", scalar_or("__clz", with_r("__vclz"))},
-      {"vbrevs", with_r("__vbrevs")},
-      {"vpcnt", with_r("__vpcnt")},
       // compare
-      {"vceq", compare("eq")},
-      {"vcneq", compare("neq")},
-      {"vcge", compare("ge")},
-      {"vcgt", compare("gt")},
-      {"vcle", compare("le")},
-      {"vclt", compare("lt")},
       {"isnan", classify(0x300)},
       {"isinf", classify(0x081)},
       {"isfinite", classify(0x07e)},
-      // math
-      {"exp", math("exp")},
-      {"log", math("log")},
-      {"tanh", math("tanh")},
-      {"sin", math("sin")},
-      {"cos", math("cos")},
-      {"sqrt", math("sqrt")},
-      {"rsqrt", math("rsqrt")},
-      {"floor", math("floor")},
-      {"ceil", math("ceil")},
-      {"erf", math("erf")},
-      {"exp2", math("exp2")},
-      {"pow", math("pow")},
-      {"trunc", math("trunc")},
-      {"round", math("round")},
-      {"tan", math("tan")},
-      {"asin", math("asin")},
-      {"acos", math("acos")},
-      {"atan", math("atan")},
-      {"sinh", math("sinh")},
-      {"cosh", math("cosh")},
-      {"asinh", math("asinh")},
-      {"acosh", math("acosh")},
-      {"atanh", math("atanh")},
-      {"log2", math("log2")},
-      {"log10", math("log10")},
-      {"sigmoid", math("sigmoid")},
       // memory
       {"vload", load},
       {"vstore", store},
@@ -495,34 +362,11 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"dma_transpose2d", dma_transpose2d},
       {"dma_upsample", dma_upsample},
       {"dma_memset", dma_memset},
-      {"flush_cache",
-       [](const Call& c) {
-         return fmt::format("__flush_cache({})", c.count() > 0                       ? c.arg(0)
-                                                 : c.attribute("invalidate", 1) != 0 ? "true"
-                                                                                     : "false");
-       }},
-      {"prefetch", plain("__prefetch")},
-      {"is_nullptr", [](const Call& c) { return fmt::format("({} == 0)", c.arg(0)); }},
       // permutation and conversion
       {"vconcat", concat},
       {"vzip", zip},
-      {"vcompt", mask_operand("__vcompt")},
-      {"vcompc", mask_operand("__vcompc")},
-      {"vsel", mask_operand("__vsel")},
-      {"vrevs", [](const Call& c) { return plain(c.type.is_mask() ? "__vprevs" : "__vrevs")(c); }},
       {"vpart", part_of_lanes},
-      {"vshfl", plain("__vshfl")},
-      {"vsldl", plain("__vsldl")},
-      {"vreplic", plain("__vreplic")},
       {"vtbl", table_lookup},
-      {"vbcast",
-       [](const Call& c) {
-         if (c.type.is_mask()) return c.p.expr(broadcast(c.arg_expr(0), c.type.lanes));
-         const std::string mask = c.p.mask_or_all(c.call.mask, c.type.lanes);
-         if (mask == TextPrinter::all_true(c.type.lanes)) return c.p.splat(c.type, c.arg(0));
-         return fmt::format("__vbcast({}, {}, {})", c.inactive(), c.arg(0), mask);
-       }},
-      {"const_mask", [](const Call& c) { return c.arg(0); }},
       {"tail_mask", tail_mask},
       {"reinterpret", reinterpret},
       {"i", reinterpret},
@@ -530,16 +374,7 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"vxtl", extend('l')},
       {"vxth", extend('h')},
       {"cast", cast_parts},
-      // the TEC
-      {"get_local_id", [](const Call&) { return "get_local_id(0)"; }},
-      {"get_local_size", [](const Call&) { return "get_local_size(0)"; }},
-      {"barrier", [](const Call&) { return "barrier(CLK_LOCAL_MEM_FENCE)"; }},
-      {"alloc_event", plain("alloc_event")},
-      {"wait_events", events("wait_events")},
-      {"free_events", events("free_events")},
-      {"perf_tick_begin", plain("__perf_record_tick_begin")},
-      {"perf_tick_end", plain("__perf_record_tick_end")},
-      {"printf", plain("printf")},
+      // the fixed-function unit
       {"aiff", [](const Call& c) { return fmt::format("AIFF({}, 0)", c.args()); }},
       {"async_aiff", [](const Call& c) { return fmt::format("ASYNC_AIFF({}, 0)", c.args()); }},
   };
@@ -548,13 +383,12 @@ const std::unordered_map<std::string_view, Printer>& table() {
 
 }  // namespace
 
-std::string spell_intrinsic(TextPrinter& printer, const IntrinsicCall& call, const ExprNode& node,
+std::string spell_intrinsic(TextPrinter& printer, const IntrinsicCall& call, const Type& type,
                             const std::string& destination) {
-  const auto row = table().find(call.intrinsic->name);
-  // An intrinsic without a row of its own has the form of most.
-  if (row == table().end())
-    return plain(fmt::format("__{}", call.intrinsic->name))(Call{printer, call, node.type, destination});
-  return row->second(Call{printer, call, node.type, destination});
+  const Call spelled{{printer, call, type, destination}, printer};
+  if (const auto row = table().find(call.intrinsic->name); row != table().end()) return row->second(spelled);
+  if (const CallSpelling* shared = shared_spelling(call.intrinsic->name)) return shared->print(spelled);
+  return printer.fail(fmt::format("S.{} has no spelling", call.intrinsic->name));
 }
 
 }  // namespace aipu::tir::c_text

@@ -12,24 +12,6 @@
 namespace aipu::tir::c_text {
 namespace {
 
-bool is_empty(const Stmt& s) {
-  const auto* n = s ? s->as<Block>() : nullptr;
-  return !s || (n != nullptr && std::all_of(n->body.begin(), n->body.end(), is_empty));
-}
-
-// Whether the first parenthesis is closed by the last one.
-bool is_parenthesised(std::string_view text) {
-  int depth = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '"' && (i == 0 || text[i - 1] != '\\')) quoted = !quoted;
-    if (quoted) continue;
-    depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
-    if (depth == 0) return i > 0 && i + 1 == text.size();
-  }
-  return false;
-}
-
 // Without the casts between pointers around it.
 const Expr& uncast(const Expr& pointer) {
   const Expr* at = &pointer;
@@ -40,149 +22,59 @@ const Expr& uncast(const Expr& pointer) {
 
 bool is_zero(const Expr& e) { return as_int(e) == 0; }
 
+char mask_letter(int lanes) { return lanes == 8 ? 'w' : lanes == 16 ? 'h' : 'b'; }
+
+const PrinterShell::Dialect& dialect() {
+  static const PrinterShell::Dialect one = {
+      .text = "c_code",
+      .names_end_with_blocks = false,
+      .bare_return = "barrier(CLK_LOCAL_MEM_FENCE);return;",
+      .sub_function = "",
+      .constant = "__constant uchar __attribute__((aligned(32))) ",
+      .reserved = {"kernel", "global", "local", "constant", "default"},
+  };
+  return one;
+}
+
 }  // namespace
 
-std::string TextPrinter::fail(std::string message) {
-  if (status_.ok())
-    status_ = internal_error(fmt::format("c_code of function {}: {}", module_.functions[function_]->name, message));
-  return {};
-}
+TextPrinter::TextPrinter(const Module& module, const std::vector<std::string>& function_names, const Spelling& spelling)
+    : PrinterShell(module, function_names, dialect()), spelling_(spelling) {}
 
-void TextPrinter::line(std::string_view text) {
-  out_.append(static_cast<size_t>(indent_) * 2, ' ');
-  out_ += text;
-  out_ += '\n';
-}
+std::string valid_identifier(std::string_view name) { return c_identifier(name, dialect().reserved); }
 
 void TextPrinter::use_dma_macro(const std::string& macro) {
   if (dma_macros_.find(macro + "\n") == std::string::npos) dma_macros_ += macro + "\n";
 }
 
-// ---- names: unique within the function ----
+// ---- functions and statements ----
 
-std::string TextPrinter::reserve(std::string_view wanted) {
-  const std::string base = valid_identifier(wanted);
-  std::string name = base;
-  int& next = next_[base];
-  while (!taken_.insert(name).second) name = fmt::format("{}_{}", base, ++next);
-  return name;
-}
-
-std::string TextPrinter::declare(const VarPtr& var) { return names_[var.get()] = reserve(var->name); }
-
-std::string TextPrinter::name_of(const Var& var) {
-  const auto it = names_.find(&var);
-  return it != names_.end() ? it->second : fail(fmt::format("variable {} is used before its definition", var.name));
-}
-
-// ---- functions ----
-
-std::string TextPrinter::prototype(size_t function) {
-  function_ = function;
-  const PrimFunc& f = *module_.functions[function];
-  names_.clear();
-  next_.clear();
-  taken_ = {function_names_.begin(), function_names_.end()};
-  std::string text = function == 0 ? "__kernel " : "";
-  if (f.inline_hint == InlineHint::kInline) text += "_CLC_INLINE ";
-  if (f.inline_hint == InlineHint::kNoInline) text += "_CLC_NOINLINE ";
-  text += fmt::format("{} {}(", type_name(f.return_type), function_names_[function]);
-  for (size_t i = 0; i < f.params.size(); ++i) {
-    const VarPtr& param = f.params[i];
-    const bool restricted = param->restrict_ && param->type.pointer;
-    text += fmt::format("{}{} {}{}", i == 0 ? "" : ", ", type_name(param->type), restricted ? "restrict " : "",
-                        declare(param));
+void TextPrinter::begin_definition() {
+  if (!in_entry()) return;
+  bool events = false;
+  for (const PrimFuncPtr& any : module().functions) {
+    walk(
+        any->body,
+        [&](const Expr& e) {
+          const auto* call = e->as<IntrinsicCall>();
+          events |= call != nullptr && call->intrinsic->name == "alloc_event";
+        },
+        [](const Stmt&) {});
   }
-  return text + ")";
+  if (events) raw("  *addr_of_event_state() = 0;\n");
 }
 
-std::string TextPrinter::definition(size_t function) {
-  const std::string head = prototype(function);
-  const PrimFunc& f = *module_.functions[function];
-  out_.clear();
-  indent_ = 0;
-  line(head + " {");
-  if (function == 0) {
-    bool events = false;
-    for (const PrimFuncPtr& any : module_.functions) {
-      walk(
-          any->body,
-          [&](const Expr& e) {
-            const auto* call = e->as<IntrinsicCall>();
-            events |= call != nullptr && call->intrinsic->name == "alloc_event";
-          },
-          [](const Stmt&) {});
-    }
-    if (events) out_ += "  *addr_of_event_state() = 0;\n";
-  }
-  body(f.body);
-  if (function == 0) out_ += "  barrier(CLK_LOCAL_MEM_FENCE);\n";
-  line("}");
-  return std::move(out_);
+void TextPrinter::end_definition() {
+  if (in_entry()) raw("  barrier(CLK_LOCAL_MEM_FENCE);\n");
 }
 
-// ---- statements ----
-
-void TextPrinter::body(const Stmt& s) {
-  ++indent_;
-  if (s) stmt(s);
-  --indent_;
+void TextPrinter::lane_write(const LaneWrite& n) {
+  line(fmt::format("{}[{}] = {};", name_of(*n.var), expr(n.index), expr(n.value)));
 }
 
-void TextPrinter::stmt(const Stmt& s) {
-  match(
-      s,
-      [&](const Define& n) {
-        // The value does not see the new name, but for the lanes that it leaves as they are.
-        const std::string type = type_name(n.var->type);
-        const std::string name = declare(n.var);
-        names_.erase(n.var.get());
-        const std::string value = n.value ? " = " + expr(n.value, name) : "";
-        names_[n.var.get()] = name;
-        line(fmt::format("{} {}{};", type, name, value));
-      },
-      [&](const Assign& n) {
-        const std::string name = name_of(*n.var);
-        line(fmt::format("{} = {};", name, expr(n.value, name)));
-      },
-      [&](const LaneWrite& n) { line(fmt::format("{}[{}] = {};", name_of(*n.var), expr(n.index), expr(n.value))); },
-      [&](const Store& n) {
-        const std::string place = access(n.pointer, n.index);
-        line(fmt::format("{} = {};", place, expr(n.value, place)));
-      },
-      [&](const Alloc& n) { alloc(n); }, [&](const For& n) { for_loop(n); },
-      [&](const While& n) {
-        line(fmt::format("while ({}){{", expr(n.condition)));
-        body(n.body);
-        line("}");
-      },
-      [&](const If& n) {
-        const std::string condition = expr(n.condition);
-        line(fmt::format("if {} {{", is_parenthesised(condition) ? condition : fmt::format("({})", condition)));
-        body(n.then_body);
-        if (!is_empty(n.else_body)) {
-          line("} else {");
-          body(n.else_body);
-        }
-        line("}");
-      },
-      [&](const Evaluate& n) { line(expr(n.value) + ";"); },
-      [&](const Return& n) {
-        if (n.value)
-          line(fmt::format("return {};", expr(n.value)));
-        else
-          line(function_ == 0 ? "barrier(CLK_LOCAL_MEM_FENCE);return;" : "return;");
-      },
-      [&](const Break&) { line("break;"); },
-      [&](const Block& n) {
-        // Names are unique: no braces.
-        for (const Stmt& child : n.body) stmt(child);
-      },
-      [&](const Comment& n) {
-        std::string text;
-        for (const char c : n.text) text += c == '\n' || c == '\r' || c == '\\' ? ' ' : c;
-        line("// " + text);
-      });
+void TextPrinter::store(const Store& n) {
+  const std::string place = access(n.pointer, n.index);
+  line(fmt::format("{} = {};", place, expr(n.value, place)));
 }
 
 void TextPrinter::for_loop(const For& n) {
@@ -191,8 +83,8 @@ void TextPrinter::for_loop(const For& n) {
   if (!is_zero(n.start))
     bound = fmt::format("{}+{}", start, expr(simplify(tir::binary(BinaryOp::kSub, n.stop, n.start))));
   const std::string name = declare(n.var);
-  line(fmt::format("for ({} {} = {}; {} < {}; {} += {}) {{", type_name(n.var->type), name, start, name, bound, name,
-                   step));
+  line(
+      fmt::format("for ({} {} = {}; {} < {}; {} += {}) {{", c_type(n.var->type), name, start, name, bound, name, step));
   body(n.body);
   line("}");
 }
@@ -202,19 +94,13 @@ void TextPrinter::alloc(const Alloc& n) {
   const std::string_view qualifier = scope_qualifier(n.buffer->type.scope);
   if (n.data.empty()) {
     const std::string name = declare(n.buffer);
-    line(fmt::format("{}{} {}[{}];", qualifier, type_name(element), name, std::max<int64_t>(n.count, 1)));
+    line(fmt::format("{}{} {}[{}];", qualifier, c_type(element), name, std::max<int64_t>(n.count, 1)));
     return;
   }
   // Constant contents are bytes in front of the functions.
-  const std::string base = fmt::format("{}_u8_{}", function_names_[function_], valid_identifier(n.buffer->name));
-  std::string array = base;
-  for (int i = 1; !constant_names_.insert(array).second; ++i) array = fmt::format("{}_{}", base, i);
-  std::string bytes;
-  for (const std::byte b : n.data) bytes += fmt::format("{}{}", bytes.empty() ? "" : ",", static_cast<unsigned>(b));
-  constants_ +=
-      fmt::format("__constant uchar __attribute__((aligned(32))) {}[{}] = {{{}}};\n", array, n.data.size(), bytes);
+  const std::string array = constant_array(n);
   const bool plain = element == Type::scalar(DType::kU8);
-  names_[n.buffer.get()] = plain ? array : fmt::format("({}){}", type_name(n.buffer->type), array);
+  rename(*n.buffer, plain ? array : fmt::format("({}){}", c_type(n.buffer->type), array));
 }
 
 // ---- memory ----
@@ -240,7 +126,7 @@ std::string TextPrinter::access(const Expr& pointer, const Expr& index) {
 
 std::string TextPrinter::index_text(const Expr& e) {
   if (const auto value = as_int(e); value && *value >= INT32_MIN && *value <= INT32_MAX)
-    return number(*value, DType::kI32);
+    return c_number(*value, DType::kI32);
   const auto* cast = e->as<Cast>();
   const bool widened = cast != nullptr && dtype_bits(e->type.element) == 64 && is_integer(cast->operand->type.element);
   return expr(widened ? cast->operand : e);
@@ -250,7 +136,7 @@ std::string TextPrinter::pointer_as(const Expr& pointer, const Type& pointee) {
   const Type wanted = Type::pointer_to(pointee.element, pointee.lanes, pointer->type.scope);
   if (pointer->type == wanted) return expr(pointer);
   const Expr& operand = uncast(pointer);
-  return operand->type == wanted ? expr(operand) : fmt::format("({}){}", type_name(wanted), expr(operand));
+  return operand->type == wanted ? expr(operand) : fmt::format("({}){}", c_type(wanted), expr(operand));
 }
 
 std::string TextPrinter::named_access(const Expr& pointer, const Type& pointee) {
@@ -268,78 +154,54 @@ std::string TextPrinter::named_access(const Expr& pointer, const Type& pointee) 
   return access(tir::cast(wanted, pointer), int_imm(0));
 }
 
-std::string TextPrinter::splat(const Type& type, const std::string& scalar) const {
-  return fmt::format("({}){}", type_name(type), scalar);
+std::string TextPrinter::splat(const Type& type, const std::string& scalar) {
+  return fmt::format("({}){}", c_type(type), scalar);
 }
 
 // ---- masks ----
 
-std::string TextPrinter::all_true(int lanes) {
-  return lanes == 8 ? "ALL_TRUE_w" : lanes == 16 ? "ALL_TRUE_h" : lanes == 32 ? "ALL_TRUE_b" : "ALL_TRUE";
-}
-
 std::string TextPrinter::mask_or_all(const Expr& mask, int lanes) { return mask ? expr(mask) : all_true(lanes); }
+
+std::string TextPrinter::open_lanes(const Type& type, const std::string& destination) {
+  if (!destination.empty() && spelling_.revise_pass_through) return destination;
+  const Expr zero = is_floating(type.element) ? float_imm(0, type.element) : int_imm(0, type.element);
+  return expr(broadcast(zero, type.lanes));
+}
 
 // ---- expressions ----
 
-std::string TextPrinter::expr(const Expr& e, const std::string& destination) {
-  if (!e) return fail("an expression is missing");
-  return match(
-      e, [&](const IntImm& n) { return number(n.value, e->type.element); },
-      [&](const FloatImm& n) { return number(n.value, e->type.element); },
-      [&](const StringImm& n) { return quoted(n.value); }, [&](const VarRef& n) { return name_of(*n.var); },
-      [&](const Unary& n) {
-        const std::string operand = expr(n.operand);
-        const bool is_bool_scalar = e->type.is_scalar() && e->type.element == DType::kBool;
-        if (n.op == UnaryOp::kNot || is_bool_scalar) return fmt::format("(!{})", operand);
-        const bool narrow = e->type.is_scalar() && e->type.element != DType::kI32;
-        return narrow ? fmt::format("({})(~{})", type_name(e->type), operand) : fmt::format("(~{})", operand);
-      },
-      [&](const Binary& n) { return binary(n, *e); },
-      [&](const Select& n) {
-        return fmt::format("({} ? {} : {})", expr(n.condition), expr(n.if_true), expr(n.if_false));
-      },
-      [&](const Cast& n) {
-        if (e->type.pointer && n.operand->type.pointer)
-          return fmt::format("({}){}", type_name(e->type), expr(uncast(n.operand)));
-        const bool plain = e->type.is_scalar() || e->type.pointer || n.operand->type.pointer;
-        if (plain) return fmt::format("({}){}", type_name(e->type), expr(n.operand));
-        const auto* call = n.operand->as<IntrinsicCall>();
-        const bool rounds =
-            call != nullptr && call->intrinsic->name == "rint" && !call->mask && is_integer(e->type.element);
-        if (rounds && spelling_.combine_instructions)
-          return fmt::format("__vcvt_{}({})", type_name(e->type), expr(call->args[0]));
-        const Type from = n.operand->type;
-        const bool same_bits = is_integer(from.element) && is_integer(e->type.element) &&
-                               dtype_bits(from.element) == dtype_bits(e->type.element);
-        return fmt::format("{}_{}({})", same_bits ? "as" : "convert", type_name(e->type), expr(n.operand));
-      },
-      [&](const Broadcast& n) {
-        if (!e->type.is_mask()) return splat(e->type, expr(n.scalar));
-        const auto known = as_int(n.scalar);
-        if (known && *known != 0) return all_true(e->type.lanes);
-        const std::string none = fmt::format("__vmov_{}(0x00000000)", e->type.lanes == 8    ? 'w'
-                                                                      : e->type.lanes == 16 ? 'h'
-                                                                                            : 'b');
-        return known ? none : fmt::format("({} ? {} : {})", expr(n.scalar), all_true(e->type.lanes), none);
-      },
-      [&](const VectorLiteral& n) { return literal(n, *e); }, [&](const Load& n) { return access(n.pointer, n.index); },
-      [&](const AddressOf& n) { return "&" + name_of(*n.var); },
-      [&](const LaneRead& n) { return fmt::format("{}[{}]", expr(n.vector), expr(n.index)); },
-      [&](const IntrinsicCall& n) { return spell_intrinsic(*this, n, *e, destination); },
-      [&](const FunctionCall& n) {
-        std::string text;
-        for (size_t i = 0; i < module_.functions.size(); ++i) {
-          if (module_.functions[i]->name == n.function) text = function_names_[i];
-        }
-        if (text.empty()) return fail(fmt::format("call of the unknown function {}", n.function));
-        text += "(";
-        for (size_t i = 0; i < n.args.size(); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", expr(n.args[i]));
-        return text + ")";
-      });
+std::string TextPrinter::load(const Load& n) { return access(n.pointer, n.index); }
+
+std::string TextPrinter::lane_read(const LaneRead& n) { return fmt::format("{}[{}]", expr(n.vector), expr(n.index)); }
+
+std::string TextPrinter::intrinsic(const IntrinsicCall& n, const Expr& e, const std::string& destination) {
+  return spell_intrinsic(*this, n, e->type, destination);
 }
 
-std::string TextPrinter::binary(const Binary& n, const ExprNode& node) {
+std::string TextPrinter::conversion(const Cast& n, const Expr& e) {
+  if (e->type.pointer && n.operand->type.pointer)
+    return fmt::format("({}){}", c_type(e->type), expr(uncast(n.operand)));
+  const bool plain = e->type.is_scalar() || e->type.pointer || n.operand->type.pointer;
+  if (plain) return fmt::format("({}){}", c_type(e->type), expr(n.operand));
+  const auto* call = n.operand->as<IntrinsicCall>();
+  const bool rounds = call != nullptr && call->intrinsic->name == "rint" && !call->mask && is_integer(e->type.element);
+  if (rounds && spelling_.combine_instructions)
+    return fmt::format("__vcvt_{}({})", c_type(e->type), expr(call->args[0]));
+  const Type from = n.operand->type;
+  const bool same_bits = is_integer(from.element) && is_integer(e->type.element) &&
+                         dtype_bits(from.element) == dtype_bits(e->type.element);
+  return fmt::format("{}_{}({})", same_bits ? "as" : "convert", c_type(e->type), expr(n.operand));
+}
+
+std::string TextPrinter::broadcast_text(const Broadcast& n, const Expr& e) {
+  if (!e->type.is_mask()) return splat(e->type, expr(n.scalar));
+  const auto known = as_int(n.scalar);
+  if (known && *known != 0) return all_true(e->type.lanes);
+  const std::string none = fmt::format("__vmov_{}(0x00000000)", mask_letter(e->type.lanes));
+  return known ? none : fmt::format("({} ? {} : {})", expr(n.scalar), all_true(e->type.lanes), none);
+}
+
+std::string TextPrinter::binary(const Binary& n, const Expr& e) {
   const bool moves = n.lhs->type.pointer && !is_comparison(n.op);
   const std::string lhs = expr(n.lhs), rhs = moves ? index_text(n.rhs) : expr(n.rhs);
   const std::string_view symbol = binary_op_symbol(n.op);
@@ -350,16 +212,15 @@ std::string TextPrinter::binary(const Binary& n, const ExprNode& node) {
   // C computes in int or float; the cast brings the result back.
   const bool arithmetic =
       n.op == BinaryOp::kAdd || n.op == BinaryOp::kSub || n.op == BinaryOp::kMul || n.op == BinaryOp::kDiv;
-  const bool brought_back =
-      arithmetic && !n.lhs->type.pointer && node.type.is_scalar() && node.type.element != DType::kI32;
-  return brought_back ? fmt::format("({}){}", type_name(node.type), text) : text;
+  const bool brought_back = arithmetic && !n.lhs->type.pointer && e->type.is_scalar() && e->type.element != DType::kI32;
+  return brought_back ? fmt::format("({}){}", c_type(e->type), text) : text;
 }
 
-std::string TextPrinter::literal(const VectorLiteral& n, const ExprNode& node) {
-  const int lanes = node.type.lanes;
+std::string TextPrinter::literal(const VectorLiteral& n, const Expr& e) {
+  const int lanes = e->type.lanes;
   const bool constant =
       std::all_of(n.lanes.begin(), n.lanes.end(), [](const Expr& lane) { return as_int(lane).has_value(); });
-  if (node.type.is_mask() && constant) {
+  if (e->type.is_mask() && constant) {
     const auto on = [](const Expr& lane) { return *as_int(lane) != 0; };
     if (std::all_of(n.lanes.begin(), n.lanes.end(), on)) return all_true(lanes);
     if (lanes == 8 || lanes == 16 || lanes == 32) {
@@ -367,12 +228,12 @@ std::string TextPrinter::literal(const VectorLiteral& n, const ExprNode& node) {
       for (int i = 0; i < lanes; ++i) {
         if (on(n.lanes[static_cast<size_t>(i)])) bytes |= uint32_t{1} << (i * 32 / lanes);
       }
-      return fmt::format("__vmov_{}(0x{:08x})", lanes == 8 ? 'w' : lanes == 16 ? 'h' : 'b', bytes);
+      return fmt::format("__vmov_{}(0x{:08x})", mask_letter(lanes), bytes);
     }
   }
   std::string text;
   for (const Expr& lane : n.lanes) text += fmt::format("{}{}", text.empty() ? "" : ",", expr(lane));
-  return fmt::format("({})({})", type_name(node.type), text);
+  return fmt::format("({})({})", c_type(e->type), text);
 }
 
 }  // namespace aipu::tir::c_text

@@ -12,57 +12,84 @@
 namespace aipu::tir {
 namespace {
 
-// What a variable may not be called: C++ keywords, and the prelude's names that do not start with two underscores.
-const std::set<std::string, std::less<>>& reserved_names() {
-  static const std::set<std::string, std::less<>> names = [] {
-    std::set<std::string, std::less<>> all = {
-        "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch",
-        "char", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return", "co_yield", "compl", "concept",
-        "const", "const_cast", "consteval", "constexpr", "constinit", "continue", "decltype", "default", "delete", "do",
-        "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend",
-        "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr",
-        "operator", "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires",
-        "restrict", "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch",
-        "template", "this", "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "typeof", "union",
-        "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq", "linux", "unix",
-        // prelude and libc
-        "half", "bf16", "uchar", "ushort", "uint", "ulong", "max", "min", "fma", "rint", "isnan", "isinf", "isfinite",
-        "exp", "log", "tanh", "sin", "cos", "sqrt", "rsqrt", "floor", "ceil", "erf", "exp2", "pow", "trunc", "round",
-        "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "vexp", "vexp2", "vlog", "vtanh",
-        "verf", "vsin", "vcos", "vtan", "vasin", "vacos", "vatan", "vsinh", "vcosh", "vasinh", "vacosh", "vatanh",
-        "vsqrt", "vrsqrt", "vfloor", "vceil", "vtrunc", "vround", "vpow", "ceildiv", "printf", "barrier",
-        "get_local_id", "get_local_size", "alloc_event", "wait_events", "free_events", "INFINITY", "NAN", "ALL_TRUE",
-        "log2", "log10", "sigmoid", "vlog2", "vlog10", "vsigmoid", "ALL_TRUE_w", "ALL_TRUE_h", "ALL_TRUE_b",
-        "CLK_LOCAL_MEM_FENCE", "kGlobal", "kLsram", "kShared", "memcpy", "memset", "memmove", "main", "abs", "context",
-        "arguments"};
-    for (const char* base : {"char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "bf16",
-                             "float", "double", "bool"}) {
-      for (int lanes : {2, 4, 8, 16, 32, 64}) all.insert(fmt::format("{}{}", base, lanes));
-    }
-    return all;
-  }();
-  return names;
-}
-
-std::string int_constant(int64_t value, DType dtype) {
-  if (dtype == DType::kBool) return value != 0 ? "true" : "false";
-  if (dtype == DType::kI32) return value == INT32_MIN ? "(int)-2147483648" : fmt::format("{}", value);
-  if (dtype == DType::kU64) return fmt::format("(ulong){}u", static_cast<uint64_t>(value));
-  if (value == INT64_MIN) return "(long)(-9223372036854775807 - 1)";
-  return fmt::format("({}){}", c_element(dtype), value);
-}
-
-std::string float_constant(double value, DType dtype) {
-  std::string text;
-  if (std::isnan(value))
-    text = "NAN";
-  else if (std::isinf(value))
-    text = value < 0 ? "-INFINITY" : "INFINITY";
-  else
-    text = fmt::format("{:a}{}/*{:e}*/", value, dtype == DType::kF64 ? "" : "f", value);
-  return dtype == DType::kF32 || (dtype == DType::kF64 && std::isfinite(value))
-             ? text
-             : fmt::format("({}){}", c_element(dtype), text);
+const PrinterShell::Dialect& dialect() {
+  static const PrinterShell::Dialect one = {
+      .text = "C printer",
+      .names_end_with_blocks = true,
+      .bare_return = "return;",
+      .sub_function = "static ",
+      .constant = "static __constant uchar __attribute__((aligned(64))) ",
+      // words of C++, of libc and of the wrapper around an entry
+      .reserved = {"alignas",
+                   "alignof",
+                   "and",
+                   "and_eq",
+                   "bitand",
+                   "bitor",
+                   "case",
+                   "catch",
+                   "char16_t",
+                   "char32_t",
+                   "char8_t",
+                   "class",
+                   "co_await",
+                   "co_return",
+                   "co_yield",
+                   "compl",
+                   "concept",
+                   "const",
+                   "const_cast",
+                   "consteval",
+                   "constexpr",
+                   "constinit",
+                   "continue",
+                   "decltype",
+                   "default",
+                   "delete",
+                   "dynamic_cast",
+                   "explicit",
+                   "export",
+                   "friend",
+                   "mutable",
+                   "namespace",
+                   "new",
+                   "noexcept",
+                   "not",
+                   "not_eq",
+                   "nullptr",
+                   "operator",
+                   "or",
+                   "or_eq",
+                   "protected",
+                   "public",
+                   "requires",
+                   "static_assert",
+                   "static_cast",
+                   "template",
+                   "this",
+                   "thread_local",
+                   "throw",
+                   "try",
+                   "typeid",
+                   "typename",
+                   "typeof",
+                   "using",
+                   "virtual",
+                   "wchar_t",
+                   "xor",
+                   "xor_eq",
+                   "linux",
+                   "unix",
+                   "reinterpret_cast",
+                   "memcpy",
+                   "memset",
+                   "memmove",
+                   "main",
+                   "abs",
+                   "context",
+                   "arguments"},
+  };
+  return one;
 }
 
 bool is_16_bit_float(DType d) { return d == DType::kF16 || d == DType::kBF16; }
@@ -86,182 +113,44 @@ std::string_view compare_name(BinaryOp op) {
 
 }  // namespace
 
-std::string c_type(const Type& type) {
-  std::string text(type.pointer ? scope_qualifier(type.scope) : "");
-  text += c_element(type.element);
-  if (type.lanes > 1) text += std::to_string(type.lanes);
-  if (type.pointer) text += "*";
-  return text;
-}
+std::string native_identifier(std::string_view name) { return c_identifier(name, dialect().reserved); }
 
-std::string c_identifier(std::string_view name) {
-  std::string text;
-  for (char c : name)
-    text += (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ? c : '_';
-  if (text.empty() || (text[0] >= '0' && text[0] <= '9')) text.insert(0, "v");
-  if (text.starts_with("__")) text.insert(0, "v");
-  if (reserved_names().contains(text)) text += "_";
-  return text;
-}
-
-FunctionPrinter::FunctionPrinter(const Module& module, const Target& target, const MemoryNeeds& needs,
+FunctionPrinter::FunctionPrinter(const Module& module, const MemoryNeeds& needs,
                                  const std::vector<std::string>& function_names, bool line_marks)
-    : module_(module), target_(target), needs_(needs), function_names_(function_names), line_marks_(line_marks) {}
+    : PrinterShell(module, function_names, dialect()), needs_(needs), line_marks_(line_marks) {}
 
-std::string FunctionPrinter::fail(std::string message) {
-  if (status_.ok())
-    status_ = internal_error(fmt::format("C printer: function {}: {}", module_.functions[function_]->name, message));
-  return {};
-}
+// ---- statements ----
 
-void FunctionPrinter::line(std::string_view text) {
-  out_.append(static_cast<size_t>(indent_) * 2, ' ');
-  out_ += text;
-  out_ += '\n';
-}
-
-void FunctionPrinter::mark(const SourceSpan& span) {
+void FunctionPrinter::before_statement(const Stmt& s) {
+  const SourceSpan& span = s->span;
   if (!line_marks_ || span.file == nullptr || span.line < 1) return;
   std::string file;
   for (const char c : *span.file) {
     if (c == '"' || c == '\\') file += '\\';
     file += c == '\n' || c == '\r' ? ' ' : c;
   }
-  out_ += fmt::format("#line {} \"{}\"\n", span.line, file);
+  raw(fmt::format("#line {} \"{}\"\n", span.line, file));
   marked_ = true;
 }
 
-std::string FunctionPrinter::reserve(std::string_view wanted) {
-  const std::string base = c_identifier(wanted);
-  std::string name = base;
-  for (int i = 1; !active_.insert(name).second; i++) name = fmt::format("{}_{}", base, i);
-  scopes_.back().names.push_back(name);
-  return name;
+void FunctionPrinter::end_definition() {
+  if (std::exchange(marked_, false)) raw("#line 1 \"generated\"\n");
 }
 
-std::string FunctionPrinter::declare(const VarPtr& var) { return names_[var.get()] = reserve(var->name); }
-
-std::string FunctionPrinter::name_of(const Var& var) {
-  const auto it = names_.find(&var);
-  return it != names_.end() ? it->second : fail(fmt::format("variable {} is used before its definition", var.name));
+void FunctionPrinter::lane_write(const LaneWrite& n) {
+  const std::string name = name_of(*n.var);
+  if (n.var->type.is_mask())
+    line(fmt::format("__set_mask_lane({}, {}, {});", name, expr(n.index), expr(n.value)));
+  else
+    line(fmt::format("{}[{}] = {};", name, expr(n.index), expr(n.value)));
 }
 
-std::string FunctionPrinter::prototype(size_t function) {
-  function_ = function;
-  const PrimFunc& f = *module_.functions[function];
-  names_.clear();
-  arrays_.clear();
-  scopes_.assign(1, {});
-  active_ = {function_names_.begin(), function_names_.end()};
-  std::string text = function == 0 ? "__kernel " : "static ";
-  if (f.inline_hint == InlineHint::kInline) text += "_CLC_INLINE ";
-  if (f.inline_hint == InlineHint::kNoInline) text += "_CLC_NOINLINE ";
-  text += fmt::format("{} {}(", c_type(f.return_type), function_names_[function]);
-  for (size_t i = 0; i < f.params.size(); i++) {
-    const VarPtr& param = f.params[i];
-    text += fmt::format("{}{} {}{}", i == 0 ? "" : ", ", c_type(param->type),
-                        param->restrict_ && param->type.pointer ? "restrict " : "", declare(param));
-  }
-  return text + ")";
-}
-
-std::string FunctionPrinter::definition(size_t function) {
-  const std::string head = prototype(function);
-  const PrimFunc& f = *module_.functions[function];
-  out_.clear();
-  indent_ = 0;
-  line(head + " {");
-  body(f.body);
-  line("}");
-  if (std::exchange(marked_, false)) out_ += "#line 1 \"generated\"\n";
-  return std::move(out_);
-}
-
-// ---- statements ----
-
-void FunctionPrinter::body(const Stmt& s) {
-  indent_++;
-  scopes_.emplace_back();
-  if (const auto* inner = s ? s->as<Block>() : nullptr) {
-    for (const Stmt& child : inner->body) stmt(child);
-  } else if (s) {
-    stmt(s);
-  }
-  for (const std::string& name : scopes_.back().names) active_.erase(name);
-  scopes_.pop_back();
-  indent_--;
-}
-
-std::string FunctionPrinter::condition(const Expr& e) {
-  std::string text = expr(e);
-  // A comparison brings its own parentheses; the first of "(bool)(a | b)" are others.
-  int depth = 0;
-  size_t closed = 0;
-  for (size_t i = 0; i < text.size() && closed == 0; i++) {
-    depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
-    if (depth == 0) closed = i + 1;
-  }
-  if (e->as<Binary>() != nullptr && closed == text.size()) return text;
-  return fmt::format("({})", text);
-}
-
-void FunctionPrinter::stmt(const Stmt& s) {
-  mark(s->span);
-  match(
-      s,
-      [&](const Define& n) {
-        // The value is printed first: it must not see the new name.
-        const std::string value = n.value ? " = " + expr(n.value) : "";
-        line(fmt::format("{} {}{};", c_type(n.var->type), declare(n.var), value));
-      },
-      [&](const Assign& n) { line(fmt::format("{} = {};", name_of(*n.var), expr(n.value))); },
-      [&](const LaneWrite& n) {
-        const std::string name = name_of(*n.var);
-        if (n.var->type.is_mask())
-          line(fmt::format("__set_mask_lane({}, {}, {});", name, expr(n.index), expr(n.value)));
-        else
-          line(fmt::format("{}[{}] = {};", name, expr(n.index), expr(n.value)));
-      },
-      [&](const Store& n) {
-        const bool any_alignment = n.pointer->type.lanes > 1 && !is_array(n.pointer);
-        if (any_alignment)
-          line(fmt::format("__store({}, {}, {});", expr(n.pointer), wide_index(n.index), expr(n.value)));
-        else
-          line(fmt::format("{} = {};", access(n.pointer, n.index), expr(n.value)));
-      },
-      [&](const Alloc& n) { alloc(n); }, [&](const For& n) { for_loop(n); },
-      [&](const While& n) {
-        line(fmt::format("while {}{{", condition(n.condition)));
-        body(n.body);
-        line("}");
-      },
-      [&](const If& n) {
-        line(fmt::format("if {} {{", condition(n.condition)));
-        body(n.then_body);
-        if (n.else_body) {
-          line("} else {");
-          body(n.else_body);
-        }
-        line("}");
-      },
-      [&](const Evaluate& n) { line(expr(n.value) + ";"); },
-      [&](const Return& n) {
-        if (n.value)
-          line(fmt::format("return {};", expr(n.value)));
-        else
-          line("return;");
-      },
-      [&](const Break&) { line("break;"); },
-      [&](const Block&) {
-        line("{");
-        body(s);
-        line("}");
-      },
-      [&](const Comment& n) {
-        std::string text;
-        for (char c : n.text) text += c == '\n' || c == '\r' || c == '\\' ? ' ' : c;
-        line("// " + text);
-      });
+void FunctionPrinter::store(const Store& n) {
+  const bool any_alignment = n.pointer->type.lanes > 1 && !is_array(n.pointer);
+  if (any_alignment)
+    line(fmt::format("__store({}, {}, {});", expr(n.pointer), wide_index(n.index), expr(n.value)));
+  else
+    line(fmt::format("{} = {};", access(n.pointer, n.index), expr(n.value)));
 }
 
 // Python evaluates a range once; C evaluates the bound before every iteration.
@@ -289,53 +178,41 @@ bool FunctionPrinter::must_hoist(const Expr& bound, const Stmt& loop_body) const
   return assigned;
 }
 
-void FunctionPrinter::for_loop(const For& n) {
-  const std::string type = c_type(n.var->type);
-  if (n.kind == ForKind::kTec) {
-    line("{");
-    indent_++;
-    scopes_.emplace_back();
-    const std::string start = expr(n.start), stop = expr(n.stop);
-    const std::string name = declare(n.var);
-    line(fmt::format("const {} {} = get_local_id(0);", type, name));
-    line(fmt::format("if (({} <= {}) && ({} < {})) {{", start, name, name, stop));
-    body(n.body);
-    line("}");
-    for (const std::string& used : scopes_.back().names) active_.erase(used);
-    scopes_.pop_back();
-    indent_--;
-    line("}");
-    return;
-  }
-  const bool hoist_stop = must_hoist(n.stop, n.body), hoist_step = must_hoist(n.step, n.body);
-  const bool block_needed = hoist_stop || hoist_step;
-  if (block_needed) {
-    line("{");
-    indent_++;
-  }
-  scopes_.emplace_back();
-  const std::string start = expr(n.start);
-  std::string stop = expr(n.stop), step = expr(n.step);
-  if (hoist_stop) {
-    const std::string name = reserve(n.var->name + "_stop");
-    line(fmt::format("const {} {} = {};", type, name, stop));
-    stop = name;
-  }
-  if (hoist_step) {
-    const std::string name = reserve(n.var->name + "_step");
-    line(fmt::format("const {} {} = {};", type, name, step));
-    step = name;
-  }
+// The C of a bound; that of a variable in front of the loop where C would see it change.
+std::string FunctionPrinter::once(const For& n, const Expr& value, std::string_view what) {
+  if (!must_hoist(value, n.body)) return expr(value);
+  const std::string text = expr(value);
+  const std::string name = reserve(fmt::format("{}_{}", n.var->name, what));
+  line(fmt::format("const {} {} = {};", c_type(n.var->type), name, text));
+  return name;
+}
+
+// This TEC's round of the loop, if it has one.
+void FunctionPrinter::tec_loop(const For& n) {
+  line("{");
+  open_scope(1);
+  const std::string start = expr(n.start), stop = expr(n.stop);
   const std::string name = declare(n.var);
-  line(fmt::format("for ({} {} = {}; {} < {}; {} += {}) {{", type, name, start, name, stop, name, step));
+  line(fmt::format("const {} {} = get_local_id(0);", c_type(n.var->type), name));
+  line(fmt::format("if (({} <= {}) && ({} < {})) {{", start, name, name, stop));
   body(n.body);
   line("}");
-  for (const std::string& used : scopes_.back().names) active_.erase(used);
-  scopes_.pop_back();
-  if (block_needed) {
-    indent_--;
-    line("}");
-  }
+  close_scope(1);
+  line("}");
+}
+
+void FunctionPrinter::for_loop(const For& n) {
+  if (n.kind == ForKind::kTec) return tec_loop(n);
+  const bool braces = must_hoist(n.stop, n.body) || must_hoist(n.step, n.body);
+  if (braces) line("{");
+  open_scope(braces ? 1 : 0);
+  const std::string start = expr(n.start), stop = once(n, n.stop, "stop"), step = once(n, n.step, "step");
+  const std::string name = declare(n.var);
+  line(fmt::format("for ({} {} = {}; {} < {}; {} += {}) {{", c_type(n.var->type), name, start, name, stop, name, step));
+  body(n.body);
+  line("}");
+  close_scope(braces ? 1 : 0);
+  if (braces) line("}");
 }
 
 void FunctionPrinter::alloc(const Alloc& n) {
@@ -346,13 +223,7 @@ void FunctionPrinter::alloc(const Alloc& n) {
   arrays_.insert(n.buffer.get());
   if (!n.data.empty()) {
     // Constant contents are bytes before the function; the variable points to them.
-    std::string array = fmt::format("{}_u8_{}", function_names_[function_], c_identifier(n.buffer->name));
-    for (int i = 1; !constant_names_.insert(array).second; i++)
-      array = fmt::format("{}_u8_{}_{}", function_names_[function_], c_identifier(n.buffer->name), i);
-    constants_ += fmt::format("static __constant uchar __attribute__((aligned(64))) {}[{}] = {{", array, n.data.size());
-    for (size_t i = 0; i < n.data.size(); i++)
-      constants_ += fmt::format("{}{}", i == 0 ? "" : ",", static_cast<unsigned>(n.data[i]));
-    constants_ += "};\n";
+    const std::string array = constant_array(n);
     line(fmt::format("{0}{1}* {2} = ({0}{1}*){3};", scope_qualifier(scope), type, name, array));
   } else if (scope == Scope::kLsram || scope == Scope::kShared) {
     const auto offset = needs_.memory.offsets.find(n.buffer.get());
@@ -398,24 +269,11 @@ std::string FunctionPrinter::wide_index(const Expr& e) {
   return fmt::format("({} {} {})", part(n->lhs, true), binary_op_symbol(n->op), part(n->rhs, false));
 }
 
-std::string FunctionPrinter::zero(const Type& type) { return splat(type, "0"); }
-
 std::string FunctionPrinter::splat(const Type& type, const std::string& scalar) {
   return fmt::format("__splat<{}>({})", c_type(type), scalar);
 }
 
-std::string FunctionPrinter::all_true(int lanes) {
-  switch (lanes) {
-    case 8:
-      return "ALL_TRUE_w";
-    case 16:
-      return "ALL_TRUE_h";
-    case 32:
-      return "ALL_TRUE_b";
-    default:
-      return "ALL_TRUE";
-  }
-}
+std::string FunctionPrinter::open_lanes(const Type& type, const std::string&) { return zero(type); }
 
 std::string FunctionPrinter::mask_or_all(const Expr& mask, int lanes) {
   if (!mask) return all_true(lanes);
@@ -434,62 +292,19 @@ std::string FunctionPrinter::pointer_as(const Expr& pointer, const Type& pointee
   return fmt::format("({}){}", c_type(wanted), expr(pointer));
 }
 
-std::string FunctionPrinter::expr(const Expr& e) {
-  if (!e) return fail("an expression is missing");
-  return match(
-      e, [&](const IntImm& n) { return int_constant(n.value, e->type.element); },
-      [&](const FloatImm& n) { return float_constant(n.value, e->type.element); },
-      [&](const StringImm& n) {
-        std::string text = "\"";
-        for (char c : n.value) {
-          if (c == '"' || c == '\\')
-            text += fmt::format("\\{}", c);
-          else if (c == '\n')
-            text += "\\n";
-          else if (c < ' ' || c > '~')
-            text += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
-          else
-            text += c;
-        }
-        return text + "\"";
-      },
-      [&](const VarRef& n) { return name_of(*n.var); },
-      [&](const Unary& n) {
-        const std::string operand = expr(n.operand);
-        if (n.op == UnaryOp::kNot || (e->type.is_scalar() && e->type.element == DType::kBool))
-          return fmt::format("(!{})", operand);
-        const bool cast = e->type.is_scalar() && e->type.element != DType::kI32;
-        return cast ? fmt::format("({})(~{})", c_type(e->type), operand) : fmt::format("(~{})", operand);
-      },
-      [&](const Binary& n) { return binary(n, *e); },
-      [&](const Select& n) {
-        return fmt::format("({} ? {} : {})", expr(n.condition), expr(n.if_true), expr(n.if_false));
-      },
-      [&](const Cast& n) { return conversion(n, *e); },
-      [&](const Broadcast& n) {
-        if (e->type.is_mask()) {
-          return fmt::format("__splat_mask<{}>({})", e->type.lanes, expr(n.scalar));
-        }
-        return splat(e->type, expr(n.scalar));
-      },
-      [&](const VectorLiteral& n) { return literal(n, *e); },
-      [&](const Load& n) {
-        if (n.pointer->type.lanes > 1 && !is_array(n.pointer))
-          return fmt::format("__load({}, {})", expr(n.pointer), wide_index(n.index));
-        return access(n.pointer, n.index);
-      },
-      [&](const AddressOf& n) { return "&" + name_of(*n.var); }, [&](const LaneRead& n) { return lane_read(n); },
-      [&](const IntrinsicCall& n) { return print_intrinsic(*this, n, *e); },
-      [&](const FunctionCall& n) {
-        std::string text;
-        for (size_t i = 0; i < module_.functions.size(); i++) {
-          if (module_.functions[i]->name == n.function) text = function_names_[i];
-        }
-        if (text.empty()) return fail(fmt::format("call of the unknown function {}", n.function));
-        text += "(";
-        for (size_t i = 0; i < n.args.size(); i++) text += fmt::format("{}{}", i == 0 ? "" : ", ", expr(n.args[i]));
-        return text + ")";
-      });
+std::string FunctionPrinter::broadcast_text(const Broadcast& n, const Expr& e) {
+  if (!e->type.is_mask()) return splat(e->type, expr(n.scalar));
+  return fmt::format("__splat_mask<{}>({})", e->type.lanes, expr(n.scalar));
+}
+
+std::string FunctionPrinter::load(const Load& n) {
+  if (n.pointer->type.lanes > 1 && !is_array(n.pointer))
+    return fmt::format("__load({}, {})", expr(n.pointer), wide_index(n.index));
+  return access(n.pointer, n.index);
+}
+
+std::string FunctionPrinter::intrinsic(const IntrinsicCall& n, const Expr& e, const std::string&) {
+  return print_intrinsic(*this, n, e->type);
 }
 
 std::string FunctionPrinter::lane_read(const LaneRead& n) {
@@ -500,9 +315,9 @@ std::string FunctionPrinter::lane_read(const LaneRead& n) {
   return fmt::format("{}[{}]", expr(n.vector), expr(n.index));
 }
 
-std::string FunctionPrinter::binary(const Binary& n, const ExprNode& node) {
+std::string FunctionPrinter::binary(const Binary& n, const Expr& e) {
   const Type& operand = n.lhs->type;
-  if (operand.is_vector()) return vector_binary(n, node);
+  if (operand.is_vector()) return vector_binary(n, e->type);
   const std::string lhs = expr(n.lhs), rhs = expr(n.rhs);
   const std::string_view symbol = binary_op_symbol(n.op);
   if (operand.pointer) {
@@ -513,7 +328,7 @@ std::string FunctionPrinter::binary(const Binary& n, const ExprNode& node) {
   if (n.op == BinaryOp::kOr) return fmt::format("({} || {})", lhs, rhs);
   if (is_comparison(n.op)) return fmt::format("({} {} {})", lhs, symbol, rhs);
   if (n.op == BinaryOp::kMin || n.op == BinaryOp::kMax) return fmt::format("{}({}, {})", symbol, lhs, rhs);
-  const DType element = node.type.element;
+  const DType element = e->type.element;
   std::string right = rhs;
   if (n.op == BinaryOp::kShl || n.op == BinaryOp::kShr) {
     const int bits = scalar_shift_bits(dtype_bits(element));
@@ -524,15 +339,15 @@ std::string FunctionPrinter::binary(const Binary& n, const ExprNode& node) {
   if (is_integer(element) && (n.op == BinaryOp::kDiv || n.op == BinaryOp::kMod)) {
     const auto divisor = as_int(n.rhs);
     if (!divisor || *divisor == 0 || *divisor == -1) {
-      return fmt::format("{}<{}>({}, {})", n.op == BinaryOp::kDiv ? "__div" : "__mod", c_type(node.type), lhs, rhs);
+      return fmt::format("{}<{}>({}, {})", n.op == BinaryOp::kDiv ? "__div" : "__mod", c_type(e->type), lhs, rhs);
     }
   }
   if (n.op == BinaryOp::kMod && is_floating(element)) return fail("% on floats");
   const std::string text = fmt::format("({} {} {})", lhs, symbol, right);
-  return element == DType::kI32 ? text : fmt::format("({}){}", c_type(node.type), text);
+  return element == DType::kI32 ? text : fmt::format("({}){}", c_type(e->type), text);
 }
 
-std::string FunctionPrinter::vector_binary(const Binary& n, const ExprNode& node) {
+std::string FunctionPrinter::vector_binary(const Binary& n, const Type& type) {
   const Type& operand = n.lhs->type;
   const std::string lhs = expr(n.lhs), rhs = expr(n.rhs);
   const std::string all = all_true(operand.lanes);
@@ -546,7 +361,7 @@ std::string FunctionPrinter::vector_binary(const Binary& n, const ExprNode& node
     const std::string_view name = n.op == BinaryOp::kNe && is_float ? "ne" : compare_name(n.op);
     return fmt::format("__v{}{}({}, {}, {})", is_float ? "q" : "c", name, lhs, rhs, all);
   }
-  const std::string call_arguments = fmt::format("{}, {}, {}, {}", zero(node.type), lhs, rhs, all);
+  const std::string call_arguments = fmt::format("{}, {}, {}, {}", zero(type), lhs, rhs, all);
   switch (n.op) {
     case BinaryOp::kDiv:
       return fmt::format("__vdiv({})", call_arguments);
@@ -569,9 +384,9 @@ std::string FunctionPrinter::vector_binary(const Binary& n, const ExprNode& node
   }
 }
 
-std::string FunctionPrinter::conversion(const Cast& n, const ExprNode& node) {
+std::string FunctionPrinter::conversion(const Cast& n, const Expr& e) {
   const Type& from = n.operand->type;
-  const Type& to = node.type;
+  const Type& to = e->type;
   const std::string operand = expr(n.operand);
   if (to.pointer || from.pointer) {
     // A pointer as an integer is its low bits, as on the device.
@@ -589,8 +404,8 @@ std::string FunctionPrinter::conversion(const Cast& n, const ExprNode& node) {
   return fmt::format("__convert<{}>({})", c_type(to), operand);
 }
 
-std::string FunctionPrinter::literal(const VectorLiteral& n, const ExprNode& node) {
-  const Type& type = node.type;
+std::string FunctionPrinter::literal(const VectorLiteral& n, const Expr& e) {
+  const Type& type = e->type;
   if (type.is_mask()) {
     uint64_t bits = 0;
     bool constant = n.lanes.size() <= 64;

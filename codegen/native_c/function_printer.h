@@ -1,12 +1,12 @@
 // What the parts of the C printer share: names, types and expressions of one function being printed.
 #pragma once
 
-#include <map>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "codegen/c_spelling/printer_shell.h"
 #include "codegen/native_c/c_printer.h"
 #include "codegen/tir/on_chip_memory.h"
 #include "codegen/tir/stmt.h"
@@ -33,80 +33,56 @@ struct MemoryNeeds {
 };
 Result<MemoryNeeds> memory_needs(const Module& module, const Target& target);
 
-// "float8"; of a pointer "__global float8*".
-std::string c_type(const Type& type);
-std::string c_identifier(std::string_view name);
 // The names of a kernel's functions in C, in order: the entry, then "<entry>_<function>" for the others. Unique within
 // `taken`, which they join.
 std::vector<std::string> function_names(const Module& module, const std::string& entry, std::set<std::string>& taken);
 
-class FunctionPrinter {
+class FunctionPrinter : public PrinterShell {
  public:
   // `line_marks`: a #line before the C of every statement whose place in the kernel's file is known.
-  FunctionPrinter(const Module& module, const Target& target, const MemoryNeeds& needs,
-                  const std::vector<std::string>& function_names, bool line_marks = false);
-
-  std::string prototype(size_t function);   // without ';'
-  std::string definition(size_t function);  // without prototype; fills constants()
-  // Definitions of the constant arrays met so far, a line each.
-  const std::string& constants() const { return constants_; }
-  const Status& status() const { return status_; }
+  FunctionPrinter(const Module& module, const MemoryNeeds& needs, const std::vector<std::string>& function_names,
+                  bool line_marks = false);
 
   // Used by the intrinsics (intrinsics_c.cpp).
-  const Target& target() const { return target_; }
-  std::string expr(const Expr& e);
   std::string wide_index(const Expr& e);  // an element index or count, computed in 64 bits
-  std::string zero(const Type& type);
-  std::string splat(const Type& type, const std::string& scalar);
-  std::string mask_or_all(const Expr& mask, int lanes);
-  std::string all_true(int lanes);
+  std::string zero(const Type& type) { return splat(type, "0"); }
+  std::string splat(const Type& type, const std::string& scalar) override;
+  std::string open_lanes(const Type& type, const std::string& destination) override;
+  std::string mask_or_all(const Expr& mask, int lanes) override;
   std::string pointer_as(const Expr& pointer, const Type& pointee);  // pointer cast unless it is one already
-  std::string fail(std::string message);                             // records the first error
 
  private:
-  struct NameScope {
-    std::vector<std::string> names;
-  };
-  std::string binary(const Binary& n, const ExprNode& node);
-  std::string vector_binary(const Binary& n, const ExprNode& node);
-  std::string conversion(const Cast& n, const ExprNode& node);
-  std::string literal(const VectorLiteral& n, const ExprNode& node);
-  std::string lane_read(const LaneRead& n);
+  std::string binary(const Binary& n, const Expr& e) override;
+  std::string vector_binary(const Binary& n, const Type& type);
+  std::string conversion(const Cast& n, const Expr& e) override;
+  std::string broadcast_text(const Broadcast& n, const Expr& e) override;
+  std::string literal(const VectorLiteral& n, const Expr& e) override;
+  std::string load(const Load& n) override;
+  std::string lane_read(const LaneRead& n) override;
+  std::string intrinsic(const IntrinsicCall& n, const Expr& e, const std::string& destination) override;
   std::string access(const Expr& pointer, const Expr& index);
-  std::string condition(const Expr& e);
   bool is_array(const Expr& pointer) const;
   bool must_hoist(const Expr& bound, const Stmt& body) const;
-  std::string declare(const VarPtr& var);
-  std::string name_of(const Var& var);
-  std::string reserve(std::string_view wanted);
-  void stmt(const Stmt& s);
-  void body(const Stmt& s);
-  void for_loop(const For& n);
-  void alloc(const Alloc& n);
-  void line(std::string_view text);
-  void mark(const SourceSpan& span);
+  std::string once(const For& n, const Expr& value, std::string_view what);
+  void before_statement(const Stmt& s) override;
+  void begin_definition() override { arrays_.clear(); }
+  void end_definition() override;
+  void lane_write(const LaneWrite& n) override;
+  void store(const Store& n) override;
+  void for_loop(const For& n) override;
+  void tec_loop(const For& n);
+  void alloc(const Alloc& n) override;
 
-  const Module& module_;
-  const Target& target_;
   const MemoryNeeds& needs_;
-  const std::vector<std::string>& function_names_;
-  Status status_;
   const bool line_marks_;
   bool marked_ = false;  // the compiler takes what comes for lines of the kernel's file
-  std::string out_;
-  std::string constants_;
-  std::set<std::string> constant_names_;
-  int indent_ = 0;
-  size_t function_ = 0;
-  std::vector<NameScope> scopes_;
-  std::set<std::string> active_;
-  std::map<const Var*, std::string> names_;
   std::set<const Var*> arrays_;
 };
 
 // The C of an intrinsic call (intrinsics_c.cpp).
-std::string print_intrinsic(FunctionPrinter& printer, const IntrinsicCall& call, const ExprNode& node);
-// Functions that need aipu_tec_context.
-bool intrinsic_uses_context(std::string_view name);
+std::string print_intrinsic(FunctionPrinter& printer, const IntrinsicCall& call, const Type& type);
+
+// A name as C++ and the prelude have it.
+std::string native_identifier(std::string_view name);
 
 }  // namespace aipu::tir

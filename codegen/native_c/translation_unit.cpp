@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "codegen/c_spelling/c_names.h"
 #include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/tir/visit.h"
 #include "runtime/base/embedded_file.h"
@@ -38,7 +39,7 @@ std::string without_includes(std::string_view text) {
 std::vector<std::string> function_names(const Module& module, const std::string& entry, std::set<std::string>& taken) {
   std::vector<std::string> names;
   for (size_t i = 0; i < module.functions.size(); i++) {
-    const std::string base = c_identifier(i == 0 ? entry : fmt::format("{}_{}", entry, module.functions[i]->name));
+    const std::string base = native_identifier(i == 0 ? entry : fmt::format("{}_{}", entry, module.functions[i]->name));
     std::string name = base;
     for (int k = 1; !taken.insert(name).second; k++) name = fmt::format("{}_{}", base, k);
     names.push_back(name);
@@ -58,7 +59,7 @@ Result<MemoryNeeds> memory_needs(const Module& module, const Target& target) {
           if (call == nullptr) return;
           if (call->intrinsic->name == "barrier") needs.uses_barrier = true;
           if (call->intrinsic->name == "report_fault") needs.reports_faults = true;
-          if (intrinsic_uses_context(call->intrinsic->name)) needs.uses_context = true;
+          needs.uses_context |= call->intrinsic->asks_tec;
         },
         [&](const Stmt& s) {
           if (const auto* loop = s->as<For>(); loop != nullptr && loop->kind == ForKind::kTec)
@@ -78,9 +79,9 @@ Result<MemoryNeeds> memory_needs(const Module& module, const Target& target) {
 namespace {
 
 // Constant arrays, prototypes of the sub-functions and definitions, in the order of their names behind the entry.
-Result<std::string> print_functions(const Module& module, const Target& target, const MemoryNeeds& needs,
+Result<std::string> print_functions(const Module& module, const MemoryNeeds& needs,
                                     const std::vector<std::string>& names, bool line_marks) {
-  FunctionPrinter printer(module, target, needs, names, line_marks);
+  FunctionPrinter printer(module, needs, names, line_marks);
   std::map<std::string, size_t> sorted;
   for (size_t i = 1; i < names.size(); i++) sorted[names[i]] = i;
   std::vector<size_t> order = {0};
@@ -121,7 +122,7 @@ Result<KernelText> print_kernel(const KernelSource& kernel, const Target& target
   AIPU_ASSIGN_OR_RETURN(const MemoryNeeds needs, memory_needs(module, target));
   std::set<std::string> taken;
   const std::vector<std::string> names = function_names(module, kernel.symbol, taken);
-  AIPU_ASSIGN_OR_RETURN(const std::string functions, print_functions(module, target, needs, names, line_marks));
+  AIPU_ASSIGN_OR_RETURN(const std::string functions, print_functions(module, needs, names, line_marks));
 
   const PrimFunc& entry = module.entry();
   KernelText text;

@@ -19,9 +19,6 @@ LITERAL = re.compile(r'"((?:[\w.]+::)?\w+)"')
 KNOWN = {
     "codegen/lower/split_intrinsics.cpp": 1,
     "codegen/lower/split_rearrangements.cpp": 2,
-    "codegen/compass_c/text_types.cpp": 1,
-    "codegen/native_c/function_printer.cpp": 1,
-    "codegen/native_c/intrinsics_c.cpp": 1,
     "kernels/dsl/call_rules.cpp": 3,
     "kernels/dsl/compile_intrinsics.cpp": 2,
     "kernels/dsl/compiler.cpp": 1,
