@@ -476,9 +476,9 @@ class Builder {
   // What one of its plugins says against a node; empty: none of its business.
   std::string refusal_of(const UserPlugin& plugin, graph::NodeId id) const {
     for (const graph::Claimer* claimer : plugin.claimers) {
-      std::string why_not;
-      if (claimer->claim(*graph_, id, claim_target(), &why_not)) return "another plugin has taken it";
-      if (!why_not.empty()) return why_not;
+      const graph::ClaimResult claim = claimer->claim(*graph_, id, claim_target());
+      if (!claim.ok()) return claim.status().message();
+      if (*claim) return "another plugin has taken it";
     }
     return {};
   }

@@ -40,8 +40,7 @@ class DslCallPlugin : public kernels::OpPlugin {
  public:
   DslCallPlugin(std::string op, kernels::KernelLaunch launch) : op_(std::move(op)), launch_(std::move(launch)) {}
   std::string_view name() const override { return "dsl_call"; }
-  std::optional<graph::Claim> claim(const graph::Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&,
-                                    std::string*) const override {
+  graph::ClaimResult claim(const graph::Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&) const override {
     if (graph.node(anchor).op != op_) return std::nullopt;
     return graph::Claim{anchor, {anchor}, 10};
   }

@@ -57,17 +57,13 @@ Status SetupContext::launch(std::shared_ptr<const tir::Module> kernel, const Ker
   return {};
 }
 
-std::optional<graph::Claim> SingleOpPlugin::claim(const graph::Graph& graph, graph::NodeId anchor,
-                                                  const graph::ClaimTarget&, std::string* why_not) const {
+graph::ClaimResult SingleOpPlugin::claim(const graph::Graph& graph, graph::NodeId anchor,
+                                         const graph::ClaimTarget&) const {
   const graph::Node& node = graph.node(anchor);
   bool mine = false;
   for (const std::string_view op : ops()) mine = mine || node.op == op;
   if (!mine) return std::nullopt;
-  std::string reason = check(graph, node);
-  if (!reason.empty()) {
-    if (why_not != nullptr) *why_not = std::move(reason);
-    return std::nullopt;
-  }
+  AIPU_RETURN_IF_ERROR(check(graph, node));
   return graph::Claim{anchor, {anchor}, score()};
 }
 

@@ -160,10 +160,10 @@ class SingleOpPlugin : public OpPlugin {
  public:
   virtual std::span<const std::string_view> ops() const = 0;
   virtual int score() const { return 10; }
-  // Empty: fine. Otherwise why this node is not for this plugin.
-  virtual std::string check(const graph::Graph&, const graph::Node&) const { return {}; }
-  std::optional<graph::Claim> claim(const graph::Graph& graph, graph::NodeId anchor, const graph::ClaimTarget& target,
-                                    std::string* why_not) const override;
+  // Whether the node, whose op is one of `ops`, is for this plugin; unsupported() says why not.
+  virtual Status check(const graph::Graph&, const graph::Node&) const { return {}; }
+  graph::ClaimResult claim(const graph::Graph& graph, graph::NodeId anchor,
+                           const graph::ClaimTarget& target) const override;
 };
 
 // All plugins and op records of one compilation: built-ins (kernels/plugins/plugin_list.h) first, then the user's,

@@ -27,14 +27,16 @@ struct Claim {
   int score = 0;
 };
 
+// nullopt: the node's op is none of the plugin's business. An error of code kUnsupported: it is, but not with this
+// dtype, shape or attribute, as the message says. Other errors end the conversion.
+using ClaimResult = Result<std::optional<Claim>>;
+
 class Claimer {
  public:
   virtual ~Claimer() = default;
   virtual std::string_view name() const = 0;
-  // What this plugin would do with the node as the anchor of a group; nullopt when it does not want it. `why_not` gets
-  // a sentence when the op is right but a dtype, shape or attribute is not.
-  virtual std::optional<Claim> claim(const Graph& graph, NodeId anchor, const ClaimTarget& target,
-                                     std::string* why_not) const = 0;
+  // What this plugin would do with the node as the anchor of a group.
+  virtual ClaimResult claim(const Graph& graph, NodeId anchor, const ClaimTarget& target) const = 0;
 };
 
 struct Group {

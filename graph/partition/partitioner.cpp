@@ -86,9 +86,11 @@ class Partitioner {
       const Claimer* owner;
     };
     std::vector<Offer> offers;
-    std::string unused;
     for (const Claimer* claimer : claimers) {
-      if (auto claim = claimer->claim(graph_, anchor, target_, &unused)) offers.push_back({*std::move(claim), claimer});
+      ClaimResult claim = claimer->claim(graph_, anchor, target_);
+      if (!claim.ok() && claim.status().code() != ErrorCode::kUnsupported)
+        return std::move(claim).status().context(str_cat(where(anchor), ": plugin ", claimer->name()));
+      if (claim.ok() && *claim) offers.push_back({**std::move(claim), claimer});
     }
     std::stable_sort(offers.begin(), offers.end(),
                      [](const Offer& a, const Offer& b) { return a.claim.score > b.claim.score; });
@@ -125,9 +127,8 @@ class Partitioner {
       Unclaimed& unclaimed = unclaimed_.emplace_back(Unclaimed{id, {}});
       for (const auto claimers : {preferred_, claimers_}) {
         for (const Claimer* claimer : claimers) {
-          std::string why_not;
-          claimer->claim(graph_, id, target_, &why_not);
-          if (!why_not.empty()) unclaimed.reasons.push_back(str_cat(claimer->name(), ": ", why_not));
+          const Status status = claimer->claim(graph_, id, target_).status();
+          if (!status.ok()) unclaimed.reasons.push_back(str_cat(claimer->name(), ": ", status.message()));
         }
       }
     }

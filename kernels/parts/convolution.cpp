@@ -11,19 +11,23 @@ namespace aipu::kernels {
 using graph::Graph;
 using graph::Node;
 
-std::string read_weights(const Graph& graph, const Node& node, ConvWeights* weights) {
-  weights->value = node.inputs[1];
+Result<ConvWeights> read_weights(const Graph& graph, const Node& node) {
+  ConvWeights weights;
+  weights.value = node.inputs[1];
   const auto extents = graph::static_shape(graph.type(node.inputs[1]).shape);
-  if (!extents) return fmt::format("weights of symbolic shape {}", graph::shape_text(graph.type(node.inputs[1]).shape));
-  const std::vector<int64_t>& shape = weights->shape = *extents;
-  weights->group = node.attributes.i_or("group", 1);
-  weights->out_channels = shape[0];
-  weights->group_in = shape[1];
-  weights->group_out = shape[0] / weights->group;
-  weights->kernel.assign(shape.begin() + 2, shape.end());
-  weights->taps = 1;
-  for (const int64_t k : weights->kernel) weights->taps *= k;
-  return {};
+  if (!extents) {
+    return unsupported(
+        fmt::format("weights of symbolic shape {}", graph::shape_text(graph.type(node.inputs[1]).shape)));
+  }
+  const std::vector<int64_t>& shape = weights.shape = *extents;
+  weights.group = node.attributes.i_or("group", 1);
+  weights.out_channels = shape[0];
+  weights.group_in = shape[1];
+  weights.group_out = shape[0] / weights.group;
+  weights.kernel.assign(shape.begin() + 2, shape.end());
+  weights.taps = 1;
+  for (const int64_t k : weights.kernel) weights.taps *= k;
+  return weights;
 }
 
 RowTiles row_tiles(const SpatialAxis& axis, int greatest) {

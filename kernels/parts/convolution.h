@@ -18,7 +18,8 @@ struct ConvWeights {
   std::vector<int64_t> kernel;
 };
 
-std::string read_weights(const graph::Graph& graph, const graph::Node& node, ConvWeights* weights);
+// unsupported() where their shape is symbolic.
+Result<ConvWeights> read_weights(const graph::Graph& graph, const graph::Node& node);
 
 // The greatest height of a tile of one vector of columns, where there are 32 registers.
 constexpr int kTallTile = 28;

@@ -546,23 +546,29 @@ size_t operand_count(const Node& node) { return node.op == "CastLike" ? 1 : node
 
 }  // namespace
 
-bool elementwise_supported(const Graph& graph, const Node& node, std::string* why_not) {
-  const auto refuse = [&](std::string reason) {
-    if (why_not != nullptr) *why_not = std::move(reason);
-    return false;
-  };
-  if (!rows().contains(node.op)) return false;
+bool is_elementwise_expression(std::string_view op) { return rows().contains(op); }
+
+Status check_elementwise(const Graph& graph, const Node& node) {
   for (const ValueId input : node.inputs) {
-    if (input.valid() && graph.type(input).dtype == DType::kString) return refuse("string tensors are not supported");
+    if (input.valid() && graph.type(input).dtype == DType::kString)
+      return unsupported("string tensors are not supported");
   }
-  if (graph.type(node.outputs[0]).dtype == DType::kString) return refuse("string tensors are not supported");
+  if (graph.type(node.outputs[0]).dtype == DType::kString) return unsupported("string tensors are not supported");
   if ((node.op == "QuantizeLinear" || node.op == "DequantizeLinear") && node.attributes.i_or("block_size", 0) != 0) {
-    return refuse("blocked quantisation (block_size) is not supported");
+    return unsupported("blocked quantisation (block_size) is not supported");
   }
   if (operand_count(node) > kMaxFusedOperands)
-    return refuse(fmt::format("{} operands; at most {} are supported", node.inputs.size(), kMaxFusedOperands));
-  return true;
+    return unsupported(fmt::format("{} operands; at most {} are supported", node.inputs.size(), kMaxFusedOperands));
+  return {};
 }
+
+namespace {
+
+bool is_expressible(const Graph& graph, const Node& node) {
+  return is_elementwise_expression(node.op) && check_elementwise(graph, node).ok();
+}
+
+}  // namespace
 
 Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<NodeId>& nodes, ValueId seed,
                                         bool numbers_in_source) {
@@ -645,8 +651,8 @@ std::vector<NodeId> grow_elementwise_group(const Graph& graph, NodeId anchor) {
   const auto faults_alike = [&](const Node& node) { return !may_fault(graph, node) || graph::needed(node) == needed; };
   const auto joins = [&](NodeId id) {
     const Node& node = graph.node(id);
-    return elementwise_supported(graph, node, nullptr) && node.outputs.size() == 1 &&
-           graph.type(node.outputs[0]).shape == space && faults_alike(node);
+    return is_expressible(graph, node) && node.outputs.size() == 1 && graph.type(node.outputs[0]).shape == space &&
+           faults_alike(node);
   };
   const auto escapes = [&](ValueId value) {
     if (graph.is_graph_output(value)) return true;
@@ -657,7 +663,7 @@ std::vector<NodeId> grow_elementwise_group(const Graph& graph, NodeId anchor) {
   };
   // What becomes an operand of the expression: numbers are written into it, and what an accumulating anchor reads is
   // its own business.
-  const bool anchor_counts = elementwise_supported(graph, graph.node(anchor), nullptr);
+  const bool anchor_counts = is_expressible(graph, graph.node(anchor));
   const auto operand_total = [&] {
     std::set<ValueId> outside;
     for (const NodeId id : group) {

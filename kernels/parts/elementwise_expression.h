@@ -16,9 +16,10 @@
 
 namespace aipu::kernels {
 
-// Whether there is a row for the node's op and it covers its dtypes and attributes; otherwise `why_not` says what is
-// missing.
-bool elementwise_supported(const graph::Graph& graph, const graph::Node& node, std::string* why_not);
+// Whether there is a row for the op.
+bool is_elementwise_expression(std::string_view op);
+// Whether the row covers the node's dtypes and attributes; unsupported() says what it does not.
+Status check_elementwise(const graph::Graph& graph, const graph::Node& node);
 
 // A set of elementwise nodes with one escaping value, as the source of one function.
 struct FusedExpression {

@@ -84,6 +84,12 @@ std::vector<NodeId> epilogue_nodes(const Graph& graph, NodeId anchor) {
   return {group.begin() + 1, group.begin() + static_cast<ptrdiff_t>(usable)};
 }
 
+graph::Claim claim_with_epilogue(const Graph& graph, NodeId anchor, int score) {
+  graph::Claim claim{anchor, {anchor}, score};
+  for (const NodeId id : epilogue_nodes(graph, anchor)) claim.nodes.push_back(id);
+  return claim;
+}
+
 namespace {
 
 // Arguments stay in registers that a tile has no use for but its accumulators. So numbers are in the source, unless so

@@ -15,6 +15,9 @@ namespace aipu::kernels {
 // the anchor; empty when nothing can be fused.
 std::vector<graph::NodeId> epilogue_nodes(const graph::Graph& graph, graph::NodeId anchor);
 
+// A claim of the anchor and its epilogue_nodes().
+graph::Claim claim_with_epilogue(const graph::Graph& graph, graph::NodeId anchor, int score = 20);
+
 // The anchor's epilogue, for templates that import epilogue.py.
 struct Epilogue {
   std::vector<graph::ValueId> extras;

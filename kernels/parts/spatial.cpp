@@ -6,23 +6,25 @@ namespace aipu::kernels {
 
 using graph::Dim;
 
-std::string read_geometry(const graph::Graph& graph, const graph::Node& node, const std::vector<int64_t>& kernel,
-                          SpatialGeometry* geometry) {
-  if (node.attributes.s_or("layout", "NCHW") != "NHWC") return "not channels-last (the layout pass is disabled?)";
+Result<SpatialGeometry> read_geometry(const graph::Graph& graph, const graph::Node& node,
+                                      const std::vector<int64_t>& kernel) {
+  if (node.attributes.s_or("layout", "NCHW") != "NHWC")
+    return unsupported("not channels-last (the layout pass is disabled?)");
   const graph::Shape& x = graph.type(node.inputs[0]).shape;
   const graph::Shape& y = graph.type(node.outputs[0]).shape;
   const size_t spatial = x.size() - 2;
   if (x.size() < 3 || spatial > 3)
-    return fmt::format("{} spatial dimensions; 1 to 3 are supported", static_cast<int>(x.size()) - 2);
-  geometry->batch = x.front();
-  geometry->channels = x.back();
-  geometry->out_channels = y.back();
+    return unsupported(fmt::format("{} spatial dimensions; 1 to 3 are supported", static_cast<int>(x.size()) - 2));
+  SpatialGeometry geometry;
+  geometry.batch = x.front();
+  geometry.channels = x.back();
+  geometry.out_channels = y.back();
   const auto attribute = [&](std::string_view name, size_t i, int64_t otherwise) {
     return node.attributes.has(name) && !node.attributes.ints(name).empty() ? node.attributes.ints(name)[i] : otherwise;
   };
   const std::string auto_pad = node.attributes.s_or("auto_pad", "NOTSET");
   for (size_t i = 0; i < spatial; ++i) {
-    SpatialAxis& axis = geometry->axes[3 - spatial + i];
+    SpatialAxis& axis = geometry.axes[3 - spatial + i];
     axis.in = x[1 + i];
     axis.out = y[1 + i];
     axis.kernel = kernel.empty() ? attribute("kernel_shape", i, 1) : kernel[i];
@@ -38,7 +40,7 @@ std::string read_geometry(const graph::Graph& graph, const graph::Node& node, co
       axis.pad_end = attribute("pads", spatial + i, 0);
     }
   }
-  return {};
+  return geometry;
 }
 
 NamedScalars of_axes(std::string_view name, const SpatialGeometry& geometry,

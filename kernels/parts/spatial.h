@@ -25,10 +25,10 @@ struct SpatialGeometry {
 };
 
 // Reads layout-NHWC geometry of `node` from its first input, first output and attributes (kernel_shape from `kernel`
-// where the attribute is absent). An error text where the node is not channels-last or has more than three spatial
+// where the attribute is absent). unsupported() where the node is not channels-last or has more than three spatial
 // axes.
-std::string read_geometry(const graph::Graph& graph, const graph::Node& node, const std::vector<int64_t>& kernel,
-                          SpatialGeometry* geometry);
+Result<SpatialGeometry> read_geometry(const graph::Graph& graph, const graph::Node& node,
+                                      const std::vector<int64_t>& kernel);
 
 // A number of each axis as the scalars "<name>_d", "<name>_h", "<name>_w".
 NamedScalars of_axes(std::string_view name, const SpatialGeometry& geometry,

@@ -271,8 +271,7 @@ class AttentionPlugin final : public OpPlugin {
   std::string_view name() const override { return "attention"; }
 
   // Anchored at whichever node of the pattern comes first, so that the Transposes in front can be taken along.
-  std::optional<graph::Claim> claim(const Graph& graph, NodeId anchor, const graph::ClaimTarget&,
-                                    std::string*) const override {
+  graph::ClaimResult claim(const Graph& graph, NodeId anchor, const graph::ClaimTarget&) const override {
     const Node& node = graph.node(anchor);
     if (node.op != "Transpose" && node.op != "MatMul") return std::nullopt;
     const auto found = Matcher(graph).match(anchor);

@@ -67,32 +67,19 @@ class ConvPlugin final : public OpPlugin {
  public:
   std::string_view name() const override { return "conv"; }
 
-  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&,
-                                    std::string* why_not) const override {
+  graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&) const override {
     const Node& node = graph.node(anchor);
     if (node.op != "Conv") return std::nullopt;
-    ConvWeights weights;
-    SpatialGeometry geometry;
-    std::string reason = read_weights(graph, node, &weights);
-    if (reason.empty()) reason = read_geometry(graph, node, weights.kernel, &geometry);
-    if (!reason.empty()) {
-      if (why_not != nullptr) *why_not = std::move(reason);
-      return std::nullopt;
-    }
-    graph::Claim claim{anchor, {anchor}, 20};
-    for (const graph::NodeId id : epilogue_nodes(graph, anchor)) claim.nodes.push_back(id);
-    return claim;
+    AIPU_ASSIGN_OR_RETURN(const ConvWeights weights, read_weights(graph, node));
+    AIPU_RETURN_IF_ERROR(read_geometry(graph, node, weights.kernel).status());
+    return claim_with_epilogue(graph, anchor);
   }
 
   Status setup(SetupContext& context) const override {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
-    ConvWeights weights;
-    SpatialGeometry geometry;
-    if (std::string reason = read_weights(graph, node, &weights); !reason.empty())
-      return unsupported(std::move(reason));
-    if (std::string reason = read_geometry(graph, node, weights.kernel, &geometry); !reason.empty())
-      return unsupported(std::move(reason));
+    AIPU_ASSIGN_OR_RETURN(const ConvWeights weights, read_weights(graph, node));
+    AIPU_ASSIGN_OR_RETURN(const SpatialGeometry geometry, read_geometry(graph, node, weights.kernel));
 
     const DType stored = graph.type(node.inputs[0]).dtype;
     const DType accumulator = accumulator_dtype(stored);

@@ -116,29 +116,18 @@ class ConvTransposePlugin final : public OpPlugin {
  public:
   std::string_view name() const override { return "conv_transpose"; }
 
-  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&,
-                                    std::string* why_not) const override {
+  graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&) const override {
     const Node& node = graph.node(anchor);
     if (node.op != "ConvTranspose") return std::nullopt;
-    ConvWeights weights;
-    SpatialGeometry geometry;
-    std::string reason = read(graph, node, &weights, &geometry);
-    if (!reason.empty()) {
-      if (why_not != nullptr) *why_not = std::move(reason);
-      return std::nullopt;
-    }
-    graph::Claim claim{anchor, {anchor}, 20};
-    for (const graph::NodeId id : epilogue_nodes(graph, anchor)) claim.nodes.push_back(id);
-    return claim;
+    AIPU_RETURN_IF_ERROR(read(graph, node).status());
+    return claim_with_epilogue(graph, anchor);
   }
 
   Status setup(SetupContext& context) const override {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
-    ConvWeights weights;
-    SpatialGeometry geometry;
-    if (std::string reason = read(graph, node, &weights, &geometry); !reason.empty())
-      return unsupported(std::move(reason));
+    AIPU_ASSIGN_OR_RETURN(const Operands operands, read(graph, node));
+    const auto& [weights, geometry] = operands;
     const SpatialAxis& width = geometry.axes[2];
     const DType stored = graph.type(node.inputs[0]).dtype;
     const DType accumulator = accumulator_dtype(stored);
@@ -185,23 +174,26 @@ class ConvTransposePlugin final : public OpPlugin {
   }
 
  private:
-  static std::string read(const Graph& graph, const Node& node, ConvWeights* weights, SpatialGeometry* geometry) {
-    std::string reason = read_weights(graph, node, weights);
-    if (!reason.empty()) return reason;
-    weights->group_in = weights->shape[0] / weights->group;
-    weights->group_out = weights->shape[1];
-    weights->out_channels = weights->group_out * weights->group;
-    reason = read_geometry(graph, node, weights->kernel, geometry);
-    if (!reason.empty()) return reason;
+  struct Operands {
+    ConvWeights weights;
+    SpatialGeometry geometry;
+  };
+  static Result<Operands> read(const Graph& graph, const Node& node) {
+    Operands operands;
+    AIPU_ASSIGN_OR_RETURN(operands.weights, read_weights(graph, node));
+    ConvWeights& weights = operands.weights;
+    weights.group_in = weights.shape[0] / weights.group;
+    weights.group_out = weights.shape[1];
+    weights.out_channels = weights.group_out * weights.group;
+    AIPU_ASSIGN_OR_RETURN(operands.geometry, read_geometry(graph, node, weights.kernel));
     // What is cut from the full output; it may depend on the input's extents.
-    const auto window = graph::window_of(graph, node);
-    if (!window.ok()) return window.status().message();
-    const size_t spatial = window->kernel.size();
+    AIPU_ASSIGN_OR_RETURN(const auto window, graph::window_of(graph, node));
+    const size_t spatial = window.kernel.size();
     for (size_t i = 0; i < spatial; ++i) {
-      geometry->axes[3 - spatial + i].pad_begin = window->pads_begin[i];
-      geometry->axes[3 - spatial + i].pad_end = window->pads_end[i];
+      operands.geometry.axes[3 - spatial + i].pad_begin = window.pads_begin[i];
+      operands.geometry.axes[3 - spatial + i].pad_end = window.pads_end[i];
     }
-    return {};
+    return operands;
   }
 
   // In panels, by phases; `params` are those of the convolution's tiles.

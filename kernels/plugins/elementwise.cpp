@@ -37,9 +37,9 @@ class ElementwisePlugin final : public OpPlugin {
  public:
   std::string_view name() const override { return "elementwise"; }
 
-  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&,
-                                    std::string* why_not) const override {
-    if (!elementwise_supported(graph, graph.node(anchor), why_not)) return std::nullopt;
+  graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&) const override {
+    if (!is_elementwise_expression(graph.node(anchor).op)) return std::nullopt;
+    AIPU_RETURN_IF_ERROR(check_elementwise(graph, graph.node(anchor)));
     return graph::Claim{anchor, grow_elementwise_group(graph, anchor), 5};
   }
 

@@ -64,12 +64,12 @@ class GatherPlugin final : public SingleOpPlugin {
                                                 "ScatterElements", "ScatterND",      "Compress"};
     return kOps;
   }
-  std::string check(const Graph& graph, const Node& node) const override {
-    if (graph.type(node.inputs[0]).dtype == DType::kString) return "string tensors are not supported";
+  Status check(const Graph& graph, const Node& node) const override {
+    if (graph.type(node.inputs[0]).dtype == DType::kString) return unsupported("string tensors are not supported");
     const std::string reduction = node.attributes.s_or("reduction", "none");
     const DType dtype = graph.type(node.inputs[0]).dtype;
     if (reduction != "none" && (dtype == DType::kF16 || dtype == DType::kBF16))
-      return fmt::format("reduction '{}' of {}", reduction, dtype_name(dtype));
+      return unsupported(fmt::format("reduction '{}' of {}", reduction, dtype_name(dtype)));
     return {};
   }
 

@@ -26,8 +26,8 @@ class GeneratePlugin final : public SingleOpPlugin {
                                                 "Trilu", "CumSum", "ReverseSequence", "MelWeightMatrix"};
     return kOps;
   }
-  std::string check(const Graph& graph, const Node& node) const override {
-    if (graph.type(node.outputs[0]).dtype == DType::kString) return "string tensors are not supported";
+  Status check(const Graph& graph, const Node& node) const override {
+    if (graph.type(node.outputs[0]).dtype == DType::kString) return unsupported("string tensors are not supported");
     return {};
   }
 

@@ -19,8 +19,8 @@ class LrnPlugin final : public SingleOpPlugin {
     static constexpr std::string_view kOps[] = {"LRN"};
     return kOps;
   }
-  std::string check(const Graph&, const Node& node) const override {
-    return node.attributes.s_or("layout", "NCHW") == "NHWC" ? "" : "not channels-last";
+  Status check(const Graph&, const Node& node) const override {
+    return node.attributes.s_or("layout", "NCHW") == "NHWC" ? Status() : unsupported("not channels-last");
   }
   Status setup(SetupContext& context) const override {
     const Node& node = context.anchor();

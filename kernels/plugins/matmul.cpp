@@ -60,7 +60,7 @@ BatchLoop merge_batches(const Shape& a_batch, const Shape& b_batch, const Shape&
 
 Shape batch_part(const Shape& shape) { return shape.size() <= 2 ? Shape{} : Shape(shape.begin(), shape.end() - 2); }
 
-Problem matmul_problem(const Graph& graph, const Node& node, std::string* why_not) {
+Result<Problem> matmul_problem(const Graph& graph, const Node& node) {
   Problem p;
   p.a = node.inputs[0];
   p.b = node.inputs[1];
@@ -86,8 +86,7 @@ Problem matmul_problem(const Graph& graph, const Node& node, std::string* why_no
   }
   const BatchLoop loop = merge_batches(a_batch, b_batch, out_batch);
   if (loop.extents.size() > 2) {
-    *why_not = "batch dimensions broadcast in a pattern of more than two levels";
-    return p;
+    return unsupported("batch dimensions broadcast in a pattern of more than two levels");
   }
   p.batches = graph::element_count(out_batch);
   const Dim a_matrix = p.rows * p.depth;
@@ -103,7 +102,7 @@ Problem matmul_problem(const Graph& graph, const Node& node, std::string* why_no
   return p;
 }
 
-Problem gemm_problem(const Graph& graph, const Node& node, std::string* why_not) {
+Result<Problem> gemm_problem(const Graph& graph, const Node& node) {
   Problem p;
   p.a = node.inputs[0];
   p.b = node.inputs[1];
@@ -123,51 +122,41 @@ Problem gemm_problem(const Graph& graph, const Node& node, std::string* why_not)
     p.arithmetic.addend = node.inputs[2];
     p.arithmetic.addend_scale = node.attributes.f("beta");
     if (operand_mode(graph.type(node.inputs[2]).shape, graph.type(node.outputs[0]).shape).empty()) {
-      *why_not = fmt::format("operand C of shape {} is neither a scalar, nor a row vector, nor a full matrix",
-                             graph::shape_text(graph.type(node.inputs[2]).shape));
+      return unsupported(fmt::format("operand C of shape {} is neither a scalar, nor a row vector, nor a full matrix",
+                                     graph::shape_text(graph.type(node.inputs[2]).shape)));
     }
   }
   if (!is_floating(graph.type(p.a).dtype) && (p.arithmetic.scale != std::floor(p.arithmetic.scale) ||
                                               p.arithmetic.addend_scale != std::floor(p.arithmetic.addend_scale))) {
-    *why_not = "fractional alpha or beta on an integer matrix";
+    return unsupported("fractional alpha or beta on an integer matrix");
   }
   return p;
 }
 
-Problem problem_of(const Graph& graph, const Node& node, std::string* why_not) {
-  return node.op == "Gemm" ? gemm_problem(graph, node, why_not) : matmul_problem(graph, node, why_not);
+Result<Problem> problem_of(const Graph& graph, const Node& node) {
+  return node.op == "Gemm" ? gemm_problem(graph, node) : matmul_problem(graph, node);
 }
 
 class MatMulPlugin final : public OpPlugin {
  public:
   std::string_view name() const override { return "matmul"; }
 
-  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&,
-                                    std::string* why_not) const override {
+  graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&) const override {
     const Node& node = graph.node(anchor);
     if (node.op != "MatMul" && node.op != "Gemm") return std::nullopt;
-    std::string reason;
-    problem_of(graph, node, &reason);
     const DType dtype = graph.type(node.inputs[0]).dtype;
     if (!is_floating(dtype) && dtype_bits(dtype) < 32)
-      reason = fmt::format("{} matrices (use MatMulInteger)", dtype_name(dtype));
-    if (!reason.empty()) {
-      if (why_not != nullptr) *why_not = std::move(reason);
-      return std::nullopt;
-    }
-    graph::Claim claim{anchor, {anchor}, 20};
+      return unsupported(fmt::format("{} matrices (use MatMulInteger)", dtype_name(dtype)));
+    AIPU_RETURN_IF_ERROR(problem_of(graph, node).status());
     // The last axis of a product with a vector is the rows of the matrix: no column of the kernel's.
-    if (graph.type(node.inputs[1]).rank() != 1) {
-      for (const graph::NodeId id : epilogue_nodes(graph, anchor)) claim.nodes.push_back(id);
-    }
-    return claim;
+    if (graph.type(node.inputs[1]).rank() == 1) return graph::Claim{anchor, {anchor}, 20};
+    return claim_with_epilogue(graph, anchor);
   }
 
   Status setup(SetupContext& context) const override {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
-    std::string unused;
-    const Problem p = problem_of(graph, node, &unused);
+    AIPU_ASSIGN_OR_RETURN(const Problem p, problem_of(graph, node));
     const DType stored = graph.type(p.a).dtype;
     const DType accumulator = accumulator_dtype(stored);
     const int lanes = context.lanes(accumulator);

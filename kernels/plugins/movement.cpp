@@ -97,12 +97,12 @@ class StridedCopyPlugin final : public SingleOpPlugin {
     static constexpr std::string_view kOps[] = {"Transpose", "Slice", "Expand", "Tile", "DepthToSpace", "SpaceToDepth"};
     return kOps;
   }
-  std::string check(const Graph& graph, const Node& node) const override {
-    if (graph.type(node.inputs[0]).dtype == DType::kString) return "string tensors are not supported";
-    if (node.op == "Slice" && !node.attributes.has("starts")) return "the slice's bounds are not resolved";
-    if (node.op == "Tile" && !node.attributes.has("repeats")) return "the repeats are not resolved";
+  Status check(const Graph& graph, const Node& node) const override {
+    if (graph.type(node.inputs[0]).dtype == DType::kString) return unsupported("string tensors are not supported");
+    if (node.op == "Slice" && !node.attributes.has("starts")) return unsupported("the slice's bounds are not resolved");
+    if (node.op == "Tile" && !node.attributes.has("repeats")) return unsupported("the repeats are not resolved");
     if ((node.op == "DepthToSpace" || node.op == "SpaceToDepth") && node.attributes.s_or("layout", "NCHW") != "NHWC")
-      return "not channels-last";
+      return unsupported("not channels-last");
     return {};
   }
 
@@ -187,8 +187,9 @@ class ConcatPlugin final : public SingleOpPlugin {
     static constexpr std::string_view kOps[] = {"Concat"};
     return kOps;
   }
-  std::string check(const Graph& graph, const Node& node) const override {
-    return graph.type(node.outputs[0]).dtype == DType::kString ? "string tensors are not supported" : "";
+  Status check(const Graph& graph, const Node& node) const override {
+    return graph.type(node.outputs[0]).dtype == DType::kString ? unsupported("string tensors are not supported")
+                                                               : Status();
   }
   Status setup(SetupContext& context) const override {
     const Graph& graph = context.graph();
@@ -215,8 +216,9 @@ class SplitPlugin final : public SingleOpPlugin {
     static constexpr std::string_view kOps[] = {"Split"};
     return kOps;
   }
-  std::string check(const Graph& graph, const Node& node) const override {
-    return graph.type(node.inputs[0]).dtype == DType::kString ? "string tensors are not supported" : "";
+  Status check(const Graph& graph, const Node& node) const override {
+    return graph.type(node.inputs[0]).dtype == DType::kString ? unsupported("string tensors are not supported")
+                                                              : Status();
   }
   Status setup(SetupContext& context) const override {
     const Graph& graph = context.graph();
@@ -254,9 +256,9 @@ class PadPlugin final : public SingleOpPlugin {
     static constexpr std::string_view kOps[] = {"Pad"};
     return kOps;
   }
-  std::string check(const Graph& graph, const Node& node) const override {
-    if (graph.type(node.inputs[0]).dtype == DType::kString) return "string tensors are not supported";
-    if (!node.attributes.has("pads")) return "the pads are not resolved";
+  Status check(const Graph& graph, const Node& node) const override {
+    if (graph.type(node.inputs[0]).dtype == DType::kString) return unsupported("string tensors are not supported");
+    if (!node.attributes.has("pads")) return unsupported("the pads are not resolved");
     return {};
   }
   Status setup(SetupContext& context) const override {

@@ -43,14 +43,14 @@ class NormalizationPlugin final : public SingleOpPlugin {
     static constexpr std::string_view kOps[] = {"LayerNormalization", "RMSNormalization", "InstanceNormalization"};
     return kOps;
   }
-  std::string check(const Graph& graph, const Node& node) const override {
+  Status check(const Graph& graph, const Node& node) const override {
     if (node.op == "InstanceNormalization")
-      return node.attributes.s_or("layout", "NCHW") == "NHWC" ? "" : "not channels-last";
+      return node.attributes.s_or("layout", "NCHW") == "NHWC" ? Status() : unsupported("not channels-last");
     const Shape& x = graph.type(node.inputs[0]).shape;
     const Shape normalized = without_ones({x.begin() + static_cast<ptrdiff_t>(axis_of(node, x.size())), x.end()});
     for (size_t i = is_one(graph, node.inputs[1]) ? 2 : 1; i < node.inputs.size(); ++i) {
       if (node.inputs[i].valid() && !(without_ones(graph.type(node.inputs[i]).shape) == normalized)) {
-        return "scale or bias that broadcasts over the normalised axes";
+        return unsupported("scale or bias that broadcasts over the normalised axes");
       }
     }
     return {};

@@ -25,29 +25,19 @@ class PoolPlugin final : public OpPlugin {
  public:
   std::string_view name() const override { return "pool"; }
 
-  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&,
-                                    std::string* why_not) const override {
+  graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&) const override {
     const Node& node = graph.node(anchor);
     if (node.op != "MaxPool" && node.op != "AveragePool" && node.op != "LpPool") return std::nullopt;
-    SpatialGeometry geometry;
-    std::string reason = read_geometry(graph, node, {}, &geometry);
-    if (reason.empty() && wants_indices(node) && !geometry.channels.is_constant())
-      reason = "indices of a symbolic number of channels";
-    if (!reason.empty()) {
-      if (why_not != nullptr) *why_not = std::move(reason);
-      return std::nullopt;
-    }
-    graph::Claim claim{anchor, {anchor}, 20};
-    for (const graph::NodeId id : epilogue_nodes(graph, anchor)) claim.nodes.push_back(id);
-    return claim;
+    AIPU_ASSIGN_OR_RETURN(const SpatialGeometry geometry, read_geometry(graph, node, {}));
+    if (wants_indices(node) && !geometry.channels.is_constant())
+      return unsupported("indices of a symbolic number of channels");
+    return claim_with_epilogue(graph, anchor);
   }
 
   Status setup(SetupContext& context) const override {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
-    SpatialGeometry geometry;
-    if (std::string reason = read_geometry(graph, node, {}, &geometry); !reason.empty())
-      return unsupported(std::move(reason));
+    AIPU_ASSIGN_OR_RETURN(const SpatialGeometry geometry, read_geometry(graph, node, {}));
     const DType stored = graph.type(node.inputs[0]).dtype;
     const DType accumulator = accumulator_dtype(stored);
     const bool indices = wants_indices(node);

@@ -32,39 +32,40 @@ struct Problem {
   int64_t x_zero = 0;
 };
 
-std::string read_problem(const Graph& graph, const Node& node, Problem* p) {
+Result<Problem> read_problem(const Graph& graph, const Node& node) {
+  Problem p;
   const graph::Constant* w = graph.constant(operand(node, kW));
-  if (w == nullptr) return "weights that are not constant";
+  if (w == nullptr) return unsupported("weights that are not constant");
   for (const size_t k : {kXZero, kWZero, kScale, kBias}) {
     if (operand(node, k).valid() && graph.constant(operand(node, k)) == nullptr)
-      return "a zero point, scale or bias that is not constant";
+      return unsupported("a zero point, scale or bias that is not constant");
   }
   const std::vector<int64_t>& shape = w->shape();
   if (node.op == "aipu::QuantizedMatMul") {
     const graph::Shape& x = graph.type(node.inputs[kX]).shape;
-    p->group_in = shape[0];
-    p->group_out = shape[1];
-    p->out_stride = 1;
-    p->in_stride = shape[1];
-    p->geometry.batch = 1;
-    p->geometry.channels = p->group_in;
-    p->geometry.out_channels = p->group_out;
+    p.group_in = shape[0];
+    p.group_out = shape[1];
+    p.out_stride = 1;
+    p.in_stride = shape[1];
+    p.geometry.batch = 1;
+    p.geometry.channels = p.group_in;
+    p.geometry.out_channels = p.group_out;
     Dim rows = 1;
     for (size_t i = 0; i + 1 < x.size(); ++i) rows *= x[i];
-    p->geometry.axes[2].in = p->geometry.axes[2].out = rows;
+    p.geometry.axes[2].in = p.geometry.axes[2].out = rows;
   } else {
-    p->groups = node.attributes.i_or("group", 1);
-    p->group_in = shape[1];
-    p->group_out = shape[0] / p->groups;
+    p.groups = node.attributes.i_or("group", 1);
+    p.group_in = shape[1];
+    p.group_out = shape[0] / p.groups;
     const std::vector<int64_t> kernel(shape.begin() + 2, shape.end());
-    for (const int64_t k : kernel) p->taps *= k;
-    p->tap_stride = 1;
-    p->in_stride = p->taps;
-    p->out_stride = p->taps * p->group_in;
-    if (std::string reason = read_geometry(graph, node, kernel, &p->geometry); !reason.empty()) return reason;
+    for (const int64_t k : kernel) p.taps *= k;
+    p.tap_stride = 1;
+    p.in_stride = p.taps;
+    p.out_stride = p.taps * p.group_in;
+    AIPU_ASSIGN_OR_RETURN(p.geometry, read_geometry(graph, node, kernel));
   }
-  if (const graph::Constant* zero = graph.constant(operand(node, kXZero))) p->x_zero = zero->to_int64s()[0];
-  return {};
+  if (const graph::Constant* zero = graph.constant(operand(node, kXZero))) p.x_zero = zero->to_int64s()[0];
+  return p;
 }
 
 // Pixels in one row, without padding or strides: all rows of all images are one.
@@ -225,28 +226,19 @@ class QuantizedPlugin final : public OpPlugin {
  public:
   std::string_view name() const override { return "quantized"; }
 
-  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&,
-                                    std::string* why_not) const override {
+  graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&) const override {
     const Node& node = graph.node(anchor);
     if (node.op != "aipu::QuantizedConv" && node.op != "aipu::QuantizedMatMul") return std::nullopt;
-    Problem problem;
-    std::string reason = read_problem(graph, node, &problem);
-    if (reason.empty() && operand(node, kScale).valid() && graph.type(operand(node, kScale)).dtype != DType::kF32)
-      reason = "a scale that is not float32";
-    if (!reason.empty()) {
-      if (why_not != nullptr) *why_not = std::move(reason);
-      return std::nullopt;
-    }
-    graph::Claim claim{anchor, {anchor}, 20};
-    for (const graph::NodeId id : epilogue_nodes(graph, anchor)) claim.nodes.push_back(id);
-    return claim;
+    AIPU_RETURN_IF_ERROR(read_problem(graph, node).status());
+    if (operand(node, kScale).valid() && graph.type(operand(node, kScale)).dtype != DType::kF32)
+      return unsupported("a scale that is not float32");
+    return claim_with_epilogue(graph, anchor);
   }
 
   Status setup(SetupContext& context) const override {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
-    Problem p;
-    if (std::string reason = read_problem(graph, node, &p); !reason.empty()) return unsupported(std::move(reason));
+    AIPU_ASSIGN_OR_RETURN(const Problem p, read_problem(graph, node));
     const Weights weights = read_weights(graph, node, p);
     if (p.group_in == 1 && p.group_out == 1 && p.groups > 1 && sums_fit_float(graph, node, weights, p))
       return setup_depthwise(context, weights, p);

@@ -50,13 +50,14 @@ class RecurrentPlugin final : public SingleOpPlugin {
     static constexpr std::string_view kOps[] = {"LSTM", "GRU", "RNN"};
     return kOps;
   }
-  std::string check(const Graph& graph, const Node& node) const override {
+  Status check(const Graph& graph, const Node& node) const override {
     for (const std::string& activation : std::get<std::vector<std::string>>(*node.attributes.find("activations"))) {
-      if (find_activation(activation) == nullptr) return fmt::format("activation '{}'", activation);
+      if (find_activation(activation) == nullptr) return unsupported(fmt::format("activation '{}'", activation));
     }
-    if (node.attributes.i_or("input_forget", 0) != 0) return "input_forget=1 (coupled input and forget gates)";
+    if (node.attributes.i_or("input_forget", 0) != 0)
+      return unsupported("input_forget=1 (coupled input and forget gates)");
     for (const size_t i : {1, 2}) {
-      if (!graph::is_static(graph.type(node.inputs[i]).shape)) return "weights of symbolic shape";
+      if (!graph::is_static(graph.type(node.inputs[i]).shape)) return unsupported("weights of symbolic shape");
     }
     return {};
   }

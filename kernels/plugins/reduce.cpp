@@ -18,6 +18,7 @@ using graph::Shape;
 
 struct Kind {
   std::string_view name, combine;
+  bool of_images = false;  // over all spatial axes
 };
 
 const std::map<std::string_view, Kind>& kinds() {
@@ -32,36 +33,36 @@ const std::map<std::string_view, Kind>& kinds() {
       {"ReduceLogSum", {"log_sum", "sum"}},
       {"ReduceLogSumExp", {"log_sum_exp", "sum"}},
       {"ReduceSumSquare", {"sum_square", "sum"}},
-      {"GlobalAveragePool", {"mean", "sum"}},
-      {"GlobalMaxPool", {"max", "max"}},
+      {"GlobalAveragePool", {"mean", "sum", true}},
+      {"GlobalMaxPool", {"max", "max", true}},
   };
   return kKinds;
 }
 
-// The reduced axes; empty with `all` false means that nothing is reduced.
-std::string reduced_axes(const Graph& graph, const Node& node, std::vector<bool>* reduced) {
+// Per axis whether it is reduced.
+Result<std::vector<bool>> reduced_axes(const Graph& graph, const Node& node) {
   const size_t rank = graph.type(node.inputs[0]).shape.size();
-  reduced->assign(rank, false);
-  if (node.op.starts_with("Global")) {
+  std::vector<bool> reduced(rank, false);
+  if (kinds().at(node.op).of_images) {
     const bool channels_last = node.attributes.s_or("layout", "NCHW") == "NHWC";
-    for (size_t i = channels_last ? 1 : 2; i < rank - (channels_last ? 1 : 0); ++i) (*reduced)[i] = true;
-    return {};
+    for (size_t i = channels_last ? 1 : 2; i < rank - (channels_last ? 1 : 0); ++i) reduced[i] = true;
+    return reduced;
   }
   std::vector<int64_t> axes;
   if (node.attributes.has("axes")) {
     axes = node.attributes.ints("axes");
   } else if (node.inputs.size() > 1 && node.inputs[1].valid()) {
     const graph::Constant* constant = graph.constant(node.inputs[1]);
-    if (constant == nullptr) return "the axes are not constant";
+    if (constant == nullptr) return unsupported("the axes are not constant");
     axes = constant->to_int64s();
   }
   if (axes.empty()) {
-    if (node.attributes.i_or("noop_with_empty_axes", 0) == 0) reduced->assign(rank, true);
-    return {};
+    if (node.attributes.i_or("noop_with_empty_axes", 0) == 0) reduced.assign(rank, true);
+    return reduced;
   }
   for (const int64_t axis : axes)
-    (*reduced)[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis)] = true;
-  return {};
+    reduced[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis)] = true;
+  return reduced;
 }
 
 struct Axis {
@@ -78,16 +79,10 @@ class ReducePlugin final : public OpPlugin {
  public:
   std::string_view name() const override { return "reduce"; }
 
-  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&,
-                                    std::string* why_not) const override {
+  graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&) const override {
     const Node& node = graph.node(anchor);
     if (!kinds().contains(node.op)) return std::nullopt;
-    std::vector<bool> reduced;
-    std::string reason = reduced_axes(graph, node, &reduced);
-    if (!reason.empty()) {
-      if (why_not != nullptr) *why_not = std::move(reason);
-      return std::nullopt;
-    }
+    AIPU_RETURN_IF_ERROR(reduced_axes(graph, node).status());
     return graph::Claim{anchor, {anchor}, 20};
   }
 
@@ -97,9 +92,7 @@ class ReducePlugin final : public OpPlugin {
     const graph::TensorType& x = graph.type(node.inputs[0]);
     const DType out = graph.type(node.outputs[0]).dtype;
     const Kind& kind = kinds().at(node.op);
-    std::vector<bool> reduced;
-    if (std::string reason = reduced_axes(graph, node, &reduced); !reason.empty())
-      return unsupported(std::move(reason));
+    AIPU_ASSIGN_OR_RETURN(const std::vector<bool> reduced, reduced_axes(graph, node));
 
     // Kept and reduced dimensions, extents of 1 dropped, neighbours of the same sort merged; the kept ones in output
     // order.

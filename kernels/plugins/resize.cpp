@@ -22,10 +22,10 @@ class ResizePlugin final : public SingleOpPlugin {
     static constexpr std::string_view kOps[] = {"Resize"};
     return kOps;
   }
-  std::string check(const Graph& graph, const Node& node) const override {
-    if (!node.attributes.has("sizes")) return "the output sizes are not resolved";
+  Status check(const Graph& graph, const Node& node) const override {
+    if (!node.attributes.has("sizes")) return unsupported("the output sizes are not resolved");
     if (node.attributes.s("mode") != "nearest" && !is_floating(graph.type(node.inputs[0]).dtype))
-      return "interpolation of an integer tensor";
+      return unsupported("interpolation of an integer tensor");
     return {};
   }
 

@@ -27,17 +27,19 @@ class SamplingPlugin final : public SingleOpPlugin {
                                                 "Col2Im"};
     return kOps;
   }
-  std::string check(const Graph& graph, const Node& node) const override {
+  Status check(const Graph& graph, const Node& node) const override {
     const graph::TensorType& x = graph.type(node.inputs[0]);
     if (node.op == "Col2Im") {
-      if (!node.attributes.has("image_shape")) return "the image's extents are known only at run time";
-      if (node.attributes.ints("block_shape").size() > 3) return "images of more than three dimensions";
+      if (!node.attributes.has("image_shape")) return unsupported("the image's extents are known only at run time");
+      if (node.attributes.ints("block_shape").size() > 3) return unsupported("images of more than three dimensions");
       return {};
     }
-    if (node.attributes.s_or("layout", "NCHW") != "NHWC") return "not channels-last (the layout pass is disabled?)";
+    if (node.attributes.s_or("layout", "NCHW") != "NHWC")
+      return unsupported("not channels-last (the layout pass is disabled?)");
     if (node.op == "GridSample") {
-      if (x.shape.size() > 5) return "images of more than three dimensions";
-      if (node.attributes.s("mode") != "nearest" && !is_floating(x.dtype)) return "interpolation of an integer tensor";
+      if (x.shape.size() > 5) return unsupported("images of more than three dimensions");
+      if (node.attributes.s("mode") != "nearest" && !is_floating(x.dtype))
+        return unsupported("interpolation of an integer tensor");
     }
     return {};
   }

@@ -20,9 +20,9 @@ class SelectPlugin final : public SingleOpPlugin {
                                                 "NonZero"};
     return kOps;
   }
-  std::string check(const Graph& graph, const Node& node) const override {
+  Status check(const Graph& graph, const Node& node) const override {
     if (node.op == "OneHot" && graph.type(node.inputs[2]).dtype == DType::kString)
-      return "string tensors are not supported";
+      return unsupported("string tensors are not supported");
     return {};
   }
 

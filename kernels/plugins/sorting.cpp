@@ -20,8 +20,8 @@ class SortingPlugin final : public SingleOpPlugin {
                                                 "aipu::CountUnique", "Unique"};
     return kOps;
   }
-  std::string check(const Graph& graph, const Node& node) const override {
-    if (graph.type(node.inputs[0]).dtype == DType::kString) return "string tensors are not supported";
+  Status check(const Graph& graph, const Node& node) const override {
+    if (graph.type(node.inputs[0]).dtype == DType::kString) return unsupported("string tensors are not supported");
     return {};
   }
   Status setup(SetupContext& context) const override {

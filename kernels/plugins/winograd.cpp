@@ -38,26 +38,28 @@ constexpr int64_t kStageVectors = 4;
 
 int64_t points(int m) { return int64_t{m + 2} * (m + 2); }
 
-// Two-dimensional, dense, 3x3, stride and dilation 1, float32 with constant weights, and enough of everything for tiles
-// of m x m pixels.
-bool suits(const Graph& graph, const Node& node, int m, SpatialGeometry* geometry) {
+// The geometry of a convolution that is two-dimensional, dense, 3x3, of stride and dilation 1, float32 with constant
+// weights, and has enough of everything for tiles of m x m pixels; nullopt for others.
+std::optional<SpatialGeometry> suitable(const Graph& graph, const Node& node, int m) {
   const graph::Constant* weights = graph.constant(node.inputs[1]);
   if (weights == nullptr || weights->dtype() != DType::kF32 || graph.type(node.inputs[0]).dtype != DType::kF32)
-    return false;
+    return std::nullopt;
   const auto& shape = weights->shape();
-  if (shape.size() != 4 || shape[2] != 3 || shape[3] != 3 || node.attributes.i_or("group", 1) != 1) return false;
-  if (shape[0] < kLeastChannels || shape[1] < kLeastChannels) return false;
-  if (!read_geometry(graph, node, {3, 3}, geometry).empty()) return false;
+  if (shape.size() != 4 || shape[2] != 3 || shape[3] != 3 || node.attributes.i_or("group", 1) != 1) return std::nullopt;
+  if (shape[0] < kLeastChannels || shape[1] < kLeastChannels) return std::nullopt;
+  const auto geometry = read_geometry(graph, node, {3, 3});
+  if (!geometry.ok()) return std::nullopt;
   if (m == 4) {
     const auto height = geometry->axes[1].out.constant(), width = geometry->axes[2].out.constant();
     const int64_t tiles =
         height && width ? geometry->batch.constant_or(1) * ((*height + 3) / 4) * ((*width + 3) / 4) : kManyLargeTiles;
     const bool few_weights = shape[0] * shape[1] <= kMostWeights && shape[0] >= kLeastOutChannels;
-    if (tiles < (few_weights ? kLeastLargeTiles : kManyLargeTiles)) return false;
+    if (tiles < (few_weights ? kLeastLargeTiles : kManyLargeTiles)) return std::nullopt;
   }
-  return std::all_of(geometry->axes.begin() + 1, geometry->axes.end(), [](const SpatialAxis& axis) {
+  const bool fits = std::all_of(geometry->axes.begin() + 1, geometry->axes.end(), [](const SpatialAxis& axis) {
     return axis.stride == 1 && axis.dilation == 1 && axis.out.constant_or(kLeastExtent) >= kLeastExtent;
   });
+  return fits ? std::optional(*geometry) : std::nullopt;
 }
 
 // How much of a layer is in scratch memory at a time.
@@ -99,22 +101,19 @@ class WinogradPlugin final : public OpPlugin {
 
   std::string_view name() const override { return m_ == 2 ? "winograd" : "winograd_f4"; }
 
-  std::optional<graph::Claim> claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget& target,
-                                    std::string*) const override {
+  graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget& target) const override {
     if (m_ == 4 && !target.fast_math) return std::nullopt;
     const Node& node = graph.node(anchor);
-    SpatialGeometry geometry;
-    if (node.op != "Conv" || !is_host(target) || !suits(graph, node, m_, &geometry)) return std::nullopt;
-    graph::Claim claim{anchor, {anchor}, m_ == 2 ? 25 : 26};
-    for (const graph::NodeId id : epilogue_nodes(graph, anchor)) claim.nodes.push_back(id);
-    return claim;
+    if (node.op != "Conv" || !is_host(target) || !suitable(graph, node, m_)) return std::nullopt;
+    return claim_with_epilogue(graph, anchor, m_ == 2 ? 25 : 26);
   }
 
   Status setup(SetupContext& context) const override {
     const Graph& graph = context.graph();
     const Node& node = context.anchor();
-    SpatialGeometry geometry;
-    if (!suits(graph, node, m_, &geometry)) return internal_error("not a convolution for Winograd's algorithm");
+    const auto suited = suitable(graph, node, m_);
+    if (!suited) return internal_error("not a convolution for Winograd's algorithm");
+    const SpatialGeometry& geometry = *suited;
     const graph::Constant& weights = *graph.constant(node.inputs[1]);
     const int64_t out_channels = weights.shape()[0], in_channels = weights.shape()[1];
     const int lanes = context.lanes(DType::kF32);

@@ -37,10 +37,10 @@ class SoftCapPlugin final : public kernels::SingleOpPlugin {
     static constexpr std::string_view kOps[] = {"example::SoftCap"};
     return kOps;
   }
-  std::string check(const graph::Graph& graph, const graph::Node& node) const override {
+  Status check(const graph::Graph& graph, const graph::Node& node) const override {
     const DType dtype = graph.type(node.inputs[0]).dtype;
     if (dtype == DType::kF32 || dtype == DType::kF16) return {};
-    return str_cat("element type ", dtype_name(dtype), " (supported: float32, float16)");
+    return unsupported(str_cat("element type ", dtype_name(dtype), " (supported: float32, float16)"));
   }
 
   Status setup(kernels::SetupContext& context) const override {

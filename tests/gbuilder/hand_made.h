@@ -14,8 +14,7 @@ namespace aipu::gbuilder::testing {
 class NobodyClaimer : public graph::Claimer {
  public:
   std::string_view name() const override { return "hand"; }
-  std::optional<graph::Claim> claim(const graph::Graph&, graph::NodeId, const graph::ClaimTarget&,
-                                    std::string*) const override {
+  graph::ClaimResult claim(const graph::Graph&, graph::NodeId, const graph::ClaimTarget&) const override {
     return std::nullopt;
   }
 };

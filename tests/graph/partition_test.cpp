@@ -21,12 +21,11 @@ std::unique_ptr<Graph> parse(std::string_view text) {
 
 class Fake : public Claimer {
  public:
-  using Function = std::function<std::optional<Claim>(const Graph&, NodeId, std::string*)>;
+  using Function = std::function<ClaimResult(const Graph&, NodeId)>;
   Fake(std::string name, Function function) : name_(std::move(name)), function_(std::move(function)) {}
   std::string_view name() const override { return name_; }
-  std::optional<Claim> claim(const Graph& graph, NodeId anchor, const ClaimTarget&,
-                             std::string* why_not) const override {
-    return function_(graph, anchor, why_not);
+  ClaimResult claim(const Graph& graph, NodeId anchor, const ClaimTarget&) const override {
+    return function_(graph, anchor);
   }
 
  private:
@@ -36,8 +35,7 @@ class Fake : public Claimer {
 
 // Claims `op` and the chain of nodes behind it, following the first user, up to `reach` nodes.
 Fake chain(std::string name, std::string op, int score, size_t reach) {
-  return {std::move(name),
-          [op = std::move(op), score, reach](const Graph& graph, NodeId anchor, std::string*) -> std::optional<Claim> {
+  return {std::move(name), [op = std::move(op), score, reach](const Graph& graph, NodeId anchor) -> ClaimResult {
             if (op != "*" && graph.node(anchor).op != op) return std::nullopt;
             Claim claim{anchor, {anchor}, score};
             while (claim.nodes.size() < reach) {
@@ -135,7 +133,7 @@ TEST(Partition, PathThroughAnotherGroupCutsTheClaim) {
     %d = Add(%b, %c)
     output "d" = %d
   })");
-  const Fake greedy("greedy", [](const Graph& g, NodeId anchor, std::string*) -> std::optional<Claim> {
+  const Fake greedy("greedy", [](const Graph& g, NodeId anchor) -> ClaimResult {
     if (g.node(anchor).op == "Split") return Claim{anchor, {anchor, NodeId{2}}, 1};
     return Claim{anchor, {anchor}, 1};
   });
@@ -156,7 +154,7 @@ TEST(Partition, TwoGroupsMayNotNeedEachOther) {
     output "a" = %a2
     output "b" = %b2
   })");
-  const Fake pairs("pairs", [](const Graph&, NodeId anchor, std::string*) -> std::optional<Claim> {
+  const Fake pairs("pairs", [](const Graph&, NodeId anchor) -> ClaimResult {
     if (anchor.index < 2) return Claim{anchor, {anchor, NodeId{anchor.index + 2}}, 1};
     return Claim{anchor, {anchor}, 1};
   });
@@ -211,8 +209,8 @@ TEST(Partition, UnclaimedNodesAreReportedTogether) {
     %c = Neg(%b) from "third" (Neg)
     output "c" = %c
   })");
-  const Fake picky("picky", [](const Graph& g, NodeId anchor, std::string* why_not) -> std::optional<Claim> {
-    if (g.node(anchor).op == "Exp") *why_not = "float32 is not supported";
+  const Fake picky("picky", [](const Graph& g, NodeId anchor) -> ClaimResult {
+    if (g.node(anchor).op == "Exp") return unsupported("float32 is not supported");
     return std::nullopt;
   });
   EXPECT_EQ(run(*graph, {&picky}).status().message(),
@@ -223,8 +221,17 @@ TEST(Partition, UnclaimedNodesAreReportedTogether) {
 
 TEST(Partition, WrongClaimsAreErrors) {
   const auto graph = parse(kChain);
-  const Fake other("other", [](const Graph&, NodeId, std::string*) { return Claim{NodeId{0}, {NodeId{0}}, 1}; });
+  const Fake other("other", [](const Graph&, NodeId) { return Claim{NodeId{0}, {NodeId{0}}, 1}; });
   EXPECT_THAT(run(*graph, {&other}).status().message(), HasSubstr("claimed nodes without the anchor"));
+}
+
+TEST(Partition, OnlyWhatIsUnsupportedIsLeftToOthers) {
+  const auto graph = parse(kChain);
+  const Fake broken("broken", [](const Graph&, NodeId) -> ClaimResult { return internal_error("no idea"); });
+  const Fake all = chain("all", "*", 1, 1);
+  const Status status = run(*graph, {&broken, &all}).status();
+  EXPECT_EQ(status.code(), ErrorCode::kInternal);
+  EXPECT_THAT(status.message(), HasSubstr("plugin broken: no idea"));
 }
 
 TEST(Partition, LongModelsTakeNoTime) {

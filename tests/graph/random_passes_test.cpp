@@ -29,9 +29,8 @@ class Alone final : public kernels::OpPlugin {
  public:
   explicit Alone(const Claimer* plugin) : plugin_(static_cast<const kernels::OpPlugin&>(*plugin)) {}
   std::string_view name() const override { return plugin_.name(); }
-  std::optional<Claim> claim(const Graph& graph, NodeId anchor, const ClaimTarget& target,
-                             std::string* why_not) const override {
-    auto claim = plugin_.claim(graph, anchor, target, why_not);
+  ClaimResult claim(const Graph& graph, NodeId anchor, const ClaimTarget& target) const override {
+    AIPU_ASSIGN_OR_RETURN(std::optional<Claim> claim, plugin_.claim(graph, anchor, target));
     if (claim) claim->nodes = {anchor};
     return claim;
   }

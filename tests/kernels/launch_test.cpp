@@ -102,7 +102,8 @@ TEST_F(KernelArgumentsTest, OfItsKind) {
   EXPECT_THAT(error_of(all_but("x").scalar("x", 0)), HasSubstr("parameter \"x\" is "));
   EXPECT_THAT(error_of(all_but("x").scalar("x", 0)), HasSubstr("it is given an integer"));
   EXPECT_THAT(error_of(all_but("x").real("x", 0)), HasSubstr("it is given a floating-point number"));
-  EXPECT_THAT(error_of(all_but("n").pointer("n", tensor(0))), HasSubstr("parameter \"n\" is int64, it is given a tensor"));
+  EXPECT_THAT(error_of(all_but("n").pointer("n", tensor(0))),
+              HasSubstr("parameter \"n\" is int64, it is given a tensor"));
   EXPECT_THAT(error_of(all_but("n").real("n", 3)), HasSubstr("is int64, it is given a floating-point number"));
   EXPECT_THAT(error_of(all_but("factor").scalar("factor", 3)), HasSubstr("is float32, it is given an integer"));
 }
