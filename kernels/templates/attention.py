@@ -24,6 +24,7 @@ queries of one head.
 
 from aipu import script as S
 from gemm import multiply_add, row_bases, row_value
+from sharing import own_share
 from transpose import turned_over
 
 NR = NV * VL
@@ -273,9 +274,7 @@ def attention(
     turned_mask = score + block * NR
     groups = S.ceildiv(queries, NR)
     units = batches * heads * groups
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     # Blocks of (almost) equal size.
     blocks = S.max(S.ceildiv(keys, block), 1)
     for unit in range(first, last):

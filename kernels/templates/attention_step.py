@@ -20,7 +20,7 @@ in `partial`, and combine() puts them together.
 from aipu import script as S
 from attention import mask_value, masked, vector
 from gemm import ROWS_PER_BASE, multiply_add, row_bases
-from sharing import balanced
+from sharing import balanced, own_share
 
 # Per query: maximum, sum, correction.
 STATE = 4
@@ -318,9 +318,7 @@ def attention_step(
     own = scratch + S.i64(S.get_local_id()) * scratch_size
     score = own + queries * padded_depth
     units = batches * heads * ranges
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     for unit in range(first, last):
         part = unit % ranges
         head = unit // ranges % heads
@@ -408,9 +406,7 @@ def combine(
     units = batches * heads * queries
     if ranges == 1:
         units = S.i32(0)
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     for unit in range(first, last):
         q = unit % queries
         head = unit // queries % heads

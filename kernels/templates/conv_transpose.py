@@ -13,7 +13,7 @@ Parameters as in conv.py, with ROW_TAPS empty. Weights are packed
 
 from aipu import script as S
 from conv import convolve_row, intervals
-from sharing import panels_of, rows_or_panels
+from sharing import own_share, panels_of, rows_or_panels
 
 NR = NV * VL
 
@@ -170,9 +170,7 @@ def pack_phases(
     panels = S.ceildiv(group_out, NR)
     taps = kernel_d * kernel_h * kernel_w
     units = groups * panels
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     for unit in range(first, last):
         n = (unit % panels) * NR
         rows = source + (unit // panels) * (group_in * group_out * taps)

@@ -1,6 +1,7 @@
 """Determinants of square matrices by elimination with partial pivoting. One matrix is one TEC's work."""
 
 from aipu import script as S
+from sharing import own_share
 
 
 @S.prim_func
@@ -8,9 +9,7 @@ def determinant(
     x: S.ptr(X, "global"), out: S.ptr(X, "global"), copies: S.ptr(ACC, "global"), matrices: S.i32, n: S.i32
 ):
     """copies: workspace for the matrices, which elimination overwrites."""
-    share = S.ceildiv(matrices, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, matrices)
+    first, last = own_share(matrices)
     for m in range(first, last):
         a = copies + m * n * n
         for i in range(n * n):

@@ -18,6 +18,7 @@ Work units are blocks of BLOCK elements of the innermost dimension; TECs take co
 """
 
 from aipu import script as S
+from sharing import own_share
 
 
 def turned(lane_mask):
@@ -88,9 +89,7 @@ def elementwise(
     for d in S.unroll(RANK - 1):
         rows = rows * dims[d]
     units = rows * blocks
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     position = S.alloc_buffer((N_IN + 1,), "i32")
     for unit in range(first, last):
         for k in S.unroll(N_IN + 1):

@@ -6,6 +6,7 @@ Tensors are seen as [outer, extent, inner] around the axis.
 """
 
 from aipu import script as S
+from sharing import own_share
 
 
 def position(index, extent):
@@ -44,9 +45,7 @@ def gather(
 ):
     """out[o, n, i] = data[o, indices[n], i]"""
     units = outer * count
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     full = inner // VL * VL
     for unit in range(first, last):
         at = position(indices[unit % count], extent)
@@ -75,9 +74,7 @@ def gather_elements(
     total = 1
     for d in S.unroll(RANK):
         total = total * dims[d]
-    share = S.ceildiv(total, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, total)
+    first, last = own_share(total)
     for n in range(first, last):
         rest = n
         offset = 0
@@ -132,9 +129,7 @@ def gather_nd(
 ):
     """out[b, t, i] = data[b, indices[b, t, 0], ..., indices[b, t, LENGTH - 1], i]"""
     units = batches * tuples
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     for unit in range(first, last):
         offset = (unit // tuples) * batch_stride
         least = 0

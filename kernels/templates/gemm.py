@@ -20,6 +20,7 @@ on the number of TECs.
 
 from aipu import script as S
 from epilogue import finish_tile, prefetch_tile
+from sharing import own_share
 
 
 def multiply_add(acc, value, vector):
@@ -105,9 +106,7 @@ def gemm(
     per_block = S.max(S.ceildiv(8 * S.get_local_size(), S.max(batches * panels, 1)), 1)
     blocks = S.max(S.ceildiv(tiles, block_tiles), S.min(per_block, tiles))
     units = batches * blocks * panels
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     # A wide right operand passes by once, and each TEC reads a part of it; otherwise the rows are walked in order.
     by_panel = columns > rows and batches == 1
     panel = first % S.max(panels, 1)
@@ -186,9 +185,7 @@ def pack_panels(
     """
     panels = S.ceildiv(columns, NV * VL)
     units = batches * panels
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     for unit in range(first, last):
         batch = unit // panels
         n = (unit % panels) * (NV * VL)

@@ -3,6 +3,7 @@ reversed sequences.
 """
 
 from aipu import script as S
+from sharing import own_share
 
 
 @S.prim_func
@@ -14,18 +15,14 @@ def store_scalars(out: S.ptr(OUT, "global"), values: value_types):
 
 @S.prim_func
 def integer_range(out: S.ptr(OUT, "global"), count: S.i32, start: S.i64, delta: S.i64):
-    share = S.ceildiv(count, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, count)
+    first, last = own_share(count)
     for i in range(first, last):
         out[i] = S.cast(start + S.i64(i) * delta, OUT)
 
 
 @S.prim_func
 def float_range(start: S.ptr(OUT, "global"), delta: S.ptr(OUT, "global"), out: S.ptr(OUT, "global"), count: S.i32):
-    share = S.ceildiv(count, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, count)
+    first, last = own_share(count)
     if S.cast(delta[0], ACC) == 0:
         S.report_fault(NO_STEPS, 0, 0)
     for i in range(first, last):
@@ -38,9 +35,7 @@ def triangle(
 ):
     """Trilu: keeps column - row >= k (UPPER) or <= k (lower), zero elsewhere."""
     units = matrices * rows
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     diagonal = S.i64(0)
     if HAS_K:
         diagonal = S.i64(k[0][0])
@@ -61,9 +56,7 @@ def identity_matrix(out: S.ptr(OUT, "global"), rows: S.i32, columns: S.i32, k: S
 @S.prim_func
 def running_sum(x: S.ptr(X, "global"), out: S.ptr(X, "global"), outer: S.i32, extent: S.i32, inner: S.i32):
     units = outer * inner
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     for unit in range(first, last):
         base = (unit // inner) * extent * inner + unit % inner
         total = S.cast(0, ACC)
@@ -91,9 +84,7 @@ def reverse_sequence(
 ):
     """Reverses the first lengths[b] time steps of batch b."""
     units = times * batches
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     for unit in range(first, last):
         b = unit % batches
         t = unit // batches
@@ -132,9 +123,7 @@ def mel_weights(
     step = (mel(S.cast(upper[0], "fp64")) - low) / S.fp64(columns + 2)
     scale = S.fp64(S.i64(dft_length[0]) + S.i64(1)) / S.fp64(S.i64(rate[0]))
     edges = S.alloc_buffer((3,), "i32")
-    share = S.ceildiv(columns, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, columns)
+    first, last = own_share(columns)
     for i in range(first, last):
         for k in S.unroll(3):
             edges[k] = S.i32(S.floor(S.max(S.min(scale * hertz(low + S.fp64(i + k) * step), S.fp64(rows)), S.fp64(0))))

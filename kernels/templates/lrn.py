@@ -6,6 +6,7 @@ ends. A unit is one pixel block of BLOCK pixels; all its channels are read from 
 """
 
 from aipu import script as S
+from sharing import own_share
 
 
 def powered(value):
@@ -30,9 +31,7 @@ def lrn(
     scale: scale_type,
     bias: scale_type,
 ):
-    share = S.ceildiv(pixels, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, pixels)
+    first, last = own_share(pixels)
     for pixel in range(first, last):
         p = x + pixel * channels
         q = out + pixel * channels

@@ -9,6 +9,7 @@ the cache. Sums are formed in ACC, in UNROLL accumulators, so that no addition w
 """
 
 from aipu import script as S
+from sharing import own_share
 
 
 def vector(value):
@@ -90,9 +91,7 @@ def normalize(
     epsilon: epsilon_type,
 ):
     if INNER_IS_ONE:
-        share = S.ceildiv(outer, S.get_local_size())
-        first = S.get_local_id() * share
-        last = S.min(first + share, outer)
+        first, last = own_share(outer)
         full = extent // VL * VL
         rest = S.tail_mask(extent - full, VL)
         count = S.cast(extent, ACC)
@@ -119,9 +118,7 @@ def normalize(
     else:
         blocks = S.ceildiv(inner, VL)
         units = outer * blocks
-        share = S.ceildiv(units, S.get_local_size())
-        first = S.get_local_id() * share
-        last = S.min(first + share, units)
+        first, last = own_share(units)
         count = S.vbcast(S.cast(extent, ACC), lanes=VL)
         for unit in range(first, last):
             c = (unit % blocks) * VL

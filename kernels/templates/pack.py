@@ -5,6 +5,7 @@ Parameters: X, ACC, WIDTH (panel width). Columns beyond `columns` are zero.
 """
 
 from aipu import script as S
+from sharing import own_share
 
 
 @S.prim_func
@@ -22,9 +23,7 @@ def pack(
 ):
     panels = S.ceildiv(columns, WIDTH)
     units = batches * panels
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     for unit in range(first, last):
         base = (unit // panels) * batch_stride
         for k in range(depth):

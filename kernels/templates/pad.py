@@ -5,6 +5,7 @@ are the extents, pads the begin pads.
 """
 
 from aipu import script as S
+from sharing import own_share
 
 
 def source_index(position, extent):
@@ -23,9 +24,7 @@ def pad(x: S.ptr(T, "global"), out: S.ptr(T, "global"), in_dims: dim_types, out_
     rows = 1
     for d in S.unroll(RANK - 1):
         rows = rows * out_dims[d]
-    share = S.ceildiv(rows, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, rows)
+    first, last = own_share(rows)
     for row in range(first, last):
         rest = row
         offset = 0

@@ -10,6 +10,7 @@ by the window's size including padding (clipped to the padded image, end padding
 
 from aipu import script as S
 from epilogue import finish
+from sharing import own_share
 
 
 def combine(acc, value):
@@ -155,9 +156,7 @@ def pool(
     blocks = S.ceildiv(channels, VL)
     out_rows = batch * out_d * out_h
     units = out_rows * blocks
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     for unit in range(first, last):
         row = unit // blocks
         c = (unit % blocks) * VL

@@ -28,6 +28,7 @@ zero weights, so the plugin makes sure that something follows.
 from aipu import script as S
 from epilogue import finish_tile
 from gemm import ROWS_PER_BASE, row_bases
+from sharing import own_share
 
 DEPTH = 2 if W == "int16" else 4
 STEP = NV * VL * DEPTH
@@ -111,9 +112,7 @@ def quantized_conv(
     out_rows = batch * out_d * out_h
     pieces = out_rows * segments
     units = pieces * groups * panels
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     pixel_stride = stride_w * channels
     line_weights = taps * steps * STEP
     ldc = groups * group_out
@@ -240,9 +239,7 @@ def surround(
     """
     lanes = S.meta_var(4 * VL if X == Y else 2 * VL)
     rows = batch * out_d * out_h
-    share = S.ceildiv(rows, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, rows)
+    first, last = own_share(rows)
     fill = S.vbcast(S.cast(zero if X == Y else 0, Y), lanes=lanes)
     offset = S.vbcast(S.cast(zero, Y), lanes=lanes)
     width = out_w * channels

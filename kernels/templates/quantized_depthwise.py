@@ -22,6 +22,7 @@ stay in the nearest cache.
 
 from aipu import script as S
 from epilogue import finish_shared, shared_values
+from sharing import own_share
 
 PATCH = (WIDTH - 1) * SW + (KW - 1) * DW + 1
 
@@ -115,9 +116,7 @@ def quantized_depthwise(
     vectors = S.ceildiv(channels, VL)
     out_rows = batch * out_d * out_h
     units = out_rows * vectors
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     line_stride = dilation_h * in_w * channels
     depth_stride = dilation_d * in_h * in_w * channels
     for unit in range(first, last):

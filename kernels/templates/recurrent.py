@@ -17,6 +17,7 @@ REVERSE. Gate order is ONNX's: LSTM i o f c, GRU z r h. x_time, x_batch: strides
 """
 
 from aipu import script as S
+from sharing import own_share
 
 
 def vector(value):
@@ -264,9 +265,7 @@ def recurrent(
     width = blocks * VL
     plane = batches * width
     row_count = steps * batches
-    share = S.ceildiv(blocks, S.get_local_size())
-    first = S.min(S.get_local_id() * share, blocks)
-    last = S.min(first + share, blocks)
+    first, last = own_share(blocks)
     for block in range(first, last):
         j = block * VL
         lane_mask = S.tail_mask(S.min(hidden - j, VL), VL)

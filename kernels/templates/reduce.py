@@ -10,6 +10,7 @@ TECs take contiguous ranges of results.
 """
 
 from aipu import script as S
+from sharing import own_share
 
 
 def vector(value):
@@ -123,9 +124,7 @@ def reduce(
         units = 1
         for d in S.unroll(KEPT):
             units = units * kept_dims[d]
-        share = S.ceildiv(units, S.get_local_size())
-        first = S.get_local_id() * share
-        last = S.min(first + share, units)
+        first, last = own_share(units)
         for unit in range(first, last):
             base = kept_offset(unit, kept_dims, kept_strides, KEPT)
             peak = S.cast(0, ACC)
@@ -142,9 +141,7 @@ def reduce(
         for d in S.unroll(KEPT - 1):
             rows = rows * kept_dims[d]
         units = rows * blocks
-        share = S.ceildiv(units, S.get_local_size())
-        first = S.get_local_id() * share
-        last = S.min(first + share, units)
+        first, last = own_share(units)
         for unit in range(first, last):
             begin = (unit % blocks) * (COLUMNS * VL)
             row = unit // blocks

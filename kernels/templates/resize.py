@@ -7,6 +7,7 @@ for tf_crop_and_resize, `cubic_a` for cubic. Positions are computed in float64, 
 """
 
 from aipu import script as S
+from sharing import own_share
 
 
 def position(o, in_extent, out_extent, scale, roi_start, roi_end):
@@ -86,9 +87,7 @@ def resize_axis(
     cubic_a: S.fp64,
 ):
     units = outer * out_extent
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     scale = given_scale
     if not HAS_SCALE:
         scale = S.fp64(out_extent) / S.fp64(in_extent)

@@ -7,6 +7,7 @@ value, makes a kernel read outside of its image: indices are clamped before they
 """
 
 from aipu import script as S
+from sharing import own_share
 
 
 def real(value):
@@ -65,9 +66,7 @@ def grid_sample(
     first, -1 to 1 across the image.
     """
     units = batch * points
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     lines = S.alloc_buffer((D * TAPS,), "i32")
     parts = S.alloc_buffer((D * TAPS,), POS)
     offsets = S.alloc_buffer((TAPS**D,), "i32")
@@ -159,9 +158,7 @@ def roi_align(
 ):
     """MODE avg or max over the samples of each bin; HALF_PIXEL: pixels have their centres at one half."""
     units = regions * rows * columns
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     offsets = S.alloc_buffer((4,), "i32")
     weights = S.alloc_buffer((4,), POS)
     corners = S.alloc_buffer((4,), POS)
@@ -232,9 +229,7 @@ def max_roi_pool(
 ):
     """rois are [regions, 5]: image, left, top, right, bottom, rounded to whole pixels; an empty bin is 0."""
     units = regions * rows * columns
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     corners = S.alloc_buffer((4,), "i32")
     for unit in range(first, last):
         region = unit // (rows * columns)
@@ -296,9 +291,7 @@ def deform_columns(
     taps = kernel_h * kernel_w
     group_channels = channels // groups
     units = batch * plane
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     offsets = S.alloc_buffer((4,), "i32")
     weights = S.alloc_buffer((4,), POS)
     for unit in range(first, last):
@@ -355,9 +348,7 @@ def col2im(
 ):
     """x is [images, taps, blocks], out [images, d, h, w]: each pixel is the sum over the blocks that cover it."""
     units = images * out_d * out_h * out_w
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     blocks = blocks_d * blocks_h * blocks_w
     for unit in range(first, last):
         image = unit // (out_d * out_h * out_w)

@@ -3,6 +3,7 @@ Tensors are seen as [outer, extent, inner] around the axis. FLOATING: X is a flo
 """
 
 from aipu import script as S
+from sharing import own_share
 
 
 def beyond(a, b):
@@ -42,9 +43,7 @@ def arg_extremum(x: S.ptr(X, "global"), out: S.ptr("i64", "global"), outer: S.i3
     with LAST.
     """
     units = outer * inner
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     for unit in range(first, last):
         p = x + ((unit // inner) * extent * inner + unit % inner)
         out[unit] = S.i64(place_of_extremum(p, extent, inner))
@@ -56,9 +55,7 @@ def hardmax(x: S.ptr(X, "global"), out: S.ptr(X, "global"), outer: S.i32, extent
     units = outer * inner
     if extent == 0:
         units = 0
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     for unit in range(first, last):
         offset = (unit // inner) * extent * inner + unit % inner
         at = place_of_extremum(x + offset, extent, inner)
@@ -79,9 +76,7 @@ def top_k(
 ):
     """The k best elements in order, equal ones by index: insertion into a sorted list kept in the outputs."""
     units = outer * inner
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     for unit in range(first, last):
         p = x + ((unit // inner) * extent * inner + unit % inner)
         v = values + ((unit // inner) * k * inner + unit % inner)
@@ -119,9 +114,7 @@ def one_hot(
     """out[o, d, i] = values[indices[o, i] == d]; an index outside [-depth, depth) selects nothing."""
     if inner == 1:
         # Rows are filled by vectors; then one element of each is another.
-        share = S.ceildiv(outer, S.get_local_size())
-        first = S.get_local_id() * share
-        last = S.min(first + share, outer)
+        first, last = own_share(outer)
         full = depth // VL * VL
         rest = S.tail_mask(depth - full, VL)
         off = S.vbcast(values[0], lanes=VL)
@@ -138,9 +131,7 @@ def one_hot(
                 p[S.i32(index)] = values[1]
     else:
         units = outer * depth
-        share = S.ceildiv(units, S.get_local_size())
-        first = S.get_local_id() * share
-        last = S.min(first + share, units)
+        first, last = own_share(units)
         for unit in range(first, last):
             d = S.i64(unit % depth)
             for i in range(inner):

@@ -1,9 +1,16 @@
-"""How convolutions share their work out among TECs.
+"""How kernels share their work out among TECs.
 
 Who computes an element does not change it, so results do not depend on the number of TECs.
 """
 
 from aipu import script as S
+
+
+def own_share(units):
+    """[first, last) of this TEC: all have runs of one length, the last ones less, or nothing."""
+    share = S.ceildiv(units, S.get_local_size())
+    first = S.get_local_id() * share
+    return first, S.min(first + share, units)
 
 
 def balanced(count, parts, part):
@@ -35,9 +42,7 @@ def rows_or_panels(rows, panels, block_rows, least_rows):
         row_last = share[1]
         block = S.max(S.min(block_rows, rows), 1)
     else:
-        units = S.ceildiv(unit_last, tecs)
-        unit_first = S.min(tid * units, unit_last)
-        unit_last = S.min(unit_first + units, unit_last)
+        unit_first, unit_last = own_share(unit_last)
     return [row_first, row_last, block, unit_first, unit_last]
 
 

@@ -7,6 +7,7 @@ accumulator each, so that no addition waits for the one before.
 """
 
 from aipu import script as S
+from sharing import own_share
 
 
 def vector(value):
@@ -72,9 +73,7 @@ def finish(p, q, j, lane_mask, peak, scale):
 @S.prim_func
 def softmax(x: S.ptr(X, "global"), out: S.ptr(X, "global"), outer: S.i32, extent: S.i32, inner: S.i32):
     if INNER_IS_ONE:
-        share = S.ceildiv(outer, S.get_local_size())
-        first = S.get_local_id() * share
-        last = S.min(first + share, outer)
+        first, last = own_share(outer)
         full = extent // VL * VL
         rest = S.tail_mask(extent - full, VL)
         for row in range(first, last):
@@ -93,9 +92,7 @@ def softmax(x: S.ptr(X, "global"), out: S.ptr(X, "global"), outer: S.i32, extent
     else:
         blocks = S.ceildiv(inner, VL)
         units = outer * blocks
-        share = S.ceildiv(units, S.get_local_size())
-        first = S.get_local_id() * share
-        last = S.min(first + share, units)
+        first, last = own_share(units)
         for unit in range(first, last):
             c = (unit % blocks) * VL
             lane_mask = S.tail_mask(S.min(inner - c, VL), VL)

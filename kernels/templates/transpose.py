@@ -15,6 +15,7 @@ ranges of units.
 """
 
 from aipu import script as S
+from sharing import own_share
 
 
 def turned_over(rows, steps):
@@ -58,9 +59,7 @@ def transpose(source: S.ptr(X, "global"), target: S.ptr(X, "global"), dims: dim_
     units = a_blocks * strips
     for d in S.unroll(RANK - 2):
         units = units * dims[d]
-    share = S.ceildiv(units, S.get_local_size())
-    first = S.get_local_id() * share
-    last = S.min(first + share, units)
+    first, last = own_share(units)
     for unit in range(first, last):
         a = unit % a_blocks * WIDTH
         rest = unit // a_blocks
