@@ -139,6 +139,7 @@ PythonCapture::PythonCapture(std::string target) : target_(std::move(target)) {
   macro_ = script_.attr("PyMacro");
   type_object_ = script_.attr("TypeObject");
   pointer_type_ = script_.attr("PointerType");
+  record_ = script_.attr("Record");
   data_type_ = py::module_::import("aipu._dtype").attr("DataType");
   const py::module_ numpy = py::module_::import("numpy");
   ndarray_ = numpy.attr("ndarray");
@@ -215,6 +216,22 @@ dsl::Captured PythonCapture::with_bound(dsl::Captured function, const py::tuple&
   return function;
 }
 
+dsl::CapturedRecordType PythonCapture::record_type(py::handle record) {
+  dsl::CapturedRecordType type;
+  type.name = py::cast<std::string>(record.attr("__name__"));
+  type.object = keep(record);
+  for (const py::handle field : record.attr("__record_fields__")) {
+    type.fields.push_back(py::cast<std::string>(field.attr("name")));
+    type.types.push_back(capture(field.attr("annotation")));
+  }
+  const py::dict defaults = record.attr("__record_defaults__");
+  for (const auto& [name, value] : defaults) {
+    type.defaults.keys.push_back(capture(name));
+    type.defaults.values.push_back(capture(value));
+  }
+  return type;
+}
+
 dsl::Captured PythonCapture::capture(py::handle object) {
   PyObject* p = object.ptr();
   if (object.is_none()) return {};
@@ -280,6 +297,14 @@ dsl::Captured PythonCapture::capture(py::handle object) {
                                 false}};
     }
     return opaque(object);
+  }
+  if (PyType_Check(p) &&
+      PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(p), reinterpret_cast<PyTypeObject*>(record_.ptr())) != 0)
+    return {record_type(object)};
+  if (py::isinstance(object, record_)) {
+    dsl::CapturedRecord record{record_type(py::type::of(object)), {}};
+    for (const std::string& field : record.type.fields) record.values.push_back(capture(object.attr(field.c_str())));
+    return {std::move(record)};
   }
   if (object.is(script_)) return opaque(object, "S");
   if (const py::object id = py::reinterpret_steal<py::object>(PyLong_FromVoidPtr(p)); script_names_.contains(id)) {
@@ -349,6 +374,12 @@ py::object PythonCapture::to_python(const dsl::Captured& captured) {
               v.type.is_void() ? "void" : dsl::type_text(v.type.pointer ? v.type.pointee() : v.type);
           if (v.type.pointer) return pointer_type_(data_type_(text), std::string(tir::scope_name(v.type.scope)));
           return data_type_(text);
+        } else if constexpr (std::is_same_v<T, dsl::CapturedRecordType>) {
+          return py::reinterpret_borrow<py::object>(kept(v.object));
+        } else if constexpr (std::is_same_v<T, dsl::CapturedRecord>) {
+          py::tuple fields(v.values.size());
+          for (size_t i = 0; i < v.values.size(); ++i) fields[i] = to_python(v.values[i]);
+          return kept(v.type.object)(*fields);
         } else if constexpr (std::is_same_v<T, dsl::CapturedFunction>) {
           for (const auto& [identity, parsed] : functions_) {
             if (parsed.function.definition == v.definition) return parsed.object;

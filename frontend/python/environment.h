@@ -39,12 +39,13 @@ class PythonCapture {
   dsl::Captured with_bound(dsl::Captured function, const pybind11::tuple& args, const pybind11::dict& keywords,
                            pybind11::handle object);
   dsl::Captured plain_function(pybind11::handle function);
+  dsl::CapturedRecordType record_type(pybind11::handle record);
 
   std::string target_;
   int depth_ = 0;  // of the containers being captured
   pybind11::object helpers_;
   pybind11::object script_;
-  pybind11::object prim_func_, macro_, type_object_, pointer_type_, data_type_;
+  pybind11::object prim_func_, macro_, type_object_, pointer_type_, record_, data_type_;
   pybind11::object ndarray_, generic_, numpy_dtype_, partial_;
   pybind11::dict script_names_;  // id of a function of the script module -> its name
   struct Parsed {

@@ -18,6 +18,8 @@ struct Stmt;
 using StmtPtr = std::shared_ptr<const Stmt>;
 struct FunctionDef;
 using FunctionPtr = std::shared_ptr<const FunctionDef>;
+struct ClassDef;
+using ClassPtr = std::shared_ptr<const ClassDef>;
 using Body = std::vector<StmtPtr>;
 
 enum class UnaryOp : uint8_t { kNegate, kPlus, kInvert, kNot };
@@ -155,6 +157,15 @@ struct FunctionDef {
   Body body;
 };
 
+// A class that is decorated as a record; other classes are skipped.
+struct ClassDef {
+  std::string name;
+  Position position;
+  SourceFilePtr file;
+  bool has_bases = false;
+  Body body;
+};
+
 struct ExpressionStmt {
   ExprPtr value;
 };
@@ -198,6 +209,9 @@ struct Import {
 struct Function {
   FunctionPtr function;
 };
+struct Class {
+  ClassPtr definition;
+};
 struct UnsupportedStmt {
   std::string node;
 };  // "Continue", "Try", ...
@@ -205,7 +219,7 @@ struct UnsupportedStmt {
 struct Stmt {
   Position position;
   std::variant<ExpressionStmt, Assign, AugAssign, AnnAssign, If, For, While, Return, Break, Pass, With, Import,
-               Function, UnsupportedStmt>
+               Function, Class, UnsupportedStmt>
       node;
 
   template <typename T>

@@ -78,6 +78,7 @@ Value Compiler::attribute(const ast::Attribute& node, Position position) {
     if (module->path == "pdb" && name == "set_trace") return {BuiltinFunction{"set_trace"}};
     fail(position, fmt::format("module '{}' has no attribute '{}' that a kernel can use", module->path, name));
   }
+  if (const auto* record = object.as<RecordValue>()) return record_field(*record, name, position);
   if (const auto* buffer = object.as<BufferValue>()) {
     if (name == "addr_of" || name == "as_ptr") return method();
     if (name == "dtype") return {TypeValue{buffer->buffer->pointer->type.pointee()}};

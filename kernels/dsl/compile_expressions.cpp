@@ -456,6 +456,7 @@ Value Compiler::call(const Value& callee, CallArguments arguments, Position posi
   if (const auto* b = callee.as<BuiltinFunction>()) return call_builtin(b->name, arguments, position);
   if (const auto* m = callee.as<MethodValue>()) return call_method(*m, arguments, position);
   if (const auto* t = callee.as<TypeValue>()) return construct(*t, arguments, position);
+  if (const auto* r = callee.as<RecordTypeValue>()) return make_record(r->type, arguments, position);
   if (const auto* o = callee.as<OpaqueValue>())
     return call_host(std::get<CapturedOpaque>(o->captured.value), arguments, position);
   fail(position, fmt::format("A value of kind \"{}\" can't be called.", kind_text(callee)));

@@ -58,8 +58,6 @@ void collect_assigned(const ast::Body& body, std::set<std::string>* names) {
   }
 }
 
-std::string scope_text(tir::Scope scope) { return std::string(tir::scope_name(scope)); }
-
 // `height: S.meta_var`: an integer known at compile time; the function is compiled once for each of its values.
 bool is_meta_parameter(const ast::Parameter& parameter) {
   const auto* attribute = parameter.annotation != nullptr ? parameter.annotation->as<ast::Attribute>() : nullptr;
@@ -77,6 +75,10 @@ bool Compiler::holds_run_time_value(const Value& value, std::set<const void*>& s
   if (const auto* dict = value.as<DictValue>(); dict != nullptr && seen.insert(dict->items).second) {
     return std::any_of(dict->items->begin(), dict->items->end(),
                        [&](const auto& item) { return holds_run_time_value(item.second, seen); });
+  }
+  if (const auto* record = value.as<RecordValue>()) {
+    return std::any_of(record->fields->begin(), record->fields->end(),
+                       [&](const Value& v) { return holds_run_time_value(v, seen); });
   }
   if (const auto* f = value.as<FunctionValue>();
       f != nullptr && f->closure != nullptr && seen.insert(f->closure).second) {
@@ -107,6 +109,10 @@ FunctionKind Compiler::kind_of(const FunctionValue& function) {
 
 // An annotation, a default, a top-level constant: evaluated where the function is defined, without a kernel around it.
 Value Compiler::evaluate_in_globals(const FunctionValue& function, const ast::ExprPtr& expr) {
+  return in_globals(function, expr->position, [&] { return eval(expr); });
+}
+
+Value Compiler::in_globals(const FunctionValue& function, Position position, const std::function<Value()>& work) {
   Frame frame;
   frame.kind = FunctionKind::kPlain;
   frame.host = true;
@@ -127,13 +133,13 @@ Value Compiler::evaluate_in_globals(const FunctionValue& function, const ast::Ex
   } restore{*this, saved, saved_blocks};
   if (++call_depth_ > kMaxCallDepth) {
     --call_depth_;
-    fail(expr->position, "definitions refer to each other too deeply");
+    fail(position, "definitions refer to each other too deeply");
   }
   struct Leave {
     int& depth;
     ~Leave() { --depth; }
   } leave{call_depth_};
-  return eval(expr);
+  return work();
 }
 
 Value Compiler::parameter_default(const FunctionValue& function, const ast::Parameter& parameter) {
@@ -217,41 +223,26 @@ const Compiler::Function& Compiler::compile_prim_func(const FunctionValue& value
     return captured && std::holds_alternative<bool>(captured->value) && std::get<bool>(captured->value);
   };
   const bool restricted = is_entry && flag("__restrict__") && !flag("__no_restrict__");
-  const auto add_parameter = [&](const std::string& parameter, const Value& annotation, Position position,
-                                 std::string path = {}) {
-    bool size_var = false;
-    const tir::Type type = parameter_type(annotation, parameter, def.name, position, &size_var);
-    if (is_entry && type.is_vector()) fail(position, "A vector variable can't be a argument of the entry function.");
-    auto var = std::make_shared<tir::Var>();
-    var->name = parameter;
-    var->type = type;
-    var->restrict_ = restricted && type.pointer;
-    var->non_negative = size_var;
-    var->path = std::move(path);
-    function.params.push_back(var);
-    return function.params.back();
-  };
   size_t next_meta_value = 0;
   for (const ast::Parameter& p : def.parameters) {
     if (p.stars != 0) fail(p.position, "A kernel can't have variable arguments.");
     if (!is_entry && !strict() && is_meta_parameter(p)) {
       bind(p.name, Value{meta_values.at(next_meta_value++)});
+      function.parameter_types.push_back({NoneValue{}});
       continue;
     }
     if (p.annotation == nullptr) fail(p.position, "Type annotation required for function parameters.");
     const auto known = value.globals->annotation(p.name);
     const Value annotation = known ? to_value(*known, pool_) : evaluate_in_globals(value, p.annotation);
-    if (const ValueList* pack = annotation.elements(); pack != nullptr && !strict()) {
-      ValueList members;
-      for (size_t k = 0; k < pack->size(); ++k) {
-        members.push_back({tir::var_ref(
-            add_parameter(fmt::format("{}_{}", p.name, k), (*pack)[k], p.position, fmt::format("{}[{}]", p.name, k)))});
-      }
-      bind(p.name, make_tuple(std::move(members)));
-    } else {
-      tir::VarPtr var = add_parameter(p.name, annotation, p.position);
-      Value ref{tir::var_ref(var)};
-      bind(p.name, std::move(ref), std::move(var));
+    const size_t first = function.params.size();
+    Value parameter = declare_parameter({p.position, restricted}, annotation, p.name, function);
+    function.parameter_types.push_back(annotation);
+    tir::VarPtr var = parameter.is_expr() ? function.params.back() : nullptr;
+    const bool record = parameter.as<RecordValue>() != nullptr;
+    bind(p.name, std::move(parameter), std::move(var));
+    if (record) {
+      frame.scopes.back()[p.name].fields.assign(function.params.begin() + static_cast<ptrdiff_t>(first),
+                                                function.params.end());
     }
   }
   if (def.returns != nullptr) {
@@ -360,37 +351,11 @@ Value Compiler::call_prim_func(const FunctionValue& value, const CallArguments& 
   std::vector<tir::Expr> args;
   for (size_t i = 0; i < all; ++i) {
     if (is_meta(i)) continue;
-    const ValueList* pack = bound[i]->elements();
-    const ValueList one = {*bound[i]};
-    for (const Value& v : pack != nullptr ? *pack : one) {
-      const size_t at = args.size();
-      if (at >= callee.params.size()) fail(position, fmt::format("The {}-th arg has too many elements.", i + 1));
-      const tir::Type type = callee.params[at]->type;
-      const tir::Expr e = to_expr(v, position);
-      if (type.pointer) {
-        if (!e->type.pointer) fail(position, fmt::format("The {}-th arg expect a pointer.", at + 1));
-        if (e->type.scope != type.scope) {
-          fail(position, fmt::format("The scope of {}-th arg expect \"{}\", but got: \"{}\".", at + 1,
-                                     scope_text(type.scope), scope_text(e->type.scope)));
-        }
-        args.push_back(tir::cast(type, e, span(position)));
-        continue;
-      }
-      if (e->type.pointer) fail(position, fmt::format("The {}-th arg expect a variable, but got: pointer.", at + 1));
-      if (type.is_scalar() && !e->type.is_scalar())
-        fail(position, fmt::format("The {}-th arg expect a scalar.", at + 1));
-      if (type.is_vector() && !e->type.is_vector())
-        fail(position, fmt::format("The {}-th arg expect a vector.", at + 1));
-      if (type.is_vector() && e->type != type) {
-        fail(position, fmt::format("Argument type mismatch: {}-th: \"{}\" vs. parameter: \"{}\".", at + 1,
-                                   type_text(e->type), type_text(type)));
-      }
-      args.push_back(type.is_scalar() ? convert_element(v, type.element, position) : e);
-    }
+    if (i >= callee.parameter_types.size()) throw Diagnosed{};  // there is an error in the callee's signature
+    const ArgumentName place{fmt::format("{}-th arg", i + 1), fmt::format("{}-th", i + 1)};
+    for (tir::Expr& e : leaves(fit(callee.parameter_types[i], *bound[i], place, position)))
+      args.push_back(std::move(e));
   }
-  if (args.size() != callee.params.size())
-    fail(position,
-         fmt::format("The function \"{}\" expect {} args, but got: \"{}\".", name, callee.params.size(), args.size()));
   return {tir::make_expr(callee.return_type, tir::FunctionCall{callee.name, std::move(args)}, span(position))};
 }
 
@@ -522,6 +487,7 @@ Value Compiler::inline_function(const FunctionValue& value, const CallArguments&
     }
   }
   auto bound = bind_python_arguments(value, arguments, position);
+  check_record_arguments(value, bound, position);
   frame.host = frame.kind == FunctionKind::kPlain && std::none_of(bound.begin(), bound.end(), [&](const auto& b) {
                  std::set<const void*> seen;
                  return holds_run_time_value(b.second, seen);
@@ -542,6 +508,10 @@ Value Compiler::inline_function(const FunctionValue& value, const CallArguments&
         frame.scopes.back()[name] = Binding{std::move(ref), std::move(var), frame.block, false};
         continue;
       }
+    } else if (const auto* record = v.as<RecordValue>();
+               record != nullptr && assigned.contains(name) && !is_python_record(*record)) {
+      frame.scopes.back()[name] = record_variable(name, *record, position);
+      continue;
     } else if (frame.kind == FunctionKind::kMacro && v.is_number() && assigned.contains(name)) {
       tir::VarPtr var = define(name, to_expr(v, position), position);
       Value ref{tir::var_ref(var)};

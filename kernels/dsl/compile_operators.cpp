@@ -275,6 +275,8 @@ std::optional<tir::Expr> Compiler::fold_identity(tir::BinaryOp op, const Matched
 
 Value Compiler::compare(ast::CompareOp op, const Value& lhs, const Value& rhs, Position position) {
   using Op = ast::CompareOp;
+  const bool records = lhs.as<RecordValue>() != nullptr || rhs.as<RecordValue>() != nullptr;
+  if (records && !lhs.is_none() && !rhs.is_none()) fail(position, "Records can't be compared; compare their fields.");
   if (const auto folded = fold_compare(op, lhs, rhs, position)) return {*folded};
   if (op == Op::kIs || op == Op::kIsNot || op == Op::kIn || op == Op::kNotIn) {
     fail(position, "The operators 'is' and 'in' only apply to compile-time values.");

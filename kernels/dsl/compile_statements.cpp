@@ -127,6 +127,8 @@ Compiler::Flow Compiler::run_statement(const ast::Stmt& stmt) {
     for (const auto& [path, name] : import->names)
       bind(name, Value{path.ends_with(".set_trace") ? Value{BuiltinFunction{"set_trace"}} : Value{ModuleValue{path}}});
   } else if (stmt.as<ast::Pass>() != nullptr) {
+  } else if (stmt.as<ast::Class>() != nullptr) {
+    fail(here, "A record can't be defined inside of a function, please define it outside.");
   } else if (const auto* unsupported = stmt.as<ast::UnsupportedStmt>()) {
     fail(here, fmt::format("Visitor of AST node is not implemented: {}", unsupported->node));
   } else {
@@ -180,6 +182,14 @@ void Compiler::assign(const ast::ExprPtr& target, Value value, Position position
   }
   if (const std::vector<ast::ExprPtr>* targets = target_elements(target))
     return assign_tuple(*targets, unpacked(value, position), position);
+  if (const auto* field = target->as<ast::Attribute>()) {
+    const Value object = eval(field->object);
+    if (const auto* record = object.as<RecordValue>()) {
+      record_field(*record, field->name, target->position);
+      fail(target->position,
+           fmt::format("A field of a record can't be assigned to; make another record: {}(...).", record->type->name));
+    }
+  }
   fail(target->position, "Can't assign to this expression.");
 }
 
@@ -206,6 +216,12 @@ void Compiler::assign_tuple(const std::vector<ast::ExprPtr>& targets, ValueList 
       only_names = false;
     else if (name->id != "_" && !names.insert(name->id).second)
       fail(position, "Duplicate vars assigned.");
+  }
+  for (Value& value : values) {
+    // The fields of one may be variables of another target.
+    const auto* record = value.as<RecordValue>();
+    if (values.size() > 1 && record != nullptr && !without_kernel() && !is_python_record(*record))
+      value = record_variable("tmp", *record, position).value;
   }
   for (size_t i = 0; i < targets.size(); ++i) {
     const auto* name = targets[i]->as<ast::Name>();
@@ -259,6 +275,7 @@ void Compiler::assign_name(const std::string& name, Value value, Position positi
     *existing = Binding{std::move(value), nullptr, block, false};
     return;
   }
+  if (const auto* record = value.as<RecordValue>()) return assign_record(name, *record, position);
   const bool literal = value.is_number();
   if (value.is_expr() || (literal && !plain)) {
     const tir::Expr e = to_expr(value, position);
@@ -270,13 +287,7 @@ void Compiler::assign_name(const std::string& name, Value value, Position positi
       const bool same = old == e->type || (old.pointer && e->type.pointer && old.pointee() == e->type.pointee());
       if (same && !(plain && existing->block == block)) {
         if (e->as<tir::VarRef>() != nullptr && e->as<tir::VarRef>()->var == existing->var) return;  // t = t + 0
-        if (function_ != nullptr && old.pointer) {
-          // In a branch or loop the pointer may keep what it was.
-          std::vector<tir::Expr>& roots = function_->pointer_roots[existing->var.get()];
-          if (existing->block == block) roots.clear();
-          roots.push_back(e);
-        }
-        return emit(position, tir::Assign{existing->var, tir::cast(old, e, span(position))});
+        return set_variable(existing->var, existing->block, e, position);
       }
       if (!same && !(plain && existing->block == block)) {
         fail(position,
@@ -330,6 +341,17 @@ void Compiler::assign_name(const std::string& name, Value value, Position positi
     return;
   }
   bind(name, materialize(std::move(value), name, position));
+}
+
+// `declared`: the block in which the variable was.
+void Compiler::set_variable(const tir::VarPtr& var, int declared, const tir::Expr& value, Position position) {
+  if (function_ != nullptr && var->type.pointer) {
+    // In a branch or loop the pointer may keep what it was.
+    std::vector<tir::Expr>& roots = function_->pointer_roots[var.get()];
+    if (declared == blocks_.back().block) roots.clear();
+    roots.push_back(value);
+  }
+  emit(position, tir::Assign{var, tir::cast(var->type, value, span(position))});
 }
 
 void Compiler::augmented_assign(const ast::AugAssign& node, Position position) {

@@ -98,30 +98,36 @@ std::optional<Value> Compiler::lookup_global(const std::shared_ptr<Environment>&
       const bool script = import->ends_with(".script") || *import == "script";
       return Value{ModuleValue{script ? "S" : *import}};
     }
-    if (const ast::ExprPtr value = file->assignment(name)) {
-      const auto key = std::make_pair(static_cast<const Environment*>(globals.get()), name);
-      if (!evaluating_.insert(key).second)
-        fail(position, fmt::format("The definition of \"{}\" refers to itself.", name));
-      auto definition = std::make_shared<ast::FunctionDef>();
-      definition->name = name;
-      definition->file = file->file();
-      struct Leave {
-        std::set<std::pair<const Environment*, std::string>>& evaluating;
-        const std::pair<const Environment*, std::string>& key;
-        std::map<std::pair<const Environment*, std::string>, Value>& cache;
-        ~Leave() {
-          evaluating.erase(key);
-          cache.try_emplace(key, Value{PoisonValue{}});  // after an error, which is then known
-        }
-      } leave{evaluating_, key, global_cache_};
-      Value result = evaluate_in_globals({definition, globals}, value);
-      if (const auto* meta = result.as<MetaValue>()) result = *meta->value;
-      global_cache_[key] = result;
-      return result;
-    }
+    if (file->assignment(name) != nullptr || file->record(name) != nullptr)
+      return top_level_value(globals, *file, name, position);
   }
   if (name == "S") return Value{ModuleValue{"S"}};
   return std::nullopt;
+}
+
+// What a file assigns to a name, or the record that it defines under it: worked out once.
+Value Compiler::top_level_value(const std::shared_ptr<Environment>& globals, const FileEnvironment& file,
+                                const std::string& name, Position position) {
+  const auto key = std::make_pair(static_cast<const Environment*>(globals.get()), name);
+  if (!evaluating_.insert(key).second) fail(position, fmt::format("The definition of \"{}\" refers to itself.", name));
+  auto definition = std::make_shared<ast::FunctionDef>();
+  definition->name = name;
+  definition->file = file.file();
+  struct Leave {
+    std::set<std::pair<const Environment*, std::string>>& evaluating;
+    const std::pair<const Environment*, std::string>& key;
+    std::map<std::pair<const Environment*, std::string>, Value>& cache;
+    ~Leave() {
+      evaluating.erase(key);
+      cache.try_emplace(key, Value{PoisonValue{}});  // after an error, which is then known
+    }
+  } leave{evaluating_, key, global_cache_};
+  const FunctionValue module{definition, globals};
+  const ast::ExprPtr value = file.assignment(name);
+  Value result = value != nullptr ? evaluate_in_globals(module, value) : record_type(*file.record(name), module);
+  if (const auto* meta = result.as<MetaValue>()) result = *meta->value;
+  global_cache_[key] = result;
+  return result;
 }
 
 void Compiler::bind(const std::string& name, Value value, tir::VarPtr var) {
@@ -183,6 +189,7 @@ tir::Expr Compiler::materialize(const tir::Expr& value, const std::string& name,
 
 Value Compiler::materialize(Value value, const std::string& name, Position position) {
   if (const auto* e = value.as<tir::Expr>()) return {materialize(*e, name, position)};
+  if (const auto* record = value.as<RecordValue>()) return materialize_record(*record, name, position);
   if (ValueList* items = value.elements()) {
     std::set<const void*> seen;
     materialize_items(*items, name, position, seen);
@@ -200,6 +207,8 @@ void Compiler::materialize_items(ValueList& items, const std::string& name, Posi
     const std::string item_name = fmt::format("{}_{}", name, i);
     if (const auto* e = items[i].as<tir::Expr>()) {
       items[i] = {materialize(*e, item_name, position)};
+    } else if (const auto* record = items[i].as<RecordValue>()) {
+      items[i] = materialize_record(*record, item_name, position);
     } else if (ValueList* inner = items[i].elements()) {
       materialize_items(*inner, item_name, position, seen);
     }

@@ -28,6 +28,8 @@ struct CallArguments {
   std::vector<std::pair<std::string, Value>> keywords;
 };
 
+class FileEnvironment;
+
 class Compiler {
  public:
   Compiler(std::shared_ptr<Environment> environment, Diagnostics& diagnostics);
@@ -46,6 +48,7 @@ class Compiler {
     tir::VarPtr var;  // null: a compile-time value
     int block = 0;    // the run-time block it was bound in
     bool loop_variable = false;
+    std::vector<tir::VarPtr> fields = {};  // of a run-time record: the variables of its leaves, in order
   };
   enum class LoopKind : uint8_t { kRuntime, kUnrolled, kHost };  // kHost: plain Python, unrolled, may break
   using Scope = std::unordered_map<std::string, Binding>;
@@ -70,6 +73,7 @@ class Compiler {
     std::string name;
     ast::FunctionPtr definition;
     std::vector<tir::VarPtr> params;
+    std::vector<Value> parameter_types;  // per parameter of the source; None for S.meta_var
     tir::Type return_type;
     bool has_return_annotation = false;
     bool is_entry = false;
@@ -112,6 +116,8 @@ class Compiler {
   Value lookup(const std::string& name, Position position);
   std::optional<Value> lookup_global(const std::shared_ptr<Environment>& globals, const std::string& name,
                                      Position position);
+  Value top_level_value(const std::shared_ptr<Environment>& globals, const FileEnvironment& file,
+                        const std::string& name, Position position);
   void bind(const std::string& name, Value value, tir::VarPtr var = nullptr);
   bool strict();                // without our extensions
   const std::string& target();  // the target's name as the environment gives it, "" when it doesn't
@@ -129,6 +135,7 @@ class Compiler {
   // --- functions (compile_functions.cpp) ---
   FunctionKind kind_of(const FunctionValue& function);
   Value evaluate_in_globals(const FunctionValue& function, const ast::ExprPtr& expr);
+  Value in_globals(const FunctionValue& function, Position position, const std::function<Value()>& work);
   const Function& compile_prim_func(const FunctionValue& function, bool is_entry, std::string name,
                                     const std::vector<int64_t>& meta_values = {});
   Value call_prim_func(const FunctionValue& function, const CallArguments& arguments, Position position);
@@ -147,12 +154,39 @@ class Compiler {
   void check_returned_pointer(const tir::Expr& value, Position position);
   bool is_stack_pointer(const tir::Expr& value, std::set<const tir::Var*>& seen);
 
+  // --- records (compile_records.cpp) ---
+  Value record_type(const ast::ClassDef& definition, const FunctionValue& module);
+  Value make_record(const std::shared_ptr<const RecordType>& type, const CallArguments& arguments, Position position);
+  Value record_field(const RecordValue& record, const std::string& name, Position position);
+  Value materialize_record(const RecordValue& record, const std::string& name, Position position);
+  void assign_record(const std::string& name, const RecordValue& record, Position position);
+  Binding record_variable(const std::string& name, const RecordValue& record, Position position);
+  bool is_python_record(const RecordValue& record);   // made outside of a kernel
+  std::vector<tir::Expr> leaves(const Value& value);  // of a record or list of a kernel, in order
+  struct ParameterSite {
+    Position position;
+    bool restricted;
+  };
+  // The parameters that one of the source stands for, added to `function`; what the name is bound to.
+  Value declare_parameter(const ParameterSite& site, const Value& annotation, const std::string& path,
+                          Function& function);
+  // An argument in messages: "2-th arg", and in those of types "2-th".
+  struct ArgumentName {
+    std::string what, place;
+  };
+  static ArgumentName field_name(const RecordType& type, const RecordType::Field& field);
+  Value fit(const Value& type, const Value& value, const ArgumentName& name, Position position);
+  tir::Expr fit_type(const tir::Type& type, const Value& value, const ArgumentName& name, Position position);
+  void check_record_arguments(const FunctionValue& function, const std::vector<std::pair<std::string, Value>>& bound,
+                              Position position);
+
   // --- statements (compile_statements.cpp, compile_control.cpp) ---
   Flow run_body(const ast::Body& body);
   Flow run_statement(const ast::Stmt& stmt);
   void poison_targets(const ast::Stmt& stmt);
   void assign(const ast::ExprPtr& target, Value value, Position position);
   void assign_name(const std::string& name, Value value, Position position);
+  void set_variable(const tir::VarPtr& var, int declared, const tir::Expr& value, Position position);
   ValueList unpacked(const Value& value, Position position);
   void assign_tuple(const std::vector<ast::ExprPtr>& targets, ValueList values, Position position);
   void assign_statement(const ast::Assign& node, Position position);
@@ -366,6 +400,8 @@ class FileEnvironment : public Environment, public std::enable_shared_from_this<
   std::optional<Captured> lookup(std::string_view name) override;  // parameters and functions
   // The value expression of the last top-level assignment to a name.
   ast::ExprPtr assignment(std::string_view name) const;
+  // The class decorated as a record; null when there is none.
+  ast::ClassPtr record(std::string_view name) const;
   const SourceFilePtr& file() const { return module_.file; }
   // What an import bound to a name: "aipu.script"; null when none did.
   const std::string* import(std::string_view name) const;
@@ -383,6 +419,7 @@ class FileEnvironment : public Environment, public std::enable_shared_from_this<
   std::map<std::string, Captured, std::less<>> params_;
   std::map<std::string, ast::FunctionPtr, std::less<>> functions_;
   std::map<std::string, ast::ExprPtr, std::less<>> assignments_;
+  std::map<std::string, ast::ClassPtr, std::less<>> records_;
   std::map<std::string, std::string, std::less<>> imports_;
   std::map<std::string, std::shared_ptr<FileEnvironment>, std::less<>> modules_;
 };

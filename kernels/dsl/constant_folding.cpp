@@ -34,7 +34,7 @@ int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0 && (a % b 
 }  // namespace
 
 std::optional<bool> Compiler::truth(const Value& value) {
-  if (is_run_time(value)) return std::nullopt;
+  if (is_run_time(value) || value.as<RecordValue>() != nullptr) return std::nullopt;
   if (value.is_none()) return false;
   if (const auto* b = value.as<bool>()) return *b;
   if (const auto* i = value.as<int64_t>()) return *i != 0;

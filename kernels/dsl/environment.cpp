@@ -50,6 +50,15 @@ void append_text(const Captured& captured, std::string* out) {
           *out += ')';
         } else if constexpr (std::is_same_v<T, CapturedType>) {
           *out += fmt::format("type({}{})", v.size_var ? "size " : "", v.type.text());
+        } else if constexpr (std::is_same_v<T, CapturedRecordType>) {
+          *out += fmt::format("record type({})", v.name);
+        } else if constexpr (std::is_same_v<T, CapturedRecord>) {
+          *out += fmt::format("record({},", v.type.name);
+          for (const Captured& c : v.values) {
+            append_text(c, out);
+            *out += ',';
+          }
+          *out += ')';
         } else if constexpr (std::is_same_v<T, CapturedFunction>) {
           *out += fmt::format("function({})", static_cast<const void*>(v.definition.get()));
         } else {

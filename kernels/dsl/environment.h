@@ -39,6 +39,19 @@ struct CapturedType {
   tir::Type type;
   bool size_var = false;  // S.size_i32
 };
+// A record type of the embedder: its fields and their annotations.
+struct CapturedRecordType {
+  std::string name;
+  std::vector<std::string> fields;
+  CapturedList types;     // one per field
+  CapturedDict defaults;  // by name
+  std::shared_ptr<void> object;
+};
+// One value per field.
+struct CapturedRecord {
+  CapturedRecordType type;
+  CapturedList values;
+};
 struct EmbeddedFunction;
 // A decorated function: @S.prim_func, @S.macro, or an undecorated helper evaluated at compile time. Refers to a
 // function of a source text.
@@ -58,7 +71,7 @@ struct CapturedOpaque {
 
 struct Captured {
   std::variant<std::monostate /* None */, bool, int64_t, double, std::string, CapturedList, CapturedTuple, CapturedDict,
-               CapturedArray, CapturedType, CapturedFunction, CapturedOpaque>
+               CapturedArray, CapturedType, CapturedRecordType, CapturedRecord, CapturedFunction, CapturedOpaque>
       value;
 };
 

@@ -21,6 +21,8 @@ FileEnvironment::FileEnvironment(ast::Module module, const TemplateParams& param
         for (const ast::ExprPtr& target : assign->targets) {
           if (const auto* name = target->as<ast::Name>()) assignments_[name->id] = assign->value;
         }
+      } else if (const auto* record = stmt->as<ast::Class>()) {
+        records_[record->definition->name] = record->definition;
       }
     }
   };
@@ -45,6 +47,11 @@ std::optional<Captured> FileEnvironment::lookup(std::string_view name) {
 ast::ExprPtr FileEnvironment::assignment(std::string_view name) const {
   const auto found = assignments_.find(name);
   return found == assignments_.end() ? nullptr : found->second;
+}
+
+ast::ClassPtr FileEnvironment::record(std::string_view name) const {
+  const auto found = records_.find(name);
+  return found == records_.end() ? nullptr : found->second;
 }
 
 const std::string* FileEnvironment::import(std::string_view name) const {

@@ -203,10 +203,38 @@ class Parser : public ExpressionParser {
       if (!at(TokenKind::kNewline)) fail("invalid syntax");
       ++at_;
     }
+    if (at_word("class") && is_record(decorators)) return record(body);
     if (at_word("class") || at_word("async"))
       return unsupported_compound(body, at_word("class") ? "ClassDef" : "AsyncFunctionDef", {});
     if (!at_word("def")) fail("invalid syntax: expected 'def'");
     function(body, std::move(decorators));
+  }
+
+  static bool is_record(const std::vector<ExprPtr>& decorators) {
+    return std::any_of(decorators.begin(), decorators.end(), [](const ExprPtr& decorator) {
+      const auto* attribute = decorator->as<Attribute>();
+      const auto* name = decorator->as<Name>();
+      return (attribute != nullptr ? attribute->name : name != nullptr ? name->id : "") == "record";
+    });
+  }
+
+  void record(Body* body) {
+    const Position here = peek().position;
+    expect_word("class");
+    auto definition = std::make_shared<ClassDef>();
+    definition->position = peek().position;
+    definition->name = identifier();
+    definition->file = file_;
+    if (accept_op("(")) {
+      while (!at_op(")")) {
+        definition->has_bases = true;
+        expression();
+        if (!accept_op(",")) break;
+      }
+      expect_op(")");
+    }
+    definition->body = block();
+    add(body, here, Class{std::move(definition)});
   }
 
   void function(Body* body, std::vector<ExprPtr> decorators) {

@@ -2,9 +2,47 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "kernels/dsl/type_rules.h"
 
 namespace aipu::dsl {
+
+namespace {
+
+std::shared_ptr<const RecordType> to_record_type(const CapturedRecordType& captured, ValuePool& pool) {
+  auto type = std::make_shared<RecordType>();
+  type->name = captured.name;
+  type->object = captured.object;
+  for (size_t i = 0; i < captured.fields.size(); ++i)
+    type->fields.push_back({captured.fields[i], to_value(captured.types[i], pool), std::nullopt});
+  for (size_t i = 0; i < captured.defaults.keys.size(); ++i) {
+    for (RecordType::Field& field : type->fields) {
+      if (field.name == std::get<std::string>(captured.defaults.keys[i].value))
+        field.default_value = to_value(captured.defaults.values[i], pool);
+    }
+  }
+  return type;
+}
+
+bool same_field_type(const Value& a, const Value& b) {
+  if (const auto* s = a.as<TypeValue>(), *t = b.as<TypeValue>(); s != nullptr && t != nullptr)
+    return s->type == t->type;
+  if (const auto* s = a.as<RecordTypeValue>(), *t = b.as<RecordTypeValue>(); s != nullptr && t != nullptr)
+    return same_record_type(*s->type, *t->type);
+  const ValueList *s = a.elements(), *t = b.elements();
+  return s != nullptr && t != nullptr && std::equal(s->begin(), s->end(), t->begin(), t->end(), same_field_type);
+}
+
+}  // namespace
+
+bool same_record_type(const RecordType& a, const RecordType& b) {
+  if (&a == &b) return true;
+  return a.name == b.name && std::equal(a.fields.begin(), a.fields.end(), b.fields.begin(), b.fields.end(),
+                                        [](const RecordType::Field& s, const RecordType::Field& t) {
+                                          return s.name == t.name && same_field_type(s.type, t.type);
+                                        });
+}
 
 Value to_value(const Captured& captured, ValuePool& pool) {
   return std::visit(
@@ -29,6 +67,12 @@ Value to_value(const Captured& captured, ValuePool& pool) {
           return {ArrayValue{std::make_shared<const CapturedArray>(v)}};
         } else if constexpr (std::is_same_v<T, CapturedType>) {
           return {TypeValue{v.type, v.size_var}};
+        } else if constexpr (std::is_same_v<T, CapturedRecordType>) {
+          return {RecordTypeValue{to_record_type(v, pool)}};
+        } else if constexpr (std::is_same_v<T, CapturedRecord>) {
+          ValueList fields;
+          for (const Captured& c : v.values) fields.push_back(to_value(c, pool));
+          return pool.record(to_record_type(v.type, pool), std::move(fields));
         } else if constexpr (std::is_same_v<T, CapturedFunction>) {
           FunctionValue function{std::static_pointer_cast<const ast::FunctionDef>(v.definition), v.globals};
           function.embedded = v.embedded;
@@ -60,6 +104,16 @@ Result<Captured> to_captured(const Value& value, int depth) {
   if (const auto* a = value.as<ArrayValue>()) return Captured{*a->array};
   if (const auto* f = value.as<FunctionValue>())
     return Captured{CapturedFunction{f->definition, f->globals, f->embedded}};
+  if (const auto* type = value.as<RecordTypeValue>(); type != nullptr && type->type->object != nullptr)
+    return Captured{CapturedRecordType{type->type->name, {}, {}, {}, type->type->object}};
+  if (const auto* record = value.as<RecordValue>(); record != nullptr && record->type->object != nullptr) {
+    CapturedRecord captured{{record->type->name, {}, {}, {}, record->type->object}, {}};
+    for (const Value& field : *record->fields) {
+      AIPU_ASSIGN_OR_RETURN(Captured c, to_captured(field, depth + 1));
+      captured.values.push_back(std::move(c));
+    }
+    return Captured{std::move(captured)};
+  }
   if (const auto* dict = value.as<DictValue>()) {
     CapturedDict captured;
     for (const auto& [key, item] : *dict->items) {
@@ -95,6 +149,8 @@ std::string kind_text(const Value& value) {
     std::string operator()(const DictValue&) const { return "dict"; }
     std::string operator()(const ArrayValue&) const { return "array"; }
     std::string operator()(const TypeValue&) const { return "type"; }
+    std::string operator()(const RecordTypeValue& r) const { return "type " + r.type->name; }
+    std::string operator()(const RecordValue& r) const { return "record " + r.type->name; }
     std::string operator()(const FunctionValue& f) const { return "function " + f.definition->name; }
     std::string operator()(const ModuleValue& m) const { return "module " + m.path; }
     std::string operator()(const ScriptFunction& f) const { return "function S." + f.name; }

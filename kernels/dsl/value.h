@@ -42,6 +42,17 @@ struct TypeValue {
   tir::Type type;
   bool size_var = false;
 };
+// A class decorated as a record.
+struct RecordType;
+struct RecordTypeValue {
+  std::shared_ptr<const RecordType> type;
+};
+// Without identity: `fields`, one per field of the type, never change. They are expressions in a record that was made
+// in a kernel; in one that was made outside of it numbers are as Python knows them.
+struct RecordValue {
+  std::shared_ptr<const RecordType> type;
+  const ValueList* fields;
+};
 
 enum class FunctionKind : uint8_t { kPrimFunc, kMacro, kPlain };
 using ValueScope = std::map<std::string, Value>;
@@ -91,8 +102,8 @@ struct SliceValue {
 
 struct Value {
   std::variant<NoneValue, bool, int64_t, double, std::string, ListValue, TupleValue, DictValue, ArrayValue, TypeValue,
-               FunctionValue, ModuleValue, ScriptFunction, BuiltinFunction, MethodValue, IterableValue, BufferValue,
-               MetaValue, BlockValue, OpaqueValue, SliceValue, tir::Expr, PoisonValue>
+               RecordTypeValue, RecordValue, FunctionValue, ModuleValue, ScriptFunction, BuiltinFunction, MethodValue,
+               IterableValue, BufferValue, MetaValue, BlockValue, OpaqueValue, SliceValue, tir::Expr, PoisonValue>
       v;
 
   template <typename T>
@@ -116,6 +127,17 @@ struct Value {
   }
 };
 
+struct RecordType {
+  struct Field {
+    std::string name;
+    Value type;  // a type, a record type, or a list of them
+    std::optional<Value> default_value;
+  };
+  std::string name;
+  std::vector<Field> fields;
+  std::shared_ptr<void> object;  // the embedder's class behind it
+};
+
 class ValuePool {
  public:
   ValueList* add(ValueList items) { return &lists_.emplace_back(std::move(items)); }
@@ -123,6 +145,9 @@ class ValuePool {
   const ValueScope* add(ValueScope scope) { return &scopes_.emplace_back(std::move(scope)); }
   Value list(ValueList items) { return {ListValue{add(std::move(items))}}; }
   Value tuple(ValueList items) { return {TupleValue{add(std::move(items))}}; }
+  Value record(std::shared_ptr<const RecordType> type, ValueList fields) {
+    return {RecordValue{std::move(type), add(std::move(fields))}};
+  }
 
  private:
   std::deque<ValueList> lists_;
@@ -133,6 +158,9 @@ class ValuePool {
 Value to_value(const Captured& captured, ValuePool& pool);
 // For hooks of the environment; an expression or a buffer cannot be handed out.
 Result<Captured> to_captured(const Value& value, int depth = 0);
+
+// The same name, and the same fields of the same types: a module that is imported twice is read twice.
+bool same_record_type(const RecordType& a, const RecordType& b);
 
 std::string kind_text(const Value& value);  // "int", "list", "float32x8", ...: for messages
 

@@ -39,6 +39,26 @@ class Generator : private ExpressionGenerator {
     }
     if (scopes_.back().empty()) line("pass");
     scopes_.pop_back();
+    while (!records_.empty() && records_.back().first > scopes_.size()) records_.pop_back();
+  }
+
+  // A record of the scope at hand, or one of an outer scope made anew; its fields are operands of what follows.
+  void record() {
+    const std::string first = scalar(DType::kI32, 2), second = scalar(DType::kU8, 1);
+    if (!records_.empty() && chance(2)) {
+      const std::string name = choose(records_).second;
+      line(name + " = " +
+           choose(std::vector<std::string>{"Pair(" + first + ", " + name + ".second)",
+                                           "Pair(second=" + name + ".first, first=" + second + ")",
+                                           "turned(" + name + ")"}));
+      return;
+    }
+    const std::string name = fresh("r");
+    line(name + " = Pair(" + first + ", " + second + ")");
+    records_.emplace_back(scopes_.size(), name);
+    scopes_.back().push_back({name + ".first", {DType::kI32, 1}, true});
+    scopes_.back().push_back({name + ".second", {DType::kU8, 1}, true});
+    line("put_pair(Place(" + name + ", p_i32 + " + text(pick(700)) + "), " + text(pick(90)) + ")");
   }
   void sink(const std::string& value, Type type) {
     if (type.element == DType::kBool) {
@@ -86,6 +106,7 @@ class Generator : private ExpressionGenerator {
 
   void statement() {
     const bool nest = indent_ < 3;
+    if (chance(12)) return record();
     switch (pick(nest ? 16 : 10)) {
       case 0: {
         const Type t = any_type();
@@ -247,8 +268,28 @@ class Generator : private ExpressionGenerator {
     return list;
   }
 
+  std::vector<std::pair<size_t, std::string>> records_;  // with the depth of their scopes
+
   std::string sub_functions() {
     return R"(OFFSET = 5
+
+@S.record
+class Pair:
+    first: S.i32
+    second: S.u8
+
+@S.record
+class Place:
+    pair: Pair
+    data: S.ptr("int32", "global")
+
+@S.prim_func
+def put_pair(place: Place, at: S.i32):
+    q = place.data + at
+    q[0] = place.pair.first * 3 + place.pair.second
+
+def turned(pair: Pair):
+    return Pair(pair.second, pair.first)
 
 @S.prim_func
 def sub_scale(v: S.i32, k: S.i32 = 3) -> S.i32:

@@ -7,6 +7,12 @@ namespace {
 const std::string kSub = "@S.prim_func\ndef g(p: S.ptr(\"i32\", \"global\"), k: S.i32, w: S.i32x8):\n    p[0] = k\n";
 const std::string kDefaults =
     "@S.prim_func\ndef g(p: S.ptr(\"i32\", \"global\"), k: S.i32 = 1, m: S.i32 = 2, q: S.i32 = 3):\n    p[0] = k\n";
+// A record, one that has it as a field, and a function that takes one.
+const std::string kRecords =
+    "@S.record\nclass Axis:\n    extent: S.i32\n    stride: S.i32 = 1\n"
+    "@S.record\nclass Plane:\n    data: S.ptr(\"i32\", \"global\")\n    width: Axis\n"
+    "@S.prim_func\ndef g(w: Axis, k: S.i32):\n    pass\n"
+    "def plain(w: Axis):\n    return w.extent\n";
 
 }  // namespace
 
@@ -75,6 +81,65 @@ const std::vector<PhraseCase>& language_phrases() {
        "The 2-th arg expect a variable, but got: pointer."},
       {"ArgumentScope", with_sub(kSub, "b = S.alloc((4,), \"i32\", \"lsram\")\n<!>g(b, n, S.i32x8(1))"),
        "The scope of 1-th arg expect \"global\", but got: \"lsram\"."},
+      // records
+      {"RecordMissingField", with_sub(kRecords, "w = <!>Axis(stride=n)"),
+       "The record \"Axis\" missing \"1\" fields: \"extent\"."},
+      {"RecordTooManyFields", with_sub(kRecords, "w = <!>Axis(n, 2, 3)"),
+       "The record \"Axis\" expect 2 fields, but got: \"3\"."},
+      {"RecordUnknownField", with_sub(kRecords, "w = <!>Axis(n, strid=2)"),
+       "The record \"Axis\" got unexpect fields: \"strid\"."},
+      {"RecordFieldTwice", with_sub(kRecords, "w = <!>Axis(n, extent=2)"),
+       "The record \"Axis\" got multiple values for fields: \"extent\"."},
+      {"RecordFieldType", with_sub(kRecords, "w = <!>Axis(a)"),
+       "The field \"extent\" of record \"Axis\" expect a variable, but got: pointer."},
+      {"RecordFieldVector", with_sub(kRecords, "w = <!>Axis(S.i32x8(1))"),
+       "The field \"extent\" of record \"Axis\" expect a scalar."},
+      {"RecordFieldPointer", with_sub(kRecords, "w = <!>Plane(n, Axis(n))"),
+       "The field \"data\" of record \"Plane\" expect a pointer."},
+      {"RecordFieldScope", with_sub(kRecords, "b = S.alloc((4,), \"i32\", \"lsram\")\nw = <!>Plane(b, Axis(n))"),
+       "The scope of field \"data\" of record \"Plane\" expect \"global\", but got: \"lsram\"."},
+      {"RecordFieldRecord", with_sub(kRecords, "w = <!>Plane(a, n)"),
+       "The field \"width\" of record \"Plane\" expect a record \"Axis\", but got: \"int32\"."},
+      {"RecordNoField", with_sub(kRecords, "w = Axis(n)\nb = <!>w.extend"),
+       "The record \"Axis\" has no field \"extend\". Did you mean: \"extent\"?"},
+      {"RecordFieldAssigned", with_sub(kRecords, "w = Axis(n)\n<!>w.extent = 3"),
+       "A field of a record can't be assigned to; make another record: Axis(...)."},
+      {"RecordForScalar", with_sub(kRecords, "<!>g(Axis(n), Axis(n))"),
+       "A value of kind \"record Axis\" can't be used as a run-time value."},
+      {"ScalarForRecord", with_sub(kRecords, "<!>g(n, n)"),
+       "The 1-th arg expect a record \"Axis\", but got: \"int32\"."},
+      {"OtherRecord", with_sub(kRecords, "<!>g(Plane(a, Axis(n)), n)"),
+       "The 1-th arg expect a record \"Axis\", but got: \"record Plane\"."},
+      {"ScalarForRecordOfPlainFunction", with_sub(kRecords, "b = <!>plain(n)"),
+       "The arg \"w\" of function \"plain\" expect a record \"Axis\", but got: \"int32\"."},
+      {"RecordArithmetic", with_sub(kRecords, "w = Axis(n)\nb = <!>w + 1"),
+       "Values of kind \"record Axis\" and \"int\" do not go with this operator."},
+      {"RecordCompared", with_sub(kRecords, "w = Axis(n)\nb = <!>w == w"),
+       "Records can't be compared; compare their fields."},
+      {"RecordCondition", with_sub(kRecords, "w = Axis(n)\nif <!>w:\n    pass"),
+       "The condition required to be a scalar expression."},
+      {"RecordTypeChanges", with_sub(kRecords, "w = Axis(n)\n<!>w = Plane(a, w)"),
+       "Type mismatch assignment: \"record Axis\" vs. \"record Plane\""},
+      {"RecordReturned",
+       with_sub(kRecords + "@S.prim_func\ndef made(k: S.i32) -> <!>Axis:\n    return Axis(k)\n", "b = made(n)"),
+       "The type annotation of return value of function \"made\" is not supported."},
+      {"RecordWithMethod",
+       with_sub("@S.record\nclass W:\n    k: S.i32\n    <!>def f(self):\n        pass\n", "w = W(n)"),
+       "The record \"W\" can only have fields: \"name: type\"."},
+      {"RecordWithBase", with_sub("@S.record\nclass <!>W(object):\n    k: S.i32\n", "w = W(n)"),
+       "The record \"W\" can't have a base class."},
+      {"RecordWithoutFields", with_sub("@S.record\nclass <!>W:\n    pass\n", "w = W(n)"),
+       "The record \"W\" has no fields."},
+      {"RecordFieldDeclaredTwice", with_sub("@S.record\nclass W:\n    k: S.i32\n    <!>k: S.u8\n", "w = W(n)"),
+       "The record \"W\" has two fields \"k\"."},
+      {"RecordOddField", with_sub("@S.record\nclass W:\n    k: <!>3\n", "w = W(n)"),
+       "The type annotation of field \"k\" of record \"W\" is not supported."},
+      {"RecordOfItself", with_sub("@S.record\nclass W:\n    k: <!>W\n", "w = W(n)"),
+       "The definition of \"W\" refers to itself."},
+      {"RecordInFunction", kernel("@S.record\n<!>class W:\n    k: S.i32"),
+       "A record can't be defined inside of a function, please define it outside."},
+      {"RecordVectorOfEntry", "@S.record\nclass W:\n    k: S.i32x8\n@S.prim_func\ndef f(<!>w: W):\n    pass\n",
+       "A vector variable can't be a argument of the entry function."},
       {"UnknownKeyword", with_sub(kSub, "<!>g(a, n, kk=1)"), "The function \"g\" got unexpect keyword args: \"kk\"."},
       {"DoubleArgument", with_sub(kSub, "<!>g(a, n, k=1)"), "The function \"g\" got multiple values for args: \"k\"."},
       {"MissingArgument", with_sub(kDefaults, "<!>g(k=1)"), "The function \"g\" missing \"1\" args: \"p\"."},

@@ -253,6 +253,87 @@ TEST(DslFunctions, HostFunctionsRunAtCompileTime) {
             "  store o#0[0] = 15\n");
 }
 
+const std::string kWindow =
+    "@S.record\nclass Axis:\n    extent: S.i32\n    stride: S.size_i32\n"
+    "@S.record\nclass Window:\n    \"\"\"Two axes.\"\"\"\n    height: Axis\n    width: Axis\n    parts: types\n";
+
+std::vector<std::string> source_names(const tir::PrimFunc& function) {
+  std::vector<std::string> names;
+  for (const tir::VarPtr& parameter : function.params) names.push_back(parameter->source_name());
+  return names;
+}
+
+dsl::TemplateParams two_types() {
+  dsl::TemplateParams params;
+  params.set("types", dsl::Captured{dsl::CapturedList{{dsl::CapturedType{tir::Type::scalar(DType::kI8)}},
+                                                      {dsl::CapturedType{tir::Type::scalar(DType::kF32)}}}});
+  return params;
+}
+
+TEST(DslRecords, AParameterStandsForOnePerField) {
+  const std::string source = kWindow +
+                             "@S.prim_func\ndef f(window_width_extent: S.i32, window: Window, p: S.ptr(\"i32\", "
+                             "\"global\")):\n    p[0] = window.width.stride + window.parts[0]\n";
+  const auto module = dsl_test::compile(source, "f", two_types());
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  std::vector<std::string> names;
+  for (const tir::VarPtr& parameter : module->entry().params) names.push_back(parameter->name);
+  EXPECT_THAT(names, testing::ElementsAre("window_width_extent", "window_height_extent", "window_height_stride",
+                                          "window_width_extent_", "window_width_stride", "window_parts_0",
+                                          "window_parts_1", "p"));
+  EXPECT_THAT(
+      source_names(module->entry()),
+      testing::ElementsAre("window_width_extent", "window.height.extent", "window.height.stride", "window.width.extent",
+                           "window.width.stride", "window.parts[0]", "window.parts[1]", "p"));
+  EXPECT_TRUE(module->entry().params[4]->non_negative);
+}
+
+TEST(DslRecords, PartsPassOnAndHelpersMakeThem) {
+  EXPECT_EQ(
+      tir_text(kWindow + "@S.prim_func(is_inline=False)\ndef area(a: Axis, window: Window) -> S.i32:\n"
+                         "    return a.extent * window.height.stride\n"
+                         "def turned(w: Window):\n    return Window(width=w.height, height=w.width, parts=w.parts)\n"
+                         "@S.prim_func\ndef f(p: S.ptr(\"i32\", \"global\"), window: Window, n: S.i16):\n"
+                         "    p[0] = area(Axis(n, stride=2), turned(window))\n    p[1] = area(window.width, window)\n",
+               "f", two_types()),
+      "func f(p#0: global int32*, window_height_extent#1: int32, window_height_stride#2: int32 nonneg, "
+      "window_width_extent#3: int32, window_width_stride#4: int32 nonneg, window_parts_0#5: int8, "
+      "window_parts_1#6: float32, n#7: int16) -> void {\n"
+      "  store p#0[0] = call<int32> area(cast<int32>(n#7), 2, window_width_extent#3, window_width_stride#4, "
+      "window_height_extent#1, window_height_stride#2, window_parts_0#5, window_parts_1#6)\n"
+      "  store p#0[1] = call<int32> area(window_width_extent#3, window_width_stride#4, window_height_extent#1, "
+      "window_height_stride#2, window_width_extent#3, window_width_stride#4, window_parts_0#5, window_parts_1#6)\n"
+      "}\n"
+      "\n"
+      "func area(a_extent#0: int32, a_stride#1: int32 nonneg, window_height_extent#2: int32, "
+      "window_height_stride#3: int32 nonneg, window_width_extent#4: int32, window_width_stride#5: int32 nonneg, "
+      "window_parts_0#6: int8, window_parts_1#7: float32) -> int32 noinline {\n"
+      "  return (a_extent#0 * window_height_stride#3)\n"
+      "}\n");
+}
+
+TEST(DslRecords, FieldsKeepTheirValues) {
+  EXPECT_EQ(body_text("@S.record\nclass Pair:\n    a: S.i32\n    b: S.u8\n"
+                      "@S.prim_func\ndef f(p: S.ptr(\"i32\", \"global\"), n: S.i32):\n"
+                      "    x = Pair(n, 300)\n    n = n + 1\n    y = x\n    if n > 3:\n        x = Pair(x.b, x.a)\n"
+                      "    p[0] = x.a + y.b\n"),
+            "  let x_a#2: int32 = n#1\n  let x_b#3: uint8 = 44:uint8\n"
+            "  set n#1 = (n#1 + 1)\n"
+            "  let y_a#4: int32 = x_a#2\n  let y_b#5: uint8 = x_b#3\n"
+            "  if (n#1 > 3) {\n"
+            "    let tmp_x#6: int32 = cast<int32>(x_b#3)\n    let tmp_x#7: uint8 = cast<uint8>(x_a#2)\n"
+            "    set x_a#2 = tmp_x#6\n    set x_b#3 = tmp_x#7\n"
+            "  }\n"
+            "  store p#0[0] = (x_a#2 + cast<int32>(y_b#5))\n");
+}
+
+TEST(DslRecords, OfATopLevelAreCompileTimeValues) {
+  EXPECT_EQ(body_text("@S.record\nclass Tile:\n    rows: S.i32\n    skip: S.i32 = 0\nTILE = Tile(rows=2 + 1)\n"
+                      "@S.prim_func\ndef f(p: S.ptr(\"i32\", \"global\")):\n"
+                      "    for i in S.unroll(TILE.rows):\n        if TILE.skip == 0:\n            p[i] = i\n"),
+            "  store p#0[0] = 0\n  store p#0[1] = 1\n  store p#0[2] = 2\n");
+}
+
 TEST(DslParameters, PacksSourcesAndDefaults) {
   dsl::TemplateParams params;
   dsl::CapturedList types;

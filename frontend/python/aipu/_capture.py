@@ -307,6 +307,8 @@ def is_host_function(function: Any) -> bool:
         for value in _referenced(current):
             if value is script or isinstance(value, decorated) or id(value) in script_names():
                 return False
+            if isinstance(value, script.Record) or (isinstance(value, type) and issubclass(value, script.Record)):
+                return False
             if isinstance(value, (list, tuple)):
                 if any(isinstance(v, decorated) or id(v) in script_names() for v in value):
                     return False

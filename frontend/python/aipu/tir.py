@@ -19,6 +19,7 @@ from ._plugin_text import plugin_text
 from ._report import write_report
 from ._rpc import rpc_session_key
 from ._settings import LOGGER, Switches, setup_logger, switches
+from .script._record import check_record, leaves
 
 
 class ParamInfo(NamedTuple):
@@ -159,8 +160,10 @@ class Executor:
         cps_info: CompassInfo,
         output_dir: str,
         active: Switches = Switches(),
+        parameters: Optional[Sequence["script.Parameter"]] = None,
     ) -> None:
         self._compiled = compiled
+        self._parameters = None if parameters is None else tuple(parameters)  # as the source has them
         self._switches = active
         self._cps_info = cps_info
         self._timed: Any = None  # the kernel with counters, once profile() has been asked for
@@ -184,8 +187,9 @@ class Executor:
         """The same as calling the executor."""
         if kwargs:
             args = self._in_order(args, kwargs)
+        args = self._flat(args)
         if self._switches.profile:
-            self.profile(*args)
+            self._profile(args)
         if self._switches.debug or self._switches.emulator:
             self._run_dumping(args)
         else:
@@ -207,7 +211,7 @@ class Executor:
         dump("output_tensor", lambda i, count: "npu_output.bin" if count == 1 else f"npu_output.bin{i}")
 
     def _in_order(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Tuple[Any, ...]:
-        names = [param.name for param in self._info.param_infos]
+        names = [param.name for param in self._parameters or self._info.param_infos]
         given = dict(zip(names, args))
         for name, value in kwargs.items():
             assert name in names, f'The function "{self._info.name}" got unexpect keyword args: "{name}".'
@@ -218,6 +222,12 @@ class Executor:
             f'The function "{self._info.name}" expect {len(names)} args, but got: "{count}".'
         )
         return tuple(given[name] for name in names)
+
+    def _flat(self, args: Tuple[Any, ...]) -> Tuple[Any, ...]:
+        """The arguments with a record's fields in its place."""
+        for i, (param, arg) in enumerate(zip(self._parameters or (), args)):
+            check_record(f"{i + 1}-th arg", param.annotation, arg)
+        return tuple(leaf for arg in args for leaf in leaves(arg))
 
     @property
     def c_code(self) -> str:
@@ -251,7 +261,7 @@ class Executor:
         return BenchmarkResult(
             tuple(
                 self._native.benchmark(
-                    *args,
+                    *self._flat(args),
                     repeat=repeat,
                     number=number,
                     min_repeat_ms=min_repeat_ms,
@@ -268,6 +278,9 @@ class Executor:
 
         Writes a report to ``<output_dir>/runtime/profile_output.html``.
         """
+        return self._profile(self._flat(args))
+
+    def _profile(self, args: Tuple[Any, ...]) -> int:
         assert len(args) == len(self._info.param_infos), (
             f'The function "{self._info.name}" expect {len(self._info.param_infos)} args, but got: "{len(args)}".'
         )
@@ -393,7 +406,8 @@ class BuildManager:
             inp.param_infos = list(info.param_infos)
             inp.cps_info = self.cps_info
             inp.output_dir = output_dir
-        return Executor(compiled, c_code, info, self.cps_info, output_dir, self._switches)
+        parameters = inp.params if isinstance(inp, script.PyPrimFunc) else None
+        return Executor(compiled, c_code, info, self.cps_info, output_dir, self._switches, parameters)
 
     def gen_op_lib(
         self, inp: Function, name: Optional[str] = None, output_path: Optional[str] = None, verbose: bool = False

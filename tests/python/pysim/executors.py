@@ -10,6 +10,7 @@ from unittest import mock
 import aipu
 import numpy as np
 import pytest
+from aipu.script._record import leaves
 
 
 def pysim(kernel: Any, folder: Any = None) -> Callable[..., None]:
@@ -30,7 +31,8 @@ def interpreted(kernel: Any, folder: Any) -> Callable[..., None]:
     def run(*args: Any) -> None:
         executor(*(arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args))
         model = aipu.load(folder / f"{kernel.__name__}_x2" / "gbuilder" / "aipu.bin", backend="interp")
-        tensors = [(info, arg) for info, arg in zip(kernel.param_infos, args) if info.is_tensor]
+        flat = [leaf for arg in args for leaf in leaves(arg)]
+        tensors = [(info, arg) for info, arg in zip(kernel.param_infos, flat) if info.is_tensor]
         inputs = {f"input{info.tensor_idx}": arg for info, arg in tensors if info.is_input_tensor}
         if not inputs:
             inputs["input0"] = tensors[0][1]  # what stands in for the inputs of a kernel that has none

@@ -21,6 +21,7 @@ from ._function import Parameter, PyMacro, PyPrimFunc, macro, prim_func
 from ._memory import *  # noqa: F403
 from ._pointer import Buffer, Pointer
 from ._pysim import Event
+from ._record import Record, record
 from ._structure import *  # noqa: F403
 from ._tvm import *  # noqa: F403
 from ._types import PointerType, TypeObject, find_type, predefined_names, ptr
@@ -37,6 +38,7 @@ __all__ = [
     "macro",
     "prim_func",
     "ptr",
+    "record",
     "reinterpret",
     "u",
     "vxth",

@@ -12,9 +12,10 @@ import numpy as np
 
 from .._capture import remember_exec_source
 from .._dtype import DataType
-from ._core import Scalar, Value, Vector, convert, wrap
-from ._pointer import Pointer, _Memory, constant_buffer
+from ._core import Value
+from ._pointer import Pointer
 from ._pysim import running, simulate
+from ._record import as_declared, check_record, converted, is_record_type
 from ._types import PointerType, TypeObject
 
 _logger = logging.getLogger("Compass")
@@ -24,7 +25,7 @@ class Parameter(NamedTuple):
     """A parameter of a decorated function."""
 
     name: str
-    annotation: Any  # a TypeObject, a PointerType, or None if it has none
+    annotation: Any  # a TypeObject, a PointerType, a record type, or None if it has none
     has_default: bool
 
 
@@ -46,6 +47,8 @@ def _annotations(function: Callable[..., Any]) -> Dict[str, Any]:
 
 def _check_annotation(annotation: Any, what: str, function: str) -> None:
     if annotation is None or isinstance(annotation, (TypeObject, PointerType)):
+        return
+    if is_record_type(annotation) and what != "return value":
         return
     raise AssertionError(f'The type annotation of {what} of function "{function}" is not supported.')
 
@@ -100,40 +103,51 @@ class PyPrimFunc:
             f'The function "{self.__name__}" expect {len(self.params)} args, but got: "{len(args)}".'
         )
         args += tuple(self._signature.parameters[p.name].default for p in self.params[len(args) :])
-        makers = [self._entry_argument(i, p, a) for i, (p, a) in enumerate(zip(self.params, args))]
+        makers = [
+            self._entry_argument(f"{i + 1}-th arg", p.annotation, a) for i, (p, a) in enumerate(zip(self.params, args))
+        ]
         simulate(self.py_func, lambda: tuple(make() for make in makers))
 
-    def _entry_argument(self, index: int, parameter: Parameter, value: Any) -> Callable[[], Any]:
-        """Makes a TEC's own copy of an argument."""
-        annotation = parameter.annotation
+    def _entry_argument(self, what: str, annotation: Any, value: Any) -> Callable[[], Any]:
+        """Makes a TEC's own copy of an argument; ``what`` names it in messages."""
+        if is_record_type(annotation):
+            check_record(what, annotation, value)
+            fields = [
+                self._entry_argument(
+                    f'field "{field.name}" of the {what}', field.annotation, getattr(value, field.name)
+                )
+                for field in annotation.__record_fields__
+            ]
+            return lambda: annotation(*(make() for make in fields))
+        if isinstance(annotation, tuple):
+            parts = [self._entry_argument(what, a, v) for a, v in zip(annotation, value)]
+            return lambda: tuple(make() for make in parts)
         if isinstance(annotation, PointerType):
-            memory = self._entry_memory(index, annotation.dtype, value)
+            memory = self._entry_memory(what, annotation.dtype, value)
             return lambda: Pointer(memory, 0, annotation.dtype, annotation.scope)
         assert annotation is not None and annotation.dtype.is_scalar, (
             "A vector variable can't be a argument of the entry function."
         )
         number = value.item() if isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0 else value
         assert isinstance(number, (bool, int, float, Value)), (
-            f'The {index + 1}-th arg of function "{self.__name__}" expect a number, but got: "{type(value).__name__}".'
+            f'The {what} of function "{self.__name__}" expect a number, but got: "{type(value).__name__}".'
         )
-        return lambda: _converted(number, annotation.dtype)
+        return lambda: converted(number, annotation.dtype)
 
-    def _entry_memory(self, index: int, dtype: DataType, value: Any) -> Optional[np.ndarray]:
+    def _entry_memory(self, what: str, dtype: DataType, value: Any) -> Optional[np.ndarray]:
         if value is None or (isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value == 0):
             return None
-        assert isinstance(value, np.ndarray), (
-            f'The {index + 1}-th arg expect a NumPy, but got: "{type(value).__name__}".'
-        )
+        assert isinstance(value, np.ndarray), f'The {what} expect a NumPy, but got: "{type(value).__name__}".'
         if not dtype.is_void and str(value.dtype) != dtype.element_of:
             _logger.warning(
-                'The %d-th arg of function "%s" expect a %s NumPy, but got: "%s".',
-                index + 1,
+                'The %s of function "%s" expect a %s NumPy, but got: "%s".',
+                what,
                 self.__name__,
                 dtype.element_of,
                 value.dtype,
             )
         assert value.flags.c_contiguous, (
-            f'The {index + 1}-th arg of function "{self.__name__}" expect a C-style contiguous NumPy, '
+            f'The {what} of function "{self.__name__}" expect a C-style contiguous NumPy, '
             'please achieve it through "numpy.ascontiguousarray".'
         )
         return value.reshape(-1).view(np.uint8)
@@ -149,42 +163,14 @@ class PyPrimFunc:
             bound = self._signature.bind(*args, **kwargs)
             bound.apply_defaults()
             args = tuple(bound.arguments.values())
-        converted = [self._argument(i, p, a) for i, (p, a) in enumerate(zip(self.params, args))]
-        result = self.py_func(*converted)
+        declared = [as_declared(f"{i + 1}-th arg", p.annotation, a) for i, (p, a) in enumerate(zip(self.params, args))]
+        result = self.py_func(*declared)
         annotation = self.return_annotation
         if annotation is None or result is None:
             return result
         if isinstance(annotation, PointerType):
             return Pointer(result._memory, result._offset, annotation.dtype, result.scope)
-        return result if annotation.dtype.is_vector else _converted(result, annotation.dtype)
-
-    def _argument(self, index: int, parameter: Parameter, value: Any) -> Any:
-        annotation = parameter.annotation
-        if isinstance(value, np.ndarray):
-            value = constant_buffer(value)
-        if isinstance(annotation, PointerType):
-            assert isinstance(value, _Memory), f"The {index + 1}-th arg expect a pointer."
-            assert value.scope == annotation.scope, (
-                f'The scope of {index + 1}-th arg expect "{annotation.scope}", but got: "{value.scope}".'
-            )
-            return Pointer(value._memory, value._offset, annotation.dtype, value.scope)
-        assert not isinstance(value, _Memory), f"The {index + 1}-th arg expect a variable, but got: pointer."
-        if annotation is None:
-            return value
-        if annotation.dtype.is_vector:
-            assert isinstance(value, Vector), f"The {index + 1}-th arg expect a vector."
-            return wrap((value._code, value._data.copy()))  # by value: its lanes may be written
-        assert not isinstance(value, Vector), f"The {index + 1}-th arg expect a scalar."
-        return _converted(value, annotation.dtype)
-
-
-def _converted(value: Any, dtype: DataType) -> Any:
-    """A scalar as ``dtype``, with storage of its own."""
-    if dtype.is_bool:
-        return bool(value)
-    if isinstance(value, Scalar) and value.dtype == dtype:
-        return Scalar(value._code, value._data.copy())
-    return convert(value, dtype)
+        return result if annotation.dtype.is_vector else converted(result, annotation.dtype)
 
 
 def prim_func(
