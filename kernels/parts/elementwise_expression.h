@@ -26,7 +26,8 @@ struct FusedExpression {
   // distinct values from outside, in order of x[k]
   std::vector<graph::ValueId> operands;
   // Constants of one element and numbers from attributes, x[operands.size() + k]: arguments of the launch, so that one
-  // kernel serves all that differ only in numbers. Those that decide what is computed (an exponent of 2) are in the source.
+  // kernel serves all that differ only in numbers. Those that decide what is computed (an exponent of 2) are in the
+  // source.
   struct Number {
     std::variant<int64_t, double> value;
     DType dtype = DType::kF32;
