@@ -2,11 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "kernels/dsl/compiler.h"
 #include "kernels/dsl/lambda_source.h"
 #include "kernels/dsl/parser.h"
 
 namespace aipu::dsl {
+
+bool is_compiler_option(std::string_view name) {
+  constexpr std::string_view kOptions[] = {"__restrict__", "__no_restrict__", "__compass_strict__",
+                                           "__compass_target__"};
+  return std::find(std::begin(kOptions), std::end(kOptions), name) != std::end(kOptions);
+}
 
 FileEnvironment::FileEnvironment(ast::Module module, const TemplateParams& params,
                                  std::map<std::string, ast::Module> sources)

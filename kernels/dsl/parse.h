@@ -11,6 +11,9 @@
 
 namespace aipu::dsl {
 
+// Whether a parameter of this name is for the compiler, whatever the source mentions: __no_restrict__ and its like.
+bool is_compiler_option(std::string_view name);
+
 struct SourceText {
   std::string file;  // shown in diagnostics
   std::string text;

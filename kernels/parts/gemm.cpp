@@ -7,10 +7,9 @@ namespace aipu::kernels {
 
 using graph::Dim;
 
-void set_tile_params(const tir::Target& target, const RegisterTile& tile, int lanes, DType stored, DType accumulator,
+void set_tile_params(const tir::Target& target, const RegisterTile& tile, int lanes, DType accumulator,
                      dsl::TemplateParams* params) {
   params->set("ACC", accumulator).set("VL", lanes).set("NV", tile.vectors).set("USE_FMA", is_floating(accumulator));
-  params->set("A", stored).set("X", stored);
   params->set("PREFETCH", static_cast<int64_t>(target.vector_bits >= 512 ? 64 : 0));
 }
 

@@ -18,11 +18,12 @@ struct GemmArguments {
   graph::Dim right_batch_outer = 0, right_batch_inner = 0;  // in matrices of `right`
 };
 
-// VL, NV, A, ACC and what else a product kernel needs to know of its types and tile.
-void set_tile_params(const tir::Target& target, const RegisterTile& tile, int lanes, DType stored, DType accumulator,
+// VL, NV, ACC, USE_FMA and PREFETCH: what all product kernels need to know of their accumulators.
+void set_tile_params(const tir::Target& target, const RegisterTile& tile, int lanes, DType accumulator,
                      dsl::TemplateParams* params);
 
-// Instantiates and launches the kernel; `params` must have been through set_tile_params() and bind_epilogue().
+// Instantiates and launches the kernel; `params` must have A and have been through set_tile_params() and
+// bind_epilogue().
 Status launch_gemm(SetupContext& context, const RegisterTile& tile, int lanes, const GemmArguments& arguments,
                    const Epilogue& epilogue, dsl::TemplateParams params);
 

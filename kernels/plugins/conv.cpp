@@ -108,7 +108,8 @@ class ConvPlugin final : public OpPlugin {
     RegisterTile tile = register_tile(context.target(), group_out, lanes);
     const int64_t panel_width = static_cast<int64_t>(tile.vectors) * lanes;
     dsl::TemplateParams params;
-    set_tile_params(context.target(), tile, lanes, stored, accumulator, &params);
+    set_tile_params(context.target(), tile, lanes, accumulator, &params);
+    params.set(pointwise && weights.group == 1 ? "A" : "X", stored);
     // One vector per pixel: a product needs a broadcast of its own, so every other load counts.
     constexpr int64_t kNearElements = 4096;
     if (tile.vectors == 1 && !pointwise) {

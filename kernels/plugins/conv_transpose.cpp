@@ -138,7 +138,8 @@ class ConvTransposePlugin final : public OpPlugin {
     if (tile.vectors == 1 && context.target().vector_registers >= 32 && width.out.is_constant()) tile.rows = kTallTile;
     const int64_t panel_width = static_cast<int64_t>(tile.vectors) * lanes;
     dsl::TemplateParams params;
-    set_tile_params(context.target(), tile, lanes, stored, accumulator, &params);
+    set_tile_params(context.target(), tile, lanes, accumulator, &params);
+    params.set("X", stored);
     AnchorArithmetic arithmetic;
     if (node.inputs.size() > 2) arithmetic.addend = node.inputs[2];
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, arithmetic, &params));

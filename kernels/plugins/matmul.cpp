@@ -165,7 +165,8 @@ class MatMulPlugin final : public OpPlugin {
     const Dim panels = graph::ceildiv(p.columns, panel_width);
 
     dsl::TemplateParams params;
-    set_tile_params(context.target(), tile, lanes, stored, accumulator, &params);
+    set_tile_params(context.target(), tile, lanes, accumulator, &params);
+    params.set("A", stored);
 
     TensorRef right;
     const graph::ConstantPtr& constant = graph.value(p.b).constant;

@@ -123,8 +123,9 @@ class WinogradPlugin final : public OpPlugin {
     const Block block = block_of(m_, in_channels);
     const int64_t block_panels = block.all_panels ? panels : 1;
     dsl::TemplateParams params;
-    set_tile_params(context.target(), tile, lanes, DType::kF32, DType::kF32, &params);
-    params.set("HEIGHTS", heights_of(m_, tile.rows))
+    set_tile_params(context.target(), tile, lanes, DType::kF32, &params);
+    params.set("X", DType::kF32)
+        .set("HEIGHTS", heights_of(m_, tile.rows))
         .set("IN_TAIL", in_channels % lanes != 0)
         .set("TAIL", out_channels % lanes != 0)
         .set("M", m_)

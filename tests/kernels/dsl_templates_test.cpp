@@ -102,6 +102,31 @@ TEST_F(TemplateLibraryTest, ErrorsNameWhatIsMissing) {
               testing::StartsWith("Undefined variable: T"));
 }
 
+TEST_F(TemplateLibraryTest, ParametersThatNobodyReadAreErrors) {
+  dsl::TemplateParams typo = params(2);
+  typo.set("FACTRO", 3);
+  EXPECT_EQ(library_.instantiate("user.py", "doubled", typo, "k").status().message(),
+            "user.py has no template parameter \"FACTRO\": neither it nor what it imports mentions the name");
+  dsl::TemplateParams source = params(2);
+  source.set_source("epilogue", "def epilogue(v):\n    return v\n");
+  EXPECT_THAT(library_.instantiate("user.py", "doubled", source, "k").status().message(),
+              testing::StartsWith("user.py has no template parameter \"epilogue\""));
+  // A comment is no reading, a branch that is not taken is.
+  library_.add_source("branch.py", R"(from aipu import script as S
+@S.prim_func
+def branch(y: S.ptr(S.fp32, "global")):  # ONLY_HERE
+    if KIND == 1:
+        y[0] = S.cast(VALUE, f"{ELEMENT}")
+    else:
+        y[0] = 0
+)");
+  dsl::TemplateParams branch;
+  branch.set("KIND", 2).set("VALUE", 3).set("ELEMENT", DType::kF32).set("__no_restrict__", true);
+  EXPECT_TRUE(library_.instantiate("branch.py", "branch", branch, "k").ok());
+  branch.set("ONLY_HERE", 1);
+  EXPECT_FALSE(library_.instantiate("branch.py", "branch", branch, "k").ok());
+}
+
 TEST(BuiltinTemplates, ParseAndAreRestrict) {
   for (const EmbeddedFile& file : embedded_templates()) {
     dsl::Diagnostics diagnostics;
