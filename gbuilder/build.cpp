@@ -29,6 +29,7 @@
 #include "gbuilder/plugin_loader.h"
 #include "gbuilder/record/command_storer.h"
 #include "gbuilder/record/kernel_table.h"
+#include "graph/ir/attribute_error.h"
 #include "graph/passes/pass.h"
 #include "kernels/plugin.h"
 #include "runtime/base/file.h"
@@ -302,7 +303,8 @@ class Builder {
       graph::OriginSet origins;
       for (const graph::NodeId node : planned.group.nodes) graph::merge_origins(&origins, graph_->node(node).origins);
       kernels::SetupContext context(*graph_, planned.group, target_, registry_.templates());
-      if (Status status = kernels::PluginRegistry::plugin_of(planned.group).setup(context); !status.ok()) {
+      const auto set_up = [&] { return kernels::PluginRegistry::plugin_of(planned.group).setup(context); };
+      if (Status status = graph::catch_attribute_error(set_up); !status.ok()) {
         return in_model(std::move(status).context(
             fmt::format("node {}: plugin '{}'", graph::origins_text(origins), planned.group.owner->name())));
       }

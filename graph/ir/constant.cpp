@@ -184,63 +184,6 @@ std::vector<double> Constant::to_doubles() const {
   return result;
 }
 
-// ---- attributes
-// --------------------------------------------------------------------------------------------------
-
-namespace {
-
-template <typename T>
-const T& read(const Attributes& attributes, std::string_view name) {
-  const AttributeValue* value = attributes.find(name);
-  const T* typed = value != nullptr ? std::get_if<T>(value) : nullptr;
-  assert(typed != nullptr && "attribute is missing or of another kind: the node was not checked against its schema");
-  static const T none{};
-  return typed != nullptr ? *typed : none;
-}
-
-}  // namespace
-
-const AttributeValue* Attributes::find(std::string_view name) const {
-  const auto it = map_.find(name);
-  return it != map_.end() ? &it->second : nullptr;
-}
-void Attributes::set(std::string_view name, AttributeValue value) {
-  map_.insert_or_assign(std::string(name), std::move(value));
-}
-void Attributes::erase(std::string_view name) {
-  if (const auto it = map_.find(name); it != map_.end()) map_.erase(it);
-}
-
-int64_t Attributes::i(std::string_view name) const { return read<int64_t>(*this, name); }
-double Attributes::f(std::string_view name) const { return read<double>(*this, name); }
-const std::string& Attributes::s(std::string_view name) const { return read<std::string>(*this, name); }
-DType Attributes::dtype(std::string_view name) const { return read<DType>(*this, name); }
-const std::vector<int64_t>& Attributes::ints(std::string_view name) const {
-  return read<std::vector<int64_t>>(*this, name);
-}
-const std::vector<double>& Attributes::floats(std::string_view name) const {
-  return read<std::vector<double>>(*this, name);
-}
-const Shape& Attributes::shape(std::string_view name) const { return read<Shape>(*this, name); }
-const ConstantPtr& Attributes::constant(std::string_view name) const { return read<ConstantPtr>(*this, name); }
-int64_t Attributes::i_or(std::string_view name, int64_t otherwise) const { return has(name) ? i(name) : otherwise; }
-double Attributes::f_or(std::string_view name, double otherwise) const { return has(name) ? f(name) : otherwise; }
-std::string Attributes::s_or(std::string_view name, std::string_view otherwise) const {
-  return has(name) ? s(name) : std::string(otherwise);
-}
-
-bool operator==(const Attributes& a, const Attributes& b) {
-  if (a.map_.size() != b.map_.size()) return false;
-  return std::equal(a.map_.begin(), a.map_.end(), b.map_.begin(), [](const auto& x, const auto& y) {
-    if (x.first != y.first || x.second.index() != y.second.index()) return false;
-    if (const auto* p = std::get_if<ConstantPtr>(&x.second)) {
-      const auto& q = std::get<ConstantPtr>(y.second);
-      return *p == q || (*p != nullptr && q != nullptr && (*p)->hash() == q->hash());
-    }
-    return x.second == y.second;
-  });
-}
-
 // ---- origins
 // --------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@
 #include <queue>
 #include <set>
 
+#include "graph/ir/attribute_error.h"
 #include "graph/ir/op_def.h"
 
 namespace aipu::graph {
@@ -26,7 +27,8 @@ struct Inferred {
 Result<Inferred> infer(Graph& graph, const OpDef& def, const Node& node) {
   InferContext context(graph, node);
   if (!def.infer) return internal_error(str_cat(def.name, ": the op record has no type rule"));
-  if (Status status = def.infer(context); !status.ok()) return std::move(status).context(def.name);
+  Status status = catch_attribute_error([&] { return def.infer(context); });
+  if (!status.ok()) return std::move(status).context(def.name);
   if (context.output_types.size() != node.outputs.size() || context.output_data.size() != node.outputs.size()) {
     return internal_error(str_cat(def.name, ": the type rule changed the number of outputs"));
   }

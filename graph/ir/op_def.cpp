@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "graph/ir/attribute_error.h"
 #include "graph/ops/axis_rules.h"
 #include "graph/ops/op_list.h"
 
@@ -29,28 +30,6 @@ const OpDef* found(const Records& records, std::string_view name) {
   const auto it = records.find(name);
   return it != records.end() ? it->second.get() : nullptr;
 }
-
-constexpr std::string_view kKindNames[] = {"int",    "float",   "string", "dtype",   "ints",
-                                           "floats", "strings", "dims",   "constant"};
-static_assert(std::size(kKindNames) == std::variant_size_v<AttributeValue>);
-
-// The kind enum lists the alternatives of the variant in another order.
-AttributeKind kind_of(const AttributeValue& value) {
-  struct Visitor {
-    AttributeKind operator()(int64_t) const { return AttributeKind::kInt; }
-    AttributeKind operator()(double) const { return AttributeKind::kFloat; }
-    AttributeKind operator()(const std::string&) const { return AttributeKind::kString; }
-    AttributeKind operator()(DType) const { return AttributeKind::kDType; }
-    AttributeKind operator()(const std::vector<int64_t>&) const { return AttributeKind::kInts; }
-    AttributeKind operator()(const std::vector<double>&) const { return AttributeKind::kFloats; }
-    AttributeKind operator()(const std::vector<std::string>&) const { return AttributeKind::kStrings; }
-    AttributeKind operator()(const Shape&) const { return AttributeKind::kShape; }
-    AttributeKind operator()(const ConstantPtr&) const { return AttributeKind::kConstant; }
-  };
-  return std::visit(Visitor(), value);
-}
-
-std::string_view kind_name(AttributeKind kind) { return kKindNames[static_cast<size_t>(kind)]; }
 
 const AttributeDef* find_attribute(const OpDef& def, std::string_view name) {
   for (const AttributeDef& attribute : def.attributes) {
@@ -133,7 +112,7 @@ Status check_operands(const OpDef& def, const Graph& graph, const Node& node) {
 
 Status check_rest(const OpDef& def, const Graph& graph, const Node& node) {
   if (!def.verify) return {};
-  return def.verify(graph, node).context(def.name);
+  return catch_attribute_error([&] { return def.verify(graph, node); }).context(def.name);
 }
 
 }  // namespace
@@ -188,7 +167,8 @@ Status check_node_schema(const OpDef& def, const Graph& graph, Node* node) {
   AIPU_RETURN_IF_ERROR(check_attributes(def, *node));
   AIPU_RETURN_IF_ERROR(check_operands(def, graph, *node));
   if (def.complete) {
-    if (Status status = def.complete(graph, node); !status.ok()) return std::move(status).context(def.name);
+    Status status = catch_attribute_error([&] { return def.complete(graph, node); });
+    if (!status.ok()) return std::move(status).context(def.name);
     AIPU_RETURN_IF_ERROR(check_attributes(def, *node));
   }
   return check_rest(def, graph, *node);

@@ -9,6 +9,7 @@
 #include <queue>
 #include <set>
 
+#include "graph/ir/attribute_error.h"
 #include "graph/ir/op_def.h"
 #include "graph/partition/claim.h"
 
@@ -87,7 +88,7 @@ class Partitioner {
     };
     std::vector<Offer> offers;
     for (const Claimer* claimer : claimers) {
-      ClaimResult claim = claimer->claim(graph_, anchor, target_);
+      ClaimResult claim = catch_attribute_error([&] { return claimer->claim(graph_, anchor, target_); });
       if (!claim.ok() && claim.status().code() != ErrorCode::kUnsupported)
         return std::move(claim).status().context(str_cat(where(anchor), ": plugin ", claimer->name()));
       if (claim.ok() && *claim) offers.push_back({**std::move(claim), claimer});

@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "graph/ir/attribute_error.h"
 #include "graph/ir/op_def.h"
 
 namespace aipu::graph {
@@ -32,6 +33,44 @@ constexpr std::string_view kSmall = R"(graph "small" {
   output "result" = %"odd name"
 }
 )";
+
+TEST(Attributes, ReadingAWrongNameOrKindIsAnError) {
+  Attributes attributes;
+  attributes.set("axis", int64_t{3});
+  EXPECT_EQ(attributes.i("axis"), 3);
+  const auto text_of = [](const auto& read) -> std::string {
+    try {
+      read();
+    } catch (const AttributeError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(text_of([&] { return attributes.i("axsi"); }), "there is no attribute 'axsi', it is read as int");
+  EXPECT_EQ(text_of([&] { return attributes.s("axsi").size(); }), "there is no attribute 'axsi', it is read as string");
+  EXPECT_EQ(text_of([&] { return attributes.f("axis"); }), "attribute 'axis' is of kind int, it is read as float");
+  EXPECT_EQ(text_of([&] { return attributes.f_or("axis", 1); }),
+            "attribute 'axis' is of kind int, it is read as float");
+  EXPECT_EQ(text_of([&] { return attributes.shape("axis").size(); }),
+            "attribute 'axis' is of kind int, it is read as dims");
+}
+
+TEST(Attributes, RulesThatReadAWrongNameNameTheOp) {
+  const auto ops = std::make_shared<OpSet>();
+  OpDef def;
+  def.name = "my::Op";
+  def.inputs = {{"x", "f"}};
+  def.outputs = {{"y", "f"}};
+  def.infer = [](InferContext& context) -> Status {
+    context.output_types[0] = context.input(0);
+    return context.attributes().i("axsi") == 0 ? Status() : unsupported("no");
+  };
+  ASSERT_TRUE(ops->add(std::move(def)).ok());
+  Graph graph(ops);
+  const ValueId x = graph.add_input("x", {DType::kF32, {2}});
+  EXPECT_EQ(graph.add_node("my::Op", {}, {x}, {"y"}, {}).status().message(),
+            "my::Op: there is no attribute 'axsi', it is read as int");
+}
 
 // Only optional operands may be absent, not one of a variadic list: type rules look at all of those.
 TEST(GraphNodes, VariadicOperandsMayNotBeAbsent) {

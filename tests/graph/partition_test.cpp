@@ -234,6 +234,15 @@ TEST(Partition, OnlyWhatIsUnsupportedIsLeftToOthers) {
   EXPECT_THAT(status.message(), HasSubstr("plugin broken: no idea"));
 }
 
+TEST(Partition, AttributesThatAreNotThereAreErrors) {
+  const auto graph = parse(kChain);
+  const Fake typo("typo", [](const Graph& g, NodeId anchor) -> ClaimResult {
+    return Claim{anchor, {anchor}, static_cast<int>(g.node(anchor).attributes.i("axsi"))};
+  });
+  EXPECT_THAT(run(*graph, {&typo}).status().message(),
+              HasSubstr("plugin typo: there is no attribute 'axsi', it is read as int"));
+}
+
 TEST(Partition, LongModelsTakeNoTime) {
   std::string text = "graph \"g\" {\n input %x0: float32[4]\n";
   for (int k = 0; k < 5000; ++k) text += str_cat(" %x", k + 1, " = Neg(%x", k, ")\n");
