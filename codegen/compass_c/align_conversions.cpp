@@ -114,7 +114,7 @@ VectorAligner::Parts VectorAligner::cast_parts(Type to, const Parts& operand, Ty
       } else if (ints && ratio <= 4 && from_bits < 64) {
         result.push_back(narrowed(some, to.with_lanes(lanes), saturate));
       } else {
-        result.push_back(call("cast", some, {{"dtype", type}}));
+        result.push_back(call("cast", some, {{"dtype", type}, {"saturate", ints && saturate ? 2 : 0}}));
       }
     }
   }

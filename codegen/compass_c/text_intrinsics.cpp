@@ -89,12 +89,14 @@ Printer classify(int classes) {
 
 // ---- shifts ----
 
+// The sign of the operand decides that of the result, unless a saturating form names it.
 std::string narrowing_shift(const Call& c, bool saturate, bool round) {
-  std::string name = fmt::format("__vnsr{}{}{}", is_signed_int(c.arg_type(0).element) ? 'a' : 'l', saturate ? "s" : "",
-                                 round ? "r" : "");
+  const bool is_signed = is_signed_int(c.arg_type(0).element), wants_signed = is_signed_int(c.type.element);
+  std::string name = fmt::format("__vnsr{}{}{}", is_signed ? 'a' : 'l', saturate ? "s" : "", round ? "r" : "");
   if (dtype_bits(c.arg_type(0).element) == 32 && dtype_bits(c.type.element) == 16) name += "_h";
-  if (saturate) name += is_signed_int(c.type.element) ? "_s" : "_u";
-  return with_mask(name).print(c);
+  if (saturate) name += wants_signed ? "_s" : "_u";
+  const std::string text = with_mask(name).print(c);
+  return saturate || is_signed == wants_signed ? text : fmt::format("as_{}({})", c.type_text(), text);
 }
 
 // ---- memory ----

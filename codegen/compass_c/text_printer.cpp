@@ -24,6 +24,15 @@ bool is_zero(const Expr& e) { return as_int(e) == 0; }
 
 char mask_letter(int lanes) { return lanes == 8 ? 'w' : lanes == 16 ? 'h' : 'b'; }
 
+bool is_mask_register(int lanes) { return lanes == 8 || lanes == 16 || lanes == 32; }
+
+std::string no_lanes(const Type& mask) {
+  if (is_mask_register(mask.lanes)) return fmt::format("__vmov_{}(0x00000000)", mask_letter(mask.lanes));
+  std::string lanes = "false";
+  for (int i = 1; i < mask.lanes; ++i) lanes += ",false";
+  return fmt::format("({})({})", c_type(mask), lanes);
+}
+
 const PrinterShell::Dialect& dialect() {
   static const PrinterShell::Dialect one = {
       .text = "c_code",
@@ -197,7 +206,7 @@ std::string TextPrinter::broadcast_text(const Broadcast& n, const Expr& e) {
   if (!e->type.is_mask()) return splat(e->type, expr(n.scalar));
   const auto known = as_int(n.scalar);
   if (known && *known != 0) return all_true(e->type.lanes);
-  const std::string none = fmt::format("__vmov_{}(0x00000000)", mask_letter(e->type.lanes));
+  const std::string none = no_lanes(e->type);
   return known ? none : fmt::format("({} ? {} : {})", expr(n.scalar), all_true(e->type.lanes), none);
 }
 
@@ -223,7 +232,7 @@ std::string TextPrinter::literal(const VectorLiteral& n, const Expr& e) {
   if (e->type.is_mask() && constant) {
     const auto on = [](const Expr& lane) { return *as_int(lane) != 0; };
     if (std::all_of(n.lanes.begin(), n.lanes.end(), on)) return all_true(lanes);
-    if (lanes == 8 || lanes == 16 || lanes == 32) {
+    if (is_mask_register(lanes)) {
       uint32_t bytes = 0;
       for (int i = 0; i < lanes; ++i) {
         if (on(n.lanes[static_cast<size_t>(i)])) bytes |= uint32_t{1} << (i * 32 / lanes);

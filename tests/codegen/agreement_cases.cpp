@@ -7,6 +7,7 @@
 #include <random>
 
 #include "codegen/intrinsics/intrinsic_table.h"
+#include "codegen/tir/interpreter.h"
 #include "runtime/base/half.h"
 
 namespace aipu::tir::testing {
@@ -516,6 +517,57 @@ std::vector<std::byte> agreement_input(Type type, size_t count, uint64_t seed) {
     std::memcpy(bytes.data() + i * dtype_bytes(type.element), &word, dtype_bytes(type.element));
   }
   return bytes;
+}
+
+bool same_lane(DType dtype, const std::byte* a, const std::byte* b) {
+  const size_t bytes = dtype_bytes(dtype);
+  if (std::memcmp(a, b, bytes) == 0) return true;
+  const auto is_nan = [&](const std::byte* p) {
+    uint16_t h = 0;
+    float f = 0;
+    double d = 0;
+    switch (dtype) {
+      case DType::kF16:
+        std::memcpy(&h, p, 2);
+        return std::isnan(f32_from_f16(h));
+      case DType::kBF16:
+        std::memcpy(&h, p, 2);
+        return std::isnan(f32_from_bf16(h));
+      case DType::kF32:
+        std::memcpy(&f, p, 4);
+        return std::isnan(f);
+      case DType::kF64:
+        std::memcpy(&d, p, 8);
+        return std::isnan(d);
+      default:
+        return false;
+    }
+  };
+  return is_nan(a) && is_nan(b);
+}
+
+std::string hex_lane(DType dtype, const std::byte* p) {
+  uint64_t word = 0;
+  std::memcpy(&word, p, dtype_bytes(dtype));
+  char text[32];
+  std::snprintf(text, sizeof(text), "0x%0*llx", static_cast<int>(2 * dtype_bytes(dtype)),
+                static_cast<unsigned long long>(word));
+  return text;
+}
+
+AgreementBuffers agreement_buffers(const AgreementCase& one, uint64_t seed) {
+  AgreementBuffers buffers;
+  for (size_t k = 0; k < one.inputs.size(); k++)
+    buffers.inputs.push_back(agreement_input(one.inputs[k], kAgreementVectors, seed * 31 + k));
+  buffers.output.assign(static_cast<size_t>(one.output.bytes()) * kAgreementVectors, std::byte{0xa5});
+  return buffers;
+}
+
+Status run_interpreter(const Module& module, AgreementBuffers& buffers) {
+  std::vector<InterpreterArgument> arguments;
+  for (auto& input : buffers.inputs) arguments.push_back({input.data(), input.size(), 0, true});
+  arguments.push_back({buffers.output.data(), buffers.output.size(), 0, true});
+  return interpret_all(module, 1, arguments);
 }
 
 }  // namespace aipu::tir::testing

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codegen/tir/stmt.h"
+#include "runtime/base/status.h"
 
 namespace aipu::tir::testing {
 
@@ -25,5 +26,16 @@ std::vector<AgreementCase> operator_cases(int vector_bits);
 
 // Random lanes, with corner values mixed in.
 std::vector<std::byte> agreement_input(Type type, size_t count, uint64_t seed);
+
+struct AgreementBuffers {
+  std::vector<std::vector<std::byte>> inputs;
+  std::vector<std::byte> output;
+};
+AgreementBuffers agreement_buffers(const AgreementCase& one, uint64_t seed);
+Status run_interpreter(const Module& module, AgreementBuffers& buffers);
+
+// The same bits, or both NaN.
+bool same_lane(DType dtype, const std::byte* a, const std::byte* b);
+std::string hex_lane(DType dtype, const std::byte* p);
 
 }  // namespace aipu::tir::testing

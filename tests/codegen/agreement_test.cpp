@@ -2,75 +2,12 @@
 // equals NaN).
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstring>
-#include <map>
-
 #include "codegen/lower/lower.h"
-#include "codegen/tir/interpreter.h"
-#include "codegen/tir/text.h"
-#include "runtime/base/half.h"
 #include "tests/codegen/agreement_cases.h"
 #include "tests/codegen/cc_run.h"
 
 namespace aipu::tir::testing {
 namespace {
-
-bool same_lane(DType dtype, const std::byte* a, const std::byte* b) {
-  const size_t bytes = dtype_bytes(dtype);
-  if (std::memcmp(a, b, bytes) == 0) return true;
-  const auto is_nan = [&](const std::byte* p) {
-    uint16_t h = 0;
-    float f = 0;
-    double d = 0;
-    switch (dtype) {
-      case DType::kF16:
-        std::memcpy(&h, p, 2);
-        return std::isnan(f32_from_f16(h));
-      case DType::kBF16:
-        std::memcpy(&h, p, 2);
-        return std::isnan(f32_from_bf16(h));
-      case DType::kF32:
-        std::memcpy(&f, p, 4);
-        return std::isnan(f);
-      case DType::kF64:
-        std::memcpy(&d, p, 8);
-        return std::isnan(d);
-      default:
-        return false;
-    }
-  };
-  return is_nan(a) && is_nan(b);
-}
-
-std::string hex_lane(DType dtype, const std::byte* p) {
-  uint64_t word = 0;
-  std::memcpy(&word, p, dtype_bytes(dtype));
-  char text[32];
-  std::snprintf(text, sizeof(text), "0x%0*llx", static_cast<int>(2 * dtype_bytes(dtype)),
-                static_cast<unsigned long long>(word));
-  return text;
-}
-
-struct Buffers {
-  std::vector<std::vector<std::byte>> inputs;
-  std::vector<std::byte> output;
-};
-
-Buffers make_buffers(const AgreementCase& one, uint64_t seed) {
-  Buffers buffers;
-  for (size_t k = 0; k < one.inputs.size(); k++)
-    buffers.inputs.push_back(agreement_input(one.inputs[k], kAgreementVectors, seed * 31 + k));
-  buffers.output.assign(static_cast<size_t>(one.output.bytes()) * kAgreementVectors, std::byte{0xa5});
-  return buffers;
-}
-
-Status run_interpreter(const Module& module, Buffers& buffers) {
-  std::vector<InterpreterArgument> arguments;
-  for (auto& input : buffers.inputs) arguments.push_back({input.data(), input.size(), 0, true});
-  arguments.push_back({buffers.output.data(), buffers.output.size(), 0, true});
-  return interpret_all(module, 1, arguments);
-}
 
 struct Setting {
   const char* target;
@@ -112,7 +49,7 @@ TEST_P(Agreement, CompiledCodeEqualsTheInterpreter) {
   for (size_t i = 0; i < cases.size() && failures < 40; i++) {
     const AgreementCase& one = cases[i];
     SCOPED_TRACE(one.name);
-    Buffers expected = make_buffers(one, i), lowered = expected, actual = expected;
+    AgreementBuffers expected = agreement_buffers(one, i), lowered = expected, actual = expected;
     const Status status = run_interpreter(one.module, expected);
     const Status lowered_status = run_interpreter(kernels[i].lowered, lowered);
     EXPECT_TRUE(status.ok() && lowered_status.ok())
@@ -169,7 +106,7 @@ TEST(AgreementFma, SoftwareFmaEqualsTheInterpreter) {
   for (uint64_t seed = 0; seed < 50; seed++) {
     for (size_t i = 0; i < cases.size(); i++) {
       const AgreementCase& one = cases[i];
-      Buffers expected = make_buffers(one, seed), actual = expected;
+      AgreementBuffers expected = agreement_buffers(one, seed), actual = expected;
       const Status status = run_interpreter(one.module, expected);
       ASSERT_TRUE(status.ok()) << status.message();
       std::vector<uint64_t> arguments;
