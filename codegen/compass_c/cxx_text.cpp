@@ -50,6 +50,23 @@ std::string words_of_mask(int lanes) {
       lanes);
 }
 
+// The functions that GEN_DMA_... makes of two places.
+std::string words_of_dma() {
+  constexpr std::string_view kPlaces[] = {"kGlobal", "kGlobal1", "kGlobal2", "kGlobal3", "kLsram", "kShared"};
+  std::string text;
+  for (const std::string_view src : kPlaces) {
+    for (const std::string_view dst : kPlaces) {
+      text += fmt::format(
+          "#define DmaDirect_{0}_to_{1}(dst, src, ...) __dma_direct(__AIPU_POINTER dst, __AIPU_POINTER src, "
+          "__VA_ARGS__)\n#define AsyncDmaDirect_{0}_to_{1} DmaDirect_{0}_to_{1}\n"
+          "#define DmaUpsample_{0}_to_{1}(dst, src, ...) __dma_upsampled(__AIPU_POINTER dst, __AIPU_POINTER src, "
+          "__VA_ARGS__)\n",
+          src, dst);
+    }
+  }
+  return text;
+}
+
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
 // The end of the quoted text that starts at `at`.
@@ -88,7 +105,7 @@ std::string compass_prelude(const Target& target) {
     for (const DType element : kElements) text += words_of_vector(element, lanes);
     text += words_of_mask(lanes);
   }
-  return text;
+  return text + words_of_dma();
 }
 
 std::string cxx_of_compass_c(std::string_view c_code) {

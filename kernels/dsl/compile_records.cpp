@@ -64,7 +64,8 @@ Value Compiler::record_type(const ast::ClassDef& definition, const FunctionValue
   type->name = definition.name;
   const std::string& name = type->name;
   in_globals(module, definition.position, [&] {
-    if (definition.has_bases) fail(definition.position, fmt::format("The record \"{}\" can't have a base class.", name));
+    if (definition.has_bases)
+      fail(definition.position, fmt::format("The record \"{}\" can't have a base class.", name));
     for (const ast::StmtPtr& stmt : definition.body) {
       const auto* expression = stmt->as<ast::ExpressionStmt>();
       const bool docstring = expression != nullptr && expression->value->as<ast::StringLiteral>() != nullptr;
@@ -79,7 +80,8 @@ Value Compiler::record_type(const ast::ClassDef& definition, const FunctionValue
       Value annotation = eval(field->annotation);
       if (!is_field_type(annotation)) {
         fail(field->annotation->position,
-             fmt::format("The type annotation of field \"{}\" of record \"{}\" is not supported.", field_name->id, name));
+             fmt::format("The type annotation of field \"{}\" of record \"{}\" is not supported.", field_name->id,
+                         name));
       }
       RecordType::Field made{field_name->id, std::move(annotation), std::nullopt};
       if (field->value != nullptr) made.default_value = eval(field->value);
@@ -167,7 +169,8 @@ Value Compiler::make_record(const std::shared_ptr<const RecordType>& type, const
       given[index] = value;
     }
   }
-  if (!unknown.empty()) fail(position, fmt::format("The record \"{}\" got unexpect fields: \"{}\".", name, joined(unknown)));
+  if (!unknown.empty())
+    fail(position, fmt::format("The record \"{}\" got unexpect fields: \"{}\".", name, joined(unknown)));
   if (!doubled.empty())
     fail(position, fmt::format("The record \"{}\" got multiple values for fields: \"{}\".", name, joined(doubled)));
   ValueList fields;

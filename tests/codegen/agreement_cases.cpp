@@ -570,4 +570,53 @@ Status run_interpreter(const Module& module, AgreementBuffers& buffers) {
   return interpret_all(module, 1, arguments);
 }
 
+namespace {
+
+// x: 256 input elements, i: indices 0..63, out: 1024 elements; n: a run-time count.
+constexpr const char* kLoads =
+    R"(func loads(x#0: global T*, i#1: global int16x8*, out#2: global T*, n#3: int32) -> void {
+  let m#4: boolx8 = S.tail_mask<boolx8>(n#3, .lanes=8)
+  eval S.vstore<void>(S.vload<Tx8>((x#0 + 1), 1, mask=m#4, .lanes=8), out#2, 1)
+  eval S.vstore<void>(S.vload<Tx8>((x#0 + 1), n#3, .lanes=8), (out#2 + 9), 1)
+  eval S.vstore<void>(S.vload<Tx8>((x#0 + 3), 3, mask=m#4, .lanes=8), (out#2 + 20), 1)
+  eval S.vstore<void>(S.vload<Tx8>(x#0, 1, .lanes=8), (out#2 + 31), 1, mask=m#4)
+  eval S.vstore<void>(S.vload<Tx8>(x#0, 1, .lanes=8), (out#2 + 41), n#3)
+  eval S.vstore<void>(S.vload<Tx8>(x#0, 1, .lanes=8), (out#2 + 101), 2, mask=m#4)
+  let k#5: int16x8 = load(i#1, 0)
+  eval S.vstore<void>(S.vload_gather<Tx8>(x#0, k#5), (out#2 + 121), 1)
+  eval S.vstore<void>(S.vload_gather<Tx8>(x#0, cast<int32x8>(k#5), mask=m#4), (out#2 + 131), 1)
+  eval S.vstore_scatter<void>(S.vload<Tx8>(x#0, 1, .lanes=8), (out#2 + 200), k#5)
+  eval S.vstore_scatter<void>(S.vload<Tx8>((x#0 + 8), 1, .lanes=8), (out#2 + 300), k#5, mask=m#4)
+}
+)";
+
+constexpr const char* kDma = R"(func dma(x#0: global T*, i#1: global int16x8*, out#2: global T*, n#3: int32) -> void {
+  alloc near#4: lsram T* [256]
+  eval S.dma_memset<void>(near#4, load(x#0, 7), 256)
+  eval S.dma_copy<void>(near#4, x#0, 5, 9, n#3, 7)
+  eval S.dma_copy<void>(out#2, near#4, 64, 64, 1, 64)
+  eval S.dma_copy<void>(near#4, x#0, 0, 0, 1, 0)
+  eval S.dma_transpose2d<void>((out#2 + 100), x#0, 5, n#3, 6, 11)
+  eval S.dma_upsample<void>((out#2 + 200), near#4, 2, 3, 4, n#3, 5, 6, 24)
+  let e#5: int32 = S.alloc_event<int32>()
+  eval S.async_dma_copy<void>((out#2 + 600), near#4, n#3, n#3, 1, n#3, e#5)
+  eval S.wait_events<void>(e#5)
+  eval S.free_events<void>(e#5)
+}
+)";
+
+}  // namespace
+
+std::vector<const char*> memory_programs() { return {kLoads, kDma}; }
+
+std::string with_type(std::string text, const std::string& type) {
+  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  for (size_t at = 0; (at = text.find('T', at)) != std::string::npos; at++) {
+    const bool starts = at == 0 || !is_word(text[at - 1]);
+    const bool ends = !is_word(text[at + 1]) || text[at + 1] == 'x';
+    if (starts && ends) text.replace(at, 1, type);
+  }
+  return text;
+}
+
 }  // namespace aipu::tir::testing

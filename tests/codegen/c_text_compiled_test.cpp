@@ -10,6 +10,8 @@
 #include "codegen/compass_c/c_text.h"
 #include "codegen/compass_c/cxx_text.h"
 #include "codegen/native_c/translation_unit.h"
+#include "codegen/tir/interpreter.h"
+#include "codegen/tir/text.h"
 #include "runtime/base/file.h"
 #include "runtime/base/temporary.h"
 #include "tests/codegen/agreement_cases.h"
@@ -19,6 +21,27 @@ namespace aipu::tir::testing {
 namespace {
 
 constexpr size_t kKernelsPerUnit = 400;
+
+// Lanes that are off are 0 in the interpreter and whatever the destination holds with this pass.
+const std::vector<std::string> kDisabled = {"ReviseParamR"};
+
+Module named(Module module, std::string name) {
+  PrimFunc entry = module.entry();
+  entry.name = std::move(name);
+  module.functions[0] = std::make_shared<const PrimFunc>(std::move(entry));
+  return module;
+}
+
+// A temporary one with the prelude in it.
+struct Folder {
+  explicit Folder(const Target& target) : folder(Temporary::create_folder("c-text")) {
+    path = folder.ok() ? folder->path() : "";
+    EXPECT_TRUE(make_folder(path + "/compass").ok());
+    EXPECT_TRUE(write_file_atomically(path + "/compass/dsl.h", compass_prelude(target), Sync::kNo).ok());
+  }
+  Result<Temporary> folder;
+  std::string path;
+};
 
 // The C++ of a kernel with the wrapper that a module's table calls.
 KernelText wrapped(const Module& shown, const std::string& c_code) {
@@ -101,28 +124,64 @@ TEST_P(CompiledCText, EqualsTheInterpreter) {
   const Target target = *find_target("X2_1204");
   std::vector<AgreementCase> cases = operator_cases(target.vector_bits);
   for (AgreementCase& one : intrinsic_cases(target.vector_bits)) cases.push_back(std::move(one));
-  // Lanes that are off are 0 in the interpreter and whatever the destination holds with this pass.
-  const std::vector<std::string> disabled = {"ReviseParamR"};
   std::vector<KernelText> kernels;
   for (size_t i = 0; i < cases.size(); ++i) {
-    PrimFunc entry = cases[i].module.entry();
-    entry.name = fmt::format("k{}", i);
-    cases[i].module.functions[0] = std::make_shared<const PrimFunc>(std::move(entry));
-    const Result<std::string> text = compass_c_text(cases[i].module, target, disabled);
+    cases[i].module = named(cases[i].module, fmt::format("k{}", i));
+    const Result<std::string> text = compass_c_text(cases[i].module, target, kDisabled);
     ASSERT_TRUE(text.ok()) << text.status().message();
-    kernels.push_back(wrapped(*compass_c_module(cases[i].module, target, disabled), *text));
+    kernels.push_back(wrapped(*compass_c_module(cases[i].module, target, kDisabled), *text));
   }
-  const auto folder = Temporary::create_folder("c-text");
-  ASSERT_TRUE(folder.ok());
-  ASSERT_TRUE(make_folder(folder->path() + "/compass").ok());
-  ASSERT_TRUE(write_file_atomically(folder->path() + "/compass/dsl.h", compass_prelude(target), Sync::kNo).ok());
+  const Folder folder(target);
   for (size_t first = 0; first < cases.size(); first += kKernelsPerUnit) {
     const size_t count = std::min(kKernelsPerUnit, cases.size() - first);
-    const auto loaded = compiled(folder->path(), compiler, target, std::span(kernels).subspan(first, count));
+    const auto loaded = compiled(folder.path, compiler, target, std::span(kernels).subspan(first, count));
     ASSERT_NE(loaded, nullptr);
     ASSERT_EQ(loaded->error(), "");
     for (size_t k = 0; k < count; ++k)
       expect_agreement(cases[first + k], first + k, *loaded, loaded->table()->kernels[k], kernels[first + k].c);
+  }
+}
+
+TEST_P(CompiledCText, MovesMemoryAsTheInterpreter) {
+  const std::string compiler = compiler_path(GetParam());
+  if (compiler.empty()) GTEST_SKIP() << GetParam() << " is not installed";
+  const Target target = *find_target("X2_1204");
+  std::vector<Module> modules;
+  std::vector<DType> types;
+  std::vector<KernelText> kernels;
+  for (const DType dtype : {DType::kI8, DType::kU16, DType::kF16, DType::kF32, DType::kI32, DType::kF64}) {
+    for (const char* program : memory_programs()) {
+      Result<Module> module = parse_module(with_type(program, std::string(dtype_name(dtype))));
+      ASSERT_TRUE(module.ok()) << module.status().message();
+      types.push_back(dtype);
+      modules.push_back(named(*module, fmt::format("k{}", modules.size())));
+      const Result<std::string> text = compass_c_text(modules.back(), target, kDisabled);
+      ASSERT_TRUE(text.ok()) << text.status().message();
+      kernels.push_back(wrapped(*compass_c_module(modules.back(), target, kDisabled), *text));
+    }
+  }
+  const Folder folder(target);
+  const auto loaded = compiled(folder.path, compiler, target, kernels);
+  ASSERT_NE(loaded, nullptr);
+  ASSERT_EQ(loaded->error(), "");
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    for (uint64_t n = 1; n <= 8; ++n) {
+      const size_t bytes = dtype_bytes(types[k]);
+      std::vector<std::byte> x = agreement_input(Type::scalar(types[k]), 256, k), expected(1024 * bytes),
+                             actual(1024 * bytes);
+      std::vector<int16_t> indices = {3, 0, 63, 7, 7, 20, 1, 40};
+      const Status status =
+          interpret_all(modules[k], 1,
+                        std::vector<InterpreterArgument>{{x.data(), x.size(), 0, true},
+                                                         {reinterpret_cast<std::byte*>(indices.data()), 16, 0, true},
+                                                         {expected.data(), expected.size(), 0, true},
+                                                         {nullptr, 0, n, false}});
+      ASSERT_TRUE(status.ok()) << status.message();
+      loaded->run(loaded->table()->kernels[k],
+                  {reinterpret_cast<uint64_t>(x.data()), reinterpret_cast<uint64_t>(indices.data()),
+                   reinterpret_cast<uint64_t>(actual.data()), n});
+      EXPECT_EQ(expected, actual) << "n = " << n << "\n" << kernels[k].c;
+    }
   }
 }
 
