@@ -217,10 +217,15 @@ void Compiler::assign_tuple(const std::vector<ast::ExprPtr>& targets, ValueList 
     else if (name->id != "_" && !names.insert(name->id).second)
       fail(position, "Duplicate vars assigned.");
   }
+  const bool assigns_record = std::any_of(targets.begin(), targets.end(), [&](const ast::ExprPtr& target) {
+    const auto* name = target->as<ast::Name>();
+    const Binding* binding = name != nullptr ? find_local(*frame_, name->id) : nullptr;
+    return binding != nullptr && !binding->fields.empty();
+  });
   for (Value& value : values) {
-    // The fields of one may be variables of another target.
+    // Its fields may be variables that change before it is assigned.
     const auto* record = value.as<RecordValue>();
-    if (values.size() > 1 && record != nullptr && !without_kernel() && !is_python_record(*record))
+    if (assigns_record && record != nullptr && !is_python_record(*record))
       value = record_variable("tmp", *record, position).value;
   }
   for (size_t i = 0; i < targets.size(); ++i) {

@@ -67,4 +67,19 @@ RowTiles row_tiles(const SpatialAxis& axis, int greatest) {
   return tiles;
 }
 
+dsl::Captured tiling_record(const RowTiles& tiles) {
+  const auto list = [](const std::vector<int64_t>& values) {
+    dsl::CapturedList items;
+    for (const int64_t v : values) items.push_back({v});
+    return dsl::Captured{std::move(items)};
+  };
+  dsl::CapturedRecord record;
+  record.type.name = "Tiling";
+  record.type.fields = {"heights", "skip", "single", "taps", "pixel_stride", "channels"};
+  record.type.types.resize(record.type.fields.size());
+  record.values = {list(tiles.heights), {tiles.skip},         {tiles.single},
+                   list(tiles.taps),    {tiles.pixel_stride}, {tiles.channels}};
+  return {std::move(record)};
+}
+
 }  // namespace aipu::kernels

@@ -27,11 +27,17 @@ constexpr int kTallTile = 28;
 // How the rows of output pixels are cut into tiles, and what happens at their ends.
 struct RowTiles {
   std::vector<int64_t> heights;
-  int64_t skip = 0;  // SKIP and SINGLE of conv.py
+  // Of one tap, the most pixels of a tile that are outside of the image on either side; where there may be more, pixels
+  // are computed one by one.
+  int64_t skip = 0;
   bool single = false;
-  std::vector<int64_t> taps;  // ROW_TAPS
+  std::vector<int64_t> taps = {};  // of a tile that is a whole row: the pixels [first, last) that each has inside
+  int64_t pixel_stride = 0, channels = 0;  // with `taps`
 };
 
 RowTiles row_tiles(const SpatialAxis& axis, int greatest);
+
+// TILING of templates/conv.py: a record of these numbers, known when the template is compiled.
+dsl::Captured tiling_record(const RowTiles& tiles);
 
 }  // namespace aipu::kernels

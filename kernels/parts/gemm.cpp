@@ -48,13 +48,16 @@ Status launch_gemm(SetupContext& context, const RegisterTile& tile, int lanes, c
       .pointer("b", p.right)
       .pointer("out", context.value(epilogue.result))
       .list("extras", epilogue.extra_arguments);
-  arguments.scalars({{"batches", p.batches}, {"inner_batches", p.inner_batches}});
-  arguments.scalars({{"rows", p.rows}, {"columns", p.columns}, {"depth", p.depth}, {"block_tiles", block_tiles}});
+  arguments.record("product", {{"batches", p.batches},
+                               {"inner_batches", p.inner_batches},
+                               {"rows", p.rows},
+                               {"columns", p.columns},
+                               {"depth", p.depth}});
   arguments.scalars({{"lda", p.left_row}, {"a_step", p.left_step}, {"ldc", p.columns}, {"a_zero", 0}});
-  arguments.scalars({{"a_batch_outer", p.left_batch_outer},
-                     {"a_batch_inner", p.left_batch_inner},
-                     {"b_batch_outer", p.right_batch_outer * panel_matrix},
-                     {"b_batch_inner", p.right_batch_inner * panel_matrix}});
+  arguments.record("a_batch", {{"outer", p.left_batch_outer}, {"inner", p.left_batch_inner}});
+  arguments.record("b_batch",
+                   {{"outer", p.right_batch_outer * panel_matrix}, {"inner", p.right_batch_inner * panel_matrix}});
+  arguments.scalar("block_tiles", block_tiles);
   return context.launch(std::move(kernel), arguments,
                         graph::max(p.batches * panels * graph::ceildiv(p.rows, tile.rows), 1));
 }

@@ -43,26 +43,36 @@ Result<SpatialGeometry> read_geometry(const graph::Graph& graph, const graph::No
   return geometry;
 }
 
-NamedScalars of_axes(std::string_view name, const SpatialGeometry& geometry,
-                     const std::function<Dim(const SpatialAxis&)>& number) {
-  constexpr std::string_view kAxes[] = {"d", "h", "w"};
+namespace {
+
+constexpr std::string_view kAxisNames[] = {"depth", "height", "width"};
+
+}  // namespace
+
+void bind_axis(std::string_view name, const SpatialAxis& axis, KernelArguments* arguments) {
+  arguments->record(name, {{"image", axis.in},
+                           {"result", axis.out},
+                           {"kernel", axis.kernel},
+                           {"stride", axis.stride},
+                           {"pad", axis.pad_begin},
+                           {"dilation", axis.dilation}});
+}
+
+void bind_geometry(const SpatialGeometry& geometry, KernelArguments* arguments) {
+  arguments->record("geometry", {{"batch", geometry.batch}, {"channels", geometry.channels}});
+  for (size_t i = 0; i < geometry.axes.size(); ++i)
+    bind_axis(fmt::format("geometry.{}", kAxisNames[i]), geometry.axes[i], arguments);
+}
+
+void bind_groups(int64_t count, int64_t group_in, int64_t group_out, KernelArguments* arguments) {
+  arguments->record("groups", {{"count", count}, {"image", group_in}, {"result", group_out}});
+}
+
+NamedScalars of_axes(const SpatialGeometry& geometry, const std::function<Dim(const SpatialAxis&)>& number) {
   NamedScalars scalars;
   for (size_t i = 0; i < geometry.axes.size(); ++i)
-    scalars.emplace_back(fmt::format("{}_{}", name, kAxes[i]), number(geometry.axes[i]));
+    scalars.emplace_back(std::string(kAxisNames[i]), number(geometry.axes[i]));
   return scalars;
-}
-
-void bind_extents(const SpatialGeometry& geometry, KernelArguments* arguments) {
-  arguments->scalars({{"batch", geometry.batch}, {"channels", geometry.channels}})
-      .scalars(of_axes("in", geometry, [](const SpatialAxis& axis) { return axis.in; }))
-      .scalars(of_axes("out", geometry, [](const SpatialAxis& axis) { return axis.out; }));
-}
-
-void bind_window(const SpatialGeometry& geometry, KernelArguments* arguments) {
-  arguments->scalars(of_axes("kernel", geometry, [](const SpatialAxis& axis) { return axis.kernel; }))
-      .scalars(of_axes("stride", geometry, [](const SpatialAxis& axis) { return axis.stride; }))
-      .scalars(of_axes("pad", geometry, [](const SpatialAxis& axis) { return axis.pad_begin; }))
-      .scalars(of_axes("dilation", geometry, [](const SpatialAxis& axis) { return axis.dilation; }));
 }
 
 }  // namespace aipu::kernels

@@ -30,13 +30,14 @@ struct SpatialGeometry {
 Result<SpatialGeometry> read_geometry(const graph::Graph& graph, const graph::Node& node,
                                       const std::vector<int64_t>& kernel);
 
-// A number of each axis as the scalars "<name>_d", "<name>_h", "<name>_w".
-NamedScalars of_axes(std::string_view name, const SpatialGeometry& geometry,
-                     const std::function<graph::Dim(const SpatialAxis&)>& number);
+// The records of templates/spatial.py, as the parameter `name`. The padding of an axis is the one in front.
+void bind_axis(std::string_view name, const SpatialAxis& axis, KernelArguments* arguments);
+// "geometry", with all three axes.
+void bind_geometry(const SpatialGeometry& geometry, KernelArguments* arguments);
+// "groups".
+void bind_groups(int64_t count, int64_t group_in, int64_t group_out, KernelArguments* arguments);
 
-// batch, channels, in_* and out_*.
-void bind_extents(const SpatialGeometry& geometry, KernelArguments* arguments);
-// kernel_*, stride_*, pad_* (in front) and dilation_*.
-void bind_window(const SpatialGeometry& geometry, KernelArguments* arguments);
+// A number of each axis under the axes' names: depth, height, width.
+NamedScalars of_axes(const SpatialGeometry& geometry, const std::function<graph::Dim(const SpatialAxis&)>& number);
 
 }  // namespace aipu::kernels

@@ -321,23 +321,24 @@ class AttentionPlugin final : public OpPlugin {
         .pointer("value", context.value(a.value.value))
         .pointer("mask", context.value(a.mask_mode == "none" ? a.query.value : a.mask.value))
         .real("fill", a.fill)
-        .scalars({{"keys", a.keys}, {"depth", a.depth}});
+        .record("operands", {{"keys", a.keys}, {"depth", a.depth}});
     bind_output(context, a, condition, &arguments);
     const auto& [q, k, v, m] = std::tie(a.query.strides, a.key.strides, a.value.strides, a.mask.strides);
-    arguments.scalars({{"query_batch", q[0]}, {"query_head", q[1]}, {"query_row", q[2]}});
+    arguments.record("operands.query", {{"batch", q[0]}, {"head", q[1]}, {"row", q[2]}});
     // A key is a column of the right operand.
-    arguments.scalars({{"key_batch", k[0]}, {"key_head", k[1]}, {"key_row", k[3]}, {"key_step", k[2]}});
-    arguments.scalars({{"value_batch", v[0]}, {"value_head", v[1]}, {"value_row", v[2]}});
-    arguments.scalars({{"mask_batch", m[0]}, {"mask_head", m[1]}, {"mask_row", m[2]}, {"mask_step", m[3]}});
+    arguments.record("operands.key", {{"batch", k[0]}, {"head", k[1]}, {"row", k[3]}, {"step", k[2]}});
+    arguments.record("operands.value", {{"batch", v[0]}, {"head", v[1]}, {"row", v[2]}});
+    arguments.record("operands.mask", {{"batch", m[0]}, {"head", m[1]}, {"row", m[2]}, {"step", m[3]}});
     return arguments;
   }
   static void bind_output(const SetupContext& context, const Attention& a, const Dim& condition,
                           KernelArguments* arguments) {
     const auto& o = a.out.strides;
     arguments->pointer("out", context.value(a.out.value))
-        .scalars({{"batches", a.batches * condition}, {"heads", a.heads}})
-        .scalars({{"queries", a.queries}, {"channels", a.channels}})
-        .scalars({{"out_batch", o[0]}, {"out_head", o[1]}, {"out_row", o[2]}});
+        .record(
+            "results",
+            {{"batches", a.batches * condition}, {"heads", a.heads}, {"queries", a.queries}, {"channels", a.channels}})
+        .record("results.strides", {{"batch", o[0]}, {"head", o[1]}, {"row", o[2]}});
   }
 
   // `condition` is 1 where the kernel is to do its work, else 0.

@@ -43,6 +43,8 @@ void unroll_taps(const SpatialAxis& axis, int64_t channels, RowTiles* tiles) {
   const auto pixels = pixels_of_taps(axis);
   if (pixels.empty()) return;
   for (const auto& [first, last] : pixels) tiles->taps.insert(tiles->taps.end(), {first, last});
+  tiles->pixel_stride = axis.stride * channels;
+  tiles->channels = channels;
   tiles->skip = 0;
 }
 
@@ -159,22 +161,16 @@ class ConvPlugin final : public OpPlugin {
         return launch_short_rows(context, weights, geometry, packed, panels, epilogue, params);
       }
     }
-    params.set("HEIGHTS", tiles.heights)
-        .set("SKIP", tiles.skip)
-        .set("SINGLE", tiles.single)
-        .set("ROW_TAPS", tiles.taps);
+    params.set("TILING", tiling_record(tiles));
     // Of one image; measured on first layers, whose results nobody has touched before.
     constexpr int64_t kManyResults = int64_t{2} << 20;
     const Dim results =
         axes[0].out * axes[1].out * axes[2].out * Dim(weights.out_channels * static_cast<int64_t>(dtype_bytes(stored)));
     params.set("PREFETCH_RESULT", tile.vectors > 1 && results.constant_or(0) >= kManyResults);
-    params.set("ROW_STRIDES",
-               tiles.taps.empty() ? std::vector<int64_t>{} : std::vector<int64_t>{axes[2].stride * group_in, group_in});
     reuse_operand_memory(context, epilogue, &params);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("conv.py", "conv", params));
     KernelArguments arguments = common_arguments(context, weights, packed, epilogue);
-    bind_extents(geometry, &arguments);
-    bind_window(geometry, &arguments);
+    bind_geometry(geometry, &arguments);
     // The image rows that a block of output rows reads stay in the second-level cache.
     constexpr int64_t kBlockElements = 96 * 1024;
     const Dim block_rows = graph::max(
@@ -199,11 +195,8 @@ class ConvPlugin final : public OpPlugin {
         graph::floordiv(kBlockElements, graph::max(width.in * geometry.channels * Dim(2 * height.stride), 1)), 1);
     KernelArguments arguments = common_arguments(context, weights, packed, epilogue);
     arguments.scalars({{"batch", geometry.batch}, {"channels", geometry.channels}});
-    arguments.scalars({{"in_h", height.in}, {"in_w", width.in}, {"out_h", height.out}});
-    arguments.scalars({{"kernel_h", height.kernel}, {"kernel_w", width.kernel}});
-    arguments.scalars({{"stride_h", height.stride}, {"stride_w", width.stride}});
-    arguments.scalars({{"pad_h", height.pad_begin}, {"pad_w", width.pad_begin}});
-    arguments.scalars({{"dilation_h", height.dilation}, {"dilation_w", width.dilation}});
+    bind_axis("height", height, &arguments);
+    bind_axis("width", width, &arguments);
     arguments.scalar("merge", weights.group == 1 && width.dilation == 1 ? 1 : 0).scalar("block_pairs", block_pairs);
     AIPU_RETURN_IF_ERROR(
         context.launch(std::move(kernel), arguments, geometry.batch * graph::ceildiv(height.out, 2) * Dim(panels)));
@@ -218,8 +211,8 @@ class ConvPlugin final : public OpPlugin {
         .pointer("weights", packed)
         .pointer("out", context.value(epilogue.result))
         .list("extras", epilogue.extra_arguments)
-        .scalars({{"groups", weights.group}, {"group_in", weights.group_in}, {"group_out", weights.group_out}})
         .scalar("ldc", weights.out_channels);
+    bind_groups(weights.group, weights.group_in, weights.group_out, &arguments);
     return arguments;
   }
 
@@ -258,8 +251,7 @@ class ConvPlugin final : public OpPlugin {
         .pointer("out", context.value(epilogue.result))
         .list("extras", epilogue.extra_arguments)
         .scalar("padded_channels", padded);
-    bind_extents(geometry, &arguments);
-    bind_window(geometry, &arguments);
+    bind_geometry(geometry, &arguments);
     // The image rows that a block of output rows reads stay in the second-level cache. What is too large for the last
     // one is fetched a block ahead: smaller blocks then, as two of them are there.
     constexpr int64_t kBlockElements = 96 * 1024, kBlockElementsAhead = 24 * 1024, kLastLevelElements = 2048 * 1024;

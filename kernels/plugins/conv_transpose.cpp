@@ -5,6 +5,8 @@
 #include <functional>
 #include <numeric>
 
+#include <fmt/format.h>
+
 #include "graph/ops/spatial.h"
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/convolution.h"
@@ -111,6 +113,14 @@ RowTiles phase_tiles(const SpatialAxis& axis, int greatest) {
   return all;
 }
 
+// "phases" of both kernels.
+void bind_phases(const SpatialGeometry& geometry, KernelArguments* arguments) {
+  for (const auto& [axis, residues] : of_axes(geometry, [](const SpatialAxis& a) { return Phases(a).residues; }))
+    arguments->scalar(fmt::format("phases.{}.residues", axis), residues);
+  for (const auto& [axis, step] : of_axes(geometry, [](const SpatialAxis& a) { return Phases(a).step; }))
+    arguments->scalar(fmt::format("phases.{}.step", axis), step);
+}
+
 // Weights [IC, OC/group, spatial...].
 class ConvTransposePlugin final : public OpPlugin {
  public:
@@ -143,11 +153,7 @@ class ConvTransposePlugin final : public OpPlugin {
     AnchorArithmetic arithmetic;
     if (node.inputs.size() > 2) arithmetic.addend = node.inputs[2];
     AIPU_ASSIGN_OR_RETURN(Epilogue epilogue, bind_epilogue(context, node.outputs[0], accumulator, arithmetic, &params));
-    RowTiles tiles = phase_tiles(width, tile.rows);
-    params.set("HEIGHTS", tiles.heights).set("SKIP", tiles.skip).set("SINGLE", tiles.single);
-    params.set("ROW_TAPS", std::vector<int64_t>{})
-        .set("ROW_STRIDES", std::vector<int64_t>{})
-        .set("PREFETCH_RESULT", false);
+    params.set("TILING", tiling_record(phase_tiles(width, tile.rows))).set("PREFETCH_RESULT", false);
     AIPU_ASSIGN_OR_RETURN(const TensorRef packed,
                           packed_weights(context, weights, geometry, accumulator, panel_width, params));
     reuse_operand_memory(context, epilogue, &params);
@@ -157,12 +163,10 @@ class ConvTransposePlugin final : public OpPlugin {
         .pointer("weights", packed)
         .pointer("out", context.value(epilogue.result))
         .list("extras", epilogue.extra_arguments)
-        .scalars({{"groups", weights.group}, {"group_in", weights.group_in}, {"group_out", weights.group_out}})
         .scalar("ldc", weights.out_channels);
-    bind_extents(geometry, &arguments);
-    bind_window(geometry, &arguments);
-    arguments.scalars(of_axes("residues", geometry, [](const SpatialAxis& axis) { return Phases(axis).residues; }))
-        .scalars(of_axes("step", geometry, [](const SpatialAxis& axis) { return Phases(axis).step; }));
+    bind_geometry(geometry, &arguments);
+    bind_groups(weights.group, weights.group_in, weights.group_out, &arguments);
+    bind_phases(geometry, &arguments);
     // The image rows that a block of output rows reads stay in the second-level cache.
     constexpr int64_t kBlockElements = 96 * 1024;
     const Dim block_rows = graph::max(
@@ -223,9 +227,9 @@ class ConvTransposePlugin final : public OpPlugin {
     KernelArguments arguments;
     arguments.pointer("source", context.value(weights.value))
         .pointer("packed", packed)
-        .scalars({{"groups", weights.group}, {"group_in", group_in}, {"group_out", group_out}})
-        .scalars(of_axes("kernel", geometry, [](const SpatialAxis& axis) { return axis.kernel; }))
-        .scalars(of_axes("residues", geometry, [](const SpatialAxis& axis) { return Phases(axis).residues; }));
+        .record("kernel", of_axes(geometry, [](const SpatialAxis& axis) { return axis.kernel; }));
+    bind_groups(weights.group, group_in, group_out, &arguments);
+    bind_phases(geometry, &arguments);
     AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, panels));
     return packed;
   }

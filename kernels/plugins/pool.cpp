@@ -76,9 +76,8 @@ class PoolPlugin final : public OpPlugin {
           .pointer("indices[1]", context.add_constant(graph::Constant::int64s(std::move(channel))));
     }
     arguments.list("extras", epilogue.extra_arguments);
-    bind_extents(geometry, &arguments);
-    bind_window(geometry, &arguments);
-    arguments.scalars(of_axes("pad_end", geometry, [](const SpatialAxis& axis) { return axis.pad_end; }))
+    bind_geometry(geometry, &arguments);
+    arguments.record("pad_end", of_axes(geometry, [](const SpatialAxis& axis) { return axis.pad_end; }))
         .scalar("count_padding", node.attributes.i_or("count_include_pad", 0))
         .scalar("column_major", node.attributes.i_or("storage_order", 0));
     return context.launch(std::move(kernel), arguments,

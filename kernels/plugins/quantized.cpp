@@ -300,11 +300,10 @@ class QuantizedPlugin final : public OpPlugin {
     const Dim segment = graph::max(graph::min(p.geometry.axes[2].out, kSegment), 1);
     arguments.pointer("out", context.value(epilogue.result))
         .list("extras", epilogue.extra_arguments)
-        .scalars({{"groups", p.groups}, {"group_in", p.group_in}, {"group_out", p.group_out}})
         .scalars({{"taps", runs.taps}, {"steps", runs.steps}, {"edge_steps", p.group_in / depth}})
         .scalar("segment", segment);
-    bind_extents(p.geometry, &arguments);
-    bind_window(p.geometry, &arguments);
+    bind_geometry(p.geometry, &arguments);
+    bind_groups(p.groups, p.group_in, p.group_out, &arguments);
     const Dim rows = p.geometry.batch * p.geometry.axes[0].out * p.geometry.axes[1].out;
     return context.launch(
         std::move(kernel), arguments,
@@ -359,10 +358,8 @@ class QuantizedPlugin final : public OpPlugin {
     const SpatialAxis &d = p.geometry.axes[0], &h = p.geometry.axes[1];
     arguments.pointer("out", context.value(epilogue.result))
         .list("extras", epilogue.extra_arguments)
-        .scalar("padded_channels", padded)
-        .scalars({{"kernel_d", d.kernel}, {"stride_d", d.stride}, {"dilation_d", d.dilation}})
-        .scalars({{"kernel_h", h.kernel}, {"stride_h", h.stride}, {"dilation_h", h.dilation}});
-    bind_extents(p.geometry, &arguments);
+        .scalar("padded_channels", padded);
+    bind_geometry(p.geometry, &arguments);
     return context.launch(std::move(kernel), arguments,
                           graph::max(p.geometry.batch * d.out * h.out * Dim(padded / lanes), 1));
   }

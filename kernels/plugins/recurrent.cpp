@@ -168,21 +168,19 @@ class RecurrentPlugin final : public SingleOpPlugin {
           .pointer("r", r, dir * Dim(gates * hidden * width * bytes))
           .pointer("bias", bias, dir * Dim(2 * gates * width * bytes));
       if (has(4)) arguments.pointer("lengths[0]", context.value(node.inputs[4]));
-      if (has(5)) arguments.pointer("initial_h[0]", context.value(node.inputs[5]), state_offset);
-      if (has(6)) arguments.pointer("initial_c[0]", context.value(node.inputs[6]), state_offset);
+      if (has(5)) arguments.pointer("initial.h[0]", context.value(node.inputs[5]), state_offset);
+      if (has(6)) arguments.pointer("initial.c[0]", context.value(node.inputs[6]), state_offset);
       if (has(7)) arguments.pointer("peephole[0]", context.value(node.inputs[7]), dir * h * Dim(3) * element);
-      if (gives(0)) arguments.pointer("y[0]", context.value(node.outputs[0]), y_offset);
-      if (gives(1)) arguments.pointer("y_h[0]", context.value(node.outputs[1]), state_offset);
-      if (gives(2)) arguments.pointer("y_c[0]", context.value(node.outputs[2]), state_offset);
+      if (gives(0)) arguments.pointer("results.y[0]", context.value(node.outputs[0]), y_offset);
+      if (gives(1)) arguments.pointer("results.h[0]", context.value(node.outputs[1]), state_offset);
+      if (gives(2)) arguments.pointer("results.c[0]", context.value(node.outputs[2]), state_offset);
       arguments.pointer("state", context.add_workspace(batches * Dim(4 * width * bytes)))
           .pointer("projected", context.add_workspace(steps * batches * Dim(gates * width * bytes)))
-          .scalars({{"steps", steps}, {"batches", batches}, {"inputs", inputs}, {"hidden", h}});
+          .record("sizes", {{"steps", steps}, {"batches", batches}, {"inputs", inputs}, {"hidden", h}});
       const Dim row = h * Dim(directions);
-      arguments.scalars({{"x_time", batch_first ? Dim(1) : batches},
-                         {"x_batch", batch_first ? steps : Dim(1)},
-                         {"y_time", batch_first ? row : row * batches},
-                         {"y_batch", batch_first ? steps * row : h},
-                         {"state_batch", batch_first ? row : h}});
+      arguments.record("x_strides", {{"time", batch_first ? Dim(1) : batches}, {"batch", batch_first ? steps : Dim(1)}})
+          .record("y_strides", {{"time", batch_first ? row : row * batches}, {"batch", batch_first ? steps * row : h}})
+          .scalar("state_batch", batch_first ? row : h);
       // Below about 2 us of work per step, waiting for each other costs more than sharing it out saves.
       constexpr int64_t kShareFrom = 200'000;
       const Dim per_step = batches * Dim(gates * hidden * hidden);

@@ -149,16 +149,15 @@ class SamplingPlugin final : public SingleOpPlugin {
     arguments.pointer("x", context.value(node.inputs[0])).pointer("offset", context.value(node.inputs[1]));
     if (masked) arguments.pointer("masks[0]", context.value(node.inputs[2]));
     arguments.pointer("out", context.value(node.outputs[0]))
-        .scalars({{"batch", x.shape[0]}, {"height", x.shape[1]}, {"width", x.shape[2]}, {"channels", x.shape[3]}})
-        .scalars({{"rows", out[1]}, {"columns", out[2]}, {"groups", node.attributes.i("offset_group")}});
-    const auto window = [&](const char* attribute, const char* height, const char* width) {
-      const std::vector<int64_t>& values = node.attributes.ints(attribute);
-      arguments.scalars({{height, values[0]}, {width, values[1]}});
+        .scalars({{"batch", x.shape[0]}, {"channels", x.shape[3]}, {"groups", node.attributes.i("offset_group")}});
+    const auto bind = [&](const char* name, size_t i) {
+      const auto number = [&](const char* attribute) { return node.attributes.ints(attribute)[i]; };
+      SpatialAxis axis{x.shape[1 + i], out[1 + i], number("kernel_shape"), number("strides"), number("dilations")};
+      axis.pad_begin = number("pads");
+      bind_axis(name, axis, &arguments);
     };
-    window("kernel_shape", "kernel_h", "kernel_w");
-    window("strides", "stride_h", "stride_w");
-    window("pads", "pad_h", "pad_w");
-    window("dilations", "dilation_h", "dilation_w");
+    bind("height", 0);
+    bind("width", 1);
     for (size_t operand = 1; operand < (masked ? 3u : 2u); ++operand) {
       const Shape& shape = graph.type(node.inputs[operand]).shape;
       const char* what = operand == 1 ? "offset" : "mask";
@@ -200,10 +199,10 @@ class SamplingPlugin final : public SingleOpPlugin {
     KernelArguments arguments;
     arguments.pointer("x", context.value(node.inputs[0]))
         .pointer("out", context.value(node.outputs[0]))
-        .scalar("images", out[0] * out[1])
-        .scalars(of_axes("out", geometry, [](const SpatialAxis& axis) { return axis.in; }))
-        .scalars(of_axes("blocks", geometry, [](const SpatialAxis& axis) { return axis.out; }));
-    bind_window(geometry, &arguments);
+        .scalar("images", out[0] * out[1]);
+    bind_axis("depth", geometry.axes[0], &arguments);
+    bind_axis("height", geometry.axes[1], &arguments);
+    bind_axis("width", geometry.axes[2], &arguments);
     return context.launch(std::move(kernel), arguments, graph::max(graph::ceildiv(graph::element_count(out), 256), 1));
   }
 };

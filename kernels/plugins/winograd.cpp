@@ -156,12 +156,13 @@ class WinogradPlugin final : public OpPlugin {
         .list("extras", epilogue.extra_arguments)
         .scalar("scratch_size", scratch);
     arguments.scalars({{"batch", geometry.batch}, {"channels", in_channels}, {"out_channels", out_channels}});
-    arguments.scalars({{"in_h", height.in}, {"in_w", width.in}, {"out_h", height.out}, {"out_w", width.out}});
-    arguments.scalars({{"pad_h", height.pad_begin}, {"pad_w", width.pad_begin}});
-    arguments.scalars({{"block_tiles", block.tiles}, {"block_panels", block_panels}});
-    arguments.scalars({{"panel_chunks", block.all_panels ? 1 : points(m_)},
-                       {"point_chunks", block.all_panels ? panels : 1},
-                       {"ldc", graph.type(epilogue.result).shape.back()}});
+    arguments.record("height", {{"image", height.in}, {"result", height.out}, {"pad", height.pad_begin}});
+    arguments.record("width", {{"image", width.in}, {"result", width.out}, {"pad", width.pad_begin}});
+    arguments.record("blocking", {{"tiles", block.tiles},
+                                  {"panels", block_panels},
+                                  {"panel_chunks", block.all_panels ? 1 : points(m_)},
+                                  {"point_chunks", block.all_panels ? panels : 1}});
+    arguments.scalar("ldc", graph.type(epilogue.result).shape.back());
     AIPU_RETURN_IF_ERROR(context.launch(std::move(kernel), arguments, tecs));
     return declare_strided_output(context, epilogue);
   }

@@ -230,6 +230,48 @@ def store_results(
                     S.vstore(rows[r], out + (S.i64(v * VL + r) * stride + d), mask=lane_mask)
 
 
+@S.record
+class Strides:
+    """Of a tensor, in elements."""
+
+    batch: S.i32
+    head: S.i32
+    row: S.i32
+
+
+@S.record
+class SteppedStrides:
+    """Of one whose rows are not contiguous."""
+
+    batch: S.i32
+    head: S.i32
+    row: S.i32
+    step: S.i32
+
+
+@S.record
+class Results:
+    batches: S.i32
+    heads: S.i32
+    queries: S.i32
+    channels: S.i32
+    strides: Strides
+
+
+@S.record
+class Operands:
+    keys: S.i32
+    depth: S.i32
+    query: Strides
+    key: SteppedStrides
+    value: Strides
+    mask: SteppedStrides
+
+
+def of_head(data, strides, batch, head):
+    return data + (S.i64(batch) * strides.batch + S.i64(head) * strides.head)
+
+
 @S.prim_func
 def attention(
     query: S.ptr("fp32", "global"),
@@ -238,68 +280,53 @@ def attention(
     mask: S.ptr(MASK_TYPE, "global"),
     out: S.ptr("fp32", "global"),
     scratch: S.ptr("fp32", "global"),
-    batches: S.i32,
-    heads: S.i32,
-    queries: S.i32,
-    keys: S.i32,
-    depth: S.i32,
-    channels: S.i32,
-    query_batch: S.i32,
-    query_head: S.i32,
-    query_row: S.i32,
-    key_batch: S.i32,
-    key_head: S.i32,
-    key_row: S.i32,
-    key_step: S.i32,
-    value_batch: S.i32,
-    value_head: S.i32,
-    value_row: S.i32,
-    mask_batch: S.i32,
-    mask_head: S.i32,
-    mask_row: S.i32,
-    mask_step: S.i32,
-    out_batch: S.i32,
-    out_head: S.i32,
-    out_row: S.i32,
+    results: Results,
+    operands: Operands,
     block: S.i32,
     scratch_size: S.i32,
     fill: S.fp32,
 ):
-    """Strides in elements; each TEC has `scratch_size` elements of `scratch`."""
+    """Each TEC has `scratch_size` elements of `scratch`."""
     own = scratch + S.i64(S.get_local_id()) * scratch_size
     state = own
     turned = own + 3 * NR
-    result = turned + S.ceildiv(depth, VL) * (VL * NR)
-    score = result + S.ceildiv(channels, VL) * (VL * NR)
+    result = turned + S.ceildiv(operands.depth, VL) * (VL * NR)
+    score = result + S.ceildiv(results.channels, VL) * (VL * NR)
     turned_mask = score + block * NR
-    groups = S.ceildiv(queries, NR)
-    units = batches * heads * groups
-    first, last = own_share(units)
+    groups = S.ceildiv(results.queries, NR)
+    first, last = own_share(results.batches * results.heads * groups)
     # Blocks of (almost) equal size.
-    blocks = S.max(S.ceildiv(keys, block), 1)
+    blocks = S.max(S.ceildiv(operands.keys, block), 1)
     for unit in range(first, last):
         q = unit % groups * NR
-        head = unit // groups % heads
-        batch = unit // groups // heads
-        here = S.min(queries - q, NR)
-        rows = query + (S.i64(batch) * query_batch + S.i64(head) * query_head + S.i64(q) * query_row)
-        turn_queries(rows, query_row, here, depth, turned)
+        head = unit // groups % results.heads
+        batch = unit // groups // results.heads
+        here = S.min(results.queries - q, NR)
+        rows = of_head(query, operands.query, batch, head) + S.i64(q) * operands.query.row
+        turn_queries(rows, operands.query.row, here, operands.depth, turned)
         for v in S.unroll(NV):
             S.vstore(vector("-inf"), state + v * VL)
             S.vstore(vector(0), state + (NR + v * VL))
-        for d in range(S.ceildiv(channels, VL) * VL):
+        for d in range(S.ceildiv(results.channels, VL) * VL):
             for v in S.unroll(NV):
                 S.vstore(vector(0), result + (d * NR + v * VL))
-        keys_of_head = key + (S.i64(batch) * key_batch + S.i64(head) * key_head)
-        values_of_head = value + (S.i64(batch) * value_batch + S.i64(head) * value_head)
-        mask_of_rows = mask + (S.i64(batch) * mask_batch + S.i64(head) * mask_head + S.i64(q) * mask_row)
+        keys_of_head = of_head(key, operands.key, batch, head)
+        values_of_head = of_head(value, operands.value, batch, head)
+        mask_of_rows = of_head(mask, operands.mask, batch, head) + S.i64(q) * operands.mask.row
         k = S.i32(0)
         for b in range(blocks):
-            count = keys // blocks
-            if b < keys % blocks:
+            count = operands.keys // blocks
+            if b < operands.keys % blocks:
                 count = count + 1
             if MASK != "none" and MASK_BY_QUERY:
-                turn_mask(mask_of_rows + k * mask_step, mask_row, mask_step, here, count, turned_mask)
+                turn_mask(
+                    mask_of_rows + k * operands.mask.step,
+                    operands.mask.row,
+                    operands.mask.step,
+                    here,
+                    count,
+                    turned_mask,
+                )
             tiles = S.max(S.ceildiv(count, KEY_HEIGHTS[0]), 1)
             m = S.i32(0)
             for t in range(tiles):
@@ -310,26 +337,28 @@ def attention(
                     while m + KEY_HEIGHTS[h] <= end:
                         score_tile(
                             KEY_HEIGHTS[h],
-                            keys_of_head + S.i64(k + m) * key_row,
-                            key_row if KEY_UNIT else key_step,
+                            keys_of_head + S.i64(k + m) * operands.key.row,
+                            operands.key.row if KEY_UNIT else operands.key.step,
                             turned,
-                            depth,
+                            operands.depth,
                             score + m * NR,
                         )
                         m = m + KEY_HEIGHTS[h]
-            exponentials(score, count, mask_of_rows + k * mask_step, mask_step, turned_mask, fill, state)
-            tiles = S.max(S.ceildiv(channels, CHANNEL_HEIGHTS[0]), 1)
+            exponentials(
+                score, count, mask_of_rows + k * operands.mask.step, operands.mask.step, turned_mask, fill, state
+            )
+            tiles = S.max(S.ceildiv(results.channels, CHANNEL_HEIGHTS[0]), 1)
             m = S.i32(0)
             for t in range(tiles):
-                end = m + channels // tiles
-                if t < channels % tiles:
+                end = m + results.channels // tiles
+                if t < results.channels % tiles:
                     end = end + 1
                 for h in S.unroll(len(CHANNEL_HEIGHTS)):
                     while m + CHANNEL_HEIGHTS[h] <= end:
                         value_tile(
                             CHANNEL_HEIGHTS[h],
-                            values_of_head + (S.i64(k) * value_row + m),
-                            value_row,
+                            values_of_head + (S.i64(k) * operands.value.row + m),
+                            operands.value.row,
                             score,
                             count,
                             state + 2 * NR,
@@ -337,9 +366,9 @@ def attention(
                         )
                         m = m + CHANNEL_HEIGHTS[h]
             k = k + count
-        if keys == 0:
+        if operands.keys == 0:
             # The results are sums of nothing, 0.
             for v in S.unroll(NV):
                 S.vstore(vector(1), state + (NR + v * VL))
-        target = out + (S.i64(batch) * out_batch + S.i64(head) * out_head + S.i64(q) * out_row)
-        store_results(result, state + NR, here, channels, target, out_row)
+        target = of_head(out, results.strides, batch, head) + S.i64(q) * results.strides.row
+        store_results(result, state + NR, here, results.channels, target, results.strides.row)

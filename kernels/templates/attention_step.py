@@ -18,7 +18,7 @@ in `partial`, and combine() puts them together.
 """
 
 from aipu import script as S
-from attention import mask_value, masked, vector
+from attention import Operands, Results, mask_value, masked, of_head, vector
 from gemm import ROWS_PER_BASE, multiply_add, row_bases
 from sharing import balanced, own_share
 
@@ -280,94 +280,83 @@ def attention_step(
     out: S.ptr("fp32", "global"),
     scratch: S.ptr("fp32", "global"),
     partial: S.ptr("fp32", "global"),
-    batches: S.i32,
-    heads: S.i32,
-    queries: S.i32,
-    keys: S.i32,
-    depth: S.i32,
-    channels: S.i32,
-    query_batch: S.i32,
-    query_head: S.i32,
-    query_row: S.i32,
-    key_batch: S.i32,
-    key_head: S.i32,
-    key_row: S.i32,
-    key_step: S.i32,
-    value_batch: S.i32,
-    value_head: S.i32,
-    value_row: S.i32,
-    mask_batch: S.i32,
-    mask_head: S.i32,
-    mask_row: S.i32,
-    mask_step: S.i32,
-    out_batch: S.i32,
-    out_head: S.i32,
-    out_row: S.i32,
+    results: Results,
+    operands: Operands,
     block: S.i32,
     scratch_size: S.i32,
     ranges: S.i32,
     fill: S.fp32,
 ):
-    """Strides in elements; each TEC has `scratch_size` elements of `scratch`, each unit its results and its state in
-    `partial`.
+    """Each TEC has `scratch_size` elements of `scratch`, each unit its results and its state in `partial`.
 
     `block` is a multiple of VL.
     """
-    padded_depth = S.ceildiv(depth, VL) * VL
-    padded_channels = S.ceildiv(channels, VL) * VL
+    padded_depth = S.ceildiv(operands.depth, VL) * VL
+    padded_channels = S.ceildiv(results.channels, VL) * VL
     own = scratch + S.i64(S.get_local_id()) * scratch_size
-    score = own + queries * padded_depth
-    units = batches * heads * ranges
-    first, last = own_share(units)
+    score = own + results.queries * padded_depth
+    first, last = own_share(results.batches * results.heads * ranges)
     for unit in range(first, last):
         part = unit % ranges
-        head = unit // ranges % heads
-        batch = unit // ranges // heads
-        state = score + queries * block
+        head = unit // ranges % results.heads
+        batch = unit // ranges // results.heads
+        state = score + results.queries * block
         if ranges > 1:
-            state = partial + S.i64(unit) * (queries * (STATE + padded_channels))
-        result = state + queries * STATE
-        scale_queries(query + (S.i64(batch) * query_batch + S.i64(head) * query_head), query_row, queries, depth, own)
-        for q in range(queries):
+            state = partial + S.i64(unit) * (results.queries * (STATE + padded_channels))
+        result = state + results.queries * STATE
+        scale_queries(
+            of_head(query, operands.query, batch, head), operands.query.row, results.queries, operands.depth, own
+        )
+        for q in range(results.queries):
             state[q * STATE] = S.cast("-inf", "float32")
             # Without keys the results are sums of nothing, 0.
             state[q * STATE + 1] = S.fp32(0)
-            if keys == 0:
+            if operands.keys == 0:
                 state[q * STATE + 1] = S.fp32(1)
-        for c in range(0, queries * padded_channels, VL):
+        for c in range(0, results.queries * padded_channels, VL):
             S.vstore(vector(0), result + c)
-        keys_of_head = key + (S.i64(batch) * key_batch + S.i64(head) * key_head)
-        values_of_head = value + (S.i64(batch) * value_batch + S.i64(head) * value_head)
-        mask_of_head = mask + (S.i64(batch) * mask_batch + S.i64(head) * mask_head)
-        k, end = balanced(keys, ranges, part)
+        keys_of_head = of_head(key, operands.key, batch, head)
+        values_of_head = of_head(value, operands.value, batch, head)
+        mask_of_head = of_head(mask, operands.mask, batch, head)
+        k, end = balanced(operands.keys, ranges, part)
         # Blocks of (almost) equal size.
         blocks = S.max(S.ceildiv(end - k, block), 1)
         size = S.max(S.ceildiv(end - k, blocks), 1)
         while k < end:
             count = S.min(size, end - k)
-            score_block(keys_of_head + S.i64(k) * key_row, key_row, key_step, count, own, queries, depth, score, block)
-            for q in range(queries):
+            score_block(
+                keys_of_head + S.i64(k) * operands.key.row,
+                operands.key.row,
+                operands.key.step,
+                count,
+                own,
+                results.queries,
+                operands.depth,
+                score,
+                block,
+            )
+            for q in range(results.queries):
                 weigh(
                     score + q * block,
                     count,
-                    mask_of_head + (S.i64(q) * mask_row + k * mask_step),
-                    mask_step,
+                    mask_of_head + (S.i64(q) * operands.mask.row + k * operands.mask.step),
+                    operands.mask.step,
                     fill,
                     state + q * STATE,
                 )
-            tiles = S.max(S.ceildiv(queries, QUERY_HEIGHTS[0]), 1)
+            tiles = S.max(S.ceildiv(results.queries, QUERY_HEIGHTS[0]), 1)
             row = S.i32(0)
             for t in range(tiles):
-                last_row = row + queries // tiles
-                if t < queries % tiles:
+                last_row = row + results.queries // tiles
+                if t < results.queries % tiles:
                     last_row = last_row + 1
                 for h in S.unroll(len(QUERY_HEIGHTS)):
                     while row + QUERY_HEIGHTS[h] <= last_row:
                         add_values(
                             QUERY_HEIGHTS[h],
-                            values_of_head + S.i64(k) * value_row,
-                            value_row,
-                            channels,
+                            values_of_head + S.i64(k) * operands.value.row,
+                            operands.value.row,
+                            results.channels,
                             score + row * block,
                             block,
                             count,
@@ -378,41 +367,32 @@ def attention_step(
                         row = row + QUERY_HEIGHTS[h]
             k = k + count
         if ranges == 1:
-            for q in range(queries):
+            for q in range(results.queries):
                 store_result(
                     result + q * padded_channels,
                     state[q * STATE + 1],
-                    channels,
-                    out + (S.i64(batch) * out_batch + S.i64(head) * out_head + S.i64(q) * out_row),
+                    results.channels,
+                    of_head(out, results.strides, batch, head) + S.i64(q) * results.strides.row,
                 )
 
 
 @S.prim_func
-def combine(
-    partial: S.ptr("fp32", "global"),
-    out: S.ptr("fp32", "global"),
-    batches: S.i32,
-    heads: S.i32,
-    queries: S.i32,
-    channels: S.i32,
-    out_batch: S.i32,
-    out_head: S.i32,
-    out_row: S.i32,
-    ranges: S.i32,
-):
-    """The results of all ranges of a head's keys together; nothing is to be done for a single one."""
-    padded_channels = S.ceildiv(channels, VL) * VL
-    size = queries * (STATE + padded_channels)
-    units = batches * heads * queries
+def combine(partial: S.ptr("fp32", "global"), out: S.ptr("fp32", "global"), results: Results, ranges: S.i32):
+    """The sums of all ranges of a head's keys together; nothing is to be done for a single one."""
+    padded_channels = S.ceildiv(results.channels, VL) * VL
+    size = results.queries * (STATE + padded_channels)
+    units = results.batches * results.heads * results.queries
     if ranges == 1:
         units = S.i32(0)
     first, last = own_share(units)
     for unit in range(first, last):
-        q = unit % queries
-        head = unit // queries % heads
-        batch = unit // queries // heads
-        states = partial + (S.i64(unit // queries) * (ranges * size) + q * STATE)
-        results = partial + (S.i64(unit // queries) * (ranges * size) + queries * STATE + q * padded_channels)
+        q = unit % results.queries
+        head = unit // results.queries % results.heads
+        batch = unit // results.queries // results.heads
+        states = partial + (S.i64(unit // results.queries) * (ranges * size) + q * STATE)
+        sums = partial + (
+            S.i64(unit // results.queries) * (ranges * size) + results.queries * STATE + q * padded_channels
+        )
         highest = vector("-inf")
         for r in range(ranges):
             highest = S.max(highest, S.vbcast(states[r * size], lanes=VL))
@@ -422,11 +402,11 @@ def combine(
             total = total + S.exp(S.vbcast(states[r * size], lanes=VL) - peak) * S.vbcast(
                 states[r * size + 1], lanes=VL
             )
-        target = out + (S.i64(batch) * out_batch + S.i64(head) * out_head + S.i64(q) * out_row)
-        for c in range(0, channels, VL):
+        target = of_head(out, results.strides, batch, head) + S.i64(q) * results.strides.row
+        for c in range(0, results.channels, VL):
             value = vector(0)
             for r in range(ranges):
                 value = value + S.exp(S.vbcast(states[r * size], lanes=VL) - peak) * S.vload(
-                    results + (r * size + c), lanes=VL
+                    sums + (r * size + c), lanes=VL
                 )
-            S.vstore(value / total, target + c, mask=S.tail_mask(S.min(channels - c, VL), VL))
+            S.vstore(value / total, target + c, mask=S.tail_mask(S.min(results.channels - c, VL), VL))

@@ -4,17 +4,20 @@ have extent 1).
 out[n, od, oh, ow, g * OCg + oc] = epilogue(sum over kd, kh, kw, ic of x[n, od*sd - pd + kd*dd, ..., g * ICg + ic] *
 weights[...])
 
-Parameters bound by kernels/plugins/conv.cpp: X, ACC, VL, NV, HEIGHTS, USE_FMA, PREFETCH as in gemm.py (X as A), the
-epilogue's as in epilogue.py, and
-  SKIP             the most pixels of a tile that may lie outside the image for one tap, on either side; each has a loop
+Parameters bound by kernels/plugins/conv.cpp: X, ACC, VL, NV, USE_FMA, PREFETCH as in gemm.py (X as A), the epilogue's
+as in epilogue.py, and
+  TILING           how a row of output pixels is cut into tiles, and what happens at its ends (RowTiles in
+                   kernels/parts/convolution.h):
+    heights        of the tiles, descending
+    skip           the most pixels of a tile that may lie outside the image for one tap, on either side; each has a loop
                    of its own
-  ROW_TAPS         empty, or, where a tile is a whole row of an image of few channels, the pixels [first, last) that
+    single         whether pixels may have to be computed one by one (a tile height 1 is then among the heights): where
+                   padding exceeds `skip`, or the kernel the image
+    taps           empty, or, where a tile is a whole row of an image of few channels, the pixels [first, last) that
                    each tap of a kernel row has inside the image, flat: the taps are then unrolled with their pixels
-  ROW_STRIDES      with ROW_TAPS: pixel stride and channels
+    pixel_stride, channels  with `taps`: of the image
   PREFETCH_RESULT  whether to ask for the memory of the results too: worth it where they are too many for the
                    second-level cache, for the first write to a line reads it
-  SINGLE           whether pixels may have to be computed one by one (a tile height 1 is then among HEIGHTS): where
-                   padding exceeds SKIP, or the kernel the image
 
 Weights are packed [group][panel][kd][kh][kw][ic][NR], zero padded to whole panels. A row of output pixels is one GEMM:
 rows = pixels, row stride = sw * C. In channels-last layout the taps of one kernel row and their channels are
@@ -26,17 +29,73 @@ pixels are outside. So there are no padded copies and no zero taps.
 from aipu import script as S
 from epilogue import finish_tile, prefetch_tile
 from gemm import multiply_add, row_bases, row_value
-from sharing import panels_of, rows_or_panels
+from sharing import own_rows, own_work
+from spatial import Geometry, Groups, intervals, row_at, taps_of_axis
 
 
-def intervals(distance, step):
-    """ceil(distance / step) for distance >= 0; nearly every dilation is 1, and a division takes as long as a dozen
-    products.
+@S.record
+class Strides:
+    """Of the image: from a pixel of a tile, a tap, a line and a plane to the next."""
+
+    pixel: S.i64
+    tap: S.i64
+    line: S.i64
+    depth: S.i64
+
+
+@S.record
+class Panel:
+    """The weights of a panel, and where the next tap, line and plane are."""
+
+    data: S.ptr(ACC, "global")
+    tap: S.i32
+    line: S.i32
+    depth: S.i32
+
+
+@S.record
+class Runs:
+    """The taps of a tile, by where its pixels are: `left` of a line where its first ones are outside of the image,
+    `middle` where all are inside, in `repeat` loops of `count` steps, `right` where its last ones are outside.
     """
-    count = distance
-    if step != 1:
-        count = S.ceildiv(distance, step)
-    return count
+
+    left: S.i32
+    middle: S.i32
+    right: S.i32
+    repeat: S.i32
+    count: S.i32
+
+
+@S.record
+class Place:
+    """Where a tile begins in the image, and the width of that."""
+
+    position: S.i32
+    extent: S.i32
+    stride: S.i32
+    dilation: S.i32
+
+
+@S.record
+class Target:
+    """Where a row of results goes: pixels `ldc` elements apart, of which the columns from `n` on are a panel's."""
+
+    out: S.ptr(OUT, "global")
+    offset: S.i32
+    ldc: S.i32
+    n: S.i32
+    columns: S.i32
+
+
+@S.record
+class Plane:
+    """The lines of an image that a row of results meets: from `data` on, `lines` of `depths` planes."""
+
+    data: S.ptr(X, "global")
+    depths: S.i32
+    lines: S.i32
+    line_stride: S.i64
+    depth_stride: S.i64
 
 
 def multiply(low, high, acc, x, x_base, pixel_stride, w, w_base, count):
@@ -60,208 +119,158 @@ def conv_tile(
     height: S.meta_var,
     x: S.ptr(X, "global"),
     x_at: S.i64,
-    pixel_stride: S.i64,
-    tap_stride: S.i64,
-    line_stride: S.i64,
-    depth_stride: S.i64,
-    w: S.ptr(ACC, "global"),
-    w_tap: S.i32,
-    w_line: S.i32,
-    w_depth: S.i32,
+    strides: Strides,
+    weights: Panel,
     depths: S.i32,
     lines: S.i32,
-    left: S.i32,
-    middle: S.i32,
-    right: S.i32,
-    repeat: S.i32,
-    count: S.i32,
-    position: S.i32,
-    in_w: S.i32,
-    stride_w: S.i32,
-    dilation_w: S.i32,
+    runs: Runs,
+    place: Place,
     extras: extra_types,
-    out: S.ptr(OUT, "global"),
-    row_offset: S.i32,
-    ldc: S.i32,
-    n: S.i32,
-    columns: S.i32,
+    target: Target,
 ):
-    """`height` output pixels of a row. x_at: the first pixel's first tap; left, middle, right: the runs of taps; the
-    middle one is `repeat` loops of `count` steps.
-    """
+    """`height` output pixels of a row. x_at: the first pixel's first tap."""
     acc = S.alloc_buffer((height * NV,), f"{ACC}x{VL}")
     for i in S.unroll(height * NV):
         acc[i] = S.cast(0, f"{ACC}x{VL}")
-    prefetch_tile(height, extras, row_offset, ldc, n)
+    prefetch_tile(height, extras, target.offset, target.ldc, target.n)
     if PREFETCH_RESULT:
         for i in S.unroll(height):
             for v in S.unroll(NV):
-                S.prefetch(out + (row_offset + i * ldc + n + v * VL))
+                S.prefetch(target.out + (target.offset + i * target.ldc + target.n + v * VL))
     for kd in range(depths):
         for kh in range(lines):
-            x_line = x_at + S.i64(kd) * depth_stride + S.i64(kh) * line_stride
-            w_at = kd * w_depth + kh * w_line
-            if len(ROW_TAPS) > 0:
-                # The tap stride is a variable on purpose: otherwise the C compiler finds the pixels that taps share,
-                # and keeps them in registers that it has not got.
-                for tap in S.unroll(len(ROW_TAPS) // 2):
-                    multiply(
-                        ROW_TAPS[2 * tap],
-                        ROW_TAPS[2 * tap + 1],
-                        acc,
-                        x,
-                        x_line + tap * tap_stride,
-                        S.i64(ROW_STRIDES[0]),
-                        w,
-                        w_at + tap * ROW_STRIDES[1] * (NV * VL),
-                        ROW_STRIDES[1],
-                    )
+            x_line = x_at + S.i64(kd) * strides.depth + S.i64(kh) * strides.line
+            w_at = kd * weights.depth + kh * weights.line
+            if len(TILING.taps) > 0:
+                multiply_unrolled(acc, x, x_line, strides, weights, w_at)
             else:
-                if SKIP > 0:
-                    for tap in range(left):
-                        outside = -position - tap * dilation_w
-                        for s in S.unroll(1, min(SKIP, height - 1) + 1):
-                            if outside > (s - 1) * stride_w and outside <= s * stride_w:
-                                multiply(
-                                    s,
-                                    height,
-                                    acc,
-                                    x,
-                                    x_line + S.i64(tap) * tap_stride,
-                                    pixel_stride,
-                                    w,
-                                    w_at + tap * w_tap,
-                                    w_tap // (NV * VL),
-                                )
-                for tap in range(repeat):
-                    multiply(
-                        0,
-                        height,
-                        acc,
-                        x,
-                        x_line + S.i64(left + tap) * tap_stride,
-                        pixel_stride,
-                        w,
-                        w_at + (left + tap) * w_tap,
-                        count,
-                    )
-                if SKIP > 0:
-                    for tap in range(left + middle, left + middle + right):
-                        inside = in_w - position - tap * dilation_w
-                        for s in S.unroll(1, min(SKIP, height - 1) + 1):
-                            if inside > (height - s - 1) * stride_w and inside <= (height - s) * stride_w:
-                                multiply(
-                                    0,
-                                    height - s,
-                                    acc,
-                                    x,
-                                    x_line + S.i64(tap) * tap_stride,
-                                    pixel_stride,
-                                    w,
-                                    w_at + tap * w_tap,
-                                    w_tap // (NV * VL),
-                                )
-    finish_tile(height, acc, extras, out, row_offset, ldc, n, columns)
+                multiply_runs(height, acc, x, x_line, strides, weights, w_at, runs, place)
+    finish_tile(height, acc, extras, target.out, target.offset, target.ldc, target.n, target.columns)
+
+
+def multiply_unrolled(acc, x, x_line, strides, weights, w_at):
+    """One row of the kernel, its taps unrolled."""
+    # The tap stride is a variable on purpose: otherwise the C compiler finds the pixels that taps share, and keeps them
+    # in registers that it has not got.
+    steps = TILING.channels
+    for tap in S.unroll(len(TILING.taps) // 2):
+        multiply(
+            TILING.taps[2 * tap],
+            TILING.taps[2 * tap + 1],
+            acc,
+            x,
+            x_line + tap * strides.tap,
+            S.i64(TILING.pixel_stride),
+            weights.data,
+            w_at + tap * steps * (NV * VL),
+            steps,
+        )
+
+
+def multiply_runs(height, acc, x, x_line, strides, weights, w_at, runs, place):
+    """One row of the kernel."""
+    if TILING.skip > 0:
+        for tap in range(runs.left):
+            outside = -place.position - tap * place.dilation
+            for s in S.unroll(1, min(TILING.skip, height - 1) + 1):
+                if outside > (s - 1) * place.stride and outside <= s * place.stride:
+                    multiply_tap(s, height, acc, x, x_line, strides, weights, w_at, tap)
+    for tap in range(runs.repeat):
+        multiply(
+            0,
+            height,
+            acc,
+            x,
+            x_line + S.i64(runs.left + tap) * strides.tap,
+            strides.pixel,
+            weights.data,
+            w_at + (runs.left + tap) * weights.tap,
+            runs.count,
+        )
+    if TILING.skip > 0:
+        for tap in range(runs.left + runs.middle, runs.left + runs.middle + runs.right):
+            inside = place.extent - place.position - tap * place.dilation
+            for s in S.unroll(1, min(TILING.skip, height - 1) + 1):
+                if inside > (height - s - 1) * place.stride and inside <= (height - s) * place.stride:
+                    multiply_tap(0, height - s, acc, x, x_line, strides, weights, w_at, tap)
+
+
+def multiply_tap(low, high, acc, x, x_line, strides, weights, w_at, tap):
+    """One tap, for the pixels [low, high) of a tile."""
+    multiply(
+        low,
+        high,
+        acc,
+        x,
+        x_line + S.i64(tap) * strides.tap,
+        strides.pixel,
+        weights.data,
+        w_at + tap * weights.tap,
+        weights.tap // (NV * VL),
+    )
 
 
 @S.macro
-def convolve_row(
-    x_line,
-    in_w,
-    channels,
-    group_in,
-    out_w,
-    kernel_w,
-    stride_w,
-    dilation_w,
-    pad_w,
-    merge,
-    line_stride,
-    depth_stride,
-    w_line,
-    w_tap,
-    w_line_stride,
-    w_depth_stride,
-    depths,
-    lines,
-    extras,
-    out,
-    row_offset,
-    ldc,
-    n,
-    columns,
-):
-    """A row of `out_w` output pixels, `ldc` elements apart from out + row_offset on, for one panel.
+def convolve_row(plane, width, channels, group_in, merge, weights, extras, target):
+    """A row of `width.result` output pixels for one panel.
 
-    x_line: the image row (of the group's channels) that the first kernel row meets; w_line: that kernel row's weights.
+    plane: the image (of the group's channels), `width` its width and the kernel's; weights: those of the first kernel
+    row that the image has.
     """
-    tiles = S.max(S.ceildiv(out_w, HEIGHTS[0]), 1)
+    tiles = S.max(S.ceildiv(width.result, TILING.heights[0]), 1)
     column = 0
     for tile in range(tiles):
-        end = column + out_w // tiles
-        if tile < out_w % tiles:
+        end = column + width.result // tiles
+        if tile < width.result % tiles:
             end = end + 1
         while column < end:
-            height = HEIGHTS[len(HEIGHTS) - 1]
-            for h in S.unroll(len(HEIGHTS) - 1):
-                if column + HEIGHTS[len(HEIGHTS) - 2 - h] <= end:
-                    height = S.i32(HEIGHTS[len(HEIGHTS) - 2 - h])
-            position = column * stride_w - pad_w
-            left = S.min(intervals(S.max(-position, 0), dilation_w), kernel_w)
-            final = position + (height - 1) * stride_w
-            right = kernel_w - S.min(intervals(S.max(in_w - final, 0), dilation_w), kernel_w)
+            height = TILING.heights[len(TILING.heights) - 1]
+            for h in S.unroll(len(TILING.heights) - 1):
+                if column + TILING.heights[len(TILING.heights) - 2 - h] <= end:
+                    height = S.i32(TILING.heights[len(TILING.heights) - 2 - h])
+            position = column * width.stride - width.pad
+            left = S.min(intervals(S.max(-position, 0), width.dilation), width.kernel)
+            final = position + (height - 1) * width.stride
+            right = width.kernel - S.min(intervals(S.max(width.image - final, 0), width.dilation), width.kernel)
             skipped = 0
-            if SINGLE:
-                beyond = final + (kernel_w - 1) * dilation_w - (in_w - 1)
+            if TILING.single:
+                beyond = final + (width.kernel - 1) * width.dilation - (width.image - 1)
                 fits = (
-                    S.ceildiv(S.max(-position, 0), stride_w) <= SKIP and S.ceildiv(S.max(beyond, 0), stride_w) <= SKIP
+                    S.ceildiv(S.max(-position, 0), width.stride) <= TILING.skip
+                    and S.ceildiv(S.max(beyond, 0), width.stride) <= TILING.skip
                 )
-                if left + right > kernel_w or not fits or height == 1:
+                if left + right > width.kernel or not fits or height == 1:
                     # One pixel, only the taps that it has.
                     height = S.i32(1)
-                    right = kernel_w - S.min(intervals(S.max(in_w - position, 0), dilation_w), kernel_w)
+                    inside = intervals(S.max(width.image - position, 0), width.dilation)
+                    right = width.kernel - S.min(inside, width.kernel)
                     skipped = left
                     left = 0
-                    right = S.min(right, kernel_w - skipped)
-            middle = kernel_w - left - right - skipped
-            if skipped > 0 or SKIP == 0 or (SINGLE and height == 1):
+                    right = S.min(right, width.kernel - skipped)
+            middle = width.kernel - left - right - skipped
+            if skipped > 0 or TILING.skip == 0 or (TILING.single and height == 1):
                 right = 0
             repeat = middle
             count = group_in
             if merge != 0:
                 repeat = S.min(middle, 1)
                 count = middle * group_in
-            for h in S.unroll(len(HEIGHTS)):
-                if height == HEIGHTS[h]:
+            for h in S.unroll(len(TILING.heights)):
+                if height == TILING.heights[h]:
                     conv_tile(
-                        HEIGHTS[h],
-                        x_line,
-                        (position + skipped * dilation_w) * channels,
-                        stride_w * channels,
-                        dilation_w * channels,
-                        line_stride,
-                        depth_stride,
-                        w_line + skipped * w_tap,
-                        w_tap,
-                        w_line_stride,
-                        w_depth_stride,
-                        depths,
-                        lines,
-                        left,
-                        middle,
-                        right,
-                        repeat,
-                        count,
-                        position,
-                        in_w,
-                        stride_w,
-                        dilation_w,
+                        TILING.heights[h],
+                        plane.data,
+                        (position + skipped * width.dilation) * channels,
+                        Strides(
+                            width.stride * channels, width.dilation * channels, plane.line_stride, plane.depth_stride
+                        ),
+                        Panel(weights.data + skipped * weights.tap, weights.tap, weights.line, weights.depth),
+                        plane.depths,
+                        plane.lines,
+                        Runs(left, middle, right, repeat, count),
+                        Place(position, width.image, width.stride, width.dilation),
                         extras,
-                        out,
-                        row_offset + column * ldc,
-                        ldc,
-                        n,
-                        columns,
+                        Target(target.out, target.offset + column * target.ldc, target.ldc, target.n, target.columns),
                     )
             column = column + height
 
@@ -272,88 +281,51 @@ def conv(
     weights: S.ptr(ACC, "global"),
     out: S.ptr(OUT, "global"),
     extras: extra_types,
-    batch: S.i32,
-    in_d: S.i32,
-    in_h: S.i32,
-    in_w: S.i32,
-    channels: S.i32,
-    out_d: S.i32,
-    out_h: S.i32,
-    out_w: S.i32,
-    groups: S.i32,
-    group_in: S.i32,
-    group_out: S.i32,
-    kernel_d: S.i32,
-    kernel_h: S.i32,
-    kernel_w: S.i32,
-    stride_d: S.i32,
-    stride_h: S.i32,
-    stride_w: S.i32,
-    pad_d: S.i32,
-    pad_h: S.i32,
-    pad_w: S.i32,
-    dilation_d: S.i32,
-    dilation_h: S.i32,
-    dilation_w: S.i32,
+    geometry: Geometry,
+    groups: Groups,
     merge: S.i32,
     block_rows: S.i32,
     ldc: S.i32,
 ):
-    panels = S.ceildiv(group_out, NV * VL)
-    all_panels = groups * panels
-    out_rows = batch * out_d * out_h
-    row_first, row_last, block, unit_first, unit_last = rows_or_panels(out_rows, all_panels, block_rows, 7)
-    panel_first, panel_last = panels_of(unit_first, unit_last, out_rows)
-    w_tap = group_in * (NV * VL)
-    for block_first in range(row_first, row_last, block):
+    depth, height, width = geometry.depth, geometry.height, geometry.width
+    panels = S.ceildiv(groups.result, NV * VL)
+    work = own_work(geometry.batch * depth.result * height.result, groups.count * panels, block_rows, 7)
+    w_tap = groups.image * (NV * VL)
+    w_line = width.kernel * w_tap
+    line = width.image * geometry.channels
+    for block_first in range(work.row_first, work.row_last, work.block):
         # One panel's weights stay in the nearest cache for all rows of a block, the block's activations in the next one
         # for all panels.
-        for panel in range(panel_first, panel_last):
+        for panel in range(work.panel_first, work.panel_last):
             group = panel // panels
-            n = group * group_out + (panel % panels) * (NV * VL)
-            columns = group_out - (panel % panels) * (NV * VL)
-            w_panel = weights + panel * (kernel_d * kernel_h * kernel_w * w_tap)
-            for row in range(
-                S.max(block_first, unit_first - panel * out_rows),
-                S.min(S.min(block_first + block, row_last), unit_last - panel * out_rows),
-            ):
-                oh = row % out_h
-                od = (row // out_h) % out_d
-                image = row // (out_h * out_d)
-                top = oh * stride_h - pad_h
-                front = od * stride_d - pad_d
-                kh = intervals(S.max(-top, 0), dilation_h)
-                lines = S.max(S.min(kernel_h, intervals(S.max(in_h - top, 0), dilation_h)) - kh, 0)
-                kd = intervals(S.max(-front, 0), dilation_d)
-                depths = S.max(S.min(kernel_d, intervals(S.max(in_d - front, 0), dilation_d)) - kd, 0)
-                x_line = x + (
-                    ((image * in_d + front + kd * dilation_d) * in_h + top + kh * dilation_h) * in_w * channels
-                    + group * group_in
-                )
-                w_line = w_panel + (kd * kernel_h + kh) * (kernel_w * w_tap)
+            n = group * groups.result + (panel % panels) * (NV * VL)
+            columns = groups.result - (panel % panels) * (NV * VL)
+            w_panel = weights + panel * (depth.kernel * height.kernel * w_line)
+            first, last = own_rows(work, block_first, panel)
+            for number in range(first, last):
+                row = row_at(number, geometry)
+                lines = taps_of_axis(row.height, height)
+                planes = taps_of_axis(row.depth, depth)
+                top = lines.start + lines.first * height.dilation
+                front = row.image * depth.image + planes.start + planes.first * depth.dilation
                 convolve_row(
-                    x_line,
-                    in_w,
-                    channels,
-                    group_in,
-                    out_w,
-                    kernel_w,
-                    stride_w,
-                    dilation_w,
-                    pad_w,
+                    Plane(
+                        x + ((front * height.image + top) * line + group * groups.image),
+                        planes.count,
+                        lines.count,
+                        height.dilation * line,
+                        depth.dilation * height.image * line,
+                    ),
+                    width,
+                    geometry.channels,
+                    groups.image,
                     merge,
-                    dilation_h * in_w * channels,
-                    dilation_d * in_h * in_w * channels,
-                    w_line,
-                    w_tap,
-                    kernel_w * w_tap,
-                    kernel_h * kernel_w * w_tap,
-                    depths,
-                    lines,
+                    Panel(
+                        w_panel + (planes.first * height.kernel + lines.first) * w_line,
+                        w_tap,
+                        w_line,
+                        height.kernel * w_line,
+                    ),
                     extras,
-                    out,
-                    row * out_w * ldc,
-                    ldc,
-                    n,
-                    columns,
+                    Target(out, number * width.result * ldc, ldc, n, columns),
                 )

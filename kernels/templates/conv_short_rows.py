@@ -2,7 +2,7 @@
 weights are read half as often as in conv.py, which takes one. One or two spatial dimensions; what each tap of a kernel
 row has inside the image is known at compile time.
 
-Parameters as in conv.py without HEIGHTS, SKIP, SINGLE and ROW_TAPS, and
+Parameters as in conv.py without TILING, and
   WIDTH   output pixels of a row; 2 * WIDTH accumulator rows fit the register file
   RUNS    the taps of a kernel row as runs, flat: first tap, number of taps, and the pixels [first, last) that they have
           inside the image; taps that have none are in no run
@@ -12,10 +12,11 @@ one loop.
 """
 
 from aipu import script as S
-from conv import intervals
+from conv import Panel, Strides, Target
 from epilogue import finish_tile, prefetch_tile
 from gemm import multiply_add, row_bases, row_value
-from sharing import panels_of, rows_or_panels
+from sharing import own_rows, own_work
+from spatial import Axis, Groups, Taps, taps_of_axis
 
 
 def multiply_rows(low, high, upper, lower, acc, x, x_at, second, pixel_stride, w, w_at, count):
@@ -37,11 +38,11 @@ def multiply_rows(low, high, upper, lower, acc, x, x_at, second, pixel_stride, w
                     acc[(row * WIDTH + i) * NV + v] = multiply_add(acc[(row * WIDTH + i) * NV + v], left, wv[v])
 
 
-def multiply_line(upper, lower, acc, x, x_at, second, pixel_stride, tap_stride, w, w_at, w_tap, merge):
+def multiply_line(upper, lower, acc, x, x_at, second, strides, weights, kh, merge):
     """One row of the kernel."""
     for run in S.unroll(len(RUNS) // 4):
         repeat = S.i32(RUNS[4 * run + 1])
-        count = w_tap // (NV * VL)
+        count = weights.tap // (NV * VL)
         if merge != 0:
             count = count * repeat
             repeat = S.i32(1)
@@ -53,11 +54,11 @@ def multiply_line(upper, lower, acc, x, x_at, second, pixel_stride, tap_stride, 
                 lower,
                 acc,
                 x,
-                x_at + S.i64(RUNS[4 * run] + tap) * tap_stride,
+                x_at + S.i64(kh) * strides.line + S.i64(RUNS[4 * run] + tap) * strides.tap,
                 second,
-                pixel_stride,
-                w,
-                w_at + (RUNS[4 * run] + tap) * w_tap,
+                strides.pixel,
+                weights.data,
+                kh * weights.line + (RUNS[4 * run] + tap) * weights.tap,
                 count,
             )
 
@@ -68,59 +69,37 @@ def rows_tile(
     x: S.ptr(X, "global"),
     x_at: S.i64,
     second: S.i64,
-    pixel_stride: S.i64,
-    tap_stride: S.i64,
-    line_stride: S.i64,
-    w: S.ptr(ACC, "global"),
-    w_tap: S.i32,
-    w_line: S.i32,
-    upper_first: S.i32,
-    upper_last: S.i32,
-    lower_first: S.i32,
-    lower_last: S.i32,
+    strides: Strides,
+    weights: Panel,
+    upper: Taps,
+    lower: Taps,
     merge: S.i32,
     extras: extra_types,
-    out: S.ptr(OUT, "global"),
-    row_offset: S.i32,
-    ldc: S.i32,
-    n: S.i32,
-    columns: S.i32,
+    target: Target,
 ):
-    """`rows` (1 or 2) rows of output pixels. x_at: the upper row's first tap, wherever that is; the kernel rows [first,
-    last) of each are inside the image.
+    """`rows` (1 or 2) rows of output pixels. x_at: the upper row's first tap, wherever that is; upper, lower: the rows
+    of the kernel that each has inside the image.
     """
     acc = S.alloc_buffer((rows * WIDTH * NV,), f"{ACC}x{VL}")
     for i in S.unroll(rows * WIDTH * NV):
         acc[i] = S.cast(0, f"{ACC}x{VL}")
-    prefetch_tile(rows * WIDTH, extras, row_offset, ldc, n)
+    prefetch_tile(rows * WIDTH, extras, target.offset, target.ldc, target.n)
+    upper_last = upper.first + upper.count
+    lower_last = lower.first + lower.count
     if rows == 1:
-        for kh in range(upper_first, upper_last):
-            multiply_line(
-                True,
-                False,
-                acc,
-                x,
-                x_at + S.i64(kh) * line_stride,
-                second,
-                pixel_stride,
-                tap_stride,
-                w,
-                kh * w_line,
-                w_tap,
-                merge,
-            )
+        for kh in range(upper.first, upper_last):
+            multiply_line(True, False, acc, x, x_at, second, strides, weights, kh, merge)
     else:
-        for kh in range(S.min(upper_first, lower_first), S.max(upper_last, lower_last)):
-            in_upper = kh >= upper_first and kh < upper_last
-            in_lower = kh >= lower_first and kh < lower_last
-            line = x_at + S.i64(kh) * line_stride
+        for kh in range(S.min(upper.first, lower.first), S.max(upper_last, lower_last)):
+            in_upper = kh >= upper.first and kh < upper_last
+            in_lower = kh >= lower.first and kh < lower_last
             if in_upper and in_lower:
-                multiply_line(True, True, acc, x, line, second, pixel_stride, tap_stride, w, kh * w_line, w_tap, merge)
+                multiply_line(True, True, acc, x, x_at, second, strides, weights, kh, merge)
             elif in_upper:
-                multiply_line(True, False, acc, x, line, second, pixel_stride, tap_stride, w, kh * w_line, w_tap, merge)
+                multiply_line(True, False, acc, x, x_at, second, strides, weights, kh, merge)
             elif in_lower:
-                multiply_line(False, True, acc, x, line, second, pixel_stride, tap_stride, w, kh * w_line, w_tap, merge)
-    finish_tile(rows * WIDTH, acc, extras, out, row_offset, ldc, n, columns)
+                multiply_line(False, True, acc, x, x_at, second, strides, weights, kh, merge)
+    finish_tile(rows * WIDTH, acc, extras, target.out, target.offset, target.ldc, target.n, target.columns)
 
 
 @S.prim_func
@@ -130,99 +109,37 @@ def conv_short_rows(
     out: S.ptr(OUT, "global"),
     extras: extra_types,
     batch: S.i32,
-    in_h: S.i32,
-    in_w: S.i32,
     channels: S.i32,
-    out_h: S.i32,
-    groups: S.i32,
-    group_in: S.i32,
-    group_out: S.i32,
-    kernel_h: S.i32,
-    kernel_w: S.i32,
-    stride_h: S.i32,
-    stride_w: S.i32,
-    pad_h: S.i32,
-    pad_w: S.i32,
-    dilation_h: S.i32,
-    dilation_w: S.i32,
+    height: Axis,
+    width: Axis,
+    groups: Groups,
     merge: S.i32,
     block_pairs: S.i32,
     ldc: S.i32,
 ):
-    panels = S.ceildiv(group_out, NV * VL)
-    all_panels = groups * panels
-    image_pairs = S.ceildiv(out_h, 2)
-    pairs = batch * image_pairs
-    pair_first, pair_last, block, unit_first, unit_last = rows_or_panels(pairs, all_panels, block_pairs, 4)
-    panel_first, panel_last = panels_of(unit_first, unit_last, pairs)
-    w_tap = group_in * (NV * VL)
-    line_stride = S.i64(dilation_h * in_w * channels)
-    for block_first in range(pair_first, pair_last, block):
-        for panel in range(panel_first, panel_last):
+    panels = S.ceildiv(groups.result, NV * VL)
+    image_pairs = S.ceildiv(height.result, 2)
+    work = own_work(batch * image_pairs, groups.count * panels, block_pairs, 4)
+    w_tap = groups.image * (NV * VL)
+    line = width.image * channels
+    second = S.i64(height.stride * line)
+    strides = Strides(width.stride * channels, width.dilation * channels, height.dilation * line, 0)
+    for block_first in range(work.row_first, work.row_last, work.block):
+        for panel in range(work.panel_first, work.panel_last):
             group = panel // panels
-            n = group * group_out + (panel % panels) * (NV * VL)
-            columns = group_out - (panel % panels) * (NV * VL)
-            w_panel = weights + panel * (kernel_h * kernel_w * w_tap)
-            for pair in range(
-                S.max(block_first, unit_first - panel * pairs),
-                S.min(S.min(block_first + block, pair_last), unit_last - panel * pairs),
-            ):
+            n = group * groups.result + (panel % panels) * (NV * VL)
+            columns = groups.result - (panel % panels) * (NV * VL)
+            w_panel = Panel(weights + panel * (height.kernel * width.kernel * w_tap), w_tap, width.kernel * w_tap, 0)
+            first, last = own_rows(work, block_first, panel)
+            for pair in range(first, last):
                 oh = pair % image_pairs * 2
                 image = pair // image_pairs
-                top = oh * stride_h - pad_h
-                upper_first = S.min(intervals(S.max(-top, 0), dilation_h), kernel_h)
-                upper_last = S.max(S.min(kernel_h, intervals(S.max(in_h - top, 0), dilation_h)), upper_first)
-                lower_top = top + stride_h
-                lower_first = S.min(intervals(S.max(-lower_top, 0), dilation_h), kernel_h)
-                lower_last = S.max(S.min(kernel_h, intervals(S.max(in_h - lower_top, 0), dilation_h)), lower_first)
-                x_image = x + (image * in_h * in_w * channels + group * group_in)
-                x_at = S.i64(top * in_w * channels) - S.i64(pad_w * channels)
-                row_offset = (image * out_h + oh) * WIDTH * ldc
-                if oh + 1 < out_h:
-                    rows_tile(
-                        2,
-                        x_image,
-                        x_at,
-                        S.i64(stride_h * in_w * channels),
-                        S.i64(stride_w * channels),
-                        S.i64(dilation_w * channels),
-                        line_stride,
-                        w_panel,
-                        w_tap,
-                        kernel_w * w_tap,
-                        upper_first,
-                        upper_last,
-                        lower_first,
-                        lower_last,
-                        merge,
-                        extras,
-                        out,
-                        row_offset,
-                        ldc,
-                        n,
-                        columns,
-                    )
+                upper = taps_of_axis(oh, height)
+                lower = taps_of_axis(oh + 1, height)
+                x_image = x + (image * height.image * line + group * groups.image)
+                x_at = S.i64(upper.start * line) - S.i64(width.pad * channels)
+                target = Target(out, (image * height.result + oh) * WIDTH * ldc, ldc, n, columns)
+                if oh + 1 < height.result:
+                    rows_tile(2, x_image, x_at, second, strides, w_panel, upper, lower, merge, extras, target)
                 else:
-                    rows_tile(
-                        1,
-                        x_image,
-                        x_at,
-                        S.i64(stride_h * in_w * channels),
-                        S.i64(stride_w * channels),
-                        S.i64(dilation_w * channels),
-                        line_stride,
-                        w_panel,
-                        w_tap,
-                        kernel_w * w_tap,
-                        upper_first,
-                        upper_last,
-                        upper_first,
-                        upper_last,
-                        merge,
-                        extras,
-                        out,
-                        row_offset,
-                        ldc,
-                        n,
-                        columns,
-                    )
+                    rows_tile(1, x_image, x_at, second, strides, w_panel, upper, upper, merge, extras, target)

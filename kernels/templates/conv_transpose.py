@@ -7,13 +7,14 @@ is a dense convolution of stride 1 with a part of the kernel, its taps in descen
 pixels apart; it runs on the tiles of conv.py. A phase may have no taps (kernels shorter than the stride, dilations that
 share a factor with it): its pixels are the epilogue of 0.
 
-Parameters as in conv.py, with ROW_TAPS empty. Weights are packed
+Parameters as in conv.py, without taps in TILING. Weights are packed
 [group][panel][residue_d][residue_h][residue_w][jd][jh][jw][ic][NR], j descending in k.
 """
 
 from aipu import script as S
-from conv import convolve_row, intervals
-from sharing import own_share, panels_of, rows_or_panels
+from conv import Panel, Plane, Target, convolve_row
+from sharing import own_rows, own_share, own_work
+from spatial import Axis, Geometry, Groups, row_at, taps_inside
 
 NR = NV * VL
 
@@ -37,157 +38,155 @@ def taps_of(residue, kernel, residues):
     return taps_before(S.min(residue + 1, residues), kernel, residues) - taps_before(residue, kernel, residues)
 
 
+@S.record
+class Phase:
+    """Of the output, along one axis."""
+
+    residues: S.i32
+    step: S.i32
+
+
+@S.record
+class Phases:
+    depth: Phase
+    height: Phase
+    width: Phase
+
+
+@S.record
+class PhaseTaps:
+    """The part of the kernel that a pixel's phase has along one axis: `count` taps, with `before` of other residues
+    before them; start: where the first (the last in the kernel) is in the image.
+    """
+
+    start: S.i32
+    count: S.i32
+    before: S.i32
+
+
+def phase_taps(position, axis: Axis, phase: Phase):
+    """The taps of a pixel."""
+    reach = position + axis.pad
+    residue = residue_of(reach, axis.stride, axis.dilation, phase.residues)
+    count = taps_of(residue, axis.kernel, phase.residues)
+    return PhaseTaps(
+        start=(reach - residue * axis.dilation) // axis.stride - (count - 1) * phase.step,
+        count=count,
+        before=taps_before(residue, axis.kernel, phase.residues),
+    )
+
+
 @S.prim_func
 def conv_transpose(
     x: S.ptr(X, "global"),
     weights: S.ptr(ACC, "global"),
     out: S.ptr(OUT, "global"),
     extras: extra_types,
-    batch: S.i32,
-    in_d: S.i32,
-    in_h: S.i32,
-    in_w: S.i32,
-    channels: S.i32,
-    out_d: S.i32,
-    out_h: S.i32,
-    out_w: S.i32,
-    groups: S.i32,
-    group_in: S.i32,
-    group_out: S.i32,
-    kernel_d: S.i32,
-    kernel_h: S.i32,
-    kernel_w: S.i32,
-    stride_d: S.i32,
-    stride_h: S.i32,
-    stride_w: S.i32,
-    pad_d: S.i32,
-    pad_h: S.i32,
-    pad_w: S.i32,
-    dilation_d: S.i32,
-    dilation_h: S.i32,
-    dilation_w: S.i32,
-    residues_d: S.i32,
-    residues_h: S.i32,
-    residues_w: S.i32,
-    step_d: S.i32,
-    step_h: S.i32,
-    step_w: S.i32,
+    geometry: Geometry,
+    groups: Groups,
+    phases: Phases,
     merge: S.i32,
     block_rows: S.i32,
     ldc: S.i32,
 ):
-    panels = S.ceildiv(group_out, NR)
-    all_panels = groups * panels
-    out_rows = batch * out_d * out_h
-    row_first, row_last, block, unit_first, unit_last = rows_or_panels(out_rows, all_panels, block_rows, 7)
-    panel_first, panel_last = panels_of(unit_first, unit_last, out_rows)
-    w_tap = group_in * NR
-    for block_first in range(row_first, row_last, block):
-        for panel in range(panel_first, panel_last):
+    depth, height, width = geometry.depth, geometry.height, geometry.width
+    panels = S.ceildiv(groups.result, NR)
+    work = own_work(geometry.batch * depth.result * height.result, groups.count * panels, block_rows, 7)
+    w_tap = groups.image * NR
+    line = width.image * geometry.channels
+    for block_first in range(work.row_first, work.row_last, work.block):
+        for panel in range(work.panel_first, work.panel_last):
             group = panel // panels
-            n = group * group_out + (panel % panels) * NR
-            columns = group_out - (panel % panels) * NR
-            w_panel = weights + panel * (kernel_d * kernel_h * kernel_w * w_tap)
-            for row in range(
-                S.max(block_first, unit_first - panel * out_rows),
-                S.min(S.min(block_first + block, row_last), unit_last - panel * out_rows),
-            ):
-                reach_h = row % out_h + pad_h
-                reach_d = (row // out_h) % out_d + pad_d
-                image = row // (out_h * out_d)
-                residue_d = residue_of(reach_d, stride_d, dilation_d, residues_d)
-                residue_h = residue_of(reach_h, stride_h, dilation_h, residues_h)
-                taps_d = taps_of(residue_d, kernel_d, residues_d)
-                taps_h = taps_of(residue_h, kernel_h, residues_h)
-                # Where the phase's first (its last in the kernel) tap is in the image.
-                front = (reach_d - residue_d * dilation_d) // stride_d - (taps_d - 1) * step_d
-                top = (reach_h - residue_h * dilation_h) // stride_h - (taps_h - 1) * step_h
-                kd = intervals(S.max(-front, 0), step_d)
-                depths = S.max(S.min(taps_d, intervals(S.max(in_d - front, 0), step_d)) - kd, 0)
-                kh = intervals(S.max(-top, 0), step_h)
-                lines = S.max(S.min(taps_h, intervals(S.max(in_h - top, 0), step_h)) - kh, 0)
-                x_line = x + (
-                    ((image * in_d + front + kd * step_d) * in_h + top + kh * step_h) * in_w * channels
-                    + group * group_in
+            n = group * groups.result + (panel % panels) * NR
+            columns = groups.result - (panel % panels) * NR
+            w_panel = weights + panel * (depth.kernel * height.kernel * width.kernel * w_tap)
+            first_row, last_row = own_rows(work, block_first, panel)
+            for number in range(first_row, last_row):
+                row = row_at(number, geometry)
+                planes = phase_taps(row.depth, depth, phases.depth)
+                lines = phase_taps(row.height, height, phases.height)
+                in_depth = taps_inside(planes.start, planes.count, phases.depth.step, depth.image)
+                in_height = taps_inside(lines.start, lines.count, phases.height.step, height.image)
+                front = row.image * depth.image + planes.start + in_depth.first * phases.depth.step
+                top = lines.start + in_height.first * phases.height.step
+                plane = Plane(
+                    x + ((front * height.image + top) * line + group * groups.image),
+                    in_depth.count,
+                    in_height.count,
+                    phases.height.step * line,
+                    phases.depth.step * height.image * line,
                 )
-                taps_ahead = (
-                    taps_before(residue_d, kernel_d, residues_d) * (kernel_h * kernel_w)
-                    + taps_d * taps_before(residue_h, kernel_h, residues_h) * kernel_w
-                )
-                for first in range(S.min(stride_w, out_w)):
-                    reach_w = first + pad_w
-                    residue_w = residue_of(reach_w, stride_w, dilation_w, residues_w)
-                    taps_w = taps_of(residue_w, kernel_w, residues_w)
-                    start = (reach_w - residue_w * dilation_w) // stride_w - (taps_w - 1) * step_w
+                taps_ahead = planes.before * (height.kernel * width.kernel) + planes.count * lines.before * width.kernel
+                for first in range(S.min(width.stride, width.result)):
+                    taps = phase_taps(first, width, phases.width)
                     ahead = (
                         taps_ahead
-                        + taps_d * taps_h * taps_before(residue_w, kernel_w, residues_w)
-                        + (kd * taps_h + kh) * taps_w
+                        + planes.count * lines.count * taps.before
+                        + (in_depth.first * lines.count + in_height.first) * taps.count
                     )
+                    w_line = taps.count * w_tap
                     convolve_row(
-                        x_line,
-                        in_w,
-                        channels,
-                        group_in,
-                        S.ceildiv(out_w - first, stride_w),
-                        taps_w,
-                        1,
-                        step_w,
-                        -start,
+                        plane,
+                        Axis(
+                            image=width.image,
+                            result=S.ceildiv(width.result - first, width.stride),
+                            kernel=taps.count,
+                            stride=1,
+                            pad=-taps.start,
+                            dilation=phases.width.step,
+                        ),
+                        geometry.channels,
+                        groups.image,
                         merge,
-                        step_h * in_w * channels,
-                        step_d * in_h * in_w * channels,
-                        w_panel + ahead * w_tap,
-                        w_tap,
-                        taps_w * w_tap,
-                        taps_h * taps_w * w_tap,
-                        depths,
-                        lines,
+                        Panel(w_panel + ahead * w_tap, w_tap, w_line, lines.count * w_line),
                         extras,
-                        out,
-                        (row * out_w + first) * ldc,
-                        stride_w * ldc,
-                        n,
-                        columns,
+                        Target(out, (number * width.result + first) * ldc, width.stride * ldc, n, columns),
                     )
+
+
+@S.record
+class Kernel:
+    """Its extents."""
+
+    depth: S.i32
+    height: S.i32
+    width: S.i32
 
 
 @S.prim_func
 def pack_phases(
-    source: S.ptr(X, "global"),
-    packed: S.ptr(ACC, "global"),
-    groups: S.i32,
-    group_in: S.i32,
-    group_out: S.i32,
-    kernel_d: S.i32,
-    kernel_h: S.i32,
-    kernel_w: S.i32,
-    residues_d: S.i32,
-    residues_h: S.i32,
-    residues_w: S.i32,
+    source: S.ptr(X, "global"), packed: S.ptr(ACC, "global"), groups: Groups, kernel: Kernel, phases: Phases
 ):
     """Weights [group * ic][oc][kd][kh][kw] known only at run time, as conv_transpose() wants them."""
-    panels = S.ceildiv(group_out, NR)
-    taps = kernel_d * kernel_h * kernel_w
-    units = groups * panels
+    panels = S.ceildiv(groups.result, NR)
+    taps = kernel.depth * kernel.height * kernel.width
+    units = groups.count * panels
     first, last = own_share(units)
     for unit in range(first, last):
         n = (unit % panels) * NR
-        rows = source + (unit // panels) * (group_in * group_out * taps)
-        at = unit * (taps * group_in * NR)
-        for d in range(residues_d):
-            for h in range(residues_h):
-                for w in range(residues_w):
-                    for jd in range(taps_of(d, kernel_d, residues_d)):
-                        kd = d + (taps_of(d, kernel_d, residues_d) - 1 - jd) * residues_d
-                        for jh in range(taps_of(h, kernel_h, residues_h)):
-                            kh = h + (taps_of(h, kernel_h, residues_h) - 1 - jh) * residues_h
-                            for jw in range(taps_of(w, kernel_w, residues_w)):
-                                kw = w + (taps_of(w, kernel_w, residues_w) - 1 - jw) * residues_w
-                                tap = (kd * kernel_h + kh) * kernel_w + kw
-                                for ic in range(group_in):
+        rows = source + (unit // panels) * (groups.image * groups.result * taps)
+        at = unit * (taps * groups.image * NR)
+        for d in range(phases.depth.residues):
+            for h in range(phases.height.residues):
+                for w in range(phases.width.residues):
+                    for jd in range(taps_of(d, kernel.depth, phases.depth.residues)):
+                        kd = d + (taps_of(d, kernel.depth, phases.depth.residues) - 1 - jd) * phases.depth.residues
+                        for jh in range(taps_of(h, kernel.height, phases.height.residues)):
+                            kh = (
+                                h
+                                + (taps_of(h, kernel.height, phases.height.residues) - 1 - jh) * phases.height.residues
+                            )
+                            for jw in range(taps_of(w, kernel.width, phases.width.residues)):
+                                kw = (
+                                    w
+                                    + (taps_of(w, kernel.width, phases.width.residues) - 1 - jw) * phases.width.residues
+                                )
+                                tap = (kd * kernel.height + kh) * kernel.width + kw
+                                for ic in range(groups.image):
                                     for c in range(NR):
                                         packed[at + c] = S.cast(0, ACC)
-                                        if n + c < group_out:
-                                            packed[at + c] = S.cast(rows[(ic * group_out + n + c) * taps + tap], ACC)
+                                        if n + c < groups.result:
+                                            packed[at + c] = S.cast(
+                                                rows[(ic * groups.result + n + c) * taps + tap], ACC
+                                            )
                                     at = at + NR

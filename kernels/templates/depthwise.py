@@ -18,7 +18,8 @@ that a block stays in the second-level cache while the vectors of channels pass 
 from aipu import script as S
 from epilogue import finish_shared, shared_values
 from gemm import ROWS_PER_BASE, row_bases
-from sharing import panels_of, rows_or_panels
+from sharing import own_rows, own_work
+from spatial import Geometry, row_at, taps_of_axis
 
 
 def accumulate(acc, value, weight):
@@ -27,70 +28,45 @@ def accumulate(acc, value, weight):
     return acc + value * weight
 
 
-def depthwise_tile(
-    checked,
-    masked,
-    x,
-    depth_stride,
-    line_stride,
-    channels,
-    weights,
-    w_line,
-    w_depth,
-    depths,
-    lines,
-    padded_channels,
-    position,
-    in_w,
-    extras,
-    out,
-    row_offset,
-    c,
-    pixels,
-):
-    lane_mask = S.tail_mask(S.min(channels - c, VL), VL) if masked else None
+def depthwise_tile(checked, masked, x, lines, channels, weights, width, position, extras, target):
+    lane_mask = S.tail_mask(S.min(channels - target.c, VL), VL) if masked else None
     acc = S.alloc_buffer((WIDTH,), f"{ACC}x{VL}")
     wv = S.alloc_buffer((KW,), f"{ACC}x{VL}")
     for i in S.unroll(WIDTH):
         acc[i] = S.cast(0, f"{ACC}x{VL}")
     stride = S.i64(channels)
-    for kd in range(depths):
-        for kh in range(lines):
+    for kd in range(lines.depths):
+        for kh in range(lines.lines):
             bases = row_bases(
-                x + (S.i64(kd) * depth_stride + S.i64(kh) * line_stride), stride, (WIDTH - 1) * SW + (KW - 1) * DW + 1
+                x + (S.i64(kd) * lines.depth_stride + S.i64(kh) * lines.line_stride),
+                stride,
+                (WIDTH - 1) * SW + (KW - 1) * DW + 1,
             )
-            w = weights + (kd * w_depth + kh * w_line)
+            w = weights.data + (kd * weights.depth + kh * weights.line)
             for k in S.unroll(KW):
-                wv[k] = S.vload(w + k * padded_channels, lanes=VL)
+                wv[k] = S.vload(w + k * weights.tap, lanes=VL)
             for column in S.unroll((WIDTH - 1) * SW + (KW - 1) * DW + 1):
                 if any([(column - k * DW) % SW == 0 and 0 <= (column - k * DW) // SW < WIDTH for k in range(KW)]):
                     at = bases[column // ROWS_PER_BASE] + S.i64(column % ROWS_PER_BASE) * stride
                     if checked:
-                        if position + column >= 0 and position + column < in_w:
+                        if position + column >= 0 and position + column < width.image:
                             feed(column, acc, wv, at, lane_mask)
                     else:
                         feed(column, acc, wv, at, lane_mask)
-    shared = shared_values(extras, c, lane_mask)
+    shared = shared_values(extras, target.c, lane_mask)
     if EPILOGUE_LOOP:
         vectors = S.alloc_buffer((WIDTH * VL,), ACC)
         for i in S.unroll(WIDTH):
             S.vstore(acc[i], vectors.addr_of(i * VL))
-        for pixel in range(S.min(pixels, WIDTH)):
-            finish_shared(
-                S.vload(vectors.addr_of(pixel * VL), lanes=VL),
-                shared,
-                extras,
-                out,
-                row_offset + pixel * channels,
-                c,
-                lane_mask,
-            )
+        for pixel in range(S.min(target.pixels, WIDTH)):
+            value = S.vload(vectors.addr_of(pixel * VL), lanes=VL)
+            finish_shared(value, shared, extras, target.out, target.offset + pixel * channels, target.c, lane_mask)
     for i in S.unroll(0 if EPILOGUE_LOOP else WIDTH):
         if NARROW and checked:
-            if i < pixels:
-                finish_shared(acc[i], shared, extras, out, row_offset + i * channels, c, lane_mask)
+            if i < target.pixels:
+                finish_shared(acc[i], shared, extras, target.out, target.offset + i * channels, target.c, lane_mask)
         else:
-            finish_shared(acc[i], shared, extras, out, row_offset + i * channels, c, lane_mask)
+            finish_shared(acc[i], shared, extras, target.out, target.offset + i * channels, target.c, lane_mask)
 
 
 def feed(column, acc, wv, at, lane_mask):
@@ -102,22 +78,51 @@ def feed(column, acc, wv, at, lane_mask):
                 acc[i] = accumulate(acc[i], value, wv[k])
 
 
+@S.record
+class Lines:
+    """The lines of an image that a row of results meets: `lines` of `depths` planes."""
+
+    depths: S.i32
+    lines: S.i32
+    line_stride: S.i64
+    depth_stride: S.i64
+
+
+@S.record
+class Window:
+    """The weights of a vector of channels, and where the next tap, line and plane are."""
+
+    data: S.ptr(ACC, "global")
+    tap: S.i32
+    line: S.i32
+    depth: S.i32
+
+
+@S.record
+class Width:
+    image: S.i32
+    result: S.i32
+    pad: S.i32
+
+
+@S.record
+class Target:
+    """Where results go: pixels from `offset` on, of the channels from c on."""
+
+    out: S.ptr(OUT, "global")
+    offset: S.i32
+    c: S.i32
+    pixels: S.i32
+
+
 @S.prim_func(is_inline=False)
 def depthwise_row(
     masked: S.meta_var,
     x: S.ptr(X, "global"),
-    depth_stride: S.i64,
-    line_stride: S.i64,
+    lines: Lines,
     channels: S.i32,
-    weights: S.ptr(ACC, "global"),
-    w_line: S.i32,
-    w_depth: S.i32,
-    depths: S.i32,
-    lines: S.i32,
-    padded_channels: S.i32,
-    pad_w: S.i32,
-    in_w: S.i32,
-    out_w: S.i32,
+    weights: Window,
+    width: Width,
     extras: extra_types,
     out: S.ptr(OUT, "global"),
     row_offset: S.i32,
@@ -126,79 +131,21 @@ def depthwise_row(
     """One row of output pixels of one vector of channels; x: the row's first valid line at column 0, weights: those of
     that line.
     """
-    for tile in range(S.ceildiv(out_w, WIDTH)):
-        ow = S.max(S.min(tile * WIDTH, out_w - WIDTH), 0) if NARROW else S.min(tile * WIDTH, out_w - WIDTH)
-        position = ow * SW - pad_w
-        inside = position >= 0 and position + ((WIDTH - 1) * SW + (KW - 1) * DW) < in_w
+    for tile in range(S.ceildiv(width.result, WIDTH)):
+        last = width.result - WIDTH
+        ow = S.max(S.min(tile * WIDTH, last), 0) if NARROW else S.min(tile * WIDTH, last)
+        position = ow * SW - width.pad
+        inside = position >= 0 and position + ((WIDTH - 1) * SW + (KW - 1) * DW) < width.image
         if NARROW:
-            inside = inside and out_w >= WIDTH
+            inside = inside and width.result >= WIDTH
         x_tile = x + S.i64(position) * channels
+        target = Target(out, row_offset + ow * channels, c, width.result - ow)
         if masked:
-            depthwise_tile(
-                1,
-                1,
-                x_tile,
-                depth_stride,
-                line_stride,
-                channels,
-                weights,
-                w_line,
-                w_depth,
-                depths,
-                lines,
-                padded_channels,
-                position,
-                in_w,
-                extras,
-                out,
-                row_offset + ow * channels,
-                c,
-                out_w - ow,
-            )
+            depthwise_tile(1, 1, x_tile, lines, channels, weights, width, position, extras, target)
         elif inside:
-            depthwise_tile(
-                0,
-                0,
-                x_tile,
-                depth_stride,
-                line_stride,
-                channels,
-                weights,
-                w_line,
-                w_depth,
-                depths,
-                lines,
-                padded_channels,
-                position,
-                in_w,
-                extras,
-                out,
-                row_offset + ow * channels,
-                c,
-                out_w - ow,
-            )
+            depthwise_tile(0, 0, x_tile, lines, channels, weights, width, position, extras, target)
         else:
-            depthwise_tile(
-                1,
-                0,
-                x_tile,
-                depth_stride,
-                line_stride,
-                channels,
-                weights,
-                w_line,
-                w_depth,
-                depths,
-                lines,
-                padded_channels,
-                position,
-                in_w,
-                extras,
-                out,
-                row_offset + ow * channels,
-                c,
-                out_w - ow,
-            )
+            depthwise_tile(1, 0, x_tile, lines, channels, weights, width, position, extras, target)
 
 
 @S.prim_func
@@ -207,112 +154,61 @@ def depthwise(
     weights: S.ptr(ACC, "global"),
     out: S.ptr(OUT, "global"),
     extras: extra_types,
-    batch: S.i32,
-    in_d: S.i32,
-    in_h: S.i32,
-    in_w: S.i32,
-    channels: S.i32,
+    geometry: Geometry,
     padded_channels: S.i32,
-    out_d: S.i32,
-    out_h: S.i32,
-    out_w: S.i32,
-    kernel_d: S.i32,
-    kernel_h: S.i32,
-    kernel_w: S.i32,
-    stride_d: S.i32,
-    stride_h: S.i32,
-    stride_w: S.i32,
-    pad_d: S.i32,
-    pad_h: S.i32,
-    pad_w: S.i32,
-    dilation_d: S.i32,
-    dilation_h: S.i32,
-    dilation_w: S.i32,
     block_rows: S.i32,
     ahead: S.i32,
 ):
     """ahead: whether the next block's rows are to be prefetched, as they come from (and go to) memory."""
+    depth, height, width = geometry.depth, geometry.height, geometry.width
+    channels = geometry.channels
     vectors = S.ceildiv(channels, VL)
-    out_rows = batch * out_d * out_h
-    row_first, row_last, block, unit_first, unit_last = rows_or_panels(out_rows, vectors, block_rows, 7)
-    vector_first, vector_last = panels_of(unit_first, unit_last, out_rows)
-    w_line = kernel_w * padded_channels
-    line_stride = S.i64(dilation_h * in_w * channels)
-    depth_stride = S.i64(dilation_d * in_h * in_w * channels)
-    for block_first in range(row_first, row_last, block):
-        for vector in range(vector_first, vector_last):
+    work = own_work(geometry.batch * depth.result * height.result, vectors, block_rows, 7)
+    w_line = width.kernel * padded_channels
+    line = width.image * channels
+    for block_first in range(work.row_first, work.row_last, work.block):
+        for vector in range(work.panel_first, work.panel_last):
             c = vector * VL
-            for row in range(
-                S.max(block_first, unit_first - vector * out_rows),
-                S.min(S.min(block_first + block, row_last), unit_last - vector * out_rows),
-            ):
-                oh = row % out_h
-                od = (row // out_h) % out_d
-                image = row // (out_h * out_d)
-                top = oh * stride_h - pad_h
-                front = od * stride_d - pad_d
-                kh = S.ceildiv(S.max(-top, 0), dilation_h)
-                lines = S.max(S.min(kernel_h, S.ceildiv(S.max(in_h - top, 0), dilation_h)) - kh, 0)
-                kd = S.ceildiv(S.max(-front, 0), dilation_d)
-                depths = S.max(S.min(kernel_d, S.ceildiv(S.max(in_d - front, 0), dilation_d)) - kd, 0)
+            first, last = own_rows(work, block_first, vector)
+            for number in range(first, last):
+                row = row_at(number, geometry)
+                lines = taps_of_axis(row.height, height)
+                planes = taps_of_axis(row.depth, depth)
                 if AHEAD:
-                    if ahead != 0 and row + block < row_last:
+                    if ahead != 0 and number + work.block < work.row_last:
                         # A part of the lines that a row of the next block will be the first to read, and of those it
                         # writes, in the order of memory: one vector of channels of each pixel is nothing that the
                         # processor could foresee.
+                        below = lines.start + (height.kernel - 1) * height.dilation
                         lowest = S.i64(
-                            (image * in_d + od) * in_h
-                            + S.max(top + (kernel_h - 1) * dilation_h + (block - 1) * stride_h + 1, 0)
+                            (row.image * depth.image + row.depth) * height.image
+                            + S.max(below + (work.block - 1) * height.stride + 1, 0)
                         )
-                        x_part = x + (lowest * (in_w * channels) + vector * (stride_h * in_w * VL))
-                        for i in range(stride_h * in_w):
+                        x_part = x + (lowest * line + vector * (height.stride * width.image * VL))
+                        for i in range(height.stride * width.image):
                             S.prefetch(x_part + i * VL)
-                        out_part = out + (S.i64(row + block) * (out_w * channels) + vector * (out_w * VL))
-                        for i in range(out_w):
+                        pixels = width.result
+                        out_part = out + (S.i64(number + work.block) * (pixels * channels) + vector * (pixels * VL))
+                        for i in range(pixels):
                             S.prefetch(out_part + i * VL)
-                x_row = x + (
-                    ((image * in_d + front + kd * dilation_d) * in_h + top + kh * dilation_h) * in_w * channels + c
+                front = row.image * depth.image + planes.start + planes.first * depth.dilation
+                top = lines.start + lines.first * height.dilation
+                x_row = x + ((front * height.image + top) * line + c)
+                met = Lines(
+                    planes.count,
+                    lines.count,
+                    S.i64(height.dilation * line),
+                    S.i64(depth.dilation * height.image * line),
                 )
-                w_row = weights + ((kd * kernel_h + kh) * w_line + c)
+                window = Window(
+                    weights + ((planes.first * height.kernel + lines.first) * w_line + c),
+                    padded_channels,
+                    w_line,
+                    height.kernel * w_line,
+                )
+                across = Width(width.image, width.result, width.pad)
+                row_offset = number * width.result * channels
                 if TAIL and c + VL > channels:
-                    depthwise_row(
-                        1,
-                        x_row,
-                        depth_stride,
-                        line_stride,
-                        channels,
-                        w_row,
-                        w_line,
-                        kernel_h * w_line,
-                        depths,
-                        lines,
-                        padded_channels,
-                        pad_w,
-                        in_w,
-                        out_w,
-                        extras,
-                        out,
-                        row * out_w * channels,
-                        c,
-                    )
+                    depthwise_row(1, x_row, met, channels, window, across, extras, out, row_offset, c)
                 else:
-                    depthwise_row(
-                        0,
-                        x_row,
-                        depth_stride,
-                        line_stride,
-                        channels,
-                        w_row,
-                        w_line,
-                        kernel_h * w_line,
-                        depths,
-                        lines,
-                        padded_channels,
-                        pad_w,
-                        in_w,
-                        out_w,
-                        extras,
-                        out,
-                        row * out_w * channels,
-                        c,
-                    )
+                    depthwise_row(0, x_row, met, channels, window, across, extras, out, row_offset, c)

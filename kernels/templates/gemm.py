@@ -79,36 +79,46 @@ def gemm_tile(
     finish_tile(height, acc, extras, out, row_offset, ldc, n, columns)
 
 
+@S.record
+class Product:
+    """Extents of products of matrices [rows, depth] and [depth, columns]; batches are counted in two levels."""
+
+    batches: S.i32
+    inner_batches: S.i32
+    rows: S.i32
+    columns: S.i32
+    depth: S.i32
+
+
+@S.record
+class BatchStrides:
+    outer: S.i32
+    inner: S.i32
+
+
 @S.prim_func
 def gemm(
     a: S.ptr(A, "global"),
     b: S.ptr(ACC, "global"),
     out: S.ptr(OUT, "global"),
     extras: extra_types,
-    batches: S.i32,
-    rows: S.i32,
-    columns: S.i32,
-    depth: S.i32,
+    product: Product,
     lda: S.i32,
     a_step: S.i32,
     ldc: S.i32,
-    a_batch_outer: S.i32,
-    a_batch_inner: S.i32,
-    b_batch_outer: S.i32,
-    b_batch_inner: S.i32,
-    inner_batches: S.i32,
+    a_batch: BatchStrides,
+    b_batch: BatchStrides,
     block_tiles: S.i32,
     a_zero: S.i32,
 ):
-    panels = S.ceildiv(columns, NV * VL)
-    tiles = S.ceildiv(rows, HEIGHTS[0])
+    panels = S.ceildiv(product.columns, NV * VL)
+    tiles = S.ceildiv(product.rows, HEIGHTS[0])
     # Blocks of at most block_tiles tiles, more of them where that is what gives every TEC the same amount of work.
-    per_block = S.max(S.ceildiv(8 * S.get_local_size(), S.max(batches * panels, 1)), 1)
+    per_block = S.max(S.ceildiv(8 * S.get_local_size(), S.max(product.batches * panels, 1)), 1)
     blocks = S.max(S.ceildiv(tiles, block_tiles), S.min(per_block, tiles))
-    units = batches * blocks * panels
-    first, last = own_share(units)
+    first, last = own_share(product.batches * blocks * panels)
     # A wide right operand passes by once, and each TEC reads a part of it; otherwise the rows are walked in order.
-    by_panel = columns > rows and batches == 1
+    by_panel = product.columns > product.rows and product.batches == 1
     panel = first % S.max(panels, 1)
     block = (first // S.max(panels, 1)) % S.max(blocks, 1)
     if by_panel:
@@ -117,8 +127,8 @@ def gemm(
     batch = first // S.max(panels * blocks, 1)
     tile_share = tiles // S.max(blocks, 1)
     tile_rest = tiles % S.max(blocks, 1)
-    row_share = rows // S.max(tiles, 1)
-    row_rest = rows % S.max(tiles, 1)
+    row_share = product.rows // S.max(tiles, 1)
+    row_rest = product.rows % S.max(tiles, 1)
     for unit in range(first, last):
         tile_first = block * tile_share + S.min(block, tile_rest)
         tile_last = tile_first + tile_share
@@ -126,10 +136,11 @@ def gemm(
             tile_last = tile_last + 1
         n = panel * (NV * VL)
         left = a
-        right = b + panel * (depth * (NV * VL))
-        if batches > 1:
-            left = left + ((batch // inner_batches) * a_batch_outer + (batch % inner_batches) * a_batch_inner)
-            right = right + ((batch // inner_batches) * b_batch_outer + (batch % inner_batches) * b_batch_inner)
+        right = b + panel * (product.depth * (NV * VL))
+        if product.batches > 1:
+            outer, inner = batch // product.inner_batches, batch % product.inner_batches
+            left = left + (outer * a_batch.outer + inner * a_batch.inner)
+            right = right + (outer * b_batch.outer + inner * b_batch.inner)
         m = tile_first * row_share + S.min(tile_first, row_rest)
         for t in range(tile_first, tile_last):
             end = m + row_share
@@ -144,13 +155,13 @@ def gemm(
                         a_step,
                         a_zero,
                         right,
-                        depth,
+                        product.depth,
                         extras,
                         out,
-                        (batch * rows + m) * ldc,
+                        (batch * product.rows + m) * ldc,
                         ldc,
                         n,
-                        columns - n,
+                        product.columns - n,
                     )
                     m = m + HEIGHTS[h]
         if by_panel:

@@ -5,12 +5,13 @@ write the flat input index of each maximum, counted in the NCHW order that ONNX 
 (epilogue.py, NV = 1), WINDOW: (kernel_h, kernel_w) of a small 2-D window without dilation, or (0, 0). A unit is one row
 of output pixels of one block of channels; blocks vary fastest, so that the lines a row reads stay in the nearest
 caches. Which taps lie inside the image is found out per row and pixel, not per tap. `count_padding` 1: average divides
-by the window's size including padding (clipped to the padded image, end padding given by pad_end_*).
+by the window's size including padding (clipped to the padded image, end padding given by pad_end).
 """
 
 from aipu import script as S
 from epilogue import finish
 from sharing import own_share
+from spatial import Axis, Geometry, Taps, row_at, taps_of_axis
 
 
 def combine(acc, value):
@@ -32,93 +33,96 @@ def exceeds(value, acc):
     return value > acc
 
 
-def pool_row(
-    lane_mask,
-    x_row,
-    out,
-    indices,
-    extras,
-    row,
-    image,
-    c,
-    front,
-    top,
-    low_d,
-    high_d,
-    low_h,
-    high_h,
-    counted_dh,
-    in_d,
-    in_h,
-    in_w,
-    channels,
-    out_w,
-    kernel_w,
-    stride_w,
-    pad_w,
-    pad_end_w,
-    dilation_d,
-    dilation_h,
-    dilation_w,
-    count_padding,
-    column_major,
-):
-    for ow in range(out_w):
-        left = ow * stride_w - pad_w
-        low_w = S.max(-left, 0)
-        high_w = S.max(in_w - left, 0)
+@S.record
+class Ends:
+    """The padding behind the image."""
+
+    depth: S.i32
+    height: S.i32
+    width: S.i32
+
+
+@S.record
+class Met:
+    """What a row of results meets of the image: its first line, the taps that are inside, and how many lines of the
+    padded image.
+    """
+
+    line: S.ptr(X, "global")
+    planes: Taps
+    lines: Taps
+    counted: S.i32
+
+
+def pool_row(lane_mask, met, out, indices, extras, number, image, c, geometry, pad_end, count_padding, column_major):
+    """Row `number` of the results, of the channels from c on."""
+    depth, height, width = geometry.depth, geometry.height, geometry.width
+    channels = geometry.channels
+    last_plane = met.planes.first + met.planes.count
+    last_line = met.lines.first + met.lines.count
+    for ow in range(width.result):
+        left = ow * width.stride - width.pad
+        low = S.max(-left, 0)
+        high = S.max(width.image - left, 0)
         if WINDOW[0] == 0:
-            low_w = S.ceildiv(low_w, dilation_w)
-            high_w = S.ceildiv(high_w, dilation_w)
-        high_w = S.min(kernel_w, high_w)
+            low = S.ceildiv(low, width.dilation)
+            high = S.ceildiv(high, width.dilation)
+        high = S.min(width.kernel, high)
         acc = S.cast(INITIAL, f"{ACC}x{VL}")
         if INDICES:
             best = S.cast(0, f"int64x{VL}")
             taken = S.i32(0)
-        if WINDOW[0] > 0 and low_h == 0 and high_h == WINDOW[0] and low_w == 0 and high_w == WINDOW[1]:
+        if WINDOW[0] > 0 and met.lines.first == 0 and last_line == WINDOW[0] and low == 0 and high == WINDOW[1]:
             for kh in S.unroll(WINDOW[0]):
-                line_start = x_row + ((kh * in_w + left) * channels + c)
+                line_start = met.line + ((kh * width.image + left) * channels + c)
                 for kw in S.unroll(WINDOW[1]):
                     acc = combine(acc, S.cast(S.vload(line_start + kw * channels, mask=lane_mask, lanes=VL), ACC))
         else:
-            for kd in range(low_d, high_d):
-                for kh in range(low_h, high_h):
-                    at = x_row + (((kd * dilation_d * in_h + kh * dilation_h) * in_w + left) * channels + c)
-                    for kw in range(low_w, high_w):
-                        value = S.cast(S.vload(at + kw * dilation_w * channels, mask=lane_mask, lanes=VL), ACC)
+            for kd in range(met.planes.first, last_plane):
+                for kh in range(met.lines.first, last_line):
+                    line = kd * depth.dilation * height.image + kh * height.dilation
+                    at = met.line + ((line * width.image + left) * channels + c)
+                    for kw in range(low, high):
+                        value = S.cast(S.vload(at + kw * width.dilation * channels, mask=lane_mask, lanes=VL), ACC)
                         if KIND == "max":
                             if INDICES:
-                                depth = front + kd * dilation_d
-                                line = top + kh * dilation_h
-                                position = left + kw * dilation_w
+                                z = met.planes.start + kd * depth.dilation
+                                y = met.lines.start + kh * height.dilation
+                                position = left + kw * width.dilation
                                 better = exceeds(value, acc)
                                 if taken == 0:
                                     better = ~exceeds(acc, value)
-                                flat = S.i64((depth * in_h + line) * in_w + position)
+                                flat = S.i64((z * height.image + y) * width.image + position)
                                 if column_major != 0:
-                                    flat = S.i64((position * in_h + line) * in_d + depth)
+                                    flat = S.i64((position * height.image + y) * depth.image + z)
                                 best = S.vsel(S.vbcast(flat, lanes=VL), best, better)
                                 taken = S.i32(1)
                         acc = combine(acc, value)
         if KIND == "average":
-            divisor = S.max(high_d - low_d, 0) * S.max(high_h - low_h, 0) * S.max(high_w - low_w, 0)
+            divisor = met.planes.count * met.lines.count * S.max(high - low, 0)
             if count_padding != 0:
-                divisor = counted_dh * S.min(kernel_w, S.ceildiv(S.max(in_w + pad_end_w - left, 0), dilation_w))
+                padded = S.max(width.image + pad_end.width - left, 0)
+                divisor = met.counted * S.min(width.kernel, S.ceildiv(padded, width.dilation))
             acc = acc / S.vbcast(S.cast(divisor, ACC), lanes=VL)
         if KIND == "lp":
             if POWER == 2:
                 acc = S.sqrt(acc)
             elif POWER != 1:
                 acc = S.pow(acc, S.cast(1.0 / POWER, f"{ACC}x{VL}"))
-        pixel = (row * out_w + ow) * channels
+        pixel = (number * width.result + ow) * channels
         if INDICES:
             # best is the position within one channel of one image; ONNX wants the index in the whole NCHW tensor.
-            plane = S.i64(in_d) * S.i64(in_h) * S.i64(in_w)
+            plane = S.i64(depth.image) * S.i64(height.image) * S.i64(width.image)
             channel = S.cast(S.vload(indices[1] + c, lanes=VL, mask=lane_mask), "int64") + S.vbcast(
                 S.i64(image) * S.i64(channels), lanes=VL
             )
             S.vstore(channel * S.vbcast(plane, lanes=VL) + best, indices[0] + (pixel + c), mask=lane_mask)
         finish(acc, extras, out, pixel, c, lane_mask)
+
+
+def counted(start, axis: Axis, pad_end):
+    """The taps from a start on that are inside the padded image."""
+    return S.min(axis.kernel, S.ceildiv(S.max(axis.image + pad_end - start, 0), axis.dilation))
 
 
 @S.prim_func
@@ -127,114 +131,33 @@ def pool(
     out: S.ptr(OUT, "global"),
     indices: index_types,
     extras: extra_types,
-    batch: S.i32,
-    in_d: S.i32,
-    in_h: S.i32,
-    in_w: S.i32,
-    channels: S.i32,
-    out_d: S.i32,
-    out_h: S.i32,
-    out_w: S.i32,
-    kernel_d: S.i32,
-    kernel_h: S.i32,
-    kernel_w: S.i32,
-    stride_d: S.i32,
-    stride_h: S.i32,
-    stride_w: S.i32,
-    pad_d: S.i32,
-    pad_h: S.i32,
-    pad_w: S.i32,
-    dilation_d: S.i32,
-    dilation_h: S.i32,
-    dilation_w: S.i32,
-    pad_end_d: S.i32,
-    pad_end_h: S.i32,
-    pad_end_w: S.i32,
+    geometry: Geometry,
+    pad_end: Ends,
     count_padding: S.i32,
     column_major: S.i32,
 ):
+    depth, height, width = geometry.depth, geometry.height, geometry.width
+    channels = geometry.channels
     blocks = S.ceildiv(channels, VL)
-    out_rows = batch * out_d * out_h
-    units = out_rows * blocks
-    first, last = own_share(units)
+    first, last = own_share(geometry.batch * depth.result * height.result * blocks)
     for unit in range(first, last):
-        row = unit // blocks
+        number = unit // blocks
         c = (unit % blocks) * VL
-        oh = row % out_h
-        od = (row // out_h) % out_d
-        image = row // (out_h * out_d)
-        front = od * stride_d - pad_d
-        top = oh * stride_h - pad_h
-        # Taps [low, high) of each axis are inside the image, [0, counted) inside the padded image.
-        low_d = S.ceildiv(S.max(-front, 0), dilation_d)
-        high_d = S.min(kernel_d, S.ceildiv(S.max(in_d - front, 0), dilation_d))
-        low_h = S.ceildiv(S.max(-top, 0), dilation_h)
-        high_h = S.min(kernel_h, S.ceildiv(S.max(in_h - top, 0), dilation_h))
-        counted_dh = S.min(kernel_d, S.ceildiv(S.max(in_d + pad_end_d - front, 0), dilation_d)) * S.min(
-            kernel_h, S.ceildiv(S.max(in_h + pad_end_h - top, 0), dilation_h)
+        row = row_at(number, geometry)
+        planes = taps_of_axis(row.depth, depth)
+        lines = taps_of_axis(row.height, height)
+        met = Met(
+            x + ((row.image * depth.image + planes.start) * height.image + lines.start) * width.image * channels,
+            planes,
+            lines,
+            counted(planes.start, depth, pad_end.depth) * counted(lines.start, height, pad_end.height),
         )
-        x_row = x + ((image * in_d + front) * in_h + top) * in_w * channels
         if c + VL <= channels:
             pool_row(
-                None,
-                x_row,
-                out,
-                indices,
-                extras,
-                row,
-                image,
-                c,
-                front,
-                top,
-                low_d,
-                high_d,
-                low_h,
-                high_h,
-                counted_dh,
-                in_d,
-                in_h,
-                in_w,
-                channels,
-                out_w,
-                kernel_w,
-                stride_w,
-                pad_w,
-                pad_end_w,
-                dilation_d,
-                dilation_h,
-                dilation_w,
-                count_padding,
-                column_major,
+                None, met, out, indices, extras, number, row.image, c, geometry, pad_end, count_padding, column_major
             )
         else:
+            mask = S.tail_mask(S.min(channels - c, VL), VL)
             pool_row(
-                S.tail_mask(S.min(channels - c, VL), VL),
-                x_row,
-                out,
-                indices,
-                extras,
-                row,
-                image,
-                c,
-                front,
-                top,
-                low_d,
-                high_d,
-                low_h,
-                high_h,
-                counted_dh,
-                in_d,
-                in_h,
-                in_w,
-                channels,
-                out_w,
-                kernel_w,
-                stride_w,
-                pad_w,
-                pad_end_w,
-                dilation_d,
-                dilation_h,
-                dilation_w,
-                count_padding,
-                column_major,
+                mask, met, out, indices, extras, number, row.image, c, geometry, pad_end, count_padding, column_major
             )

@@ -29,6 +29,7 @@ from aipu import script as S
 from epilogue import finish_tile
 from gemm import ROWS_PER_BASE, row_bases
 from sharing import own_share
+from spatial import Geometry, Groups, row_at
 
 DEPTH = 2 if W == "int16" else 4
 STEP = NV * VL * DEPTH
@@ -79,61 +80,39 @@ def quantized_conv(
     scale: scale_types,
     out: S.ptr(OUT, "global"),
     extras: extra_types,
-    batch: S.i32,
-    in_d: S.i32,
-    in_h: S.i32,
-    in_w: S.i32,
-    channels: S.i32,
-    out_d: S.i32,
-    out_h: S.i32,
-    out_w: S.i32,
-    groups: S.i32,
-    group_in: S.i32,
-    group_out: S.i32,
-    kernel_d: S.i32,
-    kernel_h: S.i32,
-    kernel_w: S.i32,
-    stride_d: S.i32,
-    stride_h: S.i32,
-    stride_w: S.i32,
-    pad_d: S.i32,
-    pad_h: S.i32,
-    pad_w: S.i32,
-    dilation_d: S.i32,
-    dilation_h: S.i32,
-    dilation_w: S.i32,
+    geometry: Geometry,
+    groups: Groups,
     taps: S.i32,
     steps: S.i32,
     edge_steps: S.i32,
     segment: S.i32,
 ):
-    panels = S.ceildiv(group_out, NV * VL)
-    segments = S.ceildiv(out_w, segment)
-    out_rows = batch * out_d * out_h
+    depth, height, width = geometry.depth, geometry.height, geometry.width
+    channels = geometry.channels
+    panels = S.ceildiv(groups.result, NV * VL)
+    segments = S.ceildiv(width.result, segment)
+    out_rows = geometry.batch * depth.result * height.result
     pieces = out_rows * segments
-    units = pieces * groups * panels
-    first, last = own_share(units)
-    pixel_stride = stride_w * channels
+    first, last = own_share(pieces * groups.count * panels)
+    pixel_stride = width.stride * channels
     line_weights = taps * steps * STEP
-    ldc = groups * group_out
+    ldc = groups.count * groups.result
     for unit in range(first, last):
         # Panels vary slowest, so that one panel's weights stay in the nearest cache for all rows of a TEC.
         piece = unit % pieces
         group = (unit // pieces) // panels
         panel = (unit // pieces) % panels
-        row = piece // segments
+        number = piece // segments
         begin = (piece % segments) * segment
-        end = S.min(begin + segment, out_w)
-        oh = row % out_h
-        od = (row // out_h) % out_d
-        image = row // (out_h * out_d)
+        end = S.min(begin + segment, width.result)
+        row = row_at(number, geometry)
         # Output channels n ... of all groups; `columns` of them belong to this group.
-        n = group * group_out + panel * (NV * VL)
-        columns = group_out - panel * (NV * VL)
+        n = group * groups.result + panel * (NV * VL)
+        columns = groups.result - panel * (NV * VL)
         place = (group * panels + panel) * (NV * VL)
-        top = oh * stride_h - pad_h
-        front = od * stride_d - pad_d
-        w_panel = (group * panels + panel) * (kernel_d * kernel_h * line_weights)
+        top = row.height * height.stride - height.pad
+        front = row.depth * depth.stride - depth.pad
+        w_panel = (group * panels + panel) * (depth.kernel * height.kernel * line_weights)
         column = begin
         while column < end:
             # Tiles of equal height rather than full ones and a rest.
@@ -147,25 +126,25 @@ def quantized_conv(
                         bias = S.vload(start + (place + v * VL), lanes=VL)
                         for i in S.unroll(HEIGHTS[h]):
                             acc[i * NV + v] = bias
-                    origin = here * stride_w - pad_w
+                    origin = here * width.stride - width.pad
                     runs = taps
                     run_steps = steps
-                    run_width = dilation_w
+                    run_width = width.dilation
                     if EDGES:
-                        far = origin + (HEIGHTS[h] - 1) * stride_w
-                        if origin < 0 or far + (kernel_w - 1) * dilation_w >= in_w:
-                            runs = kernel_w
+                        far = origin + (HEIGHTS[h] - 1) * width.stride
+                        if origin < 0 or far + (width.kernel - 1) * width.dilation >= width.image:
+                            runs = width.kernel
                             run_steps = edge_steps
-                    for kd in range(kernel_d):
-                        depth = front + kd * dilation_d
-                        if depth >= 0 and depth < in_d:
-                            for kh in range(kernel_h):
-                                line = top + kh * dilation_h
-                                if line >= 0 and line < in_h:
+                    for kd in range(depth.kernel):
+                        plane = front + kd * depth.dilation
+                        if plane >= 0 and plane < depth.image:
+                            for kh in range(height.kernel):
+                                line = top + kh * height.dilation
+                                if line >= 0 and line < height.image:
                                     x_line = (
-                                        ((image * in_d + depth) * in_h + line) * in_w + origin
-                                    ) * channels + group * group_in
-                                    w_line = w_panel + (kd * kernel_h + kh) * line_weights
+                                        ((row.image * depth.image + plane) * height.image + line) * width.image + origin
+                                    ) * channels + group * groups.image
+                                    w_line = w_panel + (kd * height.kernel + kh) * line_weights
                                     for run in range(runs):
                                         x_run = x_line + run * run_width * channels
                                         w_run = w_line + run * run_steps * STEP
@@ -185,7 +164,7 @@ def quantized_conv(
                                                     w_run,
                                                     run_steps,
                                                 )
-                                            elif far + offset >= in_w:
+                                            elif far + offset >= width.image:
                                                 multiply(
                                                     0,
                                                     HEIGHTS[h] - 1,
@@ -213,7 +192,18 @@ def quantized_conv(
                                             multiply(
                                                 0, HEIGHTS[h], acc, x, x_run, pixel_stride, weights, w_run, run_steps
                                             )
-                    store(HEIGHTS[h], acc, scale, place, extras, out, (row * out_w + here) * ldc, ldc, n, columns)
+                    store(
+                        HEIGHTS[h],
+                        acc,
+                        scale,
+                        place,
+                        extras,
+                        out,
+                        (number * width.result + here) * ldc,
+                        ldc,
+                        n,
+                        columns,
+                    )
                     column = here + HEIGHTS[h]
 
 

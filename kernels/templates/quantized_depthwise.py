@@ -23,6 +23,7 @@ stay in the nearest cache.
 from aipu import script as S
 from epilogue import finish_shared, shared_values
 from sharing import own_share
+from spatial import Geometry, row_at
 
 PATCH = (WIDTH - 1) * SW + (KW - 1) * DW + 1
 
@@ -31,20 +32,27 @@ def feeds(column, i, k):
     return i * SW + k * DW == column
 
 
-def sum_taps(
-    lane_mask, acc, x, x_base, channels, depth_stride, line_stride, weights, c, padded_channels, kernel_d, kernel_h
-):
+@S.record
+class Patch:
+    """Where the image's lines are, from `at` on, that a tile reads."""
+
+    at: S.i32
+    line_stride: S.i32
+    depth_stride: S.i32
+
+
+def sum_taps(lane_mask, acc, x, patch, geometry, weights, c, padded_channels):
     wv = S.alloc_buffer((KW,), f"float32x{VL}")
-    for kd in range(kernel_d):
-        for kh in range(kernel_h):
-            line = x_base + kd * depth_stride + kh * line_stride
+    lines = geometry.height.kernel
+    for kd in range(geometry.depth.kernel):
+        for kh in range(lines):
+            line = patch.at + kd * patch.depth_stride + kh * patch.line_stride
             for k in S.unroll(KW):
-                wv[k] = S.vload(weights + (((kd * kernel_h + kh) * KW + k) * padded_channels + c), lanes=VL)
+                wv[k] = S.vload(weights + (((kd * lines + kh) * KW + k) * padded_channels + c), lanes=VL)
             for column in S.unroll(PATCH):
                 if any([feeds(column, i, k) for i in range(WIDTH) for k in range(KW)]):
-                    value = S.cast(
-                        S.cast(S.vload(x + (line + column * channels), mask=lane_mask, lanes=VL), "int32"), "float32"
-                    )
+                    raw = S.vload(x + (line + column * geometry.channels), mask=lane_mask, lanes=VL)
+                    value = S.cast(S.cast(raw, "int32"), "float32")
                     for i in S.unroll(WIDTH):
                         for k in S.unroll(KW):
                             if feeds(column, i, k):
@@ -54,32 +62,14 @@ def sum_taps(
                                     acc[i] = acc[i] + value * wv[k]
 
 
-def tile(
-    lane_mask,
-    x,
-    x_base,
-    channels,
-    depth_stride,
-    line_stride,
-    weights,
-    start,
-    scale,
-    c,
-    padded_channels,
-    kernel_d,
-    kernel_h,
-    extras,
-    out,
-    row_offset,
-):
+def tile(lane_mask, x, patch, geometry, weights, start, scale, c, padded_channels, extras, out, row_offset):
     acc = S.alloc_buffer((WIDTH,), f"float32x{VL}")
     bias = S.vload(start + c, lanes=VL)
     for i in S.unroll(WIDTH):
         acc[i] = bias
-    sum_taps(
-        lane_mask, acc, x, x_base, channels, depth_stride, line_stride, weights, c, padded_channels, kernel_d, kernel_h
-    )
+    sum_taps(lane_mask, acc, x, patch, geometry, weights, c, padded_channels)
     shared = shared_values(extras, c, lane_mask)
+    channels = geometry.channels
     if len(scale) == 0:
         for i in S.unroll(WIDTH):
             finish_shared(S.cast(acc[i], "int32"), shared, extras, out, row_offset + i * channels, c, lane_mask)
@@ -97,74 +87,27 @@ def quantized_depthwise(
     scale: scale_types,
     out: S.ptr(OUT, "global"),
     extras: extra_types,
-    batch: S.i32,
-    in_d: S.i32,
-    in_h: S.i32,
-    in_w: S.i32,
-    channels: S.i32,
+    geometry: Geometry,
     padded_channels: S.i32,
-    out_d: S.i32,
-    out_h: S.i32,
-    out_w: S.i32,
-    kernel_d: S.i32,
-    kernel_h: S.i32,
-    stride_d: S.i32,
-    stride_h: S.i32,
-    dilation_d: S.i32,
-    dilation_h: S.i32,
 ):
+    depth, height, width = geometry.depth, geometry.height, geometry.width
+    channels = geometry.channels
     vectors = S.ceildiv(channels, VL)
-    out_rows = batch * out_d * out_h
-    units = out_rows * vectors
-    first, last = own_share(units)
-    line_stride = dilation_h * in_w * channels
-    depth_stride = dilation_d * in_h * in_w * channels
+    out_rows = geometry.batch * depth.result * height.result
+    first, last = own_share(out_rows * vectors)
+    line = width.image * channels
     for unit in range(first, last):
-        row = unit % out_rows
+        number = unit % out_rows
         c = (unit // out_rows) * VL
-        oh = row % out_h
-        od = (row // out_h) % out_d
-        image = row // (out_h * out_d)
-        base = ((image * in_d + od * stride_d) * in_h + oh * stride_h) * in_w * channels + c
-        for t in range(S.ceildiv(out_w, WIDTH)):
-            ow = S.min(t * WIDTH, out_w - WIDTH)
-            x_base = base + ow * SW * channels
-            row_offset = (row * out_w + ow) * channels
+        row = row_at(number, geometry)
+        plane = row.image * depth.image + row.depth * depth.stride
+        base = (plane * height.image + row.height * height.stride) * line + c
+        for t in range(S.ceildiv(width.result, WIDTH)):
+            ow = S.min(t * WIDTH, width.result - WIDTH)
+            patch = Patch(base + ow * SW * channels, height.dilation * line, depth.dilation * height.image * line)
+            row_offset = (number * width.result + ow) * channels
             if c + VL <= channels:
-                tile(
-                    None,
-                    x,
-                    x_base,
-                    channels,
-                    depth_stride,
-                    line_stride,
-                    weights,
-                    start,
-                    scale,
-                    c,
-                    padded_channels,
-                    kernel_d,
-                    kernel_h,
-                    extras,
-                    out,
-                    row_offset,
-                )
+                tile(None, x, patch, geometry, weights, start, scale, c, padded_channels, extras, out, row_offset)
             else:
-                tile(
-                    S.tail_mask(channels - c, VL),
-                    x,
-                    x_base,
-                    channels,
-                    depth_stride,
-                    line_stride,
-                    weights,
-                    start,
-                    scale,
-                    c,
-                    padded_channels,
-                    kernel_d,
-                    kernel_h,
-                    extras,
-                    out,
-                    row_offset,
-                )
+                mask = S.tail_mask(channels - c, VL)
+                tile(mask, x, patch, geometry, weights, start, scale, c, padded_channels, extras, out, row_offset)

@@ -104,7 +104,7 @@ def lstm_cell(gates, c, peephole, j, hidden, lane_mask):
     return activate(0, o_sum) * activate(2, new)
 
 
-def first_row_of(s, b, lengths, steps, x_time, x_batch):
+def first_row_of(s, b, lengths, steps, x_strides):
     """Row of x that batch element b sees in step s; any row once its sequence has ended."""
     length = steps
     if HAS_LENGTHS:
@@ -112,10 +112,10 @@ def first_row_of(s, b, lengths, steps, x_time, x_batch):
     t = s
     if REVERSE:
         t = S.max(length - 1 - s, 0)
-    return t * x_time + b * x_batch
+    return t * x_strides.time + b * x_strides.batch
 
 
-def finish_row(s, b, h_new, h_old, h_next, lengths, y, j, steps, y_time, y_batch, lane_mask):
+def finish_row(s, b, h_new, h_old, h_next, lengths, y, j, steps, y_strides, lane_mask):
     """Stores h of the next step and y; a sequence that has ended keeps its state and gives zeros."""
     length = steps
     if HAS_LENGTHS:
@@ -133,11 +133,11 @@ def finish_row(s, b, h_new, h_old, h_next, lengths, y, j, steps, y_time, y_batch
     if HAS_Y:
         if HAS_LENGTHS:
             if s < length:
-                S.vstore(S.cast(h_new, X), y[0] + (at * y_time + b * y_batch + j), mask=lane_mask)
+                S.vstore(S.cast(h_new, X), y[0] + (at * y_strides.time + b * y_strides.batch + j), mask=lane_mask)
             else:
-                S.vstore(S.cast(vector(0), X), y[0] + (at * y_time + b * y_batch + j), mask=lane_mask)
+                S.vstore(S.cast(vector(0), X), y[0] + (at * y_strides.time + b * y_strides.batch + j), mask=lane_mask)
         else:
-            S.vstore(S.cast(h_new, X), y[0] + (at * y_time + b * y_batch + j), mask=lane_mask)
+            S.vstore(S.cast(h_new, X), y[0] + (at * y_strides.time + b * y_strides.batch + j), mask=lane_mask)
 
 
 def step_rows(
@@ -153,21 +153,18 @@ def step_rows(
     biases,
     state,
     projected,
-    steps,
-    batches,
-    hidden,
-    x_time,
-    x_batch,
-    y_time,
-    y_batch,
+    sizes,
+    x_strides,
+    y_strides,
     row_count,
     blocks,
 ):
     """One step of `rows` batch elements from b on, one block. GRU's reset gate before the product takes two phases: z
     and r, then the candidate.
     """
+    steps, hidden = sizes.steps, sizes.hidden
     width = blocks * VL
-    plane = batches * width
+    plane = sizes.batches * width
     h = state + ((s % 2) * plane + b * width)
     h_next = state + ((1 - s % 2) * plane + b * width)
     c = state + (2 * plane + b * width)
@@ -177,7 +174,7 @@ def step_rows(
     j = block * VL
     lane_mask = S.tail_mask(S.min(hidden - j, VL), VL)
     rows_of_x = [
-        projected + (block * row_count + first_row_of(s, b + row, lengths, steps, x_time, x_batch)) * (GATES * VL)
+        projected + (block * row_count + first_row_of(s, b + row, lengths, steps, x_strides)) * (GATES * VL)
         for row in range(rows)
     ]
     separate = KIND == "GRU" and not LINEAR_BEFORE_RESET
@@ -220,14 +217,45 @@ def step_rows(
                 h_new = (vector(1) - update) * candidate + update * old
             else:
                 h_new = activate(0, acc[row * count])
-            finish_row(
-                s, b + row, h_new, old, h_next + (row * width + j), lengths, y, j, steps, y_time, y_batch, lane_mask
-            )
+            finish_row(s, b + row, h_new, old, h_next + (row * width + j), lengths, y, j, steps, y_strides, lane_mask)
 
 
 def equal_share(rows):
     """Tiles of equal height rather than full ones and a rest."""
     return S.ceildiv(rows, S.ceildiv(rows, MAX_ROWS))
+
+
+@S.record
+class Sizes:
+    steps: S.i32
+    batches: S.i32
+    inputs: S.i32
+    hidden: S.i32
+
+
+@S.record
+class StepStrides:
+    """From one step to the next, and from one batch element."""
+
+    time: S.i32
+    batch: S.i32
+
+
+@S.record
+class Initial:
+    """State, where it is given: lists of one or none."""
+
+    h: initial_h_types
+    c: initial_c_types
+
+
+@S.record
+class Results:
+    """Where they are wanted: lists of one or none."""
+
+    y: y_types
+    h: y_h_types
+    c: y_c_types
 
 
 @S.prim_func
@@ -237,49 +265,41 @@ def recurrent(
     r: S.ptr(ACC, "global"),
     bias: S.ptr(ACC, "global"),
     lengths: length_types,
-    initial_h: initial_h_types,
-    initial_c: initial_c_types,
+    initial: Initial,
     peephole: peephole_types,
-    y: y_types,
-    y_h: y_h_types,
-    y_c: y_c_types,
+    results: Results,
     state: S.ptr(ACC, "global"),
     projected: S.ptr(ACC, "global"),
-    steps: S.i32,
-    batches: S.i32,
-    inputs: S.i32,
-    hidden: S.i32,
-    x_time: S.i32,
-    x_batch: S.i32,
-    y_time: S.i32,
-    y_batch: S.i32,
+    sizes: Sizes,
+    x_strides: StepStrides,
+    y_strides: StepStrides,
     state_batch: S.i32,
 ):
     if HAS_LENGTHS:
         if S.get_local_id() == 0:
-            for b in range(batches):
+            for b in range(sizes.batches):
                 length = S.i64(lengths[0][b])
-                if length < 0 or length > S.i64(steps):
-                    S.report_fault(TOO_LONG, length, steps)
-    blocks = S.ceildiv(hidden, VL)
+                if length < 0 or length > S.i64(sizes.steps):
+                    S.report_fault(TOO_LONG, length, sizes.steps)
+    blocks = S.ceildiv(sizes.hidden, VL)
     width = blocks * VL
-    plane = batches * width
-    row_count = steps * batches
+    plane = sizes.batches * width
+    row_count = sizes.steps * sizes.batches
     first, last = own_share(blocks)
     for block in range(first, last):
         j = block * VL
-        lane_mask = S.tail_mask(S.min(hidden - j, VL), VL)
-        for b in range(batches):
+        lane_mask = S.tail_mask(S.min(sizes.hidden - j, VL), VL)
+        for b in range(sizes.batches):
             at = b * width + j
             if HAS_H:
                 S.vstore(
-                    S.cast(S.vload(initial_h[0] + (b * state_batch + j), lanes=VL, mask=lane_mask), ACC), state + at
+                    S.cast(S.vload(initial.h[0] + (b * state_batch + j), lanes=VL, mask=lane_mask), ACC), state + at
                 )
             else:
                 S.vstore(vector(0), state + at)
             if HAS_C:
                 S.vstore(
-                    S.cast(S.vload(initial_c[0] + (b * state_batch + j), lanes=VL, mask=lane_mask), ACC),
+                    S.cast(S.vload(initial.c[0] + (b * state_batch + j), lanes=VL, mask=lane_mask), ACC),
                     state + (2 * plane + at),
                 )
             else:
@@ -293,27 +313,27 @@ def recurrent(
                     if rows == n:
                         input_rows(
                             n,
-                            x + m * inputs,
-                            inputs,
-                            w + block * (inputs * VL),
-                            blocks * inputs * VL,
+                            x + m * sizes.inputs,
+                            sizes.inputs,
+                            w + block * (sizes.inputs * VL),
+                            blocks * sizes.inputs * VL,
                             bias + j,
                             width,
                             projected + (block * row_count + m) * (GATES * VL),
                         )
                 m = m + rows
     S.barrier()
-    if batches > 0:
-        height = equal_share(batches)
-        for s in range(steps):
+    if sizes.batches > 0:
+        height = equal_share(sizes.batches)
+        for s in range(sizes.steps):
             for phase in S.unroll(2 if KIND == "GRU" and not LINEAR_BEFORE_RESET else 1):
                 for q in range(first, last):
                     block = q
                     if s % 2 == 1:
                         block = first + last - 1 - q
                     b = 0
-                    while b < batches:
-                        rows = S.min(height, batches - b)
+                    while b < sizes.batches:
+                        rows = S.min(height, sizes.batches - b)
                         for n in S.unroll(1, MAX_ROWS + 1):
                             if rows == n:
                                 step_rows(
@@ -324,18 +344,14 @@ def recurrent(
                                     block,
                                     lengths,
                                     peephole,
-                                    y,
+                                    results.y,
                                     r,
                                     bias,
                                     state,
                                     projected,
-                                    steps,
-                                    batches,
-                                    hidden,
-                                    x_time,
-                                    x_batch,
-                                    y_time,
-                                    y_batch,
+                                    sizes,
+                                    x_strides,
+                                    y_strides,
                                     row_count,
                                     blocks,
                                 )
@@ -343,18 +359,18 @@ def recurrent(
                 S.barrier()
     for block in range(first, last):
         j = block * VL
-        lane_mask = S.tail_mask(S.min(hidden - j, VL), VL)
-        for b in range(batches):
+        lane_mask = S.tail_mask(S.min(sizes.hidden - j, VL), VL)
+        for b in range(sizes.batches):
             at = b * width + j
             if HAS_Y_H:
                 S.vstore(
-                    S.cast(S.vload(state + ((steps % 2) * plane + at), lanes=VL), X),
-                    y_h[0] + (b * state_batch + j),
+                    S.cast(S.vload(state + ((sizes.steps % 2) * plane + at), lanes=VL), X),
+                    results.h[0] + (b * state_batch + j),
                     mask=lane_mask,
                 )
             if HAS_Y_C:
                 S.vstore(
                     S.cast(S.vload(state + (2 * plane + at), lanes=VL), X),
-                    y_c[0] + (b * state_batch + j),
+                    results.c[0] + (b * state_batch + j),
                     mask=lane_mask,
                 )

@@ -8,6 +8,7 @@ value, makes a kernel read outside of its image: indices are clamped before they
 
 from aipu import script as S
 from sharing import own_share
+from spatial import Axis
 
 
 def real(value):
@@ -271,24 +272,14 @@ def deform_columns(
     masks: mask_types,
     out: S.ptr(X, "global"),
     batch: S.i32,
-    height: S.i32,
-    width: S.i32,
     channels: S.i32,
-    rows: S.i32,
-    columns: S.i32,
     groups: S.i32,
-    kernel_h: S.i32,
-    kernel_w: S.i32,
-    stride_h: S.i32,
-    stride_w: S.i32,
-    pad_h: S.i32,
-    pad_w: S.i32,
-    dilation_h: S.i32,
-    dilation_w: S.i32,
+    height: Axis,
+    width: Axis,
 ):
     """out[n, oh, ow, channel, tap]. offset is [n, groups, tap, 2 (y, x), oh, ow], the mask the same without the 2."""
-    plane = rows * columns
-    taps = kernel_h * kernel_w
+    plane = height.result * width.result
+    taps = height.kernel * width.kernel
     group_channels = channels // groups
     units = batch * plane
     first, last = own_share(units)
@@ -296,17 +287,17 @@ def deform_columns(
     weights = S.alloc_buffer((4,), POS)
     for unit in range(first, last):
         n = unit // plane
-        oh = unit % plane // columns
-        ow = unit % columns
-        source = x + n * height * width * channels
+        oh = unit % plane // width.result
+        ow = unit % width.result
+        source = x + n * height.image * width.image * channels
         for g in range(groups):
             for tap in range(taps):
                 at = (n * groups + g) * taps + tap
-                y = S.cast(oh * stride_h - pad_h + tap // kernel_w * dilation_h, POS)
+                y = S.cast(oh * height.stride - height.pad + tap // width.kernel * height.dilation, POS)
                 y = y + S.cast(offset[at * 2 * plane + unit % plane], POS)
-                column = S.cast(ow * stride_w - pad_w + tap % kernel_w * dilation_w, POS)
+                column = S.cast(ow * width.stride - width.pad + tap % width.kernel * width.dilation, POS)
                 column = column + S.cast(offset[(at * 2 + 1) * plane + unit % plane], POS)
-                bilinear_taps(y, column, height, width, channels, offsets, weights)
+                bilinear_taps(y, column, height.image, width.image, channels, offsets, weights)
                 if HAS_MASK:
                     for t in S.unroll(4):
                         weights[t] = weights[t] * S.cast(masks[0][at * plane + unit % plane], POS)
@@ -323,46 +314,28 @@ def deform_columns(
 
 
 @S.prim_func
-def col2im(
-    x: S.ptr(X, "global"),
-    out: S.ptr(X, "global"),
-    images: S.i32,
-    out_d: S.i32,
-    out_h: S.i32,
-    out_w: S.i32,
-    blocks_d: S.i32,
-    blocks_h: S.i32,
-    blocks_w: S.i32,
-    kernel_d: S.i32,
-    kernel_h: S.i32,
-    kernel_w: S.i32,
-    stride_d: S.i32,
-    stride_h: S.i32,
-    stride_w: S.i32,
-    pad_d: S.i32,
-    pad_h: S.i32,
-    pad_w: S.i32,
-    dilation_d: S.i32,
-    dilation_h: S.i32,
-    dilation_w: S.i32,
-):
-    """x is [images, taps, blocks], out [images, d, h, w]: each pixel is the sum over the blocks that cover it."""
-    units = images * out_d * out_h * out_w
+def col2im(x: S.ptr(X, "global"), out: S.ptr(X, "global"), images: S.i32, depth: Axis, height: Axis, width: Axis):
+    """x is [images, taps, blocks], out [images, d, h, w]: each pixel is the sum over the blocks that cover it. Of an
+    axis the blocks are the result: where windows begin in the image, which is what is made.
+    """
+    units = images * depth.image * height.image * width.image
     first, last = own_share(units)
-    blocks = blocks_d * blocks_h * blocks_w
+    blocks = depth.result * height.result * width.result
     for unit in range(first, last):
-        image = unit // (out_d * out_h * out_w)
+        image = unit // (depth.image * height.image * width.image)
         total = S.cast(0, ACC)
-        for kd in range(kernel_d):
-            at_d = unit // (out_h * out_w) % out_d + pad_d - kd * dilation_d
-            if at_d >= 0 and at_d % stride_d == 0 and at_d // stride_d < blocks_d:
-                for kh in range(kernel_h):
-                    at_h = unit // out_w % out_h + pad_h - kh * dilation_h
-                    if at_h >= 0 and at_h % stride_h == 0 and at_h // stride_h < blocks_h:
-                        for kw in range(kernel_w):
-                            at_w = unit % out_w + pad_w - kw * dilation_w
-                            if at_w >= 0 and at_w % stride_w == 0 and at_w // stride_w < blocks_w:
-                                tap = ((image * kernel_d + kd) * kernel_h + kh) * kernel_w + kw
-                                line = at_d // stride_d * blocks_h + at_h // stride_h
-                                total = total + S.cast(x[tap * blocks + line * blocks_w + at_w // stride_w], ACC)
+        for kd in range(depth.kernel):
+            at_d = unit // (height.image * width.image) % depth.image + depth.pad - kd * depth.dilation
+            if at_d >= 0 and at_d % depth.stride == 0 and at_d // depth.stride < depth.result:
+                for kh in range(height.kernel):
+                    at_h = unit // width.image % height.image + height.pad - kh * height.dilation
+                    if at_h >= 0 and at_h % height.stride == 0 and at_h // height.stride < height.result:
+                        for kw in range(width.kernel):
+                            at_w = unit % width.image + width.pad - kw * width.dilation
+                            if at_w >= 0 and at_w % width.stride == 0 and at_w // width.stride < width.result:
+                                tap = ((image * depth.kernel + kd) * height.kernel + kh) * width.kernel + kw
+                                line = at_d // depth.stride * height.result + at_h // height.stride
+                                total = total + S.cast(
+                                    x[tap * blocks + line * width.result + at_w // width.stride], ACC
+                                )
         out[unit] = S.cast(total, X)

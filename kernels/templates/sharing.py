@@ -19,33 +19,56 @@ def balanced(count, parts, part):
     last = first + count // parts
     if part < count % parts:
         last = last + 1
-    return [first, last]
+    return first, last
 
 
-def rows_or_panels(rows, panels, block_rows, least_rows):
-    """[row_first, row_last, block, unit_first, unit_last] of this TEC, for results of rows x panels.
+@S.record
+class Work:
+    """What a TEC does of results of rows x panels: rows [row_first, row_last) in blocks, of panels [panel_first,
+    panel_last), as far as they are units [unit_first, unit_last): unit = panel * rows + row.
+    """
+
+    rows: S.i32
+    row_first: S.i32
+    row_last: S.i32
+    block: S.i32
+    unit_first: S.i32
+    unit_last: S.i32
+    panel_first: S.i32
+    panel_last: S.i32
+
+
+def own_work(rows, panels, block_rows, least_rows):
+    """The work of this TEC.
 
     From least_rows rows per TEC on each takes some of them, which it has mostly written itself, for all panels, in
-    blocks of block_rows. Of fewer rows each takes a part of the units, panel by panel (split within one):
-    unit = panel * rows + row.
+    blocks of block_rows. Of fewer rows each takes a part of the units, panel by panel (split within one).
     """
     tecs = S.get_local_size()
-    tid = S.get_local_id()
     row_first = S.i32(0)
     row_last = S.i32(rows)
     block = S.i32(S.max(rows, 1))
     unit_first = S.i32(0)
     unit_last = S.i32(panels * rows)
     if rows >= least_rows * tecs:
-        share = balanced(rows, tecs, tid)
-        row_first = share[0]
-        row_last = share[1]
+        row_first, row_last = balanced(rows, tecs, S.get_local_id())
         block = S.max(S.min(block_rows, rows), 1)
     else:
         unit_first, unit_last = own_share(unit_last)
-    return [row_first, row_last, block, unit_first, unit_last]
+    return Work(
+        rows=rows,
+        row_first=row_first,
+        row_last=row_last,
+        block=block,
+        unit_first=unit_first,
+        unit_last=unit_last,
+        panel_first=unit_first // S.max(rows, 1),
+        panel_last=S.ceildiv(unit_last, S.max(rows, 1)),
+    )
 
 
-def panels_of(unit_first, unit_last, rows):
-    """The panels [first, last) that units belong to."""
-    return [unit_first // S.max(rows, 1), S.ceildiv(unit_last, S.max(rows, 1))]
+def own_rows(work: Work, block_first, panel):
+    """The rows [first, last) of a block that are this TEC's for a panel."""
+    first = S.max(block_first, work.unit_first - panel * work.rows)
+    last = S.min(S.min(block_first + work.block, work.row_last), work.unit_last - panel * work.rows)
+    return first, last

@@ -9,11 +9,11 @@ compile time and packed [panel][(M + 2)^2][ic][NR], or with the first two axes e
 point_chunks tell).
 
 A tile is an MxM patch of output pixels. Each TEC takes a range of tiles (or, of few tiles, of panels) in blocks of at
-most block_tiles: it transforms the block's input into its scratch memory [(M + 2)^2][tiles][ic], and for block_panels
-panels of output channels at a time computes the products there and transforms them back, with the epilogue. With one
-panel at a time a block stays in the second-level cache; with all of them its planes pass through it one by one, and
-the weights, which are what takes the time of deep layers, are read once. Rows are padded by a vector so that the
-planes do not fall into the same sets of the caches.
+most `blocking.tiles`: it transforms the block's input into its scratch memory [(M + 2)^2][tiles][ic], and for
+`blocking.panels` panels of output channels at a time computes the products there and transforms them back, with the
+epilogue. With one panel at a time a block stays in the second-level cache; with all of them its planes pass through it
+one by one, and the weights, which are what takes the time of deep layers, are read once. Rows are padded by a vector so
+that the planes do not fall into the same sets of the caches.
 """
 
 from aipu import script as S
@@ -51,6 +51,25 @@ def product_tile(
         S.vstore(acc[i], out + i * VL)
 
 
+@S.record
+class Side:
+    image: S.i32
+    result: S.i32
+    pad: S.i32
+
+
+@S.record
+class Blocking:
+    """At most `tiles` tiles and `panels` panels are worked on at once. The weights of the next panel are panel_chunks
+    pieces of [ic][NR] further on, those of the next point point_chunks.
+    """
+
+    tiles: S.i32
+    panels: S.i32
+    panel_chunks: S.i32
+    point_chunks: S.i32
+
+
 @S.prim_func
 def winograd(
     x: S.ptr(X, "global"),
@@ -59,23 +78,16 @@ def winograd(
     scratch: S.ptr(ACC, "global"),
     extras: extra_types,
     batch: S.i32,
-    in_h: S.i32,
-    in_w: S.i32,
     channels: S.i32,
-    out_h: S.i32,
-    out_w: S.i32,
     out_channels: S.i32,
-    pad_h: S.i32,
-    pad_w: S.i32,
-    block_tiles: S.i32,
-    block_panels: S.i32,
-    panel_chunks: S.i32,
-    point_chunks: S.i32,
+    height: Side,
+    width: Side,
+    blocking: Blocking,
     scratch_size: S.i32,
     ldc: S.i32,
 ):
-    tiles_h = S.ceildiv(out_h, M)
-    tiles_w = S.ceildiv(out_w, M)
+    tiles_h = S.ceildiv(height.result, M)
+    tiles_w = S.ceildiv(width.result, M)
     tiles = batch * tiles_h * tiles_w
     panels = S.ceildiv(out_channels, NV * VL)
     tecs = S.get_local_size()
@@ -86,43 +98,43 @@ def winograd(
     panel_last = S.i32(panels)
     if tiles < 64 * tecs and panels >= 2 * tecs:
         # Few tiles: the weights are what is to be shared out; the transformed input is small.
-        share = balanced(panels, tecs, tid)
-        panel_first = share[0]
-        panel_last = share[1]
+        panel_first, panel_last = balanced(panels, tecs, tid)
     else:
-        share = balanced(tiles, tecs, tid)
-        tile_first = share[0]
-        tile_last = share[1]
+        tile_first, tile_last = balanced(tiles, tecs, tid)
     # Blocks of equal size.
-    blocks = S.max(S.ceildiv(tile_last - tile_first, block_tiles), 1)
+    blocks = S.max(S.ceildiv(tile_last - tile_first, blocking.tiles), 1)
     size = S.max(S.ceildiv(tile_last - tile_first, blocks), 1)
     lda = S.ceildiv(channels, VL) * VL + VL
     v_plane = S.i64(size * lda + VL)
     m_panel = size * (NV * VL)
-    m_plane = S.i64(block_panels * m_panel + VL)
+    m_plane = S.i64(blocking.panels * m_panel + VL)
     v = scratch + S.i64(tid) * scratch_size
     m = v + (M + 2) * (M + 2) * v_plane
-    line = S.i64(in_w * channels)
+    line = S.i64(width.image * channels)
     for begin in range(tile_first, tile_last, size):
         count = S.min(size, tile_last - begin)
         for t in range(count):
             tile = begin + t
-            image = x + tile // (tiles_h * tiles_w) * in_h * in_w * channels
-            y = (tile // tiles_w) % tiles_h * M - pad_h
-            column = tile % tiles_w * M - pad_w
+            image = x + tile // (tiles_h * tiles_w) * height.image * width.image * channels
+            y = (tile // tiles_w) % tiles_h * M - height.pad
+            column = tile % tiles_w * M - width.pad
             if M == 2:
-                input_2x2(image, line, channels, y, column, in_h, in_w, v + t * lda, v_plane)
+                input_2x2(image, line, channels, y, column, height.image, width.image, v + t * lda, v_plane)
                 if IN_TAIL:
-                    tail_2x2(image, line, channels, y, column, in_h, in_w, v + t * lda, v_plane)
+                    tail_2x2(image, line, channels, y, column, height.image, width.image, v + t * lda, v_plane)
             else:
-                input_4x4(image, line, channels, y, column, in_h, in_w, m + 36 * m_plane, v + t * lda, v_plane)
+                input_4x4(
+                    image, line, channels, y, column, height.image, width.image, m + 36 * m_plane, v + t * lda, v_plane
+                )
         cuts = S.ceildiv(count, HEIGHTS[0])
-        for group in range(panel_first, panel_last, block_panels):
-            group_panels = S.min(block_panels, panel_last - group)
+        for group in range(panel_first, panel_last, blocking.panels):
+            group_panels = S.min(blocking.panels, panel_last - group)
             for xi in range((M + 2) * (M + 2)):
                 a = v + S.i64(xi) * v_plane
                 for p in range(group_panels):
-                    b = weights + S.i64((group + p) * panel_chunks + xi * point_chunks) * (channels * (NV * VL))
+                    b = weights + S.i64((group + p) * blocking.panel_chunks + xi * blocking.point_chunks) * (
+                        channels * (NV * VL)
+                    )
                     product = m + (S.i64(xi) * m_plane + p * m_panel)
                     row = 0
                     for cut in range(cuts):
@@ -141,7 +153,7 @@ def winograd(
                     oh = (tile // tiles_w) % tiles_h * M
                     ow = tile % tiles_w * M
                     products = m + (p * m_panel + t * (NV * VL))
-                    row_offset = ((image * out_h + oh) * out_w + ow) * ldc
+                    row_offset = ((image * height.result + oh) * width.result + ow) * ldc
                     if M == 2:
                         output_2x2(
                             products,
@@ -149,10 +161,10 @@ def winograd(
                             extras,
                             out,
                             row_offset,
-                            out_w * ldc,
+                            width.result * ldc,
                             ldc,
-                            S.min(out_h - oh, 2),
-                            S.min(out_w - ow, 2),
+                            S.min(height.result - oh, 2),
+                            S.min(width.result - ow, 2),
                             n,
                             out_channels - n,
                         )
@@ -163,10 +175,10 @@ def winograd(
                             extras,
                             out,
                             row_offset,
-                            out_w * ldc,
+                            width.result * ldc,
                             ldc,
-                            S.min(out_h - oh, 4),
-                            S.min(out_w - ow, 4),
+                            S.min(height.result - oh, 4),
+                            S.min(width.result - ow, 4),
                             n,
                             out_channels - n,
                         )
