@@ -408,3 +408,153 @@ def test_a_moved_pointer_out_of_bounds(use, error) -> None:
 
     with pytest.raises(error, match="Out of bounds"):
         pysim(outside)(np.zeros(32, np.int32))
+
+
+# --- what the text writes as one instruction computes what the source says ---
+
+
+def narrowed_shift(source: str, narrow: str):
+    info = np.iinfo(source)
+    lanes = 256 // info.bits
+    x = np.linspace(info.min, info.max, lanes).astype(source)
+    n = (np.arange(lanes) % info.bits).astype(source)
+
+    @S.prim_func
+    def kernel(x: S.ptr(source, "global"), n: S.ptr(source, "global"), out: S.ptr(narrow, "global")):
+        S.vstore(S.cast(S.vsr(S.vload(x), S.vload(n)), narrow), out)
+
+    return kernel, [x, n], (x >> n).astype(narrow)
+
+
+def widening_product(left: str, right: str, wide: str):
+    """Masked, with a value for the other lanes; the right factor a scalar in the upper half."""
+    a = np.linspace(np.iinfo(left).min, np.iinfo(left).max, 32).astype(left)
+    b = np.linspace(np.iinfo(right).max, np.iinfo(right).min, 32).astype(right)
+    mask = np.arange(32) % 3 != 0
+
+    @S.prim_func
+    def kernel(a: S.ptr(left, "global"), b: S.ptr(right, "global"), out: S.ptr(wide, "global")):
+        x, y = S.vload(a, lanes=32), S.vload(b, lanes=32)
+        other = S.cast(7, f"{wide}x32")
+        S.vstore(S.vmul(S.cast(x, wide), S.cast(y, wide), mask=mask, r=other), out)
+        S.vstore(S.cast(x, wide) * S.cast(3, wide), out + 32)
+
+    products = np.where(mask, a.astype(wide) * b.astype(wide), 7)
+    return kernel, [a, b], np.concatenate([products, a.astype(wide) * 3]).astype(wide)
+
+
+def rounded_cast(to: str):
+    lanes = 256 // np.iinfo(to).bits
+    x = (np.arange(lanes) - lanes // 2 + 0.5).astype(np.float32)
+    x = np.abs(x) if to.startswith("u") else x
+
+    @S.prim_func
+    def kernel(x: S.ptr("fp32", "global"), out: S.ptr(to, "global")):
+        S.vstore(S.cast(S.rint(S.vload(x, lanes=lanes)), to), out)
+
+    return kernel, [x], np.rint(x).astype(to)
+
+
+def inverted_masks(how):
+    a, b = np.arange(8, dtype=np.int32), np.arange(8, dtype=np.int32)[::-1].copy()
+
+    @S.prim_func
+    def kernel(a: S.ptr("i32", "global"), b: S.ptr("i32", "global"), out: S.ptr("i32", "global")):
+        p, q = S.vload(a) > 2, S.vload(b) > 3
+        S.vstore(S.vsel(S.i32x8(1), S.i32x8(0), how(p, q)), out)
+
+    p, q = a > 2, b > 3
+    expected = {inverted_and: ~(p & q), inverted_or: ~(p | q)}[how]
+    return kernel, [a, b], expected.astype(np.int32)
+
+
+def inverted_and(p, q):
+    return ~(p & q)
+
+
+def inverted_or(p, q):
+    return ~(p | q)
+
+
+def constants_in_names():
+    x = np.arange(-100, 300, 50, dtype=np.int32)
+
+    @S.prim_func
+    def kernel(x: S.ptr("i32", "global"), out: S.ptr("i32", "global")):
+        factor = S.cast(2, "int32")
+        divisor = 127
+        v = S.vload(x)
+        S.vstore(v * factor, out)
+        for i in range(8):
+            out[8 + i] = S.abs(x[i]) % divisor
+
+    return kernel, [x], np.concatenate([x * 2, np.abs(x) % 127])
+
+
+def undefined_lanes_of_a_new_name():
+    a, b = np.arange(8, 16, dtype=np.int32), np.arange(1, 9, dtype=np.int32)
+    mask = np.arange(8) % 2 == 0
+
+    @S.prim_func
+    def kernel(a: S.ptr("i32", "global"), b: S.ptr("i32", "global"), out: S.ptr("i32", "global")):
+        quotient = S.vdiv(S.vload(a), S.vload(b), mask=mask)
+        S.vstore(S.vsel(quotient, -1, mask), out)
+
+    return kernel, [a, b], np.where(mask, a // b, -1)
+
+
+# --- parameters and names ---
+
+
+def a_reassigned_parameter():
+    a = np.arange(5, dtype=np.int32)
+
+    @S.prim_func
+    def kernel(a: S.ptr("i32", "global"), out: S.ptr("i32", "global")):
+        for i in range(5):
+            out[i] = a[i]
+        a = a + 1
+        out[5] = a[0]
+
+    return kernel, [a], np.append(a, a[1])
+
+
+def a_function_run_by_exec():
+    text = """
+def twice(v):
+    return v + v
+
+
+@S.prim_func
+def kernel(x: S.ptr("i32", "global"), out: S.ptr("i32", "global")):
+    S.vstore(twice(S.vload(x)), out)
+"""
+    names = {"S": S}
+    exec(text, names)
+    x = np.arange(8, dtype=np.int32)
+    return names["kernel"], [x], 2 * x
+
+
+RULES = {
+    **{f"vnsr-{s}-{t}": (narrowed_shift, s, t) for s, t in (
+        ("int32", "int16"), ("uint32", "uint16"), ("int16", "int8"), ("uint16", "uint8"), ("int32", "int8"))},
+    **{f"widening-{a}-{b}": (widening_product, a, b, w) for a, b, w in (
+        ("int8", "int8", "int16"), ("uint8", "uint8", "uint16"), ("int8", "uint8", "int32"),
+        ("int16", "int16", "int32"))},
+    **{f"rint-{t}": (rounded_cast, t) for t in ("int8", "uint8", "int16", "uint16", "int32")},
+    "vnand": (inverted_masks, inverted_and),
+    "vnor": (inverted_masks, inverted_or),
+    "constants-in-names": (constants_in_names,),
+    "undefined-lanes": (undefined_lanes_of_a_new_name,),
+    "reassigned-parameter": (a_reassigned_parameter,),
+    "exec": (a_function_run_by_exec,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rules(run, rule: str) -> None:
+    make, *arguments = RULES[rule]
+    kernel, inputs, expected = make(*arguments)
+    out = np.zeros_like(expected)
+    run(kernel)(*inputs, out)
+    np.testing.assert_array_equal(out, expected)
