@@ -32,6 +32,7 @@
 #include "graph/ir/attribute_error.h"
 #include "graph/passes/pass.h"
 #include "kernels/plugin.h"
+#include "kernels/script_op/script_plugin.h"
 #include "runtime/base/file.h"
 #include "runtime/base/guarded.h"
 #include "runtime/base/parallel.h"
@@ -133,7 +134,14 @@ class Builder {
       if (!folder.empty()) AIPU_RETURN_IF_ERROR(make_folder(folder));
     AIPU_ASSIGN_OR_RETURN(target_, tir::find_target(options_.target));
     report_.target = target_.name;
-    for (const std::string& plugin : options_.plugins) AIPU_RETURN_IF_ERROR(load_user_plugin(plugin));
+    for (const std::string& plugin : options_.plugins)
+      AIPU_RETURN_IF_ERROR(load_user_plugin(plugin, [&] { return load_plugin(plugin, registry_); }));
+    for (const auto& [name, text] : options_.plugin_texts) {
+      AIPU_RETURN_IF_ERROR(load_user_plugin(name, [&, &label = name, &source = text] {
+        kernels::PluginLibrary library(registry_);
+        return kernels::register_script_operators(label, source, library);
+      }));
+    }
     for (const std::string& name : options_.disabled_plugins) {
       if (!registry_.remove(name))
         return invalid_argument(
@@ -167,16 +175,20 @@ class Builder {
     return report_progress(progress) ? Status() : invalid_argument("the conversion was ended by its caller");
   }
 
-  Status load_user_plugin(const std::string& file) {
+  Status load_user_plugin(const std::string& file, const std::function<Status()>& load) {
     for (const UserPlugin& other : user_plugins_) {
       if (other.file != file) continue;
       report_.warnings.push_back(fmt::format("plugin '{}' is given twice", file));
       return {};
     }
     const size_t before = registry_.user_claimers().size();
-    AIPU_RETURN_IF_ERROR(load_plugin(file, registry_));
+    const size_t values_before = registry_.value_ops().size();
+    AIPU_RETURN_IF_ERROR(load());
     const auto all = registry_.user_claimers();
-    user_plugins_.push_back({file, {all.begin() + static_cast<ptrdiff_t>(before), all.end()}});
+    const auto& values = registry_.value_ops();
+    user_plugins_.push_back({file,
+                             {all.begin() + static_cast<ptrdiff_t>(before), all.end()},
+                             {values.begin() + static_cast<ptrdiff_t>(values_before), values.end()}});
     return {};
   }
 
@@ -189,7 +201,11 @@ class Builder {
       };
       if (std::any_of(plugin.claimers.begin(), plugin.claimers.end(), is_used)) continue;
       std::string reason = "the model has no node that it claims";
-      for (const graph::NodeId id : graph_->topological_order()) {
+      const std::vector<graph::NodeId> nodes = graph_->topological_order();
+      if (std::any_of(nodes.begin(), nodes.end(),
+                      [&](graph::NodeId id) { return plugin.values.contains(graph_->node(id).op); }))
+        continue;
+      for (const graph::NodeId id : nodes) {
         const std::string refusal = refusal_of(plugin, id);
         if (refusal.empty()) continue;
         reason = fmt::format("node {}: {}", graph::origins_text(graph_->node(id).origins), refusal);
@@ -474,6 +490,7 @@ class Builder {
   struct UserPlugin {
     std::string file;
     std::vector<const graph::Claimer*> claimers;
+    std::set<std::string, std::less<>> values;  // ops that need no plugin
   };
   // What one of its plugins says against a node; empty: none of its business.
   std::string refusal_of(const UserPlugin& plugin, graph::NodeId id) const {

@@ -177,6 +177,12 @@ class PluginRegistry {
   // Groups for all live nodes of a graph, as graph::partition(); remembers whose plugins got some.
   Result<std::vector<graph::Group>> partition(const graph::Graph& graph, const graph::ClaimTarget& target);
   bool was_used(const graph::Claimer* plugin) const { return used_.contains(plugin); }
+  Status add_op(graph::OpDef def) {
+    if (def.value) value_ops_.push_back(def.name);
+    return ops_->add(std::move(def));
+  }
+  // The operators of users that need no plugin (graph::OpDef::value), in the order in which they were added.
+  const std::vector<std::string>& value_ops() const { return value_ops_; }
   const std::shared_ptr<graph::OpSet>& ops() const { return ops_; }
   // Leaves out the plugins of that name; false if there are none.
   bool remove(std::string_view name);
@@ -189,6 +195,7 @@ class PluginRegistry {
   std::shared_ptr<graph::OpSet> ops_ = std::make_shared<graph::OpSet>();
   size_t builtin_count_ = 0;
   std::set<const graph::Claimer*> used_;
+  std::vector<std::string> value_ops_;
 };
 
 // Of what these headers declare to plugins in shared libraries.
@@ -202,7 +209,7 @@ constexpr int kPluginInterfaceVersion = 3;
 class PluginLibrary {
  public:
   explicit PluginLibrary(PluginRegistry& registry) : registry_(registry) {}
-  Status add_op(graph::OpDef def) { return registry_.ops()->add(std::move(def)); }
+  Status add_op(graph::OpDef def) { return registry_.add_op(std::move(def)); }
   void add_plugin(std::unique_ptr<OpPlugin> plugin) { registry_.add(std::move(plugin)); }
   void add_template(std::string name, std::string text) {
     registry_.templates().add_source(std::move(name), std::move(text));

@@ -40,6 +40,7 @@ std::unique_ptr<OnnxBuilder> build_gpt2_6l(uint64_t seed);
 std::unique_ptr<OnnxBuilder> build_soft_cap(uint64_t seed);
 std::unique_ptr<OnnxBuilder> build_hard_shrink(uint64_t seed);
 std::unique_ptr<OnnxBuilder> build_unit_rows(uint64_t seed);
+std::unique_ptr<OnnxBuilder> build_blend(uint64_t seed);
 
 // recurrent.cpp
 std::unique_ptr<OnnxBuilder> build_lstm_acoustic(uint64_t seed);

@@ -31,4 +31,18 @@ std::unique_ptr<OnnxBuilder> build_unit_rows(uint64_t seed) {
   return b;
 }
 
+std::unique_ptr<OnnxBuilder> build_blend(uint64_t seed) {
+  auto b = std::make_unique<OnnxBuilder>("blend", seed);
+  b->set_opset(1, "example");
+  const auto x = b->input("input", DType::kF32, {"N", 3, 32, 32});
+  const auto residual = b->input("residual", DType::kF32, {"N", 16, 32, 32});
+  const auto scale = b->weight({16, 1, 1}, 1);
+  ConvOptions same;
+  same.pads = {1, 1, 1, 1};
+  auto y = b->op("Blend", {b->conv(x, 3, 16, same), scale, residual}, {{"limit", 2.0}}, "example");
+  y = b->op("HardSwish", {y});
+  b->output(b->conv(y, 16, 8, same), "output", DType::kF32, {"N", 8, 32, 32});
+  return b;
+}
+
 }  // namespace aipu::models

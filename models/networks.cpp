@@ -93,6 +93,7 @@ constexpr Network kNetworks[] = {
      true},
     {"hard_shrink", "gemm, example::HardShrink (models/custom_op/hard_shrink.py), gemm on [N,64]", build_hard_shrink,
      true},
+    {"blend", "conv, example::Blend (models/custom_op/blend.py), HardSwish, conv on [N,3,32,32]", build_blend, true},
     {"unit_rows", "linear, example::UnitRows (models/custom_op/unit_rows.py) on [N,seq,64]", build_unit_rows, true},
 };
 

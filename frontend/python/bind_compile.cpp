@@ -306,6 +306,7 @@ void bind_compile(py::module_& module) {
       .def_readwrite("target", &BuildOptions::target)
       .def_readwrite("shapes", &BuildOptions::shapes, "NAME=1x3x224x224")
       .def_readwrite("plugins", &BuildOptions::plugins)
+      .def_readwrite("plugin_texts", &BuildOptions::plugin_texts)
       .def_readwrite("emit_c", &BuildOptions::emit_c)
       .def_readwrite("emit_ir", &BuildOptions::emit_ir)
       .def_readwrite("dump_ir", &BuildOptions::dump_ir)

@@ -84,6 +84,21 @@ using AxisRule = std::function<std::optional<AxisMap>(const Graph&, const Node&)
 // Multiply-adds of one execution.
 using WorkRule = std::function<Dim(const Graph&, const Node&)>;
 
+// An elementwise op's value as a function of a Compass DSL file: of vectors, one per operand (bool as a mask, 16-bit
+// floats as float32). It is all that fused expressions need, so the op is a part of them as ours are.
+struct ValueFunction {
+  std::string file, text;  // as errors name the file, and what stands in it
+  std::string name;        // of a function at its top level
+  // What each of its parameters gets: an operand, None (where the operand is absent), a list of operands, or a number.
+  struct Absent {};
+  using Argument = std::variant<Absent, size_t, std::vector<size_t>, AttributeValue>;
+  std::vector<Argument> arguments;
+  // What names of the file stand for in this node: attributes, and element types as text.
+  std::vector<std::pair<std::string, AttributeValue>> constants;
+  std::vector<std::string> lanes;  // names that stand for the number of lanes
+};
+using ValueRule = std::function<Result<ValueFunction>(const Graph&, const Node&)>;
+
 // The attribute (one Dim) of a node that is computed although the model might not: one from a branch that became part
 // of the graph around it. Where the Dim is 0 its results are not used, and it is no error if it has none.
 constexpr std::string_view kNeeded = "needed";
@@ -109,6 +124,8 @@ struct OpDef {
   AxisRule axes = nullptr;
   // Null: none, as far as profiles are concerned.
   WorkRule multiply_adds = nullptr;
+  // Of an op of a plugin's with kElementwise and one output. Null: a plugin sets it up.
+  ValueRule value = nullptr;
 };
 
 // The axis map of a node, which must be complete; nullopt: nothing is known.

@@ -232,8 +232,15 @@ const Compiler::Function& Compiler::compile_prim_func(const FunctionValue& value
       continue;
     }
     if (p.annotation == nullptr) fail(p.position, "Type annotation required for function parameters.");
+    const auto count = is_entry ? environment_->parameter_count(p.name) : std::nullopt;
+    if (count && !count->items) {
+      bind(p.name, Value{});
+      function.parameter_types.emplace_back();
+      continue;
+    }
     const auto known = value.globals->annotation(p.name);
-    const Value annotation = known ? to_value(*known, pool_) : evaluate_in_globals(value, p.annotation);
+    Value annotation = known ? to_value(*known, pool_) : evaluate_in_globals(value, p.annotation);
+    if (count) annotation = make_tuple(ValueList(static_cast<size_t>(*count->items), annotation));
     const size_t first = function.params.size();
     Value parameter = declare_parameter({p.position, restricted}, annotation, p.name, function);
     function.parameter_types.push_back(annotation);

@@ -398,6 +398,7 @@ class FileEnvironment : public Environment, public std::enable_shared_from_this<
  public:
   FileEnvironment(ast::Module module, const TemplateParams& params, std::map<std::string, ast::Module> sources);
   std::optional<Captured> lookup(std::string_view name) override;  // parameters and functions
+  std::optional<ParameterCount> parameter_count(std::string_view parameter) override;
   // The value expression of the last top-level assignment to a name.
   ast::ExprPtr assignment(std::string_view name) const;
   // The class decorated as a record; null when there is none.
@@ -417,6 +418,7 @@ class FileEnvironment : public Environment, public std::enable_shared_from_this<
   ast::Module module_;
   std::map<std::string, ast::Module> sources_;  // kept: functions point into them
   std::map<std::string, Captured, std::less<>> params_;
+  std::map<std::string, ParameterCount, std::less<>> counts_;
   std::map<std::string, ast::FunctionPtr, std::less<>> functions_;
   std::map<std::string, ast::ExprPtr, std::less<>> assignments_;
   std::map<std::string, ast::ClassPtr, std::less<>> records_;

@@ -24,10 +24,6 @@ SourceFilePtr make_source_file(std::string name, std::string text, int first_lin
 void Diagnostics::error(const SourceFilePtr& file, Position position, std::string_view text,
                         const std::vector<std::string>& notes) {
   if (full()) return;
-  if (count_++ == 0) {
-    first_ = std::string(text);
-    first_line_ = fmt::format("{}:{}:{}: {}", *file->name, position.line, position.column, text);
-  }
   constexpr size_t kMaxShown = 200;  // of a source line
   std::string_view line = file->line(position.line).substr(0, kMaxShown);
   std::string caret;
@@ -36,8 +32,14 @@ void Diagnostics::error(const SourceFilePtr& file, Position position, std::strin
     if ((static_cast<unsigned char>(c) & 0xC0) == 0x80) continue;  // inside a UTF-8 character
     caret += c == '\t' ? '\t' : ' ';
   }
-  all_ += fmt::format("error: {}\n --> {}:{}:{}\n{}\n{}^\n", text, *file->name, position.line, position.column, line,
-                      caret);
+  const std::string shown = fmt::format("error: {}\n --> {}:{}:{}\n{}\n{}^\n", text, *file->name, position.line,
+                                        position.column, line, caret);
+  if (all_.find(shown) != std::string::npos) return;  // of another iteration, or another call
+  if (count_++ == 0) {
+    first_ = std::string(text);
+    first_line_ = fmt::format("{}:{}:{}: {}", *file->name, position.line, position.column, text);
+  }
+  all_ += shown;
   for (const std::string& note : notes) all_ += fmt::format("note: {}\n", note);
 }
 

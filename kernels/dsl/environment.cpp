@@ -1,6 +1,7 @@
 #include "kernels/dsl/environment.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace aipu::dsl {
 namespace {
@@ -87,6 +88,8 @@ std::optional<Captured> Environment::annotation(std::string_view) { return std::
 
 std::optional<Captured> Environment::default_value(std::string_view) { return std::nullopt; }
 
+std::optional<ParameterCount> Environment::parameter_count(std::string_view) { return std::nullopt; }
+
 TemplateParams& TemplateParams::set(std::string name, std::vector<int64_t> v) {
   CapturedList list;
   for (const int64_t i : v) list.emplace_back().value = i;
@@ -103,6 +106,11 @@ TemplateParams& TemplateParams::set(std::string name, std::vector<bool> v) {
   return set(std::move(name), Captured{std::move(list)});
 }
 
+TemplateParams& TemplateParams::set_function(std::string name, FileFunction function) {
+  functions_[std::move(name)] = std::make_shared<const FileFunction>(std::move(function));
+  return *this;
+}
+
 std::string TemplateParams::text() const {
   std::string text;
   for (const auto& [name, value] : values_) {
@@ -111,6 +119,12 @@ std::string TemplateParams::text() const {
     text += ';';
   }
   for (const auto& [name, source] : sources_) text += fmt::format("{}:{}\"{}\";", name, source.size(), source);
+  for (const auto& [name, f] : functions_) {
+    text +=
+        fmt::format("{}:{} {}\"{}\"{} {}(", name, f->file, f->text.size(), f->text, f->name, fmt::join(f->lanes, ","));
+    text += f->params.text() + ");";
+  }
+  for (const auto& [name, count] : counts_) text += fmt::format("{}*{};", name, count.items.value_or(-1));
   return text;
 }
 

@@ -89,6 +89,11 @@ struct EmbeddedFunction {
   CapturedList bound;
   std::vector<std::pair<std::string, Captured>> bound_keywords;
 };
+// What a parameter of an entry becomes: that many of the written type in a list, or None.
+struct ParameterCount {
+  std::optional<int64_t> items;
+};
+
 class Environment {
  public:
   virtual ~Environment() = default;
@@ -107,7 +112,11 @@ class Environment {
   // its default, where they are known as values; nullopt: as the source says.
   virtual std::optional<Captured> annotation(std::string_view parameter);
   virtual std::optional<Captured> default_value(std::string_view parameter);
+  // Of the entry: how many of the written type its parameter stands for; nullopt: it is an ordinary one.
+  virtual std::optional<ParameterCount> parameter_count(std::string_view parameter);
 };
+
+struct FileFunction;
 
 // Template parameters given from C++.
 class TemplateParams {
@@ -134,13 +143,34 @@ class TemplateParams {
     sources_[std::move(name)] = std::move(source);
     return *this;
   }
+  // A function of another file bound to a name. Its free names resolve there, and in parameters of its own.
+  TemplateParams& set_function(std::string name, FileFunction function);
+  // The entry's parameter of that name is a list of so many of the type that is written (nullopt: None).
+  TemplateParams& set_count(std::string parameter, std::optional<int64_t> items) {
+    counts_[std::move(parameter)] = {items};
+    return *this;
+  }
   const std::map<std::string, Captured, std::less<>>& values() const { return values_; }
   const std::map<std::string, std::string, std::less<>>& sources() const { return sources_; }
+  const std::map<std::string, std::shared_ptr<const FileFunction>, std::less<>>& functions() const {
+    return functions_;
+  }
+  const std::map<std::string, ParameterCount, std::less<>>& counts() const { return counts_; }
   std::string text() const;  // canonical, for the instantiation cache
 
  private:
   std::map<std::string, Captured, std::less<>> values_;
   std::map<std::string, std::string, std::less<>> sources_;
+  std::map<std::string, std::shared_ptr<const FileFunction>, std::less<>> functions_;
+  std::map<std::string, ParameterCount, std::less<>> counts_;
+};
+
+// A function of a DSL file, for templates that call it.
+struct FileFunction {
+  std::string file, text;          // as diagnostics name it, and what stands in it
+  std::string name;                // of a function at its top level
+  TemplateParams params;           // they win over the file's own assignments
+  std::vector<std::string> lanes;  // names that stand for the template's VL
 };
 
 }  // namespace aipu::dsl

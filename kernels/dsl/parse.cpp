@@ -18,7 +18,7 @@ bool is_compiler_option(std::string_view name) {
 
 FileEnvironment::FileEnvironment(ast::Module module, const TemplateParams& params,
                                  std::map<std::string, ast::Module> sources)
-    : module_(std::move(module)), sources_(std::move(sources)), params_(params.values()) {
+    : module_(std::move(module)), sources_(std::move(sources)), params_(params.values()), counts_(params.counts()) {
   const auto take = [&](const ast::Module& m, const std::string* bound_name) {
     for (const ast::StmtPtr& stmt : m.body) {
       if (const auto* function = stmt->as<ast::Function>()) {
@@ -50,6 +50,11 @@ std::optional<Captured> FileEnvironment::lookup(std::string_view name) {
   if (const auto found = functions_.find(name); found != functions_.end())
     return Captured{CapturedFunction{found->second, shared_from_this()}};
   return std::nullopt;
+}
+
+std::optional<ParameterCount> FileEnvironment::parameter_count(std::string_view parameter) {
+  const auto found = counts_.find(parameter);
+  return found == counts_.end() ? std::nullopt : std::optional(found->second);
 }
 
 ast::ExprPtr FileEnvironment::assignment(std::string_view name) const {
@@ -100,6 +105,23 @@ void load_imports(FileEnvironment& environment, const SourceText& source, const 
   }
 }
 
+// The functions of other files as values, each with the environment of its file.
+Status load_functions(const TemplateParams& params, Diagnostics& diagnostics, TemplateParams* all) {
+  for (const auto& [name, function] : params.functions()) {
+    TemplateParams own = function->params;
+    for (const std::string& lanes : function->lanes) {
+      if (const auto found = params.values().find("VL"); found != params.values().end()) own.set(lanes, found->second);
+    }
+    auto environment = std::make_shared<FileEnvironment>(
+        parse_source(make_source_file(function->file, function->text, 1), diagnostics), own,
+        std::map<std::string, ast::Module>());
+    auto value = environment->lookup(function->name);
+    if (!value) return not_found(fmt::format("{} defines no function \"{}\"", function->file, function->name));
+    all->set(name, *std::move(value));
+  }
+  return {};
+}
+
 Result<tir::Module> compile_function(const CapturedFunction& entry, const std::shared_ptr<Environment>& environment,
                                      std::string_view kernel_name, Diagnostics& diagnostics) {
   const auto definition = std::static_pointer_cast<const ast::FunctionDef>(entry.definition);
@@ -139,8 +161,10 @@ Result<tir::Module> parse_kernel(const SourceText& source, std::string_view entr
     std::map<std::string, ast::Module> sources;
     for (const auto& [name, text] : params.sources())
       sources[name] = parse_source(make_source_file(fmt::format("<{}>", name), text, 1), diagnostics);
-    environment = std::make_shared<FileEnvironment>(std::move(module), params, sources);
-    load_imports(*environment, source, params, sources, 0, diagnostics);
+    TemplateParams all = params;
+    AIPU_RETURN_IF_ERROR(load_functions(params, diagnostics, &all));
+    environment = std::make_shared<FileEnvironment>(std::move(module), all, sources);
+    load_imports(*environment, source, all, sources, 0, diagnostics);
   } catch (const Diagnosed&) {
     return diagnostics.status();
   }

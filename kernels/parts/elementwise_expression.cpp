@@ -546,7 +546,9 @@ size_t operand_count(const Node& node) { return node.op == "CastLike" ? 1 : node
 
 }  // namespace
 
-bool is_elementwise_expression(std::string_view op) { return rows().contains(op); }
+bool is_elementwise_expression(const Graph& graph, const Node& node) {
+  return user_value(graph, node) != nullptr || rows().contains(node.op);
+}
 
 Status check_elementwise(const Graph& graph, const Node& node) {
   for (const ValueId input : node.inputs) {
@@ -557,7 +559,7 @@ Status check_elementwise(const Graph& graph, const Node& node) {
   if ((node.op == "QuantizeLinear" || node.op == "DequantizeLinear") && node.attributes.i_or("block_size", 0) != 0) {
     return unsupported("blocked quantisation (block_size) is not supported");
   }
-  if (operand_count(node) > kMaxFusedOperands)
+  if (user_value(graph, node) == nullptr && operand_count(node) > kMaxFusedOperands)
     return unsupported(fmt::format("{} operands; at most {} are supported", node.inputs.size(), kMaxFusedOperands));
   return {};
 }
@@ -565,7 +567,7 @@ Status check_elementwise(const Graph& graph, const Node& node) {
 namespace {
 
 bool is_expressible(const Graph& graph, const Node& node) {
-  return is_elementwise_expression(node.op) && check_elementwise(graph, node).ok();
+  return is_elementwise_expression(graph, node) && check_elementwise(graph, node).ok();
 }
 
 }  // namespace
@@ -610,6 +612,15 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
       fused.operands.push_back(input);
       operands.push_back(names[input]);
     }
+    const std::string name = fmt::format("t{}", serial);
+    names[node.outputs[0]] = name;
+    fused.result = node.outputs[0];
+    if (user_value(graph, node) != nullptr) {
+      AIPU_ASSIGN_OR_RETURN(const std::string value,
+                            user_expression(graph, node, operands, fmt::format("user{}", serial++), &fused.functions));
+      body += fmt::format("    {} = {}\n", name, value);
+      continue;
+    }
     const auto row = rows().find(node.op);
     if (row == rows().end()) return internal_error(fmt::format("no elementwise row for {}", node.op));
     Writer writer(graph, node, std::move(operands), numbers_in_source ? nullptr : &fused);
@@ -621,10 +632,8 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
     for (std::string& message : writer.faults) fused.faults.push_back({std::move(message), id});
     if (!writer.shifted.empty()) rounded[node.outputs[0]] = {writer.shifted, writer.zero_text()};
     for (const std::string& statement : writer.statements) body += "    " + statement + "\n";
-    const std::string name = fmt::format("t{}", serial++);
+    ++serial;
     body += fmt::format("    {} = {}\n", name, expression);
-    names[node.outputs[0]] = name;
-    fused.result = node.outputs[0];
   }
   std::string numbers;
   for (size_t k = 0; k < fused.numbers.size(); ++k)

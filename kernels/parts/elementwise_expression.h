@@ -1,8 +1,8 @@
 // Elementwise ops as DSL expressions, and the growing of fused groups.
 //
 // Each elementwise op of the graph has one row (elementwise_expression.cpp) that writes it as DSL source over its
-// operands; a fused group is the source of `def compute(x)`. Templates take that source as a parameter, so no template
-// contains an activation.
+// operands, or is a function of its user's (graph::OpDef::value); a fused group is the source of `def compute(x)`.
+// Templates take that source as a parameter, so no template contains an activation.
 #pragma once
 
 #include <string>
@@ -11,13 +11,14 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
+#include "kernels/parts/user_value.h"
 #include "kernels/plugin.h"
 #include "runtime/base/status.h"
 
 namespace aipu::kernels {
 
-// Whether there is a row for the op.
-bool is_elementwise_expression(std::string_view op);
+// Whether there is a row for the node's op, or a function of its own.
+bool is_elementwise_expression(const graph::Graph& graph, const graph::Node& node);
 // Whether the row covers the node's dtypes and attributes; unsupported() says what it does not.
 Status check_elementwise(const graph::Graph& graph, const graph::Node& node);
 
@@ -34,7 +35,8 @@ struct FusedExpression {
   };
   std::vector<Number> numbers;
   graph::ValueId result;
-  std::string source;  // "def compute(x):\n    ...", uses VL from the template
+  std::string source;       // "def compute(x):\n    ...", uses VL from the template
+  UserFunctions functions;  // names in the source, for the template that takes it
   // What it may report, by S.report_fault(FAULTS[i], ...). If it may, it is "def compute(x, active)", where `active` is
   // the mask of the lanes that count, or None.
   std::vector<Fault> faults;

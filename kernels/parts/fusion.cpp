@@ -117,13 +117,15 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
   }
   epilogue.result = anchor_output;
   std::vector<FusedExpression::Number> numbers;
-  std::string source = "def compute(v, x):\n    return v\n";
+  std::string source = "def compute(v, x):\n    return v\n", called;
   if (!nodes.empty()) {
     AIPU_ASSIGN_OR_RETURN(FusedExpression fused, epilogue_expression(context, nodes, anchor_output));
     epilogue.extras = fused.operands;
     numbers = std::move(fused.numbers);
     epilogue.result = fused.result;
     source = fused.source;
+    fused.functions.bind(params);
+    for (const auto& [name, function] : fused.functions.functions) called += function.text;
   }
   // The anchor's own result has its stored dtype; with a wider accumulator nothing is rounded in between, which is what
   // fusion is for.
@@ -172,8 +174,9 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
   const DType out = graph.type(epilogue.result).dtype;
   constexpr std::string_view kLong[] = {"S.exp(", "S.erf(", "S.tanh(", "S.log(", "S.pow(", "S.sin",
                                         "S.cos",  "S.tan(", "S.asin",  "S.acos", "S.atan"};
-  const bool is_long = std::any_of(std::begin(kLong), std::end(kLong),
-                                   [&](std::string_view f) { return entry.find(f) != std::string::npos; });
+  const bool is_long = std::any_of(std::begin(kLong), std::end(kLong), [&](std::string_view f) {
+    return entry.find(f) != std::string::npos || called.find(f) != std::string::npos;
+  });
   params->set("EPILOGUE_LOOP", is_long);
   params->set("extra_types", dsl::Captured{std::move(types)})
       .set("extra_modes", std::move(modes))

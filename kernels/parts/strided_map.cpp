@@ -169,6 +169,7 @@ Status launch_strided_map(SetupContext& context, StridedMap map, const std::vect
       .set("out_dtype", std::string(storage_name(map.output.dtype)))
       .set("FAULTS", faults)
       .set_source("compute", map.compute_source);
+  map.functions.bind(&params);
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("elementwise.py", "elementwise", params));
 
   std::vector<KernelArgument> ins, numbers;

@@ -35,6 +35,7 @@ struct StridedMap {
   // DSL source of `def compute(x)`: x[k] is the value of input k in its compute form (below), the result that of the
   // output. Empty: the identity copy of input 0, whatever its dtype.
   std::string compute_source;
+  UserFunctions functions;  // that it calls
 };
 
 // How values appear inside compute expressions: bool as a mask, fp16 and bf16 as float32, everything else as itself.

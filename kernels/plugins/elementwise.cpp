@@ -38,7 +38,7 @@ class ElementwisePlugin final : public OpPlugin {
   std::string_view name() const override { return "elementwise"; }
 
   graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget&) const override {
-    if (!is_elementwise_expression(graph.node(anchor).op)) return std::nullopt;
+    if (!is_elementwise_expression(graph, graph.node(anchor))) return std::nullopt;
     AIPU_RETURN_IF_ERROR(check_elementwise(graph, graph.node(anchor)));
     return graph::Claim{anchor, grow_elementwise_group(graph, anchor), 5};
   }
@@ -50,6 +50,7 @@ class ElementwisePlugin final : public OpPlugin {
     StridedMap map;
     map.dims = result.shape;
     map.compute_source = fused.source;
+    map.functions = fused.functions;
     map.numbers = fused.numbers;
     for (const ValueId operand : fused.operands) {
       MapOperand input{context.value(operand), graph.type(operand).dtype, 0,

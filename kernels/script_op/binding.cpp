@@ -123,19 +123,17 @@ std::string dims_text(const std::vector<DimPattern>& dims) {
 
 class Binder {
  public:
-  Binder(const Declaration& declaration, std::span<const graph::TensorType> inputs, const graph::Attributes& attributes)
-      : d_(declaration), inputs_(inputs), attributes_(attributes) {}
+  Binder(const Declaration& declaration, const Inputs& inputs, const graph::Attributes& attributes, size_t outputs)
+      : d_(declaration), inputs_(inputs), attributes_(attributes) {
+    const bool variadic = d_.outputs.back().variadic;
+    output_count_ = variadic ? std::max(outputs, d_.outputs.size() - 1) : d_.outputs.size();
+  }
 
   Result<Binding> bind() && {
-    for (size_t i = 0; i < d_.inputs.size(); ++i) {
-      AIPU_RETURN_IF_ERROR(bind_type(d_.inputs[i], inputs_[i].dtype));
-      if (d_.inputs[i].dims) AIPU_RETURN_IF_ERROR(bind_dims(d_.inputs[i], inputs_[i].shape));
-    }
+    for (size_t i = 0; i < d_.inputs.size(); ++i) AIPU_RETURN_IF_ERROR(bind_input(i));
     for (const NamedFunction& extent : d_.extents) {
-      AIPU_ASSIGN_OR_RETURN(const dsl::HostResult result, call(extent.function));
-      auto dim = values_.dim(result.value);
-      if (!dim.ok()) return std::move(dim).status().context(fmt::format("extent '{}'", extent.name));
-      b_.extents[extent.name] = *std::move(dim);
+      auto status = bind_extent_function(extent);
+      if (!status.ok()) return std::move(status).context(fmt::format("extent '{}'", extent.name));
     }
     if (d_.check) {
       AIPU_ASSIGN_OR_RETURN(const dsl::HostResult result, call(*d_.check));
@@ -143,15 +141,63 @@ class Binder {
       if (!result.value.is_none())
         return invalid_model("the check function must return None or what is wrong, as a string");
     }
-    AIPU_RETURN_IF_ERROR(bind_outputs());
+    AIPU_RETURN_IF_ERROR(d_.value != nullptr ? bind_broadcast() : bind_outputs());
     for (const TensorDeclaration& t : d_.workspace) {
+      AIPU_ASSIGN_OR_RETURN(const DType dtype, result_type(t));
       AIPU_ASSIGN_OR_RETURN(Shape shape, shape_of(t));
-      b_.workspace.push_back({dtype_of(t.type, b_), std::move(shape)});
+      b_.workspace.push_back({dtype, std::move(shape)});
     }
     return std::move(b_);
   }
 
  private:
+  Status bind_input(size_t index) {
+    const TensorDeclaration& t = d_.inputs[index];
+    const OperandRange range = operand_range(d_.inputs, index, inputs_.size());
+    for (size_t k = range.first; k < range.first + range.count; ++k) {
+      if (!inputs_[k]) {
+        if (t.optional) continue;
+        return invalid_model(fmt::format("input {} '{}' is missing", k, t.name));
+      }
+      AIPU_RETURN_IF_ERROR(bind_type(t, inputs_[k]->dtype));
+      if (t.dims) AIPU_RETURN_IF_ERROR(bind_dims(t, inputs_[k]->shape));
+    }
+    return {};
+  }
+
+  Status bind_extent_function(const NamedFunction& extent) {
+    AIPU_ASSIGN_OR_RETURN(const dsl::HostResult result, call(extent.function));
+    if (const dsl::ValueList* items = result.value.elements()) {
+      Shape& list = b_.lists[extent.name];
+      for (const Value& item : *items) {
+        AIPU_ASSIGN_OR_RETURN(Dim dim, values_.dim(item));
+        list.push_back(std::move(dim));
+      }
+      return {};
+    }
+    AIPU_ASSIGN_OR_RETURN(Dim dim, values_.dim(result.value));
+    b_.extents[extent.name] = std::move(dim);
+    return {};
+  }
+
+  Result<DType> result_type(const TensorDeclaration& t) const {
+    if (const auto dtype = dtype_of(t.type, b_)) return *dtype;
+    return invalid_model(fmt::format("no input of the node says what the element type \"{}\" of '{}' is",
+                                     std::get<std::string>(t.type), t.name));
+  }
+
+  // Of op.elementwise: all inputs are broadcast.
+  Status bind_broadcast() {
+    std::vector<Shape> shapes;
+    for (const auto& input : inputs_) {
+      if (input) shapes.push_back(input->shape);
+    }
+    AIPU_ASSIGN_OR_RETURN(const DType dtype, result_type(d_.outputs[0]));
+    AIPU_ASSIGN_OR_RETURN(Shape shape, graph::broadcast_shapes(shapes));
+    b_.outputs.push_back({dtype, std::move(shape)});
+    return {};
+  }
+
   Status bind_type(const TensorDeclaration& t, DType dtype) {
     if (const auto* fixed = std::get_if<DType>(&t.type)) {
       if (*fixed == dtype) return {};
@@ -233,11 +279,14 @@ class Binder {
     for (const DimPattern& p : *t.dims) {
       if (p.kind == DimPattern::Kind::kConstant) {
         shape.emplace_back(p.value);
-      } else if (p.kind == DimPattern::Kind::kRest) {
-        const Shape& part = b_.rests.find(p.name)->second;
-        shape.insert(shape.end(), part.begin(), part.end());
+      } else if (const auto rest = b_.rests.find(p.name); p.kind == DimPattern::Kind::kRest && rest != b_.rests.end()) {
+        shape.insert(shape.end(), rest->second.begin(), rest->second.end());
+      } else if (const auto extent = b_.extents.find(p.name);
+                 p.kind == DimPattern::Kind::kNamed && extent != b_.extents.end()) {
+        shape.push_back(extent->second);
       } else {
-        shape.push_back(b_.extents.find(p.name)->second);
+        return invalid_model(fmt::format("'{}' has the extent \"{}\", which {}", t.name, p.name,
+                                         b_.lists.contains(p.name) ? "is a list" : "no input of the node has"));
       }
     }
     return shape;
@@ -264,25 +313,53 @@ class Binder {
       AIPU_ASSIGN_OR_RETURN(const dsl::HostResult result, call(*d_.shape));
       const dsl::ValueList* lists = result.value.elements();
       // One output: its extents; several: a list for each.
-      if (d_.outputs.size() == 1 && (lists == nullptr || lists->empty() || lists->front().elements() == nullptr)) {
+      if (d_.outputs.size() == 1 && !d_.outputs[0].variadic &&
+          (lists == nullptr || lists->empty() || lists->front().elements() == nullptr)) {
         AIPU_ASSIGN_OR_RETURN(Shape shape, shape_from(result.value, d_.outputs[0].name));
         shapes.push_back(std::move(shape));
       } else {
-        if (lists == nullptr || lists->size() != d_.outputs.size())
+        if (lists == nullptr || lists->size() != output_count_)
           return invalid_model(fmt::format(
-              "the shape function must return a list of extents for each of the {} outputs", d_.outputs.size()));
+              "the shape function must return a list of extents for each of the {} outputs", output_count_));
         for (size_t i = 0; i < lists->size(); ++i) {
-          AIPU_ASSIGN_OR_RETURN(Shape shape, shape_from((*lists)[i], d_.outputs[i].name));
+          AIPU_ASSIGN_OR_RETURN(Shape shape, shape_from((*lists)[i], output(i).name));
           shapes.push_back(std::move(shape));
         }
       }
     }
-    for (size_t i = 0; i < d_.outputs.size(); ++i) {
+    for (size_t i = 0; i < output_count_; ++i) {
       if (!d_.shape) {
-        AIPU_ASSIGN_OR_RETURN(Shape shape, shape_of(d_.outputs[i]));
+        AIPU_ASSIGN_OR_RETURN(Shape shape, shape_of(output(i)));
         shapes.push_back(std::move(shape));
       }
-      b_.outputs.push_back({dtype_of(d_.outputs[i].type, b_), std::move(shapes[i])});
+      AIPU_ASSIGN_OR_RETURN(const DType dtype, result_type(output(i)));
+      b_.outputs.push_back({dtype, std::move(shapes[i])});
+    }
+    return {};
+  }
+
+  // The declaration of the node's output i.
+  const TensorDeclaration& output(size_t i) const { return d_.outputs[std::min(i, d_.outputs.size() - 1)]; }
+
+  // What a name means to a function: extents of inputs as lists, None for what the node leaves out.
+  Value value_of(const std::string& name, dsl::ValuePool& pool) {
+    const auto list_of = [&](const Shape& shape) {
+      dsl::ValueList dims;
+      for (const Dim& dim : shape) dims.push_back(values_.value(dim));
+      return pool.list(std::move(dims));
+    };
+    if (const auto extent = b_.extents.find(name); extent != b_.extents.end()) return values_.value(extent->second);
+    if (const auto list = b_.lists.find(name); list != b_.lists.end()) return list_of(list->second);
+    if (const graph::AttributeValue* attribute = attributes_.find(name)) return attribute_value(*attribute, pool);
+    if (name == d_.outputs.back().name) return {static_cast<int64_t>(output_count_ - (d_.outputs.size() - 1))};
+    for (size_t i = 0; i < d_.inputs.size(); ++i) {
+      if (d_.inputs[i].name != name) continue;
+      const OperandRange range = operand_range(d_.inputs, i, inputs_.size());
+      dsl::ValueList operands;
+      for (size_t k = range.first; k < range.first + range.count; ++k)
+        operands.push_back(inputs_[k] ? list_of(inputs_[k]->shape) : Value{});
+      if (d_.inputs[i].variadic) return pool.list(std::move(operands));
+      return operands.empty() ? Value{} : operands[0];
     }
     return {};
   }
@@ -292,40 +369,32 @@ class Binder {
     return d_.program->call(function, [&](dsl::ValuePool& pool) {
       dsl::HostProgram::Arguments arguments;
       for (const dsl::ast::Parameter& p : function.definition->parameters) {
-        if (const auto extent = b_.extents.find(p.name); extent != b_.extents.end()) {
-          arguments.emplace_back(p.name, values_.value(extent->second));
-        } else if (const graph::AttributeValue* attribute = attributes_.find(p.name)) {
-          arguments.emplace_back(p.name, attribute_value(*attribute, pool));
-        } else {
-          for (size_t i = 0; i < d_.inputs.size(); ++i) {
-            if (d_.inputs[i].name != p.name) continue;
-            dsl::ValueList dims;
-            for (const Dim& dim : inputs_[i].shape) dims.push_back(values_.value(dim));
-            arguments.emplace_back(p.name, pool.list(std::move(dims)));
-          }
-        }
+        Value value = value_of(p.name, pool);
+        if (!value.is_none() || p.default_value == nullptr) arguments.emplace_back(p.name, std::move(value));
       }
       return arguments;
     });
   }
 
   const Declaration& d_;
-  std::span<const graph::TensorType> inputs_;
+  const Inputs& inputs_;
   const graph::Attributes& attributes_;
+  size_t output_count_ = 0;
   ExtentValues values_;
   Binding b_;
 };
 
 }  // namespace
 
-DType dtype_of(const std::variant<std::string, DType>& type, const Binding& binding) {
+std::optional<DType> dtype_of(const std::variant<std::string, DType>& type, const Binding& binding) {
   if (const auto* fixed = std::get_if<DType>(&type)) return *fixed;
-  return binding.types.find(std::get<std::string>(type))->second;
+  const auto found = binding.types.find(std::get<std::string>(type));
+  return found == binding.types.end() ? std::nullopt : std::optional(found->second);
 }
 
-Result<Binding> bind(const Declaration& declaration, std::span<const graph::TensorType> inputs,
-                     const graph::Attributes& attributes) {
-  return Binder(declaration, inputs, attributes).bind();
+Result<Binding> bind(const Declaration& declaration, const Inputs& inputs, const graph::Attributes& attributes,
+                     size_t outputs) {
+  return Binder(declaration, inputs, attributes, outputs).bind();
 }
 
 }  // namespace aipu::kernels::script_op

@@ -33,18 +33,17 @@ class Reader {
     std::vector<std::shared_ptr<const Declaration>> declarations;
     for (const ast::StmtPtr& stmt : program_->module().body) {
       const ast::Expr* call = nullptr;
-      ast::FunctionPtr kernel;
+      ast::FunctionPtr function;
       if (const auto* f = stmt->as<ast::Function>()) {
         for (const ast::ExprPtr& decorator : f->function->decorators) {
-          if (op_function(*decorator) == "register") call = decorator.get();
+          if (is_declaration(*decorator)) call = decorator.get();
         }
-        kernel = f->function;
-      } else if (const auto* e = stmt->as<ast::ExpressionStmt>();
-                 e != nullptr && op_function(*e->value) == "register") {
+        function = f->function;
+      } else if (const auto* e = stmt->as<ast::ExpressionStmt>(); e != nullptr && is_declaration(*e->value)) {
         call = e->value.get();
       }
       if (call == nullptr) continue;
-      AIPU_ASSIGN_OR_RETURN(auto declaration, read_register(*call, kernel));
+      AIPU_ASSIGN_OR_RETURN(auto declaration, read_declaration(*call, function));
       for (const auto& other : declarations) {
         if (other->op_type == declaration->op_type)
           return error(declaration->position, fmt::format("\"{}\" is declared twice", declaration->op_type));
@@ -52,9 +51,9 @@ class Reader {
       declarations.push_back(std::move(declaration));
     }
     if (declarations.empty()) {
-      return error(
-          {1, 1},
-          "the file declares no operator (op.register(...) with `from aipu import op`, see kernels/ADDING_AN_OP.md)");
+      return error({1, 1},
+                   "the file declares no operator (op.register(...) or op.elementwise(...) with `from aipu import op`, "
+                   "see kernels/ADDING_AN_OP.md)");
     }
     return declarations;
   }
@@ -80,6 +79,11 @@ class Reader {
     const std::string full = path(path, *call->callee);
     if (!full.starts_with(kModule) || full.size() <= kModule.size() + 1 || full[kModule.size()] != '.') return "";
     return full.substr(kModule.size() + 1);
+  }
+
+  bool is_declaration(const ast::Expr& expr) const {
+    const std::string function = op_function(expr);
+    return function == "register" || function == "elementwise";
   }
 
   // What a name stands for, through assignments at the top level; type variables and lane counts stay names.
@@ -200,21 +204,42 @@ class Reader {
       AIPU_ASSIGN_OR_RETURN(tensor.name, read_string(key, "the name of a tensor"));
       AIPU_RETURN_IF_ERROR(declare(tensor.name, key->position));
       const ast::ExprPtr call_expr = resolved(value);
-      if (op_function(*call_expr) != "tensor")
-        return error(value->position,
-                     fmt::format("\"{}\" must be declared as op.tensor(type, extents...)", tensor.name));
+      AIPU_RETURN_IF_ERROR(read_form(*call_expr, value->position, list, &tensor));
       const ast::Call& call = *call_expr->as<ast::Call>();
-      for (const ast::Argument& a : call.arguments) {
-        if (!a.name.empty() || a.stars != 0)
-          return error(a.value->position, "op.tensor takes a type and extents, without keywords");
-      }
-      if (call.arguments.empty()) return error(call_expr->position, "op.tensor expects an element type");
       AIPU_ASSIGN_OR_RETURN(tensor.type, read_type(call.arguments[0].value));
       AIPU_ASSIGN_OR_RETURN(auto dims, read_dims(call));
       if (!dims.empty()) tensor.dims = std::move(dims);
       tensors.push_back(std::move(tensor));
     }
+    for (size_t i = 0; i + 1 < tensors.size(); ++i) {
+      if (tensors[i].variadic)
+        return error(tensors[i].position,
+                     fmt::format("\"{}\" is variadic, so it must be the last of the {}", tensors[i].name, list));
+    }
     return tensors;
+  }
+
+  // Which of op.tensor(), op.optional() and op.variadic() declares an operand, with arguments of the right form.
+  Status read_form(const ast::Expr& expr, Position position, std::string_view list, TensorDeclaration* tensor) const {
+    const std::string form = op_function(expr);
+    if (form != "tensor" && form != "optional" && form != "variadic")
+      return error(position, fmt::format("\"{}\" must be declared as op.tensor(type, extents...), op.optional(...) or "
+                                         "op.variadic(...)",
+                                         tensor->name));
+    tensor->optional = form == "optional";
+    tensor->variadic = form == "variadic";
+    if (tensor->optional && list != "inputs")
+      return error(position,
+                   fmt::format("\"{}\": only inputs can be optional (a node may leave out any output)", tensor->name));
+    if (tensor->variadic && list == "workspace")
+      return error(position, fmt::format("\"{}\": workspace can't be variadic", tensor->name));
+    const ast::Call& call = *expr.as<ast::Call>();
+    for (const ast::Argument& a : call.arguments) {
+      if (!a.name.empty() || a.stars != 0)
+        return error(a.value->position, fmt::format("op.{} takes a type and extents, without keywords", form));
+    }
+    if (call.arguments.empty()) return error(position, fmt::format("op.{} expects an element type", form));
+    return {};
   }
 
   Status declare(const std::string& name, Position position) {
@@ -360,71 +385,120 @@ class Reader {
     return kernels;
   }
 
-  Result<std::shared_ptr<const Declaration>> read_register(const ast::Expr& expr, const ast::FunctionPtr& decorated) {
+  // op.register(...) with kernels, or op.elementwise(...) above the function of the value.
+  Result<std::shared_ptr<const Declaration>> read_declaration(const ast::Expr& expr,
+                                                              const ast::FunctionPtr& decorated) {
     const ast::Call& call = *expr.as<ast::Call>();
-    const Position here = expr.position;
+    const std::string form = op_function(expr);
     names_.clear();
     auto declaration = std::make_shared<Declaration>();
     Declaration& d = *declaration;
     d.file = file_;
     d.program = program_;
-    d.position = here;
+    d.position = expr.position;
     d.types = types_;
     d.lanes = lanes_;
     for (const TypeVariable& t : types_) names_.insert(t.name);
     for (const LaneCount& l : lanes_) names_.insert(l.name);
-
-    static constexpr std::string_view kKeywords[] = {"inputs", "outputs",   "attributes", "extents", "shape",
-                                                     "check",  "workspace", "kernels",    "grain",   "apart"};
-    for (size_t i = 0; i < call.arguments.size(); ++i) {
-      const ast::Argument& a = call.arguments[i];
-      if (a.name.empty() ? i != 0 || a.stars != 0
-                         : std::find(std::begin(kKeywords), std::end(kKeywords), a.name) == std::end(kKeywords)) {
-        return error(a.value->position, a.name.empty() ? "op.register takes the operator's name and keywords"
-                                                       : fmt::format("op.register has no argument \"{}\"", a.name));
-      }
-    }
-    if (call.arguments.empty() || !call.arguments[0].name.empty())
-      return error(here, "op.register expects the operator's name first, \"domain::Name\"");
-    AIPU_ASSIGN_OR_RETURN(d.op_type, read_string(call.arguments[0].value, "the operator's name"));
-    const size_t colons = d.op_type.find("::");
-    if (colons == std::string::npos || colons == 0 || !is_identifier(std::string_view(d.op_type).substr(colons + 2)))
-      return error(call.arguments[0].value->position,
-                   fmt::format("\"{}\" is not of the form \"domain::Name\"", d.op_type));
-
+    AIPU_ASSIGN_OR_RETURN(d.op_type, read_op_type(call, expr.position, form));
     for (const std::string_view list : {"inputs", "outputs"}) {
       const ast::ExprPtr* given = argument(call, list);
-      if (given == nullptr) return error(here, fmt::format("op.register needs `{}`", list));
+      if (given == nullptr) return error(expr.position, fmt::format("op.{} needs `{}`", form, list));
       AIPU_ASSIGN_OR_RETURN((list == "inputs" ? d.inputs : d.outputs), read_tensors(*given, list));
     }
-    if (d.outputs.empty()) return error(here, "an operator has at least one output");
+    if (d.outputs.empty()) return error(expr.position, "an operator has at least one output");
+    AIPU_RETURN_IF_ERROR(read_attributes(call, &d));
+    AIPU_RETURN_IF_ERROR(form == "elementwise" ? read_value(call, decorated, &d)
+                                               : read_kernel_parts(call, decorated, &d));
+    return std::shared_ptr<const Declaration>(std::move(declaration));
+  }
+
+  // The first argument, after a look at the keywords.
+  Result<std::string> read_op_type(const ast::Call& call, Position here, const std::string& form) const {
+    static const std::vector<std::string_view> kOfValue = {"inputs", "outputs", "attributes", "check"};
+    static const std::vector<std::string_view> kOfKernels = {"inputs", "outputs",   "attributes", "extents", "shape",
+                                                             "check",  "workspace", "kernels",    "grain",   "apart"};
+    const auto& keywords = form == "elementwise" ? kOfValue : kOfKernels;
+    for (size_t i = 0; i < call.arguments.size(); ++i) {
+      const ast::Argument& a = call.arguments[i];
+      if (a.name.empty() && (i != 0 || a.stars != 0))
+        return error(a.value->position, fmt::format("op.{} takes the operator's name and keywords", form));
+      if (!a.name.empty() && std::find(keywords.begin(), keywords.end(), a.name) == keywords.end())
+        return error(a.value->position, fmt::format("op.{} has no argument \"{}\"", form, a.name));
+    }
+    if (call.arguments.empty() || !call.arguments[0].name.empty())
+      return error(here, fmt::format("op.{} expects the operator's name first, \"domain::Name\"", form));
+    AIPU_ASSIGN_OR_RETURN(std::string op_type, read_string(call.arguments[0].value, "the operator's name"));
+    const size_t colons = op_type.find("::");
+    if (colons == std::string::npos || colons == 0 || !is_identifier(std::string_view(op_type).substr(colons + 2)))
+      return error(call.arguments[0].value->position,
+                   fmt::format("\"{}\" is not of the form \"domain::Name\"", op_type));
+    return op_type;
+  }
+
+  Status read_attributes(const ast::Call& call, Declaration* d) {
+    const ast::ExprPtr* given = argument(call, "attributes");
+    if (given == nullptr) return {};
+    const ast::ExprPtr dict_expr = resolved(*given);
+    const auto* dict = dict_expr->as<ast::DictDisplay>();
+    if (dict == nullptr)
+      return error((*given)->position, "attributes must be a dictionary from names to defaults or types");
+    for (const auto& [key, value] : dict->items) {
+      AIPU_ASSIGN_OR_RETURN(std::string name, read_string(key, "the name of an attribute"));
+      AIPU_RETURN_IF_ERROR(declare(name, key->position));
+      AIPU_ASSIGN_OR_RETURN(graph::AttributeDef def, read_attribute(std::move(name), value));
+      d->attributes.push_back(std::move(def));
+    }
+    return {};
+  }
+
+  // What op.elementwise has beyond operands and attributes.
+  Status read_value(const ast::Call& call, const ast::FunctionPtr& decorated, Declaration* d) const {
+    if (decorated == nullptr) return error(d->position, "op.elementwise stands above the function of the value");
+    if (decorated->decorators.size() != 1)
+      return error(decorated->position, fmt::format("\"{}\" must be a plain function below op.elementwise alone: it "
+                                                    "becomes part of kernels",
+                                                    decorated->name));
+    if (d->outputs.size() != 1 || d->outputs[0].variadic)
+      return error(d->position, "an operator of op.elementwise has one output; op.register takes any number");
+    for (const auto* list : {&d->inputs, &d->outputs}) {
+      for (const TensorDeclaration& t : *list) {
+        if (t.dims)
+          return error(t.position, fmt::format("\"{}\" has extents, but the tensors of op.elementwise have "
+                                               "any shape: they are broadcast as NumPy does it",
+                                               t.name));
+      }
+    }
+    if (const ast::ExprPtr* given = argument(call, "check")) {
+      AIPU_ASSIGN_OR_RETURN(d->check, read_function(*given, "check", [&](const std::string& name) {
+                              return d->find_attribute(name) != nullptr;
+                            }));
+    }
+    for (const ast::Parameter& p : decorated->parameters) {
+      if (p.stars != 0 || (find_named(d->inputs, p.name) == nullptr && d->find_attribute(p.name) == nullptr))
+        return error(p.position, fmt::format("parameter \"{}\" of \"{}\" names no input or attribute of \"{}\"", p.name,
+                                             decorated->name, d->op_type));
+    }
+    for (const TensorDeclaration& t : d->inputs) {
+      if (find_named(decorated->parameters, t.name) == nullptr)
+        return error(t.position, fmt::format("\"{}\" has no parameter \"{}\", so nothing reads that input",
+                                             decorated->name, t.name));
+    }
+    d->value = decorated;
+    return check_types(*d, d->outputs[0]);
+  }
+
+  // What op.register has beyond operands and attributes.
+  Status read_kernel_parts(const ast::Call& call, const ast::FunctionPtr& decorated, Declaration* declaration) {
+    Declaration& d = *declaration;
     if (const ast::ExprPtr* given = argument(call, "workspace")) {
       AIPU_ASSIGN_OR_RETURN(d.workspace, read_tensors(*given, "workspace"));
     }
-    if (const ast::ExprPtr* given = argument(call, "attributes")) {
-      const ast::ExprPtr dict_expr = resolved(*given);
-      const auto* dict = dict_expr->as<ast::DictDisplay>();
-      if (dict == nullptr)
-        return error((*given)->position, "attributes must be a dictionary from names to defaults or types");
-      for (const auto& [key, value] : dict->items) {
-        AIPU_ASSIGN_OR_RETURN(std::string name, read_string(key, "the name of an attribute"));
-        AIPU_RETURN_IF_ERROR(declare(name, key->position));
-        AIPU_ASSIGN_OR_RETURN(graph::AttributeDef def, read_attribute(std::move(name), value));
-        d.attributes.push_back(std::move(def));
-      }
-    }
-
-    std::set<std::string> extents;
-    for (const TensorDeclaration& t : d.inputs) {
-      for (const DimPattern& dim : t.dims.value_or(std::vector<DimPattern>{})) {
-        if (dim.kind == DimPattern::Kind::kConstant) continue;
-        if (names_.contains(dim.name))
-          return error(t.position, fmt::format("\"{}\" is an extent and something else too", dim.name));
-        extents.insert(dim.name);
-      }
-    }
+    AIPU_ASSIGN_OR_RETURN(std::set<std::string> extents, extents_of_inputs(d));
     const auto known = [&](const std::string& name) {
-      return extents.contains(name) || d.find_attribute(name) != nullptr || find_named(d.inputs, name) != nullptr;
+      const TensorDeclaration* output = find_named(d.outputs, name);
+      return extents.contains(name) || d.find_attribute(name) != nullptr || find_named(d.inputs, name) != nullptr ||
+             (output != nullptr && output->variadic);
     };
     if (const ast::ExprPtr* given = argument(call, "extents")) {
       const ast::ExprPtr dict_expr = resolved(*given);
@@ -455,10 +529,22 @@ class Reader {
     if (const ast::ExprPtr* given = argument(call, "apart")) {
       AIPU_ASSIGN_OR_RETURN(d.apart, read_apart(d, *given));
     }
-    AIPU_ASSIGN_OR_RETURN(d.kernels, read_kernels(call, here, decorated));
+    AIPU_ASSIGN_OR_RETURN(d.kernels, read_kernels(call, d.position, decorated));
     AIPU_RETURN_IF_ERROR(check_results(d, extents));
-    AIPU_RETURN_IF_ERROR(check_parameters(d, extents));
-    return std::shared_ptr<const Declaration>(std::move(declaration));
+    return check_parameters(d, extents);
+  }
+
+  Result<std::set<std::string>> extents_of_inputs(const Declaration& d) const {
+    std::set<std::string> extents;
+    for (const TensorDeclaration& t : d.inputs) {
+      for (const DimPattern& dim : t.dims.value_or(std::vector<DimPattern>{})) {
+        if (dim.kind == DimPattern::Kind::kConstant) continue;
+        if (names_.contains(dim.name))
+          return error(t.position, fmt::format("\"{}\" is an extent and something else too", dim.name));
+        extents.insert(dim.name);
+      }
+    }
+    return extents;
   }
 
   // Extents that inputs and outputs are declared with.
@@ -483,16 +569,24 @@ class Reader {
     return apart;
   }
 
+  // The element type of a result is that of an input which every node has.
+  Status check_types(const Declaration& d, const TensorDeclaration& t) const {
+    const auto* type = std::get_if<std::string>(&t.type);
+    if (type == nullptr) return {};
+    const auto binds = [&](const TensorDeclaration& input) {
+      return std::holds_alternative<std::string>(input.type) && std::get<std::string>(input.type) == *type;
+    };
+    const auto binds_always = [&](const TensorDeclaration& input) { return !input.optional && binds(input); };
+    if (std::any_of(d.inputs.begin(), d.inputs.end(), binds_always)) return {};
+    const bool optional = std::any_of(d.inputs.begin(), d.inputs.end(), binds);
+    return error(t.position, fmt::format("\"{}\" has the element type \"{}\", which {}", t.name, *type,
+                                         optional ? "only optional inputs have" : "no input has"));
+  }
+
   // Types and extents of outputs and workspace are made of what inputs bind.
   Status check_results(const Declaration& d, const std::set<std::string>& extents) const {
-    const auto bound = [&](const std::string& type) {
-      return std::any_of(d.inputs.begin(), d.inputs.end(), [&](const TensorDeclaration& t) {
-        return std::holds_alternative<std::string>(t.type) && std::get<std::string>(t.type) == type;
-      });
-    };
     const auto check = [&](const TensorDeclaration& t, bool needs_dims) -> Status {
-      if (const auto* type = std::get_if<std::string>(&t.type); type != nullptr && !bound(*type))
-        return error(t.position, fmt::format("\"{}\" has the element type \"{}\", which no input has", t.name, *type));
+      AIPU_RETURN_IF_ERROR(check_types(d, t));
       if (!t.dims.has_value() && needs_dims)
         return error(t.position, fmt::format("the extents of \"{}\" are missing (or a shape function)", t.name));
       if (t.dims.has_value() && !needs_dims)
@@ -556,6 +650,11 @@ class Reader {
 };
 
 }  // namespace
+
+OperandRange operand_range(const std::vector<TensorDeclaration>& tensors, size_t index, size_t operands) {
+  if (index >= operands) return {operands, 0};
+  return {index, tensors[index].variadic ? operands - index : 1};
+}
 
 const TypeVariable* Declaration::find_type(std::string_view name) const { return find_named(types, name); }
 

@@ -39,6 +39,8 @@ struct TensorDeclaration {
   // none: of an input, any shape; of an output, what the shape function says
   std::optional<std::vector<DimPattern>> dims;
   dsl::Position position;
+  bool optional = false;  // an input that a node may leave out
+  bool variadic = false;  // any number of tensors, the last of the inputs or outputs
 };
 
 struct NamedFunction {
@@ -63,6 +65,8 @@ struct Declaration {
   std::vector<NamedFunction> extents;  // in the order of the declaration, each from those before it
   std::optional<dsl::FunctionValue> shape, check;
   std::vector<KernelDeclaration> kernels;  // run in this order
+  // Of op.elementwise: the function of the operands' vectors that the operator is, and no kernels.
+  dsl::ast::FunctionPtr value;
   // elements of the outputs per TEC below which fewer TECs are used; 0: always all
   int64_t grain = 0;
   // Extents whose positions are computed apart from each other (graph::OutputAxis::apart): of "...rows" each axis.
@@ -75,5 +79,11 @@ struct Declaration {
 
 // The operators that a file declares, at least one. Errors are one line, "file:line:column: text".
 Result<std::vector<std::shared_ptr<const Declaration>>> read_declarations(const std::string& file, std::string text);
+
+// The operands of a node that input `index` stands for: those from `first` on, `count` of them.
+struct OperandRange {
+  size_t first = 0, count = 0;
+};
+OperandRange operand_range(const std::vector<TensorDeclaration>& tensors, size_t index, size_t operands);
 
 }  // namespace aipu::kernels::script_op

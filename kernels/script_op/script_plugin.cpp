@@ -7,6 +7,7 @@
 #include <set>
 
 #include "graph/ops/axis_rules.h"
+#include "kernels/parts/user_value.h"
 #include "kernels/script_op/binding.h"
 #include "kernels/script_op/declaration.h"
 #include "runtime/base/file.h"
@@ -35,10 +36,16 @@ std::string type_letters(const Declaration& d, const TensorDeclaration& t) {
   return letters;
 }
 
-std::vector<graph::TensorType> input_types(const graph::Graph& graph, const graph::Node& node, size_t count) {
-  std::vector<graph::TensorType> types;
-  for (size_t i = 0; i < count; ++i) types.push_back(graph.type(node.inputs[i]));
+script_op::Inputs input_types(const graph::Graph& graph, const graph::Node& node) {
+  script_op::Inputs types;
+  for (const graph::ValueId input : node.inputs)
+    types.push_back(input.valid() ? std::optional(graph.type(input)) : std::nullopt);
   return types;
+}
+
+// The declaration of a node's operand.
+const TensorDeclaration& declared(const std::vector<TensorDeclaration>& tensors, size_t operand) {
+  return tensors[std::min(operand, tensors.size() - 1)];
 }
 
 // The axes of a tensor that an extent's name stands for: first and count.
@@ -62,11 +69,11 @@ graph::AxisMap axes_by_name(const Declaration& d, const graph::Graph& graph, con
   for (size_t k = 0; k < node.outputs.size(); ++k) {
     if (map.output_rank(k) == 0) continue;
     for (const std::string& name : d.apart) {
-      const auto to = axes_of(d.outputs[k], name, map.output_rank(k));
+      const auto to = axes_of(declared(d.outputs, k), name, map.output_rank(k));
       for (size_t i = 0; to && i < to->count; ++i) {
         map.apart(k, to->first + i);
         for (size_t input = 0; input < node.inputs.size(); ++input) {
-          const auto from = axes_of(d.inputs[input], name, map.input_rank(input));
+          const auto from = axes_of(declared(d.inputs, input), name, map.input_rank(input));
           if (from && i < from->count) map.link(k, to->first + i, input, from->first + i);
         }
       }
@@ -91,42 +98,77 @@ bool is_pointwise(const Declaration& d) {
   return std::all_of(d.inputs.begin(), d.inputs.end(), fits) && std::all_of(d.outputs.begin(), d.outputs.end(), fits);
 }
 
+// What names of the file stand for in a node.
+std::vector<std::pair<std::string, graph::AttributeValue>> constants_of(const Declaration& d, const Binding& binding,
+                                                                        const graph::Attributes& attributes) {
+  std::vector<std::pair<std::string, graph::AttributeValue>> constants;
+  for (const auto& [type, dtype] : binding.types) constants.emplace_back(type, std::string(dtype_name(dtype)));
+  for (const graph::AttributeDef& a : d.attributes) {
+    if (const graph::AttributeValue* value = attributes.find(a.name)) constants.emplace_back(a.name, *value);
+  }
+  return constants;
+}
+
+// The value of an operator of op.elementwise.
+Result<graph::ValueFunction> value_of(const Declaration& d, const graph::Graph& graph, const graph::Node& node) {
+  const script_op::Inputs inputs = input_types(graph, node);
+  AIPU_ASSIGN_OR_RETURN(const Binding binding, script_op::bind(d, inputs, node.attributes, node.outputs.size()));
+  graph::ValueFunction value{d.file, d.program->module().file->text, d.value->name, {}, {}, {}};
+  value.constants = constants_of(d, binding, node.attributes);
+  for (const script_op::LaneCount& lanes : d.lanes) value.lanes.push_back(lanes.name);
+  for (const dsl::ast::Parameter& p : d.value->parameters) {
+    const auto input =
+        std::find_if(d.inputs.begin(), d.inputs.end(), [&](const TensorDeclaration& t) { return t.name == p.name; });
+    if (input == d.inputs.end()) {
+      value.arguments.emplace_back(*node.attributes.find(p.name));
+      continue;
+    }
+    const auto range = script_op::operand_range(d.inputs, static_cast<size_t>(input - d.inputs.begin()), inputs.size());
+    std::vector<size_t> operands;
+    for (size_t k = range.first; k < range.first + range.count; ++k) {
+      if (inputs[k]) operands.push_back(k);
+    }
+    if (input->variadic) {
+      value.arguments.emplace_back(std::move(operands));
+    } else if (operands.empty()) {
+      value.arguments.emplace_back(graph::ValueFunction::Absent{});
+    } else {
+      value.arguments.emplace_back(operands[0]);
+    }
+  }
+  return value;
+}
+
 graph::OpDef op_record(const DeclarationPtr& declaration) {
+  const Declaration& d = *declaration;
   graph::OpDef def;
-  def.name = declaration->op_type;
-  for (const TensorDeclaration& t : declaration->inputs) def.inputs.push_back({t.name, type_letters(*declaration, t)});
-  for (const TensorDeclaration& t : declaration->outputs)
-    def.outputs.push_back({t.name, type_letters(*declaration, t)});
-  def.attributes = declaration->attributes;
-  def.axes = [declaration](const graph::Graph& graph, const graph::Node& node) {
-    return axes_by_name(*declaration, graph, node);
-  };
-  if (is_pointwise(*declaration)) def.traits |= graph::kAnyAxisOrder;
+  def.name = d.op_type;
+  // A variadic operand may stand for none.
+  for (const TensorDeclaration& t : d.inputs)
+    def.inputs.push_back({t.name, type_letters(d, t), t.optional || t.variadic, t.variadic});
+  for (const TensorDeclaration& t : d.outputs) def.outputs.push_back({t.name, type_letters(d, t), false, t.variadic});
+  def.attributes = d.attributes;
+  if (d.value != nullptr) {
+    def.traits |= graph::kElementwise;
+    def.value = [declaration](const graph::Graph& graph, const graph::Node& node) {
+      return value_of(*declaration, graph, node);
+    };
+  } else {
+    def.axes = [declaration](const graph::Graph& graph, const graph::Node& node) {
+      return axes_by_name(*declaration, graph, node);
+    };
+    if (is_pointwise(d)) def.traits |= graph::kAnyAxisOrder;
+  }
   def.infer = [declaration](graph::InferContext& context) -> Status {
-    std::vector<graph::TensorType> types;
-    for (size_t i = 0; i < declaration->inputs.size(); ++i) types.push_back(context.input(i));
-    AIPU_ASSIGN_OR_RETURN(Binding binding, script_op::bind(*declaration, types, context.attributes()));
+    const size_t outputs = context.output_types.size();
+    AIPU_ASSIGN_OR_RETURN(Binding binding, script_op::bind(*declaration, input_types(context.graph(), context.node()),
+                                                           context.attributes(), outputs));
     // Outputs that nobody uses may be left out at the end.
-    for (size_t i = 0; i < context.output_types.size() && i < binding.outputs.size(); ++i)
+    for (size_t i = 0; i < outputs && i < binding.outputs.size(); ++i)
       context.output_types[i] = std::move(binding.outputs[i]);
     return {};
   };
   return def;
-}
-
-dsl::Captured captured(const graph::AttributeValue& value) {
-  if (const auto* i = std::get_if<int64_t>(&value)) return {*i};
-  if (const auto* d = std::get_if<double>(&value)) return {*d};
-  if (const auto* s = std::get_if<std::string>(&value)) return {*s};
-  dsl::CapturedList list;
-  if (const auto* ints = std::get_if<std::vector<int64_t>>(&value)) {
-    for (const int64_t i : *ints) list.push_back({i});
-  } else if (const auto* reals = std::get_if<std::vector<double>>(&value)) {
-    for (const double d : *reals) list.push_back({d});
-  } else if (const auto* strings = std::get_if<std::vector<std::string>>(&value)) {
-    for (const std::string& s : *strings) list.push_back({s});
-  }
-  return {std::move(list)};
 }
 
 class ScriptPlugin final : public SingleOpPlugin {
@@ -141,65 +183,33 @@ class ScriptPlugin final : public SingleOpPlugin {
     const Declaration& d = *declaration_;
     const graph::Node& node = context.anchor();
     AIPU_ASSIGN_OR_RETURN(const Binding binding,
-                          script_op::bind(d, input_types(context.graph(), node, d.inputs.size()), node.attributes));
-
-    dsl::TemplateParams params;
-    for (const auto& [type, dtype] : binding.types) params.set(type, dtype);
-    for (const script_op::LaneCount& lanes : d.lanes) {
-      const auto* type = std::get_if<std::string>(&lanes.type);
-      if (type == nullptr || binding.types.contains(*type))
-        params.set(lanes.name, context.lanes(script_op::dtype_of(lanes.type, binding)));
-    }
-    for (const graph::AttributeDef& a : d.attributes) {
-      if (const graph::AttributeValue* value = node.attributes.find(a.name)) params.set(a.name, captured(*value));
-    }
-
-    std::map<std::string, TensorRef, std::less<>> tensors;
-    std::map<std::string, DType, std::less<>> dtypes;
-    for (size_t i = 0; i < d.inputs.size(); ++i) {
-      tensors[d.inputs[i].name] = context.value(node.inputs[i]);
-      dtypes[d.inputs[i].name] = script_op::dtype_of(d.inputs[i].type, binding);
-    }
-    graph::Dim elements = 0;
-    for (size_t i = 0; i < d.outputs.size(); ++i) {
-      dtypes[d.outputs[i].name] = binding.outputs[i].dtype;
-      const graph::Dim count = graph::element_count(binding.outputs[i].shape);
-      elements += count;
-      // A result that nobody asked for goes to scratch memory.
-      const bool wanted = i < node.outputs.size() && node.outputs[i].valid();
-      tensors[d.outputs[i].name] =
-          wanted ? context.value(node.outputs[i])
-                 : context.add_workspace(count * static_cast<int64_t>(dtype_bytes(binding.outputs[i].dtype)));
-    }
-    for (size_t i = 0; i < d.workspace.size(); ++i) {
-      dtypes[d.workspace[i].name] = binding.workspace[i].dtype;
-      tensors[d.workspace[i].name] =
-          context.add_workspace(graph::element_count(binding.workspace[i].shape) *
-                                static_cast<int64_t>(dtype_bytes(binding.workspace[i].dtype)));
-    }
+                          script_op::bind(d, input_types(context.graph(), node), node.attributes, node.outputs.size()));
     for (const auto& [a, b] : binding.must_agree) {
       context.implementation.checks.push_back(
           {graph::eq(a, b),
            fmt::format("{}: extents that must agree differ ({} and {})", d.op_type, a.text(), b.text())});
     }
-
+    const Tensors tensors = tensors_of(context, binding);
+    graph::Dim elements = 0;
+    for (const graph::TensorType& output : binding.outputs) elements += graph::element_count(output.shape);
     const graph::Dim max_tecs =
         d.grain == 0 ? graph::Dim(int64_t{1} << 20) : graph::max(graph::ceildiv(elements, d.grain), 1);
-    std::set<std::string_view> unwritten;
-    for (const TensorDeclaration& output : d.outputs) unwritten.insert(output.name);
+    std::set<std::string> unwritten;
+    for (const auto& [name, tensor] : tensors) {
+      if (tensor.is_output) unwritten.insert(name);
+    }
     for (const script_op::KernelDeclaration& kernel : d.kernels) {
-      AIPU_ASSIGN_OR_RETURN(auto module, context.kernel(d.file, kernel.name, params));
+      AIPU_ASSIGN_OR_RETURN(auto module, context.kernel(d.file, kernel.name, params_of(context, binding, kernel)));
       KernelArguments arguments;
       for (const tir::VarPtr& parameter : module->entry().params) {
-        AIPU_ASSIGN_OR_RETURN(KernelArgument argument,
-                              argument_of(context, *parameter, kernel, binding, tensors, dtypes));
+        AIPU_ASSIGN_OR_RETURN(KernelArgument argument, argument_of(context, *parameter, kernel, binding, tensors));
         arguments.argument(parameter->source_name(), std::move(argument));
       }
       const std::shared_ptr<const tir::Module> parameters = module;
       AIPU_RETURN_IF_ERROR(context.launch(std::move(module), arguments, max_tecs));
       const auto& launched = std::get<KernelLaunch>(context.implementation.launches.back());
       for (size_t i = 0; i < launched.writes.size(); ++i) {
-        if (launched.writes[i]) unwritten.erase(parameters->entry().params[i]->name);
+        if (launched.writes[i]) unwritten.erase(parameters->entry().params[i]->source_name());
       }
     }
     if (!unwritten.empty())
@@ -208,48 +218,139 @@ class ScriptPlugin final : public SingleOpPlugin {
   }
 
  private:
+  // What a kernel's parameter of a tensor's name is given; "others[0]" is one of a variadic operand.
+  struct Tensor {
+    TensorRef ref;
+    DType dtype = DType::kVoid;
+    bool is_output = false;
+  };
+  using Tensors = std::map<std::string, Tensor, std::less<>>;
+
+  static std::string item_name(const TensorDeclaration& t, size_t item) {
+    return t.variadic ? fmt::format("{}[{}]", t.name, item) : t.name;
+  }
+
+  Tensors tensors_of(SetupContext& context, const Binding& binding) const {
+    const Declaration& d = *declaration_;
+    const graph::Node& node = context.anchor();
+    Tensors tensors;
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      if (!node.inputs[k].valid()) continue;
+      const TensorDeclaration& t = declared(d.inputs, k);
+      tensors[item_name(t, k - std::min(k, d.inputs.size() - 1))] = {context.value(node.inputs[k]),
+                                                                     context.graph().type(node.inputs[k]).dtype};
+    }
+    const auto scratch = [&](const graph::TensorType& type) {
+      return context.add_workspace(graph::element_count(type.shape) * static_cast<int64_t>(dtype_bytes(type.dtype)));
+    };
+    for (size_t k = 0; k < binding.outputs.size(); ++k) {
+      const TensorDeclaration& t = declared(d.outputs, k);
+      const graph::TensorType& type = binding.outputs[k];
+      // A result that nobody asked for goes to scratch memory.
+      const bool wanted = k < node.outputs.size() && node.outputs[k].valid();
+      tensors[item_name(t, k - std::min(k, d.outputs.size() - 1))] = {
+          wanted ? context.value(node.outputs[k]) : scratch(type), type.dtype, true};
+    }
+    for (size_t k = 0; k < d.workspace.size(); ++k)
+      tensors[d.workspace[k].name] = {scratch(binding.workspace[k]), binding.workspace[k].dtype};
+    return tensors;
+  }
+
+  dsl::TemplateParams params_of(const SetupContext& context, const Binding& binding,
+                                const script_op::KernelDeclaration& kernel) const {
+    const Declaration& d = *declaration_;
+    const graph::Node& node = context.anchor();
+    dsl::TemplateParams params;
+    for (const auto& [name, value] : constants_of(d, binding, node.attributes)) params.set(name, captured(value));
+    for (const script_op::LaneCount& lanes : d.lanes) {
+      if (const auto dtype = script_op::dtype_of(lanes.type, binding)) params.set(lanes.name, context.lanes(*dtype));
+    }
+    for (const dsl::ast::Parameter& p : d.program->function(kernel.name)->parameters)
+      set_count(binding, node, p, &params);
+    return params;
+  }
+
+  // A parameter is a list where it stands for a variadic operand or a list of extents, and None where it stands for
+  // something that the node leaves out.
+  void set_count(const Binding& binding, const graph::Node& node, const dsl::ast::Parameter& p,
+                 dsl::TemplateParams* params) const {
+    const Declaration& d = *declaration_;
+    if (const auto list = binding.lists.find(p.name); list != binding.lists.end()) {
+      params->set_count(p.name, static_cast<int64_t>(list->second.size()));
+      return;
+    }
+    for (size_t i = 0; i < d.inputs.size(); ++i) {
+      if (d.inputs[i].name != p.name) continue;
+      const auto range = script_op::operand_range(d.inputs, i, node.inputs.size());
+      if (d.inputs[i].variadic) {
+        params->set_count(p.name, static_cast<int64_t>(range.count));
+      } else if (range.count == 0 || !node.inputs[range.first].valid()) {
+        params->set_count(p.name, std::nullopt);
+      }
+      return;
+    }
+    if (d.outputs.back().variadic && d.outputs.back().name == p.name) {
+      params->set_count(p.name, static_cast<int64_t>(binding.outputs.size() - (d.outputs.size() - 1)));
+      return;
+    }
+    const bool is_known =
+        d.find_tensor(p.name) != nullptr || binding.extents.contains(p.name) || d.find_attribute(p.name) != nullptr;
+    if (!is_known) params->set_count(p.name, std::nullopt);  // an extent of what is left out
+  }
+
+  // What stands for an extent in a kernel; "sizes[1]" is one of a list.
+  static std::optional<graph::Dim> extent_of(const Binding& binding, const std::string& name) {
+    if (const auto extent = binding.extents.find(name); extent != binding.extents.end()) return extent->second;
+    for (const auto& [list, extents] : binding.lists) {
+      for (size_t k = 0; k < extents.size(); ++k) {
+        if (name == fmt::format("{}[{}]", list, k)) return extents[k];
+      }
+    }
+    return std::nullopt;
+  }
+
   Result<KernelArgument> argument_of(SetupContext& context, const tir::Var& parameter,
                                      const script_op::KernelDeclaration& kernel, const Binding& binding,
-                                     const std::map<std::string, TensorRef, std::less<>>& tensors,
-                                     const std::map<std::string, DType, std::less<>>& dtypes) const {
+                                     const Tensors& tensors) const {
     const Declaration& d = *declaration_;
     const tir::Type& type = parameter.type;
+    const std::string& name = parameter.source_name();
     const auto refused = [&](std::string_view text) {
       return d.program->error(kernel.position,
-                              fmt::format("parameter \"{}\" of kernel \"{}\" {}", parameter.name, kernel.name, text));
+                              fmt::format("parameter \"{}\" of kernel \"{}\" {}", name, kernel.name, text));
     };
-    if (const auto tensor = tensors.find(parameter.name); tensor != tensors.end()) {
+    if (const auto tensor = tensors.find(name); tensor != tensors.end()) {
       const bool global = type.scope == tir::Scope::kGlobal || type.scope == tir::Scope::kGlobal1 ||
                           type.scope == tir::Scope::kGlobal2 || type.scope == tir::Scope::kGlobal3;
       if (!type.pointer || !global) return refused("must be a global pointer, it is a tensor");
-      const DType dtype = dtypes.find(parameter.name)->second;
+      const DType dtype = tensor->second.dtype;
       // A bool tensor is bytes to a kernel.
       const bool fits = type.element == dtype || type.element == DType::kVoid ||
                         (is_bool(dtype) && (type.element == DType::kU8 || type.element == DType::kI8));
       if (!fits)
         return refused(fmt::format("points to {}, but the tensor is {}", dtype_name(type.element), dtype_name(dtype)));
-      return KernelArgument(PointerArgument{tensor->second});
+      return KernelArgument(PointerArgument{tensor->second.ref});
     }
     if (type.pointer) return refused("is a pointer, but the name stands for a number");
-    if (const auto extent = binding.extents.find(parameter.name); extent != binding.extents.end()) {
+    if (const auto extent = extent_of(binding, name)) {
       if (!is_integer(type.element))
         return refused(fmt::format("is {}, but an extent is an integer", dtype_name(type.element)));
       const int bits = dtype_bits(type.element) - (is_signed_int(type.element) ? 1 : 0);
       if (bits < 63) {
         const int64_t limit = int64_t{1} << bits;
-        if (extent->second.is_constant() && *extent->second.constant() >= limit)
+        if (extent->is_constant() && *extent->constant() >= limit)
           return refused(
-              fmt::format("is {}, which can't hold the extent {}", dtype_name(type.element), extent->second.text()));
-        if (!extent->second.is_constant()) {
+              fmt::format("is {}, which can't hold the extent {}", dtype_name(type.element), extent->text()));
+        if (!extent->is_constant()) {
           context.implementation.checks.push_back(
-              {graph::lt(extent->second, limit),
-               fmt::format("{}: extent '{}' does not fit the kernel's parameter, which is {}", d.op_type,
-                           parameter.name, dtype_name(type.element))});
+              {graph::lt(*extent, limit),
+               fmt::format("{}: extent '{}' does not fit the kernel's parameter, which is {}", d.op_type, name,
+                           dtype_name(type.element))});
         }
       }
-      return KernelArgument(ScalarArgument{extent->second});
+      return KernelArgument(ScalarArgument{*extent});
     }
-    const graph::AttributeValue* attribute = context.anchor().attributes.find(parameter.name);
+    const graph::AttributeValue* attribute = context.anchor().attributes.find(name);
     if (attribute == nullptr) return refused("has no value");
     const auto* integer = std::get_if<int64_t>(attribute);
     const double real = integer != nullptr ? static_cast<double>(*integer) : std::get<double>(*attribute);
@@ -267,6 +368,10 @@ class ScriptPlugin final : public SingleOpPlugin {
 
 Status register_script_operators(const std::string& path, PluginLibrary& library) {
   AIPU_ASSIGN_OR_RETURN(std::string text, read_text_file(path));
+  return register_script_operators(path, std::move(text), library);
+}
+
+Status register_script_operators(const std::string& path, std::string text, PluginLibrary& library) {
   AIPU_ASSIGN_OR_RETURN(auto declarations, script_op::read_declarations(path, text));
   for (const DeclarationPtr& declaration : declarations) {
     if (library.ops().find(declaration->op_type) != nullptr)
@@ -274,9 +379,11 @@ Status register_script_operators(const std::string& path, PluginLibrary& library
                                          fmt::format("there is an operator \"{}\" already", declaration->op_type));
     AIPU_RETURN_IF_ERROR(library.add_op(op_record(declaration)));
   }
-  library.add_template(path, text);
-  for (const DeclarationPtr& declaration : declarations)
-    library.add_plugin(std::make_unique<ScriptPlugin>(declaration));
+  library.add_template(path, std::move(text));
+  // What op.elementwise declares is claimed with its neighbours, as ours is.
+  for (const DeclarationPtr& declaration : declarations) {
+    if (declaration->value == nullptr) library.add_plugin(std::make_unique<ScriptPlugin>(declaration));
+  }
   return {};
 }
 

@@ -59,12 +59,61 @@ TEST_F(ScriptPlugin, LayoutsAndBatchLoops) {
   EXPECT_THAT(commands, HasSubstr("#1..#5 may be run for one of N at a time"));
 }
 
+// The declaration of an operator as it stands in kernels/ADDING_AN_OP.md.
+std::string guides_example(const std::string& op) {
+  const auto text = read_text_file(AIPU_SOURCE_DIR "/kernels/ADDING_AN_OP.md");
+  if (!text.ok()) return text.status().message();
+  for (size_t begin = text->find("```python\n"); begin != std::string::npos; begin = text->find("```python\n", begin)) {
+    begin += 10;
+    const std::string block = text->substr(begin, text->find("```", begin) - begin);
+    if (block.find("\"" + op + "\"") != std::string::npos) return block;
+  }
+  return "no such operator in the guide";
+}
+
+// The guide's program, with an optional and a variadic input between two convolutions: the model that it names has two
+// kernels, and the numbers are those of the same model with the operator written out.
+TEST_F(ScriptPlugin, TheGuidesElementwiseExample) {
+  std::ofstream(file("guide.py")) << guides_example("example::Blend");
+  const auto model = [&](const std::string& name, bool custom, double limit) {
+    OnnxBuilder b("m", 3);
+    b.set_opset(1, "example");
+    ConvOptions same;
+    same.pads = {1, 1, 1, 1};
+    const auto input = b.input("input", DType::kF32, {"N", 3, 16, 20});
+    auto x = b.conv(input, 3, 16, same);
+    const auto other = b.op("Sigmoid", {b.conv(input, 3, 16, same)}), scale = b.weight({16, 1, 1}, 1);
+    if (custom) {
+      x = b.op("Blend", {x, scale, other, x}, {{"limit", limit}}, "example");
+    } else {
+      const auto sum = b.op("Add", {b.op("Add", {b.op("Mul", {x, scale}), other}), x});
+      x = b.op("Clip", {sum, b.scalar(static_cast<float>(-limit)), b.scalar(static_cast<float>(limit))});
+    }
+    b.output(b.conv(b.op("HardSwish", {x}), 16, 8, same), "output", DType::kF32, {"N", 8, 16, 20});
+    ASSERT_EQ(b.save(file(name)).message(), "");
+  };
+  model("plain.onnx", false, 1.5);
+  model("custom.onnx", true, 1.5);
+  model("other.onnx", true, 0.5);
+  write_f32("input.npy", {2, 3, 16, 20}, waves(2 * 3 * 16 * 20));
+  expect_same(file("guide.py"), {"output"}, " --rtol 1e-5 --atol 1e-5");
+  const auto kernels_of = [&](const std::string& name, const std::string& options) {
+    EXPECT_EQ(convert(name, "counted.aipu.bin", options), 0) << log();
+    EXPECT_EQ(run(tool("aipudump") + " " + file("counted.aipu.bin") + " --commands"), 0) << log();
+    const std::string commands = log();
+    int64_t count = 0;
+    for (size_t at = commands.find(" tec["); at != std::string::npos; at = commands.find(" tec[", at + 1)) ++count;
+    return count;
+  };
+  for (const std::string target : kPluginTargets) {
+    EXPECT_EQ(kernels_of("custom.onnx", "--target " + target + " --plugin " + file("guide.py")),
+              kernels_of("plain.onnx", "--target " + target));
+  }
+}
+
 // The one of kernels/ADDING_AN_OP.md works as it stands there.
 TEST_F(ScriptPlugin, TheGuidesExample) {
-  const auto text = read_text_file(AIPU_SOURCE_DIR "/kernels/ADDING_AN_OP.md");
-  ASSERT_TRUE(text.ok());
-  const size_t begin = text->find("```python\n") + 10;
-  std::ofstream(file("guide.py")) << text->substr(begin, text->find("```", begin) - begin);
+  std::ofstream(file("guide.py")) << guides_example("example::HardShrink");
   OnnxBuilder b("m", 3);
   b.set_opset(1, "example");
   b.output(b.op("HardShrink", {b.input("x", DType::kF32, {"N", 5})}, {{"lambd", 1.0}}, "example"), "y", DType::kF32,
@@ -381,6 +430,9 @@ TEST_F(ScriptPlugin, DeclarationsAreChecked) {
       "y[0] = x[0]\n";
   const std::string in = "inputs={\"x\": op.tensor(\"float32\", \"n\")}",
                     out = "outputs={\"y\": op.tensor(\"float32\", \"n\")}";
+  const std::string value_of =
+      "@op.elementwise(\"test::Copy\", inputs={\"x\": op.tensor(\"float32\"), \"w\": op.optional(\"float32\")}, "
+      "outputs={\"y\": op.tensor(\"float32\")})\n";
   const struct {
     std::string text, error;
   } rows[] = {
@@ -398,6 +450,27 @@ TEST_F(ScriptPlugin, DeclarationsAreChecked) {
        "inputs must be a dictionary from names to op.tensor(...)"},
       {"@op.register(\"test::Copy\", inputs={\"x\": \"float32\"}, " + out + ")\n" + kernel,
        "\"x\" must be declared as op.tensor(type, extents...)"},
+      {"@op.register(\"test::Copy\", inputs={\"w\": op.variadic(\"float32\"), \"x\": op.tensor(\"float32\", \"n\")}, " +
+           out + ")\n" + kernel,
+       "plugin.py:3:36: \"w\" is variadic, so it must be the last of the inputs"},
+      {"@op.register(\"test::Copy\", " + in + ", outputs={\"y\": op.optional(\"float32\", \"n\")})\n" + kernel,
+       "\"y\": only inputs can be optional"},
+      {"U = op.dtype(\"int8\")\n@op.register(\"test::Copy\", inputs={\"x\": op.optional(U, \"n\")}, outputs={\"y\": "
+       "op.tensor(U, \"n\")})\n" +
+           kernel,
+       "\"y\" has the element type \"U\", which only optional inputs have"},
+      {"@op.elementwise(\"test::Copy\", " + in +
+           ", outputs={\"y\": op.tensor(\"float32\")})\ndef copy(x):\n    return x\n",
+       "plugin.py:3:39: \"x\" has extents, but the tensors of op.elementwise have any shape"},
+      {value_of + "def copy(x):\n    return x\n", "\"copy\" has no parameter \"w\", so nothing reads that input"},
+      {value_of + "def copy(x, w, z):\n    return x\n",
+       "parameter \"z\" of \"copy\" names no input or attribute of \"test::Copy\""},
+      {value_of + "@S.prim_func\ndef copy(x, w):\n    return x\n",
+       "\"copy\" must be a plain function below op.elementwise alone"},
+      {"op.elementwise(\"test::Copy\", inputs={}, outputs={\"y\": op.tensor(\"float32\")})\n",
+       "plugin.py:3:1: op.elementwise stands above the function of the value"},
+      {"@op.elementwise(\"test::Copy\", inputs={}, outputs={}, shape=3)\ndef copy():\n    return 0\n",
+       "op.elementwise has no argument \"shape\""},
       {"@op.register(\"test::Copy\", inputs={\"x\": op.tensor(\"real\", \"n\")}, " + out + ")\n" + kernel,
        "an element type is expected"},
       {"@op.register(\"test::Copy\", inputs={\"x\": op.tensor(\"float32\", \"...n\", \"...k\")}, " + out + ")\n" +

@@ -5,6 +5,7 @@ import __future__
 
 import ast
 import builtins
+import contextlib
 import functools
 import inspect
 import linecache
@@ -12,6 +13,7 @@ import operator
 import os
 import sys
 import textwrap
+import threading
 import types
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
@@ -288,6 +290,37 @@ def _referenced(function: Any) -> List[Any]:
         except ValueError:
             pass
     return found
+
+
+_names_lock = threading.RLock()
+
+
+@contextlib.contextmanager
+def names_visible(function: Any, names: Dict[str, Any]) -> Iterator[None]:
+    """While this is entered, a function, and the functions of its module that it refers to, see ``names`` where the
+    module has none of their own.
+    """
+    added: List[Tuple[Dict[str, Any], str]] = []
+    with _names_lock:
+        try:
+            pending, seen = [getattr(function, "py_func", function)], set()
+            while pending and names:
+                current = pending.pop()
+                if id(current) in seen:
+                    continue
+                seen.add(id(current))
+                for name in {n for code in _codes(current.__code__) for n in code.co_names} & set(names):
+                    if name not in current.__globals__ and not hasattr(builtins, name):
+                        current.__globals__[name] = names[name]
+                        added.append((current.__globals__, name))
+                for value in _referenced(current):
+                    plain = getattr(value, "py_func", value)
+                    if isinstance(plain, types.FunctionType) and plain.__module__ == current.__module__:
+                        pending.append(plain)
+            yield
+        finally:
+            for namespace, name in added:
+                namespace.pop(name, None)
 
 
 def is_host_function(function: Any) -> bool:

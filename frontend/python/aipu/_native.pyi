@@ -76,6 +76,7 @@ class BuildOptions:
     target: str
     shapes: Sequence[str]
     plugins: Sequence[str]
+    plugin_texts: Sequence[Tuple[str, str]]
     emit_c: str
     emit_ir: str
     dump_ir: str

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import os
 import threading
 import warnings
 import weakref
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from . import _native
+from ._operator_text import OperatorText, plugin_sources
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -48,7 +50,7 @@ def build(
     *,
     target: str = "host",
     shapes: Optional[Mapping[str, Sequence[int]]] = None,
-    plugins: Sequence[PathLike] = (),
+    plugins: Sequence[Any] = (),
     weights: Optional[PathLike] = None,
     disabled_passes: Sequence[str] = (),
     fast_math: bool = False,
@@ -61,11 +63,10 @@ def build(
     """Converts an ONNX model (or Compass IR text with its ``weights``) to an aipu.bin, as the program ``aipugb`` does.
 
     ``output``: by default the model's path with ``.aipu.bin`` instead of its extension. ``target``: ``"host"`` or a
-    Compass target such as
-    ``"X2_1204"``. ``shapes``: fixed shapes of inputs by name; -1 keeps an extent. ``plugins``: files with operators of
-    your own. ``fast_math``: trade accuracy for speed, as ``aipugb --fast-math`` does; NaN spread over tiles
-    of 4x4 pixels. ``emit_c``, ``dump_ir``: folders for the generated C, and for everything in between; ``emit_ir``:
-    prefix for Compass IR.
+    Compass target such as ``"X2_1204"``. ``shapes``: fixed shapes of inputs by name; -1 keeps an extent. ``plugins``:
+    operators of your own: files, functions declared by :mod:`aipu.op`, or modules that have some. ``fast_math``: trade
+    accuracy for speed, as ``aipugb --fast-math`` does; NaN spread over tiles of 4x4 pixels. ``emit_c``, ``dump_ir``:
+    folders for the generated C, and for everything in between; ``emit_ir``: prefix for Compass IR.
 
     Returns a report (nodes, kernels, bytes, seconds per stage, warnings, ``"output"``). RuntimeError, ValueError or
     OSError with one line that names the node and what is wrong with it.
@@ -79,7 +80,8 @@ def build(
     for name, extents in (shapes or {}).items():
         if isinstance(extents, (str, bytes)) or not hasattr(extents, "__iter__"):
             raise TypeError(f"shapes['{name}']: expected a list of extents such as [1, 3, 224, 224], found {extents!r}")
-    if any(os.fspath(plugin).endswith(".so") for plugin in plugins):
+    files, operators = plugin_sources(plugins)
+    if any(file.endswith(".so") for file in files):
         # A C++ plugin resolves the compiler's symbols in the extension module: it has to see them.
         ctypes.CDLL(_native.__file__, mode=ctypes.RTLD_GLOBAL)
     source = os.fspath(model)
@@ -92,7 +94,8 @@ def build(
     options.shapes = [
         f"{name}={'x'.join(str(int(extent)) for extent in extents)}" for name, extents in (shapes or {}).items()
     ]
-    options.plugins = [os.fspath(plugin) for plugin in plugins]
+    options.plugins = files
+    options.plugin_texts = [(operator.name, operator.text) for operator in operators]
     options.emit_c = _optional_path(emit_c)
     options.emit_ir = _optional_path(emit_ir)
     options.dump_ir = _optional_path(dump_ir)
@@ -100,9 +103,24 @@ def build(
     options.fast_math = fast_math
     options.jobs = jobs
     options.use_cache = use_cache
-    report = _native.build_model(options)
+    with _located(operators):
+        report = _native.build_model(options)
     report["output"] = path
     return report
+
+
+@contextlib.contextmanager
+def _located(operators: Sequence[OperatorText]) -> Iterator[None]:
+    """Errors about operators that are Python objects name the places of their sources."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        message = str(error)
+        for operator in operators:
+            message = operator.located(message)
+        if message == str(error):
+            raise
+        raise type(error)(message) from None
 
 
 @dataclasses.dataclass(frozen=True)

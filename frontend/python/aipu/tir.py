@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 
 from . import _native, script
+from ._capture import names_visible
 from ._dtype import DataType
 from ._errors import CompassCodeGenCError, CompassCompileCError, DecorationError, DiagnosticError
 from ._info import CompassInfo, building_for, resolve_target
@@ -427,7 +428,8 @@ class BuildManager:
 
     def _parse(self, inp: Function, name: Optional[str]) -> Any:
         if isinstance(inp, script.PyPrimFunc):
-            module, text = _native.parse_kernel(inp, name or "", self.target)
+            with names_visible(inp, inp.names):
+                module, text = _native.parse_kernel(inp, name or "", self.target)
             if module is None:
                 error = DiagnosticError(text).emit()
                 if "return a stack pointer" in text.partition("\n")[0]:

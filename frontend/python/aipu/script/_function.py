@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from .._capture import remember_exec_source
+from .._capture import names_visible, remember_exec_source
 from .._dtype import DataType
 from ._core import Value
 from ._pointer import Pointer
@@ -68,6 +68,7 @@ class PyPrimFunc:
         self.py_func = py_func
         self.is_entry = is_entry
         self.is_inline = is_inline
+        self.names: Dict[str, Any] = {}  # that its code sees beside those of its module: attributes of an operator
         self.param_infos: Optional[List[Any]] = None
         self.cps_info: Any = None
         self.output_dir: Optional[str] = None
@@ -106,7 +107,8 @@ class PyPrimFunc:
         makers = [
             self._entry_argument(f"{i + 1}-th arg", p.annotation, a) for i, (p, a) in enumerate(zip(self.params, args))
         ]
-        simulate(self.py_func, lambda: tuple(make() for make in makers))
+        with names_visible(self, self.names):
+            simulate(self.py_func, lambda: tuple(make() for make in makers))
 
     def _entry_argument(self, what: str, annotation: Any, value: Any) -> Callable[[], Any]:
         """Makes a TEC's own copy of an argument; ``what`` names it in messages."""

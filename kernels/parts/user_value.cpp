@@ -1,0 +1,69 @@
+#include "kernels/parts/user_value.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "kernels/parts/strided_map.h"
+
+namespace aipu::kernels {
+namespace {
+
+std::string argument_text(const graph::ValueFunction::Argument& argument, const std::vector<std::string>& operands,
+                          const std::string& constant, UserFunctions* functions) {
+  if (const auto* operand = std::get_if<size_t>(&argument)) return operands[*operand];
+  if (const auto* list = std::get_if<std::vector<size_t>>(&argument)) {
+    std::vector<std::string> items;
+    for (const size_t operand : *list) items.push_back(operands[operand]);
+    return fmt::format("[{}]", fmt::join(items, ", "));
+  }
+  if (const auto* value = std::get_if<graph::AttributeValue>(&argument)) {
+    functions->constants[constant] = captured(*value);
+    return constant;
+  }
+  return "None";
+}
+
+}  // namespace
+
+void UserFunctions::bind(dsl::TemplateParams* params) const {
+  for (const auto& [name, function] : functions) params->set_function(name, function);
+  for (const auto& [name, value] : constants) params->set(name, value);
+}
+
+const graph::ValueRule* user_value(const graph::Graph& graph, const graph::Node& node) {
+  const graph::OpDef* def = graph.find_op(node.op);
+  return def != nullptr && def->value ? &def->value : nullptr;
+}
+
+Result<std::string> user_expression(const graph::Graph& graph, const graph::Node& node,
+                                    const std::vector<std::string>& operands, const std::string& name,
+                                    UserFunctions* functions) {
+  AIPU_ASSIGN_OR_RETURN(graph::ValueFunction value, (*user_value(graph, node))(graph, node));
+  std::vector<std::string> arguments;
+  for (size_t i = 0; i < value.arguments.size(); ++i)
+    arguments.push_back(argument_text(value.arguments[i], operands, fmt::format("{}_{}", name, i), functions));
+  dsl::FileFunction function{
+      std::move(value.file), std::move(value.text), std::move(value.name), {}, std::move(value.lanes)};
+  for (const auto& [constant, v] : value.constants) function.params.set(constant, captured(v));
+  functions->functions.emplace(name, std::move(function));
+  const std::string call = fmt::format("{}({})", name, fmt::join(arguments, ", "));
+  const DType out = compute_dtype(graph.type(node.outputs[0]).dtype);
+  return out == DType::kBool ? call : fmt::format("S.cast({}, f\"{}x{{VL}}\")", call, dtype_name(out));
+}
+
+dsl::Captured captured(const graph::AttributeValue& value) {
+  if (const auto* i = std::get_if<int64_t>(&value)) return {*i};
+  if (const auto* d = std::get_if<double>(&value)) return {*d};
+  if (const auto* s = std::get_if<std::string>(&value)) return {*s};
+  dsl::CapturedList list;
+  if (const auto* ints = std::get_if<std::vector<int64_t>>(&value)) {
+    for (const int64_t i : *ints) list.push_back({i});
+  } else if (const auto* reals = std::get_if<std::vector<double>>(&value)) {
+    for (const double d : *reals) list.push_back({d});
+  } else if (const auto* strings = std::get_if<std::vector<std::string>>(&value)) {
+    for (const std::string& s : *strings) list.push_back({s});
+  }
+  return {std::move(list)};
+}
+
+}  // namespace aipu::kernels

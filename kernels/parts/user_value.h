@@ -1,0 +1,33 @@
+// The values of user's elementwise ops (graph::ValueFunction) in fused expressions.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/ir/op_def.h"
+#include "kernels/dsl/environment.h"
+
+namespace aipu::kernels {
+
+// The names that a fused expression's source uses beyond its own: functions of users' files, and what they are given.
+struct UserFunctions {
+  std::map<std::string, dsl::FileFunction> functions;
+  std::map<std::string, dsl::Captured> constants;
+
+  void bind(dsl::TemplateParams* params) const;
+};
+
+// The function that computes the node's op, if it is of that kind.
+const graph::ValueRule* user_value(const graph::Graph& graph, const graph::Node& node);
+
+// The node's value over `operands` (texts; "" for those that are absent), as DSL source. `name` is new in the
+// expression; what the source needs is added to `functions`.
+Result<std::string> user_expression(const graph::Graph& graph, const graph::Node& node,
+                                    const std::vector<std::string>& operands, const std::string& name,
+                                    UserFunctions* functions);
+
+// An attribute as a compile-time value of a kernel.
+dsl::Captured captured(const graph::AttributeValue& value);
+
+}  // namespace aipu::kernels

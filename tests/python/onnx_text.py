@@ -1,0 +1,61 @@
+"""ONNX models for tests, written without the package ``onnx``: just what the tests need of the format."""
+
+import struct
+
+import numpy as np
+
+_TYPES = {"float32": 1, "int32": 6, "int64": 7, "float16": 10, "bool": 9}
+
+
+def _varint(value):
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes(out) + bytes([value])
+
+
+def _field(number, value):
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value)
+    if isinstance(value, float):
+        return _varint(number << 3 | 5) + struct.pack("<f", value)
+    data = value.encode() if isinstance(value, str) else value
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def _attribute(name, value):
+    if isinstance(value, (list, tuple)):
+        number, code = {int: (8, 7), float: (7, 6), str: (9, 8)}[type(value[0])]
+        return _field(1, name) + b"".join(_field(number, v) for v in value) + _field(20, code)
+    number, code = {int: (3, 2), float: (2, 1), str: (4, 3)}[type(value)]
+    return _field(1, name) + _field(number, value) + _field(20, code)
+
+
+def node(op, inputs, outputs, domain="", **attributes):
+    """A node; an empty name is an operand that is left out."""
+    parts = [_field(1, i) for i in inputs] + [_field(2, o) for o in outputs]
+    parts += [_field(3, outputs[0] + "_node"), _field(4, op), _field(7, domain)]
+    parts += [_field(5, _attribute(name, value)) for name, value in attributes.items()]
+    return b"".join(parts)
+
+
+def _value(name, dtype, shape):
+    dims = b"".join(_field(1, _field(1, d) if isinstance(d, int) else _field(2, d)) for d in shape)
+    return _field(1, name) + _field(2, _field(1, _field(1, _TYPES[dtype]) + _field(2, dims)))
+
+
+def _tensor(name, array):
+    dims = b"".join(_field(1, int(d)) for d in array.shape)
+    return dims + _field(2, _TYPES[str(array.dtype)]) + _field(8, name) + _field(9, array.tobytes())
+
+
+def write_model(path, nodes, inputs, outputs, constants=None, opset=17):
+    """``inputs`` and ``outputs``: name, type, shape of each; ``constants``: arrays by name."""
+    graph = [_field(1, n) for n in nodes] + [_field(2, "g")]
+    graph += [_field(5, _tensor(name, np.asarray(array, order="C"))) for name, array in (constants or {}).items()]
+    graph += [_field(11, _value(*i)) for i in inputs] + [_field(12, _value(*o)) for o in outputs]
+    opsets = [_field(8, _field(1, domain) + _field(2, version)) for domain, version in (("", opset), ("example", 1))]
+    with open(path, "wb") as file:
+        file.write(_field(1, 8) + _field(7, b"".join(graph)) + b"".join(opsets))
