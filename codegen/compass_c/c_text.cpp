@@ -129,7 +129,7 @@ Result<std::string> compass_c_text(const Module& parsed, const Target& target,
   spelling.combine_instructions = !is_disabled("CombineInstructions", disabled_passes);
   spelling.revise_pass_through = !is_disabled("ReviseParamR", disabled_passes);
   spelling.lower_virtual_isa = !is_disabled("LowerVirtualIsa", disabled_passes);
-  spelling.converts_halves = target.name.starts_with("X3");
+  spelling.converts_halves = target.generation == 3;
   spelling.revert_to_standard = !is_disabled("Revert2Standard", disabled_passes);
   return print_text(module, names_in_c(module, !is_disabled("RenameUtilsFnames", disabled_passes)), spelling);
 }

@@ -57,7 +57,7 @@ std::vector<Target> host_targets() {
 
 // The functional model of a Compass NPU. Its fma is always the fused one: where this CPU has none, the prelude computes
 // it in software, so that the results do not depend on the machine that converts.
-Target compass(std::string name, std::string version, int cores, int shared_kib) {
+Target compass(std::string name, int generation, std::string version, int cores, int shared_kib) {
   Target target;
   target.name = std::move(name);
   target.family = TargetFamily::kCompass;
@@ -68,17 +68,18 @@ Target compass(std::string name, std::string version, int cores, int shared_kib)
   target.compiler_flags = cpu_has_avx2() ? kAvx2Flags : kBaselineFlags;
   if (cpu_has_avx2()) target.cpu_features = kAvx2Features;
   target.version = std::move(version);
+  target.generation = generation;
   return target;
 }
 
 std::vector<Target> make_targets() {
   std::vector<Target> targets = host_targets();
-  targets.push_back(compass("X2_1204", "X2", 1, 256));
-  targets.push_back(compass("X2_1204MP3", "X2", 3, 256));
+  targets.push_back(compass("X2_1204", 2, "X2", 1, 256));
+  targets.push_back(compass("X2_1204MP3", 2, "X2", 3, 256));
   for (const char* version : {"X3P", "X3S"}) {
-    targets.push_back(compass(fmt::format("{}_1304", version), version, 1, 128));
-    targets.push_back(compass(fmt::format("{}_1304MP2", version), version, 2, 128));
-    targets.push_back(compass(fmt::format("{}_1304MP4", version), version, 4, 128));
+    targets.push_back(compass(fmt::format("{}_1304", version), 3, version, 1, 128));
+    targets.push_back(compass(fmt::format("{}_1304MP2", version), 3, version, 2, 128));
+    targets.push_back(compass(fmt::format("{}_1304MP4", version), 3, version, 4, 128));
   }
   return targets;
 }

@@ -27,6 +27,7 @@ struct Target {
   int shared_bytes = 256 * 1024;
   std::vector<std::string> compiler_flags;  // -march and the like
   std::string version = "";                 // "X2", "X3P", ...; empty for host
+  int generation = 0;                       // of Compass NPUs: 2 or 3, which differ in their instructions; 0 for host
   int core_count = 1;                       // Compass only; the TECs of one core run a kernel
   // what the compiled code needs of an x86-64 CPU, spelled as in /proc/cpuinfo
   std::vector<std::string> cpu_features = {};

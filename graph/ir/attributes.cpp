@@ -10,7 +10,6 @@ constexpr std::string_view kKindNames[] = {"int",    "float",   "string", "dtype
                                            "floats", "strings", "dims",   "constant"};
 static_assert(std::size(kKindNames) == std::variant_size_v<AttributeValue>);
 
-
 template <typename T>
 const T& read(const Attributes& attributes, std::string_view name) {
   const AttributeValue* value = attributes.find(name);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "codegen/intrinsics/intrinsic_table.h"
+#include "codegen/targets/target.h"
 #include "kernels/dsl/type_rules.h"
 
 namespace aipu::dsl {
@@ -65,11 +66,14 @@ Status check_target_call(const tir::IntrinsicCall& call, std::string_view target
   const auto refused = [&] {
     return invalid_argument(fmt::format("The \"{}\" does not support the target \"{}\".", name, target));
   };
-  if (target.starts_with("X3")) {
+  if (target.empty()) return {};
+  const auto found = tir::find_target(target);
+  const int generation = found.ok() ? found->generation : 0;
+  if (generation == 3) {
     if (name == "vmml" || name == "vmma") return refused();
     if (name == "vqdpa" && is_floating(call.args[1]->type.element)) return refused();
   }
-  if (target.starts_with("X2") && (name == "vrpmax" || name == "vrpmin") && call.attribute("return_idx") != 0) {
+  if (generation == 2 && (name == "vrpmax" || name == "vrpmin") && call.attribute("return_idx") != 0) {
     return invalid_argument(fmt::format("The arg \"return_idx\" does not support the target \"{}\".", target));
   }
   return {};
