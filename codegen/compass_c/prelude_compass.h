@@ -207,6 +207,15 @@ __AIPU_C(__vziph)
 __AIPU_C(__vzipe)
 __AIPU_C(__vzipo)
 #undef __AIPU_C
+#define __AIPU_C(name)                                                   \
+  template <int L, class M>                                              \
+  __inl __mask_c<L> __c##name(__all_true all, __mask_c<L> second, M m) { \
+    return __c##name((__mask_c<L>)all, second, m);                       \
+  }
+__AIPU_C(__vand)
+__AIPU_C(__vor)
+__AIPU_C(__vxor)
+#undef __AIPU_C
 
 // Comparisons.
 #define __AIPU_C(name)                                                     \
