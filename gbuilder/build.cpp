@@ -1,5 +1,4 @@
 #include "gbuilder/build.h"
-#include "gbuilder/assumption_checks.h"
 
 #include <fmt/format.h>
 
@@ -20,6 +19,7 @@
 #include "codegen/tir/text.h"
 #include "frontend/ir/compass_ir.h"
 #include "frontend/onnx/import.h"
+#include "gbuilder/assumption_checks.h"
 #include "gbuilder/evaluator.h"
 #include "gbuilder/file/dump.h"
 #include "gbuilder/file/encode.h"
@@ -99,6 +99,14 @@ class Builder {
 
  private:
   using Stage = Status (Builder::*)();
+
+  // What becomes a plan: the model, the body of a loop, a branch.
+  struct Unit {
+    const graph::Graph* graph = nullptr;
+    std::vector<PlannedGroup> groups;
+    std::vector<std::vector<uint32_t>> kernel_of;
+    std::map<graph::NodeId, std::vector<Unit>> bodies;
+  };
 
   Status run_stages() {
     AIPU_RETURN_IF_ERROR(prepare());
@@ -304,21 +312,42 @@ class Builder {
   }
 
   Status partition() {
-    auto groups = registry_.partition(*graph_, claim_target());
-    if (!groups.ok()) return in_model(std::move(groups).status());
+    unit_.graph = graph_.get();
+    AIPU_RETURN_IF_ERROR(partition(&unit_));
     warn_of_unused_plugins();
-    for (graph::Group& group : *groups) groups_.push_back({std::move(group), {}});
-    report_.groups = groups_.size();
-    if (dump_.enabled()) dump_.write("groups.txt", groups_text());
+    if (dump_.enabled()) dump_.write("groups.txt", groups_text(unit_));
+    return {};
+  }
+
+  Status partition(Unit* unit) {
+    auto groups = registry_.partition(*unit->graph, claim_target());
+    if (!groups.ok()) return in_model(std::move(groups).status());
+    for (graph::Group& group : *groups) {
+      for (const auto& subgraph : unit->graph->node(group.anchor).subgraphs) {
+        Unit& body = unit->bodies[group.anchor].emplace_back();
+        body.graph = subgraph.get();
+        AIPU_RETURN_IF_ERROR(partition(&body));
+      }
+      unit->groups.push_back({std::move(group), {}});
+    }
+    report_.groups += unit->groups.size();
     return {};
   }
 
   Status setup() {
     KernelTable table(target_);
-    for (PlannedGroup& planned : groups_) {
+    AIPU_RETURN_IF_ERROR(setup(&unit_, &table));
+    kernels_ = std::move(table).take();
+    report_.kernels = kernels_.size();
+    return {};
+  }
+
+  Status setup(Unit* unit, KernelTable* table) {
+    const graph::Graph& graph = *unit->graph;
+    for (PlannedGroup& planned : unit->groups) {
       graph::OriginSet origins;
-      for (const graph::NodeId node : planned.group.nodes) graph::merge_origins(&origins, graph_->node(node).origins);
-      kernels::SetupContext context(*graph_, planned.group, target_, registry_.templates());
+      for (const graph::NodeId node : planned.group.nodes) graph::merge_origins(&origins, graph.node(node).origins);
+      kernels::SetupContext context(graph, planned.group, target_, registry_.templates());
       const auto set_up = [&] { return kernels::PluginRegistry::plugin_of(planned.group).setup(context); };
       if (Status status = graph::catch_attribute_error(set_up); !status.ok()) {
         return in_model(std::move(status).context(
@@ -329,19 +358,20 @@ class Builder {
       planned.value_checks = context.value_checks();
       planned.implementation = std::move(context.implementation);
     }
-    place_concats(*graph_, &groups_);
-    for (const PlannedGroup& planned : groups_) {
+    place_concats(graph, &unit->groups);
+    for (const PlannedGroup& planned : unit->groups) {
       graph::OriginSet origins;
-      for (const graph::NodeId node : planned.group.nodes) graph::merge_origins(&origins, graph_->node(node).origins);
-      std::vector<uint32_t>& rows = kernel_of_.emplace_back();
+      for (const graph::NodeId node : planned.group.nodes) graph::merge_origins(&origins, graph.node(node).origins);
+      std::vector<uint32_t>& rows = unit->kernel_of.emplace_back();
       for (const kernels::Launch& launch : planned.implementation.launches) {
         const auto* kernel = std::get_if<kernels::KernelLaunch>(&launch);
-        rows.push_back(kernel == nullptr ? kNone : table.add(kernel->kernel, origins));
+        rows.push_back(kernel == nullptr ? kNone : table->add(kernel->kernel, origins));
         report_.launches += kernel != nullptr ? 1 : 0;
       }
     }
-    kernels_ = std::move(table).take();
-    report_.kernels = kernels_.size();
+    for (auto& [node, bodies] : unit->bodies) {
+      for (Unit& body : bodies) AIPU_RETURN_IF_ERROR(setup(&body, table));
+    }
     return {};
   }
 
@@ -411,18 +441,29 @@ class Builder {
     return {};
   }
 
-  Status plan() {
+  Result<Plan> plan(const Unit& unit, bool is_body) {
     PlanInput input;
-    input.graph = graph_.get();
-    input.groups = groups_;
+    input.graph = unit.graph;
+    input.groups = unit.groups;
     input.kernels = kernels_;
-    input.kernel_of = kernel_of_;
+    input.kernel_of = unit.kernel_of;
     input.target = target_.name;
     input.tec_count = static_cast<uint32_t>(target_.tec_count);
     input.batch_loops = target_.family == tir::TargetFamily::kHost &&
                         std::find(options_.disabled_passes.begin(), options_.disabled_passes.end(), kBatchLoops) ==
                             options_.disabled_passes.end();
-    auto plan = make_plan(std::move(input));
+    input.is_body = is_body;
+    for (const auto& [node, bodies] : unit.bodies) {
+      for (const Unit& body : bodies) {
+        AIPU_ASSIGN_OR_RETURN(Plan planned, plan(body, true));
+        input.bodies[node].push_back(std::move(planned));
+      }
+    }
+    return make_plan(std::move(input));
+  }
+
+  Status plan() {
+    auto plan = this->plan(unit_, false);
     if (!plan.ok()) return in_model(std::move(plan).status());
     plan_ = std::move(*plan);
     plan_.fast_math = options_.fast_math;
@@ -469,17 +510,22 @@ class Builder {
     return {};
   }
 
-  std::string groups_text() const {
+  static std::string groups_text(const Unit& unit) {
     std::string text;
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      const graph::Group& group = groups_[g].group;
+    for (size_t g = 0; g < unit.groups.size(); ++g) {
+      const graph::Group& group = unit.groups[g].group;
       text += fmt::format("group {} by {}:", g, group.owner->name());
       for (const graph::NodeId node : group.nodes) {
-        text += fmt::format(" {}{}", graph_->node(node).op, node == group.anchor ? "*" : "");
+        text += fmt::format(" {}{}", unit.graph->node(node).op, node == group.anchor ? "*" : "");
       }
       graph::OriginSet origins;
-      for (const graph::NodeId node : group.nodes) graph::merge_origins(&origins, graph_->node(node).origins);
+      for (const graph::NodeId node : group.nodes) graph::merge_origins(&origins, unit.graph->node(node).origins);
       text += fmt::format("  // {}\n", graph::origins_text(origins));
+    }
+    for (const auto& [node, bodies] : unit.bodies) {
+      for (const Unit& body : bodies) {
+        text += fmt::format("\nbody of {}\n{}", graph::origins_text(unit.graph->node(node).origins), groups_text(body));
+      }
     }
     return text;
   }
@@ -529,8 +575,7 @@ class Builder {
   std::unique_ptr<graph::Graph> graph_;
   std::string compass_ir_;  // of the graph as imported
   std::vector<std::string> disabled_lowering_;
-  std::vector<PlannedGroup> groups_;
-  std::vector<std::vector<uint32_t>> kernel_of_;
+  Unit unit_;
   std::vector<PlanKernel> kernels_;
   std::vector<tir::KernelSource> sources_;
   tir::CompiledModule compiled_;

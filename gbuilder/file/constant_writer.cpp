@@ -23,11 +23,32 @@ struct Chunk {
   size_t padding = 0;          // zeros in front
 };
 
+// By their places; those that several tensors of the plan and its bodies share, once.
+std::vector<const PlanTensor*> constants_of(const Plan& plan) {
+  std::vector<const PlanTensor*> constants;
+  for (const PlanTensor& tensor : plan.tensors) {
+    if (tensor.kind == TensorKind::kConstant) constants.push_back(&tensor);
+  }
+  for (const Plan& body : plan.bodies) {
+    for (const PlanTensor* constant : constants_of(body)) constants.push_back(constant);
+  }
+  const auto place = [](const PlanTensor* tensor) { return tensor->offset_bytes; };
+  std::ranges::stable_sort(constants, {}, place);
+  // Constants without bytes share the place of the next one.
+  std::erase_if(constants, [](const PlanTensor* tensor) {
+    return tensor->constant != nullptr && tensor->constant->byte_count() == 0;
+  });
+  constants.erase(std::unique(constants.begin(), constants.end(),
+                              [&](const PlanTensor* a, const PlanTensor* b) { return place(a) == place(b); }),
+                  constants.end());
+  return constants;
+}
+
 Result<std::vector<Chunk>> cut(const Plan& plan) {
   std::vector<Chunk> chunks;
   uint64_t position = 0;
-  for (const PlanTensor& tensor : plan.tensors) {
-    if (tensor.kind != TensorKind::kConstant) continue;
+  for (const PlanTensor* entry : constants_of(plan)) {
+    const PlanTensor& tensor = *entry;
     if (tensor.constant == nullptr || tensor.offset_bytes < position ||
         tensor.offset_bytes - position >= sizeof(kZeros)) {
       return internal_error(str_cat("constant '", tensor.name, "' has no place in the constants section"));

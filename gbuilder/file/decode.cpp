@@ -54,6 +54,15 @@ class Decoder {
     each(model_.batch_loops(), [&](const fb::BatchLoop* loop) {
       plan_.batch_loops.push_back({loop->first(), loop->last(), loop->symbol()});
     });
+    AIPU_RETURN_IF_ERROR(read_calls());
+    if (model_.bodies() != nullptr) {
+      for (uint32_t i = 0; i < model_.bodies()->size(); ++i) {
+        // Nesting is bounded by the verifier of the tables.
+        AIPU_ASSIGN_OR_RETURN(DecodedModel body, Decoder(*model_.bodies()->Get(i), blobs_).run());
+        body.plan.kernels = plan_.kernels;
+        plan_.bodies.push_back(std::move(body.plan));
+      }
+    }
     result_.plan = std::move(plan_);
     return std::move(result_);
   }
@@ -147,6 +156,30 @@ class Decoder {
     }
     command->body = std::move(body);
     return read_common(record, command);
+  }
+
+  Status read_calls() {
+    bool good = true;
+    each(model_.calls(), [&](const fb::Call* c) {
+      PlanCall call;
+      each(c->bodies(), [&](uint32_t body) { call.bodies.push_back(body); });
+      call.condition = c->condition();
+      call.trip_count = c->trip_count();
+      each(c->inputs(), [&](uint32_t tensor) { call.inputs.push_back(tensor); });
+      call.states = c->states();
+      call.sequences = c->sequences();
+      each(c->backward_sequences(), [&](uint8_t backward) { call.backward_sequences.push_back(backward != 0); });
+      each(c->backward_stacks(), [&](uint8_t backward) { call.backward_stacks.push_back(backward != 0); });
+      each(c->given(), [&](const fb::Given* given) {
+        std::vector<ExpressionId>& list = call.given.emplace_back();
+        each(given->expressions(), [&](uint32_t expression) { list.push_back(expression); });
+      });
+      call.extents = c->extents();
+      const uint32_t bodies = size_of(model_.bodies());
+      good = good && std::all_of(call.bodies.begin(), call.bodies.end(), [&](uint32_t body) { return body < bodies; });
+      plan_.calls.push_back(std::move(call));
+    });
+    return good ? Status() : invalid_model("a call runs a body that is not there");
   }
 
   Status read_program(const fb::Program& program) {

@@ -21,11 +21,13 @@ static_assert(same(ExpressionOp::kSelect, fb::ExpressionOp::kSelect) &&
               same(ExpressionOp::kFloorDiv, fb::ExpressionOp::kFloorDiv) &&
               same(ExpressionOp::kEq, fb::ExpressionOp::kEq));
 static_assert(same(SymbolKind::kTensorElement, fb::SymbolKind::kTensorElement) &&
-              same(SymbolKind::kTecCount, fb::SymbolKind::kTecCount));
+              same(SymbolKind::kTecCount, fb::SymbolKind::kTecCount) &&
+              same(SymbolKind::kGiven, fb::SymbolKind::kGiven));
 static_assert(same(TensorKind::kView, fb::TensorKind::kView) && same(TensorKind::kArena, fb::TensorKind::kArena));
 static_assert(same(Engine::kTec, fb::Engine::kTec) && same(Engine::kHost, fb::Engine::kHost));
 static_assert(same(PlanArgument::Kind::kImmediate, fb::ArgumentKind::kImmediate));
-static_assert(same(HostOp::kBindSymbols, fb::HostOp::kBindSymbols) && same(HostOp::kLoop, fb::HostOp::kLoop));
+static_assert(same(HostOp::kBindSymbols, fb::HostOp::kBindSymbols) && same(HostOp::kLoop, fb::HostOp::kLoop) &&
+              same(HostOp::kFetch, fb::HostOp::kFetch));
 static_assert(same(SectionKind::kDebug, fb::SectionKind::kDebug) && same(SectionKind::kTir, fb::SectionKind::kTir));
 static_assert(kNone == 0xffffffffu);
 
@@ -62,44 +64,48 @@ std::vector<Blob> list_blobs(const EncodeInput& input) {
   return blobs;
 }
 
-// Translates the plan and the recording to FlatBuffers, table by table.
-class RootBuilder {
+// Translates a plan and its recording to FlatBuffers, table by table.
+class ModelBuilder {
  public:
-  RootBuilder(const EncodeInput& input, const std::vector<Blob>& blobs)
-      : input_(input), plan_(*input.plan), blobs_(blobs) {}
+  ModelBuilder(flatbuffers::FlatBufferBuilder& builder, const Plan& plan, const Recording& recording)
+      : builder_(builder), plan_(plan), recording_(recording) {}
 
-  std::span<const std::byte> build() {
+  // `file` and `blobs`: of the outermost model; null for bodies.
+  flatbuffers::Offset<fb::Model> build(const EncodeInput* file, const std::vector<Blob>* blobs) {
     // Children come before parents; the order is fixed, so equal plans give equal bytes.
-    const auto producer = builder_.CreateString("aipu 0.1.0");
+    const auto producer = builder_.CreateString(file != nullptr ? "aipu 0.1.0" : "");
     const auto model_name = builder_.CreateString(plan_.model_name);
     const auto target = builder_.CreateString(plan_.target);
-    const auto features = builder_.CreateVectorOfStrings(input_.required_cpu_features);
-    const auto sections = build_sections();
+    const auto features =
+        builder_.CreateVectorOfStrings(file != nullptr ? file->required_cpu_features : std::vector<std::string>());
+    const auto sections = build_sections(blobs != nullptr ? *blobs : std::vector<Blob>());
     const auto expressions = build_expressions();
     const auto symbols = build_symbols();
     const auto tensors = build_tensors();
     const auto inputs = builder_.CreateVector(plan_.inputs);
     const auto outputs = builder_.CreateVector(plan_.outputs);
-    const auto kernels = build_kernels();
+    const auto kernels = build_kernels(file != nullptr ? plan_.kernels : std::vector<PlanKernel>());
     const auto arguments = build_arguments();
     const auto waits = build_waits();
     const auto programs = build_programs();
     const auto strings = builder_.CreateVectorOfStrings(plan_.strings);
     const auto origins = builder_.CreateVectorOfStrings(plan_.origins);
     const auto batch_loops = build_batch_loops();
-    const auto root = fb::CreateModel(builder_, 1, producer, model_name, target, features, plan_.tec_count, sections,
-                                      expressions, symbols, tensors, inputs, outputs, kernels, arguments, waits,
-                                      programs, strings, origins, plan_.fast_math, batch_loops);
-    builder_.FinishSizePrefixed(root, fb::ModelIdentifier());
-    return std::as_bytes(std::span(builder_.GetBufferPointer(), builder_.GetSize()));
+    // Absent in most files, which stay as they were.
+    const auto calls = plan_.calls.empty() ? decltype(build_calls())() : build_calls();
+    const auto bodies = plan_.bodies.empty() ? decltype(build_bodies())() : build_bodies();
+    return fb::CreateModel(builder_, 1, producer, model_name, target, features, plan_.tec_count, sections, expressions,
+                           symbols, tensors, inputs, outputs, kernels, arguments, waits, programs, strings, origins,
+                           plan_.fast_math, batch_loops, calls, bodies);
   }
 
  private:
   // Zeros are stored too: the size of the tables does not depend on what the hashes are.
-  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Section>>> build_sections() {
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Section>>> build_sections(
+      const std::vector<Blob>& blobs) {
     builder_.ForceDefaults(true);
     std::vector<flatbuffers::Offset<fb::Section>> rows;
-    for (const Blob& blob : blobs_) {
+    for (const Blob& blob : blobs) {
       rows.push_back(fb::CreateSection(builder_, static_cast<fb::SectionKind>(blob.kind), blob.index, blob.offset,
                                        blob.size, blob.hash.high, blob.hash.low));
     }
@@ -137,9 +143,10 @@ class RootBuilder {
     return builder_.CreateVector(rows);
   }
 
-  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Kernel>>> build_kernels() {
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Kernel>>> build_kernels(
+      const std::vector<PlanKernel>& kernels) {
     std::vector<flatbuffers::Offset<fb::Kernel>> rows;
-    for (const PlanKernel& kernel : plan_.kernels) {
+    for (const PlanKernel& kernel : kernels) {
       const auto name = builder_.CreateString(kernel.symbol);
       const auto pointers =
           builder_.CreateVector(std::vector<uint8_t>(kernel.pointer_arguments.begin(), kernel.pointer_arguments.end()));
@@ -157,7 +164,7 @@ class RootBuilder {
 
   flatbuffers::Offset<flatbuffers::Vector<const fb::Argument*>> build_arguments() {
     std::vector<fb::Argument> rows;
-    for (const PlanArgument& argument : input_.recording->arguments) {
+    for (const PlanArgument& argument : recording_.arguments) {
       rows.emplace_back(static_cast<fb::ArgumentKind>(argument.kind), argument.writes, argument.index, argument.offset,
                         argument.word);
     }
@@ -166,8 +173,7 @@ class RootBuilder {
 
   flatbuffers::Offset<flatbuffers::Vector<const fb::Wait*>> build_waits() {
     std::vector<fb::Wait> rows;
-    for (const CommandId& wait : input_.recording->waits)
-      rows.emplace_back(static_cast<fb::Engine>(wait.engine), wait.index);
+    for (const CommandId& wait : recording_.waits) rows.emplace_back(static_cast<fb::Engine>(wait.engine), wait.index);
     return builder_.CreateVectorOfStructs(rows);
   }
 
@@ -177,9 +183,36 @@ class RootBuilder {
     return builder_.CreateVectorOfStructs(rows);
   }
 
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Call>>> build_calls() {
+    std::vector<flatbuffers::Offset<fb::Call>> rows;
+    const auto flags = [&](const std::vector<bool>& list) {
+      return builder_.CreateVector(std::vector<uint8_t>(list.begin(), list.end()));
+    };
+    for (const PlanCall& call : plan_.calls) {
+      std::vector<flatbuffers::Offset<fb::Given>> given;
+      for (const auto& expressions : call.given)
+        given.push_back(fb::CreateGiven(builder_, builder_.CreateVector(expressions)));
+      const auto bodies = builder_.CreateVector(call.bodies);
+      const auto inputs = builder_.CreateVector(call.inputs);
+      const auto backward_sequences = flags(call.backward_sequences);
+      const auto backward_stacks = flags(call.backward_stacks);
+      const auto given_rows = builder_.CreateVector(given);
+      rows.push_back(fb::CreateCall(builder_, bodies, call.condition, call.trip_count, inputs, call.states,
+                                    call.sequences, backward_sequences, backward_stacks, given_rows, call.extents));
+    }
+    return builder_.CreateVector(rows);
+  }
+
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Model>>> build_bodies() {
+    std::vector<flatbuffers::Offset<fb::Model>> rows;
+    for (size_t i = 0; i < plan_.bodies.size(); ++i)
+      rows.push_back(ModelBuilder(builder_, plan_.bodies[i], recording_.bodies[i]).build(nullptr, nullptr));
+    return builder_.CreateVector(rows);
+  }
+
   flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Program>>> build_programs() {
     std::vector<flatbuffers::Offset<fb::Program>> rows;
-    for (const RecordedProgram& program : input_.recording->programs) {
+    for (const RecordedProgram& program : recording_.programs) {
       std::vector<fb::TecCommand> tec;
       std::vector<uint32_t> operations, needed;
       for (const TecRecord& r : program.tec) {
@@ -207,8 +240,24 @@ class RootBuilder {
     return builder_.CreateVector(rows);
   }
 
-  const EncodeInput& input_;
+  flatbuffers::FlatBufferBuilder& builder_;
   const Plan& plan_;
+  const Recording& recording_;
+};
+
+// Translates the plan and the recording to FlatBuffers, table by table.
+class RootBuilder {
+ public:
+  RootBuilder(const EncodeInput& input, const std::vector<Blob>& blobs) : input_(input), blobs_(blobs) {}
+
+  std::span<const std::byte> build() {
+    builder_.FinishSizePrefixed(ModelBuilder(builder_, *input_.plan, *input_.recording).build(&input_, &blobs_),
+                                fb::ModelIdentifier());
+    return std::as_bytes(std::span(builder_.GetBufferPointer(), builder_.GetSize()));
+  }
+
+ private:
+  const EncodeInput& input_;
   const std::vector<Blob>& blobs_;
   flatbuffers::FlatBufferBuilder builder_{64 * 1024};
 };

@@ -42,12 +42,12 @@ struct Expression {
 };
 
 // What gives a symbol its value. kTensorElement symbols of one tensor are adjacent in the symbol table.
-enum class SymbolKind : uint8_t { kInputExtent, kTensorElement, kTecCount };
+enum class SymbolKind : uint8_t { kInputExtent, kTensorElement, kTecCount, kGiven };
 struct PlanSymbol {
   std::string name;
   SymbolKind kind = SymbolKind::kInputExtent;
   uint32_t tensor = kNone;
-  uint32_t index = 0;  // axis, or element in C order
+  uint32_t index = 0;  // axis, element in C order, or place among what the caller gives
 };
 
 class ExpressionTable {

@@ -45,8 +45,8 @@ Result<Plan> Planner::run() {
   flatten();
   plan_lifetimes(&plan_);
   apply_in_place();
-  lay_out_constants();
   plan_waits(&plan_);
+  lay_out_constants(&plan_);
   if (input_.batch_loops) plan_.batch_loops = find_batch_loops(plan_, graph_, input_.groups, group_of_command_);
   return std::move(plan_);
 }
@@ -91,6 +91,10 @@ std::vector<std::string> Planner::symbols_needed(const PlannedGroup& planned) co
   for (const kernels::View& view : implementation.views) need(view.byte_offset);
   for (const Dim& bytes : implementation.workspace_bytes) need(bytes);
   for (const kernels::ShapeCheck& check : implementation.checks) need(check.must_be_nonzero);
+  if (const auto bodies = input_.bodies.find(planned.group.anchor); bodies != input_.bodies.end()) {
+    for (const Plan& body : bodies->second)
+      names.insert(names.end(), body.given_symbols.begin(), body.given_symbols.end());
+  }
   for (const kernels::Fault& fault : planned.faults) need(graph::needed(graph_.node(fault.node)));
   for (const kernels::ValueCheck& check : planned.value_checks) {
     for (const Dim* dim : {&check.check.must_be_nonzero, &check.value, &check.limit}) need(*dim);
@@ -119,11 +123,14 @@ Status Planner::schedule() {
     for (const std::string& name : symbols_needed(input_.groups[g])) {
       const graph::Symbol* symbol = graph_.find_symbol(name);
       if (name == kernels::kTecCountSymbol) continue;
+      if (symbol == nullptr && input_.is_body) continue;
       if (symbol == nullptr)
         return internal_error(str_cat(describe(g), ": uses the symbol '", name, "', which nothing binds"));
       if (symbol->kind != graph::Symbol::Kind::kTensorElement) continue;
       const auto it = producer_.find(symbol->value);
       if (it == producer_.end()) continue;
+      // What runs bodies tells the extents of its results, which are fetched when these are known.
+      if (it->second == g && input_.bodies.contains(input_.groups[g].group.anchor)) continue;
       if (it->second == g) {
         return internal_error(
             str_cat(describe(g), ": needs '", name, "' to start, but is fused with the node that computes it"));
@@ -446,6 +453,11 @@ Status Planner::record_group(size_t g) {
     }
     slot.commands.push_back(std::move(command));
   }
+  if (input_.bodies.contains(planned.group.anchor)) {
+    AIPU_RETURN_IF_ERROR(record_call(g, &slot));
+    for (const Command& fetch : slot.fetches) written.insert(root_tensor(plan_, std::get<HostBody>(fetch.body).c));
+    if (plan_.calls.back().extents != kNone) written.insert(plan_.calls.back().extents);
+  }
   // The last kernel stands for the group: those before it prepare its operands.
   const Dim operations = arithmetic_operations(graph_, planned.group);
   for (auto command = slot.commands.rbegin(); command != slot.commands.rend() && operations != Dim(0); ++command) {
@@ -503,7 +515,7 @@ Status Planner::record_check(size_t g, const kernels::ShapeCheck& check, const D
   command.body = body;
   const bool at_start = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
     const graph::Symbol* symbol = graph_.find_symbol(name);
-    return symbol != nullptr && symbol->kind == graph::Symbol::Kind::kInputExtent;
+    return symbol == nullptr || symbol->kind == graph::Symbol::Kind::kInputExtent;
   });
   const size_t slot = at_start ? 0 : 1 + position_[g];
   if (known_checks_.emplace(slot, body.a, body.b, body.c, body.d).second)
@@ -553,6 +565,12 @@ Status Planner::record_binds() {
       continue;
     }
     const graph::Symbol* symbol = graph_.find_symbol(name);
+    if (symbol == nullptr && input_.is_body) {
+      const auto index = static_cast<uint32_t>(plan_.given_symbols.size());
+      plan_.symbols.push_back({.name = name, .kind = SymbolKind::kGiven, .tensor = 0, .index = index});
+      plan_.given_symbols.push_back(name);
+      continue;
+    }
     if (symbol == nullptr) return internal_error(str_cat("the symbol '", name, "' is used, but nothing binds it"));
     PlanSymbol row{.name = name, .index = static_cast<uint32_t>(symbol->index)};
     row.kind =
@@ -606,7 +624,7 @@ void Planner::flatten() {
     Slot& slot = slots_[position];
     // A copy of an output whose size a symbol gives needs the symbol; one that a symbol's tensor is copied to does not
     // mind waiting.
-    for (auto* commands : {&slot.checks, &slot.commands, &slot.binds, &slot.copies}) {
+    for (auto* commands : {&slot.checks, &slot.commands, &slot.binds, &slot.fetches, &slot.copies}) {
       for (Command& command : *commands) {
         command.sequence = static_cast<uint32_t>(program.commands.size());
         command.index = counts[static_cast<size_t>(command.engine())]++;
@@ -647,14 +665,24 @@ void Planner::apply_in_place() {
   }
 }
 
-void Planner::lay_out_constants() {
-  uint64_t offset = 0;
-  for (PlanTensor& tensor : plan_.tensors) {
+namespace {
+
+void lay_out(Plan* plan, std::map<Hash128, uint64_t>* places, uint64_t* end) {
+  for (PlanTensor& tensor : plan->tensors) {
     if (tensor.kind != TensorKind::kConstant) continue;
-    tensor.offset_bytes = offset;
-    offset += (tensor.constant->byte_count() + 63) / 64 * 64;
+    const auto [place, is_new] = places->try_emplace(tensor.constant->hash(), *end);
+    tensor.offset_bytes = place->second;
+    if (is_new) *end += (tensor.constant->byte_count() + 63) / 64 * 64;
   }
-  plan_.constant_bytes = offset;
+  for (Plan& body : plan->bodies) lay_out(&body, places, end);
+}
+
+}  // namespace
+
+void lay_out_constants(Plan* plan) {
+  std::map<Hash128, uint64_t> places;
+  plan->constant_bytes = 0;
+  lay_out(plan, &places, &plan->constant_bytes);
 }
 
 }  // namespace aipu::gbuilder

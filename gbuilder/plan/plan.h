@@ -16,6 +16,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -89,7 +90,7 @@ struct DmaBody {
   ExpressionId destination_offset = 0, source_offset = 0, width = 0, times = 0, destination_stride = 0,
                source_stride = 0;
 };
-enum class HostOp : uint8_t { kBindSymbols, kCheck, kIf, kLoop };
+enum class HostOp : uint8_t { kBindSymbols, kCheck, kIf, kLoop, kScan, kBranch, kFetch };
 std::string_view host_op_name(HostOp op);
 struct HostBody {
   HostOp op = HostOp::kCheck;
@@ -131,6 +132,17 @@ struct PlanKernel {
   std::string source;  // the ONNX nodes that use it, for people
 };
 
+// What runs bodies: see aipu.fbs.
+struct PlanCall {
+  std::vector<uint32_t> bodies;
+  uint32_t condition = kNone, trip_count = kNone;
+  std::vector<uint32_t> inputs;  // tensors
+  uint32_t states = 0, sequences = 0;
+  std::vector<bool> backward_sequences, backward_stacks;
+  std::vector<std::vector<ExpressionId>> given;  // per body
+  uint32_t extents = kNone;                      // tensor
+};
+
 struct Plan {
   std::string model_name;
   std::string target;
@@ -143,6 +155,10 @@ struct Plan {
   std::vector<PlanKernel> kernels;
   std::vector<Program> programs;
   std::vector<PlanBatchLoop> batch_loops;
+  std::vector<PlanCall> calls;
+  // Bodies of loops and branches. Kernels and constants are those of the outermost plan.
+  std::vector<Plan> bodies;
+  std::vector<std::string> given_symbols;  // of a body: what its caller gives, in the order of PlanCall::given
   std::vector<std::string> strings;
   std::vector<std::string> origins;
   uint64_t constant_bytes = 0;  // of the constants section
@@ -153,6 +169,8 @@ struct Access {
   uint32_t tensor = 0;
   bool writes = false;
 };
+// The call that a command of the host runs; null where it runs none.
+const PlanCall* call_of(const Plan& plan, const HostBody& host);
 std::vector<Access> command_accesses(const Plan& plan, const Command& command);
 uint32_t root_tensor(const Plan& plan, uint32_t tensor);
 // By tensor that is no view: the first of its chain of in-place successors, which may all be the same memory.
@@ -177,15 +195,21 @@ struct PlanInput {
   std::vector<std::vector<uint32_t>> kernel_of;
   std::string target;
   uint32_t tec_count = 0;
-  bool batch_loops = false;  // find them; worth it where several layers share a cache
+  bool batch_loops = false;                                // find them; worth it where several layers share a cache
+  bool is_body = false;                                    // symbols that nothing here binds are given by the caller
+  std::map<graph::NodeId, std::vector<Plan>> bodies = {};  // of nodes with sub-graphs
 };
 Result<Plan> make_plan(PlanInput input);
+// Places in the constants section for all constants of a finished plan, those of its bodies included; equal ones share
+// one.
+void lay_out_constants(Plan* plan);
 
 // For people and goldens; safe on plans decoded from untrusted bytes.
 std::string print_plan(const Plan& plan);  // all of the following
 std::string print_tensors(const Plan& plan);
 std::string print_kernels(const Plan& plan);
 std::string print_commands(const Plan& plan);
+std::string print_bodies(const Plan& plan, const std::string& outer = "");  // numbered "0", "0.0", ...
 std::string print_command(const Plan& plan, const Command& command);
 
 }  // namespace aipu::gbuilder

@@ -45,6 +45,12 @@ std::string_view host_op_name(HostOp op) {
       return "if";
     case HostOp::kLoop:
       return "loop";
+    case HostOp::kScan:
+      return "scan";
+    case HostOp::kBranch:
+      return "branch";
+    case HostOp::kFetch:
+      return "fetch";
   }
   return "?";
 }
@@ -55,6 +61,11 @@ uint32_t root_tensor(const Plan& plan, uint32_t tensor) {
     return plan.tensors[tensor].base;
   }
   return tensor;
+}
+
+const PlanCall* call_of(const Plan& plan, const HostBody& host) {
+  const bool runs_bodies = host.op == HostOp::kLoop || host.op == HostOp::kScan || host.op == HostOp::kBranch;
+  return runs_bodies && host.a < plan.calls.size() ? &plan.calls[host.a] : nullptr;
 }
 
 std::vector<Access> command_accesses(const Plan& plan, const Command& command) {
@@ -72,6 +83,14 @@ std::vector<Access> command_accesses(const Plan& plan, const Command& command) {
         accesses.push_back({plan.symbols[i].tensor, false});
     } else if (host.op == HostOp::kIf) {
       accesses.push_back({host.a, false});
+    } else if (host.op == HostOp::kFetch) {
+      accesses.push_back({host.c, true});
+    } else if (const PlanCall* call = call_of(plan, host)) {
+      for (const uint32_t tensor : {call->condition, call->trip_count}) {
+        if (tensor != kNone) accesses.push_back({tensor, false});
+      }
+      for (const uint32_t tensor : call->inputs) accesses.push_back({tensor, false});
+      if (call->extents != kNone) accesses.push_back({call->extents, true});
     }
   }
   return accesses;
@@ -97,6 +116,8 @@ std::vector<ExpressionId> command_expressions(const Plan& plan, const Command& c
     for (const uint32_t number : {host.c, host.d}) {
       if (number != 0) ids.push_back(number - 1);
     }
+  } else if (const PlanCall* call = call_of(plan, host)) {
+    for (const auto& given : call->given) ids.insert(ids.end(), given.begin(), given.end());
   }
   for (const Access& access : command_accesses(plan, command)) {
     if (access.tensor >= plan.tensors.size()) continue;
@@ -187,6 +208,23 @@ std::string dma_text(const Plan& plan, const DmaBody& body) {
   return text;
 }
 
+std::string call_text(const Plan& plan, const HostBody& body) {
+  const PlanCall* call = call_of(plan, body);
+  if (call == nullptr) return str_cat(" ?call", body.a);
+  std::string text = str_cat(" call ", body.a, ":");
+  for (const uint32_t callee : call->bodies) text += str_cat(" body ", callee);
+  if (call->trip_count != kNone) text += str_cat(" times ", tensor_text(plan, call->trip_count));
+  if (call->condition != kNone) text += str_cat(" if ", tensor_text(plan, call->condition));
+  text += " (";
+  for (size_t i = 0; i < call->inputs.size(); ++i) {
+    if (i > 0) text += i == call->states || i == call->states + call->sequences ? "; " : ", ";
+    text += tensor_text(plan, call->inputs[i]);
+  }
+  text += ')';
+  if (call->extents != kNone) text += str_cat(" extents ", tensor_text(plan, call->extents));
+  return text;
+}
+
 std::string host_text(const Plan& plan, const HostBody& body) {
   std::string text(host_op_name(body.op));
   switch (body.op) {
@@ -203,7 +241,13 @@ std::string host_text(const Plan& plan, const HostBody& body) {
     case HostOp::kIf:
       text += str_cat(" ", tensor_text(plan, body.a), " then program ", body.b, " else program ", body.c);
       break;
+    case HostOp::kFetch:
+      text += str_cat(" ", tensor_text(plan, body.c), " = result ", body.b, " of call ", body.a);
+      break;
     case HostOp::kLoop:
+    case HostOp::kScan:
+    case HostOp::kBranch:
+      text += call_text(plan, body);
       break;
   }
   return text;
@@ -231,6 +275,10 @@ std::string print_tensors(const Plan& plan) {
     for (const PlanSymbol& symbol : plan.symbols) {
       if (symbol.kind == SymbolKind::kTecCount) {
         text += str_cat("  ", shortened(symbol.name), " = the number of TECs\n");
+        continue;
+      }
+      if (symbol.kind == SymbolKind::kGiven) {
+        text += str_cat("  ", shortened(symbol.name), " = given by the caller\n");
         continue;
       }
       text +=
@@ -291,9 +339,21 @@ std::string print_commands(const Plan& plan) {
   return text;
 }
 
+std::string print_bodies(const Plan& plan, const std::string& outer) {
+  std::string text;
+  for (size_t i = 0; i < plan.bodies.size(); ++i) {
+    const std::string number = str_cat(outer, i);
+    const Plan& body = plan.bodies[i];
+    text += str_cat("\nbody ", number, "\n\n", print_tensors(body), "\n", print_commands(body),
+                    print_bodies(body, number + "."));
+  }
+  return text;
+}
+
 std::string print_plan(const Plan& plan) {
   return str_cat("plan \"", shortened(plan.model_name), "\" target ", plan.target, plan.fast_math ? " fast-math" : "",
-                 "\n\n", print_tensors(plan), "\n", print_kernels(plan), "\n", print_commands(plan));
+                 "\n\n", print_tensors(plan), "\n", print_kernels(plan), "\n", print_commands(plan),
+                 print_bodies(plan));
 }
 
 }  // namespace aipu::gbuilder

@@ -28,7 +28,7 @@ class Planner {
  private:
   // The commands around one group, in order.
   struct Slot {
-    std::vector<Command> checks, commands, copies, binds;
+    std::vector<Command> checks, commands, binds, fetches, copies;
   };
   struct InPlaceHint {
     uint32_t output = 0, input = 0;  // tensors
@@ -46,13 +46,14 @@ class Planner {
                        std::vector<uint32_t>* workspaces, Command* command);
   Status record_copy(size_t group, const kernels::CopyLaunch& copy, std::vector<uint32_t>* workspaces,
                      Command* command);
+  // control_flow.cpp
+  Status record_call(size_t group, Slot* slot);
   Status record_checks(size_t group);
   Status record_check(size_t group, const kernels::ShapeCheck& check, const graph::Dim* value, const graph::Dim* limit);
   void record_output_copies();
   Status record_binds();
   void flatten();
   void apply_in_place();
-  void lay_out_constants();
 
   ValueMemory resolve(graph::ValueId value) const;
   bool is_materialised(graph::ValueId value) const;

@@ -72,6 +72,10 @@ Result<Recording> record_plan(const Plan& plan, const RecordOptions& options) {
     for (const Command& command : plan.programs[p].commands) AIPU_RETURN_IF_ERROR(storer.store(command));
     AIPU_RETURN_IF_ERROR(storer.finish());
   }
+  for (const Plan& body : plan.bodies) {
+    AIPU_ASSIGN_OR_RETURN(Recording recorded, record_plan(body, options));
+    recording.bodies.push_back(std::move(recorded));
+  }
   return recording;
 }
 

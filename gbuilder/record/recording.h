@@ -37,6 +37,7 @@ struct Recording {
   std::vector<PlanArgument> arguments;
   std::vector<CommandId> waits;
   std::vector<RecordedProgram> programs;
+  std::vector<Recording> bodies;  // as the plan's
 };
 
 }  // namespace aipu::gbuilder

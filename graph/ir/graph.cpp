@@ -104,7 +104,9 @@ Result<NodeId> Graph::add_node(std::string op, Attributes attributes, std::vecto
   if (def == nullptr) return unsupported(str_cat(op, ": no such op is known; a plugin may add it"));
   Node node{std::move(op), std::move(attributes), std::move(inputs), {}, std::move(subgraphs), std::move(origins),
             false};
-  node.outputs.resize(output_names.size());
+  // The ids that the outputs will have: a type rule may make symbols of their elements.
+  auto next = static_cast<int32_t>(values_.size());
+  for (const std::string& output : output_names) node.outputs.push_back(output.empty() ? ValueId{} : ValueId{next++});
   AIPU_RETURN_IF_ERROR(check_node_schema(*def, *this, &node));
   AIPU_ASSIGN_OR_RETURN(Inferred inferred, infer(*this, *def, node));
 
@@ -260,6 +262,35 @@ void Graph::for_each_run_symbol(const Node& node, const Visit& visit) const {
   for (const auto& [key, attribute] : node.attributes.all()) {
     if (const auto* shape = std::get_if<Shape>(&attribute)) visit_shape(*shape);
   }
+  for (const auto& subgraph : node.subgraphs) {
+    for (const std::string& symbol : subgraph->free_symbols()) {
+      const Symbol* entry = symbol_entry(symbol);
+      if (entry != nullptr && entry->kind == Symbol::Kind::kTensorElement) visit(*entry);
+    }
+  }
+}
+
+std::vector<std::string> Graph::free_symbols() const {
+  std::vector<std::string> names;
+  const auto collect = [&](const Shape& shape) {
+    for (const Dim& dim : shape) dim.collect_symbols(&names);
+  };
+  for (const Value& v : values_) {
+    if (!v.erased) collect(v.type.shape);
+  }
+  for (const Node& node : nodes_) {
+    if (node.erased) continue;
+    for (const auto& [key, attribute] : node.attributes.all()) {
+      if (const auto* shape = std::get_if<Shape>(&attribute)) collect(*shape);
+    }
+    for (const auto& subgraph : node.subgraphs) {
+      for (std::string& name : subgraph->free_symbols()) names.push_back(std::move(name));
+    }
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  std::erase_if(names, [&](const std::string& name) { return symbol_entry(name) != nullptr; });
+  return names;
 }
 
 std::vector<ValueId> Graph::symbol_tensors(NodeId id) const {
@@ -342,6 +373,29 @@ Dim Graph::fresh_symbol(std::string_view name_hint, Symbol::Kind kind, ValueId v
   for (int attempt = 1; symbol_entry(symbol) != nullptr; ++attempt) symbol = str_cat(hint, '_', attempt);
   add_symbol({symbol, kind, value_id, index});
   return Dim::symbol(symbol, run);
+}
+
+std::vector<Dim> InferContext::own_data(size_t i, const std::vector<std::optional<Dim>>& known) {
+  const ValueId id = node_.outputs[i];
+  const bool exists = static_cast<size_t>(id.index) < graph_.value_count();
+  const auto made = exists ? graph_.value(id).data : std::nullopt;
+  std::vector<Dim> data;
+  for (size_t k = 0; k < known.size(); ++k) {
+    const auto is_own = [&](const Dim& dim) {
+      if (dim.op() != DimOp::kSymbol) return false;
+      const Symbol* symbol = graph_.find_symbol(dim.symbol_name());
+      return symbol != nullptr && symbol->kind == Symbol::Kind::kTensorElement && symbol->value == id;
+    };
+    if (known[k]) {
+      data.push_back(*known[k]);
+    } else if (made && made->size() == known.size() && is_own((*made)[k])) {
+      data.push_back((*made)[k]);
+    } else {
+      data.push_back(graph_.fresh_symbol(str_cat("result_", id.index, '.', k), Symbol::Kind::kTensorElement, id,
+                                         static_cast<int64_t>(k)));
+    }
+  }
+  return data;
 }
 
 std::optional<std::vector<Dim>> Graph::known_data(ValueId id) const {
@@ -508,14 +562,14 @@ size_t Graph::erase_dead_nodes() {
     work.push_back(id);
   };
   std::vector<char> used_symbol(symbols_.size(), 0);
+  const auto need_symbol = [&](const std::string& symbol) {
+    const auto it = symbol_indices_.find(symbol);
+    if (it == symbol_indices_.end()) return;
+    used_symbol[it->second] = 1;
+    need(symbols_[it->second].value);
+  };
   const auto need_symbols_of = [&](const Shape& shape) {
-    if (is_static(shape)) return;
-    for_each_symbol(shape, [&](const std::string& symbol) {
-      const auto it = symbol_indices_.find(symbol);
-      if (it == symbol_indices_.end()) return;
-      used_symbol[it->second] = 1;
-      need(symbols_[it->second].value);
-    });
+    if (!is_static(shape)) for_each_symbol(shape, need_symbol);
   };
   for (const Output& output : outputs_) need(output.value);
   for (const ValueId input : inputs_) need(input);
@@ -533,6 +587,9 @@ size_t Graph::erase_dead_nodes() {
     }
     for (const auto& [key, attribute] : node.attributes.all()) {
       if (const auto* shape = std::get_if<Shape>(&attribute)) need_symbols_of(*shape);
+    }
+    for (const auto& subgraph : node.subgraphs) {
+      for (const std::string& symbol : subgraph->free_symbols()) need_symbol(symbol);
     }
   }
   size_t count = 0;

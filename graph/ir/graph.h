@@ -281,6 +281,9 @@ class Graph {
   std::optional<std::vector<Dim>> require_data(ValueId id, int64_t limit = 64);
   // The same without making symbols.
   std::optional<std::vector<Dim>> known_data(ValueId id) const;
+  // Symbols that types and attributes mention, those of inner graphs included, and that nothing here binds: the
+  // enclosing graph does. Sorted.
+  std::vector<std::string> free_symbols() const;
 
   // ---- rewriting (used through passes; types must match at the seam)
   void set_input(NodeId id, size_t index, ValueId value);

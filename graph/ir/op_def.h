@@ -56,6 +56,9 @@ class InferContext {
   // Elements of input i if known / made known with run symbols.
   std::optional<std::vector<Dim>> known_data(size_t i) const { return graph_.known_data(node_.inputs[i]); }
   std::optional<std::vector<Dim>> require_data(size_t i) { return graph_.require_data(node_.inputs[i]); }
+  // The elements of integer output i: what is known of them, and run symbols for what only the node itself finds out.
+  // For the end of a type rule: nothing may fail behind it.
+  std::vector<Dim> own_data(size_t i, const std::vector<std::optional<Dim>>& known);
 
   std::vector<TensorType> output_types;
   std::vector<std::optional<std::vector<Dim>>> output_data;

@@ -1,5 +1,6 @@
 // If, Loop, Scan. Operands of the node: the op's own, then the values captured by the first sub-graph, then those
-// captured by the second (the records list the op's own only).
+// captured by the second (the records list the op's own only). Outputs: ONNX's, and one more where there is one for
+// every result: the extents of all of them.
 #include <algorithm>
 
 #include "graph/ops/op_list.h"
@@ -7,25 +8,74 @@
 namespace aipu::graph {
 namespace {
 
-// A sub-graph's run symbols are bound inside it and mean nothing outside.
-bool visible_outside(const Graph& body, const Dim& d) {
+// An extent of a sub-graph's value as the graph around it knows it. Run symbols of the sub-graph are bound inside it
+// and mean nothing outside, no more do the symbols `carried`.
+std::optional<Dim> seen_outside(const Graph& body, const Dim& d, const std::vector<std::string>& carried = {}) {
   std::vector<std::string> names;
   d.collect_symbols(&names);
-  return std::none_of(names.begin(), names.end(), [&](const std::string& name) {
+  const bool hidden = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
     const Symbol* symbol = body.find_symbol(name);
-    return symbol != nullptr && symbol->kind == Symbol::Kind::kTensorElement;
+    return (symbol != nullptr && symbol->kind == Symbol::Kind::kTensorElement) ||
+           std::find(carried.begin(), carried.end(), name) != carried.end();
   });
+  return hidden ? std::nullopt : std::optional<Dim>(d);
 }
 
-Status expect_visible(const Graph& body, const TensorType& type, size_t output) {
-  for (const Dim& extent : type.shape) {
-    if (!visible_outside(body, extent)) {
-      return unsupported(str_cat("output ", output, " of the sub-graph has the extent ", extent.text(),
-                                 ", which only data inside the sub-graph decides"));
-    }
-  }
-  return {};
+using Extents = std::vector<std::optional<Dim>>;  // none: only a run of the node tells
+
+Extents extents_outside(const Graph& body, const Shape& shape, const std::vector<std::string>& carried = {}) {
+  Extents extents;
+  for (const Dim& d : shape) extents.push_back(seen_outside(body, d, carried));
+  return extents;
 }
+
+// The types of a node's results. Behind them it may have one more output: all extents of all results, one after the
+// other, for those that only a run tells.
+class ResultTypes {
+ public:
+  ResultTypes(InferContext& ctx, size_t results) : ctx_(ctx), results_(results) {}
+
+  void add(DType dtype, Extents extents) {
+    types_.push_back(dtype);
+    ranks_.push_back(extents.size());
+    extents_.insert(extents_.end(), extents.begin(), extents.end());
+  }
+
+  Status finish() {
+    const bool told = ctx_.node().outputs.size() == results_ + 1 && ctx_.node().outputs.back().valid();
+    const bool complete = std::all_of(extents_.begin(), extents_.end(), [](const auto& extent) { return extent; });
+    if (!told && !complete)
+      return unsupported(
+          "the shape of a result depends on data inside of the sub-graph, which this node does not tell");
+    Data all;
+    if (told) {
+      all = ctx_.own_data(results_, extents_);
+    } else {
+      for (const auto& extent : extents_) all.push_back(*extent);
+    }
+    auto at = all.begin();
+    for (size_t i = 0; i < types_.size(); ++i) {
+      const auto end = at + static_cast<std::ptrdiff_t>(ranks_[i]);
+      set_output(ctx_, i, types_[i], Shape(at, end));
+      at = end;
+    }
+    if (told) {
+      set_output(ctx_, results_, DType::kI64, {Dim(static_cast<int64_t>(all.size()))});
+      set_data(ctx_, results_, std::move(all));
+    }
+    return {};
+  }
+
+ private:
+  InferContext& ctx_;
+  const size_t results_;
+  std::vector<DType> types_;
+  std::vector<size_t> ranks_;
+  Extents extents_;
+};
+
+// Results that the node has outputs for, the one for their extents left out.
+size_t wanted_results(const Node& node, size_t results) { return std::min(node.outputs.size(), results); }
 
 // Formal inputs of a sub-graph, without the captured ones.
 size_t formal_count(const Graph& body) { return body.inputs().size() - static_cast<size_t>(body.captured_count); }
@@ -40,21 +90,19 @@ Status check_captures(const Node& node, size_t own_operands) {
 
 std::optional<Data> visible_data(const Graph& body, ValueId value) {
   auto data = data_of(body, value);
-  if (data && !std::all_of(data->begin(), data->end(), [&](const Dim& d) { return visible_outside(body, d); }))
+  if (data && !std::all_of(data->begin(), data->end(), [&](const Dim& d) { return seen_outside(body, d); }))
     return std::nullopt;
   return data;
 }
 
 // ---- If
 
-Status infer_if_branch(InferContext& ctx, const Graph& branch) {
+void infer_if_branch(InferContext& ctx, const Graph& branch, ResultTypes* types) {
   for (size_t i = 0; i < branch.outputs().size(); ++i) {
     const ValueId value = branch.outputs()[i].value;
-    AIPU_RETURN_IF_ERROR(expect_visible(branch, branch.type(value), i));
-    set_output(ctx, i, branch.type(value).dtype, branch.type(value).shape);
-    set_data(ctx, i, visible_data(branch, value));
+    types->add(branch.type(value).dtype, extents_outside(branch, branch.type(value).shape));
+    if (i < wanted_results(ctx.node(), branch.outputs().size())) set_data(ctx, i, visible_data(branch, value));
   }
-  return {};
 }
 
 Status infer_if(InferContext& ctx) {
@@ -66,16 +114,19 @@ Status infer_if(InferContext& ctx) {
     return invalid_model(str_cat("the condition must have one element, found ", ctx.input(0).text()));
   const Graph& then_branch = *node.subgraphs[0];
   const Graph& else_branch = *node.subgraphs[1];
-  if (then_branch.outputs().size() != else_branch.outputs().size() ||
-      then_branch.outputs().size() < node.outputs.size()) {
+  const size_t results = then_branch.outputs().size();
+  if (results != else_branch.outputs().size() || results + 1 < node.outputs.size()) {
     return invalid_model(str_cat("the branches have ", then_branch.outputs().size(), " and ",
                                  else_branch.outputs().size(), " outputs, the node ", node.outputs.size()));
   }
+  ResultTypes types(ctx, results);
   const auto condition = data_of(ctx, 0);
-  if (condition && condition->front().is_constant())
-    return infer_if_branch(ctx, condition->front().constant() != 0 ? then_branch : else_branch);
+  if (condition && condition->front().is_constant()) {
+    infer_if_branch(ctx, condition->front().constant() != 0 ? then_branch : else_branch, &types);
+    return types.finish();
+  }
 
-  for (size_t i = 0; i < node.outputs.size(); ++i) {
+  for (size_t i = 0; i < results; ++i) {
     const ValueId a_value = then_branch.outputs()[i].value;
     const ValueId b_value = else_branch.outputs()[i].value;
     const TensorType& a = then_branch.type(a_value);
@@ -86,19 +137,22 @@ Status infer_if(InferContext& ctx) {
       return unsupported(str_cat("output ", i, " is ", a.text(), " in one branch and ", b.text(),
                                  " in the other; the rank must not depend on data"));
     }
-    AIPU_RETURN_IF_ERROR(expect_visible(then_branch, a, i));
-    AIPU_RETURN_IF_ERROR(expect_visible(else_branch, b, i));
-    Shape shape;
+    Extents extents;
     for (size_t k = 0; k < a.shape.size(); ++k) {
-      if (a.shape[k] == b.shape[k]) {
-        shape.push_back(a.shape[k]);
-        continue;
+      const auto taken = seen_outside(then_branch, a.shape[k]);
+      const auto otherwise = seen_outside(else_branch, b.shape[k]);
+      if (!taken || !otherwise) {
+        extents.push_back(std::nullopt);
+      } else if (*taken == *otherwise) {
+        extents.push_back(taken);
+      } else {
+        const auto chosen = ctx.require_data(0);
+        if (!chosen) return internal_error("the condition cannot be read as a run symbol");
+        extents.push_back(select(chosen->front(), *taken, *otherwise));
       }
-      const auto chosen = ctx.require_data(0);
-      if (!chosen) return internal_error("the condition cannot be read as a run symbol");
-      shape.push_back(select(chosen->front(), a.shape[k], b.shape[k]));
     }
-    set_output(ctx, i, a.dtype, std::move(shape));
+    types.add(a.dtype, std::move(extents));
+    if (i >= wanted_results(node, results)) continue;
     const auto a_data = visible_data(then_branch, a_value);
     const auto b_data = visible_data(else_branch, b_value);
     if (!a_data || !b_data || a_data->size() != b_data->size()) continue;
@@ -108,26 +162,50 @@ Status infer_if(InferContext& ctx) {
     }
     set_data(ctx, i, std::move(data));
   }
-  return {};
+  return types.finish();
 }
 
 // ---- Loop: M, cond, states..., captured; body: iteration, cond, states... -> cond, states..., scans...
 
-Status expect_state_type(const Graph& body, size_t state, const TensorType& initial, const TensorType& inside,
-                         const TensorType& result) {
+// Symbols of the body that stand for the extents that a state has in one iteration: those that the type of its initial
+// value does not mention.
+std::vector<std::string> carried_symbols(const InferContext& ctx, const Graph& body, size_t first_operand,
+                                         size_t first_input, size_t states) {
+  std::vector<std::string> carried;
+  for (size_t i = 0; i < states; ++i) {
+    const Shape& initial = ctx.input(first_operand + i).shape;
+    const Shape& inside = body.type(body.inputs()[first_input + i]).shape;
+    for (size_t k = 0; k < std::min(initial.size(), inside.size()); ++k) {
+      if (inside[k].op() == DimOp::kSymbol && !(inside[k] == initial[k])) carried.push_back(inside[k].symbol_name());
+    }
+  }
+  return carried;
+}
+
+Result<Extents> state_extents(const Graph& body, size_t state, const TensorType& initial, const TensorType& inside,
+                              const TensorType& result, const std::vector<std::string>& carried) {
   if (initial.dtype != inside.dtype || inside.dtype != result.dtype) {
     return invalid_model(str_cat("state ", state, " is ", initial.text(), " initially, ", inside.text(),
                                  " in the body, and becomes ", result.text()));
   }
-  if (inside.shape != result.shape || inside.rank() != initial.rank()) {
+  if (inside.rank() != initial.rank() || inside.rank() != result.rank()) {
     return unsupported(
-        str_cat("state ", state, " changes its shape from ", inside.text(), " to ", result.text(), " while looping"));
+        str_cat("state ", state, " changes its rank, from ", initial.text(), " to ", result.text(), " while looping"));
   }
+  Extents extents;
   for (size_t k = 0; k < inside.shape.size(); ++k) {
-    AIPU_RETURN_IF_ERROR(
-        expect_equal(initial.shape[k], inside.shape[k], str_cat("extent ", k, " of the initial state ", state)));
+    const bool varies = !seen_outside(body, inside.shape[k], carried);
+    if (!varies) {
+      AIPU_RETURN_IF_ERROR(
+          expect_equal(initial.shape[k], inside.shape[k], str_cat("extent ", k, " of the initial state ", state)));
+      if (!(inside.shape[k] == result.shape[k])) {
+        return unsupported(str_cat("state ", state, " changes its shape from ", inside.text(), " to ", result.text(),
+                                   " while looping"));
+      }
+    }
+    extents.push_back(varies ? std::nullopt : std::optional<Dim>(result.shape[k]));
   }
-  return expect_visible(body, result, state);
+  return extents;
 }
 
 Status infer_loop(InferContext& ctx) {
@@ -136,35 +214,37 @@ Status infer_loop(InferContext& ctx) {
   const Graph& body = *node.subgraphs[0];
   const size_t formal = formal_count(body);
   if (formal < 2 || body.outputs().size() < formal - 1) return invalid_model("the body has too few inputs or outputs");
-  const size_t states = formal - 2;
+  const size_t states = formal - 2, results = body.outputs().size() - 1;
   AIPU_RETURN_IF_ERROR(check_captures(node, 2 + states));
-  if (body.outputs().size() - 1 < node.outputs.size())
-    return invalid_model("the node has more outputs than its body gives");
-  for (size_t i = 0; i < node.outputs.size(); ++i) {
+  if (results + 1 < node.outputs.size()) return invalid_model("the node has more outputs than its body gives");
+  const auto carried = carried_symbols(ctx, body, 2, 2, states);
+  ResultTypes types(ctx, results);
+  for (size_t i = 0; i < states; ++i) {
     const TensorType& result = body.type(body.outputs()[i + 1].value);
-    if (i < states) {
-      AIPU_RETURN_IF_ERROR(expect_state_type(body, i, ctx.input(2 + i), body.type(body.inputs()[2 + i]), result));
-      set_output(ctx, i, result.dtype, result.shape);
-      continue;
-    }
-    // Stacked outputs: one slice per trip, so the trip count must be known before the loop runs.
-    AIPU_RETURN_IF_ERROR(expect_visible(body, result, i));
-    const auto body_condition = data_of(body, body.outputs()[0].value);
-    const auto first_condition = ctx.has_input(1) ? data_of(ctx, 1) : std::optional<Data>(Data{Dim(1)});
-    const auto always = [](const std::optional<Data>& data) {
-      return data && data->size() == 1 && data->front().constant() == 1;
-    };
-    const bool passes_on = body.outputs()[0].value == body.inputs()[1];
-    if (!ctx.has_input(0) || !always(first_condition) || !(passes_on || always(body_condition))) {
-      return unsupported(
-          str_cat("output ", i, " stacks one slice per iteration, and only the data decides how many there are"));
-    }
-    AIPU_ASSIGN_OR_RETURN(const Shape trips, shape_operand(ctx, 0, "M"));
-    Shape shape = result.shape;
-    shape.insert(shape.begin(), max(trips.front(), 0));
-    set_output(ctx, i, result.dtype, std::move(shape));
+    AIPU_ASSIGN_OR_RETURN(Extents extents,
+                          state_extents(body, i, ctx.input(2 + i), body.type(body.inputs()[2 + i]), result, carried));
+    types.add(result.dtype, std::move(extents));
   }
-  return {};
+  // Stacked outputs have a slice per iteration; how many there are is known before the loop where nothing ends it
+  // early.
+  const auto always = [](const std::optional<Data>& data) {
+    return data && data->size() == 1 && data->front().constant() == 1;
+  };
+  const bool passes_on = body.outputs()[0].value == body.inputs()[1];
+  const bool never_ends_early =
+      (!ctx.has_input(1) || always(data_of(ctx, 1))) && (passes_on || always(data_of(body, body.outputs()[0].value)));
+  std::optional<Dim> trips;
+  if (never_ends_early && ctx.has_input(0) && results > states) {
+    AIPU_ASSIGN_OR_RETURN(const Shape most, shape_operand(ctx, 0, "M"));
+    trips = max(most.front(), 0);
+  }
+  for (size_t i = states; i < results; ++i) {
+    const TensorType& result = body.type(body.outputs()[i + 1].value);
+    Extents extents = extents_outside(body, result.shape, carried);
+    extents.insert(extents.begin(), trips);
+    types.add(result.dtype, std::move(extents));
+  }
+  return types.finish();
 }
 
 // ---- Scan: states..., sequences..., captured; body: states..., elements... -> states..., elements...
@@ -228,21 +308,23 @@ Status infer_scan(InferContext& ctx) {
       AIPU_RETURN_IF_ERROR(
           expect_equal(shape[d], element.shape[d], str_cat("extent ", d, " of an element of sequence ", k)));
   }
-  if (body.outputs().size() < node.outputs.size())
-    return invalid_model("the node has more outputs than its body gives");
-  for (size_t i = 0; i < node.outputs.size(); ++i) {
+  const size_t results = body.outputs().size();
+  if (results + 1 < node.outputs.size()) return invalid_model("the node has more outputs than its body gives");
+  const auto carried = carried_symbols(ctx, body, 0, 0, states);
+  ResultTypes types(ctx, results);
+  for (size_t i = 0; i < results; ++i) {
     const TensorType& result = body.type(body.outputs()[i].value);
     if (i < states) {
-      AIPU_RETURN_IF_ERROR(expect_state_type(body, i, ctx.input(i), body.type(body.inputs()[i]), result));
-      set_output(ctx, i, result.dtype, result.shape);
+      AIPU_ASSIGN_OR_RETURN(Extents extents,
+                            state_extents(body, i, ctx.input(i), body.type(body.inputs()[i]), result, carried));
+      types.add(result.dtype, std::move(extents));
       continue;
     }
-    AIPU_RETURN_IF_ERROR(expect_visible(body, result, i));
-    Shape shape = result.shape;
-    shape.insert(shape.begin() + output_axes[i - states], length);
-    set_output(ctx, i, result.dtype, std::move(shape));
+    Extents extents = extents_outside(body, result.shape, carried);
+    extents.insert(extents.begin() + output_axes[i - states], length);
+    types.add(result.dtype, std::move(extents));
   }
-  return {};
+  return types.finish();
 }
 
 }  // namespace

@@ -1,16 +1,15 @@
-// inline_control_flow: sub-graphs become part of the graph around them, as ops have no effects but faults (op_def.h);
-// those of nodes that the model would not run are none.
+// inline_control_flow: sub-graphs become part of the graph around them where that costs little, as ops have no effects
+// but faults (op_def.h); those of nodes that the model would not run are none.
 //
-//   If         =>  both branches, and for each output Where(cond, then, else). Outputs of unlike extents: both as one
-//                  row of elements, of which the condition, as a run symbol, decides the slice. A condition that has
-//                  become known: that branch alone
+//   If         =>  a condition that has become known: that branch. Two branches of a few small nodes: both, and for
+//                  each output Where(cond, then, else); outputs of unlike extents as one row of elements, of which the
+//                  condition, as a run symbol, decides the slice
 //   Loop, Scan =>  the body as many times as there are iterations, where that is a known number and the result stays
-//                  small. Where data decides a Loop's condition, iterations that should not have run leave the states
-//                  as they are (Loop's type rule refuses stacked outputs then)
+//                  small
 //
 //   %y = If(%c, %x) with then { Neg } else { Abs }        %a = Neg(%x)   %b = Abs(%x)   %y = Where(%c, %a, %b)
 //
-// What remains (loops whose number of iterations only data decides) has no implementation further on.
+// What remains is run as it is, by programs of their own (gbuilder/plan/control_flow.cpp).
 #include <algorithm>
 #include <set>
 
@@ -23,6 +22,9 @@ namespace aipu::graph {
 namespace {
 
 constexpr int64_t kMostNodes = 8192;  // that one loop may become
+// Of a branch that is computed although it may not be taken: less than running a program takes.
+constexpr size_t kMostBranchNodes = 16;
+constexpr int64_t kMostBranchElements = 1024;  // per value
 
 size_t live_nodes(const Graph& graph) {
   size_t count = 0;
@@ -36,6 +38,18 @@ bool has_subgraphs(const Graph& graph) {
     if (!node.erased && !node.subgraphs.empty()) return true;
   }
   return false;
+}
+
+bool is_small_branch(const Graph& body) {
+  const auto order = body.topological_order();
+  return order.size() <= kMostBranchNodes && std::all_of(order.begin(), order.end(), [&](NodeId id) {
+           const auto& outputs = body.node(id).outputs;
+           return std::all_of(outputs.begin(), outputs.end(), [&](ValueId output) {
+             if (!output.valid()) return true;
+             const auto most = element_count(body.type(output).shape).upper_bound();
+             return most && *most <= kMostBranchElements;
+           });
+         });
 }
 
 class Inliner {
@@ -183,6 +197,8 @@ class Inliner {
     if (const auto condition = known_number(node_.inputs[0])) {
       return *condition != 0 ? inlined(then_body, then_inputs) : inlined(else_body, else_inputs);
     }
+    if (!is_small_branch(then_body) || !is_small_branch(else_body) || extents_are_hidden())
+      return std::vector<ValueId>();
     AIPU_ASSIGN_OR_RETURN(const Dim holds, as_number(node_.inputs[0], {&then_body, &else_body}));
     AIPU_ASSIGN_OR_RETURN(const auto yes, inlined(then_body, then_inputs, holds));
     AIPU_ASSIGN_OR_RETURN(const auto no, inlined(else_body, else_inputs, holds == Dim(1) ? holds : eq(holds, 0)));
@@ -193,6 +209,14 @@ class Inliner {
       outputs.push_back(output);
     }
     return outputs;
+  }
+
+  // Whether there are results whose extents only a run of the node tells.
+  bool extents_are_hidden() const {
+    if (node_.outputs.size() <= node_.subgraphs[0]->outputs().size()) return false;
+    return std::any_of(graph_.symbols().begin(), graph_.symbols().end(), [&](const Symbol& symbol) {
+      return symbol.kind == Symbol::Kind::kTensorElement && symbol.value == node_.outputs.back();
+    });
   }
 
   bool small_enough(int64_t trips, const Graph& body) const {
@@ -217,17 +241,14 @@ class Inliner {
     const size_t states = body.inputs().size() - static_cast<size_t>(body.captured_count) - 2;
     const size_t stacks = body.outputs().size() - 1 - states;
     const auto most = known_number(node_.inputs[0]);
-    if (!most || !small_enough(*most, body)) return std::vector<ValueId>();
+    if (!most || !small_enough(*most, body) || (*most <= 0 && stacks != 0)) return std::vector<ValueId>();
+    // Iterations that data may end early are not computed in advance.
+    if (node_.inputs[1].valid() && known_number(node_.inputs[1]) != 1) return std::vector<ValueId>();
+    if (const ValueId again = body.outputs()[0].value; again != body.inputs()[1]) {
+      const auto known = body.known_data(again);
+      if (!known || known->size() != 1 || known->front().constant() != 1) return std::vector<ValueId>();
+    }
     const auto outer = captured(2 + states, body);
-    ValueId active = node_.inputs[1];  // invalid: certainly
-    if (const auto known = known_number(active)) {
-      if (*known == 0) return std::vector<ValueId>();
-      active = ValueId();
-    }
-    if (*most <= 0 && stacks != 0) return std::vector<ValueId>();
-    if (active.valid()) {
-      AIPU_ASSIGN_OR_RETURN(active, scalar(active));
-    }
     std::vector<ValueId> state(node_.inputs.begin() + 2, node_.inputs.begin() + 2 + static_cast<ptrdiff_t>(states));
     std::vector<std::vector<ValueId>> slices(stacks);
     const uint8_t yes = 1;
@@ -237,29 +258,9 @@ class Inliner {
           graph_.add_constant(Constant::of<uint8_t>(DType::kBool, {}, {&yes, 1}), "condition")};
       inputs.insert(inputs.end(), state.begin(), state.end());
       inputs.insert(inputs.end(), outer.begin(), outer.end());
-      Dim wanted(1);
-      if (active.valid()) {
-        AIPU_ASSIGN_OR_RETURN(wanted, as_number(active, {&body}));
-      }
-      AIPU_ASSIGN_OR_RETURN(const auto results, inlined(body, inputs, wanted));
-      for (size_t k = 0; k < states; ++k) {
-        if (active.valid()) {
-          AIPU_ASSIGN_OR_RETURN(state[k], chosen(active, results[1 + k], state[k]));
-        } else {
-          state[k] = results[1 + k];
-        }
-      }
+      AIPU_ASSIGN_OR_RETURN(const auto results, inlined(body, inputs));
+      for (size_t k = 0; k < states; ++k) state[k] = results[1 + k];
       for (size_t k = 0; k < stacks; ++k) slices[k].push_back(results[1 + states + k]);
-      if (const auto again = known_number(results[0])) {
-        if (*again == 0) break;
-        continue;
-      }
-      AIPU_ASSIGN_OR_RETURN(const ValueId again, scalar(results[0]));
-      if (active.valid()) {
-        AIPU_ASSIGN_OR_RETURN(active, emit("And", {}, {active, again}));
-      } else {
-        active = again;
-      }
     }
     for (auto& slice : slices) {
       AIPU_ASSIGN_OR_RETURN(const ValueId stack, stacked(std::move(slice), 0, false));
@@ -321,6 +322,71 @@ class Inliner {
   } node_;
 };
 
+// What only a run of the node would have told about the extents of its results.
+void tell_extents(Graph& graph, const std::vector<ValueId>& outputs, const std::vector<ValueId>& results) {
+  if (outputs.size() != results.size() + 1) return;
+  std::vector<Dim> extents;
+  for (const ValueId result : results) {
+    const Shape& shape = graph.type(result).shape;
+    extents.insert(extents.end(), shape.begin(), shape.end());
+  }
+  graph.substitute_symbols([&](const std::string& name) -> std::optional<Dim> {
+    const Symbol* symbol = graph.find_symbol(name);
+    const bool is_told = symbol != nullptr && symbol->kind == Symbol::Kind::kTensorElement &&
+                         symbol->value == outputs.back() && static_cast<size_t>(symbol->index) < extents.size();
+    return is_told ? std::optional<Dim>(extents[static_cast<size_t>(symbol->index)]) : std::nullopt;
+  });
+}
+
+// Sequences and stacked results of a Scan that stays, along their first axis: slices are pieces of memory then.
+Result<int> bring_axes_to_front(Graph& graph, NodeId id) {
+  const std::vector<int64_t> axes = std::as_const(graph).node(id).attributes.ints("scan_input_axes");
+  const std::vector<int64_t> stack_axes = std::as_const(graph).node(id).attributes.ints("scan_output_axes");
+  const auto is_first = [](int64_t axis) { return axis == 0; };
+  if (std::all_of(axes.begin(), axes.end(), is_first) && std::all_of(stack_axes.begin(), stack_axes.end(), is_first))
+    return 0;
+  Node& node = graph.node(id);
+  const OriginSet origins = node.origins;
+  const std::vector<ValueId> outputs = node.outputs;
+  std::vector<ValueId> inputs = node.inputs;
+  Attributes attributes = node.attributes;
+  attributes.set("scan_input_axes", std::vector<int64_t>(axes.size(), 0));
+  attributes.set("scan_output_axes", std::vector<int64_t>(stack_axes.size(), 0));
+  auto subgraphs = std::move(node.subgraphs);
+  const Graph& body = *subgraphs[0];
+  const size_t formal = body.inputs().size() - static_cast<size_t>(body.captured_count);
+  const size_t states = formal - axes.size();
+  const auto moved = [&](ValueId value, int64_t from, int64_t to) -> Result<ValueId> {
+    if (from == to) return value;
+    std::vector<int64_t> order;
+    for (int64_t k = 0; k < graph.type(value).rank(); ++k) order.push_back(k);
+    order.erase(order.begin() + from);
+    order.insert(order.begin() + to, from);
+    Attributes permutation;
+    permutation.set("perm", std::move(order));
+    return graph.emit("Transpose", std::move(permutation), {value}, origins);
+  };
+  for (size_t k = 0; k < axes.size(); ++k) {
+    AIPU_ASSIGN_OR_RETURN(inputs[states + k], moved(inputs[states + k], axes[k], 0));
+  }
+  std::vector<std::string> names;
+  for (const ValueId output : outputs) names.push_back(output.valid() ? graph.value(output).name : "");
+  AIPU_ASSIGN_OR_RETURN(const NodeId copy, graph.add_node("Scan", std::move(attributes), std::move(inputs),
+                                                          std::move(names), origins, std::move(subgraphs)));
+  std::vector<ValueId> results = std::as_const(graph).node(copy).outputs;
+  for (size_t k = 0; k < stack_axes.size(); ++k) {
+    ValueId& result = results[states + k];
+    if (result.valid()) {
+      AIPU_ASSIGN_OR_RETURN(result, moved(result, 0, stack_axes[k]));
+    }
+  }
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    if (outputs[k].valid()) AIPU_RETURN_IF_ERROR(graph.replace_uses(outputs[k], results[k]));
+  }
+  graph.erase_node(id);
+  return 1;
+}
+
 }  // namespace
 
 Result<int> inline_control_flow(Graph& graph, PassContext&) {
@@ -333,8 +399,14 @@ Result<int> inline_control_flow(Graph& graph, PassContext&) {
     const std::vector<ValueId> outputs = node.outputs;
     auto results = Inliner(graph, id).run();
     if (!results.ok()) return std::move(results).status().context(str_cat("node ", origins_text(origins)));
-    if (results->empty()) continue;
-    for (size_t k = 0; k < outputs.size(); ++k) {
+    if (results->empty()) {
+      if (std::as_const(graph).node(id).op != "Scan") continue;
+      AIPU_ASSIGN_OR_RETURN(const int moved, bring_axes_to_front(graph, id));
+      count += moved;
+      continue;
+    }
+    tell_extents(graph, outputs, *results);
+    for (size_t k = 0; k < std::min(outputs.size(), results->size()); ++k) {
       if (!outputs[k].valid()) continue;
       types_changed = types_changed || !(graph.type(outputs[k]) == graph.type((*results)[k]));
       AIPU_RETURN_IF_ERROR(graph.replace_uses(outputs[k], (*results)[k]));

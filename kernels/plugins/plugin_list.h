@@ -39,6 +39,8 @@ std::unique_ptr<OpPlugin> make_recurrent_plugin();
 std::unique_ptr<OpPlugin> make_gather_plugin();
 std::unique_ptr<OpPlugin> make_select_plugin();
 std::unique_ptr<OpPlugin> make_generate_plugin();
+// control_flow.cpp
+std::unique_ptr<OpPlugin> make_control_flow_plugin();
 // determinant.cpp, sampling.cpp, sorting.cpp
 std::unique_ptr<OpPlugin> make_determinant_plugin();
 std::unique_ptr<OpPlugin> make_sampling_plugin();

@@ -26,6 +26,7 @@ void register_builtin_plugins(PluginRegistry& registry) {
   registry.add(make_gather_plugin());
   registry.add(make_select_plugin());
   registry.add(make_generate_plugin());
+  registry.add(make_control_flow_plugin());
   registry.add(make_determinant_plugin());
   registry.add(make_sampling_plugin());
   registry.add(make_sorting_plugin());

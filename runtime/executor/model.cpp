@@ -146,6 +146,31 @@ Status load_kernels(detail::ModelState& state, std::string_view requested, bool 
   return {};
 }
 
+// What callers see of a model, and sessions of its bodies.
+Status describe(detail::ModelState& state, ModelTables tables, uint64_t root_bytes, Meter& meter) {
+  const fb::Model& model = state.root();
+  AIPU_RETURN_IF_ERROR(check_names(model, root_bytes, meter));
+  const auto inputs = items(model.inputs());
+  const auto outputs = items(model.outputs());
+  for (uint32_t i = 0; i < inputs.size(); ++i) state.inputs.push_back(spec_of(model, inputs[i]));
+  for (uint32_t i = 0; i < outputs.size(); ++i) state.outputs.push_back(spec_of(model, outputs[i]));
+  state.tables = std::move(tables);
+  const auto bodies = items(model.bodies());
+  for (uint32_t i = 0; i < bodies.size(); ++i) {
+    auto body = std::make_unique<detail::ModelState>();
+    body->model = bodies[i];
+    body->outermost = state.outermost;
+    body->name = state.name;
+    body->backend_name = state.backend_name;
+    body->constants = state.constants;
+    body->backend = state.backend;
+    body->module = state.module;
+    AIPU_RETURN_IF_ERROR(describe(*body, std::move(state.tables.bodies[i]), root_bytes, meter));
+    state.bodies.push_back(std::move(body));
+  }
+  return {};
+}
+
 Meter meter_of(const LoadOptions& options) {
   return Meter("loading", options.budget.bytes > 0 ? options.budget.bytes : kUntrustedBytes,
                "--load-memory-limit, LoadOptions::budget", options.budget.seconds,
@@ -240,17 +265,13 @@ Result<std::shared_ptr<const Model>> Model::in_sandbox(int descriptor, const Loa
 
 Result<std::shared_ptr<const Model>> Model::finish(std::unique_ptr<detail::ModelState> state,
                                                    const LoadOptions& options, Meter& meter) {
-  AIPU_ASSIGN_OR_RETURN(state->tables, check_model(*state->file, &meter));
-  const fb::Model& model = state->root();
-  state->name = runtime::text(model.model_name());
-  state->target = runtime::text(model.target());
+  AIPU_ASSIGN_OR_RETURN(ModelTables tables, check_model(*state->file, &meter));
+  state->model = state->outermost = &state->file->root();
+  state->name = runtime::text(state->model->model_name());
+  state->target = runtime::text(state->model->target());
   state->constants = state->file->section(fb::SectionKind::kConstants).data();
-  AIPU_RETURN_IF_ERROR(check_names(model, state->file->root_bytes(), meter));
-  const auto inputs = items(model.inputs());
-  const auto outputs = items(model.outputs());
-  for (uint32_t i = 0; i < inputs.size(); ++i) state->inputs.push_back(spec_of(model, inputs[i]));
-  for (uint32_t i = 0; i < outputs.size(); ++i) state->outputs.push_back(spec_of(model, outputs[i]));
   AIPU_RETURN_IF_ERROR(load_kernels(*state, options.backend, options.only_safe_backends, meter));
+  AIPU_RETURN_IF_ERROR(describe(*state, std::move(tables), state->file->root_bytes(), meter));
   return std::shared_ptr<const Model>(new Model(std::move(state)));
 }
 

@@ -15,8 +15,12 @@ namespace aipu::runtime::detail {
 
 struct ModelState {
   std::unique_ptr<const sandbox::Model> sandbox;  // of one in a sandbox, which has the names and nothing below them
-  std::unique_ptr<ModelFile> file;
+  std::unique_ptr<ModelFile> file;                // null in bodies
+  const fb::Model* model = nullptr;
+  const fb::Model* outermost = nullptr;  // which has the kernels
   ModelTables tables;
+  // Of loops and branches, as model->bodies(). They share the back end's module and the constants.
+  std::vector<std::unique_ptr<ModelState>> bodies;
   std::string name, target, backend_name;
   std::vector<TensorSpec> inputs, outputs;
   const std::byte* constants = nullptr;
@@ -32,10 +36,11 @@ struct ModelState {
   ModelState(const ModelState&) = delete;
   ModelState& operator=(const ModelState&) = delete;
   ~ModelState() {
-    if (module != nullptr) backend->unload(module);
+    if (module != nullptr && file != nullptr) backend->unload(module);
   }
 
-  const fb::Model& root() const { return file->root(); }
+  const fb::Model& root() const { return *model; }
+  const fb::Kernel& kernel(uint32_t index) const { return *items(outermost->kernels())[index]; }
 };
 
 }  // namespace aipu::runtime::detail

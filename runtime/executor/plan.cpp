@@ -63,6 +63,7 @@ class StagePlanner {
   Status fill_left_out(const fb::TecCommand& command, Step* step);
   Status fill_dma(const fb::DmaCommand& command, Step* step);
   Status fill_host(const fb::HostCommand& command, Step* step);
+  Status fill_call(const fb::Call& call);
   void sort_patches();
 
   static Result<int64_t> value_in(const ExpressionValues& values, uint32_t expression, std::string_view what) {
@@ -452,7 +453,7 @@ Status StagePlanner::fill_tec(const fb::Program& program, uint32_t index, Step* 
     step->operations = command_values_->value_or_zero(operations[index]);
   AIPU_RETURN_IF_ERROR(take_words(command.argument_count()));
   if (is_left_out(program, index)) return fill_left_out(command, step);
-  const fb::Kernel& kernel = *items(root_.kernels())[command.kernel()];
+  const fb::Kernel& kernel = model_.kernel(command.kernel());
   const auto arguments = items(root_.arguments());
   const auto bits = items(kernel.argument_bits());
   const auto signs = items(kernel.signed_arguments());
@@ -565,6 +566,7 @@ Status StagePlanner::fill_dma(const fb::DmaCommand& command, Step* step) {
 }
 
 Status StagePlanner::fill_host(const fb::HostCommand& command, Step*) {
+  if (runs_bodies(command.op())) return fill_call(*items(root_.calls())[command.a()]);
   AIPU_RETURN_IF_ERROR(take_words(command.op() == fb::HostOp::kBindSymbols ? command.b() : 1));
   switch (command.op()) {
     case fb::HostOp::kBindSymbols:
@@ -591,8 +593,54 @@ Status StagePlanner::fill_host(const fb::HostCommand& command, Step*) {
       add_address(placement, 0, false);
       break;
     }
+    case fb::HostOp::kFetch: {
+      AIPU_ASSIGN_OR_RETURN(const Placement placement, place_of(command.c()));
+      add_address(placement, 0, true);
+      break;
+    }
     case fb::HostOp::kLoop:
-      break;  // refused by check.cpp
+    case fb::HostOp::kScan:
+    case fb::HostOp::kBranch:
+      break;
+  }
+  return {};
+}
+
+// The words are those of CallWords: the session reads them in the same order.
+Status StagePlanner::fill_call(const fb::Call& call) {
+  const auto tensors = items(root_.tensors());
+  const auto inputs = items(call.inputs());
+  const auto given = items(call.given());
+  uint64_t count = 3;
+  for (uint32_t i = 0; i < inputs.size(); ++i) count += 1 + items(tensors[inputs[i]]->shape()).size();
+  for (uint32_t b = 0; b < given.size(); ++b) count += items(given[b]->expressions()).size();
+  AIPU_RETURN_IF_ERROR(take_words(count));
+  const auto add_tensor = [&](uint32_t tensor, bool writes) -> Status {
+    if (tensor == kNone) {
+      add_word(0);
+      return {};
+    }
+    AIPU_ASSIGN_OR_RETURN(const Placement placement, place_of(tensor));
+    add_address(placement, 0, writes);
+    return {};
+  };
+  AIPU_RETURN_IF_ERROR(add_tensor(call.condition(), false));
+  AIPU_RETURN_IF_ERROR(add_tensor(call.trip_count(), false));
+  AIPU_RETURN_IF_ERROR(add_tensor(call.extents(), true));
+  for (uint32_t i = 0; i < inputs.size(); ++i) {
+    AIPU_RETURN_IF_ERROR(add_tensor(inputs[i], false));
+    const auto shape = items(tensors[inputs[i]]->shape());
+    for (uint32_t k = 0; k < shape.size(); ++k) {
+      AIPU_ASSIGN_OR_RETURN(const int64_t extent, value(shape[k], tensor_name(inputs[i])));
+      add_number(extent);
+    }
+  }
+  for (uint32_t b = 0; b < given.size(); ++b) {
+    const auto expressions = items(given[b]->expressions());
+    for (uint32_t k = 0; k < expressions.size(); ++k) {
+      AIPU_ASSIGN_OR_RETURN(const int64_t number, value(expressions[k], "a number for a body"));
+      add_number(number);
+    }
   }
   return {};
 }
@@ -757,8 +805,8 @@ std::string command_text(const detail::ModelState& model, uint32_t program,
     case fb::Engine::kTec: {
       const fb::TecCommand& tec = *items(body.tec())[command.index];
       origin = tec.origin();
-      name = str_cat("tec command ", command.index, ", kernel '",
-                     shortened(text(items(root.kernels())[tec.kernel()]->name())), "'");
+      name =
+          str_cat("tec command ", command.index, ", kernel '", shortened(text(model.kernel(tec.kernel()).name())), "'");
       break;
     }
     case fb::Engine::kDma:

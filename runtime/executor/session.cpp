@@ -16,14 +16,8 @@
 #include "runtime/base/fault.h"
 #include "runtime/base/guarded.h"
 #include "runtime/base/meter.h"
-#include "runtime/engines/engine.h"
-#include "runtime/executor/aligned_buffer.h"
-#include "runtime/executor/binding.h"
-#include "runtime/executor/model_state.h"
-#include "runtime/executor/plan.h"
 #include "runtime/executor/running_kernel.h"
-#include "runtime/executor/trace.h"
-#include "runtime/executor/worker_pool.h"
+#include "runtime/executor/session_impl.h"
 
 namespace aipu::runtime {
 namespace {
@@ -65,110 +59,6 @@ alignas(64) std::byte nothing[64];
 
 }  // namespace
 
-struct Session::Impl {
-  struct Input {
-    std::vector<int64_t> shape;
-    const void* data = nullptr;
-    bool bound = false;
-    int64_t bytes(DType dtype) const {  // of shapes that a plan was made for
-      int64_t result = static_cast<int64_t>(dtype_bytes(dtype));
-      for (const int64_t extent : shape) result *= extent;
-      return result;
-    }
-  };
-  struct Output {
-    void* data = nullptr;  // the caller's
-    int64_t capacity = 0;
-    AlignedBuffer own;
-    std::vector<int64_t> shape;
-    int64_t size = 0;
-    bool known = false;
-  };
-
-  std::shared_ptr<const Model> model;
-  const detail::ModelState& state;
-  const fb::Model& root;
-  // Held by every call that reads or changes what follows; nobody waits for it but those who cannot return an error.
-  std::mutex in_use;
-  SessionOptions options;
-  std::shared_ptr<WorkerPool> pool;
-  aipu_backend_services services = {};
-  void* backend_session = nullptr;
-  aipu_backend_error backend_error = {};
-  aipu_fault_record fault = {};  // empty between commands
-
-  std::vector<Input> inputs;
-  std::vector<Output> outputs;
-  bool shapes_changed = true;
-  std::vector<SymbolValue> symbols;
-  std::vector<uint32_t> run_symbols;
-
-  Roots layout;
-  std::vector<std::byte*> roots;
-  std::vector<AlignedBuffer> arenas;                           // per stage
-  std::vector<std::vector<std::unique_ptr<StagePlan>>> plans;  // per stage, most recently used first
-  std::vector<StagePlan*> active;                              // per stage, of the current run
-  uint64_t last_plan_id = 0;
-  int64_t held_bytes = 0;                 // of plans, arenas and outputs
-  int64_t deadline_ns = Meter::kNoLimit;  // of the run
-  uint32_t current_stage = 0;
-
-  std::vector<TraceEvent> events;
-  int64_t profile_start_ns = 0;
-
-  // Samples of a batch loop that run side by side.
-  struct Lane {
-    Status status;
-    aipu_backend_error error = {};
-    aipu_fault_record fault = {};
-    std::vector<TraceEvent> events;
-  };
-  std::vector<Lane> lanes;
-
-  explicit Impl(std::shared_ptr<const Model> shared)
-      : model(std::move(shared)), state(model->state()), root(state.root()) {}
-  ~Impl() {
-    if (backend_session != nullptr) state.backend->close(backend_session);
-  }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
-
-  Status open();
-  Status bind_shapes();
-  Status bind_input(size_t index, const TensorView& tensor);
-  Status check_overlaps(size_t index) const;
-  Status begin();
-  Status activate(uint32_t stage);
-  Status hold(AlignedBuffer& buffer, int64_t bytes);
-  Status hold_more(int64_t bytes) const;
-  Status check_time() const;
-  // What is left for the back end.
-  int64_t kernel_memory_limit() const { return options.memory_limit_bytes - held_bytes; }
-  Status run_program(uint32_t program);
-  Status run_loop(StagePlan& plan, StagePlan::Loop& loop);
-  Status run_lane(StagePlan& plan, StagePlan::Loop& loop, uint32_t lane, std::atomic<int64_t>& next_sample);
-  // What a command is run with: for all samples, or for one of a batch loop.
-  struct Context {
-    const unsigned long long* words;  // from word `first_word` of the plan on
-    uint32_t first_word;
-    uint32_t sample, lane, lanes;
-    aipu_backend_error& error;
-    aipu_fault_record& fault;
-    std::vector<TraceEvent>& events;
-  };
-  Status run_command(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step,
-                     const Context& context);
-  // Of all expressions, for messages; plans have what runs need.
-  ExpressionValues values_now() const {
-    ExpressionValues values;
-    values.evaluate(root, symbols);
-    return values;
-  }
-  Status fault_status(uint32_t program, const ModelTables::ScheduledCommand& command,
-                      const aipu_fault_record& found) const;
-  Status run_host(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step);
-};
-
 Status Session::Impl::open() {
   pool =
       options.pool ? options.pool : std::make_shared<WorkerPool>(static_cast<uint32_t>(std::max(options.threads, 0)));
@@ -198,7 +88,11 @@ Status Session::Impl::open() {
 
   const uint32_t tecs = state.backend->tec_count(backend_session);
   lanes.resize(can_launch_alone(*state.backend) ? std::min(tecs, pool->size()) : 1);
+  open_tables();
+  return {};
+}
 
+void Session::Impl::open_tables() {
   inputs.resize(state.inputs.size());
   outputs.resize(state.outputs.size());
   layout = {static_cast<uint32_t>(inputs.size()), static_cast<uint32_t>(outputs.size())};
@@ -214,7 +108,16 @@ Status Session::Impl::open() {
     if (all_symbols[i]->kind() == fb::SymbolKind::kTensorElement) run_symbols.push_back(i);
   }
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i].shape.resize(state.outputs[i].shape.size());
-  return {};
+  const auto all_calls = items(root.calls());
+  for (uint32_t i = 0; i < all_calls.size(); ++i) {
+    CallState& call = calls.emplace_back();
+    const auto bodies = items(all_calls[i]->bodies());
+    for (uint32_t b = 0; b < bodies.size(); ++b) {
+      call.bodies.push_back(std::make_unique<Impl>(*this, *state.bodies[bodies[b]]));
+      call.bodies.back()->lanes.resize(lanes.size());
+      call.bodies.back()->open_tables();
+    }
+  }
 }
 
 // Gives the symbols that are known before a run their values, and checks the inputs' extents against what the model
@@ -225,6 +128,7 @@ Status Session::Impl::bind_shapes() {
   const auto all_symbols = items(root.symbols());
   for (uint32_t s = 0; s < all_symbols.size(); ++s) {
     symbols[s] = {};
+    if (all_symbols[s]->kind() == fb::SymbolKind::kGiven) symbols[s] = {given[all_symbols[s]->index()], true};
     if (all_symbols[s]->kind() == fb::SymbolKind::kTecCount) {
       symbols[s] = {std::max<int64_t>(1, state.backend->tec_count(backend_session)), true};
     }
@@ -282,6 +186,10 @@ Status Session::Impl::begin() {
     for (Output& output : outputs) output.known = false;
     std::fill(active.begin(), active.end(), nullptr);
     AIPU_RETURN_IF_ERROR(bind_shapes());
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    // An output whose size depends on data is unknown again until it has been computed.
+    if (state.tables.tensor_stage[items(root.outputs())[static_cast<uint32_t>(i)]] > 0) outputs[i].known = false;
   }
   for (const uint32_t s : run_symbols) symbols[s] = {};
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -495,8 +403,8 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
   if (options.profile) {
     const int64_t end = now_ns();
     const auto [operations, bytes] = work_of(command, call);
-    context.events.push_back({program, &command, context.sample, context.lanes, threads, start - profile_start_ns,
-                              end - start, operations, bytes});
+    context.events.push_back({&state, program, &command, context.sample, context.lanes, threads,
+                              start - profile_start_ns, end - start, operations, bytes});
   }
   return {};
 }
@@ -534,7 +442,11 @@ Status Session::Impl::run_host(uint32_t program, const ModelTables::ScheduledCom
       return run_program(condition ? host.b() : host.c());  // nesting is bounded by kMaxProgramDepth
     }
     case fb::HostOp::kLoop:
-      break;
+    case fb::HostOp::kScan:
+    case fb::HostOp::kBranch:
+      return run_call(host, plan, step);
+    case fb::HostOp::kFetch:
+      return fetch(host, plan, step);
   }
   return internal_error("a host command that check_model() refuses has been reached");
 }
@@ -624,11 +536,6 @@ Status Session::run() try {
     return out_of_range("the session's threads are gone with fork(), and the system has no others for this process");
   impl.pool->wake();
   if (impl.options.profile && impl.profile_start_ns == 0) impl.profile_start_ns = now_ns();
-  for (size_t i = 0; i < impl.outputs.size(); ++i) {
-    // An output whose size depends on data is unknown again until it has been computed.
-    if (impl.state.tables.tensor_stage[items(impl.root.outputs())[static_cast<uint32_t>(i)]] > 0)
-      impl.outputs[i].known = false;
-  }
   impl.deadline_ns = impl.options.run_seconds > 0 && impl.options.run_seconds < 9e9
                          ? steady_now_ns() + static_cast<int64_t>(impl.options.run_seconds * 1e9)
                          : Meter::kNoLimit;
@@ -664,9 +571,7 @@ Result<TensorView> Session::output(size_t index) const try {
 int64_t Session::arena_bytes() const {
   if (sandbox_) return 0;
   const std::lock_guard use(impl_->in_use);
-  int64_t total = 0;
-  for (const AlignedBuffer& arena : impl_->arenas) total += arena.size();
-  return total;
+  return impl_->all_arena_bytes();
 }
 
 std::vector<Session::ProfileRow> Session::profile() const {
@@ -674,7 +579,7 @@ std::vector<Session::ProfileRow> Session::profile() const {
   const std::lock_guard use(impl_->in_use);
   std::vector<ProfileRow> rows;
   rows.reserve(impl_->events.size());
-  for (const TraceEvent& event : impl_->events) rows.push_back(profile_row(impl_->state, event));
+  for (const TraceEvent& event : impl_->events) rows.push_back(profile_row(event));
   return rows;
 }
 

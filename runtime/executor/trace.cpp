@@ -25,13 +25,20 @@ std::string_view host_name(fb::HostOp op) {
       return "if";
     case fb::HostOp::kLoop:
       return "loop";
+    case fb::HostOp::kScan:
+      return "scan";
+    case fb::HostOp::kBranch:
+      return "branch";
+    case fb::HostOp::kFetch:
+      return "fetch";
   }
   return "?";
 }
 
 }  // namespace
 
-Session::ProfileRow profile_row(const detail::ModelState& model, const TraceEvent& event) {
+Session::ProfileRow profile_row(const TraceEvent& event) {
+  const detail::ModelState& model = *event.model;
   const fb::Model& root = model.root();
   const fb::Program& program = *items(root.programs())[event.program];
   Session::ProfileRow row;
@@ -40,7 +47,7 @@ Session::ProfileRow profile_row(const detail::ModelState& model, const TraceEven
     case fb::Engine::kTec: {
       const fb::TecCommand& command = *items(program.tec())[event.command->index];
       row.engine = "tec";
-      row.name = text(items(root.kernels())[command.kernel()]->name());
+      row.name = text(model.kernel(command.kernel()).name());
       origin = command.origin();
       break;
     }

@@ -11,6 +11,7 @@
 namespace aipu::runtime {
 
 struct TraceEvent {
+  const detail::ModelState* model;  // or body
   uint32_t program;
   const ModelTables::ScheduledCommand* command;
   uint32_t sample;  // of a batch loop
@@ -22,7 +23,7 @@ struct TraceEvent {
   int64_t bytes;
 };
 
-Session::ProfileRow profile_row(const detail::ModelState& model, const TraceEvent& event);
+Session::ProfileRow profile_row(const TraceEvent& event);
 Status write_trace(const std::string& path, const detail::ModelState& model, std::span<const Session::ProfileRow> rows);
 
 }  // namespace aipu::runtime

@@ -29,9 +29,18 @@ struct CommandPlace {
   }
 };
 
+// The command that runs a call.
+struct CallCommand {
+  fb::HostOp op = fb::HostOp::kLoop;
+  CommandPlace place = {};
+  bool exists = false;
+};
+
 class Checker {
  public:
-  explicit Checker(const ModelFile& file) : file_(file), model_(file.root()) {}
+  // A body has a caller.
+  Checker(const ModelFile& file, const fb::Model& model, bool is_body)
+      : file_(file), model_(model), is_body_(is_body) {}
 
   Result<ModelTables> run(Meter* meter) {
     if (meter != nullptr) AIPU_RETURN_IF_ERROR(meter->take(bytes_of_tables()));
@@ -43,6 +52,14 @@ class Checker {
       AIPU_RETURN_IF_ERROR((this->*check)());
       if (meter != nullptr) AIPU_RETURN_IF_ERROR(meter->check_time());
     }
+    // Nesting is bounded by the verifier of the tables.
+    const auto bodies = items(model_.bodies());
+    for (uint32_t i = 0; i < bodies.size(); ++i) {
+      auto body = Checker(file_, *bodies[i], true).run(meter);
+      if (!body.ok()) return std::move(body).status().context(str_cat("body ", i));
+      tables_.bodies.push_back(std::move(*body));
+    }
+    AIPU_RETURN_IF_ERROR(check_calls());
     return std::move(tables_);
   }
 
@@ -77,8 +94,21 @@ class Checker {
                                  stage_starts_.begin());
   }
 
+  Status check_calls();
+  Status check_call(uint32_t index, const CallCommand& command);
+  Status check_call_input(const CommandPlace& place, uint32_t tensor, const fb::Model& body, uint32_t input,
+                          uint32_t missing_axes) const;
+
   const ModelFile& file_;
   const fb::Model& model_;
+  const bool is_body_;
+  std::vector<CallCommand> call_commands_;  // per call
+  struct Fetch {
+    CommandPlace place;
+    uint32_t call, result, tensor;
+  };
+  std::vector<Fetch> fetches_;
+  std::vector<bool> body_is_used_;
   ModelTables tables_;
   uint32_t expression_count_ = 0;
   uint32_t tensor_count_ = 0;
@@ -130,6 +160,8 @@ Status Checker::check_symbols() {
         return bad("symbol ", i, " is an extent of a tensor that is not an input");
       if (symbol.index() >= items(tensor.shape()).size())
         return bad("symbol ", i, " is extent ", symbol.index(), " of a tensor of rank ", items(tensor.shape()).size());
+    } else if (symbol.kind() == fb::SymbolKind::kGiven) {
+      if (!is_body_ || symbol.tensor() != 0) return bad("symbol ", i, " is given by a caller, of which there is none");
     } else if (symbol.kind() == fb::SymbolKind::kTecCount) {
       if (symbol.tensor() != 0 || symbol.index() != 0)
         return bad("symbol ", i, " is the number of TECs, but refers to a tensor");
@@ -223,6 +255,8 @@ Status Checker::check_interface() {
 
 Status Checker::check_kernels() {
   const auto kernels = items(model_.kernels());
+  if (is_body_ && (kernels.size() != 0 || items(model_.sections()).size() != 0))
+    return bad("it has kernels or sections of its own");
   if (model_.tec_count() > kMaxTecs) return bad("the model wants ", model_.tec_count(), " TECs; at most ", kMaxTecs);
   for (uint32_t i = 0; i < kernels.size(); ++i) {
     const fb::Kernel& kernel = *kernels[i];
@@ -477,7 +511,7 @@ Status Checker::check_tensor_use(const CommandPlace& place, uint32_t tensor, boo
 }
 
 Status Checker::check_tec(const CommandPlace& place, const fb::TecCommand& command) {
-  const auto kernels = items(model_.kernels());
+  const auto kernels = items(file_.root().kernels());
   if (command.kernel() >= kernels.size())
     return bad(place.text(), " runs kernel ", command.kernel(), " of ", kernels.size());
   const fb::Kernel& kernel = *kernels[command.kernel()];
@@ -552,7 +586,23 @@ Status Checker::check_host(const CommandPlace& place, const fb::HostCommand& com
       break;
     }
     case fb::HostOp::kLoop:
-      return unsupported(str_cat(place.text(), ": loops are not supported by this runtime"));
+    case fb::HostOp::kScan:
+    case fb::HostOp::kBranch: {
+      if (command.a() >= call_commands_.size())
+        return bad(place.text(), " runs call ", command.a(), " of ", call_commands_.size());
+      if (call_commands_[command.a()].exists) return bad("call ", command.a(), " is run from two places");
+      call_commands_[command.a()] = {command.op(), place, true};
+      break;
+    }
+    case fb::HostOp::kFetch: {
+      // Commands of the host come in order, so the one that runs the call has been seen.
+      const CallCommand* call = command.a() < call_commands_.size() ? &call_commands_[command.a()] : nullptr;
+      if (call == nullptr || !call->exists || call->place.program != place.program)
+        return bad(place.text(), " fetches a result of call ", command.a(), ", which has not been run");
+      AIPU_RETURN_IF_ERROR(check_tensor_use(place, command.c(), true));
+      fetches_.push_back({place, command.a(), command.b(), command.c()});
+      break;
+    }
     default:
       return bad(place.text(), " has the unknown op ", static_cast<int>(command.op()));
   }
@@ -582,6 +632,7 @@ Status Checker::check_faults(uint32_t program) const {
 
 Status Checker::check_commands() {
   const auto programs = items(model_.programs());
+  call_commands_.resize(items(model_.calls()).size());
   for (uint32_t p = 0; p < programs.size(); ++p) {
     const auto tec = items(programs[p]->tec());
     const auto operations = items(programs[p]->tec_operations());
@@ -636,6 +687,124 @@ Status Checker::check_program_tree() {
   }
   for (uint32_t p = 0; p < programs.size(); ++p) {
     if (depth[p] == kNone) return bad("program ", p, " is never run");
+  }
+  return {};
+}
+
+// What an input of a body gets: a tensor without its first `missing_axes` axes.
+Status Checker::check_call_input(const CommandPlace& place, uint32_t tensor, const fb::Model& body, uint32_t input,
+                                 uint32_t missing_axes) const {
+  AIPU_RETURN_IF_ERROR(check_tensor_use(place, tensor, false));
+  const fb::Tensor& given = *items(model_.tensors())[tensor];
+  const fb::Tensor& taken = *items(body.tensors())[items(body.inputs())[input]];
+  if (given.dtype() != taken.dtype() || items(given.shape()).size() != items(taken.shape()).size() + missing_axes)
+    return bad(place.text(), " gives ", tensor_text(model_, tensor), " to input ", input,
+               " of its body, which takes another type or rank");
+  return {};
+}
+
+Status Checker::check_call(uint32_t index, const CallCommand& command) {
+  const fb::Call& call = *items(model_.calls())[index];
+  const CommandPlace& place = command.place;
+  const auto inputs = items(call.inputs());
+  const auto bodies = items(call.bodies());
+  if (bodies.size() != (command.op == fb::HostOp::kBranch ? 2u : 1u) || items(call.given()).size() != bodies.size())
+    return bad(place.text(), " has ", bodies.size(), " bodies and what ", items(call.given()).size(), " are given");
+  for (uint32_t b = 0; b < bodies.size(); ++b) {
+    if (bodies[b] >= body_is_used_.size() || body_is_used_[bodies[b]])
+      return bad(place.text(), " runs body ", bodies[b], ", which is not there or another's");
+    body_is_used_[bodies[b]] = true;
+    const auto given = items(items(call.given())[b]->expressions());
+    for (uint32_t k = 0; k < given.size(); ++k) AIPU_RETURN_IF_ERROR(check_expression_use(place, given[k]));
+    const auto symbols = items(items(model_.bodies())[bodies[b]]->symbols());
+    for (uint32_t s = 0; s < symbols.size(); ++s) {
+      if (symbols[s]->kind() == fb::SymbolKind::kGiven && symbols[s]->index() >= given.size())
+        return bad(place.text(), " does not give symbol ", s, " of its body");
+    }
+  }
+  const fb::Model& body = *items(model_.bodies())[bodies[0]];
+  const auto type_of = [](const fb::Model& model, uint32_t tensor) {
+    const fb::Tensor& row = *items(model.tensors())[tensor];
+    return std::pair(static_cast<DType>(row.dtype()), items(row.shape()).size());
+  };
+  const auto input_type = [&](uint32_t i) { return type_of(body, items(body.inputs())[i]); };
+  const auto output_type = [&](const fb::Model& model, uint32_t i) {
+    return type_of(model, items(model.outputs())[i]);
+  };
+  if (call.condition() != kNone) {
+    AIPU_RETURN_IF_ERROR(check_tensor_use(place, call.condition(), false));
+    if (type_of(model_, call.condition()).first != DType::kBool)
+      return bad(place.text(), ": the condition is not a bool tensor");
+  }
+  if (call.trip_count() != kNone) {
+    AIPU_RETURN_IF_ERROR(check_tensor_use(place, call.trip_count(), false));
+    if (type_of(model_, call.trip_count()).first != DType::kI64)
+      return bad(place.text(), ": the trip count is not an int64 tensor");
+  }
+  if (call.extents() != kNone) {
+    AIPU_RETURN_IF_ERROR(check_tensor_use(place, call.extents(), true));
+    if (type_of(model_, call.extents()).first != DType::kI64)
+      return bad(place.text(), ": the extents are not an int64 tensor");
+  }
+  const uint32_t body_inputs = items(body.inputs()).size(), body_outputs = items(body.outputs()).size();
+  if (command.op == fb::HostOp::kBranch) {
+    if (call.condition() == kNone) return bad(place.text(), " has no condition");
+    const fb::Model& otherwise = *items(model_.bodies())[bodies[1]];
+    if (uint64_t{body_inputs} + items(otherwise.inputs()).size() != inputs.size() ||
+        body_outputs != items(otherwise.outputs()).size())
+      return bad(place.text(), ": its branches do not fit each other or their inputs");
+    for (uint32_t i = 0; i < inputs.size(); ++i) {
+      AIPU_RETURN_IF_ERROR(i < body_inputs ? check_call_input(place, inputs[i], body, i, 0)
+                                           : check_call_input(place, inputs[i], otherwise, i - body_inputs, 0));
+    }
+    for (uint32_t i = 0; i < body_outputs; ++i) {
+      if (output_type(body, i) != output_type(otherwise, i))
+        return bad(place.text(), ": its branches give unlike results ", i);
+    }
+    return {};
+  }
+  const bool scans = command.op == fb::HostOp::kScan;
+  const uint32_t before = scans ? 0 : 2, first_output = scans ? 0 : 1;  // iteration and condition
+  const uint64_t carried = uint64_t{call.states()} + call.sequences();
+  if (body_inputs != uint64_t{before} + inputs.size() || carried > inputs.size() ||
+      body_outputs < uint64_t{first_output} + call.states() || (scans ? call.sequences() == 0 : call.sequences() != 0))
+    return bad(place.text(), " does not fit the inputs and outputs of its body");
+  if (!scans && (input_type(0) != std::pair(DType::kI64, 0u) || input_type(1) != std::pair(DType::kBool, 0u) ||
+                 output_type(body, 0).first != DType::kBool))
+    return bad(place.text(), ": its body does not take an iteration and a condition, or does not give one");
+  for (uint32_t i = 0; i < inputs.size(); ++i) {
+    const bool is_sequence = i >= call.states() && i < carried;
+    AIPU_RETURN_IF_ERROR(check_call_input(place, inputs[i], body, before + i, is_sequence ? 1 : 0));
+  }
+  for (uint32_t i = 0; i < call.states(); ++i) {
+    if (input_type(before + i) != output_type(body, first_output + i))
+      return bad(place.text(), ": state ", i, " changes its type or rank");
+  }
+  const auto fits = [](auto flags, uint64_t count) { return flags.size() == 0 || flags.size() == count; };
+  if (!fits(items(call.backward_sequences()), call.sequences()) ||
+      !fits(items(call.backward_stacks()), body_outputs - first_output - call.states()))
+    return bad(place.text(), " has directions for other sequences than it has");
+  return {};
+}
+
+Status Checker::check_calls() {
+  const auto calls = items(model_.calls());
+  const auto bodies = items(model_.bodies());
+  body_is_used_.assign(bodies.size(), false);
+  for (uint32_t i = 0; i < calls.size(); ++i) {
+    if (!call_commands_[i].exists) return bad("call ", i, " is never run");
+    AIPU_RETURN_IF_ERROR(check_call(i, call_commands_[i]));
+  }
+  const auto unused = std::find(body_is_used_.begin(), body_is_used_.end(), false);
+  if (unused != body_is_used_.end()) return bad("body ", unused - body_is_used_.begin(), " is never run");
+  for (const Fetch& fetch : fetches_) {
+    const fb::HostOp op = call_commands_[fetch.call].op;
+    const fb::Model& body = *bodies[items(calls[fetch.call]->bodies())[0]];
+    if (fetch.result >= result_count(op, body))
+      return bad(fetch.place.text(), " fetches result ", fetch.result, " of ", result_count(op, body));
+    const uint32_t output = items(body.outputs())[fetch.result + (op == fb::HostOp::kLoop ? 1 : 0)];
+    if (items(body.tensors())[output]->dtype() != items(model_.tensors())[fetch.tensor]->dtype())
+      return bad(fetch.place.text(), " fetches a result of another type");
   }
   return {};
 }
@@ -728,6 +897,8 @@ Status Checker::check_batch_loops() {
 
 }  // namespace
 
-Result<ModelTables> check_model(const ModelFile& file, Meter* meter) { return Checker(file).run(meter); }
+Result<ModelTables> check_model(const ModelFile& file, Meter* meter) {
+  return Checker(file, file.root(), false).run(meter);
+}
 
 }  // namespace aipu::runtime

@@ -8,6 +8,8 @@
 //  - programs form a tree below programs[0], of bounded depth;
 //  - a command only uses expressions whose symbols are bound before it, and arena memory within its planned lifetime;
 //  - nothing writes to inputs or constants; constants lie within their section;
+//  - calls fit the bodies that they run: numbers, types and ranks of inputs and results; each body is a model for which
+//    all of this holds, and belongs to one call, which one command runs;
 //  - batch loops are stretches of TEC and DMA commands of one stage that do not overlap.
 // Sizes that depend on symbols are checked when the shapes are bound (executor/plan.h).
 #pragma once
@@ -57,7 +59,17 @@ struct ModelTables {
   // of arena tensors that are used in one batch loop only, and their views; otherwise kNone
   std::vector<uint32_t> loop_of_tensor;
   uint32_t stage_count = 1;
+  std::vector<ModelTables> bodies;  // as Model.bodies
 };
+
+// Whether a command of the host runs what Call describes.
+constexpr bool runs_bodies(fb::HostOp op) {
+  return op == fb::HostOp::kLoop || op == fb::HostOp::kScan || op == fb::HostOp::kBranch;
+}
+// How many results a call of a body has.
+inline uint32_t result_count(fb::HostOp op, const fb::Model& body) {
+  return items(body.outputs()).size() - (op == fb::HostOp::kLoop ? 1 : 0);
+}
 
 constexpr uint32_t kMaxProgramDepth = 32;
 constexpr uint32_t kMaxRank = 64;

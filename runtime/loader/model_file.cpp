@@ -42,40 +42,53 @@ class ReferencedBytes {
  public:
   static uint64_t of(const fb::Model& model) {
     ReferencedBytes count;
-    count.table(&model);
-    for (const auto* string : {model.producer(), model.model_name(), model.target()}) count.string(string);
-    count.strings(model.required_cpu_features());
-    count.strings(model.strings());
-    count.strings(model.origins());
-    count.tables(model.sections(), [](const fb::Section&) {});
-    count.tables(model.symbols(), [&](const fb::Symbol& symbol) { count.string(symbol.name()); });
-    count.tables(model.tensors(), [&](const fb::Tensor& tensor) {
-      count.string(tensor.name());
-      count.vector(tensor.shape());
-    });
-    count.tables(model.kernels(), [&](const fb::Kernel& kernel) {
-      count.string(kernel.name());
-      count.string(kernel.source());
-      count.vector(kernel.pointer_arguments());
-      count.vector(kernel.argument_bits());
-    });
-    count.tables(model.programs(), [&](const fb::Program& program) {
-      count.vector(program.tec());
-      count.vector(program.dma());
-      count.vector(program.host());
-      count.vector(program.tec_operations());
-      count.vector(program.tec_needed());
-    });
-    count.vector(model.expressions());
-    count.vector(model.inputs());
-    count.vector(model.outputs());
-    count.vector(model.arguments());
-    count.vector(model.waits());
-    count.vector(model.batch_loops());
+    count.add(model);
     return count.bytes_;
   }
 
  private:
+  void add(const fb::Model& model) {
+    table(&model);
+    for (const auto* name : {model.producer(), model.model_name(), model.target()}) string(name);
+    strings(model.required_cpu_features());
+    strings(model.strings());
+    strings(model.origins());
+    tables(model.sections(), [](const fb::Section&) {});
+    tables(model.symbols(), [this](const fb::Symbol& symbol) { string(symbol.name()); });
+    tables(model.tensors(), [this](const fb::Tensor& tensor) {
+      string(tensor.name());
+      vector(tensor.shape());
+    });
+    tables(model.kernels(), [this](const fb::Kernel& kernel) {
+      string(kernel.name());
+      string(kernel.source());
+      vector(kernel.pointer_arguments());
+      vector(kernel.argument_bits());
+    });
+    tables(model.programs(), [this](const fb::Program& program) {
+      vector(program.tec());
+      vector(program.dma());
+      vector(program.host());
+      vector(program.tec_operations());
+      vector(program.tec_needed());
+    });
+    vector(model.expressions());
+    vector(model.inputs());
+    vector(model.outputs());
+    vector(model.arguments());
+    vector(model.waits());
+    vector(model.batch_loops());
+    tables(model.calls(), [this](const fb::Call& call) {
+      vector(call.bodies());
+      vector(call.inputs());
+      vector(call.backward_sequences());
+      vector(call.backward_stacks());
+      tables(call.given(), [this](const fb::Given& given) { vector(given.expressions()); });
+    });
+    // As deep as the verifier of the tables has found them to be.
+    tables(model.bodies(), [this](const fb::Model& body) { add(body); });
+  }
+
   // Without the vtable, which tables of a kind do share.
   void table(const void* address) {
     const auto* vtable = static_cast<const flatbuffers::Table*>(address)->GetVTable();

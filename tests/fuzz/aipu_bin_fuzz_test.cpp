@@ -65,7 +65,7 @@ bool try_file(std::span<const std::byte> bytes) {
 
 std::vector<ModelBuilder> samples() {
   std::vector<ModelBuilder> models = {test::chain_model(), test::positive_model(), test::branch_model(),
-                                      test::barrier_model()};
+                                      test::barrier_model(), test::loop_model()};
   // The kernels' code is only in the way here.
   for (ModelBuilder& model : models) {
     for (auto& section : model.sections) section.bytes.resize(std::min<size_t>(section.bytes.size(), 256));

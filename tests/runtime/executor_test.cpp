@@ -524,6 +524,34 @@ TEST(Executor, BranchesRunOneOfTwoPrograms) {
   }
 }
 
+TEST(Executor, LoopsRunTheirBody) {
+  auto session = open(test::loop_model());
+  const auto x = counting(5);
+  const int64_t five[] = {5};
+  for (const int64_t trips : {0, 1, 4, 2}) {
+    ASSERT_TRUE(session->bind_input(0, {DType::kF32, five, x.data()}).ok());
+    ASSERT_TRUE(session->bind_input(1, {DType::kI64, {}, &trips}).ok());
+    const Status status = session->run();
+    ASSERT_TRUE(status.ok()) << status.message();
+    float factor = 1;
+    for (int64_t trip = 0; trip < trips; ++trip) factor *= 3;
+    EXPECT_EQ(floats(*session->output(0)), times(x, factor));
+  }
+}
+
+// What a file says of a result's size is held against what the body gives.
+TEST(Executor, ResultsMustHaveTheSizeThatTheModelSays) {
+  ModelBuilder b = test::loop_model();
+  b.tensors[2].size_bytes = b.constant(8);
+  b.tensors[2].shape = {b.constant(2)};
+  auto session = open(b);
+  const auto x = counting(5);
+  const int64_t five[] = {5}, trips = 2;
+  ASSERT_TRUE(session->bind_input(0, {DType::kF32, five, x.data()}).ok());
+  ASSERT_TRUE(session->bind_input(1, {DType::kI64, {}, &trips}).ok());
+  EXPECT_THAT(session->run().message(), HasSubstr("result 0 is [5], 20 bytes, where the model says 8"));
+}
+
 TEST(Executor, ChecksStopBeforeAnythingRuns) {
   ModelBuilder b = test::chain_model();
   b.strings = {"batch must be 2"};

@@ -28,7 +28,7 @@ std::string problem(const ModelBuilder& builder) { return problem(builder.build(
 
 TEST(Loader, AcceptsTheSampleModels) {
   for (const ModelBuilder& b :
-       {test::chain_model(), test::positive_model(), test::branch_model(), test::barrier_model()})
+       {test::chain_model(), test::positive_model(), test::branch_model(), test::barrier_model(), test::loop_model()})
     EXPECT_EQ(problem(b), "");
 }
 
@@ -266,7 +266,13 @@ TEST(Loader, NamesWhatIsWrong) {
       {"'N' is bound twice", [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kBindSymbols, 0, 1)}; }},
       {"has message 0 of 0", [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kCheck, 0, 0)}; }},
       {"has the unknown op 17", [](auto& b) { b.programs[0].host = {host(4, static_cast<fb::HostOp>(17), 0, 0)}; }},
-      {"loops are not supported", [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kLoop, 0, 0)}; }},
+      {"runs call 0 of 0", [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kLoop, 0, 0)}; }},
+      {"fetches a result of call 0, which has not been run",
+       [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kFetch, 0, 0)}; }},
+      {"symbol 1 is given by a caller, of which there is none",
+       [](auto& b) { b.symbol("n", 0, 0, fb::SymbolKind::kGiven); }},
+      {"call 0 is never run", [](auto& b) { b.calls.emplace_back(); }},
+      {"body 0 is never run", [](auto& b) { b.bodies.push_back(test::loop_model().bodies[0]); }},
       {"the condition is not a bool tensor", [](auto& b) { b.programs[0].host = {host(4, fb::HostOp::kIf, 0, 1, 2)}; }},
       {"has operation counts for 1 of 2 tec commands", [](auto& b) { b.programs[0].tec_operations = {kNone}; }},
       {"counts operations by expression 1000000",
@@ -314,6 +320,66 @@ TEST(Loader, NamesWhatIsWrong) {
   };
   for (const Edit& edit : edits) {
     ModelBuilder b = test::chain_model();
+    edit.edit(b);
+    EXPECT_THAT(problem(b), HasSubstr(edit.message));
+  }
+}
+
+TEST(Loader, CallsFitTheirBodies) {
+  ASSERT_EQ(problem(test::loop_model()), "");
+  struct Edit {
+    const char* message;
+    void (*edit)(ModelBuilder&);
+  };
+  const Edit edits[] = {
+      {"body 0: input 0 is tensor 99 of 5", [](auto& b) { b.bodies[0].inputs[0] = 99; }},
+      {"body 0: it has kernels or sections of its own",
+       [](auto& b) {
+         b.bodies[0].kernels = {{"k", {}}};
+       }},
+      {"has 0 bodies", [](auto& b) { b.calls[0].bodies.clear(); }},
+      {"has 2 bodies",
+       [](auto& b) {
+         b.calls[0].bodies = {0, 0};
+       }},
+      {"runs body 7, which is not there or another's", [](auto& b) { b.calls[0].bodies = {7}; }},
+      {"body 1 is never run", [](auto& b) { b.bodies.push_back(b.bodies[0]); }},
+      {"has 1 bodies and what 0 are given", [](auto& b) { b.calls[0].given.clear(); }},
+      {"uses expression 999", [](auto& b) { b.calls[0].given = {{999}}; }},
+      {"does not give symbol 1 of its body", [](auto& b) { b.bodies[0].symbol("n", 0, 3, fb::SymbolKind::kGiven); }},
+      {"uses tensor 99", [](auto& b) { b.calls[0].condition = 99; }},
+      {"the condition is not a bool tensor", [](auto& b) { b.calls[0].condition = 0; }},
+      {"the trip count is not an int64 tensor", [](auto& b) { b.calls[0].trip_count = 0; }},
+      {"the extents are not an int64 tensor", [](auto& b) { b.calls[0].extents = 2; }},
+      {"writes to tensor 1 'trips', which is read-only", [](auto& b) { b.calls[0].extents = 1; }},
+      {"does not fit the inputs and outputs of its body", [](auto& b) { b.calls[0].inputs.clear(); }},
+      {"does not fit the inputs and outputs of its body", [](auto& b) { b.calls[0].states = 2; }},
+      {"does not fit the inputs and outputs of its body", [](auto& b) { b.calls[0].states = 0xffffffffu; }},
+      {"does not fit the inputs and outputs of its body", [](auto& b) { b.calls[0].sequences = 1; }},
+      {"does not take an iteration and a condition",
+       [](auto& b) { std::swap(b.bodies[0].inputs[0], b.bodies[0].inputs[1]); }},
+      {"gives tensor 1 'trips' to input 2 of its body, which takes another type or rank",
+       [](auto& b) { b.calls[0].inputs = {1}; }},
+      {"has directions for other sequences", [](auto& b) { b.calls[0].backward_stacks = {true}; }},
+      {"has no condition",
+       [](auto& b) {
+         b.programs[0].host[0] = host(1, fb::HostOp::kBranch, 0, 0);
+         b.bodies.push_back(b.bodies[0]);
+         b.calls[0].bodies = {0, 1};
+         b.calls[0].given = {{}, {}};
+       }},
+      {"is run from two places", [](auto& b) { b.programs[0].host.push_back(host(9, fb::HostOp::kLoop, 0, 0)); }},
+      {"fetches result 1 of 1", [](auto& b) { b.programs[0].host[1] = host(2, fb::HostOp::kFetch, 0, 1, 2); }},
+      {"which has not been run", [](auto& b) { b.programs[0].host[1] = host(2, fb::HostOp::kFetch, 4, 0, 2); }},
+      {"which has not been run",
+       [](auto& b) {
+         b.programs[0].host = {host(1, fb::HostOp::kFetch, 0, 0, 2), host(2, fb::HostOp::kLoop, 0, 0)};
+       }},
+      {"uses tensor 99", [](auto& b) { b.programs[0].host[1] = host(2, fb::HostOp::kFetch, 0, 0, 99); }},
+      {"which is read-only", [](auto& b) { b.programs[0].host[1] = host(2, fb::HostOp::kFetch, 0, 0, 0); }},
+  };
+  for (const Edit& edit : edits) {
+    ModelBuilder b = test::loop_model();
     edit.edit(b);
     EXPECT_THAT(problem(b), HasSubstr(edit.message));
   }

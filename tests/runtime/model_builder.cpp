@@ -61,25 +61,9 @@ void ModelBuilder::host(fb::HostOp op, uint32_t a, uint32_t b, uint32_t c, uint3
   programs[program].host.emplace_back(next_sequence++, op, a, b, c, 0, static_cast<uint32_t>(waits.size()), 0, kNone);
 }
 
-std::vector<std::byte> ModelBuilder::build() const {
-  flatbuffers::FlatBufferBuilder builder;
+flatbuffers::Offset<fb::Model> ModelBuilder::table(
+    flatbuffers::FlatBufferBuilder& builder, const std::vector<flatbuffers::Offset<fb::Section>>& section_rows) const {
   const auto string_list = [&](const std::vector<std::string>& list) { return builder.CreateVectorOfStrings(list); };
-
-  std::vector<SectionRow> all_sections = sections;
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    if (kernels[i].tir.empty()) continue;
-    const auto bytes = as_bytes(kernels[i].tir);
-    all_sections.push_back({fb::SectionKind::kTir, static_cast<uint32_t>(i), {bytes.begin(), bytes.end()}});
-  }
-  std::vector<std::byte> blobs;
-  std::vector<flatbuffers::Offset<fb::Section>> section_rows;
-  for (const SectionRow& section : all_sections) {
-    blobs.resize((blobs.size() + 63) / 64 * 64);
-    const Hash128 hash = hash_bytes(section.bytes);
-    section_rows.push_back(fb::CreateSection(builder, section.kind, section.index, blobs.size(), section.bytes.size(),
-                                             hash.high, hash.low));
-    blobs.insert(blobs.end(), section.bytes.begin(), section.bytes.end());
-  }
   std::vector<flatbuffers::Offset<fb::Symbol>> symbol_rows;
   for (const SymbolRow& row : symbols)
     symbol_rows.push_back(fb::CreateSymbol(builder, builder.CreateString(row.name), row.kind, row.tensor, row.index));
@@ -132,11 +116,45 @@ std::vector<std::byte> ModelBuilder::build() const {
   const auto strings_list = string_list(strings);
   const auto origin_list = string_list(origins);
   const auto loop_list = builder.CreateVectorOfStructs(batch_loops);
-  builder.FinishSizePrefixed(
-      fb::CreateModel(builder, format_version, producer, name, target_text, feature_list, tec_count, section_list,
-                      expression_list, symbol_list, tensor_list, input_list, output_list, kernel_list, argument_list,
-                      wait_list, program_list, strings_list, origin_list, false, loop_list),
-      fb::ModelIdentifier());
+  std::vector<flatbuffers::Offset<fb::Call>> call_rows;
+  for (const CallRow& row : calls) {
+    std::vector<flatbuffers::Offset<fb::Given>> given_rows;
+    for (const auto& given : row.given) given_rows.push_back(fb::CreateGiven(builder, builder.CreateVector(given)));
+    const auto body_list = builder.CreateVector(row.bodies);
+    const auto call_inputs = builder.CreateVector(row.inputs);
+    const auto backward_sequences = builder.CreateVector(row.backward_sequences);
+    const auto backward_stacks = builder.CreateVector(row.backward_stacks);
+    const auto given_list = builder.CreateVector(given_rows);
+    call_rows.push_back(fb::CreateCall(builder, body_list, row.condition, row.trip_count, call_inputs, row.states,
+                                       row.sequences, backward_sequences, backward_stacks, given_list, row.extents));
+  }
+  std::vector<flatbuffers::Offset<fb::Model>> body_rows;
+  for (const ModelBuilder& body : bodies) body_rows.push_back(body.table(builder, {}));
+  const auto call_list = builder.CreateVector(call_rows);
+  const auto all_bodies = builder.CreateVector(body_rows);
+  return fb::CreateModel(builder, format_version, producer, name, target_text, feature_list, tec_count, section_list,
+                         expression_list, symbol_list, tensor_list, input_list, output_list, kernel_list, argument_list,
+                         wait_list, program_list, strings_list, origin_list, false, loop_list, call_list, all_bodies);
+}
+
+std::vector<std::byte> ModelBuilder::build() const {
+  flatbuffers::FlatBufferBuilder builder;
+  std::vector<SectionRow> all_sections = sections;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    if (kernels[i].tir.empty()) continue;
+    const auto bytes = as_bytes(kernels[i].tir);
+    all_sections.push_back({fb::SectionKind::kTir, static_cast<uint32_t>(i), {bytes.begin(), bytes.end()}});
+  }
+  std::vector<std::byte> blobs;
+  std::vector<flatbuffers::Offset<fb::Section>> section_rows;
+  for (const SectionRow& section : all_sections) {
+    blobs.resize((blobs.size() + 63) / 64 * 64);
+    const Hash128 hash = hash_bytes(section.bytes);
+    section_rows.push_back(fb::CreateSection(builder, section.kind, section.index, blobs.size(), section.bytes.size(),
+                                             hash.high, hash.low));
+    blobs.insert(blobs.end(), section.bytes.begin(), section.bytes.end());
+  }
+  builder.FinishSizePrefixed(table(builder, section_rows), fb::ModelIdentifier());
 
   const auto* root = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
   std::vector<std::byte> file(root, root + builder.GetSize());

@@ -58,6 +58,16 @@ struct SectionRow {
   std::vector<std::byte> bytes;
 };
 
+struct CallRow {
+  std::vector<uint32_t> bodies;
+  uint32_t condition = kNone, trip_count = kNone;
+  std::vector<uint32_t> inputs;
+  uint32_t states = 0, sequences = 0;
+  std::vector<bool> backward_sequences = {}, backward_stacks = {};
+  std::vector<std::vector<uint32_t>> given = {{}};
+  uint32_t extents = kNone;
+};
+
 // The tables of a file, open to edits. Helpers return the index of what they add.
 struct ModelBuilder {
   uint32_t format_version = 1;
@@ -75,6 +85,8 @@ struct ModelBuilder {
   std::vector<std::string> strings, origins;
   std::vector<SectionRow> sections;
   std::vector<fb::BatchLoop> batch_loops;
+  std::vector<CallRow> calls;
+  std::vector<ModelBuilder> bodies;  // without sections and kernels
   uint32_t next_sequence = 1;
 
   uint32_t constant(int64_t value) { return expression(fb::ExpressionOp::kConstant, 0, 0, 0, value); }
@@ -108,6 +120,10 @@ struct ModelBuilder {
   void host(fb::HostOp op, uint32_t a, uint32_t b, uint32_t c = 0, uint32_t program = 0);
 
   std::vector<std::byte> build() const;
+
+ private:
+  flatbuffers::Offset<fb::Model> table(flatbuffers::FlatBufferBuilder& builder,
+                                       const std::vector<flatbuffers::Offset<fb::Section>>& section_rows) const;
 };
 
 std::span<const std::byte> as_bytes(std::string_view text);

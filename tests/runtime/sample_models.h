@@ -104,6 +104,35 @@ inline ModelBuilder branch_model() {
   return b;
 }
 
+// (x[N], trips) -> y[N] = 3^trips * x, by a loop.
+inline ModelBuilder loop_model() {
+  ModelBuilder body;
+  {
+    const uint32_t zero = body.constant(0), one = body.constant(1), many = body.constant(1 << 20);
+    const uint32_t n = body.symbol("N", 2, 0);
+    body.tensor("i", DType::kI64, {}, fb::TensorKind::kInput);
+    const uint32_t go = body.tensor("go", DType::kBool, {}, fb::TensorKind::kInput);
+    const uint32_t v = body.tensor("v", DType::kF32, {n}, fb::TensorKind::kInput);
+    const uint32_t on = body.tensor("on", DType::kBool, {}, fb::TensorKind::kOutput);
+    const uint32_t next = body.tensor("next", DType::kF32, {n}, fb::TensorKind::kOutput);
+    body.copy(on, zero, go, zero, one, one, zero, zero);
+    body.launch(0, {body.pointer(v, false, zero), body.pointer(next, true, zero), body.number(n), body.word(3.0f)},
+                many);
+  }
+  ModelBuilder b;
+  const uint32_t n = b.symbol("N", 0, 0);
+  const uint32_t x = b.tensor("x", DType::kF32, {n}, fb::TensorKind::kInput);
+  const uint32_t trips = b.tensor("trips", DType::kI64, {}, fb::TensorKind::kInput);
+  const uint32_t y = b.tensor("y", DType::kF32, {n}, fb::TensorKind::kOutput);
+  b.kernel(scale_kernel());
+  b.host(fb::HostOp::kLoop, 0, 0);
+  b.host(fb::HostOp::kFetch, 0, 0, y);
+  b.calls = {{.bodies = {0}, .trip_count = trips, .inputs = {x}, .states = 1}};
+  b.bodies.push_back(std::move(body));
+  b.sections.push_back({fb::SectionKind::kNativeModule, 0, test_kernels()});
+  return b;
+}
+
 // x[N] -> y[N] reversed, by a kernel with local memory, shared memory and barriers. N <= 1024.
 inline ModelBuilder barrier_model() {
   ModelBuilder b;

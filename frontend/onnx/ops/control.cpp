@@ -12,6 +12,20 @@ void append(std::vector<ValueId>* to, const std::vector<ValueId>& from) {
   to->insert(to->end(), from.begin(), from.end());
 }
 
+// The node, with an output for each result of its sub-graphs and one for their extents, of which some may only be known
+// once it has run (graph/ops/control.cpp).
+void emit_control_flow(OpContext& c, std::string_view op, Attributes attributes, const std::vector<ValueId>& inputs,
+                       size_t results, std::vector<std::unique_ptr<Graph>> subgraphs) {
+  const std::vector<std::string> wanted = c.output_names;
+  if (wanted.size() > results)
+    return c.fail_invalid(str_cat("has ", wanted.size(), " outputs, its sub-graph gives ", results));
+  c.output_names.resize(results);
+  c.output_names.push_back(str_cat(wanted.empty() ? op : wanted[0], "/extents"));
+  c.emit_outputs(op, std::move(attributes), inputs, std::move(subgraphs));
+  c.output_names = wanted;
+  if (c.ok()) c.results.resize(wanted.size());
+}
+
 // Imports a body whose first `leading` inputs have fixed types and whose next inputs are carried from one iteration to
 // the next: input leading + k gets what output first_carried + k gave. Extents that an iteration changes become symbols
 // of the body.
@@ -111,7 +125,8 @@ void if_op(OpContext& c) {
   std::vector<std::unique_ptr<Graph>> subgraphs;
   subgraphs.push_back(std::move(then_branch.graph));
   subgraphs.push_back(std::move(else_branch.graph));
-  c.emit_outputs("If", {}, inputs, std::move(subgraphs));
+  const size_t results = subgraphs[0]->outputs().size();
+  emit_control_flow(c, "If", {}, inputs, results, std::move(subgraphs));
 }
 
 void loop(OpContext& c) {
@@ -136,7 +151,8 @@ void loop(OpContext& c) {
   append(&inputs, body.captures);
   std::vector<std::unique_ptr<Graph>> subgraphs;
   subgraphs.push_back(std::move(body.graph));
-  c.emit_outputs("Loop", {}, inputs, std::move(subgraphs));
+  const size_t results = subgraphs[0]->outputs().size() - 1;
+  emit_control_flow(c, "Loop", {}, inputs, results, std::move(subgraphs));
 }
 
 void scan(OpContext& c) {
@@ -176,7 +192,8 @@ void scan(OpContext& c) {
   append(&inputs, body.captures);
   std::vector<std::unique_ptr<Graph>> subgraphs;
   subgraphs.push_back(std::move(body.graph));
-  c.emit_outputs("Scan", std::move(attributes), inputs, std::move(subgraphs));
+  const size_t results = subgraphs[0]->outputs().size();
+  emit_control_flow(c, "Scan", std::move(attributes), inputs, results, std::move(subgraphs));
 }
 
 // Scan-8 has a batch axis in front of everything and optional sequence lengths as input 0. A batch of one is today's

@@ -1,0 +1,281 @@
+// Loops and branches: bodies are run as models of their own within the session (aipu.fbs, Call).
+//
+// Nothing is allocated per iteration once shapes repeat: states live by turns in the memory of the body's outputs and
+// in CallState::carried, slices of sequences are read where they are, stacked results grow by doubling.
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/base/checked_math.h"
+#include "runtime/executor/session_impl.h"
+
+namespace aipu::runtime {
+
+namespace {
+
+int64_t bytes_of(DType dtype, std::span<const int64_t> shape) {
+  int64_t bytes = static_cast<int64_t>(dtype_bytes(dtype));
+  for (const int64_t extent : shape) bytes *= extent;  // of a tensor that exists
+  return bytes;
+}
+
+bool flag(Items<uint8_t> flags, uint32_t index) { return flags.size() != 0 && flags[index] != 0; }
+
+}  // namespace
+
+// The words of a command that runs a call, as StagePlanner::fill_call() writes them.
+struct Session::Impl::CallWords {
+  struct Input {
+    const std::byte* data;
+    DType dtype;
+    std::span<const int64_t> shape;
+  };
+  const uint8_t* condition = nullptr;
+  const int64_t* trip_count = nullptr;
+  int64_t* extents = nullptr;
+  int64_t extent_count = 0;
+  std::vector<Input> inputs;
+  std::vector<std::span<const unsigned long long>> given;  // per body
+
+  static Result<CallWords> read(const fb::Model& model, const fb::Call& call, const StagePlan& plan, const Step& step) {
+    uint32_t at = step.first_word;
+    CallWords words;
+    const auto tensor = [&](uint32_t index, int64_t least_bytes, std::string_view what) -> Result<std::byte*> {
+      const auto room = static_cast<int64_t>(plan.extents[at]);
+      auto* const data = reinterpret_cast<std::byte*>(static_cast<uintptr_t>(plan.words[at++]));
+      if (index == kNone) return static_cast<std::byte*>(nullptr);
+      if (room < least_bytes) return invalid_argument(str_cat("the ", what, " is an empty tensor"));
+      return data;
+    };
+    AIPU_ASSIGN_OR_RETURN(std::byte* const condition, tensor(call.condition(), 1, "condition"));
+    AIPU_ASSIGN_OR_RETURN(std::byte* const trip_count, tensor(call.trip_count(), 8, "trip count"));
+    words.extent_count = static_cast<int64_t>(plan.extents[at] / sizeof(int64_t));
+    AIPU_ASSIGN_OR_RETURN(std::byte* const extents, tensor(call.extents(), 0, "extents"));
+    words.condition = reinterpret_cast<const uint8_t*>(condition);
+    words.trip_count = reinterpret_cast<const int64_t*>(trip_count);
+    words.extents = reinterpret_cast<int64_t*>(extents);
+    const auto inputs = items(call.inputs());
+    for (uint32_t i = 0; i < inputs.size(); ++i) {
+      const fb::Tensor& row = *items(model.tensors())[inputs[i]];
+      const auto* data = reinterpret_cast<const std::byte*>(static_cast<uintptr_t>(plan.words[at++]));
+      static_assert(sizeof(unsigned long long) == sizeof(int64_t));
+      const auto* shape = reinterpret_cast<const int64_t*>(plan.words.data() + at);
+      words.inputs.push_back({data, static_cast<DType>(row.dtype()), {shape, items(row.shape()).size()}});
+      at += items(row.shape()).size();
+    }
+    const auto given = items(call.given());
+    for (uint32_t b = 0; b < given.size(); ++b) {
+      const uint32_t count = items(given[b]->expressions()).size();
+      words.given.emplace_back(plan.words.data() + at, count);
+      at += count;
+    }
+    return words;
+  }
+};
+
+Status Session::Impl::run_call(const fb::HostCommand& command, const StagePlan& plan, const Step& step) {
+  const fb::Call& call = *items(root.calls())[command.a()];
+  CallState& call_state = calls[command.a()];
+  AIPU_ASSIGN_OR_RETURN(const CallWords words, CallWords::read(root, call, plan, step));
+  for (size_t b = 0; b < words.given.size(); ++b) call_state.bodies[b]->take_given(words.given[b]);
+  call_state.results.resize(result_count(command.op(), call_state.bodies[0]->root));
+  AIPU_RETURN_IF_ERROR(command.op() == fb::HostOp::kBranch
+                           ? run_branch(call, words, call_state)
+                           : run_loop_body(call, command.op() == fb::HostOp::kScan, words, call_state));
+  return tell_extents(words, call_state);
+}
+
+void Session::Impl::take_given(std::span<const unsigned long long> numbers) {
+  const auto equal = [](int64_t a, unsigned long long b) { return a == static_cast<int64_t>(b); };
+  if (std::equal(given.begin(), given.end(), numbers.begin(), numbers.end(), equal)) return;
+  given.assign(numbers.begin(), numbers.end());
+  shapes_changed = true;
+}
+
+// Types and ranks are those that the loader has compared.
+void Session::Impl::take_input(uint32_t index, const void* data, std::span<const int64_t> shape) {
+  Input& input = inputs[index];
+  if (!std::equal(shape.begin(), shape.end(), input.shape.begin(), input.shape.end())) {
+    input.shape.assign(shape.begin(), shape.end());
+    shapes_changed = true;
+  }
+  input.data = data;
+  input.bound = true;
+}
+
+std::span<const std::byte> Session::Impl::output_bytes(uint32_t index) const {
+  return {roots[layout.output(index)], static_cast<size_t>(outputs[index].size)};
+}
+
+Status Session::Impl::run_body(Impl& body) {
+  AIPU_RETURN_IF_ERROR(check_time());
+  body.deadline_ns = deadline_ns;
+  body.profile_start_ns = profile_start_ns;
+  // A caller that is a body itself hands its events on, so that all come in the order of their commands.
+  body.events.swap(events);
+  Status status = body.begin();
+  if (status.ok()) status = body.run_program(0);
+  body.events.swap(events);
+  return status;
+}
+
+Status Session::Impl::run_branch(const fb::Call&, const CallWords& words, CallState& call_state) {
+  const bool holds = *words.condition != 0;
+  Impl& body = *call_state.bodies[holds ? 0 : 1];
+  const size_t first = holds ? 0 : call_state.bodies[0]->inputs.size();
+  for (uint32_t i = 0; i < body.inputs.size(); ++i) {
+    const CallWords::Input& input = words.inputs[first + i];
+    body.take_input(i, input.data, input.shape);
+  }
+  AIPU_RETURN_IF_ERROR(run_body(body));
+  for (uint32_t i = 0; i < call_state.results.size(); ++i) {
+    CallResult& result = call_state.results[i];
+    result.data = body.output_bytes(i).data();
+    result.bytes = body.outputs[i].size;
+    result.shape = body.outputs[i].shape;
+  }
+  return {};
+}
+
+Status Session::Impl::run_loop_body(const fb::Call& call, bool scans, const CallWords& words, CallState& call_state) {
+  Impl& body = *call_state.bodies[0];
+  const uint32_t before = scans ? 0 : 2, first_output = scans ? 0 : 1;
+  const uint32_t states = call.states(), sequences = call.sequences();
+  int64_t trips = words.trip_count == nullptr ? INT64_MAX : std::max<int64_t>(*words.trip_count, 0);
+  if (scans) trips = words.inputs[states].shape[0];
+  for (uint32_t i = states; i < states + sequences; ++i) {
+    if (words.inputs[i].shape[0] != trips)
+      return invalid_argument(
+          str_cat("sequence ", i - states, " has ", words.inputs[i].shape[0], " slices, the first one ", trips));
+  }
+  call_state.condition = words.condition == nullptr || *words.condition != 0 ? 1 : 0;
+  call_state.iteration = 0;
+  call_state.carried.resize(states);
+  if (!scans) {
+    body.take_input(0, &call_state.iteration, {});
+    body.take_input(1, &call_state.condition, {});
+  }
+  for (uint32_t i = 0; i < words.inputs.size(); ++i) {
+    const bool is_sequence = i >= states && i < states + sequences;
+    body.take_input(before + i, words.inputs[i].data, words.inputs[i].shape.subspan(is_sequence ? 1 : 0));
+  }
+  for (CallResult& result : call_state.results) result.bytes = 0;
+  int64_t& trip = call_state.iteration;
+  for (; trip < trips && call_state.condition != 0; ++trip) {
+    for (uint32_t k = 0; k < sequences; ++k) {
+      const CallWords::Input& sequence = words.inputs[states + k];
+      const auto slice = sequence.shape.subspan(1);
+      const int64_t position = flag(items(call.backward_sequences()), k) ? trips - 1 - trip : trip;
+      body.inputs[before + states + k].data = sequence.data + position * bytes_of(sequence.dtype, slice);
+    }
+    AIPU_RETURN_IF_ERROR(run_body(body));
+    for (uint32_t k = states; k < call_state.results.size(); ++k) {
+      const bool backward = scans && flag(items(call.backward_stacks()), k - states);
+      AIPU_RETURN_IF_ERROR(
+          append_slice(call_state.results[k], body, body.outputs[first_output + k], trip, scans ? trips : 0, backward));
+    }
+    if (!scans) {
+      const auto again = body.output_bytes(0);
+      if (again.empty()) return invalid_argument("the condition is an empty tensor");
+      call_state.condition = static_cast<uint8_t>(again[0]);
+    }
+    // What the body has written is its input next time, and it writes to other memory then.
+    for (uint32_t k = 0; k < states; ++k) {
+      Output& output = body.outputs[first_output + k];
+      std::swap(output.own, call_state.carried[k]);
+      body.take_input(before + k, call_state.carried[k].data(), output.shape);
+    }
+  }
+  for (uint32_t k = 0; k < call_state.results.size(); ++k) {
+    CallResult& result = call_state.results[k];
+    if (k >= states) {
+      if (trip == 0) {
+        result.shape.assign(1, 0);
+        for (const DimSpec& extent : body.state.outputs[first_output + k].shape)
+          result.shape.push_back(std::max<int64_t>(extent.extent, 0));
+      }
+      result.shape[0] = trip;
+      result.data = result.own.data();
+      continue;
+    }
+    const Input& last = body.inputs[before + k];
+    result.shape = last.shape;
+    result.bytes = bytes_of(body.state.outputs[first_output + k].dtype, last.shape);
+    result.data = static_cast<const std::byte*>(last.data);
+    // The initial value may be gone when the result is fetched.
+    if (trip == 0) AIPU_RETURN_IF_ERROR(own_copy(result, result.data, result.bytes));
+  }
+  return {};
+}
+
+Status Session::Impl::own_copy(CallResult& result, const std::byte* data, int64_t bytes) {
+  AIPU_RETURN_IF_ERROR(hold(result.own, bytes));
+  if (bytes > 0) std::memcpy(result.own.data(), data, static_cast<size_t>(bytes));
+  result.data = result.own.data();
+  return {};
+}
+
+// `trips`: how many slices there will be; 0: not known.
+Status Session::Impl::append_slice(CallResult& stack, const Impl& body, const Output& slice, int64_t trip,
+                                   int64_t trips, bool backward) {
+  if (trip == 0) {
+    stack.shape.assign(1, 0);
+    stack.shape.insert(stack.shape.end(), slice.shape.begin(), slice.shape.end());
+    if (trips > 0) {
+      const auto all = checked_mul(slice.size, trips);
+      if (!all) return out_of_range("a stacked result has more bytes than 64 bits can count");
+      AIPU_RETURN_IF_ERROR(hold(stack.own, *all));
+    }
+  } else if (!std::equal(slice.shape.begin(), slice.shape.end(), stack.shape.begin() + 1, stack.shape.end())) {
+    return invalid_argument(str_cat("iteration ", trip, " gives a slice ", shape_text(slice.shape),
+                                    ", the ones before it were ", shape_text(std::span(stack.shape).subspan(1))));
+  }
+  const int64_t end = stack.bytes + slice.size;
+  if (end > stack.own.size()) {
+    AlignedBuffer larger;
+    AIPU_RETURN_IF_ERROR(hold(larger, std::max(end, 2 * stack.own.size())));
+    if (stack.bytes > 0) std::memcpy(larger.data(), stack.own.data(), static_cast<size_t>(stack.bytes));
+    held_bytes -= stack.own.size();
+    std::swap(stack.own, larger);
+  }
+  const auto index = static_cast<uint32_t>(&slice - body.outputs.data());
+  const int64_t position = backward ? trips - 1 - trip : trip;
+  const auto bytes = body.output_bytes(index);
+  if (!bytes.empty()) std::memcpy(stack.own.data() + position * slice.size, bytes.data(), bytes.size());
+  stack.bytes = end;
+  return {};
+}
+
+Status Session::Impl::tell_extents(const CallWords& words, const CallState& call_state) const {
+  if (words.extents == nullptr) return {};
+  int64_t count = 0;
+  for (const CallResult& result : call_state.results) count += static_cast<int64_t>(result.shape.size());
+  if (count != words.extent_count)
+    return invalid_model(str_cat("the results have ", count, " extents, the model has room for ", words.extent_count));
+  int64_t* at = words.extents;
+  for (const CallResult& result : call_state.results) at = std::copy(result.shape.begin(), result.shape.end(), at);
+  return {};
+}
+
+Status Session::Impl::fetch(const fb::HostCommand& command, const StagePlan& plan, const Step& step) const {
+  const CallResult& result = calls[command.a()].results[command.b()];
+  const auto room = static_cast<int64_t>(plan.extents[step.first_word]);
+  if (room != result.bytes)
+    return invalid_argument(str_cat("result ", command.b(), " is ", shape_text(result.shape), ", ", result.bytes,
+                                    " bytes, where the model says ", room));
+  if (room > 0) {
+    std::memcpy(reinterpret_cast<void*>(static_cast<uintptr_t>(plan.words[step.first_word])), result.data,
+                static_cast<size_t>(room));
+  }
+  return {};
+}
+
+int64_t Session::Impl::all_arena_bytes() const {
+  int64_t total = 0;
+  for (const AlignedBuffer& arena : arenas) total += arena.size();
+  for (const CallState& call : calls) {
+    for (const auto& body : call.bodies) total += body->all_arena_bytes();
+  }
+  return total;
+}
+
+}  // namespace aipu::runtime

@@ -1,0 +1,173 @@
+// What a Session is inside: the state of runs, and the steps that they are made of.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/meter.h"
+#include "runtime/engines/engine.h"
+#include "runtime/executor/aligned_buffer.h"
+#include "runtime/executor/binding.h"
+#include "runtime/executor/model_state.h"
+#include "runtime/executor/plan.h"
+#include "runtime/executor/trace.h"
+#include "runtime/executor/worker_pool.h"
+#include "runtime/session.h"
+
+namespace aipu::runtime {
+
+struct Session::Impl {
+  struct Input {
+    std::vector<int64_t> shape;
+    const void* data = nullptr;
+    bool bound = false;
+    int64_t bytes(DType dtype) const {  // of shapes that a plan was made for
+      int64_t result = static_cast<int64_t>(dtype_bytes(dtype));
+      for (const int64_t extent : shape) result *= extent;
+      return result;
+    }
+  };
+  struct Output {
+    void* data = nullptr;  // the caller's
+    int64_t capacity = 0;
+    AlignedBuffer own;
+    std::vector<int64_t> shape;
+    int64_t size = 0;
+    bool known = false;
+  };
+
+  Impl* const parent = nullptr;
+  std::shared_ptr<const Model> model;
+  const detail::ModelState& state;
+  const fb::Model& root;
+  // Held by every call that reads or changes what follows; nobody waits for it but those who cannot return an error.
+  std::mutex in_use;
+  SessionOptions options;
+  std::shared_ptr<WorkerPool> pool;
+  aipu_backend_services services = {};
+  void* backend_session = nullptr;
+  aipu_backend_error backend_error = {};
+  aipu_fault_record fault = {};  // empty between commands
+
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  bool shapes_changed = true;
+  std::vector<SymbolValue> symbols;
+  std::vector<uint32_t> run_symbols;
+
+  Roots layout;
+  std::vector<std::byte*> roots;
+  std::vector<AlignedBuffer> arenas;                           // per stage
+  std::vector<std::vector<std::unique_ptr<StagePlan>>> plans;  // per stage, most recently used first
+  std::vector<StagePlan*> active;                              // per stage, of the current run
+  uint64_t last_plan_id = 0;
+  int64_t own_held_bytes = 0;
+  int64_t& held_bytes;                    // of plans, arenas and outputs, those of bodies included
+  int64_t deadline_ns = Meter::kNoLimit;  // of the run
+  uint32_t current_stage = 0;
+
+  std::vector<TraceEvent> events;
+  int64_t profile_start_ns = 0;
+
+  // Samples of a batch loop that run side by side.
+  struct Lane {
+    Status status;
+    aipu_backend_error error = {};
+    aipu_fault_record fault = {};
+    std::vector<TraceEvent> events;
+  };
+  std::vector<Lane> lanes;
+
+  explicit Impl(std::shared_ptr<const Model> shared)
+      : model(std::move(shared)), state(model->state()), root(state.root()), held_bytes(own_held_bytes) {}
+  // Of a body, which runs with what the session has that runs it.
+  Impl(Impl& caller, const detail::ModelState& body)
+      : parent(&caller),
+        model(caller.model),
+        state(body),
+        root(state.root()),
+        options(caller.options),
+        pool(caller.pool),
+        backend_session(caller.backend_session),
+        held_bytes(caller.held_bytes) {}
+  ~Impl() {
+    if (backend_session != nullptr && parent == nullptr) state.backend->close(backend_session);
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  // What a call has computed last, and what it computes with.
+  struct CallResult {
+    const std::byte* data = nullptr;
+    int64_t bytes = 0;
+    std::vector<int64_t> shape;
+    AlignedBuffer own;  // where the data is not the body's
+  };
+  struct CallState {
+    std::vector<std::unique_ptr<Impl>> bodies;
+    std::vector<CallResult> results;
+    std::vector<AlignedBuffer> carried;  // memory of states, by turns with the body's outputs
+    int64_t iteration = 0;
+    uint8_t condition = 1;
+  };
+  std::vector<CallState> calls;
+  std::vector<int64_t> given;  // of a body: by its caller
+
+  Status open();
+  void open_tables();
+  Status bind_shapes();
+  Status bind_input(size_t index, const TensorView& tensor);
+  Status check_overlaps(size_t index) const;
+  Status begin();
+  Status activate(uint32_t stage);
+  Status hold(AlignedBuffer& buffer, int64_t bytes);
+  Status hold_more(int64_t bytes) const;
+  Status check_time() const;
+  // What is left for the back end.
+  int64_t kernel_memory_limit() const { return options.memory_limit_bytes - held_bytes; }
+  Status run_program(uint32_t program);
+  Status run_loop(StagePlan& plan, StagePlan::Loop& loop);
+  Status run_lane(StagePlan& plan, StagePlan::Loop& loop, uint32_t lane, std::atomic<int64_t>& next_sample);
+  // What a command is run with: for all samples, or for one of a batch loop.
+  struct Context {
+    const unsigned long long* words;  // from word `first_word` of the plan on
+    uint32_t first_word;
+    uint32_t sample, lane, lanes;
+    aipu_backend_error& error;
+    aipu_fault_record& fault;
+    std::vector<TraceEvent>& events;
+  };
+  Status run_command(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step,
+                     const Context& context);
+  // Of all expressions, for messages; plans have what runs need.
+  ExpressionValues values_now() const {
+    ExpressionValues values;
+    values.evaluate(root, symbols);
+    return values;
+  }
+  Status fault_status(uint32_t program, const ModelTables::ScheduledCommand& command,
+                      const aipu_fault_record& found) const;
+  // control_flow.cpp
+  struct CallWords;
+  Status run_call(const fb::HostCommand& command, const StagePlan& plan, const Step& step);
+  Status run_loop_body(const fb::Call& call, bool scans, const CallWords& words, CallState& state);
+  Status run_branch(const fb::Call& call, const CallWords& words, CallState& state);
+  Status run_body(Impl& body);
+  Status append_slice(CallResult& stack, const Impl& body, const Output& slice, int64_t trip, int64_t trips,
+                      bool backward);
+  Status own_copy(CallResult& result, const std::byte* data, int64_t bytes);
+  Status tell_extents(const CallWords& words, const CallState& state) const;
+  Status fetch(const fb::HostCommand& command, const StagePlan& plan, const Step& step) const;
+  void take_input(uint32_t index, const void* data, std::span<const int64_t> shape);
+  void take_given(std::span<const unsigned long long> numbers);
+  std::span<const std::byte> output_bytes(uint32_t index) const;
+  int64_t all_arena_bytes() const;
+
+  Status run_host(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step);
+};
+
+}  // namespace aipu::runtime

@@ -1,0 +1,436 @@
+// Loops and branches whose course data decides, beside the same written in C++: native code, X2_1204, the interpreter.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "gbuilder/build.h"
+#include "runtime/session.h"
+#include "tests/numerics/road.h"
+
+// What the test and the library allocate is counted, for the test of loops that allocate nothing per iteration.
+namespace {
+
+std::atomic<int64_t> allocations{0};
+
+[[gnu::noinline]] void* counted(void* memory) {
+  if (memory == nullptr) throw std::bad_alloc();
+  ++allocations;
+  return memory;
+}
+[[gnu::noinline]] void release(void* memory) { std::free(memory); }
+
+}  // namespace
+
+void* operator new(size_t bytes) { return counted(std::malloc(bytes == 0 ? 1 : bytes)); }
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete(void* memory, size_t) noexcept { release(memory); }
+
+namespace aipu::test {
+namespace {
+
+using models::OnnxBuilder;
+using models::TensorData;
+using Values = std::map<std::string, TensorData>;
+using Ints = std::vector<int64_t>;
+using Floats = std::vector<float>;
+
+struct Place {
+  std::string target, backend;
+};
+const Place kPlaces[] = {{"host", ""}, {"X2_1204", ""}, {"host", "interp"}};
+
+TensorData f32(Ints shape, const Floats& elements) { return TensorData::f32(std::move(shape), elements); }
+TensorData i64(int64_t element) { return TensorData::i64({}, {element}); }
+TensorData boolean(bool element) { return TensorData::of(DType::kBool, {}, std::vector<uint8_t>{element}); }
+
+class Converted {
+ public:
+  Converted(OnnxBuilder& b, const std::string& name) : path_(temporary_path(name + ".onnx")) {
+    EXPECT_TRUE(b.save(path_).ok());
+    for (const char* target : {"host", "X2_1204"}) {
+      gbuilder::BuildOptions build;
+      build.model = path_;
+      build.output = path_ + "." + target + ".aipu.bin";
+      build.target = target;
+      build.jobs = 1;
+      const Status status = gbuilder::build_model(build).status();
+      EXPECT_TRUE(status.ok()) << status.message();
+    }
+  }
+  std::unique_ptr<runtime::Session> open(const Place& place, runtime::SessionOptions options = {}) const {
+    auto model = runtime::Model::load(path_ + "." + place.target + ".aipu.bin", {.backend = place.backend});
+    EXPECT_TRUE(model.ok()) << model.status().message();
+    if (!model.ok()) return nullptr;
+    options.threads = 2;
+    auto session = runtime::Session::create(*model, options);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    return session.ok() ? std::move(*session) : nullptr;
+  }
+
+ private:
+  std::string path_;
+};
+
+Status run(runtime::Session& session, const Values& inputs) {
+  const auto specs = session.model().inputs();
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const TensorData& value = inputs.at(specs[i].name);
+    AIPU_RETURN_IF_ERROR(session.bind_input(i, {value.dtype, value.shape, value.bytes.data()}));
+  }
+  return session.run();
+}
+
+struct Case {
+  Values inputs;
+  std::vector<TensorData> outputs;
+};
+
+// Every case everywhere, one after the other in one session: what a run leaves behind is nothing to the next.
+void check(OnnxBuilder& b, const std::string& name, const std::vector<Case>& cases) {
+  const Converted converted(b, name);
+  for (const Place& place : kPlaces) {
+    const auto session = converted.open(place);
+    ASSERT_NE(session, nullptr);
+    for (size_t c = 0; c < cases.size(); ++c) {
+      const std::string what = name + ", case " + std::to_string(c) + ", " + place.target + " " + place.backend;
+      const Status status = run(*session, cases[c].inputs);
+      ASSERT_TRUE(status.ok()) << what << ": " << status.message();
+      for (size_t i = 0; i < cases[c].outputs.size(); ++i) {
+        const TensorData& expected = cases[c].outputs[i];
+        const auto found = session->output(i);
+        ASSERT_TRUE(found.ok()) << what << ": " << found.status().message();
+        ASSERT_EQ(Ints(found->shape.begin(), found->shape.end()), expected.shape) << what << ", output " << i;
+        EXPECT_EQ(std::memcmp(found->data, expected.bytes.data(), expected.bytes.size()), 0)
+            << what << ", output " << i;
+      }
+    }
+  }
+}
+
+// v doubles until its largest element reaches the limit, or as often as it may.
+struct Doubling {
+  OnnxBuilder body{"body"}, model{"doubling"};
+  Doubling() {
+    body.input("i", DType::kI64, {});
+    body.input("go", DType::kBool, {});
+    body.input("v", DType::kF32, {2});
+    body.node_to("Add", {"v", "v"}, {"next"});
+    body.node_to("ReduceMax", {"next"}, {"most"}, {{"keepdims", 0}});
+    body.node_to("Less", {"most", "limit"}, {"more"});
+    body.node_to("Identity", {"next"}, {"slice"});
+    for (const char* output : {"more", "next", "slice"}) body.output(output);
+    const auto trips = model.input("trips", DType::kI64, {});
+    const auto go = model.input("start", DType::kBool, {});
+    const auto x = model.input("x", DType::kF32, {2});
+    model.input("limit", DType::kF32, {});
+    const auto results = model.node("Loop", {trips, go, x}, {{"body", &body}}, 2);
+    model.output(results[0], "last", DType::kF32, {2});
+    model.output(results[1], "all", DType::kF32, {"K", 2});
+    model.output(model.op("ReduceSum", {results[1]}, {{"keepdims", 0}}), "sum", DType::kF32, {});
+  }
+};
+
+Case doubled(int64_t trips, bool start, Floats x, float limit) {
+  const Values inputs = {
+      {"trips", i64(trips)}, {"start", boolean(start)}, {"x", f32({2}, x)}, {"limit", f32({}, {limit})}};
+  Floats all;
+  float sum = 0;
+  bool more = start;
+  int64_t trip = 0;
+  for (; trip < trips && more; ++trip) {
+    for (float& v : x) v += v;
+    all.insert(all.end(), x.begin(), x.end());
+    for (const float v : x) sum += v;
+    more = std::max(x[0], x[1]) < limit;
+  }
+  return {inputs, {f32({2}, x), f32({trip, 2}, all), f32({}, {sum})}};
+}
+
+TEST(ControlFlow, LoopThatDataEnds) {
+  Doubling doubling;
+  check(doubling.model, "doubling",
+        {doubled(100, true, {1, 3}, 1000), doubled(4, true, {1, 3}, 1000), doubled(0, true, {1, 3}, 1000),
+         doubled(100, false, {1, 3}, 1000), doubled(-5, true, {1, 3}, 1000), doubled(100, true, {1, 3}, 1000)});
+}
+
+// Fibonacci words: b, a -> a + b, b. Both states change their length, one after the other.
+TEST(ControlFlow, StatesThatGrow) {
+  OnnxBuilder body("body");
+  body.input("i", DType::kI64, {});
+  body.input("go", DType::kBool, {});
+  body.input("a", DType::kF32, {"A"});
+  body.input("b", DType::kF32, {"B"});
+  body.node_to("Concat", {"a", "b"}, {"c"}, {{"axis", 0}});
+  body.node_to("Identity", {"b"}, {"d"});
+  body.node_to("Identity", {"go"}, {"on"});
+  for (const char* output : {"on", "d", "c"}) body.output(output);
+  OnnxBuilder b("fibonacci");
+  const auto trips = b.input("trips", DType::kI64, {});
+  const auto x = b.input("x", DType::kF32, {"X"});
+  const auto y = b.input("y", DType::kF32, {"Y"});
+  const auto results = b.node("Loop", {trips, "", x, y}, {{"body", &body}}, 2);
+  b.output(b.op("Neg", {results[0]}), "p", DType::kF32, {"P"});
+  b.output(b.op("Neg", {results[1]}), "q", DType::kF32, {"Q"});
+  const auto word = [](int64_t count, Floats p, Floats q) {
+    const Values inputs = {{"trips", i64(count)},
+                           {"x", f32({static_cast<int64_t>(p.size())}, p)},
+                           {"y", f32({static_cast<int64_t>(q.size())}, q)}};
+    for (int64_t trip = 0; trip < count; ++trip) {
+      Floats next = p;
+      next.insert(next.end(), q.begin(), q.end());
+      p = std::exchange(q, next);
+    }
+    for (float& v : p) v = -v;
+    for (float& v : q) v = -v;
+    return Case{inputs, {f32({static_cast<int64_t>(p.size())}, p), f32({static_cast<int64_t>(q.size())}, q)}};
+  };
+  check(b, "fibonacci", {word(7, {1}, {2, 3}), word(0, {1, 5}, {}), word(9, {1}, {}), word(7, {1}, {2, 3})});
+}
+
+TEST(ControlFlow, BranchesOfExtentsThatDataDecides) {
+  OnnxBuilder positions("positions");
+  positions.node_to("NonZero", {"x"}, {"places"});
+  positions.node_to("Cast", {"places"}, {"then_out"}, {{"to", 1}});
+  positions.output("then_out");
+  OnnxBuilder twice("twice");
+  twice.node_to("Concat", {"x", "x"}, {"both"}, {{"axis", 0}});
+  twice.node_to("Unsqueeze", {"both", "axes"}, {"else_out"});
+  twice.output("else_out");
+  OnnxBuilder b("branches");
+  const auto c = b.input("c", DType::kBool, {});
+  b.input("x", DType::kF32, {"N"});
+  b.initializer(TensorData::i64({1}, {0}), "axes");
+  b.output(b.op("Abs", {b.op("If", {c}, {{"then_branch", &positions}, {"else_branch", &twice}})}), "y", DType::kF32,
+           {1, "K"});
+  const Floats x = {0, -2, 0, 4, 5};
+  check(b, "branches",
+        {{{{"c", boolean(true)}, {"x", f32({5}, x)}}, {f32({1, 3}, {1, 3, 4})}},
+         {{{"c", boolean(false)}, {"x", f32({5}, x)}}, {f32({1, 10}, {0, 2, 0, 4, 5, 0, 2, 0, 4, 5})}},
+         {{{"c", boolean(true)}, {"x", f32({2}, {0, 0})}}, {f32({1, 0}, {})}},
+         {{{"c", boolean(true)}, {"x", f32({5}, x)}}, {f32({1, 3}, {1, 3, 4})}}});
+}
+
+TEST(ControlFlow, OnlyTheBranchTakenRuns) {
+  OnnxBuilder product("product");
+  product.node_to("MatMul", {"x", "x"}, {"then_out"});
+  product.output("then_out");
+  OnnxBuilder sine("sine");
+  sine.node_to("Sin", {"x"}, {"else_out"});
+  sine.output("else_out");
+  OnnxBuilder b("taken");
+  const auto c = b.input("c", DType::kBool, {});
+  b.input("x", DType::kF32, {64, 64});
+  b.output(b.op("If", {c}, {{"then_branch", &product}, {"else_branch", &sine}}), "y", DType::kF32, {64, 64});
+  const Converted converted(b, "taken");
+  for (const bool taken : {true, false}) {
+    runtime::SessionOptions options;
+    options.profile = true;
+    const auto session = converted.open(kPlaces[0], options);
+    ASSERT_NE(session, nullptr);
+    const Status status = run(*session, {{"c", boolean(taken)}, {"x", f32({64, 64}, Floats(64 * 64, 0.5f))}});
+    ASSERT_TRUE(status.ok()) << status.message();
+    std::string ran;
+    for (const auto& row : session->profile()) ran += row.engine == "tec" ? std::string(row.origin) + ";" : "";
+    EXPECT_EQ(ran.find("MatMul") != std::string::npos, taken) << ran;
+    EXPECT_EQ(ran.find("Sin") != std::string::npos, !taken) << ran;
+  }
+}
+
+// The sum so far of each row of a sequence, whichever way and along whichever axis it is read and stacked.
+TEST(ControlFlow, ScanOfAnyLength) {
+  struct Way {
+    int64_t axis, backward, stack_axis, stack_backward;
+  };
+  for (const Way& way : {Way{0, 0, 0, 0}, Way{0, 1, 0, 0}, Way{0, 0, 0, 1}, Way{1, 0, 0, 0}, Way{1, 1, -1, 1}}) {
+    OnnxBuilder body("body");
+    body.input("sum", DType::kF32, {3});
+    body.input("row", DType::kF32, {3});
+    body.node_to("Add", {"sum", "row"}, {"total"});
+    body.node_to("Mul", {"total", "factor"}, {"scaled"});
+    body.output("total");
+    body.output("scaled");
+    OnnxBuilder b("scan");
+    const auto start = b.input("start", DType::kF32, {3});
+    const auto x = way.axis == 0 ? b.input("x", DType::kF32, {"T", 3}) : b.input("x", DType::kF32, {3, "T"});
+    b.initializer(f32({}, {10}), "factor");
+    const auto results = b.node("Scan", {start, x},
+                                {{"body", &body},
+                                 {"num_scan_inputs", 1},
+                                 {"scan_input_axes", Ints{way.axis}},
+                                 {"scan_input_directions", Ints{way.backward}},
+                                 {"scan_output_axes", Ints{way.stack_axis}},
+                                 {"scan_output_directions", Ints{way.stack_backward}}},
+                                2);
+    b.output(results[0], "last", DType::kF32, {3});
+    b.output(results[1], "each", DType::kF32, way.stack_axis == 0 ? models::Extents{"T", 3} : models::Extents{3, "T"});
+    const auto scanned = [&](int64_t length) {
+      Floats elements(static_cast<size_t>(3 * length)), sum = {1, 2, 3}, stack(elements.size());
+      for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<float>(i * i % 17);
+      const Values inputs = {{"start", f32({3}, sum)},
+                             {"x", f32(way.axis == 0 ? Ints{length, 3} : Ints{3, length}, elements)}};
+      for (int64_t trip = 0; trip < length; ++trip) {
+        const int64_t from = way.backward != 0 ? length - 1 - trip : trip;
+        const int64_t to = way.stack_backward != 0 ? length - 1 - trip : trip;
+        for (int64_t k = 0; k < 3; ++k) {
+          auto& total = sum[static_cast<size_t>(k)];
+          total += elements[static_cast<size_t>(way.axis == 0 ? from * 3 + k : k * length + from)];
+          stack[static_cast<size_t>(way.stack_axis == 0 ? to * 3 + k : k * length + to)] = 10 * total;
+        }
+      }
+      return Case{inputs, {f32({3}, sum), f32(way.stack_axis == 0 ? Ints{length, 3} : Ints{3, length}, stack)}};
+    };
+    check(b, "scan", {scanned(5), scanned(1), scanned(40), scanned(0), scanned(5)});
+  }
+}
+
+// A loop in a branch in a loop, each with what the ones around it compute.
+TEST(ControlFlow, Nested) {
+  OnnxBuilder inner("inner");
+  inner.input("j", DType::kI64, {});
+  inner.input("inner_go", DType::kBool, {});
+  inner.input("u", DType::kF32, {});
+  inner.node_to("Add", {"u", "step"}, {"u_next"});
+  inner.node_to("Less", {"u_next", "goal"}, {"u_more"});
+  inner.output("u_more");
+  inner.output("u_next");
+  OnnxBuilder climb("climb");
+  climb.node_to("Loop", {"", "yes", "v"}, {"climbed"}, {{"body", &inner}});
+  climb.output("climbed");
+  OnnxBuilder fall("fall");
+  fall.node_to("Sub", {"v", "half"}, {"fallen"});
+  fall.output("fallen");
+  OnnxBuilder body("body");
+  body.input("i", DType::kI64, {});
+  body.input("go", DType::kBool, {});
+  body.input("v", DType::kF32, {});
+  body.node_to("Mul", {"v", "half"}, {"step0"});
+  body.node_to("Add", {"step0", "one"}, {"step"});
+  body.node_to("Less", {"v", "goal"}, {"low"});
+  body.node_to("If", {"low"}, {"next"}, {{"then_branch", &climb}, {"else_branch", &fall}});
+  body.node_to("Identity", {"go"}, {"on"});
+  body.node_to("Identity", {"next"}, {"slice"});
+  for (const char* output : {"on", "next", "slice"}) body.output(output);
+  OnnxBuilder b("nested");
+  const auto trips = b.input("trips", DType::kI64, {});
+  const auto x = b.input("x", DType::kF32, {});
+  b.input("goal", DType::kF32, {});
+  b.initializer(f32({}, {0.5f}), "half");
+  b.initializer(f32({}, {1}), "one");
+  b.initializer(boolean(true), "yes");
+  const auto results = b.node("Loop", {trips, "", x}, {{"body", &body}}, 2);
+  b.output(results[0], "last", DType::kF32, {});
+  b.output(results[1], "all", DType::kF32, {"K"});
+  const auto climbed = [](int64_t count, float v, float goal) {
+    const Values inputs = {{"trips", i64(count)}, {"x", f32({}, {v})}, {"goal", f32({}, {goal})}};
+    Floats all;
+    for (int64_t trip = 0; trip < count; ++trip) {
+      const float step = v * 0.5f + 1;
+      if (v < goal) {
+        do v += step;
+        while (v < goal);
+      } else {
+        v -= 0.5f;
+      }
+      all.push_back(v);
+    }
+    return Case{inputs, {f32({}, {v}), f32({count}, all)}};
+  };
+  check(b, "nested", {climbed(9, 0, 3), climbed(3, 5, 3), climbed(1, 0, 100), climbed(0, 7, 3)});
+}
+
+TEST(ControlFlow, AnErrorInABodyNamesItsNode) {
+  OnnxBuilder body("body");
+  body.input("i", DType::kI64, {});
+  body.input("go", DType::kBool, {});
+  body.input("v", DType::kF32, {});
+  body.node_to("Gather", {"table", "i"}, {"picked"});
+  body.node_to("Add", {"v", "picked"}, {"next"});
+  body.node_to("Identity", {"go"}, {"on"});
+  body.output("on");
+  body.output("next");
+  OnnxBuilder b("outside");
+  const auto trips = b.input("trips", DType::kI64, {});
+  const auto x = b.input("x", DType::kF32, {});
+  b.input("table", DType::kF32, {4});
+  b.output(b.node("Loop", {trips, "", x}, {{"body", &body}}, 1)[0], "y", DType::kF32, {});
+  const Converted converted(b, "outside");
+  for (const Place& place : kPlaces) {
+    const auto session = converted.open(place);
+    ASSERT_NE(session, nullptr);
+    const auto inputs = [](int64_t count) {
+      return Values{{"trips", i64(count)}, {"x", f32({}, {1})}, {"table", f32({4}, {1, 2, 3, 4})}};
+    };
+    ASSERT_TRUE(run(*session, inputs(4)).ok());
+    EXPECT_EQ(run(*session, inputs(5)).message(), "'/picked' (Gather): index 4 is outside of an axis of 4 elements");
+    ASSERT_TRUE(run(*session, inputs(3)).ok());
+    EXPECT_EQ(*static_cast<const float*>(session->output(0)->data), 7);
+  }
+}
+
+TEST(ControlFlow, SlicesOfUnlikeShapesAreAnError) {
+  OnnxBuilder body("body");
+  body.input("i", DType::kI64, {});
+  body.input("go", DType::kBool, {});
+  body.input("v", DType::kF32, {"A"});
+  body.node_to("Concat", {"v", "v"}, {"next"}, {{"axis", 0}});
+  body.node_to("Identity", {"next"}, {"slice"});
+  body.node_to("Identity", {"go"}, {"on"});
+  for (const char* output : {"on", "next", "slice"}) body.output(output);
+  OnnxBuilder b("unlike");
+  const auto trips = b.input("trips", DType::kI64, {});
+  const auto x = b.input("x", DType::kF32, {2});
+  b.output(b.node("Loop", {trips, "", x}, {{"body", &body}}, 2)[1], "y", DType::kF32, {"K", "L"});
+  const auto session = Converted(b, "unlike").open(kPlaces[0]);
+  ASSERT_NE(session, nullptr);
+  ASSERT_TRUE(run(*session, {{"trips", i64(1)}, {"x", f32({2}, {1, 2})}}).ok());
+  const Status status = run(*session, {{"trips", i64(2)}, {"x", f32({2}, {1, 2})}});
+  EXPECT_NE(status.message().find("iteration 1 gives a slice [8], the ones before it were [4]"), std::string::npos)
+      << status.message();
+}
+
+TEST(ControlFlow, ALoopWithoutAnEndIsEndedByTheLimit) {
+  Doubling doubling;
+  runtime::SessionOptions options;
+  options.run_seconds = 0.05;
+  const auto session = Converted(doubling.model, "endless").open(kPlaces[0], options);
+  ASSERT_NE(session, nullptr);
+  const Status status =
+      run(*session,
+          {{"trips", i64(INT64_MAX)}, {"start", boolean(true)}, {"x", f32({2}, {0, 0})}, {"limit", f32({}, {1})}});
+  EXPECT_NE(status.message().find("the run takes longer than 0.05 s"), std::string::npos) << status.message();
+}
+
+// What a run allocates does not depend on how often a loop is run.
+TEST(ControlFlow, IterationsAllocateNothing) {
+  OnnxBuilder body("body");
+  body.input("i", DType::kI64, {});
+  body.input("go", DType::kBool, {});
+  body.input("v", DType::kF32, {4});
+  body.node_to("Add", {"v", "w"}, {"next"});
+  body.node_to("Identity", {"go"}, {"on"});
+  body.output("on");
+  body.output("next");
+  OnnxBuilder b("steady");
+  const auto trips = b.input("trips", DType::kI64, {});
+  const auto x = b.input("x", DType::kF32, {4});
+  b.input("w", DType::kF32, {4});
+  b.output(b.node("Loop", {trips, "", x}, {{"body", &body}}, 1)[0], "y", DType::kF32, {4});
+  const auto session = Converted(b, "steady").open(kPlaces[0]);
+  ASSERT_NE(session, nullptr);
+  const auto allocated = [&](int64_t count) {
+    const Values inputs = {{"trips", i64(count)}, {"x", f32({4}, {0, 1, 2, 3})}, {"w", f32({4}, {1, 1, 2, 2})}};
+    const int64_t before = allocations;
+    EXPECT_TRUE(run(*session, inputs).ok());
+    const int64_t during = allocations - before;
+    EXPECT_EQ(static_cast<const float*>(session->output(0)->data)[3], 3 + 2 * static_cast<float>(count));
+    return during;
+  };
+  allocated(10);
+  EXPECT_EQ(allocated(10000), allocated(10));
+}
+
+}  // namespace
+}  // namespace aipu::test
