@@ -1,0 +1,112 @@
+// The checks of check_model(), for the files that they are spread over: check.cpp has what a model declares,
+// check_commands.cpp its programs, check_calls.cpp what runs bodies.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "runtime/loader/check.h"
+
+namespace aipu::runtime {
+
+template <typename... Pieces>
+Status bad(const Pieces&... pieces) {
+  return invalid_model(str_cat(pieces...));
+}
+
+// What the checks of one command have in common.
+struct CommandPlace {
+  uint32_t program;
+  fb::Engine engine;
+  uint32_t index;
+  uint32_t sequence;
+  uint32_t stage;
+
+  std::string text() const {
+    return str_cat("program ", program, ", ",
+                   engine == fb::Engine::kTec   ? "tec"
+                   : engine == fb::Engine::kDma ? "dma"
+                                                : "host",
+                   " command ", index);
+  }
+};
+
+// The command that runs a call.
+struct CallCommand {
+  fb::HostOp op = fb::HostOp::kLoop;
+  CommandPlace place = {};
+  bool exists = false;
+};
+
+class Checker {
+ public:
+  // A body has a caller.
+  Checker(const ModelFile& file, const fb::Model& model, bool is_body)
+      : file_(file), model_(model), is_body_(is_body) {}
+
+  Result<ModelTables> run(Meter* meter);
+
+ private:
+  Status check_expressions();
+  Status check_symbols();
+  Status check_tensors();
+  Status check_interface();
+  Status check_kernels();
+  Status check_sequences();
+  Status find_stages();
+  Status check_constants();
+  Status check_views();
+  Status check_commands();
+  Status check_program_tree();
+  Status schedule();
+  int64_t bytes_of_tables() const;
+  Status check_batch_loops();
+
+  Status check_waits(const CommandPlace& place, uint32_t first, uint32_t count);
+  Status check_expression_use(const CommandPlace& place, uint32_t expression) const;
+  Status check_tensor_use(const CommandPlace& place, uint32_t tensor, bool writes) const;
+  Status check_tec(const CommandPlace& place, const fb::TecCommand& command);
+  Status check_dma(const CommandPlace& place, const fb::DmaCommand& command);
+  Status check_host(const CommandPlace& place, const fb::HostCommand& command);
+  Status check_faults(uint32_t program) const;
+  Status check_origin(const CommandPlace& place, uint32_t origin) const;
+
+  bool expression_exists(uint32_t id) const { return id < expression_count_; }
+  uint32_t stage_of_sequence(uint32_t sequence) const {
+    return static_cast<uint32_t>(std::lower_bound(stage_starts_.begin(), stage_starts_.end(), sequence) -
+                                 stage_starts_.begin());
+  }
+
+  Status check_calls();
+  Status check_call(uint32_t index, const CallCommand& command);
+  Status check_call_input(const CommandPlace& place, uint32_t tensor, const fb::Model& body, uint32_t input,
+                          uint32_t missing_axes) const;
+
+  const ModelFile& file_;
+  const fb::Model& model_;
+  const bool is_body_;
+  std::vector<CallCommand> call_commands_;  // per call
+  struct Fetch {
+    CommandPlace place;
+    uint32_t call, result, tensor;
+  };
+  std::vector<Fetch> fetches_;
+  std::vector<bool> body_is_used_;
+  ModelTables tables_;
+  uint32_t expression_count_ = 0;
+  uint32_t tensor_count_ = 0;
+  // Each command has rows of its own, or a small file could describe commands of any total size.
+  uint64_t waits_used_ = 0, arguments_used_ = 0;
+  std::vector<uint32_t> stage_starts_;  // sequence numbers of the BindSymbols commands, ascending
+  struct Call {
+    uint32_t sequence, caller, callee;
+  };
+  std::vector<Call> calls_;
+};
+
+inline std::string tensor_text(const fb::Model& model, uint32_t tensor) {
+  return str_cat("tensor ", tensor, " '", text(items(model.tensors())[tensor]->name()), "'");
+}
+
+}  // namespace aipu::runtime
