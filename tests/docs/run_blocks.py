@@ -8,7 +8,7 @@ Comments right above a block say what its readers need not see:
     <!-- given: LINE -->               a line before the block's own, in its language; any number of them
 
 A mark without a reason and a comment that is none of these are errors. A file's blocks without a mark are run.
-The Python blocks of a file are one program. Usage: run_blocks.py SOURCE BUILD [FILE.md ...]
+The Python blocks of a file are one program. Usage: run_blocks.py SOURCE BUILD [MARKDOWN ...]
 """
 
 import linecache
