@@ -40,7 +40,7 @@ OpDef size_op();
 OpDef expand_op();
 OpDef tile_op();
 
-// move.cpp
+// movement.cpp
 OpDef transpose_op();
 OpDef concat_op();
 OpDef split_op();
@@ -112,7 +112,7 @@ OpDef det_op();
 // einsum.cpp
 OpDef einsum_op();
 
-// quantize.cpp
+// quantized.cpp
 OpDef quantize_linear_op();
 OpDef dequantize_linear_op();
 OpDef dynamic_quantize_linear_op();
@@ -123,7 +123,7 @@ OpDef qlinear_global_average_pool_op();
 OpDef qlinear_concat_op();
 OpDef qgemm_op();
 
-// normalize.cpp
+// normalization.cpp
 OpDef batch_normalization_op();
 OpDef instance_normalization_op();
 OpDef group_normalization_op();

@@ -32,7 +32,7 @@ void softmax_before_13(OpContext& c);
 void reduce_with_axes_attribute(OpContext& c);
 void top_k_before_10(OpContext& c);
 
-// normalize.cpp
+// normalization.cpp
 void batch_normalization(OpContext& c);
 void group_normalization_before_21(OpContext& c);
 void mean_variance_normalization(OpContext& c);
@@ -42,7 +42,7 @@ void lp_pool(OpContext& c);
 void roi_align_before_16(OpContext& c);
 void grid_sample_before_20(OpContext& c);
 
-// shape.cpp
+// movement.cpp
 void reshape_before_5(OpContext& c);
 void squeeze_before_13(OpContext& c);
 void split_before_13(OpContext& c);
