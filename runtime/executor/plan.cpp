@@ -11,7 +11,6 @@ namespace aipu::runtime {
 Result<std::unique_ptr<StagePlan>> StagePlanner::run(std::span<const SymbolValue> symbols) {
   AIPU_RETURN_IF_ERROR(take_tables(symbols.size()));
   for (const uint32_t s : tables_.stage_symbols[stage_]) plan_->symbols.push_back(symbols[s]);
-  values_.evaluate(root_, symbols);
   AIPU_RETURN_IF_ERROR(evaluate_checks());
   enter_loops(symbols);
   AIPU_RETURN_IF_ERROR(place_tensors());
@@ -26,10 +25,11 @@ Result<std::unique_ptr<StagePlan>> StagePlanner::run(std::span<const SymbolValue
 Status StagePlanner::take_tables(size_t symbols) {
   constexpr int64_t kPerExpression = sizeof(int64_t) + sizeof(uint8_t) + sizeof(uint32_t);
   constexpr int64_t kPerTensor = sizeof(Placement) + 8 * sizeof(uint32_t) + 2 * sizeof(ArenaRequest) + 64;
-  // For all samples, and for one of each kind of loop.
-  const auto sets = static_cast<int64_t>(1 + std::min(tables_.batch_loops.size(), kMaxSampleValues));
-  AIPU_RETURN_IF_ERROR(meter_.take(items(root_.expressions()).size() * kPerExpression * sets));
-  AIPU_RETURN_IF_ERROR(meter_.take(static_cast<int64_t>(symbols * sizeof(SymbolValue))));
+  // For all samples, once for all stages; and for one of each kind of loop.
+  const auto loops = static_cast<int64_t>(std::min(loops_of_stage().size(), kMaxSampleValues));
+  const auto values = static_cast<int64_t>(items(root_.expressions()).size()) * kPerExpression;
+  AIPU_RETURN_IF_ERROR(meter_.take(values * ((stage_ == 0 ? 1 : 0) + loops)));
+  AIPU_RETURN_IF_ERROR(meter_.take(static_cast<int64_t>(symbols * sizeof(SymbolValue)) * loops));
   AIPU_RETURN_IF_ERROR(meter_.take(static_cast<int64_t>(tables_.stage_tensors[stage_].size()) * kPerTensor));
   return meter_.take(static_cast<int64_t>(tables_.stages[stage_].size() * 2 * sizeof(Step)));
 }
@@ -79,21 +79,27 @@ const ExpressionValues* StagePlanner::values_of_sample(std::span<const SymbolVal
   return &sample_values_.back()->values;
 }
 
-// With one sample a loop is what it is without; with none there is nothing to run.
-void StagePlanner::enter_loops(std::span<const SymbolValue> symbols) {
+std::span<const ModelTables::BatchLoop> StagePlanner::loops_of_stage() const {
   const auto& loops = tables_.batch_loops;
   const auto [begin, end] = std::equal_range(
       loops.begin(), loops.end(), ModelTables::BatchLoop{0, 0, 0, stage_},
       [](const ModelTables::BatchLoop& a, const ModelTables::BatchLoop& b) { return a.stage < b.stage; });
-  first_loop_ = static_cast<uint32_t>(begin - loops.begin());
-  plan_of_loop_.assign(static_cast<size_t>(end - begin), kNone);
-  for (auto loop = begin; loop != end; ++loop) {
+  return {begin, end};
+}
+
+// With one sample a loop is what it is without; with none there is nothing to run.
+void StagePlanner::enter_loops(std::span<const SymbolValue> symbols) {
+  const auto loops = loops_of_stage();
+  first_loop_ = static_cast<uint32_t>(loops.data() - tables_.batch_loops.data());
+  plan_of_loop_.assign(loops.size(), kNone);
+  for (size_t i = 0; i < loops.size(); ++i) {
+    const ModelTables::BatchLoop* loop = &loops[i];
     if (!symbols[loop->symbol].bound || symbols[loop->symbol].value < 2) continue;
     const int64_t samples = symbols[loop->symbol].value;
     const uint32_t lanes = lane_count(samples);
     const ExpressionValues* values = values_of_sample(symbols, loop->symbol, lanes > 1);
     if (values == nullptr) continue;
-    plan_of_loop_[static_cast<size_t>(loop - begin)] = static_cast<uint32_t>(plan_->loops.size());
+    plan_of_loop_[i] = static_cast<uint32_t>(plan_->loops.size());
     loop_values_.push_back(values);
     StagePlan::Loop& entered = plan_->loops.emplace_back();
     entered.first = loop->first;
@@ -151,10 +157,10 @@ void StagePlan::patch(std::span<std::byte* const> roots) {
 }
 
 Result<std::unique_ptr<StagePlan>> make_stage_plan(const detail::ModelState& model, uint32_t stage,
-                                                   std::span<const SymbolValue> symbols,
+                                                   std::span<const SymbolValue> symbols, const ExpressionValues& values,
                                                    std::span<StagePlan* const> earlier, int64_t memory_limit_bytes,
                                                    uint32_t lanes, Meter& meter) {
-  return StagePlanner(model, stage, earlier, memory_limit_bytes, lanes, meter).run(symbols);
+  return StagePlanner(model, stage, values, earlier, memory_limit_bytes, lanes, meter).run(symbols);
 }
 
 Status check_status(const detail::ModelState& model, const ExpressionValues& values, uint32_t program,

@@ -114,9 +114,9 @@ struct StagePlan {
 
 // `earlier[s]` is the plan of stage s < stage, null if that stage was skipped. Errors name the tensor or command. The
 // plan's id is the caller's to set. `meter` counts what the plan takes. `lanes`: the most samples of a batch loop that
-// are run side by side.
+// are run side by side. `values`: of the expressions of this stage and those before, for the symbols.
 Result<std::unique_ptr<StagePlan>> make_stage_plan(const detail::ModelState& model, uint32_t stage,
-                                                   std::span<const SymbolValue> symbols,
+                                                   std::span<const SymbolValue> symbols, const ExpressionValues& values,
                                                    std::span<StagePlan* const> earlier, int64_t memory_limit_bytes,
                                                    uint32_t lanes, Meter& meter);
 

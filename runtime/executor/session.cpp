@@ -197,10 +197,20 @@ Status Session::Impl::begin() {
     roots[layout.input(static_cast<uint32_t>(i))] = static_cast<std::byte*>(const_cast<void*>(data));
   }
   current_stage = 0;
+  stages_evaluated = 0;
   for (uint32_t stage = 1; stage < active.size(); ++stage) active[stage] = nullptr;
   AIPU_RETURN_IF_ERROR(activate(0));
   shapes_changed = false;
   return {};
+}
+
+// Each expression is evaluated once in a run, in the stage that gives the last of its symbols a value; not at all where
+// all plans are known.
+const ExpressionValues& Session::Impl::values_until(uint32_t stage) {
+  if (stages_evaluated == 0) values.start(root);
+  for (; stages_evaluated <= stage; ++stages_evaluated)
+    values.evaluate(state.tables.stage_expressions[stages_evaluated], symbols);
+  return values;
 }
 
 // Finds or makes the plan of a stage for the present values of the symbols, and has memory for it.
@@ -223,7 +233,7 @@ Status Session::Impl::activate(uint32_t stage) {
                 "--plan-memory-limit, SessionOptions::plan_budget", options.plan_budget.seconds,
                 "--plan-time-limit, SessionOptions::plan_budget");
     AIPU_ASSIGN_OR_RETURN(std::unique_ptr<StagePlan> plan,
-                          make_stage_plan(state, stage, symbols, std::span(active).first(stage),
+                          make_stage_plan(state, stage, symbols, values_until(stage), std::span(active).first(stage),
                                           options.memory_limit_bytes, static_cast<uint32_t>(lanes.size()), meter));
     plan->id = ++last_plan_id;
     plan->after = after;

@@ -69,6 +69,8 @@ struct Session::Impl {
   int64_t& held_bytes;                    // of plans, arenas and outputs, those of bodies included
   int64_t deadline_ns = Meter::kNoLimit;  // of the run
   uint32_t current_stage = 0;
+  ExpressionValues values;        // of the stages that the current run has made a plan for, and those before
+  uint32_t stages_evaluated = 0;  // so many
 
   std::vector<TraceEvent> events;
   int64_t profile_start_ns = 0;
@@ -124,6 +126,7 @@ struct Session::Impl {
   Status check_overlaps(size_t index) const;
   Status begin();
   Status activate(uint32_t stage);
+  const ExpressionValues& values_until(uint32_t stage);
   Status hold(AlignedBuffer& buffer, int64_t bytes);
   Status hold_more(int64_t bytes) const;
   Status check_time() const;

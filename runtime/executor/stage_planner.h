@@ -18,8 +18,8 @@ constexpr size_t kMaxSampleValues = 8;
 
 class StagePlanner {
  public:
-  StagePlanner(const detail::ModelState& model, uint32_t stage, std::span<StagePlan* const> earlier,
-               int64_t memory_limit, uint32_t lanes, Meter& meter)
+  StagePlanner(const detail::ModelState& model, uint32_t stage, const ExpressionValues& values,
+               std::span<StagePlan* const> earlier, int64_t memory_limit, uint32_t lanes, Meter& meter)
       : model_(model),
         root_(model.root()),
         tables_(model.tables),
@@ -28,7 +28,8 @@ class StagePlanner {
         memory_limit_(memory_limit),
         lanes_(lanes),
         meter_(meter),
-        plan_(std::make_unique<StagePlan>()) {
+        plan_(std::make_unique<StagePlan>()),
+        values_(values) {
     roots_ = {items(root_.inputs()).size(), items(root_.outputs()).size()};
   }
 
@@ -38,6 +39,7 @@ class StagePlanner {
   Status take_tables(size_t symbols);
   Status take_words(uint64_t count);
   Status evaluate_checks() const;
+  std::span<const ModelTables::BatchLoop> loops_of_stage() const;
   void enter_loops(std::span<const SymbolValue> symbols);
   const ExpressionValues* values_of_sample(std::span<const SymbolValue> symbols, uint32_t symbol, bool one_tec);
   uint32_t lane_count(int64_t samples) const;
@@ -131,7 +133,7 @@ class StagePlanner {
   size_t error_bytes_ = 0;
   Roots roots_;
   std::unique_ptr<StagePlan> plan_;
-  ExpressionValues values_;
+  const ExpressionValues& values_;
   // For one sample of a batch loop over a symbol, and one TEC if there are several lanes.
   struct SampleValues {
     uint32_t symbol;

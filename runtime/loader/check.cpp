@@ -276,6 +276,8 @@ Status Checker::find_stages() {
         break;
     }
   }
+  tables_.stage_expressions.resize(tables_.stage_count);
+  for (uint32_t i = 0; i < rows.size(); ++i) tables_.stage_expressions[stage[i]].push_back(i);
   return {};
 }
 

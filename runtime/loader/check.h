@@ -41,7 +41,8 @@ struct ModelTables {
   std::vector<std::vector<std::pair<uint32_t, uint32_t>>> stages;
   // first stage in which all symbols of the expression have been bound
   std::vector<uint32_t> expression_stage;
-  std::vector<uint32_t> tensor_root;  // through views
+  std::vector<std::vector<uint32_t>> stage_expressions;  // ascending
+  std::vector<uint32_t> tensor_root;                     // through views
   // first stage in which size, shape and (views) place are known
   std::vector<uint32_t> tensor_stage;
   // Per stage, its tensors and symbols: a plan of a stage holds nothing about the others.

@@ -23,6 +23,9 @@ class ExpressionValues {
  public:
   // The table has passed check_model().
   void evaluate(const fb::Model& model, std::span<const SymbolValue> symbols);
+  // The same by parts: of the rows, ascending, whose operands are among them or have been evaluated since the start.
+  void start(const fb::Model& model);
+  void evaluate(std::span<const uint32_t> rows, std::span<const SymbolValue> symbols);
   bool has_value(uint32_t expression) const { return states_[expression] == State::kValue; }
   int64_t value_or_zero(uint32_t expression) const { return values_[expression]; }
   // The error says what is wrong with the expression, without saying where it is used.
@@ -30,6 +33,8 @@ class ExpressionValues {
   Status error(uint32_t expression) const;
 
  private:
+  void evaluate_row(uint32_t i, std::span<const SymbolValue> symbols);
+
   enum class State : uint8_t { kValue, kUnbound, kOverflow, kDivisionByZero };
   const fb::Model* model_ = nullptr;
   std::vector<int64_t> values_;

@@ -265,5 +265,29 @@ TEST(HostileFiles, StagesTimesTensors) {
   expect_cheap(b.build(), {{1}});
 }
 
+// Each expression is evaluated in one stage, not in all that follow: no hostile file either, but a long chain of nodes
+// whose extents data decides.
+TEST(HostileFiles, StagesTimesExpressions) {
+  ModelBuilder b;
+  const uint32_t one = b.constant(1);
+  const uint32_t x = b.tensor("x", DType::kI32, {one}, fb::TensorKind::kInput);
+  for (uint32_t i = 0; i < 2000; ++i) {
+    b.symbol("S" + std::to_string(i), x, 0, fb::SymbolKind::kTensorElement);
+    b.host(fb::HostOp::kBindSymbols, i, 1);
+  }
+  while (b.expressions.size() < 20000) b.constant(0);
+  const auto model = load(b.build());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  SessionOptions options;
+  options.threads = 1;
+  options.memory_limit_bytes = 32 << 20;  // what is charged, not only what is held at a time
+  const auto session = Session::create(*model, options);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  const int32_t zero = 0;
+  ASSERT_TRUE((*session)->bind_input(0, {DType::kI32, std::vector<int64_t>{1}, &zero}).ok());
+  const Status status = (*session)->run();
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
 }  // namespace
 }  // namespace aipu::runtime

@@ -1,5 +1,5 @@
-// How conversion grows with the number of nodes: a line per model and size with the seconds of each stage, so that a
-// reader sees which stage leaves the straight line.
+// How conversion, loading and the first run grow with the number of nodes: a line per model and size with the seconds of
+// each stage, so that a reader sees which stage leaves the straight line.
 //
 //   aipu-conversion-bench [--nodes 1000,10000,50000] [--models relu_chain,equal_adds]
 #include <fmt/format.h>
@@ -8,6 +8,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -17,6 +19,8 @@
 
 #include "gbuilder/build.h"
 #include "models/onnx_builder.h"
+#include "runtime/base/dtype.h"
+#include "runtime/session.h"
 
 namespace {
 
@@ -112,6 +116,39 @@ const std::vector<std::pair<std::string, Make>> kModels = {{"relu_chain", relu_c
                                                            {"shape_arithmetic", shape_arithmetic},
                                                            {"unused_initializers", unused_initializers}};
 
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+struct LoadingTimes {
+  double load = 0, first_run = 0;  // seconds; the first run plans the memory
+};
+
+// Inputs are zeros, symbolic extents 1.
+aipu::Result<LoadingTimes> load_and_run(const std::string& path) {
+  LoadingTimes times;
+  auto start = std::chrono::steady_clock::now();
+  AIPU_ASSIGN_OR_RETURN(const auto model, aipu::runtime::Model::load(path));
+  times.load = seconds_since(start);
+  start = std::chrono::steady_clock::now();
+  AIPU_ASSIGN_OR_RETURN(const auto session, aipu::runtime::Session::create(model));
+  std::vector<std::vector<std::byte>> data;
+  for (size_t i = 0; i < model->inputs().size(); ++i) {
+    const auto& input = model->inputs()[i];
+    std::vector<int64_t> shape;
+    size_t bytes = aipu::dtype_bytes(input.dtype);
+    for (const auto& extent : input.shape) {
+      shape.push_back(std::max<int64_t>(extent.extent, 1));
+      bytes *= static_cast<size_t>(shape.back());
+    }
+    data.emplace_back(bytes);
+    AIPU_RETURN_IF_ERROR(session->bind_input(i, {input.dtype, shape, data.back().data()}));
+  }
+  AIPU_RETURN_IF_ERROR(session->run());
+  times.first_run = seconds_since(start);
+  return times;
+}
+
 int convert(const std::string& name, const Make& make, int nodes, const std::string& folder) {
   OnnxBuilder builder(name, 1);
   make(builder, nodes);
@@ -127,9 +164,15 @@ int convert(const std::string& name, const Make& make, int nodes, const std::str
     fmt::print(stderr, "{}\n", report.status().message());
     return 1;
   }
+  const auto times = load_and_run(options.output);
+  if (!times.ok()) {
+    fmt::print(stderr, "{}\n", times.status().message());
+    return 1;
+  }
   double total = 0;
   for (const auto& [stage, seconds] : report->stage_seconds) total += seconds;
-  fmt::print("{:20} {:7} {:8.2f} {:8}", name, nodes, total, report->kernels);
+  fmt::print("{:20} {:7} {:8.2f} {:8} {:8.2f} {:9.2f}", name, nodes, total, report->kernels, times->load,
+             times->first_run);
   for (const auto& [stage, seconds] : report->stage_seconds) fmt::print(" {:9.2f}", seconds);
   fmt::print("\n");
   std::fflush(stdout);
@@ -139,7 +182,7 @@ int convert(const std::string& name, const Make& make, int nodes, const std::str
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("How conversion grows with the number of nodes: seconds in all, kernels, seconds per stage.");
+  CLI::App app("How conversion and loading grow with the number of nodes: seconds, kernels, seconds per stage.");
   std::vector<int> sizes = {1000, 10000, 50000};
   std::vector<std::string> names;
   app.add_option("--nodes", sizes, "numbers of nodes, separated by commas")->delimiter(',');
@@ -147,7 +190,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   const auto folder = std::filesystem::temp_directory_path() / fmt::format("aipu_conversion_{}", getpid());
   std::filesystem::create_directories(folder);
-  fmt::print("{:20} {:>7} {:>8} {:>8}", "model", "nodes", "seconds", "kernels");
+  fmt::print("{:20} {:>7} {:>8} {:>8} {:>8} {:>9}", "model", "nodes", "convert", "kernels", "load", "first run");
   for (const char* stage : {"import", "passes", "partition", "setup", "lower", "compile", "plan", "record", "encode"}) {
     fmt::print(" {:>9}", stage);
   }
