@@ -266,8 +266,8 @@ class Builder {
     std::map<std::string, int64_t> values;
     for (const auto& [name, extents] : shapes) {
       const auto& inputs = graph_->inputs();
-      const auto input =
-          std::find_if(inputs.begin(), inputs.end(), [&](graph::ValueId id) { return graph_->value(id).name == name; });
+      const auto input = std::find_if(inputs.begin(), inputs.end(),
+                                      [&, &name = name](graph::ValueId id) { return graph_->value(id).name == name; });
       if (input == inputs.end()) return not_found(fmt::format("--shape: the model has no input '{}'", name));
       const graph::Shape& shape = graph_->type(*input).shape;
       if (shape.size() != extents.size()) {

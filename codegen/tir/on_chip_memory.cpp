@@ -67,7 +67,7 @@ class LifeFinder {
       if (x.statement == y.statement && x.kind != y.kind && x.uniform) return true;
     }
     if (leaves_early_) return false;
-    const auto barrier_between = [&](int64_t from, int64_t to) {
+    const auto barrier_between = [&, common = common](int64_t from, int64_t to) {
       return std::any_of(barriers_.begin(), barriers_.end(), [&](const Use& barrier) {
         return barrier.step > from && barrier.step < to && encloses(barrier.control, common);
       });

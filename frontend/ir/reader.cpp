@@ -486,7 +486,7 @@ Result<DslCall> read_dsl_sections(const std::vector<Section>& sections, const We
   const auto& entries = layer.section().entries;
   for (const auto& [key, text] : entries) {
     if (key.starts_with("layer_")) continue;
-    const auto part_of_constant = [&](std::string_view suffix) {
+    const auto part_of_constant = [&, &key = key](std::string_view suffix) {  // clang 14 captures no binding by itself
       if (!key.ends_with(suffix)) return false;
       const std::string stem = key.substr(0, key.size() - suffix.size());
       return layer.has(stem + "_type") && layer.has(stem + "_shape") && layer.has(stem + "_offset") &&

@@ -114,8 +114,8 @@ Status Importer::add_graph_inputs(Scope& scope) {
     }
   }
   for (const auto& [name, extents] : options_.shapes) {
-    const auto it =
-        std::find_if(inputs.begin(), inputs.end(), [&](const auto* input) { return input->name() == name; });
+    const auto it = std::find_if(inputs.begin(), inputs.end(),
+                                 [&, &name = name](const auto* input) { return input->name() == name; });
     if (it == inputs.end()) {
       std::string names;
       for (const auto* input : inputs) names += str_cat(names.empty() ? "'" : ", '", input->name(), "'");
@@ -123,7 +123,7 @@ Status Importer::add_graph_inputs(Scope& scope) {
     }
     if (!(*it)->type().tensor_type().has_shape()) continue;
     AIPU_ASSIGN_OR_RETURN(const TensorType declared, input_type(**it));
-    const auto mismatch = [&](const std::string& what) {
+    const auto mismatch = [&, &name = name](const std::string& what) {
       return invalid_argument(str_cat("--shape: input '", name, "' is ", declared.text(), " in the model, ", what));
     };
     if (declared.shape.size() != extents.size())
@@ -144,8 +144,8 @@ Status Importer::add_graph_inputs(Scope& scope) {
     }
   }
   for (const auto& [name, constant] : options_.constant_inputs) {
-    const bool known =
-        std::any_of(inputs.begin(), inputs.end(), [&](const auto* input) { return input->name() == name; });
+    const bool known = std::any_of(inputs.begin(), inputs.end(),
+                                   [&, &name = name](const auto* input) { return input->name() == name; });
     if (!known || constant == nullptr)
       return invalid_argument(str_cat("there is no input '", name, "' to make a constant of"));
   }

@@ -442,7 +442,7 @@ Value Compiler::call(const Value& callee, CallArguments arguments, Position posi
       arguments.positional.insert(arguments.positional.begin(), positional.begin(), positional.end());
       for (const auto& [name, c] : f->embedded->bound_keywords) {
         const auto given = std::find_if(arguments.keywords.begin(), arguments.keywords.end(),
-                                        [&](const auto& k) { return k.first == name; });
+                                        [&, &name = name](const auto& k) { return k.first == name; });
         if (given == arguments.keywords.end()) arguments.keywords.emplace_back(name, to_value(c, pool_));
       }
     }
