@@ -1,8 +1,8 @@
 // Elementwise ops as DSL expressions, and the growing of fused groups.
 //
-// Each elementwise op of the graph has one row (elementwise_expression.cpp) that writes it as DSL source over its
-// operands, or is a function of its user's (graph::OpDef::value); a fused group is the source of `def compute(x)`.
-// Templates take that source as a parameter, so no template contains an activation.
+// Each elementwise op of the graph has one row (elementwise_expression.cpp) that writes it as an expression of its
+// operands, or is a function of its user's (graph::OpDef::value); a fused group is a function of all. Templates take
+// that as a parameter, so no template contains an activation.
 #pragma once
 
 #include <string>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
+#include "kernels/parts/expression.h"
 #include "kernels/parts/user_value.h"
 #include "kernels/plugin.h"
 #include "runtime/base/status.h"
@@ -22,7 +23,7 @@ bool is_elementwise_expression(const graph::Graph& graph, const graph::Node& nod
 // Whether the row covers the node's dtypes and attributes; unsupported() says what it does not.
 Status check_elementwise(const graph::Graph& graph, const graph::Node& node);
 
-// A set of elementwise nodes with one escaping value, as the source of one function.
+// A set of elementwise nodes with one escaping value, as one function.
 struct FusedExpression {
   // distinct values from outside, in order of x[k]
   std::vector<graph::ValueId> operands;
@@ -35,15 +36,15 @@ struct FusedExpression {
   };
   std::vector<Number> numbers;
   graph::ValueId result;
-  std::string source;       // "def compute(x):\n    ...", uses VL from the template
-  UserFunctions functions;  // names in the source, for the template that takes it
-  // What it may report, by S.report_fault(FAULTS[i], ...). If it may, it is "def compute(x, active)", where `active` is
-  // the mask of the lanes that count, or None.
+  ExpressionFunction function;  // of x; uses VL from the template
+  UserFunctions functions;      // names that it uses, for the template that takes it
+  // What it may report, by S.report_fault(FAULTS[i], ...). If it may, it has a parameter `active`, the mask of the
+  // lanes that count, or None.
   std::vector<Fault> faults;
 };
 
-// Source for `nodes` (topological order). Where `seed` is valid, the value `seed` is the argument `v` of `def
-// compute(v, x)` instead of an operand: the form that a template's epilogue takes.
+// The function of `nodes` (topological order). Where `seed` is valid, that value is a parameter `v` before `x` instead
+// of an operand: the form that a template's epilogue takes.
 // With `numbers_in_source` all constants of one element are there.
 Result<FusedExpression> fuse_expression(const graph::Graph& graph, const std::vector<graph::NodeId>& nodes,
                                         graph::ValueId seed = {}, bool numbers_in_source = false);

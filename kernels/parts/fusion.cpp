@@ -100,7 +100,9 @@ Result<FusedExpression> epilogue_expression(SetupContext& context, const std::ve
   AIPU_ASSIGN_OR_RETURN(FusedExpression any, fuse_expression(context.graph(), nodes, seed));
   if (any.numbers.empty()) return any;
   AIPU_ASSIGN_OR_RETURN(FusedExpression one, fuse_expression(context.graph(), nodes, seed, true));
-  return context.is_among_first(any.source, one.source, kMostNumbersInSource) ? std::move(one) : std::move(any);
+  return context.is_among_first(any.function.source("compute"), one.function.source("compute"), kMostNumbersInSource)
+             ? std::move(one)
+             : std::move(any);
 }
 
 }  // namespace
@@ -117,15 +119,17 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
   }
   epilogue.result = anchor_output;
   std::vector<FusedExpression::Number> numbers;
-  std::string source = "def compute(v, x):\n    return v\n", called;
+  const Expression v = Expression::atom("v");
+  ExpressionFunction function{{"v", "x"}, {}, v};
+  bool is_long = false;
   if (!nodes.empty()) {
     AIPU_ASSIGN_OR_RETURN(FusedExpression fused, epilogue_expression(context, nodes, anchor_output));
     epilogue.extras = fused.operands;
     numbers = std::move(fused.numbers);
     epilogue.result = fused.result;
-    source = fused.source;
+    function = std::move(fused.function);
     fused.functions.bind(params);
-    for (const auto& [name, function] : fused.functions.functions) called += function.text;
+    for (const auto& [name, called] : fused.functions.functions) is_long = is_long || is_long_source(called.text);
   }
   // The anchor's own result has its stored dtype; with a wider accumulator nothing is rounded in between, which is what
   // fusion is for.
@@ -148,43 +152,38 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
     epilogue.extra_arguments.push_back(number_argument(number));
   };
   for (const FusedExpression::Number& number : numbers) add_number(number);
-  std::string entry = source;
-  entry.replace(entry.find("def compute("), std::string_view("def compute(").size(), "def epilogue_compute(");
-  std::string before;
+  std::vector<ExpressionFunction::Statement> before;
   const auto factor = [&](double value) {
-    std::string text =
-        fmt::format("S.cast({:.17g}{}, f\"{}x{{VL}}\")", value,
-                    is_floating(accumulator) && value == std::floor(value) ? ".0" : "", dtype_name(accumulator));
+    std::string number = fmt::format("{:.17g}", value);
+    if (is_floating(accumulator) && value == std::floor(value)) number += ".0";
+    const Expression literal =
+        Expression::call("cast", {Expression::atom(std::move(number)),
+                                  Expression::atom(fmt::format("f\"{}x{{VL}}\"", dtype_name(accumulator)))});
     const bool may_be_argument = accumulator == DType::kF32 || accumulator == DType::kF64;
-    if (!may_be_argument || context.is_among_first("factor", text, kMostNumbersInSource)) return text;
+    if (!may_be_argument || context.is_among_first("factor", literal.text(), kMostNumbersInSource)) return literal;
     add_number({value, accumulator});
-    return fmt::format("x[{}]", modes.size() - 1);
+    return Expression::atom(fmt::format("x[{}]", modes.size() - 1));
   };
-  if (arithmetic.scale != 1) before += fmt::format("    v = v * {}\n", factor(arithmetic.scale));
+  if (arithmetic.scale != 1) before.push_back({"v", v * factor(arithmetic.scale)});
   if (arithmetic.addend.valid()) {
-    const size_t index = modes.size();
+    Expression value = Expression::atom(fmt::format("x[{}]", modes.size()));
     add(arithmetic.addend, operand_mode(graph.type(arithmetic.addend).shape, space));
-    const DType dtype = compute_dtype(graph.type(arithmetic.addend).dtype);
-    std::string value = dtype == accumulator ? fmt::format("x[{}]", index)
-                                             : fmt::format("S.cast(x[{}], \"{}\")", index, dtype_name(accumulator));
-    if (arithmetic.addend_scale != 1) value = fmt::format("{} * {}", value, factor(arithmetic.addend_scale));
-    before += fmt::format("    v = v + {}\n", value);
+    if (compute_dtype(graph.type(arithmetic.addend).dtype) != accumulator) {
+      value = Expression::call("cast", {value, Expression::atom(fmt::format("\"{}\"", dtype_name(accumulator)))});
+    }
+    if (arithmetic.addend_scale != 1) value = value * factor(arithmetic.addend_scale);
+    before.push_back({"v", v + value});
   }
-  entry.insert(entry.find('\n') + 1, before);
+  function.statements.insert(function.statements.begin(), before.begin(), before.end());
   const DType out = graph.type(epilogue.result).dtype;
-  constexpr std::string_view kLong[] = {"S.exp(", "S.erf(", "S.tanh(", "S.log(", "S.pow(", "S.sin",
-                                        "S.cos",  "S.tan(", "S.asin",  "S.acos", "S.atan"};
-  const bool is_long = std::any_of(std::begin(kLong), std::end(kLong), [&](std::string_view f) {
-    return entry.find(f) != std::string::npos || called.find(f) != std::string::npos;
-  });
-  params->set("EPILOGUE_LOOP", is_long);
+  params->set("EPILOGUE_LOOP", is_long || function.is_long());
   params->set("extra_types", dsl::Captured{std::move(types)})
       .set("extra_modes", std::move(modes))
       .set("extra_conversions", std::move(conversions))
       .set("N_EXTRA", static_cast<int64_t>(epilogue.extra_arguments.size()))
       .set("OUT", std::string(out == DType::kBool ? "uint8" : dtype_name(out)))
       .set("out_conversion", std::string(out == DType::kBool ? "mask" : "none"))
-      .set_source("epilogue_compute", entry);
+      .set_source("epilogue_compute", function.source("epilogue_compute"));
   return epilogue;
 }
 

@@ -8,19 +8,19 @@
 namespace aipu::kernels {
 namespace {
 
-std::string argument_text(const graph::ValueFunction::Argument& argument, const std::vector<std::string>& operands,
-                          const std::string& constant, UserFunctions* functions) {
+Expression argument_of(const graph::ValueFunction::Argument& argument, const std::vector<Expression>& operands,
+                       const std::string& constant, UserFunctions* functions) {
   if (const auto* operand = std::get_if<size_t>(&argument)) return operands[*operand];
   if (const auto* list = std::get_if<std::vector<size_t>>(&argument)) {
     std::vector<std::string> items;
-    for (const size_t operand : *list) items.push_back(operands[operand]);
-    return fmt::format("[{}]", fmt::join(items, ", "));
+    for (const size_t operand : *list) items.push_back(operands[operand].text());
+    return Expression::atom(fmt::format("[{}]", fmt::join(items, ", ")));
   }
   if (const auto* value = std::get_if<graph::AttributeValue>(&argument)) {
     functions->constants[constant] = captured(*value);
-    return constant;
+    return Expression::atom(constant);
   }
-  return "None";
+  return Expression::atom("None");
 }
 
 }  // namespace
@@ -35,20 +35,21 @@ const graph::ValueRule* user_value(const graph::Graph& graph, const graph::Node&
   return def != nullptr && def->value ? &def->value : nullptr;
 }
 
-Result<std::string> user_expression(const graph::Graph& graph, const graph::Node& node,
-                                    const std::vector<std::string>& operands, const std::string& name,
-                                    UserFunctions* functions) {
+Result<Expression> user_expression(const graph::Graph& graph, const graph::Node& node,
+                                   const std::vector<Expression>& operands, const std::string& name,
+                                   UserFunctions* functions) {
   AIPU_ASSIGN_OR_RETURN(graph::ValueFunction value, (*user_value(graph, node))(graph, node));
-  std::vector<std::string> arguments;
+  std::vector<Expression> arguments;
   for (size_t i = 0; i < value.arguments.size(); ++i)
-    arguments.push_back(argument_text(value.arguments[i], operands, fmt::format("{}_{}", name, i), functions));
+    arguments.push_back(argument_of(value.arguments[i], operands, fmt::format("{}_{}", name, i), functions));
   dsl::FileFunction function{
       std::move(value.file), std::move(value.text), std::move(value.name), {}, std::move(value.lanes)};
   for (const auto& [constant, v] : value.constants) function.params.set(constant, captured(v));
   functions->functions.emplace(name, std::move(function));
-  const std::string call = fmt::format("{}({})", name, fmt::join(arguments, ", "));
+  Expression call = Expression::call_own(name, std::move(arguments));
   const DType out = compute_dtype(graph.type(node.outputs[0]).dtype);
-  return out == DType::kBool ? call : fmt::format("S.cast({}, f\"{}x{{VL}}\")", call, dtype_name(out));
+  if (out == DType::kBool) return call;
+  return Expression::call("cast", {call, Expression::atom(fmt::format("f\"{}x{{VL}}\"", dtype_name(out)))});
 }
 
 dsl::Captured captured(const graph::AttributeValue& value) {

@@ -7,6 +7,7 @@
 
 #include "graph/ir/op_def.h"
 #include "kernels/dsl/environment.h"
+#include "kernels/parts/expression.h"
 
 namespace aipu::kernels {
 
@@ -21,11 +22,11 @@ struct UserFunctions {
 // The function that computes the node's op, if it is of that kind.
 const graph::ValueRule* user_value(const graph::Graph& graph, const graph::Node& node);
 
-// The node's value over `operands` (texts; "" for those that are absent), as DSL source. `name` is new in the
-// expression; what the source needs is added to `functions`.
-Result<std::string> user_expression(const graph::Graph& graph, const graph::Node& node,
-                                    const std::vector<std::string>& operands, const std::string& name,
-                                    UserFunctions* functions);
+// The node's value over `operands` (empty ones are absent). `name` is new in the expression; what it needs is added to
+// `functions`.
+Result<Expression> user_expression(const graph::Graph& graph, const graph::Node& node,
+                                   const std::vector<Expression>& operands, const std::string& name,
+                                   UserFunctions* functions);
 
 // An attribute as a compile-time value of a kernel.
 dsl::Captured captured(const graph::AttributeValue& value);

@@ -49,7 +49,7 @@ class ElementwisePlugin final : public OpPlugin {
     const graph::TensorType& result = graph.type(fused.result);
     StridedMap map;
     map.dims = result.shape;
-    map.compute_source = fused.source;
+    map.compute_source = fused.function.source("compute");
     map.functions = fused.functions;
     map.numbers = fused.numbers;
     for (const ValueId operand : fused.operands) {
