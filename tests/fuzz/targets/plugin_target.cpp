@@ -19,9 +19,14 @@ void bind(const kernels::script_op::Declaration& declaration) {
     if (attribute.default_value) attributes.set(attribute.name, *attribute.default_value);
   }
   for (const graph::TensorType& type : types) {
-    const std::vector<graph::TensorType> inputs(declaration.inputs.size(), type);
-    if (const auto binding = kernels::script_op::bind(declaration, inputs, attributes); !binding.ok())
-      check_error(binding.status());
+    // One operand each, or none where one may be left out.
+    for (const bool all : {true, false}) {
+      kernels::script_op::Inputs inputs;
+      for (const auto& input : declaration.inputs)
+        inputs.push_back(all || !input.optional ? std::optional(type) : std::nullopt);
+      const auto binding = kernels::script_op::bind(declaration, inputs, attributes, declaration.outputs.size());
+      if (!binding.ok()) check_error(binding.status());
+    }
   }
 }
 
