@@ -101,7 +101,15 @@ class Execution {
     return {};
   }
 
+  static Status refusal(std::string message, const graph::Node& node) {
+    Status status = invalid_model(std::move(message));
+    if (!node.origins.empty()) status = std::move(status).context(graph::origins_text(node.origins));
+    return status;
+  }
+
   Status run(const graph::Group& group) {
+    const graph::Node& anchor = graph_.node(group.anchor);
+    if (!anchor.subgraphs.empty()) return unsupported("sub-graphs are run by sessions only");
     kernels::SetupContext context(graph_, group, target_, templates_);
     AIPU_RETURN_IF_ERROR(kernels::PluginRegistry::plugin_of(group).setup(context));
     check_assumptions(&context);
@@ -111,7 +119,7 @@ class Execution {
       AIPU_ASSIGN_OR_RETURN(const int64_t good, constant_of(check.check.must_be_nonzero));
       AIPU_ASSIGN_OR_RETURN(const int64_t value, constant_of(check.value));
       AIPU_ASSIGN_OR_RETURN(const int64_t limit, constant_of(check.limit));
-      if (good == 0) return invalid_model(fault_text(check.check.message, value, limit));
+      if (good == 0) return refusal(fault_text(check.check.message, value, limit), anchor);
     }
     for (const kernels::ShapeCheck& check : implementation_.checks) {
       AIPU_ASSIGN_OR_RETURN(const int64_t good, constant_of(check.must_be_nonzero));

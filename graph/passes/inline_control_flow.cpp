@@ -204,7 +204,8 @@ class Inliner {
     AIPU_ASSIGN_OR_RETURN(const auto no, inlined(else_body, else_inputs, holds == Dim(1) ? holds : eq(holds, 0)));
     AIPU_ASSIGN_OR_RETURN(const ValueId condition, scalar(node_.inputs[0]));
     std::vector<ValueId> outputs;
-    for (size_t k = 0; k < node_.outputs.size(); ++k) {
+    // The node may have fewer outputs than its branches have results, or one more, for their extents.
+    for (size_t k = 0; k < std::min(node_.outputs.size(), yes.size()); ++k) {
       AIPU_ASSIGN_OR_RETURN(const ValueId output, chosen(condition, yes[k], no[k]));
       outputs.push_back(output);
     }

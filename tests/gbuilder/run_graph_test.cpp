@@ -286,7 +286,8 @@ TEST_F(RunGraph, MatricesWithoutAProduct) {
   output "z" = %z
 })";
   EXPECT_EQ(error(batches, {{2, 2, 3}, {1, 3, 4}}), "");
-  EXPECT_EQ(error(batches, {{2, 2, 3}, {3, 3, 4}}), "an axis of 2 elements cannot be broadcast to 3");
+  EXPECT_EQ(error(batches, {{2, 2, 3}, {3, 3, 4}}),
+            "'product' (MatMul): an axis of 2 elements cannot be broadcast to 3");
 }
 
 }  // namespace

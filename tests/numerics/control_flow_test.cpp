@@ -1,6 +1,7 @@
 // Loops and branches whose course data decides, beside the same written in C++: native code, X2_1204, the interpreter.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -81,6 +82,24 @@ Status run(runtime::Session& session, const Values& inputs) {
     AIPU_RETURN_IF_ERROR(session.bind_input(i, {value.dtype, value.shape, value.bytes.data()}));
   }
   return session.run();
+}
+
+// Both run, and their first two outputs have the same bytes.
+testing::AssertionResult run_both(runtime::Session& found, runtime::Session& expected, const Values& inputs) {
+  for (runtime::Session* session : {&found, &expected}) {
+    if (const Status status = run(*session, inputs); !status.ok())
+      return testing::AssertionFailure() << status.message();
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    const auto a = found.output(i), b = expected.output(i);
+    if (!a.ok() || !b.ok()) return testing::AssertionFailure() << "output " << i << " is not there";
+    if (!std::equal(a->shape.begin(), a->shape.end(), b->shape.begin(), b->shape.end()))
+      return testing::AssertionFailure() << "output " << i << " has another shape";
+    size_t bytes = dtype_bytes(a->dtype);
+    for (const int64_t extent : a->shape) bytes *= static_cast<size_t>(extent);
+    if (std::memcmp(a->data, b->data, bytes) != 0) return testing::AssertionFailure() << "output " << i << " differs";
+  }
+  return testing::AssertionSuccess();
 }
 
 struct Case {
@@ -339,6 +358,121 @@ TEST(ControlFlow, Nested) {
     return Case{inputs, {f32({}, {v}), f32({count}, all)}};
   };
   check(b, "nested", {climbed(9, 0, 3), climbed(3, 5, 3), climbed(1, 0, 100), climbed(0, 7, 3)});
+}
+
+// A state that a branch makes longer, or cuts down to what data says.
+TEST(ControlFlow, StatesThatBranchesResize) {
+  OnnxBuilder longer("longer");
+  longer.node_to("Concat", {"v", "x"}, {"then_out"}, {{"axis", 0}});
+  longer.output("then_out");
+  OnnxBuilder shorter("shorter");
+  shorter.node_to("NonZero", {"v"}, {"places"});
+  shorter.node_to("Squeeze", {"places", "first"}, {"row"});
+  shorter.node_to("Cast", {"row"}, {"else_out"}, {{"to", 1}});
+  shorter.output("else_out");
+  OnnxBuilder body("body");
+  body.input("i", DType::kI64, {});
+  body.input("go", DType::kBool, {});
+  body.input("v", DType::kF32, {"A"});
+  body.node_to("Mod", {"i", "two"}, {"parity"});
+  body.node_to("Equal", {"parity", "zero"}, {"even"});
+  body.node_to("If", {"even"}, {"next"}, {{"then_branch", &longer}, {"else_branch", &shorter}});
+  body.node_to("Identity", {"go"}, {"on"});
+  body.node_to("Shape", {"next"}, {"length"});
+  for (const char* output : {"on", "next", "length"}) body.output(output);
+  OnnxBuilder b("resized");
+  const auto trips = b.input("trips", DType::kI64, {});
+  const auto x = b.input("x", DType::kF32, {"N"});
+  b.initializer(i64(2), "two");
+  b.initializer(i64(0), "zero");
+  b.initializer(TensorData::i64({1}, {0}), "first");
+  const auto results = b.node("Loop", {trips, "", x}, {{"body", &body}}, 2);
+  b.output(results[0], "y", DType::kF32, {"Y"});
+  b.output(results[1], "lengths", DType::kI64, {"K", 1});
+  const auto resized = [](int64_t count, const Floats& v) {
+    const Values inputs = {{"trips", i64(count)}, {"x", f32({static_cast<int64_t>(v.size())}, v)}};
+    Floats state = v;
+    Ints lengths;
+    for (int64_t trip = 0; trip < count; ++trip) {
+      if (trip % 2 == 0) {
+        state.insert(state.end(), v.begin(), v.end());
+      } else {
+        Floats places;
+        for (size_t i = 0; i < state.size(); ++i)
+          if (state[i] != 0) places.push_back(static_cast<float>(i));
+        state = places;
+      }
+      lengths.push_back(static_cast<int64_t>(state.size()));
+    }
+    return Case{inputs, {f32({static_cast<int64_t>(state.size())}, state), TensorData::i64({count, 1}, lengths)}};
+  };
+  check(b, "resized", {resized(5, {0, 1, 0, 2}), resized(0, {0, 1}), resized(6, {3, 0, 1}), resized(1, {})});
+}
+
+// What a body uses of the shapes around it may be no extent of anything that it takes.
+TEST(ControlFlow, ExtentsOfTheGraphAround) {
+  OnnxBuilder body("body");
+  body.input("i", DType::kI64, {});
+  body.input("go", DType::kBool, {});
+  body.input("v", DType::kF32, {});
+  body.node_to("Shape", {"places"}, {"shape"});
+  body.node_to("Expand", {"one", "shape"}, {"ones"});
+  body.node_to("ReduceSum", {"ones"}, {"count"}, {{"keepdims", 0}});
+  body.node_to("Add", {"v", "count"}, {"next"});
+  body.node_to("Identity", {"ones"}, {"slice"});
+  body.node_to("Identity", {"go"}, {"on"});
+  for (const char* output : {"on", "next", "slice"}) body.output(output);
+  OnnxBuilder b("around");
+  const auto trips = b.input("trips", DType::kI64, {});
+  const auto x = b.input("x", DType::kF32, {"N"});
+  const auto start = b.input("start", DType::kF32, {});
+  b.node_to("NonZero", {x}, {"places"});
+  b.initializer(f32({1, 1}, {1}), "one");
+  const auto results = b.node("Loop", {trips, "", start}, {{"body", &body}}, 2);
+  b.output(results[0], "y", DType::kF32, {});
+  b.output(results[1], "all", DType::kF32, {"K", 1, "P"});
+  const auto counted = [](int64_t count, const Floats& v) {
+    const auto places = static_cast<int64_t>(v.size()) - std::count(v.begin(), v.end(), 0.0f);
+    return Case{{{"trips", i64(count)}, {"x", f32({static_cast<int64_t>(v.size())}, v)}, {"start", f32({}, {5})}},
+                {f32({}, {static_cast<float>(5 + count * places)}),
+                 f32({count, 1, places}, Floats(static_cast<size_t>(count * places), 1))}};
+  };
+  check(b, "around", {counted(3, {0, 1, 2, 0, 5}), counted(2, {1}), counted(3, {0, 0}), counted(4, {1, 1})});
+}
+
+// A loop is what it is when it becomes part of the graph: convolutions whose weights are captured, layouts included.
+TEST(ControlFlow, LoopsAreAsTheirBodiesOneByOne) {
+  const auto model = [](OnnxBuilder& b, OnnxBuilder& body, bool known) {
+    body.input("i", DType::kI64, {});
+    body.input("go", DType::kBool, {});
+    body.input("v", DType::kF32, {"N", 4, 9, 7});
+    body.node_to("Conv", {"v", "w"}, {"sum"}, {{"pads", Ints{1, 1, 1, 1}}});
+    body.node_to("Tanh", {"sum"}, {"next"});
+    body.node_to("GlobalAveragePool", {"next"}, {"mean"});
+    body.node_to("Identity", {"go"}, {"on"});
+    for (const char* output : {"on", "next", "mean"}) body.output(output);
+    const auto trips = b.input("trips", DType::kI64, {});
+    const auto x = b.input("x", DType::kF32, {"N", 4, 9, 7});
+    Floats weights(4 * 4 * 3 * 3);
+    for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i * 37 % 29) / 29 - 0.5f;
+    b.initializer(f32({4, 4, 3, 3}, weights), "w");
+    const auto results = b.node("Loop", {known ? b.initializer(i64(5)) : trips, "", x}, {{"body", &body}}, 2);
+    b.output(results[0], "last", DType::kF32, {"N", 4, 9, 7});
+    b.output(results[1], "means", DType::kF32, {"K", "N", 4, 1, 1});
+    if (known) b.output(b.op("Neg", {trips}), "unused", DType::kI64, {});
+  };
+  OnnxBuilder run_body("body"), run("as_a_program"), inlined_body("body"), inlined("inlined");
+  model(run, run_body, false);
+  model(inlined, inlined_body, true);
+  const Converted as_program(run, "as_a_program"), as_nodes(inlined, "inlined");
+  Floats image(2 * 4 * 9 * 7);
+  for (size_t i = 0; i < image.size(); ++i) image[i] = static_cast<float>(i * 53 % 97) / 97 - 0.5f;
+  const Values inputs = {{"trips", i64(5)}, {"x", f32({2, 4, 9, 7}, image)}};
+  for (const Place& place : kPlaces) {
+    const auto found = as_program.open(place), expected = as_nodes.open(place);
+    ASSERT_TRUE(found != nullptr && expected != nullptr);
+    ASSERT_TRUE(run_both(*found, *expected, inputs)) << place.target << " " << place.backend;
+  }
 }
 
 TEST(ControlFlow, AnErrorInABodyNamesItsNode) {
