@@ -129,7 +129,7 @@ TEST_F(RunGraph, OperandsThatDoNotBroadcast) {
 })";
   EXPECT_EQ(error(text, {{3, 2}}), "");
   EXPECT_EQ(error(text, {{1, 2}}), "");
-  EXPECT_EQ(error(text, {{2, 2}}), "an axis of 2 elements cannot be broadcast to 3");
+  EXPECT_EQ(error(text, {{2, 2}}), "'sum' (Add): an axis of 2 elements cannot be broadcast to 3");
   const std::string two = R"(graph "g" {
   input %x: float32[N,4]
   input %y: float32[M,4]
@@ -138,7 +138,7 @@ TEST_F(RunGraph, OperandsThatDoNotBroadcast) {
 })";
   EXPECT_EQ(error(two, {{2, 4}, {2, 4}}), "");
   EXPECT_EQ(error(two, {{2, 4}, {1, 4}}), "");
-  EXPECT_EQ(error(two, {{2, 4}, {3, 4}}), "an axis of 2 elements cannot be broadcast to 3");
+  EXPECT_EQ(error(two, {{2, 4}, {3, 4}}), "'product' (Mul): an axis of 2 elements cannot be broadcast to 3");
 }
 
 // Nothing to repeat at the edge of.

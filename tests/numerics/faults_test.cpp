@@ -419,7 +419,7 @@ TEST(Faults, ShapesInBranchesThatAreNotTaken) {
   };
   const std::vector<BadRun> bad = {
       {inputs(3, 4, 4, false),
-       "host command 1, from '/Expand' (Expand): an axis of 3 elements cannot be broadcast to 4"}};
+       "host command 0, from '/Expand' (Expand): an axis of 3 elements cannot be broadcast to 4"}};
   check(b, "shapes_then", inputs(3, 2, 5, true), f32({3}, {0, 1, 2}), bad);
   check(b, "shapes_then_large", inputs(3, 100, 1, true), f32({3}, {0, 1, 2}), bad);
   check(b, "shapes_else", inputs(4, 4, 4, false), f32({5}, {0, 2, 4, 6, 14}), bad);
