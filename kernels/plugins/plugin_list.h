@@ -1,4 +1,4 @@
-// The explicit list of built-in op plugins. A new plugin is one line here and one in register_plugins.cpp.
+// The one list of built-in op plugins. A plugin `foo` is a word here and make_foo_plugin() in the file of its family.
 #pragma once
 
 #include <memory>
@@ -9,41 +9,40 @@ namespace aipu::kernels {
 
 void register_builtin_plugins(PluginRegistry& registry);
 
-// elementwise.cpp
-std::unique_ptr<OpPlugin> make_elementwise_plugin();
-// movement.cpp
-std::unique_ptr<OpPlugin> make_view_plugin();
-std::unique_ptr<OpPlugin> make_strided_copy_plugin();
-std::unique_ptr<OpPlugin> make_concat_plugin();
-std::unique_ptr<OpPlugin> make_split_plugin();
-std::unique_ptr<OpPlugin> make_pad_plugin();
-// matmul.cpp, conv.cpp, conv_transpose.cpp, pool.cpp, resize.cpp
-std::unique_ptr<OpPlugin> make_conv_transpose_plugin();
-std::unique_ptr<OpPlugin> make_winograd_plugin();     // winograd.cpp
-std::unique_ptr<OpPlugin> make_winograd_f4_plugin();  // with fast math only
-std::unique_ptr<OpPlugin> make_resize_plugin();
-std::unique_ptr<OpPlugin> make_matmul_plugin();
-std::unique_ptr<OpPlugin> make_conv_plugin();
-std::unique_ptr<OpPlugin> make_quantized_plugin();  // quantized.cpp
-std::unique_ptr<OpPlugin> make_pool_plugin();
-std::unique_ptr<OpPlugin> make_attention_plugin();  // attention.cpp
+// Ties of scores go to the one that comes first. winograd_f4 is for fast math only.
+// clang-format off
+#define AIPU_BUILTIN_PLUGINS(X) \
+  X(view) \
+  X(elementwise) \
+  X(strided_copy) \
+  X(concat) \
+  X(split) \
+  X(pad) \
+  X(attention) \
+  X(matmul) \
+  X(conv) \
+  X(winograd) \
+  X(winograd_f4) \
+  X(conv_transpose) \
+  X(quantized) \
+  X(pool) \
+  X(resize) \
+  X(reduce) \
+  X(softmax) \
+  X(normalization) \
+  X(lrn) \
+  X(recurrent) \
+  X(gather) \
+  X(select) \
+  X(generate) \
+  X(control_flow) \
+  X(determinant) \
+  X(sampling) \
+  X(sorting)
+// clang-format on
 
-// reduce.cpp, softmax.cpp, normalization.cpp, lrn.cpp
-std::unique_ptr<OpPlugin> make_reduce_plugin();
-std::unique_ptr<OpPlugin> make_softmax_plugin();
-std::unique_ptr<OpPlugin> make_normalization_plugin();
-std::unique_ptr<OpPlugin> make_lrn_plugin();
-// recurrent.cpp
-std::unique_ptr<OpPlugin> make_recurrent_plugin();
-// gather.cpp, select.cpp, generate.cpp
-std::unique_ptr<OpPlugin> make_gather_plugin();
-std::unique_ptr<OpPlugin> make_select_plugin();
-std::unique_ptr<OpPlugin> make_generate_plugin();
-// control_flow.cpp
-std::unique_ptr<OpPlugin> make_control_flow_plugin();
-// determinant.cpp, sampling.cpp, sorting.cpp
-std::unique_ptr<OpPlugin> make_determinant_plugin();
-std::unique_ptr<OpPlugin> make_sampling_plugin();
-std::unique_ptr<OpPlugin> make_sorting_plugin();
+#define AIPU_DECLARE(name) std::unique_ptr<OpPlugin> make_##name##_plugin();
+AIPU_BUILTIN_PLUGINS(AIPU_DECLARE)
+#undef AIPU_DECLARE
 
 }  // namespace aipu::kernels
