@@ -59,7 +59,6 @@ class Decoder {
       for (uint32_t i = 0; i < model_.bodies()->size(); ++i) {
         // Nesting is bounded by the verifier of the tables.
         AIPU_ASSIGN_OR_RETURN(DecodedModel body, Decoder(*model_.bodies()->Get(i), blobs_).run());
-        body.plan.kernels = plan_.kernels;
         plan_.bodies.push_back(std::move(body.plan));
       }
     }
@@ -233,6 +232,14 @@ class Decoder {
   Plan plan_;
 };
 
+// Bodies have the kernels of the outermost plan.
+void share_kernels(Plan* plan) {
+  for (Plan& body : plan->bodies) {
+    body.kernels = plan->kernels;
+    share_kernels(&body);
+  }
+}
+
 }  // namespace
 
 const DecodedSection* DecodedModel::section(SectionKind kind, uint32_t index) const {
@@ -255,7 +262,9 @@ Result<DecodedModel> decode(std::span<const std::byte> bytes) {
   if (!fb::VerifySizePrefixedModelBuffer(verifier)) return invalid_model("the tables of the file are damaged");
   const uint64_t blobs_begin = std::min<uint64_t>((root_bytes + 63) / 64 * 64, bytes.size() - kSealBytes);
   const auto blobs = bytes.subspan(blobs_begin, bytes.size() - kSealBytes - blobs_begin);
-  return Decoder(*fb::GetSizePrefixedModel(data), blobs).run();
+  AIPU_ASSIGN_OR_RETURN(DecodedModel model, Decoder(*fb::GetSizePrefixedModel(data), blobs).run());
+  share_kernels(&model.plan);
+  return model;
 }
 
 }  // namespace aipu::gbuilder

@@ -109,6 +109,20 @@ Status print_summary(const DecodedModel& model, size_t file_bytes, const Options
   return {};
 }
 
+// Of the model, then of the bodies of its loops and branches.
+void print_plans(const Plan& plan, const std::string& number, std::string (*text)(const Plan&)) {
+  if (!number.empty()) aipu::tools::print("\nbody " + number + "\n\n");
+  aipu::tools::print(text(plan));
+  for (size_t i = 0; i < plan.bodies.size(); ++i)
+    print_plans(plan.bodies[i], number + (number.empty() ? "" : ".") + std::to_string(i), text);
+}
+
+Status check_plans(const Plan& plan) {
+  for (const Program& program : plan.programs) AIPU_RETURN_IF_ERROR(check_program(plan, program));
+  for (const Plan& body : plan.bodies) AIPU_RETURN_IF_ERROR(check_plans(body));
+  return {};
+}
+
 Status dump(const Options& options) {
   // What the runtime would refuse is not shown.
   AIPU_ASSIGN_OR_RETURN(const auto loaded,
@@ -127,9 +141,9 @@ Status dump(const Options& options) {
     return {};
   }
   if (is_summary(options)) return print_summary(model, file.bytes().size(), options);
-  if (options.tensors) aipu::tools::print(print_tensors(model.plan));
+  if (options.tensors) print_plans(model.plan, "", print_tensors);
   if (options.kernels) aipu::tools::print(print_kernels(model.plan));
-  if (options.commands) aipu::tools::print(print_commands(model.plan));
+  if (options.commands) print_plans(model.plan, "", print_commands);
   const auto print_section = [&](SectionKind kind) -> Status {
     bool found = false;
     for (const DecodedSection& section : model.sections) {
@@ -151,10 +165,7 @@ Status dump(const Options& options) {
     aipu::tools::print(print_memory_plan(model.plan, memory));
   }
   if (options.verify) {
-    for (const Program& program : model.plan.programs) {
-      if (Status status = check_program(model.plan, program); !status.ok())
-        return std::move(status).context(options.file);
-    }
+    if (Status status = check_plans(model.plan); !status.ok()) return std::move(status).context(options.file);
     show("{}: commands are ordered and in range\n", options.file);
   }
   return {};

@@ -5,9 +5,13 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <new>
 
 #include "gbuilder/build.h"
+#include "gbuilder/file/encode.h"
+#include "gbuilder/record/command_checker.h"
+#include "runtime/base/file.h"
 #include "runtime/session.h"
 #include "tests/numerics/road.h"
 
@@ -358,6 +362,20 @@ TEST(ControlFlow, Nested) {
     return Case{inputs, {f32({}, {v}), f32({count}, all)}};
   };
   check(b, "nested", {climbed(9, 0, 3), climbed(3, 5, 3), climbed(1, 0, 100), climbed(0, 7, 3)});
+
+  // The file can be read back, the bodies of bodies too.
+  const auto file = MappedFile::open(temporary_path("nested.onnx") + ".host.aipu.bin");
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  const auto decoded = gbuilder::decode(file->bytes());
+  ASSERT_TRUE(decoded.ok()) << decoded.status().message();
+  const std::function<int(const gbuilder::Plan&)> checked = [&](const gbuilder::Plan& plan) {
+    int count = 1;
+    const Status status = gbuilder::check_program(plan, plan.programs[0]);
+    EXPECT_TRUE(status.ok()) << status.message();
+    for (const gbuilder::Plan& inside : plan.bodies) count += checked(inside);
+    return count;
+  };
+  EXPECT_EQ(checked(decoded->plan), 5);
 }
 
 // A state that a branch makes longer, or cuts down to what data says.
