@@ -16,6 +16,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -169,7 +170,9 @@ struct Access {
   uint32_t tensor = 0;
   bool writes = false;
 };
-// The call that a command of the host runs; null where it runs none.
+// Whether a command of the host runs what a PlanCall says.
+constexpr bool runs_bodies(HostOp op) { return op == HostOp::kLoop || op == HostOp::kScan || op == HostOp::kBranch; }
+// That call; null where it runs none.
 const PlanCall* call_of(const Plan& plan, const HostBody& host);
 std::vector<Access> command_accesses(const Plan& plan, const Command& command);
 uint32_t root_tensor(const Plan& plan, uint32_t tensor);
@@ -209,7 +212,9 @@ std::string print_plan(const Plan& plan);  // all of the following
 std::string print_tensors(const Plan& plan);
 std::string print_kernels(const Plan& plan);
 std::string print_commands(const Plan& plan);
-std::string print_bodies(const Plan& plan, const std::string& outer = "");  // numbered "0", "0.0", ...
+// `text` of each body under its number: "0", "0.0", ...
+std::string print_bodies(const Plan& plan, const std::function<std::string(const Plan&)>& text,
+                         const std::string& outer = "");
 std::string print_command(const Plan& plan, const Command& command);
 
 }  // namespace aipu::gbuilder

@@ -64,8 +64,7 @@ uint32_t root_tensor(const Plan& plan, uint32_t tensor) {
 }
 
 const PlanCall* call_of(const Plan& plan, const HostBody& host) {
-  const bool runs_bodies = host.op == HostOp::kLoop || host.op == HostOp::kScan || host.op == HostOp::kBranch;
-  return runs_bodies && host.a < plan.calls.size() ? &plan.calls[host.a] : nullptr;
+  return runs_bodies(host.op) && host.a < plan.calls.size() ? &plan.calls[host.a] : nullptr;
 }
 
 std::vector<Access> command_accesses(const Plan& plan, const Command& command) {
@@ -339,21 +338,21 @@ std::string print_commands(const Plan& plan) {
   return text;
 }
 
-std::string print_bodies(const Plan& plan, const std::string& outer) {
-  std::string text;
+std::string print_bodies(const Plan& plan, const std::function<std::string(const Plan&)>& text,
+                         const std::string& outer) {
+  std::string all;
   for (size_t i = 0; i < plan.bodies.size(); ++i) {
     const std::string number = str_cat(outer, i);
-    const Plan& body = plan.bodies[i];
-    text += str_cat("\nbody ", number, "\n\n", print_tensors(body), "\n", print_commands(body),
-                    print_bodies(body, number + "."));
+    all += str_cat("\nbody ", number, "\n\n", text(plan.bodies[i]), print_bodies(plan.bodies[i], text, number + "."));
   }
-  return text;
+  return all;
 }
 
 std::string print_plan(const Plan& plan) {
-  return str_cat("plan \"", shortened(plan.model_name), "\" target ", plan.target, plan.fast_math ? " fast-math" : "",
-                 "\n\n", print_tensors(plan), "\n", print_kernels(plan), "\n", print_commands(plan),
-                 print_bodies(plan));
+  return str_cat(
+      "plan \"", shortened(plan.model_name), "\" target ", plan.target, plan.fast_math ? " fast-math" : "", "\n\n",
+      print_tensors(plan), "\n", print_kernels(plan), "\n", print_commands(plan),
+      print_bodies(plan, [](const Plan& body) { return print_tensors(body) + "\n" + print_commands(body); }));
 }
 
 }  // namespace aipu::gbuilder

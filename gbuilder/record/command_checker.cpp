@@ -70,8 +70,7 @@ Status CommandChecker::check_indices(const Command& command) const {
           return fail(command, str_cat("binds '", plan_.symbols[i].name, "', which is no element of a tensor"));
       }
     }
-    const bool runs_bodies = host->op == HostOp::kLoop || host->op == HostOp::kScan || host->op == HostOp::kBranch;
-    if ((runs_bodies || host->op == HostOp::kFetch) && host->a >= plan_.calls.size())
+    if ((runs_bodies(host->op) || host->op == HostOp::kFetch) && host->a >= plan_.calls.size())
       return fail(command, "call out of range");
     if (host->op == HostOp::kCheck && host->b >= plan_.strings.size()) return fail(command, "message out of range");
   }

@@ -109,14 +109,6 @@ Status print_summary(const DecodedModel& model, size_t file_bytes, const Options
   return {};
 }
 
-// Of the model, then of the bodies of its loops and branches.
-void print_plans(const Plan& plan, const std::string& number, std::string (*text)(const Plan&)) {
-  if (!number.empty()) aipu::tools::print("\nbody " + number + "\n\n");
-  aipu::tools::print(text(plan));
-  for (size_t i = 0; i < plan.bodies.size(); ++i)
-    print_plans(plan.bodies[i], number + (number.empty() ? "" : ".") + std::to_string(i), text);
-}
-
 Status check_plans(const Plan& plan) {
   for (const Program& program : plan.programs) AIPU_RETURN_IF_ERROR(check_program(plan, program));
   for (const Plan& body : plan.bodies) AIPU_RETURN_IF_ERROR(check_plans(body));
@@ -141,9 +133,9 @@ Status dump(const Options& options) {
     return {};
   }
   if (is_summary(options)) return print_summary(model, file.bytes().size(), options);
-  if (options.tensors) print_plans(model.plan, "", print_tensors);
+  if (options.tensors) aipu::tools::print(print_tensors(model.plan) + print_bodies(model.plan, print_tensors));
   if (options.kernels) aipu::tools::print(print_kernels(model.plan));
-  if (options.commands) print_plans(model.plan, "", print_commands);
+  if (options.commands) aipu::tools::print(print_commands(model.plan) + print_bodies(model.plan, print_commands));
   const auto print_section = [&](SectionKind kind) -> Status {
     bool found = false;
     for (const DecodedSection& section : model.sections) {
