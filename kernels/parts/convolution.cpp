@@ -30,6 +30,17 @@ Result<ConvWeights> read_weights(const Graph& graph, const Node& node) {
   return weights;
 }
 
+WindowTile window_tile(const tir::Target& target, int64_t columns, int lanes, const SpatialAxis& width) {
+  // Few columns: half a vector is multiplied as fast as a whole one, and needs no mask to be stored.
+  if (lanes == 16 && columns <= 8) lanes = 8;
+  WindowTile window{register_tile(target, columns, lanes), lanes};
+  // One vector per pixel leaves registers for taller tiles.
+  constexpr int kTallTile = 28;
+  if (window.tile.vectors == 1 && target.vector_registers >= 32 && width.out.is_constant())
+    window.tile.rows = kTallTile;
+  return window;
+}
+
 RowTiles row_tiles(const SpatialAxis& axis, int greatest) {
   constexpr int64_t kMostSkipped = 3;
   RowTiles tiles;

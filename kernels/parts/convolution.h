@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
+#include "kernels/parts/register_tile.h"
 #include "kernels/parts/spatial.h"
 
 namespace aipu::kernels {
@@ -21,8 +22,12 @@ struct ConvWeights {
 // unsupported() where their shape is symbolic.
 Result<ConvWeights> read_weights(const graph::Graph& graph, const graph::Node& node);
 
-// The greatest height of a tile of one vector of columns, where there are 32 registers.
-constexpr int kTallTile = 28;
+// The register tile of pixels of a row by output channels, `columns` of them; `lanes` of its vectors.
+struct WindowTile {
+  RegisterTile tile;
+  int lanes = 0;
+};
+WindowTile window_tile(const tir::Target& target, int64_t columns, int lanes, const SpatialAxis& width);
 
 // How the rows of output pixels are cut into tiles, and what happens at their ends.
 struct RowTiles {

@@ -99,25 +99,21 @@ class ConvPlugin final : public OpPlugin {
                              DType accumulator, const AnchorArithmetic& arithmetic) {
     const Node& node = context.anchor();
     const int64_t group_in = weights.group_in, taps = weights.taps, group_out = weights.group_out;
-    int lanes = context.lanes(accumulator);
     std::array<SpatialAxis, 3>& axes = geometry.axes;
     // Pixels are independent of each other: a matrix product.
     const bool pointwise = std::all_of(axes.begin(), axes.end(), [](const SpatialAxis& a) {
       return a.kernel == 1 && a.stride == 1 && a.pad_begin == Dim(0) && a.pad_end == Dim(0);
     });
-    // Few columns: half a vector is multiplied as fast as a whole one, and needs no mask to be stored.
-    if (lanes == 16 && group_out <= 8 && !pointwise) lanes = 8;
-    RegisterTile tile = register_tile(context.target(), group_out, lanes);
+    const int whole = context.lanes(accumulator);
+    const auto [tile, lanes] = pointwise ? WindowTile{register_tile(context.target(), group_out, whole), whole}
+                                         : window_tile(context.target(), group_out, whole, axes[2]);
     const int64_t panel_width = static_cast<int64_t>(tile.vectors) * lanes;
     dsl::TemplateParams params;
     set_tile_params(context.target(), tile, lanes, accumulator, &params);
     params.set(pointwise && weights.group == 1 ? "A" : "X", stored);
     // One vector per pixel: a product needs a broadcast of its own, so every other load counts.
     constexpr int64_t kNearElements = 4096;
-    if (tile.vectors == 1 && !pointwise) {
-      if (taps * group_in * panel_width <= kNearElements) params.set("PREFETCH", 0);
-      if (context.target().vector_registers >= 32 && axes[2].out.is_constant()) tile.rows = kTallTile;
-    }
+    if (tile.vectors == 1 && !pointwise && taps * group_in * panel_width <= kNearElements) params.set("PREFETCH", 0);
     AIPU_ASSIGN_OR_RETURN(const TensorRef packed, packed_operand(context, weights.value, accumulator,
                                                                  {.batches = weights.group,
                                                                   .depth = taps * group_in,

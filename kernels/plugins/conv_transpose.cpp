@@ -141,11 +141,7 @@ class ConvTransposePlugin final : public OpPlugin {
     const SpatialAxis& width = geometry.axes[2];
     const DType stored = graph.type(node.inputs[0]).dtype;
     const DType accumulator = accumulator_dtype(stored);
-    int lanes = context.lanes(accumulator);
-    // As for convolutions: half a vector where that is enough, tall tiles of one vector.
-    if (lanes == 16 && weights.group_out <= 8) lanes = 8;
-    RegisterTile tile = register_tile(context.target(), weights.group_out, lanes);
-    if (tile.vectors == 1 && context.target().vector_registers >= 32 && width.out.is_constant()) tile.rows = kTallTile;
+    const auto [tile, lanes] = window_tile(context.target(), weights.group_out, context.lanes(accumulator), width);
     const int64_t panel_width = static_cast<int64_t>(tile.vectors) * lanes;
     dsl::TemplateParams params;
     set_tile_params(context.target(), tile, lanes, accumulator, &params);
