@@ -98,6 +98,21 @@ __AIPU_OPERATOR(*)
 __AIPU_OPERATOR(/)
 #undef __AIPU_OPERATOR
 
+// What vectors and masks have alike.
+#define __AIPU_OF_BOTH(X) \
+  X(__vand)               \
+  X(__vor)                \
+  X(__vxor)               \
+  X(__vinv)               \
+  X(__vextl)              \
+  X(__vexth)              \
+  X(__vexte)              \
+  X(__vexto)              \
+  X(__vzipl)              \
+  X(__vziph)              \
+  X(__vzipe)              \
+  X(__vzipo)
+
 // Functions of the other preludes whose result has the type of the first operand.
 #define __AIPU_C(name)                                                \
   template <class T, int N, class... A>                               \
@@ -147,18 +162,6 @@ __AIPU_C(__vbcast)
 __AIPU_C(__vrevs)
 __AIPU_C(__vshfl)
 __AIPU_C(__vreplic)
-__AIPU_C(__vextl)
-__AIPU_C(__vexth)
-__AIPU_C(__vexte)
-__AIPU_C(__vexto)
-__AIPU_C(__vzipl)
-__AIPU_C(__vziph)
-__AIPU_C(__vzipe)
-__AIPU_C(__vzipo)
-__AIPU_C(__vand)
-__AIPU_C(__vor)
-__AIPU_C(__vxor)
-__AIPU_C(__vinv)
 __AIPU_C(vexp)
 __AIPU_C(vexp2)
 __AIPU_C(vlog)
@@ -185,6 +188,7 @@ __AIPU_C(vtanh)
 __AIPU_C(vasinh)
 __AIPU_C(vacosh)
 __AIPU_C(vatanh)
+__AIPU_OF_BOTH(__AIPU_C)
 #undef __AIPU_C
 
 // The same of masks.
@@ -193,19 +197,8 @@ __AIPU_C(vatanh)
   __inl __mask_c<L> __c##name(__mask_c<L> first, A... rest) { \
     return name(first.v, (__mask<L>)__raw(rest)...);          \
   }
-__AIPU_C(__vand)
-__AIPU_C(__vor)
-__AIPU_C(__vxor)
-__AIPU_C(__vinv)
 __AIPU_C(__vprevs)
-__AIPU_C(__vextl)
-__AIPU_C(__vexth)
-__AIPU_C(__vexte)
-__AIPU_C(__vexto)
-__AIPU_C(__vzipl)
-__AIPU_C(__vziph)
-__AIPU_C(__vzipe)
-__AIPU_C(__vzipo)
+__AIPU_OF_BOTH(__AIPU_C)
 #undef __AIPU_C
 #define __AIPU_C(name)                                                   \
   template <int L, class M>                                              \
