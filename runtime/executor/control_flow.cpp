@@ -12,12 +12,6 @@ namespace aipu::runtime {
 
 namespace {
 
-int64_t bytes_of(DType dtype, std::span<const int64_t> shape) {
-  int64_t bytes = static_cast<int64_t>(dtype_bytes(dtype));
-  for (const int64_t extent : shape) bytes *= extent;  // of a tensor that exists
-  return bytes;
-}
-
 bool flag(Items<uint8_t> flags, uint32_t index) { return flags.size() != 0 && flags[index] != 0; }
 
 }  // namespace
@@ -78,9 +72,8 @@ Status Session::Impl::run_call(const fb::HostCommand& command, const StagePlan& 
   AIPU_ASSIGN_OR_RETURN(const CallWords words, CallWords::read(root, call, plan, step));
   for (size_t b = 0; b < words.given.size(); ++b) call_state.bodies[b]->take_given(words.given[b]);
   call_state.results.resize(result_count(command.op(), call_state.bodies[0]->root));
-  AIPU_RETURN_IF_ERROR(command.op() == fb::HostOp::kBranch
-                           ? run_branch(call, words, call_state)
-                           : run_loop_body(call, command.op() == fb::HostOp::kScan, words, call_state));
+  AIPU_RETURN_IF_ERROR(command.op() == fb::HostOp::kBranch ? run_branch(words, call_state)
+                                                           : run_loop_body(call, command.op(), words, call_state));
   return tell_extents(words, call_state);
 }
 
@@ -89,17 +82,6 @@ void Session::Impl::take_given(std::span<const unsigned long long> numbers) {
   if (std::equal(given.begin(), given.end(), numbers.begin(), numbers.end(), equal)) return;
   given.assign(numbers.begin(), numbers.end());
   shapes_changed = true;
-}
-
-// Types and ranks are those that the loader has compared.
-void Session::Impl::take_input(uint32_t index, const void* data, std::span<const int64_t> shape) {
-  Input& input = inputs[index];
-  if (!std::equal(shape.begin(), shape.end(), input.shape.begin(), input.shape.end())) {
-    input.shape.assign(shape.begin(), shape.end());
-    shapes_changed = true;
-  }
-  input.data = data;
-  input.bound = true;
 }
 
 std::span<const std::byte> Session::Impl::output_bytes(uint32_t index) const {
@@ -118,7 +100,7 @@ Status Session::Impl::run_body(Impl& body) {
   return status;
 }
 
-Status Session::Impl::run_branch(const fb::Call&, const CallWords& words, CallState& call_state) {
+Status Session::Impl::run_branch(const CallWords& words, CallState& call_state) {
   const bool holds = *words.condition != 0;
   Impl& body = *call_state.bodies[holds ? 0 : 1];
   const size_t first = holds ? 0 : call_state.bodies[0]->inputs.size();
@@ -136,10 +118,12 @@ Status Session::Impl::run_branch(const fb::Call&, const CallWords& words, CallSt
   return {};
 }
 
-Status Session::Impl::run_loop_body(const fb::Call& call, bool scans, const CallWords& words, CallState& call_state) {
+// kLoop, kScan.
+Status Session::Impl::run_loop_body(const fb::Call& call, fb::HostOp op, const CallWords& words,
+                                    CallState& call_state) {
   Impl& body = *call_state.bodies[0];
-  const uint32_t before = scans ? 0 : 2, first_output = scans ? 0 : 1;
-  const uint32_t states = call.states(), sequences = call.sequences();
+  const bool scans = op == fb::HostOp::kScan;
+  const uint32_t before = first_input(op), states = call.states(), sequences = call.sequences();
   int64_t trips = words.trip_count == nullptr ? INT64_MAX : std::max<int64_t>(*words.trip_count, 0);
   if (scans) trips = words.inputs[states].shape[0];
   for (uint32_t i = states; i < states + sequences; ++i) {
@@ -159,50 +143,62 @@ Status Session::Impl::run_loop_body(const fb::Call& call, bool scans, const Call
     body.take_input(before + i, words.inputs[i].data, words.inputs[i].shape.subspan(is_sequence ? 1 : 0));
   }
   for (CallResult& result : call_state.results) result.bytes = 0;
-  int64_t& trip = call_state.iteration;
-  for (; trip < trips && call_state.condition != 0; ++trip) {
+  for (int64_t& trip = call_state.iteration; trip < trips && call_state.condition != 0; ++trip) {
     for (uint32_t k = 0; k < sequences; ++k) {
       const CallWords::Input& sequence = words.inputs[states + k];
-      const auto slice = sequence.shape.subspan(1);
+      Input& slice = body.inputs[before + states + k];
       const int64_t position = flag(items(call.backward_sequences()), k) ? trips - 1 - trip : trip;
-      body.inputs[before + states + k].data = sequence.data + position * bytes_of(sequence.dtype, slice);
+      slice.data = sequence.data + position * slice.bytes(sequence.dtype);
     }
     AIPU_RETURN_IF_ERROR(run_body(body));
-    for (uint32_t k = states; k < call_state.results.size(); ++k) {
-      const bool backward = scans && flag(items(call.backward_stacks()), k - states);
-      AIPU_RETURN_IF_ERROR(
-          append_slice(call_state.results[k], body, body.outputs[first_output + k], trip, scans ? trips : 0, backward));
-    }
-    if (!scans) {
-      const auto again = body.output_bytes(0);
-      if (again.empty()) return invalid_argument("the condition is an empty tensor");
-      call_state.condition = static_cast<uint8_t>(again[0]);
-    }
-    // What the body has written is its input next time, and it writes to other memory then.
-    for (uint32_t k = 0; k < states; ++k) {
-      Output& output = body.outputs[first_output + k];
-      std::swap(output.own, call_state.carried[k]);
-      body.take_input(before + k, call_state.carried[k].data(), output.shape);
-    }
+    AIPU_RETURN_IF_ERROR(take_iteration(call, op, scans ? trips : 0, call_state));
   }
+  return take_loop_results(call, op, call_state);
+}
+
+// What an iteration leaves: slices of stacked results, whether there is another, and the states that it begins with.
+Status Session::Impl::take_iteration(const fb::Call& call, fb::HostOp op, int64_t trips, CallState& call_state) {
+  Impl& body = *call_state.bodies[0];
+  for (uint32_t k = call.states(); k < call_state.results.size(); ++k) {
+    const bool backward = op == fb::HostOp::kScan && flag(items(call.backward_stacks()), k - call.states());
+    AIPU_RETURN_IF_ERROR(
+        append_slice(call_state.results[k], body, first_result(op) + k, call_state.iteration, trips, backward));
+  }
+  if (op == fb::HostOp::kLoop) {
+    const auto again = body.output_bytes(0);
+    if (again.empty()) return invalid_argument("the condition is an empty tensor");
+    call_state.condition = static_cast<uint8_t>(again[0]);
+  }
+  // What the body has written is its input next time, and it writes to other memory then.
+  for (uint32_t k = 0; k < call.states(); ++k) {
+    Output& output = body.outputs[first_result(op) + k];
+    std::swap(output.own, call_state.carried[k]);
+    body.take_input(first_input(op) + k, call_state.carried[k].data(), output.shape);
+  }
+  return {};
+}
+
+Status Session::Impl::take_loop_results(const fb::Call& call, fb::HostOp op, CallState& call_state) {
+  const Impl& body = *call_state.bodies[0];
+  const int64_t trips = call_state.iteration;
   for (uint32_t k = 0; k < call_state.results.size(); ++k) {
     CallResult& result = call_state.results[k];
-    if (k >= states) {
-      if (trip == 0) {
+    const TensorSpec& spec = body.state.outputs[first_result(op) + k];
+    if (k >= call.states()) {
+      if (trips == 0) {
         result.shape.assign(1, 0);
-        for (const DimSpec& extent : body.state.outputs[first_output + k].shape)
-          result.shape.push_back(std::max<int64_t>(extent.extent, 0));
+        for (const DimSpec& extent : spec.shape) result.shape.push_back(std::max<int64_t>(extent.extent, 0));
       }
-      result.shape[0] = trip;
+      result.shape[0] = trips;
       result.data = result.own.data();
       continue;
     }
-    const Input& last = body.inputs[before + k];
+    const Input& last = body.inputs[first_input(op) + k];
     result.shape = last.shape;
-    result.bytes = bytes_of(body.state.outputs[first_output + k].dtype, last.shape);
+    result.bytes = last.bytes(spec.dtype);
     result.data = static_cast<const std::byte*>(last.data);
     // The initial value may be gone when the result is fetched.
-    if (trip == 0) AIPU_RETURN_IF_ERROR(own_copy(result, result.data, result.bytes));
+    if (trips == 0) AIPU_RETURN_IF_ERROR(own_copy(result, result.data, result.bytes));
   }
   return {};
 }
@@ -215,8 +211,9 @@ Status Session::Impl::own_copy(CallResult& result, const std::byte* data, int64_
 }
 
 // `trips`: how many slices there will be; 0: not known.
-Status Session::Impl::append_slice(CallResult& stack, const Impl& body, const Output& slice, int64_t trip,
-                                   int64_t trips, bool backward) {
+Status Session::Impl::append_slice(CallResult& stack, const Impl& body, uint32_t output, int64_t trip, int64_t trips,
+                                   bool backward) {
+  const Output& slice = body.outputs[output];
   if (trip == 0) {
     stack.shape.assign(1, 0);
     stack.shape.insert(stack.shape.end(), slice.shape.begin(), slice.shape.end());
@@ -237,9 +234,8 @@ Status Session::Impl::append_slice(CallResult& stack, const Impl& body, const Ou
     held_bytes -= stack.own.size();
     std::swap(stack.own, larger);
   }
-  const auto index = static_cast<uint32_t>(&slice - body.outputs.data());
   const int64_t position = backward ? trips - 1 - trip : trip;
-  const auto bytes = body.output_bytes(index);
+  const auto bytes = body.output_bytes(output);
   if (!bytes.empty()) std::memcpy(stack.own.data() + position * slice.size, bytes.data(), bytes.size());
   stack.bytes = end;
   return {};

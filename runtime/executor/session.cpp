@@ -487,17 +487,21 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> mo
 const Model& Session::model() const { return *model_; }
 int Session::threads() const { return sandbox_ ? 1 : static_cast<int>(impl_->pool->size()); }
 
-Status Session::Impl::bind_input(size_t index, const TensorView& tensor) {
-  const TensorSpec& spec = state.inputs[index];
+// One that has been checked: by bind_input(), or by the loader, which compares types and ranks of what bodies get.
+void Session::Impl::take_input(uint32_t index, const void* data, std::span<const int64_t> shape) {
   Input& input = inputs[index];
-  input.bound = false;  // a bind that fails does not leave the value of an earlier one behind
-  AIPU_RETURN_IF_ERROR(check_input(spec, tensor, options.arguments_of_a_kernel));
-  if (!std::equal(tensor.shape.begin(), tensor.shape.end(), input.shape.begin(), input.shape.end())) {
-    input.shape.assign(tensor.shape.begin(), tensor.shape.end());
+  if (!std::equal(shape.begin(), shape.end(), input.shape.begin(), input.shape.end())) {
+    input.shape.assign(shape.begin(), shape.end());
     shapes_changed = true;
   }
-  input.data = tensor.data;
+  input.data = data;
   input.bound = true;
+}
+
+Status Session::Impl::bind_input(size_t index, const TensorView& tensor) {
+  inputs[index].bound = false;  // a bind that fails does not leave the value of an earlier one behind
+  AIPU_RETURN_IF_ERROR(check_input(state.inputs[index], tensor, options.arguments_of_a_kernel));
+  take_input(static_cast<uint32_t>(index), tensor.data, tensor.shape);
   return {};
 }
 

@@ -123,6 +123,7 @@ struct Session::Impl {
   void open_tables();
   Status bind_shapes();
   Status bind_input(size_t index, const TensorView& tensor);
+  void take_input(uint32_t index, const void* data, std::span<const int64_t> shape);
   Status check_overlaps(size_t index) const;
   Status begin();
   Status activate(uint32_t stage);
@@ -157,15 +158,15 @@ struct Session::Impl {
   // control_flow.cpp
   struct CallWords;
   Status run_call(const fb::HostCommand& command, const StagePlan& plan, const Step& step);
-  Status run_loop_body(const fb::Call& call, bool scans, const CallWords& words, CallState& state);
-  Status run_branch(const fb::Call& call, const CallWords& words, CallState& state);
+  Status run_loop_body(const fb::Call& call, fb::HostOp op, const CallWords& words, CallState& state);
+  Status take_iteration(const fb::Call& call, fb::HostOp op, int64_t trips, CallState& state);
+  Status take_loop_results(const fb::Call& call, fb::HostOp op, CallState& state);
+  Status run_branch(const CallWords& words, CallState& state);
   Status run_body(Impl& body);
-  Status append_slice(CallResult& stack, const Impl& body, const Output& slice, int64_t trip, int64_t trips,
-                      bool backward);
+  Status append_slice(CallResult& stack, const Impl& body, uint32_t output, int64_t trip, int64_t trips, bool backward);
   Status own_copy(CallResult& result, const std::byte* data, int64_t bytes);
   Status tell_extents(const CallWords& words, const CallState& state) const;
   Status fetch(const fb::HostCommand& command, const StagePlan& plan, const Step& step) const;
-  void take_input(uint32_t index, const void* data, std::span<const int64_t> shape);
   void take_given(std::span<const unsigned long long> numbers);
   std::span<const std::byte> output_bytes(uint32_t index) const;
   int64_t all_arena_bytes() const;

@@ -67,9 +67,12 @@ struct ModelTables {
 constexpr bool runs_bodies(fb::HostOp op) {
   return op == fb::HostOp::kLoop || op == fb::HostOp::kScan || op == fb::HostOp::kBranch;
 }
-// How many results a call of a body has.
+// The first input of a body that the call's own inputs stand for, and the first output that is a result: a loop's body
+// takes an iteration and a condition before, and gives a condition.
+constexpr uint32_t first_input(fb::HostOp op) { return op == fb::HostOp::kLoop ? 2 : 0; }
+constexpr uint32_t first_result(fb::HostOp op) { return op == fb::HostOp::kLoop ? 1 : 0; }
 inline uint32_t result_count(fb::HostOp op, const fb::Model& body) {
-  return items(body.outputs()).size() - (op == fb::HostOp::kLoop ? 1 : 0);
+  return items(body.outputs()).size() - first_result(op);
 }
 
 constexpr uint32_t kMaxProgramDepth = 32;

@@ -76,7 +76,7 @@ Status Checker::check_call(uint32_t index, const CallCommand& command) {
     return {};
   }
   const bool scans = command.op == fb::HostOp::kScan;
-  const uint32_t before = scans ? 0 : 2, first_output = scans ? 0 : 1;  // iteration and condition
+  const uint32_t before = first_input(command.op), first_output = first_result(command.op);
   const uint64_t carried = uint64_t{call.states()} + call.sequences();
   if (body_inputs != uint64_t{before} + inputs.size() || carried > inputs.size() ||
       body_outputs < uint64_t{first_output} + call.states() || (scans ? call.sequences() == 0 : call.sequences() != 0))
@@ -114,7 +114,7 @@ Status Checker::check_calls() {
     const fb::Model& body = *bodies[items(calls[fetch.call]->bodies())[0]];
     if (fetch.result >= result_count(op, body))
       return bad(fetch.place.text(), " fetches result ", fetch.result, " of ", result_count(op, body));
-    const uint32_t output = items(body.outputs())[fetch.result + (op == fb::HostOp::kLoop ? 1 : 0)];
+    const uint32_t output = items(body.outputs())[first_result(op) + fetch.result];
     if (items(body.tensors())[output]->dtype() != items(model_.tensors())[fetch.tensor]->dtype())
       return bad(fetch.place.text(), " fetches a result of another type");
   }
