@@ -327,8 +327,6 @@ Status infer_scan(InferContext& ctx) {
   return types.finish();
 }
 
-}  // namespace
-
 OpDef if_op() {
   OpDef def;
   def.name = "If";
@@ -364,6 +362,16 @@ OpDef scan_op() {
   def.infer = infer_scan;
   def.axes = axes::mixed();
   return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> control_ops() {
+  return {
+      if_op(),
+      loop_op(),
+      scan_op(),
+  };
 }
 
 }  // namespace aipu::graph

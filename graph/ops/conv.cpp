@@ -131,8 +131,6 @@ Status infer_qlinear_conv(InferContext& ctx) {
   return infer_conv(ctx, 3, 8, ctx.input(7).dtype);
 }
 
-}  // namespace
-
 OpDef conv_op() {
   OpDef def;
   def.name = "Conv";
@@ -184,6 +182,9 @@ OpDef conv_integer_op() {
   return def;
 }
 
+// What quantised graphs become (passes/integer_arithmetic.cpp): out = scale * (sum of (x - x_zero_point) * (w -
+// w_zero_point) + bias) in the scale's dtype, or without a scale the int32 accumulators. 8-bit operands; zero point of
+// w, scale and bias of one element or one per output channel (per column of the 2-D w).
 OpDef quantized_conv_op() {
   OpDef def;
   def.name = "aipu::QuantizedConv";
@@ -217,6 +218,12 @@ OpDef qlinear_conv_op() {
   def.axes = axes::images(axes::Channels::kMixed);
   def.multiply_adds = work::convolution(3);
   return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> conv_ops() {
+  return {conv_op(), conv_transpose_op(), conv_integer_op(), qlinear_conv_op(), quantized_conv_op()};
 }
 
 }  // namespace aipu::graph

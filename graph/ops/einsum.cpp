@@ -152,6 +152,8 @@ EinsumTerms parse_einsum(std::string_view equation) {
   return terms;
 }
 
+namespace {
+
 OpDef einsum_op() {
   OpDef def;
   def.name = "Einsum";
@@ -163,5 +165,9 @@ OpDef einsum_op() {
   def.axes = einsum_axes;
   return def;
 }
+
+}  // namespace
+
+std::vector<OpDef> einsum_ops() { return {einsum_op()}; }
 
 }  // namespace aipu::graph

@@ -201,19 +201,17 @@ Status infer_pow(InferContext& ctx) {
   return {};
 }
 
-}  // namespace
-
-OpDef unary_op(std::string name, std::string types) {
+OpDef unary_op(std::string name, std::string types = "f") {
   return elementwise(std::move(name), {operand("X", types)}, types, infer_unary);
 }
 
-OpDef predicate_op(std::string name, std::vector<AttributeDef> attributes) {
+OpDef predicate_op(std::string name, std::vector<AttributeDef> attributes = {}) {
   OpDef def = elementwise(std::move(name), {operand("X", "f")}, "b", infer_predicate);
   def.attributes = std::move(attributes);
   return def;
 }
 
-OpDef activation_op(std::string name, std::vector<AttributeDef> attributes, std::string types) {
+OpDef activation_op(std::string name, std::vector<AttributeDef> attributes = {}, std::string types = "f") {
   OpDef def = elementwise(std::move(name), {operand("X", types)}, types, infer_same_as_input);
   def.attributes = std::move(attributes);
   return def;
@@ -229,19 +227,19 @@ OpDef identity_op() {
   return def;
 }
 
-OpDef binary_op(std::string name, std::string types, uint32_t traits) {
+OpDef binary_op(std::string name, std::string types = kNumeric, uint32_t traits = 0) {
   return elementwise(
       std::move(name), {operand("A", types), operand("B", types)}, types,
       [](InferContext& ctx) { return infer_binary(ctx, DType::kVoid); }, traits);
 }
 
-OpDef comparison_op(std::string name, std::string types, uint32_t traits) {
+OpDef comparison_op(std::string name, std::string types = kNumeric, uint32_t traits = 0) {
   return elementwise(
       std::move(name), {operand("A", types), operand("B", types)}, "b",
       [](InferContext& ctx) { return infer_binary(ctx, DType::kBool); }, traits);
 }
 
-OpDef variadic_op(std::string name, std::string types) {
+OpDef variadic_op(std::string name, std::string types = kNumeric) {
   return elementwise(std::move(name), {variadic_operand("data", types)}, types, infer_variadic);
 }
 
@@ -307,6 +305,83 @@ OpDef cast_like_op() {
   def.traits = 0;  // the second operand lends its type only
   def.axes = axes::broadcast_of({0});
   return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> elementwise_ops() {
+  return {
+      identity_op(),
+      unary_op("Abs", "iuf"),
+      unary_op("Neg", "if"),
+      unary_op("Sign", "iuf"),
+      unary_op("Relu", "if"),
+      unary_op("Not", "b"),
+      unary_op("BitwiseNot", "iu"),
+      unary_op("Acos"),
+      unary_op("Acosh"),
+      unary_op("Asin"),
+      unary_op("Asinh"),
+      unary_op("Atan"),
+      unary_op("Atanh"),
+      unary_op("Ceil"),
+      unary_op("Cos"),
+      unary_op("Cosh"),
+      unary_op("Erf", "iuf"),
+      unary_op("Exp"),
+      unary_op("Floor"),
+      unary_op("Log"),
+      unary_op("Reciprocal"),
+      unary_op("Round"),
+      unary_op("Sigmoid"),
+      unary_op("Sin"),
+      unary_op("Sinh"),
+      unary_op("Softplus"),
+      unary_op("Softsign"),
+      unary_op("Sqrt"),
+      unary_op("Tan"),
+      unary_op("Tanh"),
+      unary_op("HardSwish"),
+      unary_op("Mish"),
+      gelu_op(),
+      predicate_op("IsNaN"),
+      predicate_op("IsInf", {attr::i("detect_negative", 1), attr::i("detect_positive", 1)}),
+      activation_op("Celu", {attr::f("alpha", 1.0)}),
+      activation_op("Elu", {attr::f("alpha", 1.0)}),
+      activation_op("HardSigmoid", {attr::f("alpha", 0.2), attr::f("beta", 0.5)}),
+      activation_op("LeakyRelu", {attr::f("alpha", 0.01)}),
+      activation_op("Selu", {attr::f("alpha", 1.67326319217681884765625), attr::f("gamma", 1.05070102214813232421875)}),
+      activation_op("Shrink", {attr::f("bias", 0.0), attr::f("lambd", 0.5)}, "iuf"),
+      activation_op("Swish", {attr::f("alpha", 1.0)}),
+      activation_op("ThresholdedRelu", {attr::f("alpha", 1.0)}),
+      clip_op(),
+      cast_op(),
+      cast_like_op(),
+      binary_op("Add", "iuf", kCommutative),
+      binary_op("Sub"),
+      binary_op("Mul", "iuf", kCommutative),
+      binary_op("Div", kNumeric, kFaults),
+      mod_op(),
+      pow_op(),
+      prelu_op(),
+      binary_op("And", "b", kCommutative),
+      binary_op("Or", "b", kCommutative),
+      binary_op("Xor", "b", kCommutative),
+      binary_op("BitwiseAnd", "iu", kCommutative),
+      binary_op("BitwiseOr", "iu", kCommutative),
+      binary_op("BitwiseXor", "iu", kCommutative),
+      bit_shift_op(),
+      comparison_op("Equal", "biuf", kCommutative),
+      comparison_op("Greater"),
+      comparison_op("GreaterOrEqual"),
+      comparison_op("Less"),
+      comparison_op("LessOrEqual"),
+      variadic_op("Max"),
+      variadic_op("Min"),
+      variadic_op("Mean", "f"),
+      variadic_op("Sum", "f"),
+      where_op(),
+  };
 }
 
 }  // namespace aipu::graph

@@ -154,8 +154,6 @@ AxisMap scatter_nd_axes(const Graph& graph, const Node& node) {
   return map.take();
 }
 
-}  // namespace
-
 OpDef gather_op() {
   OpDef def;
   def.name = "Gather";
@@ -216,6 +214,12 @@ OpDef scatter_nd_op() {
   def.verify = verify_reduction;
   def.axes = scatter_nd_axes;
   return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> gather_ops() {
+  return {gather_op(), gather_elements_op(), gather_nd_op(), scatter_elements_op(), scatter_nd_op()};
 }
 
 }  // namespace aipu::graph

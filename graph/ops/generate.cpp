@@ -134,8 +134,6 @@ AxisMap one_hot_axes(const Graph& graph, const Node& node) {
   return map.take();
 }
 
-}  // namespace
-
 OpDef constant_of_shape_op() {
   OpDef def;
   def.name = "ConstantOfShape";
@@ -223,6 +221,17 @@ OpDef one_hot_op() {
   });
   def.axes = one_hot_axes;
   return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> generate_ops() {
+  return {
+      constant_of_shape_op(),
+      range_op(),
+      eye_like_op(),
+      one_hot_op(),
+  };
 }
 
 }  // namespace aipu::graph

@@ -36,14 +36,21 @@ OpDef loss_op(std::string name) {
   return def;
 }
 
-}  // namespace
-
 OpDef negative_log_likelihood_loss_op() { return loss_op("NegativeLogLikelihoodLoss"); }
 
 OpDef softmax_cross_entropy_loss_op() {
   OpDef def = loss_op("SoftmaxCrossEntropyLoss");
   def.outputs.push_back(optional_operand("log_prob", "f"));
   return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> loss_ops() {
+  return {
+      negative_log_likelihood_loss_op(),
+      softmax_cross_entropy_loss_op(),
+  };
 }
 
 }  // namespace aipu::graph

@@ -64,8 +64,6 @@ Status infer_det(InferContext& ctx) {
   return {};
 }
 
-}  // namespace
-
 OpDef matmul_op() {
   OpDef def;
   def.name = "MatMul";
@@ -158,6 +156,12 @@ OpDef det_op() {
     return map.link_leading(0, 0, map.output_rank(0)).take();
   };
   return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> matmul_ops() {
+  return {matmul_op(), matmul_integer_op(), qlinear_matmul_op(), quantized_matmul_op(), gemm_op(), det_op()};
 }
 
 }  // namespace aipu::graph

@@ -369,8 +369,6 @@ AxisMap reverse_sequence_axes(const Graph& graph, const Node& node) {
   return map.link(0, static_cast<size_t>(node.attributes.i("batch_axis")), 1, 0).take();
 }
 
-}  // namespace
-
 OpDef transpose_op() {
   OpDef def;
   def.name = "Transpose";
@@ -512,6 +510,13 @@ OpDef reverse_sequence_op() {
   };
   def.axes = reverse_sequence_axes;
   return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> movement_ops() {
+  return {transpose_op(),      concat_op(),         split_op(), slice_op(),           pad_op(),
+          depth_to_space_op(), space_to_depth_op(), trilu_op(), reverse_sequence_op()};
 }
 
 }  // namespace aipu::graph

@@ -77,8 +77,6 @@ Status infer_group_normalization(InferContext& ctx) {
   return {};
 }
 
-}  // namespace
-
 OpDef batch_normalization_op() {
   return normalization("BatchNormalization",
                        {operand("X", "f"), operand("scale", "f"), operand("B", "f"), operand("input_mean", "f"),
@@ -176,6 +174,22 @@ OpDef dropout_op() {
   };
   def.axes = axes::broadcast_of({0});
   return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> normalization_ops() {
+  return {
+      batch_normalization_op(),
+      instance_normalization_op(),
+      group_normalization_op(),
+      layer_normalization_op(),
+      rms_normalization_op(),
+      lp_normalization_op(),
+      mean_variance_normalization_op(),
+      lrn_op(),
+      dropout_op(),
+  };
 }
 
 }  // namespace aipu::graph

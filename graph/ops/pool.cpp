@@ -107,8 +107,6 @@ AxisMap max_pool_axes(const Graph& graph, const Node& node) {
   return map;
 }
 
-}  // namespace
-
 OpDef average_pool_op() { return pool_op("AveragePool", "f", {attr::i("count_include_pad", 0)}); }
 
 OpDef max_pool_op() {
@@ -120,7 +118,7 @@ OpDef max_pool_op() {
 
 OpDef lp_pool_op() { return pool_op("LpPool", "f", {attr::i("p", 2)}); }
 
-OpDef global_pool_op(std::string name, std::vector<AttributeDef> attributes) {
+OpDef global_pool_op(std::string name, std::vector<AttributeDef> attributes = {}) {
   OpDef def;
   def.name = std::move(name);
   def.inputs = {operand("X", "f")};
@@ -150,6 +148,20 @@ OpDef max_unpool_op() {
   });
   def.axes = axes::mixed();  // positions are counted over all samples
   return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> pool_ops() {
+  return {
+      average_pool_op(),
+      max_pool_op(),
+      lp_pool_op(),
+      global_pool_op("GlobalAveragePool"),
+      global_pool_op("GlobalMaxPool"),
+      global_pool_op("GlobalLpPool", {attr::i("p", 2)}),
+      max_unpool_op(),
+  };
 }
 
 }  // namespace aipu::graph

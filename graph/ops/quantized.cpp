@@ -73,8 +73,6 @@ std::optional<AxisMap> quantization_axes(const Graph& graph, const Node& node) {
   return map.take();
 }
 
-}  // namespace
-
 OpDef quantize_linear_op() {
   OpDef def;
   def.name = "QuantizeLinear";
@@ -117,6 +115,7 @@ OpDef dynamic_quantize_linear_op() {
   return def;
 }
 
+// ONNX Runtime's, domain com.microsoft: rewritten by passes/quantized_operators.cpp and integer_arithmetic.
 OpDef qlinear_binary_op(std::string name) {
   OpDef def;
   def.name = std::move(name);
@@ -139,7 +138,7 @@ OpDef qlinear_binary_op(std::string name) {
   return def;
 }
 
-OpDef qlinear_unary_op(std::string name, std::vector<AttributeDef> attributes) {
+OpDef qlinear_unary_op(std::string name, std::vector<AttributeDef> attributes = {}) {
   OpDef def;
   def.name = std::move(name);
   def.inputs = {operand("X", "iu"), operand("X_scale", "f"), optional_operand("X_zero_point", "iu"),
@@ -217,6 +216,23 @@ OpDef qgemm_op() {
   def.axes = axes::gemm(0, 3, 6);
   def.multiply_adds = work::gemm(0);
   return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> quantized_ops() {
+  return {
+      quantize_linear_op(),
+      dequantize_linear_op(),
+      dynamic_quantize_linear_op(),
+      qlinear_binary_op("com.microsoft::QLinearAdd"),
+      qlinear_binary_op("com.microsoft::QLinearMul"),
+      qlinear_unary_op("com.microsoft::QLinearSigmoid"),
+      qlinear_unary_op("com.microsoft::QLinearLeakyRelu", {attr::f("alpha", 0.01)}),
+      qlinear_global_average_pool_op(),
+      qlinear_concat_op(),
+      qgemm_op(),
+  };
 }
 
 }  // namespace aipu::graph

@@ -98,8 +98,6 @@ Dim recurrent_work(const Graph& graph, const Node& node) {
   return shape(0)[0] * shape(0)[1] * (element_count(shape(1)) + element_count(shape(2)));
 }
 
-}  // namespace
-
 OpDef recurrent_op(std::string name, int gates, std::vector<std::string> default_activations) {
   const Recurrence kind{name, gates, std::move(default_activations)};
   OpDef def;
@@ -131,6 +129,16 @@ OpDef recurrent_op(std::string name, int gates, std::vector<std::string> default
   def.axes = recurrent_axes;
   def.multiply_adds = recurrent_work;
   return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> recurrent_ops() {
+  return {
+      recurrent_op("LSTM", 4, {"Sigmoid", "Tanh", "Tanh"}),
+      recurrent_op("GRU", 3, {"Sigmoid", "Tanh"}),
+      recurrent_op("RNN", 1, {"Tanh"}),
+  };
 }
 
 }  // namespace aipu::graph

@@ -137,9 +137,7 @@ std::optional<AxisMap> reduce_axes(const Graph& graph, const Node& node) {
   return reduced_map(graph, node, node.attributes.ints("axes"));
 }
 
-}  // namespace
-
-OpDef reduce_op(std::string name, std::string types) {
+OpDef reduce_op(std::string name, std::string types = kNumeric) {
   OpDef def;
   def.name = std::move(name);
   def.inputs = {operand("data", types), optional_operand("axes", kIndex)};
@@ -223,6 +221,30 @@ OpDef cum_sum_op() {
   def.traits = kAnyAxisOrder;
   def.axes = axes::along("axis");
   return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> reduce_ops() {
+  return {
+      reduce_op("ReduceL1"),
+      reduce_op("ReduceL2"),
+      reduce_op("ReduceLogSum"),
+      reduce_op("ReduceLogSumExp"),
+      reduce_op("ReduceMax", "biuf"),
+      reduce_op("ReduceMean"),
+      reduce_op("ReduceMin", "biuf"),
+      reduce_op("ReduceProd"),
+      reduce_op("ReduceSum"),
+      reduce_op("ReduceSumSquare"),
+      arg_op("ArgMax"),
+      arg_op("ArgMin"),
+      along_axis_op("Hardmax", -1),
+      along_axis_op("LogSoftmax", -1),
+      along_axis_op("Softmax", -1),
+      cum_sum_op(),
+      top_k_op(),
+  };
 }
 
 }  // namespace aipu::graph

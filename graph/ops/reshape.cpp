@@ -257,8 +257,6 @@ std::optional<AxisMap> tile_axes(const Graph& graph, const Node& node) {
   return map.take();
 }
 
-}  // namespace
-
 OpDef reshape_op() {
   OpDef def = one_operand("Reshape", kView, infer_reshape);
   def.inputs.push_back(optional_operand("shape", kIndex));
@@ -354,6 +352,12 @@ OpDef tile_op() {
   def.traits = kAnyAxisOrder;
   def.axes = tile_axes;
   return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> reshape_ops() {
+  return {reshape_op(), flatten_op(), squeeze_op(), unsqueeze_op(), shape_op(), size_op(), expand_op(), tile_op()};
 }
 
 }  // namespace aipu::graph

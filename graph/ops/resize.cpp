@@ -197,8 +197,6 @@ std::optional<AxisMap> resize_axes(const Graph& graph, const Node& node) {
   return map.take();
 }
 
-}  // namespace
-
 OpDef resize_op() {
   OpDef def;
   def.name = "Resize";
@@ -232,5 +230,9 @@ OpDef resize_op() {
   def.axes = resize_axes;
   return def;
 }
+
+}  // namespace
+
+std::vector<OpDef> resize_ops() { return {resize_op()}; }
 
 }  // namespace aipu::graph

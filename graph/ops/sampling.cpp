@@ -212,8 +212,6 @@ AxisMap batched_operands(const Graph& graph, const Node& node) {
   return map.apart(0, 0).take();
 }
 
-}  // namespace
-
 OpDef roi_align_op() {
   OpDef def;
   def.name = "RoiAlign";
@@ -287,6 +285,8 @@ OpDef deform_conv_op() {
   return def;
 }
 
+// The first half of a DeformConv: for each channel the values at its window's taps, as channels (tap innermost) of an
+// image of the output's extents, [N, C * taps, ...]. What remains is a convolution of 1x1 (passes/decompose_image.cpp).
 OpDef deform_columns_op() {
   OpDef def;
   def.name = "aipu::DeformColumns";
@@ -322,6 +322,12 @@ OpDef col2im_op() {
   });
   def.axes = axes::images(axes::Channels::kMixed);
   return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> sampling_ops() {
+  return {roi_align_op(), max_roi_pool_op(), grid_sample_op(), deform_conv_op(), deform_columns_op(), col2im_op()};
 }
 
 }  // namespace aipu::graph

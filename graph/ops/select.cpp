@@ -83,8 +83,6 @@ std::vector<OperandDef> box_operands() {
           optional_operand("iou_threshold", "f"), optional_operand("score_threshold", "f")};
 }
 
-}  // namespace
-
 OpDef count_non_zero_op() {
   OpDef def;
   def.name = "aipu::CountNonZero";
@@ -177,6 +175,14 @@ OpDef non_max_suppression_op() {
   def.resolve = resolve_count(5);
   def.axes = axes::mixed();
   return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> select_ops() {
+  return {count_non_zero_op(),     non_zero_op(), compress_op(),
+          count_unique_op(),       unique_op(),   count_non_max_suppression_op(),
+          non_max_suppression_op()};
 }
 
 }  // namespace aipu::graph

@@ -120,8 +120,6 @@ std::optional<AxisMap> dft_axes(const Graph& graph, const Node& node) {
   return map.apart(0, static_cast<size_t>(node.attributes.i("axis")), false).take();
 }
 
-}  // namespace
-
 OpDef window_op(std::string name) {
   OpDef def;
   def.name = std::move(name);
@@ -186,6 +184,13 @@ OpDef mel_weight_matrix_op() {
   def.infer = infer_mel;
   def.axes = axes::mixed();
   return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> signal_ops() {
+  return {window_op("BlackmanWindow"), window_op("HammingWindow"), window_op("HannWindow"), dft_op(), stft_op(),
+          mel_weight_matrix_op()};
 }
 
 }  // namespace aipu::graph
