@@ -20,6 +20,7 @@
 #include "frontend/ir/compass_ir.h"
 #include "frontend/onnx/import.h"
 #include "gbuilder/assumption_checks.h"
+#include "gbuilder/dsl_call_files.h"
 #include "gbuilder/evaluator.h"
 #include "gbuilder/file/dump.h"
 #include "gbuilder/file/encode.h"
@@ -52,6 +53,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kStages =
     {"record", "a command buffer per engine"},
     {"encode", "aipu.bin"},
 }};
+
+const std::string& target_name(const BuildOptions& options) {
+  static const std::string host = "host";
+  return options.target.empty() ? host : options.target;
+}
 
 bool is_graph_pass(const std::string& name) {
   const auto passes = graph::graph_pipeline();
@@ -140,7 +146,7 @@ class Builder {
       if (!options_.emit_ir.empty()) AIPU_RETURN_IF_ERROR(prepare_output(options_.emit_ir + extension));
     for (const std::string& folder : {options_.emit_c, options_.dump_ir})
       if (!folder.empty()) AIPU_RETURN_IF_ERROR(make_folder(folder));
-    AIPU_ASSIGN_OR_RETURN(target_, tir::find_target(options_.target));
+    AIPU_ASSIGN_OR_RETURN(target_, tir::find_target(target_name(options_)));
     report_.target = target_.name;
     for (const std::string& plugin : options_.plugins)
       AIPU_RETURN_IF_ERROR(load_user_plugin(plugin, [&] { return load_plugin(plugin, registry_); }));
@@ -596,7 +602,7 @@ Status check_options(const BuildOptions& options) {
           fmt::format("--disable-pass: there is no graph or lowering pass '{}' (see --print-pipeline)", name));
     }
   }
-  AIPU_RETURN_IF_ERROR(tir::find_target(options.target).status());
+  AIPU_RETURN_IF_ERROR(tir::find_target(target_name(options)).status());
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const std::string& shape : options.shapes) AIPU_RETURN_IF_ERROR(frontend::parse_shape_option(shape, &shapes));
   return {};
@@ -605,10 +611,37 @@ Status check_options(const BuildOptions& options) {
 Result<BuildReport> build_model(const BuildOptions& options) {
   try {
     refill_error_reserve();
+    AIPU_ASSIGN_OR_RETURN(const auto builder_plugin, find_builder_plugin(options.plugins));
+    if (builder_plugin) return build_from_call_files(options, *builder_plugin);
     return Builder(options).run();
   } catch (...) {
     return current_exception_status(options.model);
   }
+}
+
+std::string stage_times(const BuildReport& report) {
+  std::string text;
+  for (const auto& [stage, seconds] : report.stage_seconds)
+    text += fmt::format("{:10} {:8.1f} ms\n", stage, seconds * 1e3);
+  return text;
+}
+
+std::string plan_sizes(const BuildReport& report) {
+  const std::string text =
+      fmt::format("{} nodes, {} groups, {} kernel launches, {} commands, constants {} bytes\n", report.nodes,
+                  report.groups, report.launches, report.commands, report.constant_bytes);
+  if (!report.has_memory_plan) return text + "arena: its size depends on the inputs\n";
+  const auto alive = static_cast<double>(report.arena_lower_bound_bytes);
+  return text + fmt::format("arena {} bytes, {:.3f} times what is alive at once\n", report.arena_bytes,
+                            alive == 0 ? 1.0 : static_cast<double>(report.arena_bytes) / alive);
+}
+
+std::string result_line(const BuildReport& report, const std::string& output) {
+  double seconds = 0;
+  for (const auto& stage : report.stage_seconds) seconds += stage.second;
+  return fmt::format("{}: {} bytes for {}, {} kernels ({} of {} C files compiled, the rest from the cache), {:.2f} s\n",
+                     output, report.file_bytes, report.target, report.kernels, report.compiled_units,
+                     report.translation_units, seconds);
 }
 
 std::string print_pipeline() {

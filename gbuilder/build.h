@@ -27,7 +27,7 @@ struct BuildOptions {
   std::string model;    // ONNX, or Compass IR text
   std::string weights;  // of Compass IR text; "" = beside it, with the extension .bin
   std::string output;   // "" = nothing is written
-  std::string target = "host";
+  std::string target;   // "" = host; of the call of a DSL kernel, what that was compiled for
   // trade accuracy for speed: Winograd's F(4x4, 3x3); not in constants, which are computed as always
   bool fast_math = false;
   std::vector<std::string> shapes;  // NAME=1x3x224x224
@@ -62,6 +62,11 @@ struct BuildReport {
   bool has_memory_plan = false;  // sizes are known without inputs
   int64_t arena_bytes = 0, arena_lower_bound_bytes = 0;
 };
+
+// What the program aipugb prints of a report, whole lines: seconds per stage; sizes of the plan; the file that is made.
+std::string stage_times(const BuildReport& report);
+std::string plan_sizes(const BuildReport& report);
+std::string result_line(const BuildReport& report, const std::string& output);
 
 // Whether the names in the options are known (target, stages, passes) and their values have the right form; opens no
 // file.

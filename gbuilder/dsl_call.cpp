@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "codegen/lower/lower.h"
 #include "codegen/tir/text.h"
@@ -54,6 +55,21 @@ class DslCallPlugin : public kernels::OpPlugin {
   kernels::KernelLaunch launch_;
 };
 
+// Seconds per stage of a report.
+class Stopwatch {
+ public:
+  explicit Stopwatch(BuildReport* report) : report_(report) {}
+  void stage(std::string name) {
+    const auto now = std::chrono::steady_clock::now();
+    report_->stage_seconds.emplace_back(std::move(name), std::chrono::duration<double>(now - start_).count());
+    start_ = now;
+  }
+
+ private:
+  BuildReport* report_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 std::string attribute_text(const std::variant<int64_t, double>& number) {
   if (const auto* integer = std::get_if<int64_t>(&number)) return std::to_string(*integer);
   return fmt::format("{}", std::get<double>(number));
@@ -64,6 +80,7 @@ std::string attribute_text(const std::variant<int64_t, double>& number) {
 Result<DslKernel> compile_dsl_kernel(tir::Module parsed, const tir::Target& target, const DslKernelOptions& options) {
   DslKernel kernel;
   kernel.target = target;
+  kernel.disabled_passes = options.disabled_passes;
   AIPU_ASSIGN_OR_RETURN(kernel.info, tir::analyze_parameters(parsed));
   kernel.parsed = std::make_shared<const tir::Module>(std::move(parsed));
   const tir::PrimFunc& entry = kernel.parsed->entry();
@@ -202,8 +219,11 @@ Result<DslCallFile> build_dsl_call(const DslKernel& kernel, const std::vector<Ds
   input.kernel_of = {{0}};
   input.target = kernel.target.name;
   input.tec_count = static_cast<uint32_t>(kernel.target.tec_count);
+  Stopwatch watch(&file.report);
   AIPU_ASSIGN_OR_RETURN(const Plan plan, make_plan(std::move(input)));
+  watch.stage("plan");
   AIPU_ASSIGN_OR_RETURN(const Recording recording, record_plan(plan));
+  watch.stage("record");
   EncodeInput encoding;
   encoding.plan = &plan;
   encoding.recording = &recording;
@@ -213,8 +233,16 @@ Result<DslCallFile> build_dsl_call(const DslKernel& kernel, const std::vector<Ds
   encoding.c_code = kernel.compiled.c_code;
   encoding.compass_ir = file.ir.text;
   encoding.debug = graph::print_graph(graph);
-  auto encoded = encode(encoding, path);
-  if (!encoded.ok()) return std::move(encoded).status();
+  AIPU_ASSIGN_OR_RETURN(const EncodeReport encoded, encode(encoding, path));
+  watch.stage("encode");
+  BuildReport& report = file.report;
+  report.target = kernel.target.name;
+  report.nodes = report.groups = report.launches = report.kernels = 1;
+  report.compiled_units = static_cast<size_t>(kernel.compiled.compiled_units);
+  report.translation_units = static_cast<size_t>(kernel.compiled.translation_units);
+  report.commands = plan.programs[0].commands.size();
+  report.constant_bytes = encoded.constant_bytes;
+  report.file_bytes = encoded.file_bytes;
   return file;
 }
 

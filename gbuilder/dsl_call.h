@@ -12,6 +12,7 @@
 #include "codegen/targets/target.h"
 #include "codegen/tir/parameter_analysis.h"
 #include "frontend/ir/compass_ir.h"
+#include "gbuilder/build.h"
 #include "gbuilder/plan/plan.h"
 
 namespace aipu::gbuilder {
@@ -30,6 +31,7 @@ struct DslKernel {
   PlanKernel row;  // with what running it takes
   // the object, and the C that was compiled (not the text that users read: tir::compass_c_text)
   tir::CompiledModule compiled;
+  std::vector<std::string> disabled_passes;
 };
 
 // Lowers, checks the memories of the target and compiles. Errors name the kernel; one of the C compiler has the code
@@ -54,6 +56,7 @@ struct DslCallFile {
   // argument is its input a second time, and the kernel does not see it (`has_fake_input`).
   std::vector<size_t> inputs, outputs;
   bool has_fake_input = false;
+  BuildReport report;
 };
 
 // Writes the aipu.bin of one call; `arguments` has one per parameter. kInvalidArgument "Function must has at least one

@@ -407,6 +407,10 @@ Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, co
   CompiledModule result;
   result.translation_units = static_cast<int>(units.size());
   for (const Unit& unit : units) result.c_code += unit.text + "\n";
+  if (!options.object.empty()) {
+    result.shared_object = options.object;
+    return result;
+  }
 
   AIPU_ASSIGN_OR_RETURN(const Compiler compiler, find_compiler(options.compiler));
   const std::vector<std::string> flags = compile_flags(compiler, target, options);

@@ -17,6 +17,7 @@ struct CompileOptions {
   bool use_cache = true;
   int jobs = 0;  // 0 = number of CPUs
   std::vector<std::string> extra_flags;
+  std::vector<std::byte> object;  // what the kernels were compiled to before: nothing is compiled
   // Called with the kernels that are compiled and those that have to be, by one thread at a time; false ends it.
   std::function<bool(size_t done, size_t total)> progress;
 };

@@ -18,6 +18,7 @@
 #include "frontend/python/executor.h"
 #include "gbuilder/build.h"
 #include "gbuilder/dsl_call.h"
+#include "gbuilder/dsl_call_files.h"
 #include "kernels/dsl/parse.h"
 #include "kernels/dsl/type_rules.h"
 
@@ -246,6 +247,9 @@ void bind_kernels(py::module_& module) {
             return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
           },
           "The object file.")
+      .def_property_readonly(
+          "kernel_file", [](const CompiledKernel& k) { return gbuilder::kernel_file_text(*k.kernel); },
+          "What lies beside the object file: the target and the kernel as TIR.")
       .def_property_readonly(
           "compiled_units", [](const CompiledKernel& k) { return k.kernel->compiled.compiled_units; },
           "How many files the C compiler was run for: 0 when all came from the cache.")

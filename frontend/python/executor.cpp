@@ -230,11 +230,14 @@ std::unique_ptr<Executor::Call> Executor::make_call(const Arguments& arguments) 
   call->inputs = file->inputs;
   call->outputs = file->outputs;
   py::list attributes, constants;
+  py::dict offsets;
   for (const auto& [name, text] : file->call.attributes) attributes.append(py::make_tuple(name, text));
   for (const auto& [name, constant] : file->call.constants) constants.append(name);
+  for (size_t i = 0; i < params.size(); ++i)
+    if (described[i].byte_offset != 0) offsets[py::str(params[i].name)] = described[i].byte_offset;
   built_(file->ir.text, py::bytes(reinterpret_cast<const char*>(file->ir.weights.data()), file->ir.weights.size()),
-         attributes, constants, static_cast<int>(file->has_fake_input ? 0 : file->inputs.size()),
-         static_cast<int>(file->outputs.size()));
+         attributes, constants, offsets,
+         stage_times(file->report) + plan_sizes(file->report) + result_line(file->report, "aipu.bin"));
   runtime::LoadOptions load_options;
   load_options.backend = backend_;
   call->model = value_or_throw(runtime::Model::load(path, load_options));

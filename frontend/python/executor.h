@@ -18,8 +18,8 @@ namespace aipu::python {
 class Executor {
  public:
   // `folder`: where aipu.bin goes. `backend`: what runs it; empty: the target's own. `warn(index, name, expected,
-  // found)` is told of arrays of another type than the parameter's; `built(text, weights, attributes, constants)` of
-  // every new aipu.bin.
+  // found)` is told of arrays of another type than the parameter's; `built(text, weights, attributes, constants,
+  // offsets, log)` of every new aipu.bin.
   Executor(std::shared_ptr<const gbuilder::DslKernel> kernel, std::string folder, std::string backend,
            pybind11::object warn, pybind11::object built);
 

@@ -35,32 +35,13 @@ void print_report(const Tool& tool, const Options& all, const aipu::gbuilder::Bu
   if (!quiet) {
     for (const std::string& warning : report.warnings) tool.warn(warning);
   }
-  if (verbose || all.time_passes) {
-    for (const auto& [stage, seconds] : report.stage_seconds) fmt::print("{:10} {:8.1f} ms\n", stage, seconds * 1e3);
-  }
+  if (verbose || all.time_passes) aipu::tools::print(stage_times(report));
   if (!report.stopped_after.empty()) {
     if (!quiet) aipu::tools::print(report.graph_text);
     return;
   }
-  if (verbose) {
-    fmt::print("{} nodes, {} groups, {} kernel launches, {} commands, constants {} bytes\n", report.nodes,
-               report.groups, report.launches, report.commands, report.constant_bytes);
-    if (report.has_memory_plan) {
-      fmt::print("arena {} bytes, {:.3f} times what is alive at once\n", report.arena_bytes,
-                 report.arena_lower_bound_bytes == 0
-                     ? 1.0
-                     : static_cast<double>(report.arena_bytes) / static_cast<double>(report.arena_lower_bound_bytes));
-    } else {
-      fmt::print("arena: its size depends on the inputs\n");
-    }
-  }
-  if (quiet) return;
-  double seconds = 0;
-  for (const auto& stage : report.stage_seconds) seconds += stage.second;
-  aipu::tools::print(
-      fmt::format("{}: {} bytes for {}, {} kernels ({} of {} C files compiled, the rest from the cache), {:.2f} s\n",
-                  options.output, report.file_bytes, report.target, report.kernels, report.compiled_units,
-                  report.translation_units, seconds));
+  if (verbose) aipu::tools::print(plan_sizes(report));
+  if (!quiet) aipu::tools::print(result_line(report, options.output));
 }
 
 // NAME=16000, NAME=0.5, NAME=[1,2], NAME=true
@@ -182,7 +163,9 @@ void add_options(Tool& tool, Options& options) {
            "NAME=16000 or NAME=[1,2]: makes an input a constant (int64; with a point float32; true, false)")
       ->type_name("NAME=VALUE")
       ->group(group);
-  add_list(app, "--plugin", build.plugins, "operators of your own: a shared library or a .py file")
+  add_list(app, "--plugin", build.plugins,
+           "operators of your own: a shared library or a .py file; or the plugin of IR.txt that a build of a kernel "
+           "wrote")
       ->type_name("FILE")
       ->group(group);
 

@@ -157,11 +157,13 @@ struct FunctionDef {
   Body body;
 };
 
-// A class that is decorated as a record; other classes are skipped.
+// A class that is decorated as a record, or as a plugin of a graph builder (script_op/builder_plugin.h); others are
+// skipped.
 struct ClassDef {
   std::string name;
   Position position;
   SourceFilePtr file;
+  bool is_record = true;
   bool has_bases = false;
   Body body;
 };

@@ -127,8 +127,10 @@ Compiler::Flow Compiler::run_statement(const ast::Stmt& stmt) {
     for (const auto& [path, name] : import->names)
       bind(name, Value{path.ends_with(".set_trace") ? Value{BuiltinFunction{"set_trace"}} : Value{ModuleValue{path}}});
   } else if (stmt.as<ast::Pass>() != nullptr) {
-  } else if (stmt.as<ast::Class>() != nullptr) {
-    fail(here, "A record can't be defined inside of a function, please define it outside.");
+  } else if (const auto* definition = stmt.as<ast::Class>()) {
+    fail(here, definition->definition->is_record
+                   ? "A record can't be defined inside of a function, please define it outside."
+                   : "Visitor of AST node is not implemented: ClassDef");
   } else if (const auto* unsupported = stmt.as<ast::UnsupportedStmt>()) {
     fail(here, fmt::format("Visitor of AST node is not implemented: {}", unsupported->node));
   } else {

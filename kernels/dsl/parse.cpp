@@ -29,7 +29,7 @@ FileEnvironment::FileEnvironment(ast::Module module, const TemplateParams& param
         for (const ast::ExprPtr& target : assign->targets) {
           if (const auto* name = target->as<ast::Name>()) assignments_[name->id] = assign->value;
         }
-      } else if (const auto* record = stmt->as<ast::Class>()) {
+      } else if (const auto* record = stmt->as<ast::Class>(); record != nullptr && record->definition->is_record) {
         records_[record->definition->name] = record->definition;
       }
     }

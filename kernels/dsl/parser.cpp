@@ -203,25 +203,30 @@ class Parser : public ExpressionParser {
       if (!at(TokenKind::kNewline)) fail("invalid syntax");
       ++at_;
     }
-    if (at_word("class") && is_record(decorators)) return record(body);
+    if (at_word("class") && (is_decorated(decorators, "record") || is_decorated(decorators, "register_plugin")))
+      return class_definition(body, is_decorated(decorators, "record"));
     if (at_word("class") || at_word("async"))
       return unsupported_compound(body, at_word("class") ? "ClassDef" : "AsyncFunctionDef", {});
     if (!at_word("def")) fail("invalid syntax: expected 'def'");
     function(body, std::move(decorators));
   }
 
-  static bool is_record(const std::vector<ExprPtr>& decorators) {
-    return std::any_of(decorators.begin(), decorators.end(), [](const ExprPtr& decorator) {
-      const auto* attribute = decorator->as<Attribute>();
-      const auto* name = decorator->as<Name>();
-      return (attribute != nullptr ? attribute->name : name != nullptr ? name->id : "") == "record";
+  // By `name`, `module.name` or a call of one.
+  static bool is_decorated(const std::vector<ExprPtr>& decorators, std::string_view name) {
+    return std::any_of(decorators.begin(), decorators.end(), [&](const ExprPtr& decorator) {
+      const auto* call = decorator->as<Call>();
+      const Expr& called = call != nullptr ? *call->callee : *decorator;
+      const auto* attribute = called.as<Attribute>();
+      const auto* plain = called.as<Name>();
+      return attribute != nullptr ? attribute->name == name : plain != nullptr && plain->id == name;
     });
   }
 
-  void record(Body* body) {
+  void class_definition(Body* body, bool is_record) {
     const Position here = peek().position;
     expect_word("class");
     auto definition = std::make_shared<ClassDef>();
+    definition->is_record = is_record;
     definition->position = peek().position;
     definition->name = identifier();
     definition->file = file_;

@@ -50,6 +50,7 @@ def test_output_directory(tmp_path):
         "op_lib/add_one.cl",
         "op_lib/add_one.log",
         "op_lib/add_one.o",
+        "op_lib/add_one.tir",
     ]
     assert found == [os.path.join("gbuilder", name) for name in sorted(expected)]
     assert open(f"{bm.output_dir}/gbuilder/op_lib/add_one.cl").read() == ex.c_code

@@ -48,7 +48,7 @@ def build(
     model: PathLike,
     output: Optional[PathLike] = None,
     *,
-    target: str = "host",
+    target: Optional[str] = None,
     shapes: Optional[Mapping[str, Sequence[int]]] = None,
     plugins: Sequence[Any] = (),
     weights: Optional[PathLike] = None,
@@ -63,7 +63,8 @@ def build(
     """Converts an ONNX model (or Compass IR text with its ``weights``) to an aipu.bin, as the program ``aipugb`` does.
 
     ``output``: by default the model's path with ``.aipu.bin`` instead of its extension. ``target``: ``"host"`` or a
-    Compass target such as ``"X2_1204"``. ``shapes``: fixed shapes of inputs by name; -1 keeps an extent. ``plugins``:
+    Compass target such as ``"X2_1204"``; by default the host, of the Compass IR of a kernel's call what the kernel was
+    built for. ``shapes``: fixed shapes of inputs by name; -1 keeps an extent. ``plugins``:
     operators of your own: files, functions declared by :mod:`aipu.op`, or modules that have some. ``fast_math``: trade
     accuracy for speed, as ``aipugb --fast-math`` does; NaN spread over tiles of 4x4 pixels. ``emit_c``, ``dump_ir``:
     folders for the generated C, and for everything in between; ``emit_ir``: prefix for Compass IR.
@@ -90,7 +91,7 @@ def build(
     options.model = source
     options.weights = _optional_path(weights)
     options.output = path
-    options.target = target
+    options.target = target or ""
     options.shapes = [
         f"{name}={'x'.join(str(int(extent)) for extent in extents)}" for name, extents in (shapes or {}).items()
     ]

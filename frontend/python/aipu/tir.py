@@ -319,18 +319,15 @@ def _write_call_files(
     weights: bytes,
     attributes: List[Tuple[str, str]],
     constants: List[str],
-    input_count: int,
-    output_count: int,
+    offsets: Dict[str, int],
+    log: str,
 ) -> None:
-    """The Compass IR of a call and the plugin that a graph builder would need for it."""
+    """The Compass IR of a call and its plugin, of which ``aipugb`` makes the same aipu.bin again."""
+    plugin = f"aipubt_gb_{info.name}.py"
     _write(os.path.join(folder, "compass_ir.txt"), ir_text)
     _native.write_file(os.path.join(folder, "compass_ir.bin"), weights)
-    counts = f"{input_count} inputs, {output_count} outputs, {len(constants)} constants, {len(attributes)} attributes"
-    _write(os.path.join(folder, "aipugb.log"), f"DSL_{info.name}: {counts}\n")
-    _write(
-        os.path.join(folder, f"aipubt_gb_{info.name}.py"),
-        plugin_text(info, {name for name, _ in attributes}, constants),
-    )
+    _write(os.path.join(folder, plugin), plugin_text(info, {name for name, _ in attributes}, constants, offsets))
+    _write(os.path.join(folder, "aipugb.log"), f"aipugb compass_ir.txt --plugin {plugin} -o aipu.bin --verbose\n{log}")
 
 
 def _write_assembly(object_path: str) -> None:
@@ -464,6 +461,7 @@ class BuildManager:
                 raise CompassCodeGenCError(error)
             object_path = os.path.join(op_lib, f"{info.name}.o")
             _native.write_file(object_path, compiled.object)
+            _write(os.path.join(op_lib, f"{info.name}.tir"), compiled.kernel_file)
             if self._switches.assembly:
                 _write_assembly(object_path)
         return compiled, c_code, info, output_dir
