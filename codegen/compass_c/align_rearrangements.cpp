@@ -91,24 +91,36 @@ VectorAligner::Parts VectorAligner::rearranged_parts(const Expr& e, const Intrin
     for (const Expr& part : all) result.push_back(call(name, {part}));
     return result;
   }
-  if (name == "vaddh" || name == "vsubh" || name == "vmaxh" || name == "vminh") {
+  if (!n.intrinsic->pairs_by.empty()) {
     const Parts all = sequence(2);
     for (size_t i = 0; i + 1 < all.size(); i += 2) result.push_back(call(name, {all[i], all[i + 1]}));
     return result;
   }
-  if (name == "vreplic" || name == "vshfl" || name == "vsldl") {
+  // A lane of the operands before it: the register, and the lane in there.
+  struct Position {
+    size_t skipped;
+    Expr rest;
+  };
+  const auto position_at = [&](size_t operand) -> std::optional<Position> {
+    if (n.args.size() <= operand) return std::nullopt;
+    const auto index = as_int(n.args[operand]);
+    if (!index || *index < 0 || *index >= type.lanes) return std::nullopt;
+    return Position{static_cast<size_t>(*index / lanes), int_imm(*index % lanes, n.args[operand]->type.element)};
+  };
+  if (name == "vreplic") {
+    const auto position = position_at(1);
+    if (!position) return {};
+    const Parts all = sequence(1);
+    for (size_t i = 0; i < count; ++i) result.push_back(call(name, {all[position->skipped], position->rest}));
+    return result;
+  }
+  if (name == "vshfl" || name == "vsldl") {
     const size_t operands = name == "vsldl" ? 2 : 1;
-    if (n.args.size() <= operands) return {};
-    const auto index = as_int(n.args[operands]);
-    if (!index || *index < 0 || *index >= type.lanes) return {};
+    const auto position = position_at(operands);
+    if (!position) return {};
     const Parts all = sequence(operands);
-    const auto skipped = static_cast<size_t>(*index / lanes);
-    const Expr rest = int_imm(*index % lanes, n.args[operands]->type.element);
+    const auto& [skipped, rest] = *position;
     for (size_t i = 0; i < count; ++i) {
-      if (name == "vreplic") {
-        result.push_back(call(name, {all[skipped], rest}));
-        continue;
-      }
       const Expr &low = all[(i + skipped) % all.size()], &high = all[(i + skipped + 1) % all.size()];
       result.push_back(as_int(rest) == 0 ? low : call("vsldl", {low, high, rest}));
     }

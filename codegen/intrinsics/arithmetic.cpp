@@ -185,6 +185,10 @@ Result<Type> infer_fma(InferInput& in) {
   return type;
 }
 
+Status strict_fma(const IntrinsicCall& call) {
+  return call.args[0]->type.element == DType::kF32 ? Status() : refused("Only support float32 instruction.");
+}
+
 Status run_fma(const LaneCall& c) {
   with_float_type(c.operands[0].type.element, [&]<typename T>(T) {
     map3<T>(c, [](auto acc, auto x, auto y) {
@@ -261,8 +265,11 @@ void add_arithmetic_rows(std::vector<Intrinsic>& rows) {
                   .params = {value("x"), value("min_val"), value("max_val"), mask()},
                   .infer = infer_clip,
                   .run = run_clip});
-  rows.push_back(
-      {.name = "fma", .params = {value("acc"), value("x"), value("y"), mask()}, .infer = infer_fma, .run = run_fma});
+  rows.push_back({.name = "fma",
+                  .params = {value("acc"), value("x"), value("y"), mask()},
+                  .infer = infer_fma,
+                  .run = run_fma,
+                  .strict = strict_fma});
   rows.push_back({.name = "rint", .params = {value("x"), mask()}, .infer = infer_rint, .run = run_rint});
   rows.push_back({.name = "ceildiv",
                   .params = {value("x"), value("y")},

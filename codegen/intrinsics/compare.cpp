@@ -126,12 +126,22 @@ void add_compare_rows(std::vector<Intrinsic>& rows) {
       {.name = "max", .params = extremum, .infer = infer_extremum, .run = run_extremum<true>, .commutative = true});
   rows.push_back(
       {.name = "min", .params = extremum, .infer = infer_extremum, .run = run_extremum<false>, .commutative = true});
-  rows.push_back(
-      {.name = "maximum", .params = extremum, .infer = infer_extremum, .run = run_propagating_extremum<true>});
-  rows.push_back(
-      {.name = "minimum", .params = extremum, .infer = infer_extremum, .run = run_propagating_extremum<false>});
+  rows.push_back({.name = "maximum",
+                  .params = extremum,
+                  .infer = infer_extremum,
+                  .run = run_propagating_extremum<true>,
+                  .exposure = Exposure::kExtension});
+  rows.push_back({.name = "minimum",
+                  .params = extremum,
+                  .infer = infer_extremum,
+                  .run = run_propagating_extremum<false>,
+                  .exposure = Exposure::kExtension});
   // p.is_nullptr of the language.
-  rows.push_back({.name = "is_nullptr", .params = {value("pointer")}, .infer = infer_is_null, .run = run_is_null});
+  rows.push_back({.name = "is_nullptr",
+                  .params = {value("pointer")},
+                  .infer = infer_is_null,
+                  .run = run_is_null,
+                  .exposure = Exposure::kInternal});
 }
 
 }  // namespace aipu::tir

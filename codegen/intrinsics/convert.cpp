@@ -225,7 +225,8 @@ void add_convert_rows(std::vector<Intrinsic>& rows) {
                              number("saturate", 0)},
                   .infer = infer_cast,
                   .splitting = Splitting::kSpecial,
-                  .run = run_cast});
+                  .run = run_cast,
+                  .computes = false});
   rows.push_back({.name = "i", .params = {value("x")}, .infer = infer_sign<true>, .run = run_copy});
   rows.push_back({.name = "u", .params = {value("x")}, .infer = infer_sign<false>, .run = run_copy});
   rows.push_back({.name = "reinterpret",
@@ -233,7 +234,8 @@ void add_convert_rows(std::vector<Intrinsic>& rows) {
                   .infer = infer_reinterpret,
                   .splitting = Splitting::kSpecial,
                   .run = run_reinterpret,
-                  .cost = CostClass::kFree});
+                  .cost = CostClass::kFree,
+                  .computes = false});
   rows.push_back({.name = "vxtl",
                   .params = {value("x")},
                   .infer = infer_extend<false>,

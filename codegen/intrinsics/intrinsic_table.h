@@ -46,6 +46,8 @@ struct IntrinsicParam {
   std::vector<std::string_view> choices = {};  // allowed strings of an attribute
   Access access = Access::kNone;
   TransferExtent extent = TransferExtent::kNone;
+  bool repeated =
+      false;  // the last one: stands for any number of arguments, and the type rule says how few are too few
 };
 
 // What the front end hands to a type rule: operands after conversion to expressions (literals are still marked),
@@ -80,6 +82,13 @@ enum class CostClass : uint8_t {
   kFree,
 };
 
+// Who may call an intrinsic as S.<name>.
+enum class Exposure : uint8_t {
+  kLanguage,
+  kExtension,  // ours: not for strict programs, which have to run on other implementations of the language too
+  kInternal,   // nobody: it stands behind another construct, such as S.vsplit
+};
+
 struct Intrinsic {
   std::string_view name;  // as in S.<name>
   std::vector<IntrinsicParam> params;
@@ -102,6 +111,17 @@ struct Intrinsic {
   // Defined on registers, of which every vector operand has as many as the result, whatever their lanes.
   bool registerwise = false;
   std::string_view reduces_by = {};  // of a reduction: the intrinsic that makes one lane of two
+  BinaryOp reduces_with = {};        // and the same as an operator
+  // Of an operation on neighbouring lanes: the intrinsic that makes one of two, saturating where it can.
+  std::string_view pairs_by = {};
+  Exposure exposure = Exposure::kLanguage;
+  // Computes with its operands. What only moves or converts them takes scalars that nothing computes with (bfloat16).
+  bool computes = true;
+  // What a strict program is refused beyond the type rule: widths and types that the reference does not give. The
+  // operands are as the type rule left them, the first one is there.
+  Status (*strict)(const IntrinsicCall& call) = nullptr;
+  // What NPUs of a generation do not have: "The \"vmml\"", or nothing.
+  std::string (*lacks)(const IntrinsicCall& call, int generation) = nullptr;
 };
 
 // Types as attributes (the `dtype` of cast and reinterpret). Lanes 1 in a cast of a vector means "as the case says".

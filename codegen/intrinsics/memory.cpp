@@ -200,6 +200,12 @@ Status run_scatter(const LaneCall& c) {
   return {};
 }
 
+template <size_t kIndices>
+Status strict_indices(const IntrinsicCall& call) {
+  if (dtype_bits(call.args[kIndices]->type.element) == 16) return {};
+  return refused("The arg \"indices\" expect a 16-bit integer vector");
+}
+
 // Brings the cache line of an address nearer; harmless for any address (extension).
 Result<Type> infer_prefetch(InferInput& in) {
   AIPU_ASSIGN_OR_RETURN(const Expr p, operand(in, 0));
@@ -235,19 +241,22 @@ void add_memory_rows(std::vector<Intrinsic>& rows) {
                   .pure = false,
                   .droppable = true,
                   .run = run_gather,
-                  .cost = CostClass::kMemory});
+                  .cost = CostClass::kMemory,
+                  .strict = strict_indices<1>});
   rows.push_back({.name = "vstore_scatter",
                   .params = {value("value"), to, value("indices"), mask()},
                   .infer = infer_scatter,
                   .pure = false,
                   .run = run_scatter,
-                  .cost = CostClass::kMemory});
+                  .cost = CostClass::kMemory,
+                  .strict = strict_indices<2>});
   rows.push_back({.name = "prefetch",
                   .params = {value("ptr")},
                   .infer = infer_prefetch,
                   .pure = false,
                   .run = run_nothing,
-                  .cost = CostClass::kFree});
+                  .cost = CostClass::kFree,
+                  .exposure = Exposure::kExtension});
   add_dma_rows(rows);
 }
 

@@ -336,30 +336,46 @@ Status run_tail_mask(const LaneCall& c) {
   return {};
 }
 
+Status strict_vzip(const IntrinsicCall& call) {
+  return call.attribute("part") == 0 ? Status() : strict_width<Widths::kNativeOrMultiple>(call);
+}
+
+Status strict_vshfl(const IntrinsicCall& call) {
+  AIPU_RETURN_IF_ERROR(strict_width<Widths::kNativeOrMultiple>(call));
+  return as_int(call.args[1]) ? Status() : strict_width<Widths::kNative>(call);
+}
+
 }  // namespace
 
 void add_permute_rows(std::vector<Intrinsic>& rows) {
   const auto add = [&](std::string_view name, std::vector<IntrinsicParam> params, Result<Type> (*infer)(InferInput&),
-                       Status (*run)(const LaneCall&), Splitting splitting) {
+                       Status (*run)(const LaneCall&), Splitting splitting) -> Intrinsic& {
     rows.push_back({.name = name, .params = std::move(params), .infer = infer, .splitting = splitting, .run = run});
+    return rows.back();
   };
+  constexpr auto kMultiple = strict_width<Widths::kNativeOrMultiple>;
   add("vconcat", {value("inps"), choice("part", {kParts.begin(), kParts.end()})}, infer_vconcat, run_vconcat,
-      Splitting::kSpecial);
+      Splitting::kSpecial)
+      .strict = kMultiple;
   add("vpart", {value("x"), required_number("index"), required_number("lanes")}, infer_vpart, run_vpart,
-      Splitting::kSpecial);
+      Splitting::kSpecial)
+      .exposure = Exposure::kInternal;
   add("vzip", {value("x"), value("y"), choice("part", {kParts.begin(), kParts.end()})}, infer_vzip, run_vzip,
-      Splitting::kSpecial);
+      Splitting::kSpecial)
+      .strict = strict_vzip;
   add("vcompt", {value("x"), mask()}, infer_vcompt, run_vcompress, Splitting::kNone);
   add("vcompc", {value("x"), value("y"), mask()}, infer_vcompc, run_vcompress, Splitting::kNone);
-  add("vrevs", {value("x")}, infer_vrevs, run_vrevs, Splitting::kSpecial);
+  add("vrevs", {value("x")}, infer_vrevs, run_vrevs, Splitting::kSpecial).strict = kMultiple;
   add("vsel", {value("x"), value("y"), mask()}, infer_vsel, run_vsel, Splitting::kElementwise);
-  add("vshfl", {value("x"), value("shift")}, infer_vshfl, run_vshfl, Splitting::kSpecial);
-  add("vbcast", {value("x"), mask(), number("lanes", 0)}, infer_vbcast, run_vbcast, Splitting::kSpecial);
-  add("vsldl", {value("x"), value("y"), value("shift")}, infer_vsldl, run_vsldl, Splitting::kSpecial);
+  add("vshfl", {value("x"), value("shift")}, infer_vshfl, run_vshfl, Splitting::kSpecial).strict = strict_vshfl;
+  add("vbcast", {value("x"), mask(), number("lanes", 0)}, infer_vbcast, run_vbcast, Splitting::kSpecial).computes =
+      false;
+  add("vsldl", {value("x"), value("y"), value("shift")}, infer_vsldl, run_vsldl, Splitting::kSpecial).strict =
+      kMultiple;
   add("vtbl", {value("table"), value("indices")}, infer_vtbl, run_vtbl, Splitting::kNone);
-  add("vreplic", {value("x"), optional_value("index")}, infer_vreplic, run_vreplic, Splitting::kSpecial);
-  add("const_mask", {value("x")}, infer_const_mask, run_const_mask, Splitting::kElementwise);
-  rows.back().cost = CostClass::kFree;
+  add("vreplic", {value("x"), optional_value("index")}, infer_vreplic, run_vreplic, Splitting::kSpecial).strict =
+      kMultiple;
+  add("const_mask", {value("x")}, infer_const_mask, run_const_mask, Splitting::kElementwise).cost = CostClass::kFree;
   add("tail_mask", {value("n"), required_number("lanes")}, infer_tail_mask, run_tail_mask, Splitting::kSpecial);
 }
 

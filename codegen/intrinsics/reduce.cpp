@@ -78,6 +78,11 @@ Status run_vrpmax(const LaneCall& c) {
   return {};
 }
 
+// The second generation has no index of the extremum.
+std::string lacks_index(const IntrinsicCall& call, int generation) {
+  return generation == 2 && call.attribute("return_idx") != 0 ? "The arg \"return_idx\"" : "";
+}
+
 }  // namespace
 
 void add_reduce_rows(std::vector<Intrinsic>& rows) {
@@ -87,21 +92,29 @@ void add_reduce_rows(std::vector<Intrinsic>& rows) {
                   .splitting = Splitting::kSpecial,
                   .run = run_vrpadd,
                   .cost = CostClass::kReduction,
-                  .reduces_by = "vadd"});
+                  .reduces_by = "vadd",
+                  .reduces_with = BinaryOp::kAdd,
+                  .strict = strict_width<Widths::kNativeOrMultiple>});
   rows.push_back({.name = "vrpmax",
                   .params = {value("x"), mask(), flag("return_idx")},
                   .infer = infer_vrpmax,
                   .splitting = Splitting::kSpecial,
                   .run = run_vrpmax<true>,
                   .cost = CostClass::kReduction,
-                  .reduces_by = "max"});
+                  .reduces_by = "max",
+                  .reduces_with = BinaryOp::kMax,
+                  .strict = strict_width<Widths::kNative>,
+                  .lacks = lacks_index});
   rows.push_back({.name = "vrpmin",
                   .params = {value("x"), mask(), flag("return_idx")},
                   .infer = infer_vrpmax,
                   .splitting = Splitting::kSpecial,
                   .run = run_vrpmax<false>,
                   .cost = CostClass::kReduction,
-                  .reduces_by = "min"});
+                  .reduces_by = "min",
+                  .reduces_with = BinaryOp::kMin,
+                  .strict = strict_width<Widths::kNative>,
+                  .lacks = lacks_index});
 }
 
 }  // namespace aipu::tir

@@ -131,14 +131,17 @@ void add_sync_rows(std::vector<Intrinsic>& rows) {
   Intrinsic& size = add("get_local_size", {}, infer_int32, run_get_local_size);
   size.droppable = size.asks_tec = true;
   add("barrier", {}, infer_void, run_barrier, CostClass::kBarrier).asks_tec = true;
-  add("alloc_event", {}, infer_alloc_event, run_alloc_event, CostClass::kEvent);
-  add("wait_events", {value("events")}, infer_events, run_wait_events, CostClass::kEvent);
-  add("free_events", {value("events")}, infer_events, run_free_events, CostClass::kEvent);
+  add("alloc_event", {}, infer_alloc_event, run_alloc_event, CostClass::kEvent).exposure = Exposure::kInternal;
+  add("wait_events", {repeated(value("events"))}, infer_events, run_wait_events, CostClass::kEvent);
+  add("free_events", {repeated(value("events"))}, infer_events, run_free_events, CostClass::kEvent);
   add("perf_tick_begin", {value("cid")}, infer_void, run_nothing, CostClass::kFree);
   add("perf_tick_end", {value("cid")}, infer_void, run_nothing, CostClass::kFree);
-  add("printf", {value("fmt"), optional_value("args")}, infer_printf, run_printf, CostClass::kPrint).asks_tec = true;
-  add("report_fault", {value("code"), value("value"), value("limit")}, infer_report_fault, run_report_fault).asks_tec =
-      true;
+  add("printf", {value("fmt"), repeated(optional_value("args"))}, infer_printf, run_printf, CostClass::kPrint)
+      .asks_tec = true;
+  Intrinsic& fault =
+      add("report_fault", {value("code"), value("value"), value("limit")}, infer_report_fault, run_report_fault);
+  fault.asks_tec = true;
+  fault.exposure = Exposure::kExtension;
   // The vendor's fixed-function unit and assembler: printed, never run here.
   const std::vector<IntrinsicParam> descriptors = {pointer("ctrl_desc", Access::kDescriptor),
                                                    pointer("param_desc", Access::kDescriptor),

@@ -355,6 +355,10 @@ IntrinsicParam extent(IntrinsicParam param, TransferExtent extent) {
   param.extent = extent;
   return param;
 }
+IntrinsicParam repeated(IntrinsicParam param) {
+  param.repeated = true;
+  return param;
+}
 IntrinsicParam mask() { return {.name = "mask", .kind = ParamKind::kMask, .required = false}; }
 IntrinsicParam pass_through() { return {.name = "r", .kind = ParamKind::kPassThrough, .required = false}; }
 IntrinsicParam flag(std::string_view name) { return number(name, 0); }

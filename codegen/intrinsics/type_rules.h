@@ -41,6 +41,11 @@ Status finish_pass_through(InferInput& in, Type result);
 Status require_vector(const InferInput& in, size_t index);
 Status require_width(Type type, Widths widths);
 bool is_native(Type type);
+// The same of a call's first operand, for strict programs alone (Intrinsic::strict).
+template <Widths kWidths>
+Status strict_width(const IntrinsicCall& call) {
+  return require_width(call.args[0]->type, kWidths);
+}
 bool is_multiple_width(Type type);
 
 // The type of a binary operator over scalars (language.md 6.2, rules 2 - 7).
@@ -59,6 +64,7 @@ IntrinsicParam value(std::string_view name);
 IntrinsicParam optional_value(std::string_view name);
 IntrinsicParam pointer(std::string_view name, Access access);
 IntrinsicParam extent(IntrinsicParam param, TransferExtent extent);
+IntrinsicParam repeated(IntrinsicParam param);
 IntrinsicParam mask();
 IntrinsicParam pass_through();
 IntrinsicParam flag(std::string_view name);

@@ -218,6 +218,14 @@ Status run_vmm(const LaneCall& c) {
   return {};
 }
 
+// The third generation has neither matrix products nor dot products of floats.
+std::string lacks_matrix(const IntrinsicCall& call, int generation) {
+  return generation == 3 ? fmt::format("The \"{}\"", call.intrinsic->name) : "";
+}
+std::string lacks_float_dot(const IntrinsicCall& call, int generation) {
+  return is_floating(call.args[1]->type.element) ? lacks_matrix(call, generation) : "";
+}
+
 }  // namespace
 
 void add_widening_rows(std::vector<Intrinsic>& rows) {
@@ -237,16 +245,18 @@ void add_widening_rows(std::vector<Intrinsic>& rows) {
                                                     mask(),       flag("half"), flag("wrap")};
   add("vmull", widening, infer_vmull, run_vmull<false>);
   add("vmulh", widening, infer_vmull, run_vmull<true>);
-  add("vaddh", pair, infer_pairwise, run_pairwise<Pair::kAdd>, Splitting::kSpecial);
-  add("vsubh", pair, infer_pairwise, run_pairwise<Pair::kSub>, Splitting::kSpecial);
-  add("vmaxh", pair, infer_pairwise, run_pairwise<Pair::kMax>, Splitting::kSpecial);
-  add("vminh", pair, infer_pairwise, run_pairwise<Pair::kMin>, Splitting::kSpecial);
+  add("vaddh", pair, infer_pairwise, run_pairwise<Pair::kAdd>, Splitting::kSpecial).pairs_by = "vadd";
+  add("vsubh", pair, infer_pairwise, run_pairwise<Pair::kSub>, Splitting::kSpecial).pairs_by = "vsub";
+  add("vmaxh", pair, infer_pairwise, run_pairwise<Pair::kMax>, Splitting::kSpecial).pairs_by = "max";
+  add("vminh", pair, infer_pairwise, run_pairwise<Pair::kMin>, Splitting::kSpecial).pairs_by = "min";
   add("vdot", dot, infer_dot<2>, run_dot<2>, Splitting::kSpecial).registerwise = true;
   add("vqdot", dot, infer_dot<4>, run_dot<4>, Splitting::kSpecial).registerwise = true;
   add("vdpa", wrapping_dot, infer_accumulating_dot<2>, run_accumulating_dot<2>, Splitting::kSpecial).registerwise =
       true;
-  add("vqdpa", accumulating_dot, infer_accumulating_dot<4>, run_accumulating_dot<4>, Splitting::kSpecial).registerwise =
-      true;
+  Intrinsic& quad =
+      add("vqdpa", accumulating_dot, infer_accumulating_dot<4>, run_accumulating_dot<4>, Splitting::kSpecial);
+  quad.registerwise = true;
+  quad.lacks = lacks_float_dot;
   add("vfmae", accumulating, infer_vfma_part, run_vfma_part<0>);
   add("vfmao", accumulating, infer_vfma_part, run_vfma_part<1>);
   rows.push_back({.name = "vmml",
@@ -255,14 +265,16 @@ void add_widening_rows(std::vector<Intrinsic>& rows) {
                   .pure = false,
                   .splitting = Splitting::kNone,
                   .run = run_vmm<false>,
-                  .cost = CostClass::kMatrix});
+                  .cost = CostClass::kMatrix,
+                  .lacks = lacks_matrix});
   rows.push_back({.name = "vmma",
                   .params = {pointer("acc_ptr", Access::kReadWrite), value("x"), value("y")},
                   .infer = infer_vmm,
                   .pure = false,
                   .splitting = Splitting::kNone,
                   .run = run_vmm<true>,
-                  .cost = CostClass::kMatrix});
+                  .cost = CostClass::kMatrix,
+                  .lacks = lacks_matrix});
 }
 
 }  // namespace aipu::tir

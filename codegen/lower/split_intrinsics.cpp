@@ -176,7 +176,7 @@ Chunks VectorSplitter::split_intrinsic(const Expr& e, const IntrinsicCall& n) {
       result.push_back(call(name, {lane}, {{"lanes", chunks[k].lanes}}, masks.empty() ? nullptr : masks[k]));
     return result;
   }
-  if (name == "vrpadd" || name == "vrpmax" || name == "vrpmin") return split_reduction(e, n);
+  if (!n.intrinsic->reduces_by.empty()) return split_reduction(e, n);
   const bool elementwise_cast = name == "cast" && n.args.size() == 1 && n.args[0]->type.lanes == type.lanes;
   const bool elementwise_bits = name == "reinterpret" && n.args[0]->type.lanes == type.lanes;
   if (n.intrinsic->splitting == Splitting::kElementwise || elementwise_cast || elementwise_bits)
@@ -249,8 +249,9 @@ Expr VectorSplitter::reduce(const Expr& e, const IntrinsicCall& n) {
     return zero_of(Type::scalar(element));
   }
   Expr identity = zero_of(Type::scalar(element));
-  if (name != "vrpadd") {
-    const bool max = name == "vrpmax";
+  const BinaryOp op = n.intrinsic->reduces_with;
+  if (op != BinaryOp::kAdd) {
+    const bool max = op == BinaryOp::kMax;
     if (is_floating(element)) {
       identity = float_imm(max ? -__builtin_inf() : __builtin_inf(), element);
     } else if (is_signed_int(element)) {
@@ -260,7 +261,6 @@ Expr VectorSplitter::reduce(const Expr& e, const IntrinsicCall& n) {
       identity = int_imm(max ? 0 : -1, element);
     }
   }
-  const BinaryOp op = name == "vrpadd" ? BinaryOp::kAdd : name == "vrpmax" ? BinaryOp::kMax : BinaryOp::kMin;
   const auto lane_of = [&](const Expr& all) {
     return bind(make_expr(Type::scalar(element), LaneRead{call(name, {all}), int_imm(0)}));
   };

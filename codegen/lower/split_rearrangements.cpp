@@ -3,6 +3,14 @@
 #include <algorithm>
 
 namespace aipu::tir {
+namespace {
+
+bool has_param(const Intrinsic& intrinsic, std::string_view name) {
+  return std::any_of(intrinsic.params.begin(), intrinsic.params.end(),
+                     [&](const IntrinsicParam& param) { return param.name == name; });
+}
+
+}  // namespace
 
 VectorSplitter::Pieces VectorSplitter::whole_pieces(const std::vector<Expr>& operands) {
   Pieces pieces;
@@ -92,7 +100,7 @@ std::optional<VectorSplitter::Pieces> VectorSplitter::pieces_of(const Expr& e, c
   const Type type = e->type, operand = n.args.empty() ? Type::void_type() : n.args[0]->type;
   const int lanes = operand.lanes;
   const int64_t part = n.attribute("part");
-  if (name == "vrpadd" || name == "vrpmax" || name == "vrpmin") {
+  if (!n.intrinsic->reduces_by.empty()) {
     const Expr lane = reduce(e, n);
     const VarPtr var = new_var("v", type);
     emit(Define{var, zero_of(type)});
@@ -194,22 +202,18 @@ std::optional<VectorSplitter::Pieces> VectorSplitter::pieces_of(const Expr& e, c
     return result;
   }
   if (name == "cast") return cast_pieces(e, n);
-  if (name == "vaddh" || name == "vsubh" || name == "vmaxh" || name == "vminh") {
+  if (const std::string_view of_pairs = n.intrinsic->pairs_by; !of_pairs.empty()) {
+    std::vector<std::pair<std::string, int64_t>> saturating;
+    if (has_param(*find_intrinsic(of_pairs), "saturate")) saturating.emplace_back("saturate", 1);
     const Pieces all = whole_pieces(n.args);
     const Pieces even = rearranged(all, type, [](int i) { return 2 * i; });
     const Pieces odd = rearranged(all, type, [](int i) { return 2 * i + 1; });
     Pieces result = even;
-    for (size_t k = 0; k < result.values.size(); ++k) {
-      const std::vector<Expr> pair = {even.values[k], odd.values[k]};
-      if (name == "vaddh" || name == "vsubh")
-        result.values[k] = bind_chunk(call(name == "vaddh" ? "vadd" : "vsub", pair, {{"saturate", 1}}));
-      else
-        result.values[k] = bind_chunk(call(name == "vmaxh" ? "max" : "min", pair));
-    }
+    for (size_t k = 0; k < result.values.size(); ++k)
+      result.values[k] = bind_chunk(call(of_pairs, {even.values[k], odd.values[k]}, saturating));
     return result;
   }
-  const bool dot = name == "vdot" || name == "vqdot", accumulating = name == "vdpa" || name == "vqdpa";
-  if (dot || accumulating || name == "vnsr" || name == "vnsrsr") return registerwise(e, n, accumulating);
+  if (n.intrinsic->registerwise) return registerwise(e, n, operand_of(n, "acc") != nullptr);
   if (n.intrinsic->splitting == Splitting::kNone && type.is_vector()) return nativewise(e, n, operand);
   return std::nullopt;
 }
@@ -254,15 +258,6 @@ std::optional<VectorSplitter::Pieces> VectorSplitter::nativewise(const Expr& e, 
   return result;
 }
 
-namespace {
-
-bool takes_halves(const Intrinsic& intrinsic) {
-  return std::any_of(intrinsic.params.begin(), intrinsic.params.end(),
-                     [](const IntrinsicParam& param) { return param.name == "half"; });
-}
-
-}  // namespace
-
 std::optional<VectorSplitter::Pieces> VectorSplitter::registerwise(const Expr& e, const IntrinsicCall& n,
                                                                    bool accumulating) {
   const Type type = e->type;
@@ -298,7 +293,7 @@ std::optional<VectorSplitter::Pieces> VectorSplitter::registerwise(const Expr& e
     }
     const Expr mask = masks.empty() ? nullptr : masks[k];
     std::vector<std::pair<std::string, int64_t>> attributes = n.attributes;
-    if (!plan_.has_native_registers() && takes_halves(*n.intrinsic)) {
+    if (!plan_.has_native_registers() && has_param(*n.intrinsic, "half")) {
       attributes.emplace_back("half", 1);
       std::sort(attributes.begin(), attributes.end());
     }

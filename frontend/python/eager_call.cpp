@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "codegen/intrinsics/lane_types.h"
+#include "kernels/dsl/call_rules.h"
 #include "kernels/dsl/type_rules.h"
 
 namespace aipu::python {
@@ -16,9 +17,6 @@ using tir::LaneValue;
 using tir::Type;
 
 namespace {
-
-constexpr const char* kNoBf16Scalars =
-    "There isn't any compute instruction for bfloat16 scalar, please convert it to float32 first.";
 
 template <typename T>
 const T* lanes_of(const LaneRef& ref) {
@@ -122,24 +120,11 @@ Result<Type> EagerCall::infer() {
     operands_.pop_back();
     is_literal_.pop_back();
   }
-  AIPU_RETURN_IF_ERROR(check_bf16_scalars());
+  AIPU_RETURN_IF_ERROR(dsl::check_bf16_scalars(row_, operands_));
   std::sort(attributes_.begin(), attributes_.end());
   tir::InferInput input{&operands_, is_literal_, &mask_, &pass_through_, &attributes_};
   AIPU_ASSIGN_OR_RETURN(result_, row_.infer(input));
   return result_;
-}
-
-// bfloat16 scalars may be stored, printed and broadcast, but not computed with.
-Status EagerCall::check_bf16_scalars() const {
-  if (!row_.pure || row_.name == "vbcast" || row_.name == "reinterpret" || row_.name == "cast") return {};
-  bool scalar = false;
-  for (const Expr& e : operands_) {
-    if (e == nullptr || e->type.pointer) continue;
-    if (e->type.is_vector()) return {};
-    scalar = scalar || e->type.element == DType::kBF16;
-  }
-  if (!scalar) return {};
-  return invalid_argument(kNoBf16Scalars);
 }
 
 Result<LaneRef> EagerCall::evaluate(const Expr& e) {
@@ -262,7 +247,7 @@ bool is_bitwise(tir::BinaryOp op) {
 
 Status check_bf16_scalar(Type type) {
   if (type != Type::scalar(DType::kBF16)) return {};
-  return invalid_argument(kNoBf16Scalars);
+  return invalid_argument(std::string(dsl::kNoBf16Scalars));
 }
 
 // What the operator refuses on operands of this type.

@@ -61,7 +61,6 @@ class EagerCall final : private tir::MachineState {
  private:
   Result<tir::Expr> expr_of(const EagerOperand& operand);
   Result<tir::LaneRef> evaluate(const tir::Expr& expr);
-  Status check_bf16_scalars() const;
 
   std::byte* access(tir::Pointer pointer, int64_t byte_offset, int64_t bytes, bool write) override;
   Status access_error(tir::Pointer pointer, int64_t byte_offset, int64_t bytes, bool write) const override;

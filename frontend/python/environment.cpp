@@ -27,17 +27,6 @@ std::shared_ptr<void> keep(py::handle object) {
 
 py::handle kept(const std::shared_ptr<void>& object) { return py::handle(static_cast<PyObject*>(object.get())); }
 
-// What a compiler name of the language takes precedence over.
-bool is_language_builtin(std::string_view name) {
-  static constexpr std::string_view kNames[] = {"range",     "len",  "min",      "max",  "sum", "abs",       "int",
-                                                "float",     "bool", "str",      "list", "pow", "tuple",     "print",
-                                                "enumerate", "zip",  "reversed", "any",  "all", "breakpoint"};
-  for (const std::string_view known : kNames) {
-    if (known == name) return true;
-  }
-  return false;
-}
-
 std::optional<tir::Scope> scope_of(std::string_view name) {
   for (int i = 0; i <= static_cast<int>(tir::Scope::kConstant); ++i) {
     if (tir::scope_name(static_cast<tir::Scope>(i)) == name) return static_cast<tir::Scope>(i);
@@ -76,7 +65,7 @@ class FunctionEnvironment : public dsl::Environment {
       return capture_.capture(py::reinterpret_steal<py::object>(value));
     }
     if (globals_.contains(key)) return capture_.capture(globals_[key]);
-    if (!is_language_builtin(name) && name != "set_trace") {
+    if (!dsl::is_own_builtin(name)) {
       const py::dict builtins = py::module_::import("builtins").attr("__dict__");
       if (builtins.contains(key)) return capture_.capture(builtins[key]);
     }

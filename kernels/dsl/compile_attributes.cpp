@@ -23,7 +23,7 @@ DType with_kind(DType d, char kind) {
 
 Value Compiler::script_attribute(const std::string& name, Position position) {
   if (name == "axis") return {ModuleValue{"S.axis"}};
-  const bool hidden = is_internal_intrinsic(name) || (strict() && is_extension(name));
+  const bool hidden = !is_exposed(name, strict());
   if (!hidden && script_handlers().contains(name)) return {ScriptFunction{name}};
   if (!hidden && tir::find_intrinsic(name) != nullptr) return {ScriptFunction{name}};
   const bool size_var = name.starts_with("size_");
@@ -40,7 +40,7 @@ Value Compiler::script_attribute(const std::string& name, Position position) {
 std::string Compiler::no_script_attribute(std::string_view name) {
   std::vector<std::string_view> known = {"axis"};
   const auto add = [&](std::string_view function) {
-    if (!is_internal_intrinsic(function) && !(strict() && is_extension(function))) known.push_back(function);
+    if (is_exposed(function, strict())) known.push_back(function);
   };
   for (const auto& [function, handler] : script_handlers()) add(function);
   for (const tir::Intrinsic& row : tir::all_intrinsics()) add(row.name);

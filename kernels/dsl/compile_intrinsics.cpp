@@ -8,15 +8,6 @@
 #include "kernels/dsl/type_rules.h"
 
 namespace aipu::dsl {
-namespace {
-
-// Rows whose last operand stands for any number of arguments.
-bool takes_any_number(const tir::Intrinsic& row) {
-  return row.name == "printf" || row.name == "wait_events" || row.name == "free_events";
-}
-
-}  // namespace
-
 const tir::Intrinsic* Compiler::required_intrinsic(std::string_view name, Position position) {
   const tir::Intrinsic* row = tir::find_intrinsic(name);
   if (row == nullptr) fail(position, no_script_attribute(name));
@@ -29,12 +20,13 @@ Value Compiler::call_intrinsic(const std::string& name, CallArguments& arguments
 
 Value Compiler::call_intrinsic(const tir::Intrinsic& row, ValueList positional,
                                std::vector<std::pair<std::string, Value>> keywords, Position position) {
+  const bool takes_any_number = !row.params.empty() && row.params.back().repeated;
   std::vector<std::optional<Value>> bound(row.params.size());
   std::vector<Value> rest;
   for (size_t i = 0; i < positional.size(); ++i) {
     if (i < bound.size()) {
       bound[i] = std::move(positional[i]);
-    } else if (takes_any_number(row)) {
+    } else if (takes_any_number) {
       rest.push_back(std::move(positional[i]));
     } else {
       fail(position, fmt::format("{}() takes {} positional arguments but {} were given", row.name, bound.size(),
@@ -69,7 +61,7 @@ Value Compiler::call_intrinsic(const tir::Intrinsic& row, ValueList positional,
     const tir::IntrinsicParam& param = row.params[i];
     const bool given = bound[i] && !bound[i]->is_none();
     if (!given && param.required) {
-      if (takes_any_number(row)) continue;  // the row says what it thinks of no arguments at all
+      if (takes_any_number) continue;  // the row says what it thinks of no arguments at all
       if (!bound[i])
         fail(position, fmt::format("{}() missing 1 required positional argument: '{}'", row.name, param.name));
       if (param.kind != tir::ParamKind::kMask) fail(position, fmt::format("The arg \"{}\" can't be None.", param.name));
@@ -77,7 +69,7 @@ Value Compiler::call_intrinsic(const tir::Intrinsic& row, ValueList positional,
     switch (param.kind) {
       case tir::ParamKind::kOperand:
         if (!given) {
-          if (takes_any_number(row)) break;
+          if (takes_any_number) break;
           operands.push_back(nullptr);
           is_literal.push_back(false);
         } else if (const ValueList* items = bound[i]->elements()) {
@@ -132,15 +124,10 @@ Value Compiler::call_intrinsic(const tir::Intrinsic& row, ValueList positional,
     operands.pop_back();
     is_literal.pop_back();
   }
-  // bfloat16 scalars may be stored, printed and broadcast, but not computed with.
-  bool computes = row.pure && row.name != "vbcast" && row.name != "reinterpret" && row.name != "cast";
   for (const tir::Expr& operand : operands) {
     if (operand != nullptr && operand->type.is_void()) fail(position, "An argument yields no value.");
-    if (operand != nullptr && operand->type.is_vector() && !operand->type.pointer) computes = false;
   }
-  for (const tir::Expr& operand : operands) {
-    if (computes && operand != nullptr) refuse_bf16_scalars({{operand}}, position);
-  }
+  if (const Status status = check_bf16_scalars(row, operands); !status.ok()) fail(position, status);
   std::sort(attributes.begin(), attributes.end());
   tir::InferInput input{&operands, std::move(is_literal), &mask, &pass_through, &attributes};
   tir::Type type = check(position, row.infer(input));

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "kernels/dsl/call_rules.h"
 #include "kernels/dsl/compiler.h"
 #include "kernels/dsl/type_rules.h"
 
@@ -86,7 +87,7 @@ void Compiler::refuse_bf16_scalars(std::initializer_list<Value> operands, Positi
   for (const Value& operand : operands) {
     const auto* e = operand.as<tir::Expr>();
     if (e != nullptr && (*e)->type == tir::Type::scalar(DType::kBF16)) {
-      fail(position, "There isn't any compute instruction for bfloat16 scalar, please convert it to float32 first.");
+      fail(position, kNoBf16Scalars);
     }
   }
 }

@@ -7,14 +7,6 @@
 #include "kernels/dsl/compiler_guards.h"
 
 namespace aipu::dsl {
-namespace {
-
-constexpr std::string_view kBuiltins[] = {
-    "range",      "len",  "min",   "max",        "sum",       "abs",    "int",      "float",  "bool",
-    "str",        "list", "tuple", "print",      "enumerate", "zip",    "reversed", "sorted", "round",
-    "isinstance", "any",  "all",   "breakpoint", "set_trace", "divmod", "pow"};
-
-}  // namespace
 
 Compiler::Compiler(std::shared_ptr<Environment> environment, Diagnostics& diagnostics)
     : environment_(std::move(environment)), diagnostics_(diagnostics) {}
@@ -80,9 +72,7 @@ Value Compiler::lookup(const std::string& name, Position position) {
     // What a macro's own file defines is still reachable behind what its user sees.
     if (auto value = lookup_global(frame_->globals, name, position)) return *value;
   }
-  for (const std::string_view builtin : kBuiltins) {
-    if (builtin == name) return {BuiltinFunction{name}};
-  }
+  if (builtins().contains(name)) return {BuiltinFunction{name}};
   fail(position, fmt::format("Undefined variable: {}", name));
 }
 

@@ -41,6 +41,13 @@ class Compiler {
   Value evaluate_at_top_level(const FunctionValue& file, const ast::ExprPtr& expr);
   Value call_at_top_level(const FunctionValue& function, const CallArguments& arguments);
 
+  // Python's own functions (compile_builtins.cpp): all that the language knows by name, and who answers.
+  struct Builtin {
+    Value (Compiler::*call)(const std::string& name, CallArguments& arguments, Position position);
+    bool left_to_python = false;  // where there is one
+  };
+  static const std::map<std::string_view, Builtin>& builtins();
+
  private:
   // --- frames, scopes, names (compiler.cpp) ---
   struct Binding {
@@ -299,6 +306,20 @@ class Compiler {
                        std::vector<std::pair<std::string, Value>> keywords, Position position);
   const tir::Intrinsic* required_intrinsic(std::string_view name, Position position);
   Value call_builtin(const std::string& name, CallArguments& arguments, Position position);
+  Value python_nothing(const std::string& name, CallArguments& arguments, Position position);
+  Value python_extremum(const std::string& name, CallArguments& arguments, Position position);
+  Value python_range(const std::string& name, CallArguments& arguments, Position position);
+  Value python_zip(const std::string& name, CallArguments& arguments, Position position);
+  Value python_list(const std::string& name, CallArguments& arguments, Position position);
+  Value python_sum(const std::string& name, CallArguments& arguments, Position position);
+  Value python_len(const std::string& name, CallArguments& arguments, Position position);
+  Value python_reversed(const std::string& name, CallArguments& arguments, Position position);
+  Value python_any(const std::string& name, CallArguments& arguments, Position position);
+  Value python_str(const std::string& name, CallArguments& arguments, Position position);
+  Value python_number(const std::string& name, CallArguments& arguments, Position position);
+  Value python_unsupported(const std::string& name, CallArguments& arguments, Position position);
+  // The result of the embedder's object as the one operand, if it is one.
+  std::optional<Value> python_of_host(const std::string& name, CallArguments& arguments, Position position);
   Value cast_value(const Value& value, tir::Type type, Position position);
   Value construct(const TypeValue& type, CallArguments& arguments, Position position);
   Value simplified_cast(const Value& value, Position position);

@@ -94,6 +94,10 @@ struct ParameterCount {
   std::optional<int64_t> items;
 };
 
+// Names of Python's functions that the language has itself. An environment leaves them to it, unless a program has
+// given them another meaning.
+bool is_own_builtin(std::string_view name);
+
 class Environment {
  public:
   virtual ~Environment() = default;

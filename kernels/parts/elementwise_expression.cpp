@@ -27,13 +27,19 @@ constexpr size_t kMaxFusedNodes = 24;
 constexpr size_t kMaxFusedOperands = 12;
 constexpr std::string_view kDivisionBy = "division by {value}";
 
-// Whether the number goes into the expression; otherwise it is an operand. Scales and zero points differ from layer to
-// layer, and a kernel for each would be compiled; those that don't are worth knowing.
+// What the row of an op says about constant operands of one element.
+struct Numbers {
+  // Whether such a number goes into the expression; otherwise it is an operand. Null: every one does.
+  bool (*is_literal)(size_t input, double value) = nullptr;
+  // Whether one that does may be an argument of the launch, so that a kernel serves all of its values. Null: every one.
+  bool (*is_argument)(const Graph& graph, const Node& node, size_t input, const graph::Constant& constant) = nullptr;
+};
+const Numbers& numbers_of(const Node& node);
+
 bool is_literal(const Node& node, size_t input, const graph::Constant* constant) {
   if (constant == nullptr || constant->element_count() != 1) return false;
-  if (node.op != "QuantizeLinear" && node.op != "DequantizeLinear") return true;
-  const double value = constant->to_doubles()[0];
-  return input == 1 ? value == 1 : input == 2 ? value == 0 || std::abs(value) == 128 : true;
+  const auto by_row = numbers_of(node).is_literal;
+  return by_row == nullptr || by_row(input, constant->to_doubles()[0]);
 }
 
 // Whether such a number is an argument of the launch. What remains in the source: numbers of types that few models
@@ -42,14 +48,8 @@ bool is_argument(const Graph& graph, const Node& node, size_t input, const graph
   const DType dtype = compute_dtype(constant.dtype());
   if (is_floating(dtype) && std::isnan(constant.to_doubles()[0])) return false;  // see Writer::is_number()
   if (dtype != DType::kF32 && dtype != DType::kF64 && dtype != DType::kI32 && dtype != DType::kI64) return false;
-  if (node.op == "QuantizeLinear" || node.op == "DequantizeLinear" || node.op == "BitShift" || node.op == "Mod" ||
-      node.op == "Cast" || node.op == "CastLike")
-    return false;
-  if (node.op == "Pow") return input == 0;
-  if (node.op != "Div" || input == 0) return true;
-  int exponent = 0;
-  return is_floating(graph.type(node.outputs[0]).dtype) &&
-         std::abs(std::frexp(constant.to_doubles()[0], &exponent)) != 0.5;  // a power of two is a product
+  const auto by_row = numbers_of(node).is_argument;
+  return by_row == nullptr || by_row(graph, node, input, constant);
 }
 
 // The variable that a number becomes in the source; equal ones are one.
@@ -191,7 +191,14 @@ class Writer {
   int serial_ = 0;
 };
 
-using Row = std::function<Expression(Writer&)>;
+struct Row {
+  template <typename Write>
+  Row(Write given, Numbers of_numbers = {})
+      : write(std::move(given)), numbers(of_numbers) {}  // a function alone is one
+
+  std::function<Expression(Writer&)> write;
+  Numbers numbers;
+};
 
 Expression cast_to(const Expression& value, DType to) {
   return call("cast", value, Expression::atom(fmt::format("\"{}\"", dtype_name(to))));
@@ -421,8 +428,32 @@ Expression sum(Writer& w) {
   return total;
 }
 
+bool never_an_argument(const Graph&, const Node&, size_t, const graph::Constant&) { return false; }
+constexpr Numbers kInSource = {.is_argument = never_an_argument};
+
+// Scales and zero points differ from layer to layer, and a kernel for each would be compiled; those that don't are
+// worth knowing.
+bool is_common_quantization(size_t input, double value) {
+  return input == 1 ? value == 1 : input == 2 ? value == 0 || std::abs(value) == 128 : true;
+}
+constexpr Numbers kQuantization = {.is_literal = is_common_quantization, .is_argument = never_an_argument};
+
+bool is_base(const Graph&, const Node&, size_t input, const graph::Constant&) { return input == 0; }
+
+// Floats by which a division is no cheaper: by a power of two it is a product.
+bool is_costly_divisor(const Graph& graph, const Node& node, size_t input, const graph::Constant& constant) {
+  if (input == 0) return true;
+  int exponent = 0;
+  return is_floating(graph.type(node.outputs[0]).dtype) &&
+         std::abs(std::frexp(constant.to_doubles()[0], &exponent)) != 0.5;
+}
+
 Row unary(std::string_view function) {
   return [function](Writer& w) { return call(function, w.in(0)); };
+}
+Expression shift(Writer& w) {
+  const bool left = w.node().attributes.s("direction") == "LEFT";
+  return Expression::binary(left ? "<<" : ">>", w.in(0), w.in(1));
 }
 Row binary(std::string_view symbol) {
   return [symbol](Writer& w) { return Expression::binary(symbol, w.in(0), w.in(1)); };
@@ -497,25 +528,21 @@ const std::map<std::string, Row, std::less<>>& rows() {
          return choose(is(w.in(0), "<", w.k(0)), narrow_multiply(w.in(0), w.in(1), w.type_in()), w.in(0));
        }},
       {"Clip", clip},
-      {"Cast", cast_node},
-      {"CastLike", cast_node},
+      {"Cast", {cast_node, kInSource}},
+      {"CastLike", {cast_node, kInSource}},
       {"Add", binary("+")},
       {"Sub", binary("-")},
       {"Mul", [](Writer& w) { return narrow_multiply(w.in(0), w.in(1), w.type_in()); }},
-      {"Div", divide},
-      {"Mod", modulo},
-      {"Pow", power},
+      {"Div", {divide, {.is_argument = is_costly_divisor}}},
+      {"Mod", {modulo, kInSource}},
+      {"Pow", {power, {.is_argument = is_base}}},
       {"And", binary("&")},
       {"Or", binary("|")},
       {"Xor", binary("^")},
       {"BitwiseAnd", binary("&")},
       {"BitwiseOr", binary("|")},
       {"BitwiseXor", binary("^")},
-      {"BitShift",
-       [](Writer& w) {
-         const bool left = w.node().attributes.s("direction") == "LEFT";
-         return Expression::binary(left ? "<<" : ">>", w.in(0), w.in(1));
-       }},
+      {"BitShift", {shift, kInSource}},
       {"Equal",
        [](Writer& w) { return w.type_in() == DType::kBool ? ~(w.in(0) ^ w.in(1)) : is(w.in(0), "==", w.in(1)); }},
       {"Greater", binary(">")},
@@ -527,10 +554,16 @@ const std::map<std::string, Row, std::less<>>& rows() {
       {"Sum", sum},
       {"Mean", [](Writer& w) { return sum(w) * w.k(1.0 / static_cast<double>(w.count())); }},
       {"Where", [](Writer& w) { return choose(w.in(0), w.in(1), w.in(2)); }},
-      {"QuantizeLinear", quantize},
-      {"DequantizeLinear", dequantize},
+      {"QuantizeLinear", {quantize, kQuantization}},
+      {"DequantizeLinear", {dequantize, kQuantization}},
   };
   return kRows;
+}
+
+const Numbers& numbers_of(const Node& node) {
+  static const Numbers kOfOthers;  // users' operators
+  const auto row = rows().find(node.op);
+  return row != rows().end() ? row->second.numbers : kOfOthers;
 }
 
 // CastLike reads only the type of its second operand.
@@ -622,7 +655,7 @@ Result<FusedExpression> fuse_expression(const Graph& graph, const std::vector<No
     writer.prefix = fmt::format("u{}", serial);
     writer.rounded = &rounded;
     writer.first_fault = fused.faults.size();
-    Expression expression = row->second(writer);
+    Expression expression = row->second.write(writer);
     if (!writer.error.empty()) return invalid_model(str_cat(graph::origins_text(node.origins), ": ", writer.error));
     for (std::string& message : writer.faults) fused.faults.push_back({std::move(message), id});
     if (writer.shifted) rounded[node.outputs[0]] = {writer.shifted, writer.zero_text()};
