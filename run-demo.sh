@@ -21,7 +21,7 @@ HELP
   exit 0
 fi
 
-PACKAGES=(g++ cmake ninja-build libonnx-dev libprotobuf-dev protobuf-compiler libflatbuffers-dev flatbuffers-compiler libdnnl-dev libgtest-dev libgmock-dev
+PACKAGES=(g++ cmake ninja-build libprotobuf-dev protobuf-compiler libflatbuffers-dev flatbuffers-compiler libdnnl-dev libgtest-dev libgmock-dev
   libbenchmark-dev libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev libonnx-testdata clang
   pybind11-dev python3-dev python3-numpy python3-pytest python3-venv clang-format)
 

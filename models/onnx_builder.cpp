@@ -1,6 +1,6 @@
 #include "models/onnx_builder.h"
 
-#include <onnx/onnx_pb.h>
+#include <aipu_onnx/onnx.pb.h>
 
 #include <cmath>
 #include <cstring>
@@ -112,12 +112,7 @@ void OnnxBuilder::add_function(const std::string& domain, const std::string& nam
   *function->mutable_node() = graph.node();
   *function->mutable_opset_import() = body.impl_->model.opset_import();
   for (const auto& attribute : attributes) function->add_attribute(attribute);
-  for (const auto& attribute : defaults) {
-    // FunctionProto.attribute_proto is newer than the messages of libonnx 1.12.
-    onnx::AttributeProto proto;
-    fill(&proto, attribute);
-    function->GetReflection()->MutableUnknownFields(function)->AddLengthDelimited(11, proto.SerializeAsString());
-  }
+  for (const auto& attribute : defaults) fill(function->add_attribute_proto(), attribute);
   set_opset(1, domain);
 }
 

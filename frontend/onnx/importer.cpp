@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "frontend/onnx/onnx_pb.h"
+#include "frontend/onnx/unknown_fields.h"
 
 namespace aipu::frontend {
 
@@ -36,6 +37,7 @@ Result<std::unique_ptr<Graph>> Importer::run() {
   for (const auto& import : model_->opset_import()) opsets_[domain_of(import.domain())] = import.version();
   // Before IR version 3 there were no opset imports.
   if (opsets_.empty() && model_->ir_version() < 3) opsets_[""] = 1;
+  AIPU_RETURN_IF_ERROR(check_unknown_fields(*model_, options_.warnings));
   AIPU_RETURN_IF_ERROR(check_opsets(opsets_));
   AIPU_RETURN_IF_ERROR(collect_functions());
   AIPU_RETURN_IF_ERROR(scan_nodes(model_->graph().node(), opsets_, 0));
@@ -225,11 +227,11 @@ Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {
   const std::string domain = domain_of(node.domain());
   const auto version_it = scope.opsets->find(domain);
   const int64_t version = version_it != scope.opsets->end() ? version_it->second : 1;
-  const ConverterRow* row = find_converter(domain, node.op_type(), version);
+  const ConverterRow* row = node.overload().empty() ? find_converter(domain, node.op_type(), version) : nullptr;
   const std::string custom_op = custom_op_of(domain, node.op_type(), row != nullptr);
   const bool custom = !custom_op.empty();
   if (row == nullptr && !custom) {
-    if (const auto* function = find_function(domain, node.op_type())) return import_call(scope, node, *function);
+    if (const auto* function = find_function(node)) return import_call(scope, node, *function);
   }
   if (!custom && (row == nullptr || row->convert == nullptr)) {
     poison_outputs(scope, node);  // scan_nodes has reported it
@@ -333,8 +335,7 @@ Status Importer::import_call(Scope& scope, const onnx::NodeProto& node, const on
       inner.values.emplace(function.input(i), argument.value);
     }
   }
-  for (const auto& attribute : function_defaults_.at(&function))
-    inner.function_attributes[attribute->name()] = attribute.get();
+  for (const auto& attribute : function.attribute_proto()) inner.function_attributes[attribute.name()] = &attribute;
   std::map<std::string, const onnx::AttributeProto*> given;
   AIPU_RETURN_IF_ERROR(collect_attributes(scope, node, &given));
   for (const auto& [name, attribute] : given) inner.function_attributes[name] = attribute;

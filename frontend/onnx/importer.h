@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -102,15 +103,15 @@ class Importer : public SubgraphImporter {
                             std::map<std::string, const onnx::AttributeProto*>* out);
   void report_unsupported(const onnx::NodeProto& node, const std::string& prefix, int64_t version, std::string reason);
   Status unsupported_error() const;
-  const onnx::FunctionProto* find_function(const std::string& domain, const std::string& op) const;
+  const onnx::FunctionProto* find_function(const onnx::NodeProto& node) const;
 
   std::shared_ptr<onnx::ModelProto> model_;
   const ImportOptions& options_;
   TensorReader reader_;
   OpsetVersions opsets_;
-  std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> functions_;
+  // by domain, name and overload
+  std::map<std::tuple<std::string, std::string, std::string>, const onnx::FunctionProto*> functions_;
   std::map<const onnx::FunctionProto*, OpsetVersions> function_opsets_;
-  std::map<const onnx::FunctionProto*, std::vector<std::unique_ptr<onnx::AttributeProto>>> function_defaults_;
   std::set<const onnx::FunctionProto*> scanned_;
   std::map<std::string, Unsupported> unsupported_;  // by "Op-version" text
   std::set<const onnx::NodeProto*> reported_;

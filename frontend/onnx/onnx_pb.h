@@ -1,4 +1,4 @@
 // The ONNX messages. Included by .cpp files of this folder only: protobuf stays private to the frontend.
 #pragma once
 
-#include <onnx/onnx_pb.h>
+#include <aipu_onnx/onnx.pb.h>

@@ -13,8 +13,6 @@ namespace {
 
 using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
-// FunctionProto.attribute_proto: newer than the messages of libonnx 1.12
-constexpr int kFunctionAttributeProtoField = 11;
 constexpr int kMaxScanDepth = 32;
 
 void collect_uses(const Nodes& nodes, std::vector<const std::string*>* names);
@@ -91,33 +89,24 @@ Status Importer::check_opsets(const OpsetVersions& opsets) const {
 
 Status Importer::collect_functions() {
   for (const auto& function : model_->functions()) {
-    const auto where = [&] { return str_cat("function '", function.domain(), "::", function.name(), "'"); };
-    if (!functions_.emplace(std::pair(domain_of(function.domain()), function.name()), &function).second) {
+    const auto where = [&] {
+      return str_cat("function '", function.domain(), "::", function.name(), function.overload().empty() ? "" : ":",
+                     function.overload(), "'");
+    };
+    if (!functions_.emplace(std::tuple(domain_of(function.domain()), function.name(), function.overload()), &function)
+             .second) {
       return invalid_model(where() + " is there twice");
     }
     OpsetVersions& opsets = function_opsets_[&function];
     opsets = opsets_;
     for (const auto& import : function.opset_import()) opsets[domain_of(import.domain())] = import.version();
     if (auto status = check_opsets(opsets); !status.ok()) return std::move(status).context(where());
-
-    auto& defaults = function_defaults_[&function];
-    const auto& unknown = function.GetReflection()->GetUnknownFields(function);
-    for (int i = 0; i < unknown.field_count(); ++i) {
-      const auto& field = unknown.field(i);
-      if (field.number() != kFunctionAttributeProtoField ||
-          field.type() != google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED)
-        continue;
-      auto attribute = std::make_unique<onnx::AttributeProto>();
-      if (!attribute->ParseFromString(field.length_delimited()))
-        return invalid_model(where() + " has a damaged attribute");
-      defaults.push_back(std::move(attribute));
-    }
   }
   return {};
 }
 
-const onnx::FunctionProto* Importer::find_function(const std::string& domain, const std::string& op) const {
-  const auto it = functions_.find({domain, op});
+const onnx::FunctionProto* Importer::find_function(const onnx::NodeProto& node) const {
+  const auto it = functions_.find({domain_of(node.domain()), node.op_type(), node.overload()});
   return it != functions_.end() ? it->second : nullptr;
 }
 
@@ -128,14 +117,18 @@ Status Importer::scan_nodes(const Nodes& nodes, const OpsetVersions& opsets, int
   for (const auto& node : nodes) {
     const std::string domain = domain_of(node.domain());
     const auto version = opsets.find(domain);
-    const onnx::FunctionProto* function = find_function(domain, node.op_type());
+    const onnx::FunctionProto* function = find_function(node);
     if (version == opsets.end() && function == nullptr) {
       return invalid_model(str_cat("node '", node_name(node), "' (", node.op_type(), ") is of domain '",
                                    domain.empty() ? "ai.onnx" : domain,
                                    "', which the model's opset imports do not list"));
     }
     const int64_t opset = version != opsets.end() ? version->second : 1;
-    const ConverterRow* row = find_converter(domain, node.op_type(), opset);
+    if (!node.overload().empty() && function == nullptr) {
+      return invalid_model(str_cat("node '", node_name(node), "' (", node.op_type(), ") calls the overload '",
+                                   node.overload(), "' of a function, which the model does not have"));
+    }
+    const ConverterRow* row = node.overload().empty() ? find_converter(domain, node.op_type(), opset) : nullptr;
     if (!custom_op_of(domain, node.op_type(), row != nullptr).empty()) {
       // a plugin's
     } else if (row != nullptr && row->convert == nullptr) {

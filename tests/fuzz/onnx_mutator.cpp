@@ -1,6 +1,6 @@
 #include "tests/fuzz/onnx_mutator.h"
 
-#include <onnx/onnx_pb.h>
+#include <aipu_onnx/onnx.pb.h>
 
 #include <algorithm>
 #include <array>

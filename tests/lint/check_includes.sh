@@ -28,7 +28,7 @@ done
 check runtime/backends/interp 'runtime/|codegen/'
 
 # Third-party types that must not travel through headers.
-bad=$(grep -rnE '#include <(google/protobuf|onnx/)' --include='*.h' frontend graph kernels codegen gbuilder runtime models | grep -v 'frontend/onnx/onnx_pb.h' || true)
+bad=$(grep -rnE '#include <(google/protobuf|aipu_onnx/)' --include='*.h' frontend graph kernels codegen gbuilder runtime models | grep -v 'frontend/onnx/onnx_pb.h' || true)
 if [ -n "$bad" ]; then
   echo "protobuf in a header:"
   echo "$bad"

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <set>
 
+#include <aipu_onnx/onnx.pb.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <onnx/onnx_pb.h>
 
 #include "runtime/base/file.h"
 
