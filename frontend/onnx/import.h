@@ -1,4 +1,4 @@
-// ONNX -> Graph: any ONNX protobuf, opsets 1 and 6-21, as canonical ops (semantics of opset 21) with the origin of
+// ONNX -> Graph: any ONNX protobuf, opsets 1 to 28, as canonical ops with the origin of
 // every node.
 //
 // Nothing in the file is trusted: sizes, depths, references and types are checked, and what goes wrong is one line

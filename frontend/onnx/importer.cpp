@@ -355,13 +355,18 @@ Status Importer::import_call(Scope& scope, const onnx::NodeProto& node, const on
   return {};
 }
 
+std::unique_ptr<Graph> Importer::new_body(const std::string& name) {
+  auto graph = std::make_unique<Graph>(options_.ops);
+  graph->name = name;
+  graph->symbol_scope = str_cat("g", ++subgraphs_, ".");
+  return graph;
+}
+
 Result<ImportedSubgraph> Importer::import_subgraph(const onnx::GraphProto& proto,
                                                    const std::vector<TensorType>& formals) {
   Scope& owner = *current_;
   if (owner.depth >= kMaxDepth) return invalid_model(str_cat("sub-graphs are nested more than ", kMaxDepth, " deep"));
-  ImportedSubgraph imported{std::make_unique<Graph>(options_.ops), {}};
-  imported.graph->name = proto.name();
-  imported.graph->symbol_scope = str_cat("g", ++subgraphs_, ".");
+  ImportedSubgraph imported{new_body(proto.name()), {}};
   Scope scope;
   scope.graph = imported.graph.get();
   scope.parent = &owner;

@@ -59,6 +59,7 @@ class Importer : public SubgraphImporter {
                                            const std::vector<TensorType>& formals) override;
   Result<std::vector<ValueId>> inline_subgraph(const onnx::GraphProto& proto) override;
   Dim fresh_symbol(const std::string& hint) override;
+  std::unique_ptr<Graph> new_body(const std::string& name) override;
 
  private:
   struct Found {

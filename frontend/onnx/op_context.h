@@ -61,6 +61,8 @@ class SubgraphImporter {
                                                    const std::vector<TensorType>& formals) = 0;
   // Puts the nodes of a sub-graph without inputs into the current graph; its outputs.
   virtual Result<std::vector<ValueId>> inline_subgraph(const onnx::GraphProto& proto) = 0;
+  // A graph for the body of a control flow node that a converter writes.
+  virtual std::unique_ptr<Graph> new_body(const std::string& name) = 0;
   // A symbol no one else in the model uses.
   virtual Dim fresh_symbol(const std::string& hint) = 0;
 };
@@ -147,6 +149,9 @@ class OpContext {
   ImportedSubgraph import_subgraph(const onnx::GraphProto* proto, const std::vector<TensorType>& formals);
   std::vector<ValueId> inline_subgraph(const onnx::GraphProto* proto);
   Dim fresh_symbol(const std::string& hint) { return subgraphs_.fresh_symbol(hint); }
+  // An empty graph, and what emits nodes of this ONNX node into it.
+  std::unique_ptr<Graph> new_body() { return subgraphs_.new_body(op_type_); }
+  OpContext within(Graph& body) const { return OpContext(body, subgraphs_, op_type_, version_, origin_); }
 
  private:
   OnnxAttribute* find(std::string_view name, OnnxAttribute::Kind kind);

@@ -80,8 +80,10 @@ Result<std::vector<int>> Importer::execution_order(const Nodes& nodes) {
 Status Importer::check_opsets(const OpsetVersions& opsets) const {
   for (const auto& [domain, version] : opsets) {
     if (version < 1) return invalid_model(str_cat("opset version ", version, " of domain '", domain, "' is not valid"));
-    if (domain.empty() && version > kNewestOpset) {
-      return unsupported(str_cat("the model needs opset ", version, ", this build knows opsets up to ", kNewestOpset));
+    // Operators change rarely: what a newer opset changed in one of them shows as an attribute or an operand too many.
+    if (domain.empty() && version > kNewestOpset && options_.warnings != nullptr) {
+      options_.warnings->push_back(str_cat("the model is of opset ", version, ", this build knows opsets up to ",
+                                           kNewestOpset, "; its operators are taken as they were then"));
     }
   }
   return {};

@@ -246,16 +246,11 @@ OpDef variadic_op(std::string name, std::string types = kNumeric) {
 OpDef mod_op() {
   OpDef def = binary_op("Mod", kNumeric, kFaults);
   def.attributes = {attr::i("fmod", 0)};
-  def.verify = [](const Graph& graph, const Node& node) -> Status {
-    if (is_floating(graph.type(node.inputs[0]).dtype) && node.attributes.i("fmod") == 0)
-      return invalid_model("floating operands need fmod = 1");
-    return {};
-  };
   return def;
 }
 
 OpDef bit_shift_op() {
-  OpDef def = binary_op("BitShift", "u", 0);
+  OpDef def = binary_op("BitShift", "iu", 0);
   def.attributes = {attr::required("direction", AttributeKind::kString)};
   def.verify = [](const Graph&, const Node& node) { return expect_choice(node, "direction", {"LEFT", "RIGHT"}); };
   return def;
@@ -296,6 +291,21 @@ OpDef cast_op() {
   OpDef def = elementwise("Cast", {operand("input", "*")}, "*",
                           [](InferContext& ctx) { return infer_cast(ctx, ctx.attributes().dtype("to")); });
   def.attributes = {attr::required("to", AttributeKind::kDType)};
+  return def;
+}
+
+// The same bytes as another type of the same size.
+OpDef bit_cast_op() {
+  OpDef def = elementwise("BitCast", {operand("input", "*")}, "*", nullptr, kView);
+  def.attributes = {attr::required("to", AttributeKind::kDType)};
+  def.infer = [](InferContext& ctx) -> Status {
+    const DType from = ctx.input(0).dtype, to = ctx.attributes().dtype("to");
+    if (dtype_bytes(to) != dtype_bytes(from) || to == DType::kVoid || to == DType::kString) {
+      return invalid_model(str_cat(dtype_name(from), " and ", dtype_name(to), " have different sizes"));
+    }
+    set_output(ctx, 0, to, ctx.input(0).shape);
+    return {};
+  };
   return def;
 }
 
@@ -357,6 +367,7 @@ std::vector<OpDef> elementwise_ops() {
       clip_op(),
       cast_op(),
       cast_like_op(),
+      bit_cast_op(),
       binary_op("Add", "iuf", kCommutative),
       binary_op("Sub"),
       binary_op("Mul", "iuf", kCommutative),

@@ -202,9 +202,10 @@ OpDef top_k_op() {
   return def;
 }
 
-OpDef cum_sum_op() {
+// CumSum and CumProd.
+OpDef cumulative_op(std::string name) {
   OpDef def;
-  def.name = "CumSum";
+  def.name = std::move(name);
   def.inputs = {operand("x", kNumeric), optional_operand("axis", kIndex)};
   def.outputs = {operand("y", kNumeric)};
   def.attributes = {attr::i("exclusive", 0), attr::i("reverse", 0),
@@ -242,7 +243,8 @@ std::vector<OpDef> reduce_ops() {
       along_axis_op("Hardmax", -1),
       along_axis_op("LogSoftmax", -1),
       along_axis_op("Softmax", -1),
-      cum_sum_op(),
+      cumulative_op("CumProd"),
+      cumulative_op("CumSum"),
       top_k_op(),
   };
 }

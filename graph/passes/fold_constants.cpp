@@ -54,7 +54,7 @@ ConstantPtr fold_directly(const Graph& graph, const Node& node, const OpDef& def
   const ConstantPtr& input = graph.value(node.inputs[0]).constant;
   const auto shape = static_shape(type.shape);
   if (input == nullptr || !shape) return nullptr;
-  if ((def.traits & kView) != 0) return reshape_constant(input, *shape);
+  if ((def.traits & kView) != 0) return Constant::borrow(type.dtype, *shape, input->bytes(), input);
   if (node.op == "Transpose") return transpose_constant(*input, node.attributes.ints("perm"));
   if (node.op == "Expand" && input->element_count() == 1) return splat(type, input->bytes());
   return nullptr;

@@ -284,16 +284,32 @@ Expression choose(const Expression& condition, const Expression& x, const Expres
   return call("vsel", x, y, condition);
 }
 
-// Python's modulo for integers (the sign of the divisor), C's fmod for fmod=1.
+// x - trunc(x / y) * y; x itself where y is infinite.
+Expression float_remainder(Writer& w) {
+  const Expression x = w.in(0), y = w.in(1);
+  const Expression rest = x - call("trunc", x / y) * y;
+  const Expression takes_all = call("isinf", y) & ~call("isinf", x);
+  return w.let(choose(takes_all, x, rest));
+}
+
+// Python's modulo (the sign of the divisor, also of a zero), C's fmod for fmod=1.
 Expression modulo(Writer& w) {
   const Expression x = w.in(0), y = w.in(1);
-  if (is_floating(w.type_in())) return x - call("trunc", x / y) * y;
-  check_divisor(w);
-  const Expression r = w.let(call("vmod", x, y));
+  const bool floating = is_floating(w.type_in());
+  if (!floating) check_divisor(w);
+  const Expression r = floating ? float_remainder(w) : w.let(call("vmod", x, y));
   if (w.i("fmod") != 0 || is_unsigned_int(w.type_in())) return r;
   const Expression zero = w.k(0);
   const Expression wrong_sign = w.let((is(r, "<", zero) ^ is(y, "<", zero)) & is(r, "!=", zero));
-  return choose(wrong_sign, r + y, r);
+  const Expression result = choose(wrong_sign, r + y, r);
+  if (!floating) return result;
+  return choose(is(r, "==", zero), choose(is(y, "<", zero), zero * w.k(-1), zero), result);
+}
+
+// Counts outside of the type's bits, negative ones among them, leave what the fill is: the sign to the right, else 0.
+Expression bit_shift(Writer& w) {
+  const bool left = w.node().attributes.s("direction") == "LEFT";
+  return call(left ? "vsl" : "vsr", w.in(0), w.in(1));
 }
 
 Expression power(Writer& w) {
@@ -451,10 +467,6 @@ bool is_costly_divisor(const Graph& graph, const Node& node, size_t input, const
 Row unary(std::string_view function) {
   return [function](Writer& w) { return call(function, w.in(0)); };
 }
-Expression shift(Writer& w) {
-  const bool left = w.node().attributes.s("direction") == "LEFT";
-  return Expression::binary(left ? "<<" : ">>", w.in(0), w.in(1));
-}
 Row binary(std::string_view symbol) {
   return [symbol](Writer& w) { return Expression::binary(symbol, w.in(0), w.in(1)); };
 }
@@ -542,7 +554,7 @@ const std::map<std::string, Row, std::less<>>& rows() {
       {"BitwiseAnd", binary("&")},
       {"BitwiseOr", binary("|")},
       {"BitwiseXor", binary("^")},
-      {"BitShift", {shift, kInSource}},
+      {"BitShift", {bit_shift, kInSource}},
       {"Equal",
        [](Writer& w) { return w.type_in() == DType::kBool ? ~(w.in(0) ^ w.in(1)) : is(w.in(0), "==", w.in(1)); }},
       {"Greater", binary(">")},

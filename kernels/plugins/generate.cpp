@@ -22,8 +22,8 @@ class GeneratePlugin final : public SingleOpPlugin {
  public:
   std::string_view name() const override { return "generate"; }
   std::span<const std::string_view> ops() const override {
-    static constexpr std::string_view kOps[] = {"Shape", "Size",   "Range",           "ConstantOfShape", "EyeLike",
-                                                "Trilu", "CumSum", "ReverseSequence", "MelWeightMatrix"};
+    static constexpr std::string_view kOps[] = {"Shape", "Size",   "Range",   "ConstantOfShape", "EyeLike",
+                                                "Trilu", "CumSum", "CumProd", "ReverseSequence", "MelWeightMatrix"};
     return kOps;
   }
   Status check(const Graph& graph, const Node& node) const override {
@@ -38,7 +38,7 @@ class GeneratePlugin final : public SingleOpPlugin {
     if (node.op == "ConstantOfShape") return fill(context);
     if (node.op == "EyeLike") return eye(context);
     if (node.op == "Trilu") return triangle(context);
-    if (node.op == "CumSum") return running_sum(context);
+    if (node.op == "CumSum" || node.op == "CumProd") return running_sum(context);
     if (node.op == "MelWeightMatrix") return mel_weights(context);
     return reverse(context);
   }
@@ -137,11 +137,12 @@ class GeneratePlugin final : public SingleOpPlugin {
   static Status running_sum(SetupContext& context) {
     const Node& node = context.anchor();
     const graph::TensorType& x = context.graph().type(node.inputs[0]);
-    if (!node.attributes.has("axis")) return unsupported("CumSum with an axis known only at run time");
+    if (!node.attributes.has("axis")) return unsupported(str_cat(node.op, " with an axis known only at run time"));
     const AxisView view = axis_view(x.shape, node.attributes.i("axis"));
     dsl::TemplateParams params;
     params.set("X", x.dtype)
         .set("ACC", accumulator_dtype(x.dtype))
+        .set("PRODUCT", node.op == "CumProd")
         .set("REVERSE", node.attributes.i("reverse") != 0)
         .set("EXCLUSIVE", node.attributes.i("exclusive") != 0);
     AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("generate.py", "running_sum", params));

@@ -59,15 +59,14 @@ def running_sum(x: S.ptr(X, "global"), out: S.ptr(X, "global"), outer: S.i32, ex
     first, last = own_share(units)
     for unit in range(first, last):
         base = (unit // inner) * extent * inner + unit % inner
-        total = S.cast(0, ACC)
+        total = S.cast(1 if PRODUCT else 0, ACC)
         for e in range(extent):
             at = base + (extent - 1 - e if REVERSE else e) * inner
+            value = S.cast(x[at], ACC)
             if EXCLUSIVE:
-                value = S.cast(x[at], ACC)
                 out[at] = S.cast(total, X)
-                total = total + value
-            else:
-                total = total + S.cast(x[at], ACC)
+            total = total * value if PRODUCT else total + value
+            if not EXCLUSIVE:
                 out[at] = S.cast(total, X)
 
 

@@ -738,8 +738,16 @@ TEST(OnnxImport, DeclaredOutputs) {
 }
 
 TEST(OnnxImport, Opsets) {
-  EXPECT_EQ(error_of(import_node(99, "Relu", {{2}})),
-            "m.onnx: the model needs opset 99, this build knows opsets up to 24");
+  {
+    std::vector<std::string> warnings;
+    ImportOptions options;
+    options.warnings = &warnings;
+    ASSERT_IMPORTED(import(OneNode(99, "Relu", {{2}}, {}, 1).builder, options));
+    EXPECT_EQ(warnings, std::vector<std::string>{"the model is of opset 99, this build knows opsets up to 28; its "
+                                                 "operators are taken as they were then"});
+    EXPECT_EQ(error_of(import_node(99, "Relu", {{2}}, {{"novel", 1}})),
+              "m.onnx: 1 node is not supported: Relu-99 (1 node: '/Relu'): attribute 'novel' is not known");
+  }
   EXPECT_EQ(error_of(import_node(9, "Range", {{}, {}, {}})),
             "m.onnx: 1 node is not supported: Range-9 (1 node: '/Range'): the model's opset is too old for it");
   OnnxBuilder b;

@@ -4,7 +4,20 @@ import struct
 
 import numpy as np
 
-_TYPES = {"float32": 1, "int32": 6, "int64": 7, "float16": 10, "bool": 9}
+_TYPES = {
+    "float32": 1,
+    "uint8": 2,
+    "int8": 3,
+    "uint16": 4,
+    "int16": 5,
+    "int32": 6,
+    "int64": 7,
+    "bool": 9,
+    "float16": 10,
+    "float64": 11,
+    "uint32": 12,
+    "uint64": 13,
+}
 
 
 def _varint(value):
@@ -56,6 +69,7 @@ def write_model(path, nodes, inputs, outputs, constants=None, opset=17):
     graph = [_field(1, n) for n in nodes] + [_field(2, "g")]
     graph += [_field(5, _tensor(name, np.asarray(array, order="C"))) for name, array in (constants or {}).items()]
     graph += [_field(11, _value(*i)) for i in inputs] + [_field(12, _value(*o)) for o in outputs]
-    opsets = [_field(8, _field(1, domain) + _field(2, version)) for domain, version in (("", opset), ("example", 1))]
+    domains = (("", opset), ("example", 1), ("com.microsoft", 1))
+    opsets = [_field(8, _field(1, domain) + _field(2, version)) for domain, version in domains]
     with open(path, "wb") as file:
         file.write(_field(1, 8) + _field(7, b"".join(graph)) + b"".join(opsets))

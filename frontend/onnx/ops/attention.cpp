@@ -2,25 +2,13 @@
 #include <cmath>
 #include <limits>
 
+#include "frontend/onnx/ops/attention_parts.h"
+#include "frontend/onnx/ops/compose.h"
 #include "frontend/onnx/ops/converters.h"
 
 namespace aipu::frontend {
 
 namespace {
-
-// [batch, length, heads * size] as [batch, length, heads, size].
-ValueId split_heads(OpContext& c, ValueId x, int64_t heads) {
-  return c.emit("Reshape", {}, {x, c.int64s({0, 0, heads, -1})});
-}
-
-// 0, 1, ... up to the extent of an axis.
-ValueId positions_along(OpContext& c, ValueId x, int64_t axis) {
-  return c.emit("Range", {}, {c.int64_scalar(0), c.squeeze(c.size_of(x, axis), {0}), c.int64_scalar(1)});
-}
-
-ValueId sliced(OpContext& c, ValueId x, int64_t begin, int64_t end) {
-  return c.emit("Slice", {}, {x, c.int64s({begin}), c.int64s({end}), c.int64s({-1})});
-}
 
 struct Heads {
   ValueId value;
@@ -42,16 +30,7 @@ Heads with_heads(OpContext& c, size_t input, const char* attribute, bool wanted)
     c.fail_invalid(str_cat("operands of rank 3 need a positive ", attribute));
     return {};
   }
-  return {c.transpose(split_heads(c, x, heads), {0, 2, 1, 3}), heads};
-}
-
-// Each head `times` times, one after the other.
-ValueId repeated_heads(OpContext& c, ValueId x, int64_t heads, int64_t times) {
-  if (times == 1) return x;
-  const ValueId copies = c.emit("Expand", {}, {c.unsqueeze(x, {2}), c.int64s({1, 1, times, 1, 1})});
-  const ValueId shape = c.emit("Concat", {{"axis", int64_t{0}}},
-                               {c.size_of(x, 0), c.int64s({heads * times}), c.size_of(x, 2), c.size_of(x, 3)});
-  return c.emit("Reshape", {}, {copies, shape});
+  return {heads_in_front(c, x, heads), heads};
 }
 
 // What is added to the scores, -infinity where a query does not see a key; `allowed` instead while nothing else is
@@ -76,7 +55,14 @@ ValueId padded_mask(OpContext& c, ValueId mask, ValueId keys) {
   return c.emit("Pad", {{"pads", pads}}, {mask, ValueId(), c.scalar(c.dtype(mask), hidden)});
 }
 
-AttentionMask attention_mask(OpContext& c, ValueId q, ValueId keys, bool causal) {
+// How far a query sees, by positions: -1 is without end.
+struct Window {
+  bool causal = false;
+  int64_t left = -1, right = -1;
+  bool any() const { return causal || left >= 0 || right >= 0; }
+};
+
+AttentionMask attention_mask(OpContext& c, ValueId q, ValueId keys, const Window& window) {
   AttentionMask mask;
   if (c.has_input(3)) {
     const ValueId given = padded_mask(c, c.input(3), keys);
@@ -84,19 +70,28 @@ AttentionMask attention_mask(OpContext& c, ValueId q, ValueId keys, bool causal)
   }
   // [batch,1,1,1]
   const ValueId lengths = c.has_input(6) ? c.unsqueeze(c.input(6), {1, 2, 3}) : ValueId();
-  const ValueId key = causal || lengths.valid() ? positions_along(c, keys, 2) : ValueId();
-  if (causal) {
+  const ValueId key = window.any() || lengths.valid() ? positions_along(c, keys, 2) : ValueId();
+  if (window.any()) {
     // Queries are the last of the keys that there are.
     ValueId query = c.unsqueeze(positions_along(c, q, 2), {1});
     if (lengths.valid()) {
-      query = c.emit("Add", {}, {query, c.emit("Sub", {}, {lengths, c.size_of(q, 2)})});
+      query = add(c, query, subtract(c, lengths, c.size_of(q, 2)));
     } else if (c.has_input(4)) {
-      query = c.emit("Add", {}, {query, c.size_of(c.input(4), 2)});
+      query = add(c, query, c.size_of(c.input(4), 2));
     }
-    mask.allowed = both(c, mask.allowed, c.emit("GreaterOrEqual", {}, {query, key}));
+    if (window.causal) mask.allowed = both(c, mask.allowed, c.emit("GreaterOrEqual", {}, {query, key}));
+    if (window.left >= 0) {
+      const ValueId first = subtract(c, query, c.int64_scalar(window.left));
+      mask.allowed = both(c, mask.allowed, c.emit("GreaterOrEqual", {}, {key, first}));
+    }
+    if (window.right >= 0) {
+      const ValueId last = add(c, query, c.int64_scalar(window.right));
+      mask.allowed = both(c, mask.allowed, c.emit("GreaterOrEqual", {}, {last, key}));
+    }
   }
   if (lengths.valid()) mask.allowed = both(c, mask.allowed, c.emit("Less", {}, {key, lengths}));
-  mask.may_hide_all = c.has_input(3) || lengths.valid();
+  // A window on the left may end before a query that has no key of its own.
+  mask.may_hide_all = c.has_input(3) || lengths.valid() || window.left >= 0;
   if (mask.allowed.valid() && mask.bias.valid()) {
     const ValueId hidden = c.scalar(c.dtype(mask.bias), -std::numeric_limits<double>::infinity());
     mask.bias = c.emit("Where", {}, {mask.allowed, mask.bias, hidden});
@@ -117,7 +112,8 @@ ValueId sees_nothing(OpContext& c, const AttentionMask& mask) {
 
 void attention(OpContext& c) {
   c.expect_inputs(3, 7);
-  const bool causal = c.take_int("is_causal", 0) != 0;
+  Window window{c.take_int("is_causal", 0) != 0, c.take_int("left_window_size", -1),
+                c.take_int("right_window_size", -1)};
   const bool has_scale = c.has_attribute("scale");
   const double given_scale = c.take_float("scale", 0);
   const double softcap = c.take_float("softcap", 0);
@@ -129,6 +125,9 @@ void attention(OpContext& c) {
     return c.fail_invalid(str_cat("Q, K and V must all have rank 3 or 4, found ", c.type(c.input(0)).text(), ", ",
                                   c.type(c.input(1)).text(), " and ", c.type(c.input(2)).text()));
   }
+  if (window.left < -1 || window.right < -1) {
+    return c.fail_invalid(str_cat("left_window_size is ", window.left, ", right_window_size ", window.right));
+  }
   if (mode < 0 || mode > 3) return c.fail_invalid(str_cat("qk_matmul_output_mode is ", mode));
   if (c.has_input(4) != c.has_input(5)) return c.fail_invalid("past_key and past_value come together");
   const Heads q = with_heads(c, 0, "q_num_heads", rank == 3);
@@ -136,7 +135,7 @@ void attention(OpContext& c) {
   const int64_t kv_heads = k.count;
   if (!c.ok()) return;
   ValueId v = c.input(2);
-  if (rank == 3) v = c.transpose(split_heads(c, v, kv_heads), {0, 2, 1, 3});
+  if (rank == 3) v = heads_in_front(c, v, kv_heads);
   if (kv_heads < 1 || q.count % kv_heads != 0) {
     return c.fail_invalid(str_cat(q.count, " heads of queries do not divide by ", kv_heads, " heads of keys"));
   }
@@ -166,7 +165,7 @@ void attention(OpContext& c) {
     scores = c.emit("Mul", {}, {c.emit("Tanh", {}, {c.emit("Div", {}, {scores, limit})}), limit});
     output_if(1, scores);
   }
-  const AttentionMask mask = attention_mask(c, q.value, keys, causal);
+  const AttentionMask mask = attention_mask(c, q.value, keys, window);
   if (mask.bias.valid()) scores = c.emit("Add", {}, {scores, mask.bias});
   if (mask.allowed.valid()) {
     scores = c.emit("Where", {}, {mask.allowed, scores, c.scalar(dtype, -std::numeric_limits<double>::infinity())});
@@ -188,7 +187,7 @@ void attention(OpContext& c) {
   } else {
     output_if(3, weights);
   }
-  if (rank == 3) y = c.emit("Reshape", {}, {c.transpose(y, {0, 2, 1, 3}), c.int64s({0, 0, -1})});
+  if (rank == 3) y = heads_behind(c, y);
   c.set_output(0, y);
 }
 
@@ -222,30 +221,8 @@ void rotary_embedding(OpContext& c) {
   };
   const ValueId cosine = angles(1);
   const ValueId sine = angles(2);
-  const ValueId turning = rotated == *size.constant() ? x : sliced(c, x, 0, rotated);
-  ValueId real;
-  ValueId imaginary;
-  if (interleaved) {
-    const ValueId pairs = c.emit("Reshape", {}, {turning, c.int64s({0, 0, 0, rotated / 2, 2})});
-    real = c.squeeze(sliced(c, pairs, 0, 1), {4});
-    imaginary = c.squeeze(sliced(c, pairs, 1, 2), {4});
-  } else {
-    real = sliced(c, turning, 0, rotated / 2);
-    imaginary = sliced(c, turning, rotated / 2, rotated);
-  }
-  const auto product = [&](ValueId a, ValueId b) { return c.emit("Mul", {}, {a, b}); };
-  const ValueId new_real = c.emit("Sub", {}, {product(cosine, real), product(sine, imaginary)});
-  const ValueId new_imaginary = c.emit("Add", {}, {product(sine, real), product(cosine, imaginary)});
-  ValueId y;
-  if (interleaved) {
-    y = c.emit("Concat", {{"axis", int64_t{4}}}, {c.unsqueeze(new_real, {4}), c.unsqueeze(new_imaginary, {4})});
-    y = c.emit("Reshape", {}, {y, c.int64s({0, 0, 0, rotated})});
-  } else {
-    y = c.emit("Concat", {{"axis", int64_t{3}}}, {new_real, new_imaginary});
-  }
-  if (rotated != *size.constant())
-    y = c.emit("Concat", {{"axis", int64_t{3}}}, {y, sliced(c, x, rotated, *size.constant())});
-  if (rank == 3) y = c.emit("Reshape", {}, {y, c.int64s({0, 0, -1})});
+  ValueId y = rotate_pairs(c, x, cosine, sine, rotated, interleaved);
+  if (rank == 3) y = reshape(c, y, {0, 0, -1});
   c.set_output(0, y);
 }
 

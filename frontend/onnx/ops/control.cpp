@@ -2,6 +2,7 @@
 // the graphs around it.
 #include <algorithm>
 
+#include "frontend/onnx/ops/control_flow.h"
 #include "frontend/onnx/ops/converters.h"
 
 namespace aipu::frontend {
@@ -10,20 +11,6 @@ namespace {
 
 void append(std::vector<ValueId>* to, const std::vector<ValueId>& from) {
   to->insert(to->end(), from.begin(), from.end());
-}
-
-// The node, with an output for each result of its sub-graphs and one for their extents, of which some may only be known
-// once it has run (graph/ops/control.cpp).
-void emit_control_flow(OpContext& c, std::string_view op, Attributes attributes, const std::vector<ValueId>& inputs,
-                       size_t results, std::vector<std::unique_ptr<Graph>> subgraphs) {
-  const std::vector<std::string> wanted = c.output_names;
-  if (wanted.size() > results)
-    return c.fail_invalid(str_cat("has ", wanted.size(), " outputs, its sub-graph gives ", results));
-  c.output_names.resize(results);
-  c.output_names.push_back(str_cat(wanted.empty() ? op : wanted[0], "/extents"));
-  c.emit_outputs(op, std::move(attributes), inputs, std::move(subgraphs));
-  c.output_names = wanted;
-  if (c.ok()) c.results.resize(wanted.size());
 }
 
 // Imports a body whose first `leading` inputs have fixed types and whose next inputs are carried from one iteration to
@@ -101,6 +88,18 @@ bool squeezes_if_it_can(OpContext& c, const ImportedSubgraph& then_branch, const
 }
 
 }  // namespace
+
+void emit_control_flow(OpContext& c, std::string_view op, Attributes attributes, const std::vector<ValueId>& inputs,
+                       size_t results, std::vector<std::unique_ptr<Graph>> subgraphs) {
+  const std::vector<std::string> wanted = c.output_names;
+  if (wanted.size() > results)
+    return c.fail_invalid(str_cat("has ", wanted.size(), " outputs, its sub-graph gives ", results));
+  c.output_names.resize(results);
+  c.output_names.push_back(str_cat(wanted.empty() ? op : wanted[0], "/extents"));
+  c.emit_outputs(op, std::move(attributes), inputs, std::move(subgraphs));
+  c.output_names = wanted;
+  if (c.ok()) c.results.resize(wanted.size());
+}
 
 void if_op(OpContext& c) {
   c.expect_inputs(1, 1);

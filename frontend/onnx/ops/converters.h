@@ -17,6 +17,8 @@ void clip_before_11(OpContext& c);
 void cast_before_6(OpContext& c);
 void cast(OpContext& c);
 void cast_like(OpContext& c);
+void bit_cast(OpContext& c);
+void swi_glu(OpContext& c);
 void selu_before_6(OpContext& c);
 void celu(OpContext& c);
 void dropout(OpContext& c);
@@ -50,6 +52,7 @@ void slice_before_10(OpContext& c);
 void pad_before_11(OpContext& c);
 void tile_before_6(OpContext& c);
 void scatter(OpContext& c);
+void space_to_depth(OpContext& c);
 
 // resize.cpp
 void upsample_before_9(OpContext& c);
@@ -82,6 +85,10 @@ void dft_before_20(OpContext& c);
 void attention(OpContext& c);
 void rotary_embedding(OpContext& c);
 void tensor_scatter(OpContext& c);
+
+// linear_attention.cpp
+void linear_attention(OpContext& c);
+void causal_conv_with_state(OpContext& c);
 
 // image.cpp
 void affine_grid(OpContext& c);

@@ -88,6 +88,28 @@ void cast_like(OpContext& c) {
   c.emit_output("Cast", {{"to", c.dtype(c.input(1))}}, {c.input(0)});
 }
 
+// A bool is a byte that is 0 or 1: any other bit makes it true.
+void bit_cast(OpContext& c) {
+  c.require_attribute("to");
+  c.expect_inputs(1, 1);
+  if (!c.ok()) return;
+  const ValueId x = c.input(0);
+  const Attributes attributes = c.pass_attributes("BitCast");
+  if (!c.ok()) return;
+  const DType to = attributes.dtype("to");
+  if (to == DType::kBool && dtype_bytes(c.dtype(x)) == 1) {
+    c.emit_output("Cast", {{"to", to}}, {c.emit("BitCast", {{"to", DType::kU8}}, {x})});
+  } else {
+    c.emit_output("BitCast", {{"to", to}}, {x});
+  }
+}
+
+void swi_glu(OpContext& c) {
+  c.expect_inputs(2, 2);
+  const double alpha = c.take_float("alpha", 1);
+  c.emit_output("Mul", {}, {c.emit("Swish", {{"alpha", alpha}}, {c.input(0)}), c.input(1)});
+}
+
 // The defaults were shorter numbers then.
 void selu_before_6(OpContext& c) {
   c.ignore("consumed_inputs");

@@ -92,4 +92,24 @@ void scatter(OpContext& c) {
   c.emit_outputs("ScatterElements", std::move(attributes), c.inputs);
 }
 
+// In mode CRD the channel comes before the place in the block.
+void space_to_depth(OpContext& c) {
+  c.expect_inputs(1, 1);
+  const std::string mode = c.take_string("mode", "DCR");
+  if (!c.ok()) return;
+  if (mode == "DCR") return pass(c);
+  if (mode != "CRD") return c.fail_invalid(str_cat("mode is '", mode, "', expected one of: DCR, CRD"));
+  const TensorType x = c.type(c.input(0));
+  const auto attributes = c.pass_attributes("SpaceToDepth");
+  if (!c.ok()) return;
+  const int64_t block = attributes.i("blocksize");
+  const ValueId y = c.emit("SpaceToDepth", {{"blocksize", block}}, {c.input(0)});
+  if (!c.ok()) return;
+  const Shape out = c.type(y).shape;
+  const ValueId apart =
+      c.emit("Reshape", {{"shape", Shape{out[0], Dim(block * block), x.shape[1], out[2], out[3]}}}, {y});
+  const ValueId turned = c.transpose(apart, {0, 2, 1, 3, 4});
+  c.emit_output("Reshape", {{"shape", out}}, {turned});
+}
+
 }  // namespace aipu::frontend

@@ -1,0 +1,159 @@
+// LinearAttention and CausalConvWithState: the recurrent relatives of attention, with the state they hand on.
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "frontend/onnx/ops/attention_parts.h"
+#include "frontend/onnx/ops/compose.h"
+#include "frontend/onnx/ops/control_flow.h"
+#include "frontend/onnx/ops/converters.h"
+
+namespace aipu::frontend {
+
+namespace {
+
+struct LinearRule {
+  bool gated = false;
+  bool delta = false;
+  int64_t heads = 0, key_heads = 0;
+  double scale = 1;
+};
+
+// One step, in float32. State [batch, key heads, key size, value size]; q, k, v [batch, heads, size]; decay [batch, key
+// heads, 1 or key size]; rate [batch, 1 or key heads, 1].
+//
+//   S = exp(decay) * S
+//   S = S + k (rate * (v - S^T k))^T     without the delta rule: S + k v^T
+//   y = scale * S^T q                    [batch, key heads, heads / key heads, value size]
+std::unique_ptr<Graph> linear_step(OpContext& outer, const LinearRule& rule, const std::vector<TensorType>& formals) {
+  auto body = outer.new_body();
+  OpContext c = outer.within(*body);
+  std::vector<ValueId> in;
+  for (const TensorType& type : formals) in.push_back(body->add_input(str_cat("in", in.size()), type));
+  ValueId state = in[0];
+  const ValueId q = reshape(c, in[1], {0, rule.key_heads, rule.heads / rule.key_heads, -1});
+  size_t next = 4;
+  if (rule.gated) state = multiply(c, state, c.unsqueeze(c.emit("Exp", {}, {in[next++]}), {3}));
+  ValueId update = c.unsqueeze(in[3], {2});
+  if (rule.delta) {
+    update = subtract(c, update, matmul(c, c.unsqueeze(in[2], {2}), state));
+    update = multiply(c, c.unsqueeze(in[next], {3}), update);
+  }
+  state = add(c, state, multiply(c, c.unsqueeze(in[2], {3}), update));
+  const ValueId y = scaled(c, matmul(c, q, state), rule.scale);
+  if (!c.ok()) {
+    outer.fail(c.status());
+    return nullptr;
+  }
+  body->add_output(state, "state");
+  body->add_output(y, "y");
+  return body;
+}
+
+}  // namespace
+
+void linear_attention(OpContext& c) {
+  c.expect_inputs(3, 6);
+  c.ignore("chunk_size");  // of an implementation
+  LinearRule rule;
+  rule.heads = c.take_int("q_num_heads", 0);
+  rule.key_heads = c.take_int("kv_num_heads", 0);
+  rule.scale = c.take_float("scale", 0);
+  const std::string name = c.take_string("update_rule", "gated_delta");
+  if (!c.ok()) return;
+  if (name != "linear" && name != "gated" && name != "delta" && name != "gated_delta")
+    return c.fail_invalid(str_cat("update_rule is '", name, "', expected one of: linear, gated, delta, gated_delta"));
+  rule.gated = name.starts_with("gated");
+  rule.delta = name.ends_with("delta");
+  if (rule.key_heads < 1 || rule.heads < 1 || rule.heads % rule.key_heads != 0)
+    return c.fail_invalid(
+        str_cat("q_num_heads is ", rule.heads, ", it must be a multiple of kv_num_heads, ", rule.key_heads));
+  if (c.has_input(4) != rule.gated)
+    return c.fail_invalid(str_cat("update_rule ", name, rule.gated ? " needs" : " has no", " decay"));
+  if (c.has_input(5) != rule.delta)
+    return c.fail_invalid(str_cat("update_rule ", name, rule.delta ? " needs" : " has no", " beta"));
+  for (size_t i = 0; i < 3; ++i) {
+    if (c.rank(c.input(i)) != 3)
+      return c.fail_invalid(str_cat("query, key and value must have rank 3, found ", c.type(c.input(i)).text()));
+  }
+  const DType dtype = c.dtype(c.input(0));
+  const auto per_head = [&](size_t i, int64_t heads) { return split_heads(c, c.cast(c.input(i), DType::kF32), heads); };
+  std::vector<ValueId> sequences{per_head(0, rule.heads), per_head(1, rule.key_heads), per_head(2, rule.key_heads)};
+  if (rule.gated) sequences.push_back(per_head(4, rule.key_heads));
+  if (rule.delta) sequences.push_back(c.unsqueeze(c.cast(c.input(5), DType::kF32), {3}));
+  ValueId state;
+  DType state_dtype = dtype;
+  if (c.has_input(3)) {
+    state_dtype = c.dtype(c.input(3));
+    state = c.cast(c.input(3), DType::kF32);
+  } else {
+    const ValueId shape = concat(
+        c, 0,
+        {c.size_of(c.input(0), 0), c.int64s({rule.key_heads}), c.size_of(sequences[1], 3), c.size_of(sequences[2], 3)});
+    state = c.emit("Expand", {}, {c.scalar(DType::kF32, 0), shape});
+  }
+  if (!c.ok()) return;
+  if (rule.scale == 0) {
+    const auto size = c.type(sequences[0]).shape[3].constant();
+    if (!size) return c.fail_unsupported("a symbolic head size needs the attribute 'scale'");
+    rule.scale = 1.0 / std::sqrt(static_cast<double>(*size));
+  }
+  std::vector<ValueId> inputs{state};
+  std::vector<TensorType> formals{c.type(state)};
+  for (const ValueId sequence : sequences) {
+    inputs.push_back(sequence);
+    TensorType type = c.type(sequence);
+    type.shape.erase(type.shape.begin() + 1);
+    formals.push_back(std::move(type));
+  }
+  std::vector<std::unique_ptr<Graph>> bodies;
+  bodies.push_back(linear_step(c, rule, formals));
+  if (!c.ok()) return;
+  Attributes attributes;
+  attributes.set("num_scan_inputs", static_cast<int64_t>(sequences.size()));
+  attributes.set("scan_input_axes", std::vector<int64_t>(sequences.size(), 1));
+  attributes.set("scan_output_axes", std::vector<int64_t>{1});
+  const auto names = c.output_names;
+  c.output_names = {names[0] + "/state", names[0] + "/steps"};
+  emit_control_flow(c, "Scan", std::move(attributes), inputs, 2, std::move(bodies));
+  c.output_names = names;
+  if (!c.ok()) return;
+  const std::vector<ValueId> made = std::exchange(c.results, {});
+  if (c.wants_output(1)) c.set_output(1, c.cast(made[0], state_dtype));
+  c.set_output(0, c.cast(reshape(c, made[1], {0, 0, -1}), dtype));
+}
+
+// A depthwise convolution over the input and the k - 1 values before it, which the next call gets.
+void causal_conv_with_state(OpContext& c) {
+  c.expect_inputs(2, 4);
+  const std::string activation = c.take_string("activation", "none");
+  if (!c.ok()) return;
+  if (activation != "none" && activation != "silu" && activation != "swish")
+    return c.fail_invalid(str_cat("activation is '", activation, "', expected one of: none, silu, swish"));
+  const ValueId x = c.input(0);
+  const ValueId weight = c.input(1);
+  if (c.rank(x) != 3 || c.rank(weight) != 3)
+    return c.fail_invalid(
+        str_cat("input and weight must have rank 3, found ", c.type(x).text(), " and ", c.type(weight).text()));
+  const auto channels = c.type(weight).shape[0].constant();
+  const auto taps = c.type(weight).shape[2].constant();
+  if (!channels || !taps || *taps < 1)
+    return c.fail_unsupported(str_cat("a weight of the type ", c.type(weight).text(), " is not supported"));
+  ValueId past = c.input(3);
+  if (!past.valid()) {
+    const ValueId shape = concat(c, 0, {c.size_of(x, 0), c.int64s({*channels, *taps - 1})});
+    past = c.emit("Expand", {}, {c.scalar(c.dtype(x), 0), shape});
+  }
+  const ValueId all = *taps > 1 ? concat(c, 2, {past, x}) : x;
+  std::vector<ValueId> operands{all, weight};
+  if (c.has_input(2)) operands.push_back(c.input(2));
+  ValueId y = c.emit("Conv", {{"group", *channels}}, operands);
+  if (activation != "none") y = c.emit("Swish", {}, {y});
+  c.set_output(0, y);
+  if (c.wants_output(1)) {
+    const int64_t end = std::numeric_limits<int64_t>::max();
+    c.set_output(1, *taps > 1 ? slice(c, all, 2, 1 - *taps, end) : past);
+  }
+}
+
+}  // namespace aipu::frontend

@@ -1,0 +1,38 @@
+"""Many nodes of one family, each with what it should give, in one model: one conversion for all of them."""
+
+import aipu
+import numpy as np
+from onnx_text import node, write_model
+
+
+class Family:
+    def __init__(self, opset=28, domain=""):
+        self.opset, self.domain = opset, domain
+        self.nodes, self.inputs, self.constants, self.expected = [], {}, {}, {}
+
+    def add(self, op, operands, expected, constants=(), tolerance=1e-5, **attributes):
+        """``operands``: arrays, None where one is left out; those at the places ``constants`` are initializers.
+        ``expected``: an array, or a list of one per output with None for outputs that are not compared."""
+        label = f"{op}_{len(self.nodes)}"
+        names = []
+        for place, array in enumerate(operands):
+            names.append("" if array is None else f"{label}_in{place}")
+            if array is not None:
+                (self.constants if place in constants else self.inputs)[names[-1]] = np.asarray(array)
+        results = expected if isinstance(expected, (list, tuple)) else [expected]
+        outputs = ["" if array is None else f"{label}_out{i}" for i, array in enumerate(results)]
+        for name, array in zip(outputs, results):
+            if name:
+                self.expected[name] = (np.asarray(array), tolerance)
+        self.nodes.append(node(op, names, outputs, self.domain, **attributes))
+
+    def check(self, folder):
+        path = folder / "family.onnx"
+        inputs = [(name, str(array.dtype), array.shape) for name, array in self.inputs.items()]
+        outputs = [(name, str(array.dtype), array.shape) for name, (array, _) in self.expected.items()]
+        write_model(path, self.nodes, inputs, outputs, self.constants, self.opset)
+        report = aipu.build(path, folder / "family.aipu.bin")
+        found = aipu.load(report["output"]).run(self.inputs)
+        for name, (array, tolerance) in self.expected.items():
+            assert found[name].dtype == array.dtype, name
+            np.testing.assert_allclose(found[name], array, rtol=tolerance, atol=tolerance, err_msg=name)
