@@ -1,10 +1,11 @@
 // The table of converters. Rows of one op stand together, oldest first; a row serves opsets from its `since` to the
-// next row's.
+// next row's. Domains with many operators have tables of their own.
 #include <map>
 #include <tuple>
 
 #include "frontend/onnx/converter_table.h"
 #include "frontend/onnx/ops/converters.h"
+#include "frontend/onnx/ops/microsoft/converters.h"
 
 namespace aipu::frontend {
 
@@ -160,6 +161,7 @@ constexpr ConverterRow kRows[] = {
     {"", "LpNormalization", 1, pass},
     {"", "MeanVarianceNormalization", 9, mean_variance_normalization},
     {"", "RMSNormalization", 23, pass},
+    {"", "SimplifiedLayerNormalization", 1, microsoft::simplified_layer_normalization},
     {"", "Softmax", 1, softmax_before_13},
     {"", "Softmax", 13, pass},
 
@@ -297,21 +299,21 @@ constexpr ConverterRow kRows[] = {
 
 }  // namespace
 
-std::span<const ConverterRow> converter_rows() { return kRows; }
-
 const ConverterRow* find_converter(std::string_view domain, std::string_view op, int64_t version) {
   using Key = std::pair<std::string_view, std::string_view>;
-  static const auto kFirstRow = [] {
-    std::map<Key, const ConverterRow*> first;
-    for (const auto& row : kRows) first.emplace(Key(row.domain, row.op), &row);
-    return first;
+  static const auto kRowsOf = [] {
+    std::map<Key, std::vector<const ConverterRow*>> rows;
+    for (const auto table : {std::span<const ConverterRow>(kRows), microsoft_rows()}) {
+      for (const auto& row : table) rows[Key(row.domain, row.op)].push_back(&row);
+    }
+    return rows;
   }();
-  const auto it = kFirstRow.find({domain, op});
-  if (it == kFirstRow.end()) return nullptr;
+  const auto it = kRowsOf.find({domain, op});
+  if (it == kRowsOf.end()) return nullptr;
   const ConverterRow* found = nullptr;
-  for (const auto* row = it->second;
-       row != std::end(kRows) && row->op == op && row->domain == domain && row->since <= version; ++row)
-    found = row;
+  for (const auto* row : it->second) {
+    if (row->since <= version) found = row;
+  }
   return found;
 }
 

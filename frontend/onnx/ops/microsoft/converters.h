@@ -1,0 +1,64 @@
+// The operators of the domain com.microsoft as compositions of ONNX's, by family; register_ops.cpp of this folder has
+// the table. What they mean is what ONNX Runtime's CPU provider computes.
+#pragma once
+
+#include "frontend/onnx/op_context.h"
+
+namespace aipu::frontend::microsoft {
+
+// fused.cpp
+void fused_matmul(OpContext& c);
+void fused_gemm(OpContext& c);
+void fused_conv(OpContext& c);
+void nhwc_max_pool(OpContext& c);
+void conv_transpose_with_dynamic_pads(OpContext& c);
+
+// activations.cpp
+void gelu(OpContext& c);
+void bias_gelu(OpContext& c);
+void fast_gelu(OpContext& c);
+void quick_gelu(OpContext& c);
+void bias_split_gelu(OpContext& c);
+void bias_add(OpContext& c);
+
+// normalization.cpp; the first is of ONNX's domain
+void simplified_layer_normalization(OpContext& c);
+void skip_layer_normalization(OpContext& c);
+void skip_simplified_layer_normalization(OpContext& c);
+void embed_layer_normalization(OpContext& c);
+void group_norm(OpContext& c);
+
+// attention.cpp
+void attention(OpContext& c);
+void q_attention(OpContext& c);
+void multi_head_attention(OpContext& c);
+// group_query_attention.cpp
+void group_query_attention(OpContext& c);
+void rotary_embedding(OpContext& c);
+
+// quantized.cpp: integer products and block-wise weights
+void matmul_integer_to_float(OpContext& c);
+void dynamic_quantize_matmul(OpContext& c);
+void dynamic_quantize_lstm(OpContext& c);
+void matmul_n_bits(OpContext& c);
+void gather_block_quantized(OpContext& c);
+
+// qlinear.cpp: dequantise, compute, quantise
+void qlinear_binary(OpContext& c);
+void qlinear_unary(OpContext& c);
+void qlinear_softmax(OpContext& c);
+void qlinear_where(OpContext& c);
+void qlinear_concat(OpContext& c);
+void qlinear_pool(OpContext& c);
+void qlinear_reduce_mean(OpContext& c);
+void qlinear_conv(OpContext& c);
+void q_gemm(OpContext& c);
+void quantize_linear(OpContext& c);
+void q_embed_layer_normalization(OpContext& c);
+
+// others.cpp
+void expand_dims(OpContext& c);
+void unique(OpContext& c);
+void crop_and_resize(OpContext& c);
+
+}  // namespace aipu::frontend::microsoft

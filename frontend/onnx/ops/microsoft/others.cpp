@@ -1,0 +1,89 @@
+// Operators that move or pick elements.
+#include <utility>
+
+#include "frontend/onnx/ops/compose.h"
+#include "frontend/onnx/ops/microsoft/converters.h"
+
+namespace aipu::frontend::microsoft {
+
+void expand_dims(OpContext& c) {
+  c.expect_inputs(2, 2);
+  if (!c.ok()) return;
+  const auto axis = c.constant_ints(c.input(1));
+  if (!axis || axis->size() != 1) {
+    return c.fail_unsupported(
+        str_cat("operand '", c.graph().value(c.input(1)).name, "' must be known when compiling, it is the axis"));
+  }
+  c.emit_output("Unsqueeze", {}, {c.input(0), c.int64s(*axis)});
+}
+
+// In the order of first occurrence, without the places of these.
+void unique(OpContext& c) {
+  c.expect_inputs(1, 1);
+  if (!c.ok()) return;
+  const ValueId count = c.emit("aipu::CountUnique", {}, {c.input(0)});
+  OpContext inner = c.within(c.graph());
+  const std::string name = c.output_names[0];
+  inner.output_names = {name, name + "/first", name + "/places", name + "/counts"};
+  Attributes attributes;
+  attributes.set("sorted", int64_t{0});
+  inner.emit_outputs("Unique", std::move(attributes), {c.input(0), count});
+  if (!inner.ok()) return c.fail(inner.status());
+  const size_t from[] = {0, 2, 3};
+  for (size_t i = 0; i < 3; ++i) {
+    if (c.wants_output(i)) c.set_output(i, inner.results[from[i]]);
+  }
+}
+
+// Samples along [y1, x1, y2, x2] of the image that batch_indices names, corner to corner; a place outside of the image
+// is extrapolation_value.
+void crop_and_resize(OpContext& c) {
+  c.expect_inputs(4, 4);
+  const std::string mode = c.take_string("mode", "bilinear");
+  const double outside = c.take_float("extrapolation_value", 0);
+  if (!c.ok()) return;
+  const ValueId x = c.input(0);
+  const ValueId rois = c.input(1);
+  const auto size = c.constant_ints(c.input(3));
+  if (!size || size->size() != 2) {
+    return c.fail_unsupported(str_cat("operand '", c.graph().value(c.input(3)).name,
+                                      "' must be known when compiling, it is the crop's size"));
+  }
+  if (mode != "bilinear" && mode != "nearest")
+    return c.fail_invalid(str_cat("mode is '", mode, "', expected one of: bilinear, nearest"));
+  if (c.rank(x) != 4 || c.rank(rois) != 2)
+    return c.fail_invalid(
+        str_cat("X must have rank 4 and rois rank 2, found ", c.type(x).text(), " and ", c.type(rois).text()));
+  const DType dtype = c.dtype(x);
+  // Places along one axis: [rois, steps], in [-1, 1] over the image.
+  const auto places = [&](int64_t column, int64_t steps) {
+    const ValueId begin = slice(c, rois, 1, column, column + 1);
+    const ValueId end = slice(c, rois, 1, column + 2, column + 3);
+    if (steps == 1) return scaled(c, c.emit("Add", {}, {begin, subtract(c, end, c.scalar(dtype, 1))}), 1);
+    std::vector<float> fractions;
+    for (int64_t i = 0; i < steps; ++i) fractions.push_back(static_cast<float>(i) / static_cast<float>(steps - 1));
+    const ValueId ramp = c.cast(
+        c.constant(graph::Constant::of<float>(DType::kF32, {1, steps}, std::span<const float>(fractions))), dtype);
+    const ValueId at = add(c, begin, multiply(c, subtract(c, end, begin), ramp));
+    return subtract(c, scaled(c, at, 2), c.scalar(dtype, 1));
+  };
+  const int64_t height = (*size)[0], width = (*size)[1];
+  if (height < 1 || width < 1) return c.fail_invalid("the crop's size must be positive");
+  const ValueId shape = concat(c, 0, {c.size_of(rois, 0), c.int64s({height, width, 1})});
+  const ValueId row = c.emit("Expand", {}, {c.unsqueeze(places(0, height), {2, 3}), shape});
+  const ValueId column = c.emit("Expand", {}, {c.unsqueeze(places(1, width), {1, 3}), shape});
+  const ValueId grid = concat(c, 3, {column, row});
+  const ValueId images = gather(c, x, c.input(2));
+  const ValueId samples = c.emit("GridSample",
+                                 {{"align_corners", int64_t{1}},
+                                  {"mode", std::string(mode == "bilinear" ? "linear" : "nearest")},
+                                  {"padding_mode", std::string("border")}},
+                                 {images, grid});
+  const ValueId one = c.scalar(dtype, 1);
+  const ValueId inside =
+      c.emit("LessOrEqual", {},
+             {c.emit("ReduceMax", {{"keepdims", int64_t{0}}}, {c.emit("Abs", {}, {grid}), c.int64s({3})}), one});
+  c.emit_output("Where", {}, {c.unsqueeze(inside, {1}), samples, c.scalar(dtype, outside)});
+}
+
+}  // namespace aipu::frontend::microsoft

@@ -1,0 +1,191 @@
+// Products of integers, and of floats with weights of a few bits.
+#include "frontend/onnx/ops/microsoft/quantized.h"
+
+#include <utility>
+
+#include "frontend/onnx/ops/compose.h"
+#include "frontend/onnx/ops/microsoft/converters.h"
+
+namespace aipu::frontend::microsoft {
+
+ValueId integer_product(OpContext& c, const IntegerProduct& p) {
+  if (!c.ok()) return {};
+  if (c.rank(p.a_scale) > 1 || (c.rank(p.a_scale) == 1 && c.type(p.a_scale).shape[0] != Dim(1))) {
+    c.fail_unsupported(
+        str_cat("a scale of the left operand for each row, ", c.type(p.a_scale).text(), ", is not supported"));
+    return {};
+  }
+  std::vector<ValueId> operands{p.a, p.b};
+  if (p.a_zero.valid() || p.b_zero.valid()) operands.push_back(p.a_zero);
+  if (p.b_zero.valid()) operands.push_back(p.b_zero);
+  const ValueId sums = c.emit("MatMulInteger", {}, std::move(operands));
+  const ValueId a_scale = c.rank(p.a_scale) == 1 ? c.squeeze(p.a_scale, {0}) : p.a_scale;
+  return add_if(c, multiply(c, c.cast(sums, c.dtype(p.a_scale)), multiply(c, a_scale, p.b_scale)), p.bias);
+}
+
+ValueId dequantized(OpContext& c, ValueId x, ValueId scale, ValueId zero, int64_t axis) {
+  std::vector<ValueId> operands{x, scale};
+  if (zero.valid()) operands.push_back(zero);
+  return c.emit("DequantizeLinear", {{"axis", axis}}, std::move(operands));
+}
+
+ValueId quantized(OpContext& c, ValueId x, ValueId scale, ValueId zero, DType type) {
+  return c.emit("QuantizeLinear", {}, {x, scale, zero.valid() ? zero : c.scalar(type, 0)});
+}
+
+void matmul_integer_to_float(OpContext& c) {
+  c.expect_inputs(4, 7);
+  c.set_output(
+      0, integer_product(c, {c.input(0), c.input(1), c.input(2), c.input(3), c.input(4), c.input(5), c.input(6)}));
+}
+
+namespace {
+
+struct DynamicallyQuantized {
+  ValueId value, scale, zero;
+};
+
+// To uint8, over the range of all elements, as the node's operators do it.
+DynamicallyQuantized dynamically_quantized(OpContext& c, ValueId x) {
+  OpContext inner = c.within(c.graph());
+  inner.output_names = {"quantized", "scale", "zero_point"};
+  inner.emit_outputs("DynamicQuantizeLinear", {}, {x});
+  if (!inner.ok()) c.fail(inner.status());
+  if (!c.ok()) return {};
+  return {inner.results[0], inner.results[1], inner.results[2]};
+}
+
+}  // namespace
+
+void dynamic_quantize_matmul(OpContext& c) {
+  c.expect_inputs(3, 5);
+  if (!c.ok()) return;
+  const DynamicallyQuantized a = dynamically_quantized(c, c.input(0));
+  c.set_output(0, integer_product(c, {a.value, c.input(1), a.scale, c.input(2), a.zero, c.input(3), c.input(4)}));
+}
+
+// The weights are [directions, inputs, 4 * hidden], transposed to ONNX's. X is rounded as for a product of integers;
+// the hidden state, which ONNX Runtime rounds before each step, is not.
+void dynamic_quantize_lstm(OpContext& c) {
+  c.expect_inputs(3, 12);
+  if (!c.ok()) return;
+  for (size_t i = 8; i < 12; ++i) {
+    if (!c.has_input(i)) return c.fail_invalid(str_cat("needs input ", i));
+  }
+  const auto weights = [&](size_t value, size_t scale) {
+    const auto per_direction = [&](ValueId x) { return c.rank(x) == 1 ? c.unsqueeze(x, {1, 2}) : c.unsqueeze(x, {1}); };
+    const ValueId zero = c.cast(per_direction(c.input(scale + 1)), DType::kF32);
+    const ValueId centred = subtract(c, c.cast(c.input(value), DType::kF32), zero);
+    return c.transpose(multiply(c, centred, per_direction(c.input(scale))), {0, 2, 1});
+  };
+  const DynamicallyQuantized x = dynamically_quantized(c, c.input(0));
+  const ValueId rounded = dequantized(c, x.value, x.scale, x.zero);
+  std::vector<ValueId> operands{rounded, weights(1, 8), weights(2, 10)};
+  for (size_t i = 3; i < 8; ++i) operands.push_back(c.input(i));
+  while (!operands.back().valid()) operands.pop_back();
+  auto attributes = c.pass_attributes("LSTM");
+  c.emit_outputs("LSTM", std::move(attributes), std::move(operands));
+}
+
+namespace {
+
+// The last axis of uint8 as 8 / bits elements for each byte, the lowest bits first.
+ValueId unpacked_bits(OpContext& c, ValueId packed, int64_t bits) {
+  if (bits == 8 || !c.ok()) return packed;
+  const ValueId mask = c.scalar(DType::kU8, static_cast<double>((1 << bits) - 1));
+  std::vector<ValueId> parts;
+  for (int64_t at = 0; at < 8; at += bits) {
+    ValueId part = packed;
+    if (at > 0) {
+      const ValueId shift = c.scalar(DType::kU8, static_cast<double>(at));
+      part = c.emit("BitShift", {{"direction", std::string("RIGHT")}}, {part, shift});
+    }
+    if (at + bits < 8) part = c.emit("BitwiseAnd", {}, {part, mask});
+    parts.push_back(c.unsqueeze(part, {-1}));
+  }
+  const ValueId all = concat(c, -1, std::move(parts));
+  if (!c.ok()) return {};
+  Shape shape = c.type(packed).shape;
+  shape.back() = shape.back() * Dim(8 / bits);
+  return c.emit("Reshape", {{"shape", shape}}, {all});
+}
+
+}  // namespace
+
+// A times the transposed B, which is [N, blocks, bytes]: a scale, and perhaps a zero point, for each block of K.
+void matmul_n_bits(OpContext& c) {
+  c.expect_inputs(3, 6);
+  const int64_t bits = c.take_int("bits", 4);
+  const int64_t block = c.take_int("block_size", 0);
+  const int64_t rows = c.take_int("N", 0);
+  const int64_t depth = c.take_int("K", 0);
+  c.ignore("accuracy_level");
+  c.ignore("weight_prepacked");
+  if (!c.ok()) return;
+  if (bits != 2 && bits != 4 && bits != 8) return c.fail_unsupported(str_cat(bits, " bits are not supported"));
+  if (block < 1 || rows < 1 || depth < 1) return c.fail_invalid("needs positive N, K and block_size");
+  if (c.has_input(4)) return c.fail_unsupported("g_idx is not supported");
+  const DType dtype = c.dtype(c.input(0));
+  const int64_t blocks = (depth + block - 1) / block;
+  const ValueId codes = unpacked_bits(c, reshape(c, c.input(1), {rows, blocks, block * bits / 8}), bits);
+  ValueId centred = c.cast(codes, dtype);
+  if (!c.has_input(3)) {
+    centred = subtract(c, centred, c.scalar(dtype, static_cast<double>(1 << (bits - 1))));
+  } else {
+    ValueId zeros = c.input(3);
+    if (c.dtype(zeros) == DType::kU8) {
+      const int64_t bytes = (blocks * bits + 7) / 8;
+      zeros = slice(c, unpacked_bits(c, reshape(c, zeros, {rows, bytes}), bits), 1, 0, blocks);
+    }
+    centred = subtract(c, centred, c.cast(reshape(c, zeros, {rows, blocks, 1}), dtype));
+  }
+  ValueId weights = multiply(c, centred, c.cast(reshape(c, c.input(2), {rows, blocks, 1}), dtype));
+  weights = reshape(c, weights, {rows, blocks * block});
+  if (blocks * block != depth) weights = slice(c, weights, 1, 0, depth);
+  c.set_output(0, add_if(c, matmul(c, c.input(0), c.transpose(weights, {1, 0})), c.input(5)));
+}
+
+// Rows of bytes that hold elements of `bits`, with a scale for each block of the last axis.
+void gather_block_quantized(OpContext& c) {
+  c.expect_inputs(3, 4);
+  const int64_t bits = c.take_int("bits", 4);
+  const int64_t block = c.take_int("block_size", 128);
+  const ValueId data = c.input(0);
+  const int64_t rank = c.rank(data);
+  const int64_t gather_axis = c.take_axis("gather_axis", 0, static_cast<int>(rank));
+  const int64_t quantize_axis = c.take_axis("quantize_axis", 1, static_cast<int>(rank));
+  if (!c.ok()) return;
+  if (c.dtype(data) != DType::kU8)
+    return c.fail_unsupported(str_cat("data of the type ", c.type(data).text(), " is not supported"));
+  if (bits != 4 && bits != 8 && bits != 2) return c.fail_unsupported(str_cat(bits, " bits are not supported"));
+  if (gather_axis != 0 || quantize_axis != rank - 1 || rank < 2)
+    return c.fail_unsupported("gather_axis must be the first axis, quantize_axis the last");
+  const auto blocks = c.type(c.input(2)).shape.empty() ? std::nullopt : c.type(c.input(2)).shape.back().constant();
+  const auto bytes = c.type(data).shape.back().constant();
+  if (!blocks || !bytes) return c.fail_unsupported("a symbolic number of blocks is not supported");
+  const int64_t elements = *bytes * 8 / bits;
+  const DType dtype = c.dtype(c.input(2));
+  const ValueId indices = c.input(1);
+  const auto spread = [&](ValueId per_block) {
+    const int64_t axis = c.rank(per_block);
+    if (!c.ok()) return ValueId();
+    std::vector<int64_t> copies(static_cast<size_t>(axis) + 1, 1);
+    copies.back() = block;
+    Shape shape = c.type(per_block).shape;
+    shape.back() = Dim(*blocks * block);
+    const ValueId repeated = c.emit("Expand", {}, {c.unsqueeze(per_block, {axis}), c.int64s(copies)});
+    const ValueId all = c.emit("Reshape", {{"shape", shape}}, {repeated});
+    return *blocks * block == elements ? all : slice(c, all, axis - 1, 0, elements);
+  };
+  ValueId values = c.cast(unpacked_bits(c, gather(c, data, indices), bits), dtype);
+  if (c.has_input(3)) {
+    ValueId zeros = unpacked_bits(c, gather(c, c.input(3), indices), bits);
+    zeros = slice(c, zeros, -1, 0, *blocks);
+    values = subtract(c, values, c.cast(spread(zeros), dtype));
+  } else {
+    values = subtract(c, values, c.scalar(dtype, static_cast<double>(1 << (bits - 1))));
+  }
+  c.set_output(0, multiply(c, values, spread(gather(c, c.input(2), indices))));
+}
+
+}  // namespace aipu::frontend::microsoft

@@ -1,0 +1,80 @@
+// The table of the domain com.microsoft; of version 1 all.
+#include "frontend/onnx/converter_table.h"
+#include "frontend/onnx/ops/converters.h"
+#include "frontend/onnx/ops/microsoft/converters.h"
+
+namespace aipu::frontend {
+
+namespace {
+
+constexpr std::string_view kDomain = "com.microsoft";
+
+constexpr ConverterRow kRows[] = {
+    // ---- activations
+    {kDomain, "BiasAdd", 1, microsoft::bias_add},
+    {kDomain, "BiasGelu", 1, microsoft::bias_gelu},
+    {kDomain, "BiasSplitGelu", 1, microsoft::bias_split_gelu},
+    {kDomain, "FastGelu", 1, microsoft::fast_gelu},
+    {kDomain, "Gelu", 1, microsoft::gelu},
+    {kDomain, "QuickGelu", 1, microsoft::quick_gelu},
+
+    // ---- products and convolutions
+    {kDomain, "ConvTransposeWithDynamicPads", 1, microsoft::conv_transpose_with_dynamic_pads},
+    {kDomain, "FusedConv", 1, microsoft::fused_conv},
+    {kDomain, "FusedGemm", 1, microsoft::fused_gemm},
+    {kDomain, "FusedMatMul", 1, microsoft::fused_matmul},
+    {kDomain, "NhwcMaxPool", 1, microsoft::nhwc_max_pool},
+    {kDomain, "TransposeMatMul", 1, microsoft::fused_matmul},
+
+    // ---- normalisation
+    {kDomain, "EmbedLayerNormalization", 1, microsoft::embed_layer_normalization},
+    {kDomain, "GroupNorm", 1, microsoft::group_norm},
+    {kDomain, "SkipGroupNorm", 1, microsoft::group_norm},
+    {kDomain, "SkipLayerNormalization", 1, microsoft::skip_layer_normalization},
+    {kDomain, "SkipSimplifiedLayerNormalization", 1, microsoft::skip_simplified_layer_normalization},
+
+    // ---- attention
+    {kDomain, "Attention", 1, microsoft::attention},
+    {kDomain, "GroupQueryAttention", 1, microsoft::group_query_attention},
+    {kDomain, "MultiHeadAttention", 1, microsoft::multi_head_attention},
+    {kDomain, "QAttention", 1, microsoft::q_attention},
+    {kDomain, "RotaryEmbedding", 1, microsoft::rotary_embedding},
+
+    // ---- quantised
+    {kDomain, "DequantizeLinear", 1, microsoft::quantize_linear},
+    {kDomain, "DynamicQuantizeLSTM", 1, microsoft::dynamic_quantize_lstm},
+    {kDomain, "DynamicQuantizeMatMul", 1, microsoft::dynamic_quantize_matmul},
+    {kDomain, "GatherBlockQuantized", 1, microsoft::gather_block_quantized},
+    {kDomain, "MatMulIntegerToFloat", 1, microsoft::matmul_integer_to_float},
+    {kDomain, "MatMulNBits", 1, microsoft::matmul_n_bits},
+    {kDomain, "QEmbedLayerNormalization", 1, microsoft::q_embed_layer_normalization},
+    {kDomain, "QGemm", 1, microsoft::q_gemm},
+    {kDomain, "QLinearAdd", 1, microsoft::qlinear_binary},
+    {kDomain, "QLinearAveragePool", 1, microsoft::qlinear_pool},
+    {kDomain, "QLinearConcat", 1, microsoft::qlinear_concat},
+    {kDomain, "QLinearConv", 1, microsoft::qlinear_conv},
+    {kDomain, "QLinearGlobalAveragePool", 1, microsoft::qlinear_pool},
+    {kDomain, "QLinearLeakyRelu", 1, microsoft::qlinear_unary},
+    {kDomain, "QLinearMul", 1, microsoft::qlinear_binary},
+    {kDomain, "QLinearReduceMean", 1, microsoft::qlinear_reduce_mean},
+    {kDomain, "QLinearSigmoid", 1, microsoft::qlinear_unary},
+    {kDomain, "QLinearSoftmax", 1, microsoft::qlinear_softmax},
+    {kDomain, "QLinearWhere", 1, microsoft::qlinear_where},
+    {kDomain, "QuantizeLinear", 1, microsoft::quantize_linear},
+
+    // ---- the rest
+    {kDomain, "CropAndResize", 1, microsoft::crop_and_resize},
+    {kDomain, "ExpandDims", 1, microsoft::expand_dims},
+    {kDomain, "GatherND", 1, pass},
+    {kDomain, "GridSample", 1, grid_sample_before_20},
+    {kDomain, "Pad", 1, pass},
+    {kDomain, "Range", 1, range},
+    {kDomain, "Trilu", 1, pass},
+    {kDomain, "Unique", 1, microsoft::unique},
+};
+
+}  // namespace
+
+std::span<const ConverterRow> microsoft_rows() { return kRows; }
+
+}  // namespace aipu::frontend
