@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,6 +42,7 @@ struct SessionOptions {
   int threads = 0;                   // 0: as many as there are CPUs; more than those is cut down
   std::shared_ptr<WorkerPool> pool;  // borrowed by several sessions, which take turns; `threads` is then ignored
   bool profile = false;              // not in a sandbox
+  bool cycles = false;               // keeps virtual time where the back end has a timing model; see Session::cycles()
   int plan_cache = 8;                // shapes whose plans are kept
   // For what the session allocates: activations, outputs that the caller gives no memory for, plans, and what the
   // interpreter needs. 0: the machine's memory; with a back end that promises to survive hostile kernels (interp) 1
@@ -114,7 +116,16 @@ class AIPU_API Session {
     int64_t duration_ns = 0;
     int64_t operations = 0;  // arithmetic by the definition of the layer; 0: not counted
     int64_t bytes = 0;       // of the tensors it was given, each once
+    uint32_t lane = 0;       // < lanes: which of them played the sample
+    // In virtual time, since the session's first run (SessionOptions::cycles); -1 cycles: not kept.
+    int64_t start_cycles = 0, cycles = -1;
+    std::vector<uint32_t> waits;  // rows, of commands that had to end before
   };
+  // What the last run would take on the device that the model is compiled for, whose engines work side by side, by the
+  // timing model of the back end (executor/virtual_time.h has the rules); `interp` counts what kernels do, `x2` goes by
+  // the sizes of their tensors. Nothing without SessionOptions::cycles, and where there is no model of the device.
+  std::optional<int64_t> cycles() const;
+
   // All runs since creation or clear_profile(); with SessionOptions::profile only.
   std::vector<ProfileRow> profile() const;
   void clear_profile();

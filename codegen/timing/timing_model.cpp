@@ -7,14 +7,16 @@
 #include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/tir/verifier.h"
 #include "codegen/tir/visit.h"
+#include "runtime/base/npu_timing.h"
 
 namespace aipu::tir {
 namespace {
 
-constexpr double kLaunch = 200, kBarrier = 24, kBranch = 2, kLoopStep = 2, kCall = 8;
+using npu_timing::kDmaSetup, npu_timing::kLaunch, npu_timing::kSharedBytesPerCycle;
+
+constexpr double kBarrier = 24, kBranch = 2, kLoopStep = 2, kCall = 8;
 constexpr double kVectorDivide = 12, kScalarDivide = 16, kMath = 16, kReduction = 4, kMatrix = 16, kPrint = 500,
                  kEvent = 4;
-constexpr double kDmaSetup = 40, kDmaLatency = 100, kDmaRow = 4, kDmaBytesPerCycle = 16, kSharedBytesPerCycle = 32;
 
 double& at(CycleCounts& counts, CycleClass c) { return counts[static_cast<size_t>(c)]; }
 double at(const CycleCounts& counts, CycleClass c) { return counts[static_cast<size_t>(c)]; }
@@ -371,8 +373,8 @@ CycleEstimate estimate(const InstrumentedKernel& kernel, std::span<const int64_t
       const int64_t runs = own[static_cast<size_t>(t.first_counter)];
       const int64_t bytes = own[static_cast<size_t>(t.first_counter) + 1];
       const int64_t rows = own[static_cast<size_t>(t.first_counter) + 2];
-      const double cycles = static_cast<double>(runs) * kDmaLatency + static_cast<double>(rows) * kDmaRow +
-                            static_cast<double>(bytes) / kDmaBytesPerCycle;
+      const double cycles =
+          npu_timing::transfer_cycles(static_cast<double>(runs), static_cast<double>(rows), static_cast<double>(bytes));
       (t.asynchronous ? row.async_cycles : row.dma_cycles) += cycles;
       if (!t.asynchronous) at(lines[t.line], CycleClass::kDma) += cycles;
       row.dma_bytes += bytes;

@@ -4,7 +4,7 @@
 // bytes each DMA call moves, per TEC. After a run on real data, by whatever executes kernels, estimate() weighs the
 // counters. So loops, branches and masks cost what they cost for these arguments.
 //
-// The model, deliberately simple (all constants are in timing_model.cpp):
+// The model, deliberately simple (all constants are in timing_model.cpp and runtime/base/npu_timing.h):
 //  - A TEC issues a scalar and a vector instruction per cycle: a straight piece of code takes the larger of its scalar
 //    and vector cycles, plus its memory accesses. Every instruction on a native vector costs 1, except division (12),
 //    transcendental functions (16), horizontal reductions (4) and the like. Registers suffice, branches are not

@@ -45,10 +45,11 @@ py::list specs_of(std::span<const runtime::TensorSpec> specs) {
 // A session with the arrays that are bound to it.
 class NativeSession {
  public:
-  NativeSession(const NativeModel& model, int threads, bool profile) {
+  NativeSession(const NativeModel& model, int threads, bool profile, bool cycles) {
     runtime::SessionOptions options = model.session_options;
     options.threads = threads;
     options.profile = profile;
+    options.cycles = cycles;
     session_ = value_or_throw(runtime::Session::create(model.model, options));
     inputs_ = std::vector<std::unique_ptr<ArrayBuffer>>(model.model->inputs().size());
     outputs_ = std::vector<std::unique_ptr<ArrayBuffer>>(model.model->outputs().size());
@@ -121,18 +122,20 @@ class NativeSession {
     return py::bytes(static_cast<const char*>(view.data), size);
   }
 
-  // (engine, name, origin, threads, start, duration) per command, in seconds.
+  // (engine, name, origin, threads, start, duration, start_cycles, cycles) per command, in seconds.
   py::list profile() const {
     py::list rows;
     for (const auto& row : session_->profile()) {
       rows.append(py::make_tuple(std::string(row.engine), std::string(row.name), std::string(row.origin), row.threads,
-                                 static_cast<double>(row.start_ns) * 1e-9,
-                                 static_cast<double>(row.duration_ns) * 1e-9));
+                                 static_cast<double>(row.start_ns) * 1e-9, static_cast<double>(row.duration_ns) * 1e-9,
+                                 row.cycles < 0 ? py::object(py::none()) : py::int_(row.start_cycles),
+                                 row.cycles < 0 ? py::object(py::none()) : py::int_(row.cycles)));
     }
     return rows;
   }
   void write_profile(const std::string& path) const { check(session_->write_profile(path)); }
   int threads() const { return session_->threads(); }
+  std::optional<int64_t> cycles() const { return session_->cycles(); }
   int64_t arena_bytes() const { return session_->arena_bytes(); }
 
  private:
@@ -216,7 +219,8 @@ void bind_runtime(py::module_& module) {
           "outputs", [](const NativeModel& m) { return specs_of(m.model->outputs()); },
           "(name, dtype, shape) per output.");
   py::class_<NativeSession>(module, "Session", "An execution of a model; one thread at a time.")
-      .def(py::init<const NativeModel&, int, bool>(), py::arg("model"), py::arg("threads"), py::arg("profile"))
+      .def(py::init<const NativeModel&, int, bool, bool>(), py::arg("model"), py::arg("threads"), py::arg("profile"),
+           py::arg("cycles"))
       .def("bind_input", &NativeSession::bind_input, py::arg("index"), py::arg("array"),
            "Reads the array in place in later runs.")
       .def("bind_output", &NativeSession::bind_output, py::arg("index"), py::arg("array"),
@@ -226,8 +230,10 @@ void bind_runtime(py::module_& module) {
       .def("output_shape", &NativeSession::output_shape, py::arg("index"), "The shape; None where it is not known yet.")
       .def("run", &NativeSession::run, "Runs the model.")
       .def("output_bytes", &NativeSession::output_bytes, py::arg("index"), "The bytes of an output of the last run.")
-      .def("profile", &NativeSession::profile, "(engine, name, origin, threads, start, duration) per command.")
+      .def("profile", &NativeSession::profile,
+           "(engine, name, origin, threads, start, duration, start_cycles, cycles) per command.")
       .def("write_profile", &NativeSession::write_profile, py::arg("path"), "The profile in Chrome's trace format.")
+      .def_property_readonly("cycles", &NativeSession::cycles, "Of the last run on the NPU; None: nobody counts.")
       .def_property_readonly("threads", &NativeSession::threads, "Threads that kernels are spread over.")
       .def_property_readonly("arena_bytes", &NativeSession::arena_bytes, "Bytes of memory held for activations.");
 }

@@ -89,6 +89,11 @@ typedef struct aipu_backend_launch {
   int64_t memory_limit_bytes; /* for what the back end allocates for this launch, where kernels say how much that is */
   int64_t deadline_ns;        /* of CLOCK_MONOTONIC: an error soon after it, from back ends that can interrupt a kernel;
                                  INT64_MAX: none */
+  /* Appended. Where it is not null: the cycles that the launch would take on the device, to be written by back ends
+   * with a timing model (copy_cycles() below). */
+  int64_t* cycles;
+  int64_t operations; /* arithmetic by the definition of the layer; 0: not counted. Set where `cycles` is. */
+  int64_t bytes;      /* of the tensors that are given, each once. Likewise. */
 } aipu_backend_launch;
 
 enum {
@@ -118,6 +123,10 @@ typedef struct aipu_backend {
    * `tec` < tec_count() and shared memory of its own. Calls for different TECs may run at the same time, but not
    * together with launch(). Null or beyond struct_bytes: not offered, and the runtime uses launch() instead. */
   int (*launch_alone)(void* session, const aipu_backend_launch* launch, uint32_t tec, aipu_backend_error* error);
+  /* Appended. The cycles that a copy of `rows` rows of `row_bytes` takes on the DMA engine of the device. -1: there is
+   * no timing model for what the session runs, and launches are not asked for theirs. Null or beyond struct_bytes: no
+   * model at all. */
+  int64_t (*copy_cycles)(void* session, int64_t rows, int64_t row_bytes);
 } aipu_backend;
 
 /* The one symbol a back end exports: const aipu_backend* aipu_backend_v1(void); */

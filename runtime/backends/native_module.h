@@ -36,7 +36,7 @@ class NativeModule {
 
 // For the contexts of a launch's TECs; null from a runtime that has none.
 inline aipu_fault_record* fault_record(const aipu_backend_launch& launch) {
-  return launch.struct_bytes >= sizeof(aipu_backend_launch) ? launch.fault : nullptr;
+  return launch.struct_bytes > offsetof(aipu_backend_launch, fault) ? launch.fault : nullptr;
 }
 
 // Copies a Status into a back end's error buffer; returns its code.

@@ -2,6 +2,7 @@
 // sequence, in which all waits are satisfied (loader/check.h); each call returns when its command is done.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -21,6 +22,8 @@ struct Call {
   aipu_fault_record* fault;  // what a kernel reports to
   int64_t memory_limit_bytes;
   int64_t deadline_ns;
+  int64_t* cycles = nullptr;  // tec: what a device would take, if somebody asks
+  int64_t bytes = 0;          // of the tensors, each once; then too
 };
 
 inline aipu_backend_launch launch_of(const Call& call, uint32_t max_tecs) {
@@ -33,12 +36,21 @@ inline aipu_backend_launch launch_of(const Call& call, uint32_t max_tecs) {
           call.writable,
           call.fault,
           call.memory_limit_bytes,
-          call.deadline_ns};
+          call.deadline_ns,
+          call.cycles,
+          call.step.operations,
+          call.bytes};
 }
 
 // Whether kernels can be run side by side, each by one TEC.
 inline bool can_launch_alone(const aipu_backend& backend) {
-  return backend.struct_bytes >= sizeof(aipu_backend) && backend.launch_alone != nullptr;
+  return backend.struct_bytes > offsetof(aipu_backend, launch_alone) && backend.launch_alone != nullptr;
+}
+
+// What a copy takes on the device's DMA engine; -1: the back end has no timing model for the session.
+inline int64_t copy_cycles(const aipu_backend& backend, void* session, int64_t rows, int64_t row_bytes) {
+  if (backend.struct_bytes <= offsetof(aipu_backend, copy_cycles) || backend.copy_cycles == nullptr) return -1;
+  return backend.copy_cycles(session, rows, row_bytes);
 }
 
 // tec: a kernel launch, by the back end.

@@ -92,6 +92,8 @@ Status Session::Impl::run_body(Impl& body) {
   AIPU_RETURN_IF_ERROR(check_time());
   body.deadline_ns = deadline_ns;
   body.profile_start_ns = profile_start_ns;
+  // An iteration takes over the memory of the one before it.
+  if (time != nullptr) time->barrier();
   // A caller that is a body itself hands its events on, so that all come in the order of their commands.
   body.events.swap(events);
   Status status = body.begin();

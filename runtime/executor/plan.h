@@ -124,6 +124,18 @@ Result<std::unique_ptr<StagePlan>> make_stage_plan(const detail::ModelState& mod
 Status check_status(const detail::ModelState& model, const ExpressionValues& values, uint32_t program,
                     const ModelTables::ScheduledCommand& command);
 
+// The commands that one waits for, in the order of the file: body(const fb::Wait&).
+template <typename Body>
+void for_each_wait(const fb::Model& root, uint32_t program, const ModelTables::ScheduledCommand& command, Body&& body) {
+  const fb::Program& buffers = *items(root.programs())[program];
+  const auto all_of = [&](const auto& row) {
+    for (uint32_t i = 0; i < row.wait_count(); ++i) body(*items(root.waits())[row.first_wait() + i]);
+  };
+  if (command.engine == fb::Engine::kTec) all_of(*items(buffers.tec())[command.index]);
+  if (command.engine == fb::Engine::kDma) all_of(*items(buffers.dma())[command.index]);
+  if (command.engine == fb::Engine::kHost) all_of(*items(buffers.host())[command.index]);
+}
+
 // "tec command 17, kernel 'k012_conv', from 'neck/conv3' (Conv)".
 std::string command_text(const detail::ModelState& model, uint32_t program,
                          const ModelTables::ScheduledCommand& command);

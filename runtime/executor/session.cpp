@@ -34,17 +34,17 @@ int64_t now_ns() {
       .count();
 }
 
-// Arithmetic operations and bytes of a command, for its profile row.
-std::pair<int64_t, int64_t> work_of(const ModelTables::ScheduledCommand& command, const Call& call) {
-  if (command.engine == fb::Engine::kDma) return {0, 2 * static_cast<int64_t>(call.words[2] * call.words[3])};
-  if (command.engine != fb::Engine::kTec) return {0, 0};
+// Of the tensors of a command, each once; of a copy both ways.
+int64_t bytes_of(const ModelTables::ScheduledCommand& command, const Call& call) {
+  if (command.engine == fb::Engine::kDma) return 2 * static_cast<int64_t>(call.words[2] * call.words[3]);
+  if (command.engine != fb::Engine::kTec) return 0;
   int64_t bytes = 0;
   for (uint32_t i = 0; i < call.step.word_count; ++i) {
     const bool seen =
         std::any_of(call.words, call.words + i, [&](unsigned long long word) { return word == call.words[i]; });
     if (call.extents[i] != 0 && !seen) bytes += static_cast<int64_t>(call.extents[i]);
   }
-  return {call.step.operations, bytes};
+  return bytes;
 }
 
 // What a command that is left out gives: the same in every run.
@@ -87,12 +87,23 @@ Status Session::Impl::open() {
                   str_cat("back end '", state.backend_name, "': ", backend_error.message));
 
   const uint32_t tecs = state.backend->tec_count(backend_session);
-  lanes.resize(can_launch_alone(*state.backend) ? std::min(tecs, pool->size()) : 1);
+  open_virtual_time();
+  // Samples side by side would share the clocks.
+  lanes.resize(can_launch_alone(*state.backend) && time == nullptr ? std::min(tecs, pool->size()) : 1);
   open_tables();
   return {};
 }
 
 void Session::Impl::open_tables() {
+  if (time != nullptr) {
+    for (uint32_t p = 0; p < state.tables.programs.size(); ++p) {
+      const fb::Program& buffers = *items(root.programs())[p];
+      ends.emplace_back();
+      ends.back()[static_cast<size_t>(fb::Engine::kTec)].resize(items(buffers.tec()).size());
+      ends.back()[static_cast<size_t>(fb::Engine::kDma)].resize(items(buffers.dma()).size());
+      ends.back()[static_cast<size_t>(fb::Engine::kHost)].resize(items(buffers.host()).size());
+    }
+  }
   inputs.resize(state.inputs.size());
   outputs.resize(state.outputs.size());
   layout = {static_cast<uint32_t>(inputs.size()), static_cast<uint32_t>(outputs.size())};
@@ -197,6 +208,7 @@ Status Session::Impl::begin() {
     roots[layout.input(static_cast<uint32_t>(i))] = static_cast<std::byte*>(const_cast<void*>(data));
   }
   current_stage = 0;
+  bound_at = 0;
   stages_evaluated = 0;
   for (uint32_t stage = 1; stage < active.size(); ++stage) active[stage] = nullptr;
   AIPU_RETURN_IF_ERROR(activate(0));
@@ -351,9 +363,12 @@ Status Session::Impl::run_lane(StagePlan& plan, StagePlan::Loop& loop, uint32_t 
   };
   advance(loop.lane_strides, lane);
   int64_t at = 0;
+  std::optional<VirtualTime::Scope> samples;
+  if (time != nullptr) samples.emplace(*time, 0);
   for (int64_t sample = next_sample++; sample < loop.samples; sample = next_sample++) {
     advance(loop.sample_strides, sample - at);
     at = sample;
+    if (samples && sample > 0) time->barrier();
     const Context context = {
         words.data(),      loop.first_word,   static_cast<uint32_t>(sample), lane, loop.lanes, lanes[lane].error,
         lanes[lane].fault, lanes[lane].events};
@@ -373,7 +388,6 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
                                   const Step& step, const Context& context) {
   if (step.error != Step::kFine) return Status(plan.errors[step.error]).context(command_text(state, program, command));
   AIPU_RETURN_IF_ERROR(check_time());
-  const int64_t start = options.profile ? now_ns() : 0;
   const Call call = {step,
                      context.words + (step.first_word - context.first_word),
                      plan.extents.data() + step.first_word,
@@ -382,6 +396,21 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
                      kernel_memory_limit(),
                      deadline_ns};
   uint32_t threads = 1;
+  if (!options.profile && time == nullptr) return carry_out(program, command, plan, step, context, call, &threads);
+  TraceEvent event = {&state, program, &command, context.sample, context.lanes, threads, 0, 0, 0, 0, context.lane};
+  if (options.profile) event.start_ns = now_ns() - profile_start_ns;
+  event.operations = command.engine == fb::Engine::kTec ? step.operations : 0;
+  event.bytes = bytes_of(command, call);
+  AIPU_RETURN_IF_ERROR(time != nullptr ? run_in_virtual_time(program, command, plan, step, context, call, &event)
+                                       : carry_out(program, command, plan, step, context, call, &event.threads));
+  if (!options.profile) return {};
+  event.duration_ns = now_ns() - profile_start_ns - event.start_ns;
+  context.events.push_back(event);
+  return {};
+}
+
+Status Session::Impl::carry_out(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan,
+                                const Step& step, const Context& context, const Call& call, uint32_t* threads) {
   switch (command.engine) {
     case fb::Engine::kTec: {
       if (step.left_out) {
@@ -400,21 +429,15 @@ Status Session::Impl::run_command(uint32_t program, const ModelTables::Scheduled
         if (Status late = check_time(); !late.ok()) status = std::move(late);
         return std::move(status).context(command_text(state, program, command));
       }
-      if (!alone) threads = std::min(step.max_tecs, state.backend->tec_count(backend_session));
+      if (!alone) *threads = std::min(step.max_tecs, state.backend->tec_count(backend_session));
       break;
     }
     case fb::Engine::kDma:
-      threads = run_dma(context.lanes > 1 ? nullptr : pool.get(), call);
+      *threads = run_dma(context.lanes > 1 ? nullptr : pool.get(), call);
       break;
     case fb::Engine::kHost:
       AIPU_RETURN_IF_ERROR(run_host(program, command, plan, step));
       break;
-  }
-  if (options.profile) {
-    const int64_t end = now_ns();
-    const auto [operations, bytes] = work_of(command, call);
-    context.events.push_back({&state, program, &command, context.sample, context.lanes, threads,
-                              start - profile_start_ns, end - start, operations, bytes});
   }
   return {};
 }
@@ -553,8 +576,12 @@ Status Session::run() try {
   impl.deadline_ns = impl.options.run_seconds > 0 && impl.options.run_seconds < 9e9
                          ? steady_now_ns() + static_cast<int64_t>(impl.options.run_seconds * 1e9)
                          : Meter::kNoLimit;
+  impl.last_cycles.reset();
   AIPU_RETURN_IF_ERROR(impl.begin());
-  return impl.run_program(0);
+  if (impl.time != nullptr) impl.time->begin_run();
+  AIPU_RETURN_IF_ERROR(impl.run_program(0));
+  if (impl.time != nullptr) impl.last_cycles = impl.time->makespan();
+  return {};
 } catch (...) {
   return current_exception_status();
 }
@@ -591,10 +618,13 @@ int64_t Session::arena_bytes() const {
 std::vector<Session::ProfileRow> Session::profile() const {
   if (sandbox_) return {};
   const std::lock_guard use(impl_->in_use);
-  std::vector<ProfileRow> rows;
-  rows.reserve(impl_->events.size());
-  for (const TraceEvent& event : impl_->events) rows.push_back(profile_row(event));
-  return rows;
+  return profile_rows(impl_->events);
+}
+
+std::optional<int64_t> Session::cycles() const {
+  if (sandbox_) return std::nullopt;
+  const std::lock_guard use(impl_->in_use);
+  return impl_->last_cycles;
 }
 
 void Session::clear_profile() {

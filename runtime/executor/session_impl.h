@@ -1,9 +1,11 @@
 // What a Session is inside: the state of runs, and the steps that they are made of.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "runtime/executor/model_state.h"
 #include "runtime/executor/plan.h"
 #include "runtime/executor/trace.h"
+#include "runtime/executor/virtual_time.h"
 #include "runtime/executor/worker_pool.h"
 #include "runtime/session.h"
 
@@ -75,6 +78,14 @@ struct Session::Impl {
   std::vector<TraceEvent> events;
   int64_t profile_start_ns = 0;
 
+  // virtual_time.cpp. Null: nobody asks, or the back end has no timing model.
+  std::unique_ptr<VirtualTime> own_time;
+  VirtualTime* time = nullptr;  // the session's, which bodies share
+  std::vector<std::array<std::vector<int64_t>, VirtualTime::kEngines>>
+      ends;                            // per program: of its commands, last played
+  int64_t bound_at = 0;                // the last symbols of the run
+  std::optional<int64_t> last_cycles;  // makespan of the last run
+
   // Samples of a batch loop that run side by side.
   struct Lane {
     Status status;
@@ -95,7 +106,8 @@ struct Session::Impl {
         options(caller.options),
         pool(caller.pool),
         backend_session(caller.backend_session),
-        held_bytes(caller.held_bytes) {}
+        held_bytes(caller.held_bytes),
+        time(caller.time) {}
   ~Impl() {
     if (backend_session != nullptr && parent == nullptr) state.backend->close(backend_session);
   }
@@ -147,6 +159,12 @@ struct Session::Impl {
   };
   Status run_command(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step,
                      const Context& context);
+  // The same without virtual time and profile.
+  Status carry_out(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step,
+                   const Context& context, const ::aipu::runtime::Call& call, uint32_t* threads);
+  void open_virtual_time();
+  Status run_in_virtual_time(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan,
+                             const Step& step, const Context& context, ::aipu::runtime::Call call, TraceEvent* event);
   // Of all expressions, for messages; plans have what runs need.
   ExpressionValues values_now() const {
     ExpressionValues values;

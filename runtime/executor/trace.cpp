@@ -1,9 +1,14 @@
 #include "runtime/executor/trace.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <map>
+#include <set>
+#include <tuple>
 
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
+#include "runtime/executor/plan.h"
 
 namespace aipu::runtime {
 namespace {
@@ -34,8 +39,6 @@ std::string_view host_name(fb::HostOp op) {
   }
   return "?";
 }
-
-}  // namespace
 
 Session::ProfileRow profile_row(const TraceEvent& event) {
   const detail::ModelState& model = *event.model;
@@ -73,28 +76,104 @@ Session::ProfileRow profile_row(const TraceEvent& event) {
   row.duration_ns = event.duration_ns;
   row.operations = event.operations;
   row.bytes = event.bytes;
+  row.lane = event.lane;
+  row.start_cycles = event.start_cycles;
+  row.cycles = event.cycles;
   return row;
+}
+
+// The lines of one kind of time, and the rows on them.
+class TraceWriter {
+ public:
+  TraceWriter(int process, std::string_view name, std::string* json) : process_(process), json_(*json) {
+    event(str_cat("\"ph\":\"M\",\"name\":\"process_name\",\"args\":{\"name\":", json_string(name), "}"));
+  }
+
+  // `start` and `duration` in nanoseconds.
+  void add(const Session::ProfileRow& row, int64_t start, int64_t duration) {
+    event(str_cat("\"ph\":\"X\",\"tid\":", line_of(row), ",\"name\":", json_string(shortened(row.name)),
+                  ",\"cat\":", json_string(row.engine), ",\"ts\":", microseconds(start),
+                  ",\"dur\":", microseconds(duration), ",\"args\":{\"origin\":", json_string(shortened(row.origin)),
+                  ",\"command\":", row.command, ",\"threads\":", row.threads, "}"));
+  }
+  // An arrow from within the last nanosecond of `before` to the beginning of `after`.
+  void add_wait(uint32_t id, const Session::ProfileRow& before, int64_t end, const Session::ProfileRow& after,
+                int64_t start) {
+    const auto point = [&](const char* phase, const Session::ProfileRow& row, int64_t time) {
+      event(str_cat("\"ph\":", phase, ",\"tid\":", line_of(row), ",\"name\":\"wait\",\"cat\":\"wait\",\"id\":", id,
+                    ",\"ts\":", microseconds(time)));
+    };
+    point("\"s\"", before, end);
+    point("\"f\",\"bp\":\"e\"", after, start);
+  }
+
+ private:
+  void event(const std::string& fields) { json_ += str_cat(",\n{\"pid\":", process_, ",", fields, "}"); }
+
+  // One per engine and worker, named when it is first used.
+  uint32_t line_of(const Session::ProfileRow& row) {
+    const uint32_t engine = row.engine == "tec" ? 0 : row.engine == "dma" ? 1 : 2;
+    const uint32_t line = row.lane * 3 + engine;
+    if (lines_.insert(line).second) {
+      const std::string name = row.lane == 0 ? std::string(row.engine) : str_cat(row.engine, " of worker ", row.lane);
+      event(str_cat("\"ph\":\"M\",\"tid\":", line, ",\"name\":\"thread_name\",\"args\":{\"name\":", json_string(name),
+                    "}"));
+    }
+    return line;
+  }
+
+  int process_;
+  std::string& json_;
+  std::set<uint32_t> lines_;
+};
+
+}  // namespace
+
+std::vector<Session::ProfileRow> profile_rows(std::span<const TraceEvent> events) {
+  std::vector<Session::ProfileRow> rows;
+  rows.reserve(events.size());
+  // Which row a command has been last: that of the same sample or iteration, which come one after the other.
+  std::map<std::tuple<const detail::ModelState*, uint32_t, fb::Engine, uint32_t>, uint32_t> last;
+  for (const TraceEvent& event : events) {
+    Session::ProfileRow row = profile_row(event);
+    for_each_wait(event.model->root(), event.program, *event.command, [&](const fb::Wait& wait) {
+      const auto found = last.find({event.model, event.program, wait.engine(), wait.command()});
+      if (found != last.end()) row.waits.push_back(found->second);
+    });
+    last[{event.model, event.program, event.command->engine, event.command->index}] =
+        static_cast<uint32_t>(rows.size());
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 Status write_trace(const std::string& path, const detail::ModelState& model,
                    std::span<const Session::ProfileRow> rows) {
   std::string json = "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"model\":" + json_string(shortened(model.name)) +
                      ",\"target\":" + json_string(model.target) + ",\"backend\":" + json_string(model.backend_name) +
-                     "},\"traceEvents\":[\n";
-  // One line per engine.
-  json += "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"aipu\"}}";
-  int tid = 0;
-  for (const std::string_view engine : {"tec", "dma", "host"}) {
-    json += str_cat(",\n{\"ph\":\"M\",\"pid\":1,\"tid\":", tid++,
-                    ",\"name\":\"thread_name\",\"args\":{\"name\":", json_string(engine), "}}");
-  }
+                     "},\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":1,\"name\":\"process_labels\",\"args\":{\"labels\":" +
+                     json_string(model.backend_name) + "}}";
+  uint32_t arrows = 0;
+  TraceWriter real(1, "aipu", &json);
   for (const Session::ProfileRow& row : rows) {
-    const int line = row.engine == "tec" ? 0 : row.engine == "dma" ? 1 : 2;
-    json += str_cat(",\n{\"ph\":\"X\",\"pid\":1,\"tid\":", line, ",\"name\":", json_string(shortened(row.name)),
-                    ",\"cat\":", json_string(row.engine), ",\"ts\":", microseconds(row.start_ns),
-                    ",\"dur\":", microseconds(row.duration_ns),
-                    ",\"args\":{\"origin\":", json_string(shortened(row.origin)), ",\"command\":", row.command,
-                    ",\"threads\":", row.threads, "}}");
+    real.add(row, row.start_ns, row.duration_ns);
+    for (const uint32_t wait : row.waits) {
+      const Session::ProfileRow& before = rows[wait];
+      real.add_wait(arrows++, before, before.start_ns + std::max<int64_t>(before.duration_ns - 1, 0), row,
+                    row.start_ns);
+    }
+  }
+  const auto in_virtual_time = [](const Session::ProfileRow& row) { return row.cycles >= 0; };
+  if (std::any_of(rows.begin(), rows.end(), in_virtual_time)) {
+    TraceWriter virtual_time(2, "virtual time, a nanosecond per cycle", &json);
+    for (const Session::ProfileRow& row : rows) {
+      virtual_time.add(row, row.start_cycles, row.cycles);
+      for (const uint32_t wait : row.waits) {
+        const Session::ProfileRow& before = rows[wait];
+        virtual_time.add_wait(arrows++, before, before.start_cycles + std::max<int64_t>(before.cycles - 1, 0), row,
+                              row.start_cycles);
+      }
+    }
   }
   json += "\n]}\n";
   return write_file_atomically(path, json);

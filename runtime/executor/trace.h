@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "runtime/executor/model_state.h"
 #include "runtime/session.h"
@@ -21,9 +22,12 @@ struct TraceEvent {
   int64_t duration_ns;
   int64_t operations;
   int64_t bytes;
+  uint32_t lane;                          // that played the sample
+  int64_t start_cycles = 0, cycles = -1;  // in virtual time; -1: not kept
 };
 
-Session::ProfileRow profile_row(const TraceEvent& event);
+// The rows of events in the order in which they were played.
+std::vector<Session::ProfileRow> profile_rows(std::span<const TraceEvent> events);
 Status write_trace(const std::string& path, const detail::ModelState& model, std::span<const Session::ProfileRow> rows);
 
 }  // namespace aipu::runtime

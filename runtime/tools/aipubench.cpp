@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <thread>
 
 #include "runtime/base/file.h"
@@ -32,7 +33,7 @@ struct Options {
   int threads = 0;
   double duration = 3, rate = 0;
   uint64_t seed = 1;
-  bool layers = false, layers_by_time = false, all_layers = false;
+  bool layers = false, layers_by_time = false, all_layers = false, cycles = false;
 };
 
 struct Measurement {
@@ -42,6 +43,7 @@ struct Measurement {
   int threads = 0, streams = 1;
   double rate = 0;
   size_t runs = 0;  // with --layers
+  std::optional<int64_t> cycles;
 };
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -76,6 +78,7 @@ class Bench {
     }
     AIPU_RETURN_IF_ERROR(std::move(status));
     std::sort(result_.latencies.begin(), result_.latencies.end());
+    if (options_.cycles) AIPU_RETURN_IF_ERROR(count_cycles());
     return result_;
   }
 
@@ -130,6 +133,19 @@ class Bench {
   }
 
  private:
+  // In a session that does nothing else: what counts is not what is measured.
+  Status count_cycles() {
+    runtime::SessionOptions options;
+    options.threads = options_.threads;
+    options_.limits.apply(&options);
+    options.cycles = true;
+    AIPU_ASSIGN_OR_RETURN(const auto session, runtime::Session::create(model_, options));
+    AIPU_RETURN_IF_ERROR(bind_all(*session, inputs_));
+    AIPU_RETURN_IF_ERROR(session->run());
+    result_.cycles = session->cycles();
+    return result_.cycles ? Status() : no_cycles(model_->target(), model_->backend());
+  }
+
   Result<std::unique_ptr<runtime::Session>> open_session(int threads) {
     runtime::SessionOptions options;
     options.threads = threads;
@@ -265,6 +281,7 @@ void print(const Options& options, const Bench& bench, const Measurement& m) {
   std::printf("latency ms: min %.4f  mean %.4f", m.latencies.front() * 1e3, mean(m.latencies) * 1e3);
   for (const auto& [name, p] : kPercentiles) std::printf("  %s %.4f", name, percentile(m.latencies, p) * 1e3);
   std::printf("  max %.4f\n", m.latencies.back() * 1e3);
+  if (m.cycles) std::printf("%lld cycles on the NPU\n", static_cast<long long>(*m.cycles));
 }
 
 // The start of both results: what was measured.
@@ -290,6 +307,7 @@ std::string json(const Options& options, const Bench& bench, const Measurement& 
       ",\n  \"runs_per_second\": ", number(static_cast<double>(m.latencies.size()) / m.seconds),
       ",\n  \"load_ms\": ", number(m.load_seconds * 1e3), ",\n  \"first_run_ms\": ", number(m.first_run_seconds * 1e3));
   if (m.rate > 0) text += str_cat(",\n  \"rate\": ", number(m.rate));
+  if (m.cycles) text += str_cat(",\n  \"cycles\": ", *m.cycles);
   text += str_cat(",\n  \"latency_ms\": {\"min\": ", number(m.latencies.front() * 1e3),
                   ", \"mean\": ", number(mean(m.latencies) * 1e3));
   for (const auto& [name, p] : kPercentiles)
@@ -331,6 +349,8 @@ void add_options(Tool& tool, Options& options) {
       ->group(group);
   app.add_flag("--layers-by-time", options.layers_by_time, "the same, slowest first")->group(group);
   app.add_flag("--all-layers", options.all_layers, "the same without summing up the small ones")->group(group);
+  app.add_flag("--cycles", options.cycles, "how many cycles a run would take on the NPU: x2 estimates, interp counts")
+      ->group(group);
   app.add_option("--json", options.json, "write the result to a file; - for the standard output")
       ->type_name("FILE")
       ->group(group);
@@ -350,6 +370,7 @@ std::string usage_error(const Tool& tool, const Options& options) {
   if (given("--rate") && options.scenario != "server") return "--rate is of --scenario server";
   if (wants_layers(options) && given("--scenario"))
     return "--layers measures one query after the other: --scenario does not fit";
+  if (wants_layers(options) && options.cycles) return "--cycles is of whole runs: --layers does not fit";
   return "";
 }
 

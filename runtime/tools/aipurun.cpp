@@ -18,7 +18,7 @@ struct Options {
   Tolerance tolerance;
   Limits limits;
   int threads = 0;
-  bool random = false, quiet = false, sandbox = false;
+  bool random = false, quiet = false, sandbox = false, cycles = false;
   uint64_t seed = 1;
 };
 
@@ -90,9 +90,14 @@ Status run(const Tool& tool, const Options& options, bool* all_equal) {
   session_options.threads = options.threads;
   options.limits.apply(&session_options);
   session_options.profile = !options.profile.empty();
+  session_options.cycles = options.cycles || session_options.profile;
   AIPU_ASSIGN_OR_RETURN(const auto session, runtime::Session::create(model, session_options));
   AIPU_RETURN_IF_ERROR(bind_all(*session, inputs));
   AIPU_RETURN_IF_ERROR(session->run());
+  if (options.cycles) {
+    if (!session->cycles()) return no_cycles(model->target(), model->backend());
+    std::printf("%lld cycles\n", static_cast<long long>(*session->cycles()));
+  }
   if (!options.profile.empty()) AIPU_RETURN_IF_ERROR(session->write_profile(options.profile));
 
   std::vector<std::string> written;
@@ -157,6 +162,9 @@ void add_options(Tool& tool, Options& options) {
   app.add_option("--profile", options.profile, "write a Chrome trace (chrome://tracing, ui.perfetto.dev)")
       ->type_name("FILE")
       ->group(group);
+  app.add_flag("--cycles", options.cycles,
+               "print how many cycles the run would take on the NPU: x2 estimates, interp counts")
+      ->group(group);
   app.add_flag("-q,--quiet", options.quiet, "print errors only")->group(group);
   group = "How to run";
   add_threads(app, options.threads)->group(group);
@@ -180,6 +188,7 @@ std::string usage_error(const Tool& tool, const Options& options) {
   if (options.expects.empty() && (given("--rtol") || given("--atol")))
     return "--rtol and --atol are of --expect, which is not given";
   if (options.sandbox && given("--profile")) return "there are no profiles from within a --sandbox";
+  if (options.sandbox && options.cycles) return "there are no cycles from within a --sandbox";
   if (options.sandbox && given("--threads")) return "--threads changes nothing with --sandbox, which interprets";
   if (options.sandbox && given("--backend") && options.backend != "interp")
     return "--sandbox interprets: --backend " + options.backend + " is not for it";

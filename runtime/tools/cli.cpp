@@ -168,4 +168,9 @@ void warn_of_null(const Tool& tool, std::string_view backend) {
   if (backend == "null") tool.warn("--backend null computes nothing: the outputs mean nothing");
 }
 
+Status no_cycles(std::string_view target, std::string_view backend) {
+  return invalid_argument(str_cat("--cycles: back end '", backend, "' has no timing model of '", target,
+                                  "'; convert the model with --target X2_1204"));
+}
+
 }  // namespace aipu::tools

@@ -60,6 +60,9 @@ void warn_of_threads(const Tool& tool, int threads);
 // For --backend null, which is for measuring what is around the kernels.
 void warn_of_null(const Tool& tool, std::string_view backend);
 
+// For --cycles where there is no model of the device.
+Status no_cycles(std::string_view target, std::string_view backend);
+
 // "0.1.0", and the commit where it was built from a checkout.
 std::string_view version();
 

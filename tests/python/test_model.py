@@ -9,6 +9,7 @@ import sys
 import aipu
 import numpy as np
 import pytest
+from onnx_text import node, write_model
 
 BIN = pathlib.Path(os.environ.get("AIPU_BUILD_DIR", ".")) / "bin"
 
@@ -105,6 +106,42 @@ def test_npu_agrees_with_host(sample, model, image, target):
     assert device.target == target and device.inputs[0].shape == (2, 3, 32, 32)
     result = device.run({"image": image})["probabilities"]
     np.testing.assert_allclose(result, model.run({"image": image})["probabilities"], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", ["x2", "interp"])
+def test_virtual_time(tmp_path, backend):
+    """On the NPU a copy overlaps the kernel that it does not wait for, and what waits begins when that has ended."""
+    write_model(
+        tmp_path / "m.onnx",
+        [node("Relu", ["a"], ["r"]), node("Concat", ["b", "r"], ["y"], axis=0)],
+        [("a", "float32", (64, 64)), ("b", "float32", (64, 64))],
+        [("y", "float32", (128, 64))],
+    )
+    aipu.build(tmp_path / "m.onnx", tmp_path / "m.aipu.bin", target="X2_1204")
+    model = aipu.load(tmp_path / "m.aipu.bin", backend=backend)
+    session = model.session(profile=True, cycles=True)
+    assert session.cycles is None
+    inputs = {name: np.full((64, 64), value, np.float32) for name, value in [("a", -1), ("b", 2)]}
+    np.testing.assert_array_equal(session.run(inputs)["y"], np.repeat([[2.0], [0.0]], 64, axis=0) * np.ones(64))
+    rows = session.profile()
+    kernel = next(row for row in rows if row.engine == "tec")
+    copies = [row for row in rows if row.engine == "dma"]
+    assert kernel.start_cycles == copies[0].start_cycles == 0 and copies[0].cycles > 0
+    assert copies[1].start_cycles == max(kernel.cycles, copies[0].cycles)
+    assert session.cycles == max(row.start_cycles + row.cycles for row in rows)
+    session.write_profile(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    starts = {event["id"]: event for event in events if event["ph"] == "s"}
+    ends = {event["id"]: event for event in events if event["ph"] == "f"}
+    assert len(starts) >= 2 and starts.keys() == ends.keys() and {e["pid"] for e in starts.values()} == {1, 2}
+    assert all(starts[key]["ts"] <= ends[key]["ts"] for key in starts)
+    assert aipu.load(tmp_path / "m.aipu.bin", backend=backend).session().cycles is None
+
+
+def test_no_virtual_time_on_a_cpu(model, image):
+    session = model.session(profile=True, cycles=True)
+    session.run({"image": image})
+    assert session.cycles is None and session.profile()[0].cycles is None
 
 
 def test_fast_math(tmp_path):

@@ -30,7 +30,7 @@ class TensorSpec(NamedTuple):
 
 
 class ProfileRow(NamedTuple):
-    """One command of a profiled run; times in seconds."""
+    """One command of a profiled run; times in seconds, and in cycles of the NPU with ``session(cycles=True)``."""
 
     engine: str
     name: str
@@ -38,6 +38,8 @@ class ProfileRow(NamedTuple):
     threads: int
     start: float
     duration: float
+    start_cycles: Optional[int] = None
+    cycles: Optional[int] = None
 
 
 def _optional_path(path: Optional[PathLike]) -> str:
@@ -299,8 +301,10 @@ class Session:
     One thread at a time may use it: a call that comes while another thread is in one raises RuntimeError.
     """
 
-    def __init__(self, model: Any, signature: _Signature, threads: int, profile: bool) -> None:
-        self._native = _native.Session(model, threads, profile)
+    def __init__(
+        self, model: Any, signature: _Signature, threads: int, profile: bool = False, cycles: bool = False
+    ) -> None:
+        self._native = _native.Session(model, threads, profile, cycles)
         self._signature = signature
         self._dtypes = [np.dtype(spec.dtype) for spec in signature.outputs]
         self._in_use = threading.Lock()
@@ -314,6 +318,15 @@ class Session:
     def threads(self) -> int:
         """Threads that kernels are spread over."""
         return self._native.threads
+
+    @property
+    def cycles(self) -> Optional[int]:
+        """What the last run would take on the NPU, whose engines work side by side; needs ``session(cycles=True)``.
+
+        The back end ``x2`` estimates by the sizes of tensors, ``interp`` counts what kernels do. None where nothing has
+        run, and for models of the CPU, of whose time there is no model.
+        """
+        return self._native.cycles
 
     @property
     def arena_bytes(self) -> int:
@@ -422,7 +435,7 @@ class _SessionPool:
             if idle:
                 return idle.pop(), threads
         try:
-            return Session(self._model, self._signature, threads, False), threads
+            return Session(self._model, self._signature, threads), threads
         except BaseException:
             self.give_back(None, threads)
             raise
@@ -476,11 +489,14 @@ class Model:
         """The back end that runs it."""
         return self._native.backend
 
-    def session(self, threads: int = 0, profile: bool = False) -> Session:
-        """A session of its own; ``threads`` 0: as many as there are CPUs."""
+    def session(self, threads: int = 0, profile: bool = False, cycles: bool = False) -> Session:
+        """A session of its own; ``threads`` 0: as many as there are CPUs.
+
+        ``profile`` keeps what each command took, ``cycles`` what it would take on the NPU (:attr:`Session.cycles`).
+        """
         if not 0 <= int(threads) <= 1024:
             raise ValueError(f"threads: expected a number from 0 to 1024, found {threads}")
-        return Session(self._native, self._signature, threads, profile)
+        return Session(self._native, self._signature, threads, profile, cycles)
 
     def run(
         self, inputs: Mapping[str, Any], outputs: Union[Sequence[str], Mapping[str, np.ndarray], None] = None

@@ -1,6 +1,7 @@
 // The back end that runs a model whose kernels the user does not want to load as native code: it interprets the TIR
 // beside them, every access checked.
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -8,10 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/targets/target.h"
+#include "codegen/timing/timing_model.h"
 #include "codegen/tir/interpreter.h"
 #include "codegen/tir/text.h"
 #include "runtime/backends/backend_api.h"
 #include "runtime/base/guarded.h"
+#include "runtime/base/npu_timing.h"
 
 namespace aipu::runtime {
 namespace {
@@ -27,11 +31,20 @@ struct InterpModule {
   std::vector<Kernel> kernels;
   uint32_t tec_count = 1;
   uint64_t max_steps = kDefaultMaxSteps;
+  bool has_timing = false;  // the target is one that the timing model is of
+};
+
+// A kernel that counts what it does, for its cycles.
+struct CountingKernel {
+  tir::InstrumentedKernel kernel;
+  std::shared_ptr<const tir::InterpreterProgram> program;
 };
 
 struct InterpSession {
   const InterpModule* module;
   std::vector<tir::InterpreterArgument> arguments;
+  std::vector<std::unique_ptr<const CountingKernel>> counting;  // per kernel, once somebody has asked for its cycles
+  std::vector<int64_t> counters;
 };
 
 int report(const Status& status, aipu_backend_error* error) {
@@ -61,6 +74,8 @@ Result<InterpModule::Kernel> load_kernel(const aipu_backend_kernel& info, Meter&
 Result<std::unique_ptr<InterpModule>> load_module(const aipu_backend_model& model) {
   auto module = std::make_unique<InterpModule>();
   module->tec_count = model.tec_count == 0 ? 1 : model.tec_count;
+  const auto target = tir::find_target(model.target);
+  module->has_timing = target.ok() && target->family == tir::TargetFamily::kCompass;
   if (const char* limit = std::getenv("AIPU_INTERP_MAX_STEPS"); limit != nullptr)
     module->max_steps = std::strtoull(limit, nullptr, 10);
   Meter meter("loading the kernels", model.memory_limit_bytes, "--load-memory-limit, LoadOptions::budget",
@@ -92,15 +107,32 @@ void unload(void* module) { delete static_cast<InterpModule*>(module); }
 
 int open(void* module, const aipu_backend_services*, void** result, aipu_backend_error* error) {
   return end_exceptions(error, [&]() -> Status {
-    *result = new InterpSession{static_cast<const InterpModule*>(module), {}};
+    *result = new InterpSession{static_cast<const InterpModule*>(module), {}, {}, {}};
     return {};
   });
 }
 
 void close(void* session) { delete static_cast<InterpSession*>(session); }
 
+// `memory`: what the kernel may take once more, beside what it is counted with.
+Result<const CountingKernel*> counting_kernel(InterpSession& session, uint32_t index, int64_t memory,
+                                              int64_t deadline_ns) {
+  session.counting.resize(session.module->kernels.size());
+  auto& kept = session.counting[index];
+  if (kept == nullptr) {
+    const aipu_backend_kernel& info = *session.module->kernels[index].info;
+    Meter meter("counting cycles", memory, "--run-memory-limit, SessionOptions::memory_limit_bytes", deadline_ns);
+    AIPU_ASSIGN_OR_RETURN(const tir::Module module, tir::parse_module({info.tir, info.tir_bytes}, &meter));
+    auto fresh = std::make_unique<CountingKernel>();
+    AIPU_ASSIGN_OR_RETURN(fresh->kernel, tir::instrument(module));
+    AIPU_ASSIGN_OR_RETURN(fresh->program, tir::compile_for_interpreter(fresh->kernel.module, &meter));
+    kept = std::move(fresh);
+  }
+  return kept.get();
+}
+
 Status run_kernel(InterpSession& session, const aipu_backend_launch& launch) {
-  if (launch.struct_bytes < sizeof(aipu_backend_launch))
+  if (launch.struct_bytes <= offsetof(aipu_backend_launch, deadline_ns))
     return unsupported("this back end is newer than the runtime that calls it");
   const InterpModule::Kernel& kernel = session.module->kernels[launch.kernel];
   const auto tecs = static_cast<int>(std::min(launch.max_tecs, session.module->tec_count));
@@ -127,7 +159,19 @@ Status run_kernel(InterpSession& session, const aipu_backend_launch& launch) {
   options.max_steps = session.module->max_steps;
   options.fault = launch.fault;
   options.deadline_ns = launch.deadline_ns;
-  return tir::interpret_all(*kernel.program, tecs, session.arguments, options);
+  const bool counts = launch.struct_bytes > offsetof(aipu_backend_launch, cycles) && launch.cycles != nullptr;
+  if (!counts) return tir::interpret_all(*kernel.program, tecs, session.arguments, options);
+  AIPU_ASSIGN_OR_RETURN(const CountingKernel* counting,
+                        counting_kernel(session, launch.kernel, launch.memory_limit_bytes - bytes, launch.deadline_ns));
+  session.counters.assign(static_cast<size_t>(tecs * counting->kernel.counter_count), 0);
+  tir::InterpreterArgument counters;
+  counters.is_pointer = counters.writable = true;
+  counters.data = reinterpret_cast<std::byte*>(session.counters.data());
+  counters.bytes = session.counters.size() * sizeof(int64_t);
+  session.arguments.push_back(counters);
+  AIPU_RETURN_IF_ERROR(tir::interpret_all(*counting->program, tecs, session.arguments, options));
+  *launch.cycles = static_cast<int64_t>(tir::estimate(counting->kernel, session.counters).cycles);
+  return {};
 }
 
 int launch(void* session, const aipu_backend_launch* launch, aipu_backend_error* error) {
@@ -135,6 +179,10 @@ int launch(void* session, const aipu_backend_launch* launch, aipu_backend_error*
 }
 
 uint32_t tec_count(void* session) { return static_cast<InterpSession*>(session)->module->tec_count; }
+
+int64_t copy_cycles(void* session, int64_t rows, int64_t row_bytes) {
+  return static_cast<InterpSession*>(session)->module->has_timing ? npu_timing::copy_cycles(rows, row_bytes) : -1;
+}
 
 constexpr aipu_backend kBackend = {
     AIPU_BACKEND_API_VERSION,
@@ -147,7 +195,9 @@ constexpr aipu_backend kBackend = {
     &open,
     &close,
     &launch,
-    &tec_count};
+    &tec_count,
+    nullptr,
+    &copy_cycles};
 
 }  // namespace
 }  // namespace aipu::runtime

@@ -9,6 +9,7 @@
 #include <array>
 #include <barrier>
 #include <condition_variable>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -19,6 +20,7 @@
 #include "runtime/backends/native_module.h"
 #include "runtime/base/fork_generation.h"
 #include "runtime/base/guarded.h"
+#include "runtime/base/npu_timing.h"
 
 namespace aipu::runtime {
 namespace {
@@ -111,6 +113,8 @@ class X2Session {
     ++epoch_;
     start_.notify_all();
     finished_.wait(lock, [&] { return running_ == 0; });
+    if (launch.struct_bytes > offsetof(aipu_backend_launch, cycles) && launch.cycles != nullptr)
+      *launch.cycles = npu_timing::launch_cycles(launch.operations, launch.bytes, tecs);
     return {};
   }
 
@@ -241,6 +245,8 @@ int launch(void* session, const aipu_backend_launch* launch, aipu_backend_error*
 
 uint32_t tec_count(void*) { return kTecs; }
 
+int64_t copy_cycles(void*, int64_t rows, int64_t row_bytes) { return npu_timing::copy_cycles(rows, row_bytes); }
+
 constexpr aipu_backend kBackend = {
     AIPU_BACKEND_API_VERSION,
     sizeof(aipu_backend),
@@ -252,7 +258,9 @@ constexpr aipu_backend kBackend = {
     &open,
     &close,
     &launch,
-    &tec_count};
+    &tec_count,
+    nullptr,
+    &copy_cycles};
 
 }  // namespace
 }  // namespace aipu::runtime
