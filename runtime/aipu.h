@@ -62,6 +62,7 @@ typedef enum aipu_dtype {
 
 typedef struct aipu_model aipu_model;
 typedef struct aipu_session aipu_session;
+typedef struct aipu_run aipu_run;
 
 /* Describes an input or output of a model. */
 typedef struct aipu_tensor_info {
@@ -106,6 +107,25 @@ typedef struct aipu_session_options {
   int64_t plan_memory_limit_bytes; /* of the plan for the shapes at hand; 0: 1 GiB */
   double plan_time_limit_seconds;  /* 0: none */
 } aipu_session_options;
+
+/* Memory for an output of a run that is submitted; data null: the run provides it. */
+typedef struct aipu_output_memory {
+  void* data;
+  size_t size_bytes;
+} aipu_output_memory;
+
+/* A run to submit. Set it to zero, then struct_bytes. Later versions append fields. */
+typedef struct aipu_run_options {
+  size_t struct_bytes;       /* sizeof(aipu_run_options) */
+  const aipu_tensor* inputs; /* one per input of the model; size_bytes is not looked at */
+  uint32_t input_count;
+  uint32_t output_count;             /* 0, or as many as the model has */
+  const aipu_output_memory* outputs; /* null if there are 0 */
+  /* Called when the run is done, whatever became of it, by a thread of the session's; null: nobody. It may submit and
+   * release the session, but must not wait for runs. `run` is valid during the call, and not to be released. */
+  void (*done)(void* argument, const aipu_run* run);
+  void* argument;
+} aipu_run_options;
 
 /* From now on a fault (SIGSEGV, SIGBUS, SIGFPE, SIGILL) in native code of a kernel prints one line to stderr that names
  * the kernel, before the signal takes the course that it had. Process-wide, for good. */
@@ -156,6 +176,23 @@ AIPU_C_API aipu_status aipu_session_prepare(aipu_session* session);
 AIPU_C_API aipu_status aipu_session_run(aipu_session* session);
 /* Valid until the next bind, prepare or run of this session. */
 AIPU_C_API aipu_status aipu_session_output(aipu_session* session, uint32_t index, aipu_tensor* tensor);
+
+/* Puts a run into the session's queue and returns. A thread of the session's own plays the queue, in order. Each run
+ * has its own inputs and outputs: shapes are copied, data is read and written until the run is done. Any thread may
+ * submit. As long as runs are in flight, the functions above that bind, prepare, run or ask for outputs are
+ * AIPU_INVALID_ARGUMENT; afterwards nothing is bound. aipu_session_release() ends runs that have not begun with an
+ * error, and waits for the one that has. In a child made by fork() the runs of its parent are lost: waiting says so.
+ * `run`: to be given back with aipu_run_release(), before or after its session; null if `done` is enough. */
+AIPU_C_API aipu_status aipu_session_run_async(aipu_session* session, const aipu_run_options* options, aipu_run** run);
+/* Any number of threads may look at a run. 0 or 1. */
+AIPU_C_API int aipu_run_is_done(const aipu_run* run);
+/* Waits until it is done, and returns what became of it, as aipu_session_run() does. */
+AIPU_C_API aipu_status aipu_run_wait(const aipu_run* run);
+/* The same for a limited time. `*done`: 0 if it is not over, which is AIPU_OK. */
+AIPU_C_API aipu_status aipu_run_wait_for(const aipu_run* run, double seconds, int* done);
+/* Of a run that has succeeded. Valid until the run is released; memory that was given is the caller's. */
+AIPU_C_API aipu_status aipu_run_output(const aipu_run* run, uint32_t index, aipu_tensor* tensor);
+AIPU_C_API void aipu_run_release(aipu_run* run); /* null is fine */
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,8 @@
 //   session->run();
 //   TensorView y = session->output(0);
 //
+// Or: auto run = session->submit(inputs); ...; run->wait(); TensorView y = run->output(0);
+//
 // One thread at a time uses a session; a call that comes while another thread is in one is refused with an error.
 // Different sessions are independent. What is bound stays bound for later runs; a run with an input that was never
 // bound, or whose last bind failed, is an error. Running again with shapes that were seen before allocates nothing and
@@ -14,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,6 +29,7 @@
 
 namespace aipu::runtime {
 
+class RunQueue;
 class WorkerPool;
 namespace sandbox {
 class Session;
@@ -64,6 +68,38 @@ struct SessionOptions {
   }
 };
 
+// Where a submitted run puts an output; null: in memory of its own.
+struct OutputMemory {
+  void* data = nullptr;
+  size_t bytes = 0;
+};
+
+// A run that has been submitted to a session (Session::submit()). Any number of threads may look at it; it may outlive
+// its session.
+class AIPU_API Run : public std::enable_shared_from_this<Run> {
+ public:
+  ~Run();
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  bool is_done() const;
+  // Waits until it is done, and gives what became of it: the errors of Session::run(), or that the session was closed
+  // before it began.
+  Status wait() const;
+  // The same for a limited time; whether it is done.
+  bool wait_for(double seconds) const;
+  // Of a run that has succeeded; valid as long as the run is there, in memory of the caller's as long as that is.
+  Result<TensorView> output(size_t index) const;
+
+  struct Impl;
+  Impl& impl() { return *impl_; }
+
+ private:
+  friend class RunQueue;
+  explicit Run(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
 // From now on a fault (SIGSEGV, SIGBUS, SIGFPE, SIGILL) in native code of a kernel prints one line to stderr that names
 // the kernel and what shows the access, before the signal takes the course that it had. Process-wide, for good.
 AIPU_API void enable_crash_reports();
@@ -96,6 +132,19 @@ class AIPU_API Session {
   // message names the ONNX node and the value. After any error the outputs have no defined contents, bound memory of
   // the caller's included; the session can be run again, and other sessions notice nothing.
   Status run();
+
+  // Puts a run into the session's queue and returns. A thread of the session's own plays the queue, in order; each run
+  // has its own inputs, one for each of the model's, and its own outputs (`outputs` empty: all in memory of the run's).
+  // Shapes are copied, data is read and written until the run is done. Then `done` is called, by that thread: it may
+  // submit, and end the session, but must not wait for runs. Any thread may submit.
+  // As long as runs are in flight, bind_*(), prepare(), run() and output*() are errors; afterwards nothing is bound.
+  // A session that goes ends runs that have not begun with an error, and waits for the one that has. In a child made by
+  // fork() the runs of its parent are lost: wait() says so, and the session may be used if none was being played.
+  Result<std::shared_ptr<Run>> submit(std::span<const TensorView> inputs, std::span<const OutputMemory> outputs = {},
+                                      std::function<void(const Run&)> done = {});
+
+  // Whether no submitted run is in flight.
+  bool is_idle() const;
 
   // After run(), or prepare() where possible. The shape and data stay valid until the next bind_*, prepare() or run().
   Result<TensorView> output(size_t index) const;
@@ -136,10 +185,12 @@ class AIPU_API Session {
 
  private:
   explicit Session(std::shared_ptr<const Model> model);
+  Status check_idle() const;
   std::shared_ptr<const Model> model_;
   // One of the two; the other one is for models in a sandbox (LoadOptions::sandbox).
   std::unique_ptr<Impl> impl_;
   std::unique_ptr<sandbox::Session> sandbox_;
+  std::unique_ptr<RunQueue> queue_;  // ends before what it plays with
 };
 
 }  // namespace aipu::runtime

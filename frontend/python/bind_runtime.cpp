@@ -42,6 +42,33 @@ py::list specs_of(std::span<const runtime::TensorSpec> specs) {
   return result;
 }
 
+// A copy of an output, as bytes.
+py::bytes bytes_of(const runtime::TensorView& view) {
+  size_t size = dtype_bytes(view.dtype);
+  for (const int64_t extent : view.shape) size *= static_cast<size_t>(extent);
+  return py::bytes(static_cast<const char*>(view.data), size);
+}
+
+py::tuple tuple_of(std::span<const int64_t> shape) {
+  py::tuple result(shape.size());
+  for (size_t i = 0; i < shape.size(); ++i) result[i] = shape[i];
+  return result;
+}
+
+// A submitted run that is done.
+class NativeRun {
+ public:
+  explicit NativeRun(std::shared_ptr<const runtime::Run> run) : run_(std::move(run)) {}
+  void check() const {
+    if (const Status status = run_->wait(); !status.ok()) throw_status(status);
+  }
+  py::tuple output_shape(size_t index) const { return tuple_of(value_or_throw(run_->output(index)).shape); }
+  py::bytes output_bytes(size_t index) const { return bytes_of(value_or_throw(run_->output(index))); }
+
+ private:
+  std::shared_ptr<const runtime::Run> run_;
+};
+
 // A session with the arrays that are bound to it.
 class NativeSession {
  public:
@@ -54,78 +81,110 @@ class NativeSession {
     inputs_ = std::vector<std::unique_ptr<ArrayBuffer>>(model.model->inputs().size());
     outputs_ = std::vector<std::unique_ptr<ArrayBuffer>>(model.model->outputs().size());
   }
+  ~NativeSession() { close(); }
+  NativeSession(const NativeSession&) = delete;
+  NativeSession& operator=(const NativeSession&) = delete;
+
+  // What is in flight ends, and calls back, which needs the interpreter.
+  void close() {
+    std::unique_ptr<runtime::Session> ending = std::move(session_);
+    if (ending == nullptr) return;
+    const py::gil_scoped_release released;
+    ending.reset();
+  }
 
   // Arrays as the package prepares them: C-contiguous, in this machine's byte order.
   void bind_input(size_t index, const py::object& array) {
     auto buffer = std::make_unique<ArrayBuffer>();
-    const DType dtype = acquire(*buffer, array, "input", session_->model().inputs(), index);
+    const DType dtype = acquire(*buffer, array, "input", session().model().inputs(), index);
     const Py_buffer& view = buffer->view();
     const std::vector<int64_t> shape(view.shape, view.shape + view.ndim);
-    check(session_->bind_input(index, {dtype, shape, view.buf}));
+    check(session().bind_input(index, {dtype, shape, view.buf}));
     inputs_.at(index) = std::move(buffer);
   }
 
   void bind_output(size_t index, const py::object& array) {
     if (array.is_none()) {
-      check(session_->bind_output(index, nullptr, 0));
+      check(session().bind_output(index, nullptr, 0));
       if (index < outputs_.size()) outputs_[index].reset();
       return;
     }
-    auto buffer = std::make_unique<ArrayBuffer>();
-    const auto specs = session_->model().outputs();
-    const DType dtype = acquire(*buffer, array, "output", specs, index);
-    if (buffer->view().readonly != 0)
-      throw py::value_error("output '" + printable(specs[index].name) + "': the array is read-only");
-    if (dtype != specs[index].dtype) {
-      throw py::value_error("output '" + printable(specs[index].name) + "': expected " +
-                            std::string(dtype_name(specs[index].dtype)) + ", found " + std::string(dtype_name(dtype)));
-    }
-    check(session_->bind_output(index, buffer->view().buf, static_cast<size_t>(buffer->view().len)));
+    auto buffer = acquire_output(array, index);
+    check(session().bind_output(index, buffer->view().buf, static_cast<size_t>(buffer->view().len)));
     outputs_.at(index) = std::move(buffer);
+  }
+
+  // `outputs`: an array or None for each. done(run) is called when it is over, by another thread; arrays are held until
+  // then.
+  void submit(const py::list& inputs, const py::list& outputs, const py::object& done) {
+    auto held = std::make_shared<Submission>();
+    std::vector<std::vector<int64_t>> shapes(inputs.size());
+    std::vector<runtime::TensorView> views;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      held->arrays.push_back(std::make_unique<ArrayBuffer>());
+      ArrayBuffer& buffer = *held->arrays.back();
+      const DType dtype = acquire(buffer, inputs[i], "input", session().model().inputs(), i);
+      shapes[i].assign(buffer.view().shape, buffer.view().shape + buffer.view().ndim);
+      views.push_back({dtype, shapes[i], buffer.view().buf});
+    }
+    std::vector<runtime::OutputMemory> memory(outputs.size());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i].is_none()) continue;
+      held->arrays.push_back(acquire_output(outputs[i], i));
+      const Py_buffer& view = held->arrays.back()->view();
+      memory[i] = {view.buf, static_cast<size_t>(view.len)};
+    }
+    held->done = done;
+    value_or_throw(session().submit(views, memory, [held](const runtime::Run& run) {
+      const py::gil_scoped_acquire acquired;
+      std::fflush(stdout);
+      Submission mine;  // goes while the interpreter is held
+      std::swap(mine, *held);
+      mine.arrays.clear();
+      try {
+        mine.done(NativeRun(run.shared_from_this()));
+      } catch (py::error_already_set& error) {
+        error.discard_as_unraisable("aipu: a submitted run");
+      }
+    }));
   }
 
   // The arrays of a run are the caller's again; the next run binds its own.
   void release_arrays() {
     for (size_t i = 0; i < outputs_.size(); ++i) {
-      check(session_->bind_output(i, nullptr, 0));
+      check(session().bind_output(i, nullptr, 0));
       outputs_[i].reset();
     }
     for (auto& input : inputs_) input.reset();
   }
 
-  void prepare() { check(session_->prepare()); }
+  void prepare() { check(session().prepare()); }
 
   // None where it depends on data and there has been no run.
   py::object output_shape(size_t index) const {
-    const auto shape = session_->output_shape(index);
+    const auto shape = session().output_shape(index);
     if (!shape.ok()) return py::none();
-    py::tuple result(shape->size());
-    for (size_t i = 0; i < shape->size(); ++i) result[i] = (*shape)[i];
-    return py::object(std::move(result));
+    return tuple_of(*shape);
   }
 
   void run() {
     Status status;
     {
+      runtime::Session& running = session();
       const py::gil_scoped_release released;
-      status = session_->run();
+      status = running.run();
       std::fflush(stdout);
     }
     check(status);
   }
 
   // A copy of an output of the last run, as bytes.
-  py::bytes output_bytes(size_t index) const {
-    const runtime::TensorView view = value_or_throw(session_->output(index));
-    size_t size = dtype_bytes(view.dtype);
-    for (const int64_t extent : view.shape) size *= static_cast<size_t>(extent);
-    return py::bytes(static_cast<const char*>(view.data), size);
-  }
+  py::bytes output_bytes(size_t index) const { return bytes_of(value_or_throw(session().output(index))); }
 
   // (engine, name, origin, threads, start, duration, start_cycles, cycles) per command, in seconds.
   py::list profile() const {
     py::list rows;
-    for (const auto& row : session_->profile()) {
+    for (const auto& row : session().profile()) {
       rows.append(py::make_tuple(std::string(row.engine), std::string(row.name), std::string(row.origin), row.threads,
                                  static_cast<double>(row.start_ns) * 1e-9, static_cast<double>(row.duration_ns) * 1e-9,
                                  row.cycles < 0 ? py::object(py::none()) : py::int_(row.start_cycles),
@@ -133,14 +192,39 @@ class NativeSession {
     }
     return rows;
   }
-  void write_profile(const std::string& path) const { check(session_->write_profile(path)); }
-  int threads() const { return session_->threads(); }
-  std::optional<int64_t> cycles() const { return session_->cycles(); }
-  int64_t arena_bytes() const { return session_->arena_bytes(); }
+  void write_profile(const std::string& path) const { check(session().write_profile(path)); }
+  bool is_idle() const { return session().is_idle(); }
+  int threads() const { return session().threads(); }
+  std::optional<int64_t> cycles() const { return session().cycles(); }
+  int64_t arena_bytes() const { return session().arena_bytes(); }
 
  private:
+  // What a submitted run needs until it is done.
+  struct Submission {
+    std::vector<std::unique_ptr<ArrayBuffer>> arrays;
+    py::object done;
+  };
+
+  runtime::Session& session() const {
+    if (session_ == nullptr) throw py::value_error("the session is closed");
+    return *session_;
+  }
+
   static void check(const Status& status) {
     if (!status.ok()) throw_status(status);
+  }
+
+  std::unique_ptr<ArrayBuffer> acquire_output(const py::object& array, size_t index) const {
+    auto buffer = std::make_unique<ArrayBuffer>();
+    const auto specs = session().model().outputs();
+    const DType dtype = acquire(*buffer, array, "output", specs, index);
+    if (buffer->view().readonly != 0)
+      throw py::value_error("output '" + printable(specs[index].name) + "': the array is read-only");
+    if (dtype != specs[index].dtype) {
+      throw py::value_error("output '" + printable(specs[index].name) + "': expected " +
+                            std::string(dtype_name(specs[index].dtype)) + ", found " + std::string(dtype_name(dtype)));
+    }
+    return buffer;
   }
 
   static DType acquire(ArrayBuffer& buffer, const py::object& array, const char* kind,
@@ -218,6 +302,10 @@ void bind_runtime(py::module_& module) {
       .def_property_readonly(
           "outputs", [](const NativeModel& m) { return specs_of(m.model->outputs()); },
           "(name, dtype, shape) per output.");
+  py::class_<NativeRun>(module, "Run", "A submitted run that is done.")
+      .def("check", &NativeRun::check, "Raises the error that it ended with, if any.")
+      .def("output_shape", &NativeRun::output_shape, py::arg("index"), "The shape of an output.")
+      .def("output_bytes", &NativeRun::output_bytes, py::arg("index"), "The bytes of an output.");
   py::class_<NativeSession>(module, "Session", "An execution of a model; one thread at a time.")
       .def(py::init<const NativeModel&, int, bool, bool>(), py::arg("model"), py::arg("threads"), py::arg("profile"),
            py::arg("cycles"))
@@ -229,6 +317,11 @@ void bind_runtime(py::module_& module) {
       .def("prepare", &NativeSession::prepare, "Checks shapes and plans memory.")
       .def("output_shape", &NativeSession::output_shape, py::arg("index"), "The shape; None where it is not known yet.")
       .def("run", &NativeSession::run, "Runs the model.")
+      .def(
+          "submit", &NativeSession::submit, py::arg("inputs"), py::arg("outputs"), py::arg("done"),
+          "Runs the model on these arrays after what was submitted before; then done(Run) is called by another thread.")
+      .def_property_readonly("is_idle", &NativeSession::is_idle, "Whether no submitted run is in flight.")
+      .def("close", &NativeSession::close, "Ends the session, and all that is in flight.")
       .def("output_bytes", &NativeSession::output_bytes, py::arg("index"), "The bytes of an output of the last run.")
       .def("profile", &NativeSession::profile,
            "(engine, name, origin, threads, start, duration, start_cycles, cycles) per command.")

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -36,6 +37,10 @@ struct aipu_model {
 
 struct aipu_session {
   std::unique_ptr<Session> session;
+};
+
+struct aipu_run {
+  std::shared_ptr<const aipu::runtime::Run> run;
 };
 
 namespace {
@@ -176,6 +181,15 @@ aipu::Result<aipu::runtime::SessionOptions> read_options(const aipu_session_opti
   return options;
 }
 
+Status tell(const aipu::Result<aipu::runtime::TensorView>& output, aipu_tensor* tensor) {
+  if (!output.ok()) return output.status();
+  size_t size = aipu::dtype_bytes(output->dtype);
+  for (const int64_t extent : output->shape) size *= static_cast<size_t>(extent);
+  *tensor = {static_cast<aipu_dtype>(output->dtype), static_cast<uint32_t>(output->shape.size()), output->shape.data(),
+             output->data, size};
+  return {};
+}
+
 }  // namespace
 
 extern "C" {
@@ -304,13 +318,65 @@ aipu_status aipu_session_run(aipu_session* session) {
 aipu_status aipu_session_output(aipu_session* session, uint32_t index, aipu_tensor* tensor) {
   return guarded([&]() -> Status {
     AIPU_RETURN_IF_ERROR(require({{"session", session}, {"tensor", tensor}}));
-    AIPU_ASSIGN_OR_RETURN(const auto view, session->session->output(index));
-    size_t size = aipu::dtype_bytes(view.dtype);
-    for (const int64_t extent : view.shape) size *= static_cast<size_t>(extent);
-    *tensor = {static_cast<aipu_dtype>(view.dtype), static_cast<uint32_t>(view.shape.size()), view.shape.data(),
-               view.data, size};
+    return tell(session->session->output(index), tensor);
+  });
+}
+
+aipu_status aipu_session_run_async(aipu_session* session, const aipu_run_options* options, aipu_run** run) {
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"session", session}, {"options", options}}));
+    AIPU_ASSIGN_OR_RETURN(const auto known, known_options(options, sizeof(aipu_run_options), "aipu_run_options"));
+    if (known.input_count > 0) AIPU_RETURN_IF_ERROR(require({{"inputs", known.inputs}}));
+    if (known.output_count > 0) AIPU_RETURN_IF_ERROR(require({{"outputs", known.outputs}}));
+    std::vector<aipu::runtime::TensorView> inputs;
+    for (uint32_t i = 0; i < known.input_count; ++i) {
+      const aipu_tensor& input = known.inputs[i];
+      if (input.rank > 0) AIPU_RETURN_IF_ERROR(require({{"shape", input.shape}}));
+      inputs.push_back({static_cast<DType>(input.dtype), {input.shape, input.rank}, input.data});
+    }
+    std::vector<aipu::runtime::OutputMemory> outputs;
+    for (uint32_t i = 0; i < known.output_count; ++i)
+      outputs.push_back({known.outputs[i].data, known.outputs[i].size_bytes});
+    std::function<void(const aipu::runtime::Run&)> done;
+    if (known.done != nullptr) {
+      done = [call = known.done, argument = known.argument](const aipu::runtime::Run& ended) {
+        const aipu_run handle{ended.shared_from_this()};
+        call(argument, &handle);
+      };
+    }
+    auto handle = run == nullptr ? nullptr : std::make_unique<aipu_run>();
+    AIPU_ASSIGN_OR_RETURN(auto submitted, session->session->submit(inputs, outputs, std::move(done)));
+    if (run == nullptr) return {};
+    handle->run = std::move(submitted);
+    *run = handle.release();
     return {};
   });
 }
+
+int aipu_run_is_done(const aipu_run* run) { return run != nullptr && run->run->is_done() ? 1 : 0; }
+
+aipu_status aipu_run_wait(const aipu_run* run) {
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"run", run}}));
+    return run->run->wait();
+  });
+}
+
+aipu_status aipu_run_wait_for(const aipu_run* run, double seconds, int* done) {
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"run", run}, {"done", done}}));
+    *done = run->run->wait_for(seconds) ? 1 : 0;
+    return *done != 0 ? run->run->wait() : Status();
+  });
+}
+
+aipu_status aipu_run_output(const aipu_run* run, uint32_t index, aipu_tensor* tensor) {
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"run", run}, {"tensor", tensor}}));
+    return tell(run->run->output(index), tensor);
+  });
+}
+
+void aipu_run_release(aipu_run* run) { delete run; }
 
 }  // extern "C"

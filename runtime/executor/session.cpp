@@ -16,6 +16,7 @@
 #include "runtime/base/fault.h"
 #include "runtime/base/guarded.h"
 #include "runtime/base/meter.h"
+#include "runtime/executor/run_queue.h"
 #include "runtime/executor/running_kernel.h"
 #include "runtime/executor/session_impl.h"
 
@@ -325,14 +326,14 @@ Status Session::Impl::run_loop(StagePlan& plan, StagePlan::Loop& loop) {
     lane.status = {};
     lane.events.clear();
   }
-  struct Run {
+  struct Samples {
     Impl& session;
     StagePlan& plan;
     StagePlan::Loop& loop;
     std::atomic<int64_t> next_sample{0};
   } run{*this, plan, loop};
   const auto body = [](void* argument, uint32_t lane) {
-    Run& r = *static_cast<Run*>(argument);
+    Samples& r = *static_cast<Samples*>(argument);
     // On a thread of the pool, which no exception may leave.
     Status& status = r.session.lanes[lane].status;
     status = guarded([&] { return r.session.run_lane(r.plan, r.loop, lane, r.next_sample); });
@@ -495,6 +496,9 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> mo
                                                  const SessionOptions& options) try {
   refill_error_reserve();
   std::unique_ptr<Session> session(new Session(std::move(model)));
+  session->queue_ = std::make_unique<RunQueue>([self = session.get()](Run::Impl& run) {
+    return self->sandbox_ ? play_in_sandbox(*self->sandbox_, run) : self->impl_->play(run);
+  });
   if (const auto& sandbox = session->model_->state().sandbox; sandbox != nullptr) {
     AIPU_ASSIGN_OR_RETURN(session->sandbox_, sandbox::Session::create(*sandbox, options));
     return session;
@@ -529,6 +533,7 @@ Status Session::Impl::bind_input(size_t index, const TensorView& tensor) {
 }
 
 Status Session::bind_input(size_t index, const TensorView& tensor) try {
+  AIPU_RETURN_IF_ERROR(check_idle());
   if (sandbox_) return sandbox_->bind_input(index, tensor);
   const std::unique_lock use(impl_->in_use, std::try_to_lock);
   if (!use) return used_by_another_thread();
@@ -539,6 +544,7 @@ Status Session::bind_input(size_t index, const TensorView& tensor) try {
 }
 
 Status Session::bind_output(size_t index, void* data, size_t bytes) try {
+  AIPU_RETURN_IF_ERROR(check_idle());
   if (sandbox_) return sandbox_->bind_output(index, data, bytes);
   const std::unique_lock use(impl_->in_use, std::try_to_lock);
   if (!use) return used_by_another_thread();
@@ -555,6 +561,7 @@ Status Session::bind_output(size_t index, void* data, size_t bytes) try {
 }
 
 Status Session::prepare() try {
+  AIPU_RETURN_IF_ERROR(check_idle());
   if (sandbox_) return sandbox_->prepare();
   const std::unique_lock use(impl_->in_use, std::try_to_lock);
   return use ? impl_->begin() : used_by_another_thread();
@@ -562,31 +569,36 @@ Status Session::prepare() try {
   return current_exception_status();
 }
 
+// Needs `in_use`.
+Status Session::Impl::run_bound() {
+  const auto exclusive = pool->acquire();
+  if (!pool->is_complete())
+    return out_of_range("the session's threads are gone with fork(), and the system has no others for this process");
+  pool->wake();
+  if (options.profile && profile_start_ns == 0) profile_start_ns = now_ns();
+  deadline_ns = options.run_seconds > 0 && options.run_seconds < 9e9
+                    ? steady_now_ns() + static_cast<int64_t>(options.run_seconds * 1e9)
+                    : Meter::kNoLimit;
+  last_cycles.reset();
+  AIPU_RETURN_IF_ERROR(begin());
+  if (time != nullptr) time->begin_run();
+  AIPU_RETURN_IF_ERROR(run_program(0));
+  if (time != nullptr) last_cycles = time->makespan();
+  return {};
+}
+
 Status Session::run() try {
   refill_error_reserve();
+  AIPU_RETURN_IF_ERROR(check_idle());
   if (sandbox_) return sandbox_->run();
-  Impl& impl = *impl_;
-  const std::unique_lock use(impl.in_use, std::try_to_lock);
-  if (!use) return used_by_another_thread();
-  const auto exclusive = impl.pool->acquire();
-  if (!impl.pool->is_complete())
-    return out_of_range("the session's threads are gone with fork(), and the system has no others for this process");
-  impl.pool->wake();
-  if (impl.options.profile && impl.profile_start_ns == 0) impl.profile_start_ns = now_ns();
-  impl.deadline_ns = impl.options.run_seconds > 0 && impl.options.run_seconds < 9e9
-                         ? steady_now_ns() + static_cast<int64_t>(impl.options.run_seconds * 1e9)
-                         : Meter::kNoLimit;
-  impl.last_cycles.reset();
-  AIPU_RETURN_IF_ERROR(impl.begin());
-  if (impl.time != nullptr) impl.time->begin_run();
-  AIPU_RETURN_IF_ERROR(impl.run_program(0));
-  if (impl.time != nullptr) impl.last_cycles = impl.time->makespan();
-  return {};
+  const std::unique_lock use(impl_->in_use, std::try_to_lock);
+  return use ? impl_->run_bound() : used_by_another_thread();
 } catch (...) {
   return current_exception_status();
 }
 
 Result<std::span<const int64_t>> Session::output_shape(size_t index) const try {
+  AIPU_RETURN_IF_ERROR(check_idle());
   if (sandbox_) return sandbox_->output_shape(index);
   const std::unique_lock use(impl_->in_use, std::try_to_lock);
   if (!use) return used_by_another_thread();
@@ -601,6 +613,7 @@ Result<std::span<const int64_t>> Session::output_shape(size_t index) const try {
 }
 
 Result<TensorView> Session::output(size_t index) const try {
+  AIPU_RETURN_IF_ERROR(check_idle());
   if (sandbox_) return sandbox_->output(index);
   AIPU_ASSIGN_OR_RETURN(const auto shape, output_shape(index));
   return TensorView{impl_->state.outputs[index].dtype, shape,

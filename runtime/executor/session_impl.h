@@ -10,12 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/fork_generation.h"
 #include "runtime/base/meter.h"
 #include "runtime/engines/engine.h"
 #include "runtime/executor/aligned_buffer.h"
 #include "runtime/executor/binding.h"
 #include "runtime/executor/model_state.h"
 #include "runtime/executor/plan.h"
+#include "runtime/executor/run_queue.h"
 #include "runtime/executor/trace.h"
 #include "runtime/executor/virtual_time.h"
 #include "runtime/executor/worker_pool.h"
@@ -49,6 +51,7 @@ struct Session::Impl {
   const fb::Model& root;
   // Held by every call that reads or changes what follows; nobody waits for it but those who cannot return an error.
   std::mutex in_use;
+  const uint32_t generation = fork_generation();  // of the process that the session was made in
   SessionOptions options;
   std::shared_ptr<WorkerPool> pool;
   aipu_backend_services services = {};
@@ -145,6 +148,8 @@ struct Session::Impl {
   Status check_time() const;
   // What is left for the back end.
   int64_t kernel_memory_limit() const { return options.memory_limit_bytes - held_bytes; }
+  Status run_bound();
+  Status play(Run::Impl& run);
   Status run_program(uint32_t program);
   Status run_loop(StagePlan& plan, StagePlan::Loop& loop);
   Status run_lane(StagePlan& plan, StagePlan::Loop& loop, uint32_t lane, std::atomic<int64_t>& next_sample);

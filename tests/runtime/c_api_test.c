@@ -76,7 +76,66 @@ static int load_with_options(const char* path) {
   return 0;
 }
 
+static void count_done(void* argument, const aipu_run* run) {
+  if (aipu_run_is_done(run)) ++*(int*)argument;
+}
+
+static int use_async(const void* bytes, size_t size) {
+  aipu_model* model = NULL;
+  aipu_session* session = NULL;
+  CHECK(aipu_model_load_bytes(bytes, size, NULL, &model) == AIPU_OK);
+  CHECK(aipu_session_create(model, 1, &session) == AIPU_OK);
+  aipu_model_release(model);
+  const float x[4] = {1, 2, 3, 4};
+  float given[4] = {0};
+  const int64_t shape[2] = {1, 4}, wrong[2] = {1, 5};
+  const aipu_tensor input = {AIPU_FLOAT32, 2, shape, x, sizeof x};
+  const aipu_tensor wrong_input = {AIPU_FLOAT32, 2, wrong, x, sizeof x};
+  const aipu_output_memory output = {given, sizeof given};
+  aipu_run_options options;
+  aipu_run *own = NULL, *into = NULL, *bad = NULL;
+  aipu_tensor y;
+  int done = 0, called = 0;
+  memset(&options, 0, sizeof options);
+  CHECK(aipu_session_run_async(session, NULL, &own) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_session_run_async(session, &options, &own) == AIPU_INVALID_ARGUMENT); /* no struct_bytes */
+  options.struct_bytes = sizeof options;
+  CHECK(aipu_session_run_async(session, &options, &own) == AIPU_INVALID_ARGUMENT); /* no inputs */
+  options.input_count = 1;
+  CHECK(aipu_session_run_async(session, &options, &own) == AIPU_INVALID_ARGUMENT);
+  CHECK(strstr(aipu_last_error(), "argument 'inputs' is null") != NULL);
+  options.inputs = &input;
+  options.done = count_done;
+  options.argument = &called;
+  CHECK(aipu_session_run_async(session, &options, &own) == AIPU_OK);
+  options.outputs = &output;
+  options.output_count = 1;
+  CHECK(aipu_session_run_async(session, &options, &into) == AIPU_OK);
+  CHECK(aipu_session_run_async(session, &options, NULL) == AIPU_OK); /* the callback is enough */
+  options.inputs = &wrong_input;
+  CHECK(aipu_session_run_async(session, &options, &bad) == AIPU_OK);
+  CHECK(aipu_run_wait(bad) == AIPU_INVALID_ARGUMENT);
+  CHECK(strstr(aipu_last_error(), "axis 1: expected 4, found 5") != NULL);
+  CHECK(aipu_run_output(bad, 0, &y) == AIPU_INVALID_ARGUMENT);
+  CHECK(aipu_run_is_done(own) == 1 && aipu_run_wait(own) == AIPU_OK && aipu_run_is_done(NULL) == 0);
+  CHECK(aipu_run_wait_for(into, 60, &done) == AIPU_OK && done == 1);
+  CHECK(aipu_run_wait_for(bad, 60, &done) == AIPU_INVALID_ARGUMENT && done == 1);
+  aipu_session_release(session);
+  CHECK(called == 4);
+  CHECK(aipu_run_output(own, 0, &y) == AIPU_OK && y.size_bytes == sizeof x && y.rank == 2 && y.shape[1] == 4);
+  CHECK(((const float*)y.data)[3] == 16);
+  CHECK(aipu_run_output(into, 0, &y) == AIPU_OK && y.data == given && given[0] == 4);
+  CHECK(aipu_run_wait(NULL) == AIPU_INVALID_ARGUMENT);
+  aipu_run_release(own);
+  aipu_run_release(into);
+  aipu_run_release(bad);
+  aipu_run_release(NULL);
+  return 0;
+}
+
 int use_c_api(const void* bytes, size_t size, const char* path) {
+  const int async_line = use_async(bytes, size);
+  if (async_line != 0) return async_line;
   aipu_model* model = NULL;
   CHECK(aipu_model_load("/nonexistent.aipu.bin", NULL, &model) == AIPU_IO);
   CHECK(strstr(aipu_last_error(), "/nonexistent.aipu.bin") != NULL);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import concurrent.futures
 import contextlib
 import ctypes
 import dataclasses
@@ -359,10 +361,71 @@ class Session:
                 "each thread, or use Model.run"
             )
         try:
-            return self._run(values, wanted)
+            if not self._native.is_idle:
+                raise RuntimeError("submitted runs are in flight in this session; wait for them, or use Session.submit")
+            try:
+                return self._run(values, wanted)
+            finally:
+                self._native.release_arrays()
         finally:
-            self._native.release_arrays()
             self._in_use.release()
+
+    def submit(
+        self, inputs: Mapping[str, Any], outputs: Union[Sequence[str], Mapping[str, np.ndarray], None] = None
+    ) -> "concurrent.futures.Future[Dict[str, np.ndarray]]":
+        """Runs the model as :meth:`run` does, in the background: returns a future of the outputs.
+
+        Runs of a session follow each other in the order in which they were submitted; any thread may submit. Arrays
+        belong to the run until its future is done: inputs must not change, and given outputs hold anything. Names and
+        dtypes that do not fit are errors here, all else is the error of the future. A run that is submitted is not
+        cancelled. ``asyncio.wrap_future`` makes a future to await of it. Callbacks of the future may submit, but must
+        not wait for runs of the session, which their thread plays.
+
+        As long as runs are in flight, :meth:`run` is an error. The session lives until they are done; at the end of the
+        program they are waited for. Futures of a process that was forked since are never done.
+        """
+        values = self._signature.input_values(inputs)
+        wanted = self._signature.wanted_outputs(outputs)
+        given = [wanted.get(spec.name) for spec in self._signature.outputs]
+        future: concurrent.futures.Future[Dict[str, np.ndarray]] = concurrent.futures.Future()
+        future.set_running_or_notify_cancel()
+
+        def done(run: Any) -> None:
+            try:
+                run.check()
+                result = self._results(run, wanted)
+            except BaseException as error:
+                _in_flight.discard(future)
+                future.set_exception(error)
+            else:
+                _in_flight.discard(future)
+                future.set_result(result)
+
+        _submitters.add(self)
+        _in_flight.add(future)
+        try:
+            self._native.submit(values, given, done)
+        except BaseException:
+            _in_flight.discard(future)
+            raise
+        return future
+
+    def close(self) -> None:
+        """Ends the session: submitted runs that have not begun end with ValueError, the one that has is waited for."""
+        self._native.close()
+
+    def _results(self, run: Any, wanted: Dict[str, Optional[np.ndarray]]) -> Dict[str, np.ndarray]:
+        """What a submitted run has given."""
+        results: Dict[str, np.ndarray] = {}
+        for name, given in wanted.items():
+            index = self._signature.output_index[name]
+            shape = run.output_shape(index)
+            if given is None:
+                given = np.frombuffer(bytearray(run.output_bytes(index)), self._dtypes[index]).reshape(shape)
+            elif given.shape != shape:
+                raise ValueError(f"output '{_shown(name)}': expected shape {shape}, found {given.shape}")
+            results[name] = given
+        return results
 
     def _run(self, values: List[np.ndarray], wanted: Dict[str, Optional[np.ndarray]]) -> Dict[str, np.ndarray]:
         for index, value in enumerate(values):
@@ -401,6 +464,19 @@ class Session:
         """Writes the profile in Chrome's trace format, for ui.perfetto.dev."""
         self._check_profiled()
         self._native.write_profile(os.fspath(path))
+
+
+# Futures of submitted runs, and the sessions that have such. When the program ends, nobody may call back into it any
+# more: the runs are waited for, and then the threads that play them.
+_in_flight: "set[concurrent.futures.Future[Dict[str, np.ndarray]]]" = set()
+_submitters: "weakref.WeakSet[Session]" = weakref.WeakSet()
+
+
+@atexit.register
+def _end_submitted_runs() -> None:
+    concurrent.futures.wait(list(_in_flight))
+    for session in list(_submitters):
+        session.close()
 
 
 class _SessionPool:
@@ -453,6 +529,7 @@ class _SessionPool:
 _pools: "weakref.WeakSet[_SessionPool]" = weakref.WeakSet()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: [pool.forget() for pool in _pools])
+    os.register_at_fork(after_in_child=_in_flight.clear)
 
 
 class Model:
