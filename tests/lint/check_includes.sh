@@ -20,6 +20,7 @@ check graph 'graph/|runtime/base/'
 check frontend 'frontend/|graph/|runtime/base/'
 check codegen 'codegen/|runtime/base/|runtime/abi/kernel_abi.h'
 check kernels 'kernels/|graph/|codegen/|runtime/base/'
+check kernels/te 'kernels/te/|codegen/|runtime/base/'
 check gbuilder 'gbuilder/|kernels/|graph/|codegen/|frontend/|runtime/base/|runtime/abi/'
 # The interpreter back end links codegen on purpose (it interprets TIR); it is a library of its own, loaded by name.
 for part in base loader engines executor backends/host backends/x2 backends/null; do

@@ -1,0 +1,233 @@
+#include "kernels/te/schedule.h"
+
+#include <algorithm>
+#include <set>
+
+namespace aipu::te {
+
+std::optional<ThreadKind> thread_kind(std::string_view tag) {
+  struct Row {
+    std::string_view tag;
+    ThreadKind kind;
+  };
+  static constexpr Row kRows[] = {
+      {"blockIdx.x", ThreadKind::kBlock},   {"blockIdx.y", ThreadKind::kBlock},   {"blockIdx.z", ThreadKind::kBlock},
+      {"threadIdx.x", ThreadKind::kThread}, {"threadIdx.y", ThreadKind::kThread}, {"threadIdx.z", ThreadKind::kThread},
+      {"vthread", ThreadKind::kVirtual},    {"cthread", ThreadKind::kVirtual},    {"tec", ThreadKind::kTec},
+  };
+  if (tag.starts_with("vthread.")) tag = tag.substr(0, tag.find('.'));
+  for (const Row& row : kRows) {
+    if (row.tag == tag) return row.kind;
+  }
+  return std::nullopt;
+}
+
+Stage::Stage(OperationPtr operation) : op(operation), origin_op(std::move(operation)) {
+  all_iter_vars = root_axes();
+  leaf_iter_vars = all_iter_vars;
+}
+
+std::vector<IterVarPtr> Stage::root_axes() const {
+  std::vector<IterVarPtr> axes;
+  if (const Compute* compute = op->compute()) {
+    axes = compute->axis;
+    axes.insert(axes.end(), compute->reduce_axis.begin(), compute->reduce_axis.end());
+  }
+  return axes;
+}
+
+Status Stage::refused(std::string_view primitive, const IterVarPtr& axis, std::string_view why) const {
+  return invalid_argument(str_cat(primitive, " of stage '", op->name, "': axis '", axis->name(), "' ", why));
+}
+
+Result<size_t> Stage::leaf_index(const IterVarPtr& axis, std::string_view primitive) const {
+  const auto found = std::find(leaf_iter_vars.begin(), leaf_iter_vars.end(), axis);
+  if (found != leaf_iter_vars.end()) return static_cast<size_t>(found - leaf_iter_vars.begin());
+  const bool known = std::find(all_iter_vars.begin(), all_iter_vars.end(), axis) != all_iter_vars.end();
+  return refused(primitive, axis,
+                 known ? "was split or fused before: it is not part of the leaf axes any more, name what it has become"
+                       : "is none of this stage's axes: take axes from s[tensor].op.axis");
+}
+
+IterVarPtr Stage::derive(std::string name, IterKind kind, Type type) {
+  auto iter = std::make_shared<IterVar>(IterVar{make_var(std::move(name), type), std::nullopt, kind});
+  all_iter_vars.push_back(iter);
+  return iter;
+}
+
+Result<std::pair<IterVarPtr, IterVarPtr>> Stage::split(const IterVarPtr& parent, Expr factor, Expr nparts) {
+  AIPU_ASSIGN_OR_RETURN(const size_t place, leaf_index(parent, "split"));
+  if (parent->kind != IterKind::kDataPar && parent->kind != IterKind::kCommReduce && parent->kind != IterKind::kOrdered)
+    return refused("split", parent, "can't be split: only data, reduction and ordered axes can");
+  const Expr& number = factor ? factor : nparts;
+  if (!is_index(number->type)) return refused("split", parent, "is split by something that is no integer");
+  if (const auto value = as_int(number); value && *value < 1)
+    return refused("split", parent, str_cat("is split by ", *value, ", which has to be at least 1"));
+  const Type type = parent->var->type;
+  const IterVarPtr outer = derive(parent->name() + ".outer", parent->kind, type);
+  const IterVarPtr inner = derive(parent->name() + ".inner", parent->kind, type);
+  relations.push_back(Split{parent, outer, inner, std::move(factor), std::move(nparts)});
+  leaf_iter_vars[place] = outer;
+  leaf_iter_vars.insert(leaf_iter_vars.begin() + static_cast<std::ptrdiff_t>(place) + 1, inner);
+  return std::pair(outer, inner);
+}
+
+Result<IterVarPtr> Stage::fuse(IterVarPtr outer, IterVarPtr inner) {
+  AIPU_ASSIGN_OR_RETURN(size_t first, leaf_index(outer, "fuse"));
+  AIPU_ASSIGN_OR_RETURN(size_t second, leaf_index(inner, "fuse"));
+  for (const IterVarPtr& axis : {outer, inner}) {
+    if (axis->kind != IterKind::kDataPar && axis->kind != IterKind::kCommReduce && axis->kind != IterKind::kOrdered)
+      return refused("fuse", axis, "can't be fused: only data, reduction and ordered axes can");
+  }
+  if (outer->kind != inner->kind)
+    return refused("fuse", outer,
+                   str_cat("and '", inner->name(),
+                           "' are a data and a reduction axis; fusing these "
+                           "is not supported"));
+  if (first == second + 1) {
+    std::swap(first, second);
+    std::swap(outer, inner);
+  }
+  if (second != first + 1)
+    return refused("fuse", outer, str_cat("and '", inner->name(), "' are not next to each other; reorder them first"));
+  Expr a = outer->var, b = inner->var;
+  match_index_types(a, b);
+  const IterVarPtr fused = derive(str_cat(outer->name(), ".", inner->name(), ".fused"), outer->kind, a->type);
+  relations.push_back(Fuse{outer, inner, fused});
+  leaf_iter_vars[first] = fused;
+  leaf_iter_vars.erase(leaf_iter_vars.begin() + static_cast<std::ptrdiff_t>(second));
+  return fused;
+}
+
+Result<IterVarPtr> Stage::fuse_all(const std::vector<IterVarPtr>& axes) {
+  if (axes.empty()) {
+    const IterVarPtr single = derive("singleton", IterKind::kDataPar, Type::scalar(DType::kI32));
+    relations.push_back(Singleton{single});
+    leaf_iter_vars.insert(leaf_iter_vars.begin(), single);
+    return single;
+  }
+  // All is checked before anything changes.
+  std::vector<size_t> places;
+  for (const IterVarPtr& axis : axes) {
+    AIPU_ASSIGN_OR_RETURN(const size_t place, leaf_index(axis, "fuse"));
+    places.push_back(place);
+  }
+  const bool swapped = axes.size() == 2 && places[0] == places[1] + 1;
+  for (size_t i = 1; i < axes.size() && !swapped; ++i) {
+    if (places[i] != places[i - 1] + 1)
+      return refused("fuse", axes[i], str_cat("does not follow '", axes[i - 1]->name(), "'; reorder them first"));
+    if (axes[i]->kind != axes[0]->kind)
+      return refused(
+          "fuse", axes[i],
+          str_cat("and '", axes[0]->name(), "' are a data and a reduction axis; fusing these is not supported"));
+  }
+  IterVarPtr fused = axes.front();
+  for (size_t i = 1; i < axes.size(); ++i) {
+    AIPU_ASSIGN_OR_RETURN(fused, fuse(fused, axes[i]));
+  }
+  return fused;
+}
+
+Status Stage::reorder(const std::vector<IterVarPtr>& order) {
+  std::vector<size_t> places;
+  for (const IterVarPtr& axis : order) {
+    AIPU_ASSIGN_OR_RETURN(const size_t place, leaf_index(axis, "reorder"));
+    if (axis->kind != IterKind::kDataPar && axis->kind != IterKind::kCommReduce && axis->kind != IterKind::kThreadIndex)
+      return refused("reorder", axis, "can't be moved: only data, reduction and thread axes can");
+    if (std::find(places.begin(), places.end(), place) != places.end())
+      return refused("reorder", axis, "is named twice");
+    places.push_back(place);
+  }
+  std::sort(places.begin(), places.end());
+  for (size_t i = 0; i < order.size(); ++i) leaf_iter_vars[places[i]] = order[i];
+  return {};
+}
+
+Status Stage::annotate(const IterVarPtr& axis, IterKind kind) {
+  const std::string_view primitive = kind == IterKind::kVectorized     ? "vectorize"
+                                     : kind == IterKind::kParallelized ? "parallel"
+                                                                       : "unroll";
+  AIPU_ASSIGN_OR_RETURN(const size_t place, leaf_index(axis, primitive));
+  static_cast<void>(place);
+  if (kind != IterKind::kUnrolled && axis->kind == IterKind::kCommReduce)
+    return refused(primitive, axis, "is a reduction axis: its iterations depend on each other; use rfactor");
+  if (kind == IterKind::kVectorized && axis->kind != IterKind::kDataPar)
+    return refused(primitive, axis, "is no data axis");
+  attributes[axis.get()].kind = kind;
+  return {};
+}
+
+Status Stage::bind(const IterVarPtr& axis, const IterVarPtr& thread) {
+  AIPU_ASSIGN_OR_RETURN(const size_t place, leaf_index(axis, "bind"));
+  static_cast<void>(place);
+  if (axis->kind != IterKind::kDataPar && axis->kind != IterKind::kCommReduce)
+    return refused("bind", axis, "can't be bound: only data and reduction axes can");
+  if (thread->kind != IterKind::kThreadIndex)
+    return refused("bind", axis, str_cat("is bound to '", thread->name(), "', which is no thread axis"));
+  attributes[axis.get()].bind_thread = thread;
+  return {};
+}
+
+Status Stage::pragma(const IterVarPtr& axis, std::string key, Expr value) {
+  AIPU_ASSIGN_OR_RETURN(const size_t place, leaf_index(axis, "pragma"));
+  static_cast<void>(place);
+  attributes[axis.get()].pragmas.emplace_back(std::move(key), std::move(value));
+  return {};
+}
+
+Status Stage::compute_at(const StagePtr& parent, const IterVarPtr& axis) {
+  if (op->compute() == nullptr)
+    return invalid_argument(str_cat("compute_at: '", op->name, "' is a placeholder, which is not computed"));
+  if (parent.get() == this) return invalid_argument(str_cat("compute_at: stage '", op->name, "' at itself"));
+  for (StagePtr above = parent; above; above = above->attach_stage.lock()) {
+    if (above.get() == this)
+      return invalid_argument(
+          str_cat("compute_at: '", op->name, "' and '", parent->op->name, "' would each be computed inside the other"));
+    if (above->attach != Attach::kAt) break;
+  }
+  AIPU_ASSIGN_OR_RETURN(const size_t place, parent->leaf_index(axis, "compute_at"));
+  static_cast<void>(place);
+  attach = Attach::kAt;
+  attach_stage = parent;
+  attach_ivar = axis;
+  return {};
+}
+
+Status Stage::compute_inline() {
+  const Compute* compute = op->compute();
+  if (compute == nullptr)
+    return invalid_argument(str_cat("compute_inline: '", op->name, "' is a placeholder, which is not computed"));
+  if (op->reduction() != nullptr)
+    return invalid_argument(str_cat("compute_inline: '", op->name, "' is a reduction, which can't be inlined"));
+  if (compute->body.size() != 1)
+    return invalid_argument(str_cat("compute_inline: '", op->name, "' has several outputs"));
+  attach = Attach::kInline;
+  attach_stage.reset();
+  attach_ivar = nullptr;
+  return {};
+}
+
+void Stage::compute_root() {
+  attach = Attach::kRoot;
+  attach_stage.reset();
+  attach_ivar = nullptr;
+}
+
+std::shared_ptr<Schedule> Schedule::create(const std::vector<OperationPtr>& outputs) {
+  auto schedule = std::make_shared<Schedule>();
+  schedule->outputs = outputs;
+  for (const OperationPtr& op : operations_below(outputs)) {
+    auto stage = std::make_shared<Stage>(op);
+    stage->is_output = std::find(outputs.begin(), outputs.end(), op) != outputs.end();
+    schedule->stage_of_[op.get()] = stage;
+    schedule->stages.push_back(std::move(stage));
+  }
+  return schedule;
+}
+
+StagePtr Schedule::find(const Operation* op) const {
+  const auto found = stage_of_.find(op);
+  return found == stage_of_.end() ? nullptr : found->second;
+}
+
+}  // namespace aipu::te

@@ -1,0 +1,107 @@
+// How tensors are computed: for each operation a stage, whose loops are what primitives have made of its axes. Stages
+// and relations are plain data; all that follows from them (ranges, guards, regions) is derived when the schedule is
+// lowered, and nothing is kept between primitives.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "kernels/te/operation.h"
+
+namespace aipu::te {
+
+// parent = outer * extent(inner) + inner, counted from the parent's minimum. One of `factor` and `nparts` is null.
+struct Split {
+  IterVarPtr parent, outer, inner;
+  Expr factor, nparts;
+};
+struct Fuse {
+  IterVarPtr outer, inner, fused;
+};
+// An axis of extent 1 out of nothing.
+struct Singleton {
+  IterVarPtr iter;
+};
+using Relation = std::variant<Split, Fuse, Singleton>;
+
+struct IterAttributes {
+  IterKind kind = IterKind::kDataPar;  // what an annotation has made of it
+  IterVarPtr bind_thread;
+  std::vector<std::pair<std::string, Expr>> pragmas;
+};
+
+enum class Attach : uint8_t { kRoot = 1, kInline = 2, kInlined = 3, kAt = 4, kScanUpdate = 5 };  // as Python sees them
+
+// What the threads of an axis are.
+enum class ThreadKind : uint8_t { kBlock, kThread, kVirtual, kTec };
+std::optional<ThreadKind> thread_kind(std::string_view tag);
+
+class Stage;
+using StagePtr = std::shared_ptr<Stage>;
+
+class Stage {
+ public:
+  explicit Stage(OperationPtr operation);
+
+  // Primitives. Errors name the stage and the axis; nothing has changed then.
+  Result<std::pair<IterVarPtr, IterVarPtr>> split(const IterVarPtr& parent, Expr factor, Expr nparts);
+  Result<IterVarPtr> fuse(IterVarPtr outer, IterVarPtr inner);
+  Result<IterVarPtr> fuse_all(const std::vector<IterVarPtr>& axes);
+  Status reorder(const std::vector<IterVarPtr>& order);
+  Status annotate(const IterVarPtr& axis, IterKind kind);  // kUnrolled, kVectorized, kParallelized
+  Status bind(const IterVarPtr& axis, const IterVarPtr& thread);
+  Status pragma(const IterVarPtr& axis, std::string key, Expr value);
+  Status compute_at(const StagePtr& parent, const IterVarPtr& axis);
+  Status compute_inline();
+  void compute_root();
+
+  bool is_reduction_axis(const IterVar* axis) const { return axis->kind == IterKind::kCommReduce; }
+  std::vector<IterVarPtr> root_axes() const;  // data axes, then reduction axes
+
+  OperationPtr op, origin_op;
+  std::vector<IterVarPtr> all_iter_vars, leaf_iter_vars;
+  std::vector<Relation> relations;  // in order of creation
+  std::map<const IterVar*, IterAttributes> attributes;
+  Attach attach = Attach::kRoot;
+  IterVarPtr attach_ivar;
+  std::weak_ptr<Stage> attach_stage;
+  std::string scope;
+  bool is_output = false;
+  Expr store_predicate;  // null: always
+
+ private:
+  Result<size_t> leaf_index(const IterVarPtr& axis, std::string_view primitive) const;
+  Status refused(std::string_view primitive, const IterVarPtr& axis, std::string_view why) const;
+  IterVarPtr derive(std::string name, IterKind kind, Type type);
+};
+
+class Schedule {
+ public:
+  // The stages of the outputs and of all that they depend on, producers first.
+  static std::shared_ptr<Schedule> create(const std::vector<OperationPtr>& outputs);
+
+  StagePtr find(const Operation* op) const;  // also by operations from before a rewrite; null if there is none
+
+  // Primitives that make stages (rewrites.cpp).
+  Result<Tensor> cache_read(const Tensor& tensor, const std::string& scope, const std::vector<OperationPtr>& readers);
+  Result<std::vector<Tensor>> cache_write(const std::vector<Tensor>& tensors, const std::string& scope);
+  Result<std::vector<Tensor>> rfactor(const Tensor& tensor, const IterVarPtr& axis, int factor_axis);
+
+  std::vector<StagePtr> stages;
+  std::vector<OperationPtr> outputs;
+
+ private:
+  void insert_before(const StagePtr& place, StagePtr stage);  // null: at the end
+  void replace(const StagePtr& stage, OperationPtr op, bool keep_schedule);
+  std::string free_name(std::string name, const std::string& scope) const;
+
+  std::map<const Operation*, StagePtr> stage_of_;
+  std::vector<OperationPtr> kept_;  // operations from before a rewrite: their addresses stay theirs
+};
+using SchedulePtr = std::shared_ptr<Schedule>;
+
+}  // namespace aipu::te
