@@ -29,9 +29,11 @@ from ._settings import setup_logger as _setup_logger
 
 _setup_logger()
 
-from . import analysis, model, op, script, testing, tir, utils  # noqa: E402
+from . import analysis, model, nd, op, script, te, testing, tir, utils  # noqa: E402
 from ._rpc import get_rpc_session  # noqa: E402
-from .model import Limits, Model, Session, build, enable_crash_reports, load  # noqa: E402
+from .model import Limits, Model, Session, enable_crash_reports, load  # noqa: E402
+from .nd import cpu, device  # noqa: E402
+from .te._module import build, lower  # noqa: E402
 from .tir import BuildManager, Executor, IRModule  # noqa: E402
 
 __version__ = "0.1.0"
@@ -51,6 +53,8 @@ __all__ = [
     "TVMError",
     "analysis",
     "build",
+    "cpu",
+    "device",
     "double_elem_width",
     "enable_crash_reports",
     "get_binary_op_result_type",
@@ -59,10 +63,13 @@ __all__ = [
     "half_elem_width",
     "hw_native_vdtype",
     "load",
+    "lower",
     "model",
+    "nd",
     "op",
     "resolve_dtype_alias",
     "script",
+    "te",
     "testing",
     "tir",
     "utils",

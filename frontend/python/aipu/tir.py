@@ -21,6 +21,16 @@ from ._report import write_report
 from ._rpc import rpc_session_key
 from ._settings import LOGGER, Switches, setup_logger, switches
 from .script._record import check_record, leaves
+from .te._expr import tir_names
+
+_EXPRESSIONS = tir_names()
+
+
+def __getattr__(name: str) -> Any:
+    """The nodes and functions of tensor expressions; not as globals, since some have names of Python's own."""
+    if name in _EXPRESSIONS:
+        return _EXPRESSIONS[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class ParamInfo(NamedTuple):

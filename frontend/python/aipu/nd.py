@@ -1,0 +1,148 @@
+"""Arrays that compiled functions take; NumPy arrays do as well."""
+
+from __future__ import annotations
+
+from typing import Any, Tuple
+
+import numpy as np
+
+_KINDS = {"cpu": 1, "llvm": 1, "host": 1, "c": 1, "stackvm": 1, "interpreter": 1, "cuda": 2}
+_KINDS.update(dict.fromkeys(("ext_dev", "aipu", "compass", "X2_1204"), 12))
+_NAMES = {1: "cpu", 2: "cuda", 12: "ext_dev"}
+
+
+class Device:
+    """Where arrays lie. All memory here is the host's; the NPU's model reads it in place."""
+
+    def __init__(self, device_type: int, device_id: int) -> None:
+        self.device_type, self.device_id = device_type, device_id
+
+    @property
+    def exist(self) -> bool:
+        """Whether functions can be run there."""
+        return self.device_type != 2 and self.device_id == 0
+
+    def sync(self) -> None:
+        """Waits for nothing: calls return when they are done."""
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Device) and (self.device_type, self.device_id) == (other.device_type, other.device_id)
+
+    def __hash__(self) -> int:
+        return hash((self.device_type, self.device_id))
+
+    def __repr__(self) -> str:
+        return f"{_NAMES[self.device_type]}({self.device_id})"
+
+
+def device(name: Any, index: int = 0) -> Device:
+    """The device of a target's name (``"cuda:1"`` has the index in it) or of DLPack's number."""
+    if isinstance(name, (int, np.integer)):
+        if int(name) not in _NAMES:
+            raise ValueError(f"unknown device type {name}")
+        return Device(int(name), index)
+    words = str(name).split()
+    kind, _, number = (words[0] if words else "").partition(":")
+    if kind not in _KINDS or (number and not number.isdigit()) or index < 0:
+        raise ValueError(f"unknown device {name!r}")
+    return Device(_KINDS[kind], int(number) if number else index)
+
+
+def cpu(index: int = 0) -> Device:
+    """This machine."""
+    return Device(1, index)
+
+
+def cuda(index: int = 0) -> Device:
+    """A GPU."""
+    return Device(2, index)
+
+
+class NDArray:
+    """An array of numbers. ``numpy()`` copies it."""
+
+    def __init__(self, data: np.ndarray, where: Device) -> None:
+        self._data, self.device = data, where
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        """The extents."""
+        return self._data.shape
+
+    @property
+    def dtype(self) -> str:
+        """The name of the elements' type."""
+        return self._data.dtype.name
+
+    def numpy(self) -> np.ndarray:
+        """A copy as a NumPy array."""
+        return self._data.copy()
+
+    asnumpy = numpy
+
+    def copyfrom(self, source: Any) -> "NDArray":
+        """Takes over the values of an array of the same shape; ValueError for another one."""
+        values = source._data if isinstance(source, NDArray) else np.asarray(source)
+        if values.dtype == object:
+            raise TypeError(f"an array of numbers, not {type(source).__name__}")
+        if values.shape != self.shape:
+            raise ValueError(f"array of shape {values.shape} for one of shape {self.shape}")
+        self._data[...] = values
+        return self
+
+    def copyto(self, target: Any) -> "NDArray":
+        """Writes the values into another array, or into a new one on a device."""
+        if isinstance(target, Device):
+            return NDArray(self._data.copy(), target)
+        if not isinstance(target, NDArray):
+            raise ValueError(f"an NDArray or a device, not {type(target).__name__}")
+        return target.copyfrom(self)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        full = isinstance(key, slice) and key == slice(None)
+        if not full and key is not Ellipsis:
+            raise ValueError("only the whole array can be assigned: a[:] = x")
+        if isinstance(value, (int, float, np.number)):
+            self._data[...] = value
+        else:
+            self.copyfrom(value)
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._data.__dlpack__(*args, **kwargs)
+
+    def __dlpack_device__(self) -> Tuple[int, int]:
+        return self._data.__dlpack_device__()
+
+    def to_dlpack(self) -> Any:
+        """A capsule of the memory, without a copy."""
+        return self._data.__dlpack__()
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __repr__(self) -> str:
+        return f"<aipu.nd.NDArray shape={self.shape}, {self.device}>\n{self._data!r}"
+
+
+def array(values: Any, device: Any = None) -> NDArray:
+    """A copy of a NumPy array, NDArray or nested list; the dtype is kept."""
+    data = values._data if isinstance(values, NDArray) else np.asarray(values)
+    if data.dtype == object:
+        raise TypeError(f"an array of numbers, not {type(values).__name__}")
+    return NDArray(np.array(data, order="C", copy=True), device or cpu(0))
+
+
+def empty(shape: Any, dtype: Any = "float32", device: Any = None) -> NDArray:
+    """An array whose contents are not specified."""
+    extents = [int(e) for e in (shape if isinstance(shape, (list, tuple)) else [shape])]
+    return NDArray(np.zeros(extents, dtype), device or cpu(0))
+
+
+def from_dlpack(source: Any) -> NDArray:
+    """The memory of an array of another package, without a copy."""
+    if not hasattr(source, "__dlpack__"):
+        raise AttributeError(f"{type(source).__name__} has no __dlpack__")
+    return NDArray(np.from_dlpack(source), cpu(0))
+
+
+__all__ = ["Device", "NDArray", "array", "cpu", "cuda", "device", "empty", "from_dlpack"]

@@ -1,0 +1,190 @@
+"""Schedules: Python's side of the primitives."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from .. import _native
+from ._expr import IterVar, Range, TVMError, expr
+from ._tensor import Operation, Tensor, operations
+
+_te = _native.te
+Schedule = _te.Schedule
+Stage = _te.Stage
+
+
+class Split(NamedTuple):
+    """``parent = outer * extent(inner) + inner``."""
+
+    parent: Any
+    outer: Any
+    inner: Any
+    factor: Any
+    nparts: Any
+
+
+class Fuse(NamedTuple):
+    """``fused = outer * extent(inner) + inner``."""
+
+    outer: Any
+    inner: Any
+    fused: Any
+
+
+class Singleton(NamedTuple):
+    """An axis of extent 1."""
+
+    iter: Any
+
+
+class IterVarAttr(NamedTuple):
+    """What annotations have made of an axis."""
+
+    iter_type: int
+    bind_thread: Any
+    pragma_keys: Tuple[str, ...]
+    pragma_values: Tuple[Any, ...]
+
+
+def create_schedule(ops: Any) -> Any:
+    """The schedule of operations and all that they depend on: every stage at root, all loops serial."""
+    return Schedule(list(operations(ops)))
+
+
+def _find(self: Any, key: Any) -> Any:
+    if isinstance(key, Tensor):
+        key = key.op
+    if not isinstance(key, Operation):
+        raise ValueError(f"a schedule is indexed by a tensor or an operation, not {type(key).__name__}")
+    stage = self.find(key)
+    if stage is None:
+        raise ValueError(f"operation {key.name} is not part of this schedule")
+    return stage
+
+
+Schedule.__getitem__ = _find
+
+
+def _axis(value: Any) -> Any:
+    if not isinstance(value, IterVar):
+        raise TypeError(f"an axis (IterVar), not {type(value).__name__}")
+    return value
+
+
+def _split(self: Any, parent: Any, factor: Any = None, nparts: Any = None) -> Tuple[Any, Any]:
+    """``(outer, inner)``: the inner loop has extent ``factor``, or the outer one ``nparts``."""
+    if (factor is None) == (nparts is None):
+        raise ValueError("split: exactly one of factor and nparts")
+    outer, inner = self.native_split(
+        _axis(parent), None if factor is None else expr(factor), None if nparts is None else expr(nparts)
+    )
+    return outer, inner
+
+
+def _fuse(self: Any, *axes: Any) -> Any:
+    """One loop for consecutive loops, outer first; without axes a loop of extent 1."""
+    return self.native_fuse([_axis(a) for a in axes])
+
+
+def _reorder(self: Any, *axes: Any) -> None:
+    """Puts the axes into this order, at the places that they have now."""
+    self.native_reorder([_axis(a) for a in axes])
+
+
+def _tile(self: Any, x: Any, y: Any, x_factor: Any, y_factor: Any) -> Tuple[Any, Any, Any, Any]:
+    """Splits two loops and puts the parts into the order ``xo, yo, xi, yi``."""
+    xo, xi = self.split(x, factor=x_factor)
+    yo, yi = self.split(y, factor=y_factor)
+    self.reorder(xo, yo, xi, yi)
+    return xo, yo, xi, yi
+
+
+def _pragma(self: Any, axis: Any, key: str, value: Any = None) -> None:
+    """Annotates a loop."""
+    if key == "unroll":
+        return self.unroll(axis)
+    if key == "vectorize":
+        return self.vectorize(axis)
+    refused = ("import_c", "import_llvm", "dma_copy", "debug_skip_region", "auto_unroll_max_step")
+    if key in refused:
+        raise TVMError(f"pragma: '{key}' is not supported yet")
+    return self.native_pragma(_axis(axis), key, None if value is None else expr(value))
+
+
+def _compute_at(self: Any, parent: Any, axis: Any) -> None:
+    """Computes the stage inside a loop of ``parent``, for what is needed there."""
+    self.native_compute_at(parent, _axis(axis))
+
+
+def _relations(self: Any) -> List[Any]:
+    classes = {"Split": Split, "Fuse": Fuse, "Singleton": Singleton}
+    return [classes[f.pop("kind")](**f) for f in self.relation_fields()]
+
+
+def _attributes(self: Any) -> Dict[Any, IterVarAttr]:
+    return {
+        axis: IterVarAttr(kind, thread, tuple(k for k, _ in pragmas), tuple(v for _, v in pragmas))
+        for axis, kind, thread, pragmas in self.attribute_fields()
+    }
+
+
+def _cache_read(self: Any, tensor: Any, scope: str, readers: Any) -> Any:
+    """A copy of a tensor, which the readers read from now on."""
+    return self.native_cache_read(tensor, scope, list(operations(readers)))
+
+
+def _cache_write(self: Any, tensor: Any, scope: str) -> Any:
+    """Moves a computation to a new stage; the old one becomes a copy of it, with a schedule that starts anew."""
+    if isinstance(tensor, (list, tuple)):
+        return self.native_cache_write(list(tensor), scope)
+    return self.native_cache_write([tensor], scope)[0]
+
+
+def _rfactor(self: Any, tensor: Any, axis: Any, factor_axis: int = 0) -> Any:
+    """Makes a reduction axis a data axis of a new stage, over which the old stage reduces."""
+    made = self.native_rfactor(tensor, _axis(axis), int(factor_axis))
+    return made[0] if len(made) == 1 else made
+
+
+def _missing(name: str) -> Any:
+    def primitive(self: Any, *_: Any, **__: Any) -> None:
+        what = f"stage '{self.op.name}'" if isinstance(self, Stage) else "a schedule"
+        raise TVMError(f"{name} of {what} is not supported yet")
+
+    primitive.__doc__ = "Not supported yet: TVMError."
+    return primitive
+
+
+Stage.split = _split
+Stage.fuse = _fuse
+Stage.reorder = _reorder
+Stage.tile = _tile
+Stage.pragma = _pragma
+Stage.compute_at = _compute_at
+Stage.unroll = lambda self, axis: self.native_annotate(_axis(axis), IterVar.Unrolled)
+Stage.vectorize = lambda self, axis: self.native_annotate(_axis(axis), IterVar.Vectorized)
+Stage.parallel = lambda self, axis: self.native_annotate(_axis(axis), IterVar.Parallelized)
+Stage.bind = lambda self, axis, thread: self.native_bind(_axis(axis), _axis(thread))
+Stage.compute_inline = lambda self: self.native_compute_inline()
+Stage.compute_root = lambda self: self.native_compute_root()
+Stage.set_scope = lambda self, scope: self.native_set_scope(scope)
+Stage.set_store_predicate = lambda self, predicate: self.native_set_store_predicate(expr(predicate))
+Schedule.cache_read = _cache_read
+Schedule.cache_write = _cache_write
+Schedule.rfactor = _rfactor
+Stage.relations = property(_relations)
+Stage.iter_var_attrs = property(_attributes)
+for _name in ("tensorize double_buffer storage_align prefetch env_threads rolling_buffer transform_layout").split():
+    setattr(Stage, _name, _missing(_name))
+for _name in "create_group normalize".split():
+    setattr(Schedule, _name, _missing(_name))
+
+
+def infer_bound(schedule: Any) -> Dict[Any, Range]:
+    """The range of every axis that is computed."""
+    return {axis: Range.from_min_extent(r.min, r.extent) for axis, r in _te.infer_bounds(schedule)}
+
+
+def all_stages(schedule: Any) -> Optional[List[Any]]:
+    """The stages, producers first."""
+    return schedule.stages

@@ -1,0 +1,500 @@
+// Tensor expressions for Python: the nodes, the schedule's primitives, lowering. Operators and conversions of Python's
+// values are in aipu/te.
+#include <pybind11/stl.h>
+
+#include <cstring>
+
+#include "codegen/tir/interpreter.h"
+#include "codegen/tir/text.h"
+#include "frontend/python/array.h"
+#include "frontend/python/bindings.h"
+#include "kernels/te/functions.h"
+#include "kernels/te/lower.h"
+#include "kernels/te/print.h"
+#include "kernels/te/to_tir.h"
+#include "kernels/te/visit.h"
+
+namespace aipu::python {
+
+namespace py = pybind11;
+using te::Expr;
+using te::ExprNode;
+
+namespace {
+
+// Errors of `te` become the exception that aipu/te registers, TVMError.
+py::object& error_class() {
+  static auto* type = new py::object(py::reinterpret_borrow<py::object>(PyExc_RuntimeError));
+  return *type;
+}
+
+[[noreturn]] void throw_te(const Status& status) {
+  PyErr_SetString(error_class().ptr(), status.message().c_str());
+  throw py::error_already_set();
+}
+
+template <typename T>
+T checked(Result<T> result) {
+  if (!result.ok()) throw_te(result.status());
+  return std::move(result).value();
+}
+void checked(const Status& status) {
+  if (!status.ok()) throw_te(status);
+}
+
+te::Type type_of(const std::string& text) {
+  const auto type = te::parse_type(text);
+  if (!type) throw py::type_error("unknown dtype \"" + text + "\"");
+  return *type;
+}
+
+// The class of a node as Python knows it.
+std::string kind_of(const ExprNode& e) {
+  return std::visit(te::Overloaded{
+                        [](const te::IntImm&) -> std::string { return "IntImm"; },
+                        [](const te::FloatImm&) -> std::string { return "FloatImm"; },
+                        [](const te::StringImm&) -> std::string { return "StringImm"; },
+                        [](const te::Var& n) -> std::string { return n.size ? "SizeVar" : "Var"; },
+                        [](const te::Binary& n) { return std::string(te::binary_row(n.op).node); },
+                        [](const te::Not&) -> std::string { return "Not"; },
+                        [](const te::Select&) -> std::string { return "Select"; },
+                        [](const te::Cast&) -> std::string { return "Cast"; },
+                        [](const te::Call&) -> std::string { return "Call"; },
+                        [](const te::Read&) -> std::string { return "ProducerLoad"; },
+                        [](const te::Reduce&) -> std::string { return "Reduce"; },
+                    },
+                    e.node);
+}
+
+// The parts of a node by the names that Python sees.
+py::dict fields_of(const ExprNode& e) {
+  py::dict f;
+  std::visit(te::Overloaded{
+                 [&](const te::IntImm& n) {
+                   if (is_bool(e.type.element))
+                     f["value"] = n.value != 0;
+                   else
+                     f["value"] = n.value;
+                 },
+                 [&](const te::FloatImm& n) { f["value"] = n.value; },
+                 [&](const te::StringImm& n) { f["value"] = n.value; },
+                 [&](const te::Var& n) { f["name"] = n.name; },
+                 [&](const te::Binary& n) {
+                   f["a"] = n.a;
+                   f["b"] = n.b;
+                 },
+                 [&](const te::Not& n) { f["a"] = n.a; },
+                 [&](const te::Select& n) {
+                   f["condition"] = n.condition;
+                   f["true_value"] = n.true_value;
+                   f["false_value"] = n.false_value;
+                 },
+                 [&](const te::Cast& n) { f["value"] = n.value; },
+                 [&](const te::Call& n) {
+                   f["function"] = n.name;
+                   f["args"] = n.args;
+                 },
+                 [&](const te::Read& n) {
+                   f["producer"] = te::Tensor{n.op, n.value_index};
+                   f["indices"] = n.indices;
+                 },
+                 [&](const te::Reduce& n) {
+                   f["combiner"] = n.combiner;
+                   f["source"] = n.source;
+                   f["axis"] = n.axis;
+                   f["condition"] = n.condition;
+                   f["value_index"] = n.value_index;
+                   f["init"] = n.init;
+                 },
+             },
+             e.node);
+  return f;
+}
+
+std::string kind_of(const te::StmtNode& s) {
+  static constexpr const char* kNames[] = {"For", "IfThenElse", "Store", "LetStmt", "Realize", "SeqStmt", "AttrStmt"};
+  return kNames[s.node.index()];
+}
+
+py::dict fields_of(const te::StmtNode& s) {
+  py::dict f;
+  std::visit(te::Overloaded{
+                 [&](const te::For& n) {
+                   f["loop_var"] = n.var;
+                   f["min"] = te::make_int(0, n.var->type);
+                   f["extent"] = n.extent;
+                   f["kind"] = static_cast<int>(n.kind);
+                   f["thread_binding"] = n.thread;
+                   f["body"] = n.body;
+                 },
+                 [&](const te::If& n) {
+                   f["condition"] = n.condition;
+                   f["then_case"] = n.then_body;
+                   f["else_case"] = py::none();
+                 },
+                 [&](const te::Store& n) {
+                   f["producer"] = n.tensor;
+                   f["indices"] = n.indices;
+                   f["value"] = n.value;
+                 },
+                 [&](const te::Let& n) {
+                   f["var"] = n.var;
+                   f["value"] = n.value;
+                   f["body"] = n.body;
+                 },
+                 [&](const te::Realize& n) {
+                   f["producer"] = te::Tensor{n.op, 0};
+                   f["bounds"] = n.region;
+                   f["scope"] = n.scope;
+                   f["body"] = n.body;
+                 },
+                 [&](const te::Seq& n) { f["seq"] = n.body; },
+                 [&](const te::Pragma& n) {
+                   f["attr_key"] = "pragma_" + n.key;
+                   f["value"] = n.value;
+                   f["body"] = n.body;
+                 },
+             },
+             s.node);
+  return f;
+}
+
+void bind_expressions(py::module_& m) {
+  py::class_<ExprNode, Expr>(m, "PrimExpr", "An expression; `node` says which, the parts are attributes.")
+      .def_property_readonly("node", [](const ExprNode& e) { return kind_of(e); })
+      .def_property_readonly("dtype", [](const ExprNode& e) { return te::type_text(e.type); })
+      .def(
+          "fields", [](const ExprNode& e) { return fields_of(e); }, "The parts by name.")
+      .def("text", [](const Expr& e) { return te::to_text(e); })
+      .def(
+          "key", [](const Expr& e) { return te::structural_key(e); }, "Equal for equal expressions.")
+      .def("same_as", [](const Expr& a, const Expr& b) { return a == b; });
+  py::class_<te::Range>(m, "NativeRange")
+      .def(py::init([](Expr min, Expr extent) {
+        return te::Range{std::move(min), std::move(extent)};
+      }))
+      .def_readonly("min", &te::Range::min)
+      .def_readonly("extent", &te::Range::extent);
+  py::class_<te::IterVar, te::IterVarPtr>(m, "IterVar", "An axis: a variable with a domain.")
+      .def(py::init([](Expr var, std::optional<te::Range> dom, int kind, std::string tag) {
+             return std::make_shared<te::IterVar>(
+                 te::IterVar{std::move(var), std::move(dom), static_cast<te::IterKind>(kind), std::move(tag)});
+           }),
+           py::arg("var"), py::arg("dom"), py::arg("kind"), py::arg("thread_tag") = "")
+      .def_readonly("var", &te::IterVar::var)
+      .def_property_readonly("native_dom", [](const te::IterVar& i) { return i.dom; })
+      .def_property_readonly("iter_type", [](const te::IterVar& i) { return static_cast<int>(i.kind); })
+      .def_readonly("thread_tag", &te::IterVar::thread_tag);
+  m.def("int_imm", [](int64_t value, const std::string& dtype) { return te::make_int(value, type_of(dtype)); });
+  m.def("float_imm", [](double value, const std::string& dtype) { return te::make_float(value, type_of(dtype)); });
+  m.def("string_imm", [](std::string value) {
+    return te::make_expr(te::Type::scalar(DType::kString), te::StringImm{std::move(value)});
+  });
+  m.def("variable", [](std::string name, const std::string& dtype, bool size) {
+    return te::make_var(std::move(name), type_of(dtype), size);
+  });
+  m.def("binary", [](const std::string& node, Expr a, Expr b) {
+    const auto op = te::find_binary(node);
+    if (!op) throw py::value_error("no operation " + node);
+    return checked(te::binary(*op, std::move(a), std::move(b)));
+  });
+  m.def("common_dtype", [](const std::string& a, const std::string& b) {
+    return te::type_text(checked(te::common_type(type_of(a), type_of(b))));
+  });
+  m.def("logical_not", [](Expr a) { return te::make_not(std::move(a)); });
+  m.def("cast", [](const std::string& dtype, Expr e) { return checked(te::convert(type_of(dtype), std::move(e))); });
+  m.def("select", [](Expr c, Expr a, Expr b) {
+    const te::Type type = a->type;
+    return te::make_expr(type, te::Select{std::move(c), std::move(a), std::move(b)});
+  });
+  m.def("if_then_else", [](Expr c, Expr a, Expr b) { return checked(te::if_then_else(c, a, b)); });
+  m.def("likely", [](Expr c) { return te::make_expr(c->type, te::Call{"likely", {c}}); });
+  m.def("call",
+        [](const std::string& name, std::vector<Expr> args) { return checked(te::call(name, std::move(args))); });
+  m.def("function_names", [] {
+    std::vector<std::string> names;
+    for (const std::string_view name : te::function_names()) names.emplace_back(name);
+    return names;
+  });
+  m.def("min_value", [](const std::string& dtype) { return te::min_value(type_of(dtype)); });
+  m.def("max_value", [](const std::string& dtype) { return te::max_value(type_of(dtype)); });
+  m.def("is_dtype", [](const std::string& dtype) { return te::parse_type(dtype).has_value(); });
+  m.def("substitute", [](const Expr& e, const std::vector<std::pair<Expr, Expr>>& values) {
+    te::Substitution map;
+    for (const auto& [var, value] : values) map[var.get()] = value;
+    return te::substitute(e, map);
+  });
+  m.def("variables", [](const Expr& e) {
+    std::vector<Expr> found;
+    te::walk(e, [&](const Expr& x) {
+      if (x->as<te::Var>() != nullptr && std::find(found.begin(), found.end(), x) == found.end()) found.push_back(x);
+    });
+    return found;
+  });
+  py::class_<te::Analyzer>(m, "NativeAnalyzer")
+      .def(py::init<>())
+      .def("bind", [](te::Analyzer& a, const Expr& var, const te::Range& range) { a.bind(var, range); })
+      .def("assume_non_negative", &te::Analyzer::assume_non_negative)
+      .def("simplify", [](te::Analyzer& a, const Expr& e) { return a.simplify(e); })
+      .def("can_prove", &te::Analyzer::prove)
+      .def("const_bound",
+           [](te::Analyzer& a, const Expr& e) {
+             const te::ConstBound bound = a.bound(e);
+             return py::make_tuple(bound.lo, bound.hi);
+           })
+      .def("interval", [](te::Analyzer& a, const Expr& e, const Expr& var, const Expr& lo, const Expr& hi) {
+        const te::Interval range = a.interval(e, var, {lo, hi});
+        return py::make_tuple(range.lo, range.hi);
+      });
+}
+
+void bind_operations(py::module_& m) {
+  using te::Operation;
+  py::class_<te::Combiner, te::CombinerPtr>(m, "CommReducer")
+      .def(py::init([](std::string name, std::vector<Expr> lhs, std::vector<Expr> rhs, std::vector<Expr> result,
+                       std::vector<Expr> identity) {
+        return std::make_shared<te::Combiner>(
+            te::Combiner{std::move(name), std::move(lhs), std::move(rhs), std::move(result), std::move(identity)});
+      }))
+      .def_readonly("lhs", &te::Combiner::lhs)
+      .def_readonly("rhs", &te::Combiner::rhs)
+      .def_readonly("result", &te::Combiner::result)
+      .def_readonly("identity_element", &te::Combiner::identity);
+  py::class_<te::Tensor>(m, "Tensor", "An output of an operation.")
+      .def_readonly("op", &te::Tensor::op)
+      .def_readonly("value_index", &te::Tensor::value_index)
+      .def_property_readonly("native_shape", [](const te::Tensor& t) { return t.shape(); })
+      .def_property_readonly("dtype", [](const te::Tensor& t) { return te::type_text(t.type()); })
+      .def_property_readonly("name", &te::Tensor::name)
+      .def_property_readonly(
+          "identity",
+          [](const te::Tensor& t) { return py::make_tuple(reinterpret_cast<uintptr_t>(t.op.get()), t.value_index); })
+      .def("same_as", [](const te::Tensor& a, const te::Tensor& b) { return a == b; })
+      .def("element", [](const te::Tensor& t, std::vector<Expr> indices) {
+        auto element = te::element(t, std::move(indices));
+        if (!element.ok()) throw py::value_error(element.status().message());
+        return std::move(element).value();
+      });
+  py::class_<Operation, te::OperationPtr>(m, "Operation")
+      .def_readonly("name", &Operation::name)
+      .def_readonly("tag", &Operation::tag)
+      .def_property_readonly("is_compute", [](const Operation& op) { return op.compute() != nullptr; })
+      .def_property_readonly("num_outputs", &Operation::output_count)
+      .def_property_readonly("axis",
+                             [](const Operation& op) {
+                               return op.compute() != nullptr ? op.compute()->axis : std::vector<te::IterVarPtr>{};
+                             })
+      .def_property_readonly("reduce_axis",
+                             [](const Operation& op) {
+                               return op.compute() != nullptr ? op.compute()->reduce_axis
+                                                              : std::vector<te::IterVarPtr>{};
+                             })
+      .def_property_readonly(
+          "body",
+          [](const Operation& op) { return op.compute() != nullptr ? op.compute()->body : std::vector<Expr>{}; })
+      .def_property_readonly("input_tensors", [](const Operation& op) { return te::tensors_read(op); })
+      .def("output", [](const te::OperationPtr& op, int i) {
+        if (i < 0 || i >= op->output_count()) throw py::index_error("no such output of " + op->name);
+        return te::Tensor{op, i};
+      });
+  m.def("placeholder", [](std::string name, std::vector<Expr> shape, const std::string& dtype) {
+    return te::Tensor{te::make_placeholder(std::move(name), std::move(shape), type_of(dtype)), 0};
+  });
+  m.def("compute", [](std::string name, std::string tag, std::vector<te::IterVarPtr> axis, std::vector<Expr> body) {
+    return checked(te::make_compute(std::move(name), std::move(tag), std::move(axis), std::move(body)));
+  });
+  m.def("reduce", [](te::CombinerPtr combiner, std::vector<Expr> source, std::vector<te::IterVarPtr> axis,
+                     Expr condition, std::vector<Expr> init, int value_index) {
+    return checked(te::make_reduce(std::move(combiner), std::move(source), std::move(axis), std::move(condition),
+                                   std::move(init), value_index));
+  });
+}
+
+py::dict relation_fields(const te::Relation& relation) {
+  py::dict f;
+  std::visit(te::Overloaded{
+                 [&](const te::Split& r) {
+                   f["kind"] = "Split";
+                   f["parent"] = r.parent;
+                   f["outer"] = r.outer;
+                   f["inner"] = r.inner;
+                   f["factor"] = r.factor;
+                   f["nparts"] = r.nparts;
+                 },
+                 [&](const te::Fuse& r) {
+                   f["kind"] = "Fuse";
+                   f["outer"] = r.outer;
+                   f["inner"] = r.inner;
+                   f["fused"] = r.fused;
+                 },
+                 [&](const te::Singleton& r) {
+                   f["kind"] = "Singleton";
+                   f["iter"] = r.iter;
+                 },
+             },
+             relation);
+  return f;
+}
+
+void bind_schedules(py::module_& m) {
+  using te::IterVarPtr;
+  using te::Stage;
+  py::class_<Stage, te::StagePtr>(m, "Stage")
+      .def_readonly("op", &Stage::op)
+      .def_readonly("origin_op", &Stage::origin_op)
+      .def_readonly("all_iter_vars", &Stage::all_iter_vars)
+      .def_readonly("leaf_iter_vars", &Stage::leaf_iter_vars)
+      .def_readonly("scope", &Stage::scope)
+      .def_readonly("is_output", &Stage::is_output)
+      .def_readonly("attach_ivar", &Stage::attach_ivar)
+      .def_property_readonly("attach_stage", [](const Stage& s) { return s.attach_stage.lock(); })
+      .def_property_readonly("attach_type", [](const Stage& s) { return static_cast<int>(s.attach); })
+      .def("relation_fields",
+           [](const Stage& s) {
+             py::list list;
+             for (const te::Relation& relation : s.relations) list.append(relation_fields(relation));
+             return list;
+           })
+      .def("attribute_fields",
+           [](const Stage& s) {
+             py::list list;
+             for (const IterVarPtr& axis : s.all_iter_vars) {
+               const auto found = s.attributes.find(axis.get());
+               if (found == s.attributes.end()) continue;
+               list.append(py::make_tuple(axis, static_cast<int>(found->second.kind), found->second.bind_thread,
+                                          found->second.pragmas));
+             }
+             return list;
+           })
+      .def("native_split", [](Stage& s, const IterVarPtr& parent, Expr factor,
+                              Expr nparts) { return checked(s.split(parent, std::move(factor), std::move(nparts))); })
+      .def("native_fuse", [](Stage& s, const std::vector<IterVarPtr>& axes) { return checked(s.fuse_all(axes)); })
+      .def("native_reorder", [](Stage& s, const std::vector<IterVarPtr>& axes) { checked(s.reorder(axes)); })
+      .def("native_annotate", [](Stage& s, const IterVarPtr& axis,
+                                 int kind) { checked(s.annotate(axis, static_cast<te::IterKind>(kind))); })
+      .def("native_bind",
+           [](Stage& s, const IterVarPtr& axis, const IterVarPtr& thread) { checked(s.bind(axis, thread)); })
+      .def("native_pragma", [](Stage& s, const IterVarPtr& axis, std::string key,
+                               Expr value) { checked(s.pragma(axis, std::move(key), std::move(value))); })
+      .def("native_compute_at",
+           [](Stage& s, const te::StagePtr& parent, const IterVarPtr& axis) { checked(s.compute_at(parent, axis)); })
+      .def("native_compute_inline", [](Stage& s) { checked(s.compute_inline()); })
+      .def("native_compute_root", &Stage::compute_root)
+      .def_readonly("store_predicate", &Stage::store_predicate)
+      .def("native_set_store_predicate", [](Stage& s, Expr predicate) { s.store_predicate = std::move(predicate); })
+      .def("native_set_scope", [](Stage& s, std::string scope) { s.scope = std::move(scope); });
+  py::class_<te::Schedule, te::SchedulePtr>(m, "Schedule")
+      .def(py::init([](const std::vector<te::OperationPtr>& ops) { return te::Schedule::create(ops); }))
+      .def_readonly("stages", &te::Schedule::stages)
+      .def_readonly("outputs", &te::Schedule::outputs)
+      .def("native_cache_read",
+           [](te::Schedule& s, const te::Tensor& tensor, const std::string& scope,
+              const std::vector<te::OperationPtr>& readers) { return checked(s.cache_read(tensor, scope, readers)); })
+      .def("native_cache_write", [](te::Schedule& s, const std::vector<te::Tensor>& tensors,
+                                    const std::string& scope) { return checked(s.cache_write(tensors, scope)); })
+      .def("native_rfactor", [](te::Schedule& s, const te::Tensor& tensor, const IterVarPtr& axis,
+                                int factor_axis) { return checked(s.rfactor(tensor, axis, factor_axis)); })
+      .def("find", [](const te::Schedule& s, const te::OperationPtr& op) { return s.find(op.get()); });
+}
+
+tir::InterpreterArgument scalar_argument(const py::handle& value, const std::string& dtype) {
+  const DType element = type_of(dtype).element;
+  tir::InterpreterArgument argument;
+  if (element == DType::kF32) {
+    const auto number = value.cast<float>();
+    std::memcpy(&argument.word, &number, sizeof(number));
+  } else if (element == DType::kF64) {
+    const auto number = value.cast<double>();
+    std::memcpy(&argument.word, &number, sizeof(number));
+  } else if (is_floating(element)) {
+    throw py::type_error("a scalar argument of type " + dtype + " is not supported by the interpreter");
+  } else {
+    argument.word = static_cast<uint64_t>(value.cast<int64_t>());
+  }
+  return argument;
+}
+
+// Runs a kernel on arrays (dtype "") and scalars, every access checked.
+void interpret(const te::Kernel& kernel, const py::list& arguments, int tec_count) {
+  std::vector<tir::InterpreterArgument> words;
+  std::vector<std::unique_ptr<ArrayBuffer>> buffers;
+  for (const py::handle& item : arguments) {
+    const auto pair = item.cast<py::tuple>();
+    const auto dtype = pair[1].cast<std::string>();
+    if (!dtype.empty()) {
+      words.push_back(scalar_argument(pair[0], dtype));
+      continue;
+    }
+    auto buffer = std::make_unique<ArrayBuffer>();
+    if (buffer->acquire(pair[0].cast<py::object>()) == DType::kVoid)
+      throw py::type_error("an array of an unknown type");
+    tir::InterpreterArgument argument;
+    argument.data = static_cast<std::byte*>(buffer->view().buf);
+    argument.bytes = static_cast<size_t>(buffer->view().len);
+    argument.writable = buffer->view().readonly == 0;
+    argument.is_pointer = true;
+    words.push_back(argument);
+    buffers.push_back(std::move(buffer));
+  }
+  const Status status = [&] {
+    const py::gil_scoped_release released;
+    return tir::interpret_all(kernel.module, tec_count, words);
+  }();
+  checked(status);
+}
+
+void bind_lowering(py::module_& m) {
+  py::class_<te::StmtNode, te::Stmt>(m, "Stmt", "A statement; `node` says which, the parts are attributes.")
+      .def_property_readonly("node", [](const te::StmtNode& s) { return kind_of(s); })
+      .def(
+          "fields", [](const te::StmtNode& s) { return fields_of(s); }, "The parts by name.")
+      .def("text", [](const te::Stmt& s) { return te::to_text(s); });
+  py::class_<te::Function>(m, "NativeFunction")
+      .def_readonly("name", &te::Function::name)
+      .def_property_readonly("body", [](const te::Function& f) { return f.body; })
+      .def("text", [](const te::Function& f) { return te::to_text(f); })
+      .def("to_tir", [](const te::Function& f) { return checked(te::to_tir(f)); });
+  py::class_<te::Kernel>(m, "Kernel")
+      .def_readonly("sizes", &te::Kernel::sizes)
+      .def_property_readonly("workspaces",
+                             [](const te::Kernel& k) {
+                               py::list list;
+                               for (const te::Workspace& w : k.workspaces)
+                                 list.append(py::make_tuple(w.name, te::type_text(w.type), w.elements));
+                               return list;
+                             })
+      .def("text", [](const te::Kernel& k) { return tir::print_module(k.module); })
+      .def("interpret", &interpret, py::arg("arguments"), py::arg("tec_count"));
+  m.def("lower", [](const te::Schedule& schedule, const py::list& params, std::string name) {
+    std::vector<te::Parameter> list;
+    for (const py::handle& param : params) {
+      if (py::isinstance<te::Tensor>(param))
+        list.push_back({param.cast<te::Tensor>(), nullptr});
+      else
+        list.push_back({{}, param.cast<Expr>()});
+    }
+    return checked(te::lower_schedule(schedule, std::move(list), std::move(name)));
+  });
+  m.def("infer_bounds", [](const te::Schedule& schedule) {
+    const auto nests = checked(te::infer_bounds(schedule, {}));
+    py::list list;
+    for (const auto& [stage, nest] : nests) {
+      for (const te::IterVarPtr& axis : stage->all_iter_vars)
+        list.append(py::make_tuple(axis, nest.domain.at(axis.get())));
+    }
+    return list;
+  });
+  m.def("set_error_class", [](py::object type) { error_class() = std::move(type); });
+}
+
+}  // namespace
+
+void bind_te(py::module_& module) {
+  py::module_ m = module.def_submodule("te", "Tensor expressions. Not for direct use: aipu.te.");
+  bind_expressions(m);
+  bind_operations(m);
+  bind_schedules(m);
+  bind_lowering(m);
+}
+
+}  // namespace aipu::python
