@@ -6,6 +6,7 @@ Comments right above a block say what its readers need not see:
     <!-- not run: REASON -->           it is never run
     <!-- run with --full: REASON -->   it is run only where AIPU_LARGE_TESTS is set, as ./run-tests.sh --full does
     <!-- given: LINE -->               a line before the block's own, in its language; any number of them
+    <!-- put: FILE, above: TEXT -->    it goes into a copy of a source and is run there (apply_guide.py)
 
 A mark without a reason and a comment that is none of these are errors. A file's blocks without a mark are run.
 The Python blocks of a file are one program. Usage: run_blocks.py SOURCE BUILD [MARKDOWN ...]
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional
 
 BLOCK = re.compile(r"((?:^<!--.*?-->\n+)*)^```(sh|bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-MARK = re.compile(r"<!-- *(not run|run with --full|given):? *(.*?) *-->", re.DOTALL)
+MARK = re.compile(r"<!-- *(not run|run with --full|given|put):? *(.*?) *-->", re.DOTALL)
 SECONDS = 600  # for one shell block
 
 
@@ -51,7 +52,7 @@ def blocks_of(file: str, text: str) -> List[Block]:
             if mark[1] == "given":
                 given.append(mark[2] + "\n")
             else:
-                reason, only_full = mark[2], mark[1] != "not run"
+                reason, only_full = mark[2], mark[1] == "run with --full"
         found.append(Block(file, line, match[2], match[3], "".join(given), reason, only_full))
     return found
 
