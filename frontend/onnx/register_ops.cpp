@@ -168,8 +168,8 @@ constexpr ConverterRow kRows[] = {
     // ---- reductions
     {"", "ArgMax", 1, pass},
     {"", "ArgMin", 1, pass},
-    {"", "CumProd", 26, pass},
-    {"", "CumSum", 11, pass},
+    {"", "CumProd", 26, cumulative},
+    {"", "CumSum", 11, cumulative},
     {"", "ReduceL1", 1, reduce_with_axes_attribute},
     {"", "ReduceL1", 18, pass},
     {"", "ReduceL2", 1, reduce_with_axes_attribute},
@@ -238,9 +238,9 @@ constexpr ConverterRow kRows[] = {
     {"", "Unsqueeze", 13, pass},
 
     // ---- quantisation
-    {"", "DequantizeLinear", 10, pass},
+    {"", "DequantizeLinear", 10, dequantize_linear},
     {"", "DynamicQuantizeLinear", 11, pass},
-    {"", "QuantizeLinear", 10, pass},
+    {"", "QuantizeLinear", 10, quantize_linear},
 
     // ---- recurrent
     {"", "GRU", 1, recurrent},

@@ -134,7 +134,7 @@ std::optional<std::vector<Fraction>> broadcast_fractions(const Graph& graph, Val
 
 }  // namespace
 
-std::optional<std::vector<Fraction>> fractions_of(const Graph& graph, ValueId value, int depth) {
+std::optional<std::vector<Fraction>> fractions_of(const Graph& graph, ValueId value, bool any_divisor, int depth) {
   if (depth <= 0 || !value.valid()) return std::nullopt;
   const TensorType& type = graph.type(value);
   const auto shape = static_shape(type.shape);
@@ -160,11 +160,19 @@ std::optional<std::vector<Fraction>> fractions_of(const Graph& graph, ValueId va
   if (node.op == "Cast" || node.op == "Identity" || node.op == "Reshape" || node.op == "Squeeze" ||
       node.op == "Unsqueeze") {
     if (!is_floating(graph.type(node.inputs[0]).dtype)) return std::nullopt;
-    return fractions_of(graph, node.inputs[0], depth - 1);
+    return fractions_of(graph, node.inputs[0], any_divisor, depth - 1);
+  }
+  if (node.op == "Concat" && shape->size() == 1) {
+    for (const ValueId part : node.inputs) {
+      const auto fractions = fractions_of(graph, part, any_divisor, depth - 1);
+      if (!fractions) return std::nullopt;
+      result.insert(result.end(), fractions->begin(), fractions->end());
+    }
+    return result;
   }
   if (node.op != "Mul" && node.op != "Div") return std::nullopt;
-  const auto a = fractions_of(graph, node.inputs[0], depth - 1);
-  const auto b = fractions_of(graph, node.inputs[1], depth - 1);
+  const auto a = fractions_of(graph, node.inputs[0], any_divisor, depth - 1);
+  const auto b = fractions_of(graph, node.inputs[1], any_divisor, depth - 1);
   if (!a || !b) return std::nullopt;
   const auto left = broadcast_fractions(graph, node.inputs[0], *a, *shape);
   const auto right = broadcast_fractions(graph, node.inputs[1], *b, *shape);
@@ -174,7 +182,7 @@ std::optional<std::vector<Fraction>> fractions_of(const Graph& graph, ValueId va
     Fraction y = (*right)[k];
     if (node.op == "Div") {
       // A divisor must be provably positive; a symbolic extent is only known to be >= 0.
-      if (!at_least(y.numerator, 1)) return std::nullopt;
+      if (!any_divisor && !at_least(y.numerator, 1)) return std::nullopt;
       std::swap(y.numerator, y.denominator);
     }
     result.push_back({x.numerator * y.numerator, x.denominator * y.denominator});

@@ -17,13 +17,14 @@ std::optional<Dim> apply_unary(std::string_view op, const Dim& a);
 // Integer division as ONNX and C define it.
 std::optional<Dim> truncating_div(const Dim& a, const Dim& b);
 
-// Elements of a float tensor as exact fractions: follows Cast, Mul and Div back to integers ("Cast, Mul by 0.5, Floor,
-// Cast" computes many a size).
+// Elements of a float tensor as exact fractions: follows Cast, Mul, Div and Concat back to integers ("Cast, Mul by 0.5,
+// Floor, Cast" computes many a size).
 struct Fraction {
   Dim numerator;
-  Dim denominator;  // provably positive
+  Dim denominator;  // provably positive, unless `any_divisor` lets in extents, which may be 0
 };
-std::optional<std::vector<Fraction>> fractions_of(const Graph& graph, ValueId value, int depth = 8);
+std::optional<std::vector<Fraction>> fractions_of(const Graph& graph, ValueId value, bool any_divisor = false,
+                                                  int depth = 8);
 
 // Whether `dtype` is one whose arithmetic is followed: 64 and 32-bit signed integers (wrap-around is left to the
 // model), bool, float32 and float64.

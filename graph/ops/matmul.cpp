@@ -158,10 +158,30 @@ OpDef det_op() {
   return def;
 }
 
+// ONNX has none; the name is that of ONNX Runtime's operator.
+OpDef inverse_op() {
+  OpDef def;
+  def.name = "com.microsoft::Inverse";
+  def.inputs = {operand("X", "f")};
+  def.outputs = {operand("Y", "f")};
+  def.infer = [](InferContext& ctx) -> Status {
+    const TensorType& x = ctx.input(0);
+    if (x.rank() < 2) return invalid_model(str_cat("needs matrices, found ", x.text()));
+    AIPU_RETURN_IF_ERROR(expect_equal(x.shape[x.shape.size() - 1], x.shape[x.shape.size() - 2], "the matrix's rows"));
+    return infer_same_as_input(ctx);
+  };
+  def.axes = [](const Graph& graph, const Node& node) {
+    AxisMapBuilder map(graph, node);
+    return map.link_leading(0, 0, map.output_rank(0) - 2).take();
+  };
+  return def;
+}
+
 }  // namespace
 
 std::vector<OpDef> matmul_ops() {
-  return {matmul_op(), matmul_integer_op(), qlinear_matmul_op(), quantized_matmul_op(), gemm_op(), det_op()};
+  return {matmul_op(), matmul_integer_op(), qlinear_matmul_op(), quantized_matmul_op(), gemm_op(),
+          det_op(),    inverse_op()};
 }
 
 }  // namespace aipu::graph

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "graph/ops/dim_rules.h"
 #include "graph/ops/op_list.h"
 #include "graph/ops/shape_operands.h"
 
@@ -104,6 +105,34 @@ Status apply_aspect_policy(const std::string& policy, const Shape& input, const 
   return {};
 }
 
+// Scales that the graph computes from extents: numbers, or those that give a whole extent, as 224 / H of H does. Sets
+// the extents of all axes and, unless all come out whole, the scales.
+bool computed_scales(InferContext& ctx, const std::vector<size_t>& axes, ResizeGeometry* g) {
+  const auto fractions = fractions_of(ctx.graph(), ctx.node().inputs[kScales], true);
+  if (!fractions || fractions->size() != axes.size()) return false;
+  const Shape input = g->extents;
+  std::vector<double> scales(input.size(), 1.0);
+  bool whole = true, numbers = true;
+  for (size_t k = 0; k < axes.size(); ++k) {
+    const auto& [numerator, denominator] = (*fractions)[k];
+    Dim& extent = g->extents[axes[k]];
+    const auto n = numerator.constant(), d = denominator.constant();
+    if (n && d && *n > 0 && *d > 0) {
+      scales[axes[k]] = static_cast<float>(static_cast<double>(*n) / static_cast<double>(*d));
+      extent = scaled_extent(extent, scales[axes[k]]);
+      whole &= *n % *d == 0 || (input[axes[k]].constant() && *input[axes[k]].constant() * *n % *d == 0);
+    } else if (denominator == extent) {
+      extent = numerator;
+      numbers = false;
+    } else {
+      return false;
+    }
+  }
+  if (!whole && !numbers) return false;
+  if (numbers) g->scales = std::move(scales);
+  return true;
+}
+
 Result<ResizeGeometry> resize_geometry(InferContext& ctx) {
   const Attributes& a = ctx.attributes();
   const Shape input = input_extents(ctx);
@@ -144,6 +173,8 @@ Result<ResizeGeometry> resize_geometry(InferContext& ctx) {
     if (policy != "stretch") AIPU_RETURN_IF_ERROR(apply_aspect_policy(policy, input, axes, &g.extents));
     return g;
   }
+  if (g.roi.empty() && ctx.graph().constant(ctx.node().inputs[kScales]) == nullptr && computed_scales(ctx, axes, &g))
+    return g;
   AIPU_ASSIGN_OR_RETURN(const auto scales, constant_floats(ctx, kScales, "scales"));
   if (scales.size() != axes.size())
     return invalid_model(str_cat("scales has ", scales.size(), " elements, expected ", axes.size()));

@@ -1,4 +1,4 @@
-// Det.
+// Det and Inverse.
 #include "kernels/parts/axis_view.h"
 #include "kernels/parts/fusion.h"
 #include "kernels/plugins/plugin_list.h"
@@ -7,24 +7,27 @@ namespace aipu::kernels {
 namespace {
 
 using graph::Dim;
+using graph::Shape;
 
 class DeterminantPlugin final : public SingleOpPlugin {
  public:
   std::string_view name() const override { return "determinant"; }
   std::span<const std::string_view> ops() const override {
-    static constexpr std::string_view kOps[] = {"Det"};
+    static constexpr std::string_view kOps[] = {"Det", "com.microsoft::Inverse"};
     return kOps;
   }
   Status setup(SetupContext& context) const override {
     const graph::Graph& graph = context.graph();
     const graph::Node& node = context.anchor();
     const graph::TensorType& x = graph.type(node.inputs[0]);
+    const bool inverts = node.op != "Det";
     const DType accumulator = accumulator_dtype(x.dtype);
     dsl::TemplateParams params;
     params.set("X", x.dtype).set("ACC", accumulator);
-    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("determinant.py", "determinant", params));
-    const Dim matrices = graph::element_count(graph.type(node.outputs[0]).shape);
-    const Dim bytes = graph::element_count(x.shape) * Dim(static_cast<int64_t>(dtype_bytes(accumulator)));
+    AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("determinant.py", inverts ? "inverse" : "determinant", params));
+    const Dim matrices = graph::element_count(Shape(x.shape.begin(), x.shape.end() - 2));
+    const Dim elements = graph::element_count(x.shape) * Dim(inverts ? 2 : 1);
+    const Dim bytes = elements * Dim(static_cast<int64_t>(dtype_bytes(accumulator)));
     KernelArguments arguments;
     arguments.pointer("x", context.value(node.inputs[0]))
         .pointer("out", context.value(node.outputs[0]))

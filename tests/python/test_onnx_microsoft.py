@@ -424,6 +424,15 @@ def test_between_quantized_tensors(tmp_path, random, family):
     family.check(tmp_path)
 
 
+def test_inverse(tmp_path, random, family):
+    x = floats(random, 2, 3, 4, 4)
+    x[0, 0, 0, 0] = 0  # a pivot that has to be looked for
+    family.add("Inverse", [x], np.linalg.inv(x), tolerance=1e-3)
+    one = np.array([[4]], F32)
+    family.add("Inverse", [one], 1 / one)
+    family.check(tmp_path)
+
+
 def test_moved_and_picked(tmp_path, random, family):
     x = floats(random, 2, 3, 4)
     family.add("ExpandDims", [x, np.array(-2, np.int32)], x[:, :, None], constants=[1])

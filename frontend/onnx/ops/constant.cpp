@@ -1,4 +1,7 @@
 // Constant in all its attribute forms; Gemm.
+#include <cmath>
+
+#include "frontend/onnx/ops/compose.h"
 #include "frontend/onnx/ops/converters.h"
 
 namespace aipu::frontend {
@@ -27,9 +30,22 @@ void constant(OpContext& c) {
   }
 }
 
+// A C of one column is added by itself: kernels take rows and whole matrices.
 void gemm(OpContext& c) {
   c.ignore("broadcast");  // before opset 7: C is broadcast only then, and otherwise has the full shape
-  pass(c);
+  const ValueId addend = c.input(2);
+  const Shape shape = c.type(addend).shape;
+  if (!c.ok() || shape.size() != 2 || shape[1] != Dim(1) || shape[0] == Dim(1)) return pass(c);
+  c.expect_inputs(2, 3);
+  const double beta = c.take_float("beta", 1);
+  const ValueId product = c.emit("Gemm", listed(c.pass_attributes("Gemm")), {c.input(0), c.input(1)});
+  if (!c.ok()) return;
+  if (is_integer(c.dtype(product)) && beta != std::floor(beta))
+    return c.fail_unsupported("a fractional beta on an integer matrix is not supported");
+  const ValueId sum = beta == 0 ? product : add(c, product, scaled(c, addend, beta));
+  if (c.ok() && c.type(sum).shape != c.type(product).shape)
+    return c.fail_invalid(str_cat("C ", c.type(addend).text(), " does not broadcast to ", c.type(product).text()));
+  c.set_output(0, sum);
 }
 
 }  // namespace aipu::frontend

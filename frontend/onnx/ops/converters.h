@@ -32,6 +32,7 @@ void softmax_before_13(OpContext& c);
 
 // reduce.cpp
 void reduce_with_axes_attribute(OpContext& c);
+void cumulative(OpContext& c);
 void top_k_before_10(OpContext& c);
 
 // normalization.cpp
@@ -58,6 +59,10 @@ void space_to_depth(OpContext& c);
 void upsample_before_9(OpContext& c);
 void resize_before_11(OpContext& c);  // and Upsample-9
 void resize(OpContext& c);
+
+// quantize.cpp
+void dequantize_linear(OpContext& c);
+void quantize_linear(OpContext& c);
 
 // recurrent.cpp
 void recurrent(OpContext& c);

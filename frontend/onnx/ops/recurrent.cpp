@@ -1,9 +1,48 @@
-// RNN, GRU, LSTM: layout 1 (batch first) becomes layout 0 between Transposes.
+// RNN, GRU, LSTM: layout 1 (batch first) becomes layout 0 between Transposes, coupled gates become free ones.
+#include "frontend/onnx/ops/compose.h"
 #include "frontend/onnx/ops/converters.h"
 
 namespace aipu::frontend {
 
+namespace {
+
+// Gates i, o, f, c along the axis: f becomes that of 1 - i, which is -i in front of a sigmoid.
+ValueId coupled_gates(OpContext& c, ValueId x, int64_t axis, int64_t hidden, int64_t first, bool with_cell) {
+  const auto gate = [&](int64_t i) { return slice(c, x, axis, (first + i) * hidden, (first + i + 1) * hidden); };
+  const ValueId input = gate(0);
+  std::vector<ValueId> gates{input, gate(1), c.emit("Neg", {}, {input})};
+  if (with_cell) gates.push_back(gate(3));
+  return concat(c, axis, std::move(gates));
+}
+
+// LSTM with input_forget = 1 as one without.
+void decouple_gates(OpContext& c) {
+  const auto activations = c.attributes.find("activations");
+  if (activations != c.attributes.end()) {
+    for (size_t i = 0; i < activations->second.strings.size(); i += 3) {
+      if (activations->second.strings[i] != "Sigmoid")
+        return c.fail_unsupported("input_forget = 1 with gates that are not a Sigmoid is not supported");
+    }
+  }
+  const auto hidden = c.rank(c.input(2)) == 3 ? c.type(c.input(2)).shape[2].constant() : std::nullopt;
+  if (!hidden)
+    return c.fail_unsupported(str_cat("weights of the type ", c.type(c.input(2)).text(), " are not supported"));
+  for (const size_t i : {1, 2}) c.inputs[i] = coupled_gates(c, c.inputs[i], 1, *hidden, 0, true);
+  if (c.has_input(3)) {
+    c.inputs[3] = concat(
+        c, 1, {coupled_gates(c, c.inputs[3], 1, *hidden, 0, true), coupled_gates(c, c.inputs[3], 1, *hidden, 4, true)});
+  }
+  if (c.has_input(7)) c.inputs[7] = coupled_gates(c, c.inputs[7], 1, *hidden, 0, false);
+}
+
+}  // namespace
+
 void recurrent(OpContext& c) {
+  if (c.op_type() == "LSTM" && c.take_int("input_forget", 0) != 0) {
+    c.expect_inputs(3, 8);
+    if (c.ok()) decouple_gates(c);
+    if (!c.ok()) return;
+  }
   c.ignore("output_sequence");  // opset 1: which outputs are wanted, which their names say too
   const bool batch_first = c.take_int("layout", 0) == 1;
   if (!batch_first) return pass(c);

@@ -1,4 +1,5 @@
 // Reductions whose axes, and TopK whose k, were attributes.
+#include "frontend/onnx/ops/compose.h"
 #include "frontend/onnx/ops/converters.h"
 
 namespace aipu::frontend {
@@ -11,6 +12,22 @@ void reduce_with_axes_attribute(OpContext& c) {
   // An empty list means all axes, as no list does.
   if (axes && !axes->empty()) inputs.push_back(c.int64s(*axes));
   c.emit_output(c.op_type(), {{"keepdims", keepdims}}, inputs);
+}
+
+// An axis that only the run knows picks among the results for all axes.
+void cumulative(OpContext& c) {
+  c.expect_inputs(2, 2);
+  if (!c.ok() || c.constant_ints(c.input(1))) return pass(c);
+  const ValueId x = c.input(0);
+  const auto attributes = c.pass_attributes(c.op_type());
+  std::vector<ValueId> results;
+  for (int64_t axis = 0; axis < c.rank(x); ++axis) {
+    const ValueId sums = c.emit(c.op_type(), listed(attributes), {x, c.int64_scalar(axis)});
+    results.push_back(c.unsqueeze(sums, {0}));
+  }
+  if (results.empty()) return c.fail_invalid(str_cat("the input has no axis, ", c.type(x).text()));
+  const ValueId axis = reshape(c, c.input(1), {});
+  c.emit_output("Gather", {{"axis", int64_t{0}}}, {concat(c, 0, std::move(results)), axis});
 }
 
 void top_k_before_10(OpContext& c) {
