@@ -7,6 +7,7 @@
 #include "codegen/tir/verifier.h"
 #include "kernels/te/expr_to_tir.h"
 #include "kernels/te/print.h"
+#include "kernels/te/vector_loop.h"
 #include "kernels/te/visit.h"
 
 namespace aipu::te {
@@ -59,6 +60,7 @@ class Converter {
     if (function_.body) {
       if (has_parallel(function_.body)) {
         on_all(function_.body, &body);
+        if (ends_with_barrier_) body.pop_back();  // nobody waits at the end
       } else {
         body.push_back(on_first(function_.body));
       }
@@ -123,7 +125,7 @@ class Converter {
     return nullptr;
   }
 
-  tir::Expr flat_index(const Buffer& buffer, const std::vector<Expr>& indices) {
+  Expr place(const Buffer& buffer, const std::vector<Expr>& indices) {
     Expr flat = make_int(0);
     for (size_t i = 0; i < indices.size(); ++i) {
       Expr index = indices[i], min = buffer.min[i], extent = buffer.extent[i];
@@ -134,7 +136,11 @@ class Converter {
       match_index_types(flat, index);
       flat = add(flat, index);
     }
-    return convert_(analyzer_.simplify(flat));
+    return analyzer_.simplify(flat);
+  }
+
+  tir::Expr flat_index(const Buffer& buffer, const std::vector<Expr>& indices) {
+    return convert_(place(buffer, indices));
   }
 
   tir::Expr load(const Tensor& tensor, const std::vector<Expr>& indices) {
@@ -156,6 +162,10 @@ class Converter {
     return tir::int_imm(0);
   }
 
+  void add_barrier(std::vector<tir::Stmt>* out) {
+    out->push_back(barrier());
+    ends_with_barrier_ = true;
+  }
   tir::Stmt barrier() { return tir::make_stmt(tir::Evaluate{call("barrier")}); }
 
   // A statement without parallel loops that one TEC runs for all.
@@ -170,13 +180,14 @@ class Converter {
   void on_all(const Stmt& stmt, std::vector<tir::Stmt>* out) {
     if (!has_parallel(stmt)) {
       out->push_back(on_first(stmt));
-      out->push_back(barrier());
+      add_barrier(out);
       return;
     }
     std::visit(Overloaded{
                    [&](const For& n) {
                      if (n.shared_out) return share(n, out);
                      out->push_back(plain_loop(n, [&](std::vector<tir::Stmt>* inside) { on_all(n.body, inside); }));
+                     ends_with_barrier_ = false;
                    },
                    [&](const If& n) {
                      fail(internal_error(str_cat("a parallel loop under a guard: ", to_text(n.condition))));
@@ -218,7 +229,7 @@ class Converter {
                                   tir::make_stmt(tir::For{var, tir::var_ref(start), stop, integer(1),
                                                           tir::ForKind::kSerial, tir::block(std::move(body))})};
     out->push_back(tir::block(std::move(all)));
-    out->push_back(barrier());
+    add_barrier(out);
   }
 
   tir::VarPtr enter(const For& n) {
@@ -248,9 +259,30 @@ class Converter {
         tir::For{var, tir::int_imm(0, d), stop, tir::int_imm(1, d), kind, tir::block(std::move(body))});
   }
 
+  // Whether the loop has become vectors.
+  bool vectors(const For& n, std::vector<tir::Stmt>* out) {
+    if (n.kind != LoopKind::kVectorized) return false;
+    const VectorContext context{&analyzer_, &convert_,
+                                [this](const Tensor& t) {
+                                  const auto found = buffers_.find({t.op.get(), t.value_index});
+                                  return found == buffers_.end() ? nullptr : found->second.pointer;
+                                },
+                                [this](const Tensor& t, const std::vector<Expr>& indices) {
+                                  const Buffer* buffer = buffer_of(t);
+                                  return buffer == nullptr ? make_int(0) : place(*buffer, indices);
+                                }};
+    const Analyzer outside = analyzer_;
+    analyzer_.bind(n.var, {make_int(0, n.var->type), n.extent});
+    auto made = vector_loop(n, context);
+    analyzer_ = outside;
+    if (made) out->push_back(tir::block(std::move(*made)));
+    return made.has_value();
+  }
+
   void on_one(const Stmt& stmt, std::vector<tir::Stmt>* out) {
     std::visit(Overloaded{
                    [&](const For& n) {
+                     if (vectors(n, out)) return;
                      out->push_back(plain_loop(n, [&](std::vector<tir::Stmt>* inside) { on_one(n.body, inside); }));
                    },
                    [&](const If& n) {
@@ -379,6 +411,7 @@ class Converter {
   }
 
   const Function& function_;
+  bool ends_with_barrier_ = false;  // what was written last for all TECs
   Kernel kernel_;
   ExprToTir convert_;
   Analyzer analyzer_;

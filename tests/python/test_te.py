@@ -520,8 +520,54 @@ def random_schedule(rng, A, tensors, out):
     return s
 
 
+def random_vectors(rng, s):
+    """Vectorizes or unrolls loops of constant extent."""
+    bounds = te.schedule.InferBound(s)
+    for stage in s.stages:
+        for axis in stage.leaf_iter_vars:
+            constant = axis in bounds and bounds[axis].extent.node == "IntImm" and int(bounds[axis].extent) <= 16
+            if constant and axis.iter_type == 0 and rng.random() < 0.3:
+                rng.choice([stage.vectorize, stage.vectorize, stage.unroll])(axis)
+
+
+def test_vectorized_loops_are_vectors():
+    n = te.var("n")
+    A, B = te.placeholder((n,), name="A"), te.placeholder((3, n), name="B")
+    C = te.compute((n,), lambda i: te.exp(A[i]) * te.max_value("float16").astype("float32") + B[1, i], name="C")
+    D = te.compute((n,), lambda i: tir.Select(C[i] > 1.0, C[i] + i.astype("float32"), A[0]), name="D")
+    s = te.create_schedule(D.op)
+    outer, inner = s[D].split(D.op.axis[0], factor=24)
+    s[D].vectorize(inner)
+    s[C].compute_at(s[D], outer)
+    s[C].vectorize(C.op.axis[0])
+    f = aipu.build(s, [A, B, D], "interpreter")
+    text = f.get_source("tir")
+    assert "S.vload<float32x24>" in text and "S.tail_mask" in text and "S.vsel<float32x24>" in text
+    for target in TARGETS:
+        f = aipu.build(s, [A, B, D], target)
+        for size in (1, 24, 50):
+            a, b = np.random.rand(size).astype("float32") - 12, np.random.rand(3, size).astype("float32")
+            d = np.zeros(size, "float32")
+            f(a, b, d)
+            c = np.exp(a) * 65504 + b[1]
+            np.testing.assert_allclose(d, np.where(c > 1, c + np.arange(size), a[0]), rtol=2e-6)
+
+
 def inlined_parents(s):
     return [x for x in s.stages if x.attach_type == 4 and x.attach_stage.attach_type == 2]
+
+
+@pytest.mark.parametrize("target", ["host", "X2_1204"])
+def test_random_schedules_compiled(target):
+    for seed in range(int(os.environ.get("AIPU_FUZZ_SEEDS", "160")) // 40):
+        rng, A, tensors, arrays = random_case(seed)
+        s = random_schedule(rng, A, tensors, tensors[-1])
+        for stage in inlined_parents(s):
+            stage.compute_root()
+        random_vectors(rng, s)
+        result = np.full(arrays[tensors[-1]].shape, 77, "int32")
+        aipu.build(s, [A, tensors[-1]], target)(arrays[A], result)
+        np.testing.assert_array_equal(result, arrays[tensors[-1]], err_msg=f"seed {seed}")
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -535,6 +581,7 @@ def test_random_schedules_of_random_expressions(part):
             stage.compute_root()
         text = ""
         try:
+            random_vectors(rng, s)
             lowered = aipu.lower(s, [A, out])
             text = lowered.script()
             result = np.full(arrays[out].shape, 77, "int32")
