@@ -29,7 +29,7 @@ from ._settings import setup_logger as _setup_logger
 
 _setup_logger()
 
-from . import analysis, model, nd, op, script, te, testing, tir, utils  # noqa: E402
+from . import analysis, model, nd, op, script, te, testing, tir, topi, utils  # noqa: E402
 from ._rpc import get_rpc_session  # noqa: E402
 from .model import Limits, Model, Session, enable_crash_reports, load  # noqa: E402
 from .nd import cpu, device  # noqa: E402
@@ -72,5 +72,6 @@ __all__ = [
     "te",
     "testing",
     "tir",
+    "topi",
     "utils",
 ]
