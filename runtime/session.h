@@ -47,6 +47,7 @@ struct SessionOptions {
   std::shared_ptr<WorkerPool> pool;  // borrowed by several sessions, which take turns; `threads` is then ignored
   bool profile = false;              // not in a sandbox
   bool cycles = false;               // keeps virtual time where the back end has a timing model; see Session::cycles()
+  bool overlap = false;              // plays copies beside the kernels that they do not wait for; not with `cycles`
   int plan_cache = 8;                // shapes whose plans are kept
   // For what the session allocates: activations, outputs that the caller gives no memory for, plans, and what the
   // interpreter needs. 0: the machine's memory; with a back end that promises to survive hostile kernels (interp) 1

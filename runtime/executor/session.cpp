@@ -89,6 +89,10 @@ Status Session::Impl::open() {
 
   const uint32_t tecs = state.backend->tec_count(backend_session);
   open_virtual_time();
+  if (options.overlap && time == nullptr) {
+    own_beside = std::make_unique<WorkerPool>(2);
+    if (own_beside->size() == 2) beside = own_beside.get();  // else there is one CPU
+  }
   // Samples side by side would share the clocks.
   lanes.resize(can_launch_alone(*state.backend) && time == nullptr ? std::min(tecs, pool->size()) : 1);
   open_tables();
@@ -305,11 +309,22 @@ Status Session::Impl::check_time() const {
 
 Status Session::Impl::run_program(uint32_t program) {
   const auto& commands = state.tables.programs[program];
+  uint32_t alone_until = 0;  // a position: only one engine has commands before it
   for (uint32_t position = 0; position < commands.size(); ++position) {
     const auto& command = commands[position];
     if (command.stage != current_stage) AIPU_RETURN_IF_ERROR(activate(command.stage));
     StagePlan& plan = *active[command.stage];
     StagePlan::Loop* loop = program == 0 ? plan.loop_with(position) : nullptr;
+    if (beside != nullptr && position >= alone_until) {
+      bool has_both = false;
+      const uint32_t end = stretch_end(program, position, plan, &has_both);
+      if (has_both) {
+        AIPU_RETURN_IF_ERROR(run_stretch(program, position, end, plan));
+        position = end - 1;
+        continue;
+      }
+      alone_until = end;
+    }
     if (loop != nullptr) {
       AIPU_RETURN_IF_ERROR(run_loop(plan, *loop));
       position = loop->last;
@@ -434,7 +449,7 @@ Status Session::Impl::carry_out(uint32_t program, const ModelTables::ScheduledCo
       break;
     }
     case fb::Engine::kDma:
-      *threads = run_dma(context.lanes > 1 ? nullptr : pool.get(), call);
+      *threads = run_dma(context.lanes > 1 || context.is_beside ? nullptr : pool.get(), call);
       break;
     case fb::Engine::kHost:
       AIPU_RETURN_IF_ERROR(run_host(program, command, plan, step));
@@ -572,9 +587,12 @@ Status Session::prepare() try {
 // Needs `in_use`.
 Status Session::Impl::run_bound() {
   const auto exclusive = pool->acquire();
-  if (!pool->is_complete())
+  std::unique_lock<std::mutex> copies;
+  if (beside != nullptr) copies = beside->acquire();
+  if (!pool->is_complete() || (beside != nullptr && !beside->is_complete()))
     return out_of_range("the session's threads are gone with fork(), and the system has no others for this process");
   pool->wake();
+  if (beside != nullptr) beside->wake();
   if (options.profile && profile_start_ns == 0) profile_start_ns = now_ns();
   deadline_ns = options.run_seconds > 0 && options.run_seconds < 9e9
                     ? steady_now_ns() + static_cast<int64_t>(options.run_seconds * 1e9)

@@ -89,7 +89,7 @@ struct Session::Impl {
   int64_t bound_at = 0;                // the last symbols of the run
   std::optional<int64_t> last_cycles;  // makespan of the last run
 
-  // Samples of a batch loop that run side by side.
+  // What plays commands beside others: samples of a batch loop, or the queue of an engine.
   struct Lane {
     Status status;
     aipu_backend_error error = {};
@@ -97,6 +97,14 @@ struct Session::Impl {
     std::vector<TraceEvent> events;
   };
   std::vector<Lane> lanes;
+
+  // engine_queues.cpp. Two threads, for tec and dma; null: engines take turns.
+  std::unique_ptr<WorkerPool> own_beside;
+  WorkerPool* beside = nullptr;  // the session's, which bodies share
+  std::array<Lane, 2> queues;
+  struct Stretch;
+  uint32_t stretch_end(uint32_t program, uint32_t position, StagePlan& plan, bool* has_both) const;
+  Status run_stretch(uint32_t program, uint32_t first, uint32_t end, StagePlan& plan);
 
   explicit Impl(std::shared_ptr<const Model> shared)
       : model(std::move(shared)), state(model->state()), root(state.root()), held_bytes(own_held_bytes) {}
@@ -110,7 +118,8 @@ struct Session::Impl {
         pool(caller.pool),
         backend_session(caller.backend_session),
         held_bytes(caller.held_bytes),
-        time(caller.time) {}
+        time(caller.time),
+        beside(caller.beside) {}
   ~Impl() {
     if (backend_session != nullptr && parent == nullptr) state.backend->close(backend_session);
   }
@@ -161,6 +170,7 @@ struct Session::Impl {
     aipu_backend_error& error;
     aipu_fault_record& fault;
     std::vector<TraceEvent>& events;
+    bool is_beside = false;  // the threads of the pool are another engine's
   };
   Status run_command(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step,
                      const Context& context);

@@ -33,7 +33,7 @@ struct Options {
   int threads = 0;
   double duration = 3, rate = 0;
   uint64_t seed = 1;
-  bool layers = false, layers_by_time = false, all_layers = false, cycles = false;
+  bool layers = false, layers_by_time = false, all_layers = false, cycles = false, overlap = false;
 };
 
 struct Measurement {
@@ -88,6 +88,7 @@ class Bench {
     session_options.threads = options_.threads;
     options_.limits.apply(&session_options);
     session_options.profile = true;
+    session_options.overlap = options_.overlap;
     AIPU_ASSIGN_OR_RETURN(const auto session, runtime::Session::create(model_, session_options));
     AIPU_RETURN_IF_ERROR(bind_all(*session, inputs_));
     for (int i = 0; i < 3; ++i) AIPU_RETURN_IF_ERROR(session->run());
@@ -149,6 +150,7 @@ class Bench {
   Result<std::unique_ptr<runtime::Session>> open_session(int threads) {
     runtime::SessionOptions options;
     options.threads = threads;
+    options.overlap = options_.overlap;
     options_.limits.apply(&options);
     AIPU_ASSIGN_OR_RETURN(auto session, runtime::Session::create(model_, options));
     AIPU_RETURN_IF_ERROR(bind_all(*session, inputs_));
@@ -355,6 +357,9 @@ void add_options(Tool& tool, Options& options) {
       ->type_name("FILE")
       ->group(group);
   group = "How to run";
+  app.add_flag("--overlap", options.overlap,
+               "copies beside the kernels that they do not wait for, on a thread of their own")
+      ->group(group);
   add_threads(app, options.threads)->group(group);
   add_limit_options(app, &options.limits);
   app.add_option("--backend", options.backend, "native, sim, interp, null or the name of a back end library")
