@@ -32,6 +32,15 @@ def inputs_of(model, seed):
     }
 
 
+def test_submitted_runs_compute_what_the_interpreter_computes(path):
+    outside, inside = aipu.load(path, backend="interp"), aipu.load(path, sandbox=True)
+    session = inside.session()
+    futures = [session.submit(inputs_of(outside, seed)) for seed in range(4)]
+    for seed, future in enumerate(futures):
+        for name, expected in outside.run(inputs_of(outside, seed)).items():
+            np.testing.assert_array_equal(future.result(timeout=60)[name], expected)
+
+
 def test_it_computes_what_the_interpreter_computes(path):
     outside, inside = aipu.load(path, backend="interp"), aipu.load(path, sandbox=True)
     assert (inside.inputs, inside.outputs, inside.name) == (outside.inputs, outside.outputs, outside.name)
