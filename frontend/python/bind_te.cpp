@@ -13,6 +13,7 @@
 #include "kernels/te/print.h"
 #include "kernels/te/to_tir.h"
 #include "kernels/te/visit.h"
+#include "runtime/base/temporary.h"
 
 namespace aipu::python {
 
@@ -484,6 +485,9 @@ void bind_lowering(py::module_& m) {
     }
     return list;
   });
+  py::class_<Temporary>(m, "TemporaryFolder", "A new folder, removed with all that is in it when the object goes.")
+      .def(py::init([](const std::string& prefix) { return value_or_throw(Temporary::create_folder(prefix)); }))
+      .def_property_readonly("path", &Temporary::path);
   m.def("set_error_class", [](py::object type) { error_class() = std::move(type); });
 }
 

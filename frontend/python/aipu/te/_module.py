@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import tempfile
 import time
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -146,8 +145,8 @@ class Function:
         self._check_variables()
         self._executor: Any = None
         if target != "interpreter":
-            self._folder = tempfile.TemporaryDirectory(prefix="aipu_te_")
-            manager = tir.BuildManager(target=target, output_dir=self._folder.name)
+            self._folder = _te.TemporaryFolder("aipu_te")
+            manager = tir.BuildManager(target=target, output_dir=self._folder.path)
             self._executor = manager.build(LoweredModule({name: function}))
 
     def _check_variables(self) -> None:
