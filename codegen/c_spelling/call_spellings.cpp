@@ -84,20 +84,19 @@ CallSpelling bitwise(std::string name) {
 namespace {
 
 // The same text for every call.
-CallSpelling fixed(std::string text) {
-  const std::string word = text.substr(0, text.find('('));
-  return {[text](const SpelledCall&) { return text; }, {word}};
+CallSpelling fixed(const std::string& text) {
+  return {[text](const SpelledCall&) { return text; }, {text.substr(0, text.find('('))}};
 }
 
 // One form where an attribute is set, another where it is not.
-CallSpelling where(std::string attribute, const CallSpelling& set, const CallSpelling& unset) {
+CallSpelling where(const std::string& attribute, const CallSpelling& set, const CallSpelling& unset) {
   return {[attribute, set = set.print, unset = unset.print](const SpelledCall& c) {
     return c.attribute(attribute) != 0 ? set(c) : unset(c);
   }};
 }
 
 // A function of C on scalars, the vector form on vectors.
-CallSpelling scalar_or(std::string scalar, const CallSpelling& vector) {
+CallSpelling scalar_or(const std::string& scalar, const CallSpelling& vector) {
   return {[scalar = plain(scalar).print, vector = vector.print](const SpelledCall& c) {
             return c.type.is_scalar() ? scalar(c) : vector(c);
           },
@@ -105,14 +104,14 @@ CallSpelling scalar_or(std::string scalar, const CallSpelling& vector) {
 }
 
 // exp(x) on scalars, vexp(x) on vectors.
-CallSpelling math(std::string name) {
+CallSpelling math(const std::string& name) {
   CallSpelling row = scalar_or(name, plain("v" + name));
   row.words.push_back("v" + name);
   return row;
 }
 
 // The operator where it says it all, else the function.
-CallSpelling add_like(std::string symbol, std::string name) {
+CallSpelling add_like(const std::string& symbol, const std::string& name) {
   return {[symbol, calls = where("saturate", with_r(name + "s"), with_r(name)).print](const SpelledCall& c) {
     const bool same = c.arg_type(0) == c.type && c.arg_type(1) == c.type;
     if (c.all_lanes() && same && c.attribute("saturate") == 0)
@@ -122,14 +121,14 @@ CallSpelling add_like(std::string symbol, std::string name) {
 }
 
 // __vceq on integers, __vqeq on floats.
-CallSpelling compare(std::string condition) {
+CallSpelling compare(const std::string& condition) {
   const std::string on_floats = condition == "neq" ? "ne" : condition;
   return {[ints = with_mask("__vc" + condition).print, floats = with_mask("__vq" + on_floats).print](
               const SpelledCall& c) { return is_floating(c.arg_type(0).element) ? floats(c) : ints(c); }};
 }
 
 // Without `r` and mask on all lanes.
-CallSpelling shift(std::function<std::string(const SpelledCall&)> name) {
+CallSpelling shift(const std::function<std::string(const SpelledCall&)>& name) {
   return {[name](const SpelledCall& c) { return c.all_lanes() ? plain(name(c)).print(c) : with_r(name(c)).print(c); }};
 }
 std::string shift_right(const SpelledCall& c) {

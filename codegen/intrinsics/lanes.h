@@ -115,7 +115,7 @@ class MachineState {
   virtual bool event_in_use(int event) const = 0;
   // Asynchronous work that `event` signals: done some time between here and wait_event(); of one event in the order of
   // the calls. Here: at once.
-  virtual Status start(int event, std::function<Status()> work) {
+  virtual Status start(int event, std::function<Status()> work) {  // NOLINT(performance-unnecessary-value-param): kept
     (void)event;
     return work();
   }

@@ -211,7 +211,7 @@ class Simplify : public Mutator {
 
   Stmt mutate(const Stmt& stmt) override {
     if (!stmt) return stmt;
-    const Stmt s = mutate_children(stmt);
+    Stmt s = mutate_children(stmt);
     if (const auto* define = s->as<Define>()) {
       if (!changing_.contains(define->var.get()) && is_copyable(define->value))
         values_[define->var.get()] = define->value;

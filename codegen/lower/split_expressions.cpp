@@ -54,7 +54,7 @@ std::vector<VarPtr> VectorSplitter::make_parts(const Var& var) const {
 }
 
 VarPtr VectorSplitter::allocate(const std::string& name, Type type, int64_t lanes) {
-  const VarPtr buffer = new_var(name + "_lanes", memory_pointer(type));
+  VarPtr buffer = new_var(name + "_lanes", memory_pointer(type));
   emit(Alloc{buffer, (lanes == 0 ? type.lanes : lanes) + 1, {}});
   return buffer;
 }
@@ -76,7 +76,7 @@ Expr VectorSplitter::move(const Expr& pointer, Expr elements) {
 Expr VectorSplitter::call(std::string_view name, std::vector<Expr> operands,
                           std::vector<std::pair<std::string, int64_t>> attributes, Expr mask, Expr pass_through) {
   Result<Expr> result =
-      intrinsic_call(name, operands, std::move(attributes), std::move(mask), std::move(pass_through), span_);
+      intrinsic_call(name, std::move(operands), std::move(attributes), std::move(mask), std::move(pass_through), span_);
   if (result.ok()) return *result;
   if (error_.ok()) error_ = std::move(result).status();
   return int_imm(0);
@@ -94,14 +94,15 @@ Expr VectorSplitter::access_mask(const Chunk& chunk, const Expr& mask) const {
   return mask ? binary(BinaryOp::kBitAnd, mask, inside) : inside;
 }
 
-Expr VectorSplitter::load_chunk(const Expr& pointer, const Chunk& chunk, Type type, Expr mask, Expr stride) {
+Expr VectorSplitter::load_chunk(const Expr& pointer, const Chunk& chunk, Type type, const Expr& mask, Expr stride) {
   Expr base = pointer;
   if (base->type.element != type.element || base->type.lanes != 1)
     base = cast(Type::pointer_to(type.element, 1, base->type.scope), base);
   return call("vload", {std::move(base), std::move(stride)}, {{"lanes", chunk.lanes}}, access_mask(chunk, mask));
 }
 
-void VectorSplitter::store_chunk(const Expr& value, const Expr& pointer, const Chunk& chunk, Expr mask, Expr stride) {
+void VectorSplitter::store_chunk(const Expr& value, const Expr& pointer, const Chunk& chunk, const Expr& mask,
+                                 Expr stride) {
   emit(Evaluate{call("vstore", {value, pointer, std::move(stride)}, {}, access_mask(chunk, mask))});
 }
 
@@ -262,7 +263,7 @@ Expr VectorSplitter::lane_read(const Expr& e, const LaneRead& n) {
 }
 
 Expr VectorSplitter::spill(const Chunks& values, Type type, int64_t room) {
-  const Expr pointer = var_ref(allocate("t", type, room));
+  Expr pointer = var_ref(allocate("t", type, room));
   store_chunks(values, cut(type), type, pointer);
   return pointer;
 }

@@ -37,7 +37,7 @@ void VectorSplitter::store_lanes(const Expr& value, const Expr& memory, const Ex
 
 Expr VectorSplitter::in_memory(const Expr& e) {
   if (const auto* ref = e->as<VarRef>()) return var_ref(memories_.at(ref->var.get()));
-  const Expr memory = var_ref(allocate("t", e->type));
+  Expr memory = var_ref(allocate("t", e->type));
   store_in_loop(e, memory);
   return memory;
 }

@@ -39,7 +39,7 @@ void VectorSplitter::add_piece(Pieces& pieces, Expr value) {
 }
 
 Expr VectorSplitter::spill(const Pieces& pieces, int64_t room) {
-  const Expr pointer = var_ref(allocate("t", pieces.type, room));
+  Expr pointer = var_ref(allocate("t", pieces.type, room));
   store_chunks(pieces.values, pieces.chunks, pieces.type, pointer);
   return pointer;
 }

@@ -83,8 +83,9 @@ class VectorSplitter {
   // The mask of an access to memory: the given one without the padding.
   Expr access_mask(const Chunk& chunk, const Expr& mask) const;
 
-  Expr load_chunk(const Expr& pointer, const Chunk& chunk, Type type, Expr mask = nullptr, Expr stride = nullptr);
-  void store_chunk(const Expr& value, const Expr& pointer, const Chunk& chunk, Expr mask = nullptr,
+  Expr load_chunk(const Expr& pointer, const Chunk& chunk, Type type, const Expr& mask = nullptr,
+                  Expr stride = nullptr);
+  void store_chunk(const Expr& value, const Expr& pointer, const Chunk& chunk, const Expr& mask = nullptr,
                    Expr stride = nullptr);
   // Lanes of a mask as bytes and back.
   Expr to_bytes(const Expr& mask);

@@ -289,7 +289,7 @@ class Instrumenter {
     explicit CallRewriter(const Instrumenter& owner) : owner_(owner) {}
     using Mutator::mutate;
     Expr mutate(const Expr& expr) override {
-      const Expr inner = mutate_children(expr);
+      Expr inner = mutate_children(expr);
       const auto* call = inner->as<FunctionCall>();
       if (call == nullptr) return inner;
       FunctionCall with = *call;

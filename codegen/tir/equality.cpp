@@ -1,4 +1,5 @@
-#include <cstring>
+#include <bit>
+#include <cstdint>
 #include <unordered_map>
 
 #include "codegen/tir/visit.h"
@@ -40,7 +41,9 @@ class Comparison {
     };
     return match(
         a, [&](const IntImm& n) { return n.value == b->as<IntImm>()->value; },
-        [&](const FloatImm& n) { return std::memcmp(&n.value, &b->as<FloatImm>()->value, sizeof(double)) == 0; },
+        [&](const FloatImm& n) {
+          return std::bit_cast<uint64_t>(n.value) == std::bit_cast<uint64_t>(b->as<FloatImm>()->value);
+        },
         [&](const StringImm& n) { return n.value == b->as<StringImm>()->value; },
         [&](const VarRef& n) { return same(n.var, b->as<VarRef>()->var); },
         [&](const Unary& n) { return n.op == b->as<Unary>()->op && equal(n.operand, b->as<Unary>()->operand); },

@@ -207,7 +207,8 @@ Expr as(const Type& type, Expr e) {
   if (const auto* converted = e->as<Cast>(); converted != nullptr && is_floating(converted->operand->type.element))
     return cast(type, converted->operand, e->span);
   if (const auto value = as_int(e)) return int_imm(wrap_int(*value, type.element), type.element);
-  return cast(type, std::move(e), e->span);
+  SourceSpan span = e->span;  // arguments are made in any order
+  return cast(type, std::move(e), std::move(span));
 }
 
 class Widener : public Mutator {

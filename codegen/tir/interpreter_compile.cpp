@@ -170,7 +170,7 @@ class Compiler {
   }
 
   size_t emit(Instruction instruction) {
-    take(2 * (sizeof(Instruction) + sizeof(const StmtNode*)));
+    take(2 * (sizeof(Instruction) + sizeof(void*)));
     work_ += work_of(instruction, instruction.run == ops::intrinsic());
     program_->code.push_back(instruction);
     program_->where.push_back(current_);

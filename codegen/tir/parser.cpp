@@ -194,7 +194,7 @@ class Parser : private TextScanner {
     const std::string_view rest = text_.substr(end);
     if (rest.starts_with("inf")) {
       floating = true;
-      value = peek() == '-' ? -INFINITY : INFINITY;
+      value = peek() == '-' ? -HUGE_VAL : HUGE_VAL;
       end += 3;
     } else if (rest.starts_with("nan(0x")) {
       floating = true;
