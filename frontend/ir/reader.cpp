@@ -15,7 +15,6 @@
 namespace aipu::frontend {
 
 using graph::ConstantPtr;
-using graph::Dim;
 using graph::Graph;
 using graph::Shape;
 using graph::TensorType;

@@ -15,7 +15,7 @@ namespace {
 Result<std::unique_ptr<Graph>> import_bytes(std::span<const std::byte> bytes, std::shared_ptr<const MappedFile> file,
                                             const ImportOptions& options, const std::string& folder) {
   AIPU_ASSIGN_OR_RETURN(auto model, parse_model(bytes));
-  return Importer(std::move(model), std::move(file), options, folder).run();
+  return Importer(model, std::move(file), options, folder).run();
 }
 
 template <typename T>

@@ -27,7 +27,7 @@ std::string node_name(const onnx::NodeProto& node) {
   return "unnamed";
 }
 
-Importer::Importer(ParsedModel model, std::shared_ptr<const MappedFile> file, const ImportOptions& options,
+Importer::Importer(const ParsedModel& model, std::shared_ptr<const MappedFile> file, const ImportOptions& options,
                    const std::string& folder)
     : model_(model.proto), options_(options), reader_(model_, folder) {
   reader_.take_initializers(model, std::move(file));

@@ -52,7 +52,7 @@ struct Scope {
 class Importer : public SubgraphImporter {
  public:
   // `file`: what the model was parsed from, for Constants to borrow from; null where it does not outlive this object.
-  Importer(ParsedModel model, std::shared_ptr<const MappedFile> file, const ImportOptions& options,
+  Importer(const ParsedModel& model, std::shared_ptr<const MappedFile> file, const ImportOptions& options,
            const std::string& folder);
   Result<std::unique_ptr<Graph>> run();
   Result<ImportedSubgraph> import_subgraph(const onnx::GraphProto& proto,

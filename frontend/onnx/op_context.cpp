@@ -163,7 +163,7 @@ Attributes OpContext::pass_attributes(std::string_view canonical_op) {
 ValueId OpContext::emit(std::string_view op, AttributeList attribute_list, std::vector<ValueId> operands) {
   if (!ok()) return {};
   Attributes attribute_map;
-  for (auto& [name, value] : attribute_list) attribute_map.set(name, std::move(value));
+  for (auto& attribute : attribute_list) attribute_map.set(attribute.first, std::move(attribute.second));
   auto value = graph_.emit(std::string(op), std::move(attribute_map), std::move(operands), {origin_},
                            output_names.empty() ? std::string(op) : str_cat(output_names[0], "/", op));
   if (!value.ok()) {
@@ -189,7 +189,7 @@ void OpContext::emit_output(std::string_view op, AttributeList attribute_list, s
     if (wants_output(i)) return fail_invalid(str_cat("has no output ", i));
   }
   Attributes attribute_map;
-  for (auto& [name, value] : attribute_list) attribute_map.set(name, std::move(value));
+  for (auto& attribute : attribute_list) attribute_map.set(attribute.first, std::move(attribute.second));
   output_names.resize(1);
   emit_outputs(op, std::move(attribute_map), std::move(operands));
 }

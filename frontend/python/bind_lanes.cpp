@@ -183,8 +183,8 @@ void add_mask(EagerCall& call, Reader& reader, py::handle mask) {
 }
 
 // (code, array), or None for calls without a result.
-py::object call_intrinsic(const std::string& name, const py::tuple& operands, py::object mask, py::object r,
-                          const py::tuple& attributes, int undefined) {
+py::object call_intrinsic(const std::string& name, const py::tuple& operands, const py::object& mask,
+                          const py::object& r, const py::tuple& attributes, int undefined) {
   Reader reader;
   EagerCall call(row_of(name));
   const auto check = [](const Status& status) {

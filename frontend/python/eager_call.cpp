@@ -233,7 +233,7 @@ uint64_t EagerCall::address_of(tir::Pointer pointer) {
 namespace {
 
 dsl::OperandType matched_as(const EagerOperand& x) {
-  if (const auto* b = std::get_if<bool>(&x.literal)) return (void)b, DType::kBool;
+  if (std::holds_alternative<bool>(x.literal)) return DType::kBool;
   if (const auto* i = std::get_if<int64_t>(&x.literal)) return *i;
   if (const auto* d = std::get_if<double>(&x.literal)) return *d;
   return x.type.element;
