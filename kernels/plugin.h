@@ -128,7 +128,7 @@ class SetupContext {
                 graph::Dim max_tecs = int64_t{1} << 20);
   void copy(CopyLaunch copy) { implementation.launches.push_back(std::move(copy)); }
   void view(graph::ValueId output, graph::ValueId input, graph::Dim byte_offset = 0) {
-    implementation.views.push_back({output, input, byte_offset});
+    implementation.views.push_back({output, input, std::move(byte_offset)});
   }
 
   // The code by which the kernels of this group report a fault of `node` (default: the anchor).

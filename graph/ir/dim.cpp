@@ -27,7 +27,7 @@ bool is_boolean(const Dim& a) { return within(a, 0, 1); }
 Dim floordiv_constant(const Dim& a, int64_t divisor) {
   const auto parts = split(polynomial_of(a), {divisor, {}});
   if (!parts) return undefined();
-  const Dim quotient = dim_of(parts->quotient);
+  Dim quotient = dim_of(parts->quotient);
   const Dim rest = dim_of(parts->rest);
   if (within(rest, 0, divisor - 1)) return quotient;
   // floor((g*x + k) / (g*c)) = floor((x + floor(k/g)) / c)
@@ -54,7 +54,7 @@ Dim mod_constant(const Dim& a, int64_t divisor) {
     term.coefficient = *floor_modulo(term.coefficient, divisor);
     if (term.coefficient != 0) reduced.push_back(std::move(term));
   }
-  const Dim rest = dim_of(reduced);
+  Dim rest = dim_of(reduced);
   if (within(rest, 0, divisor - 1)) return rest;
   // (g*x + k) mod (g*c) = g * ((x + floor(k/g)) mod c) + k mod g
   if (const int64_t g = std::gcd(content(reduced), divisor); g > 1) {
@@ -271,7 +271,7 @@ Dim eq(const Dim& a, const Dim& b) {
   if (floor_modulo(*right, scale) != 0) return 0;
   const auto bound = floor_divide(*right, scale);
   if (!bound) return DimNode::make(DimOp::kEq, {a, b});
-  const Dim variable = dim_of(parts->quotient);
+  Dim variable = dim_of(parts->quotient);
   if (is_boolean(variable)) {
     if (*bound == 1) return variable;
     // not(not(x)) = x

@@ -70,7 +70,7 @@ std::string Graph::unique_name(std::string_view hint) {
   }
 }
 
-ValueId Graph::add_input(std::string value_name, TensorType type) {
+ValueId Graph::add_input(std::string_view value_name, TensorType type) {
   const ValueId id{static_cast<int32_t>(values_.size())};
   Value value;
   value.name = unique_name(value_name);
@@ -85,7 +85,7 @@ ValueId Graph::add_input(std::string value_name, TensorType type) {
   return id;
 }
 
-ValueId Graph::add_constant(ConstantPtr constant, std::string name_hint) {
+ValueId Graph::add_constant(ConstantPtr constant, std::string_view name_hint) {
   if (const auto it = constants_by_hash_.find(constant->hash()); it != constants_by_hash_.end()) return it->second;
   const ValueId id{static_cast<int32_t>(values_.size())};
   Value value;

@@ -77,7 +77,7 @@ class Constant {
                                                   int64_t pieces, Fill fill);
   template <typename T>
   static std::shared_ptr<const Constant> of(DType dtype, std::vector<int64_t> shape, std::span<const T> elements) {
-    const auto bytes = std::as_bytes(elements);
+    const std::span<const std::byte> bytes = std::as_bytes(elements);
     return create(dtype, std::move(shape), {bytes.begin(), bytes.end()});
   }
   static std::shared_ptr<const Constant> int64s(std::vector<int64_t> elements);  // 1-D
@@ -218,9 +218,9 @@ class Graph {
 
   // ---- construction
   // new extents that are plain symbols become kInputExtent symbols
-  ValueId add_input(std::string name, TensorType type);
+  ValueId add_input(std::string_view value_name, TensorType type);
   // equal content (by hash) yields the same value
-  ValueId add_constant(ConstantPtr constant, std::string name_hint = "const");
+  ValueId add_constant(ConstantPtr constant, std::string_view name_hint = "const");
   // Adds a node whose outputs (output_names.size() of them, "" = not asked for) get their types by inference; on error
   // nothing is added.
   Result<NodeId> add_node(std::string op, Attributes attributes, std::vector<ValueId> inputs,

@@ -201,7 +201,7 @@ Status infer_pow(InferContext& ctx) {
   return {};
 }
 
-OpDef unary_op(std::string name, std::string types = "f") {
+OpDef unary_op(std::string name, const std::string& types = "f") {
   return elementwise(std::move(name), {operand("X", types)}, types, infer_unary);
 }
 
@@ -211,7 +211,7 @@ OpDef predicate_op(std::string name, std::vector<AttributeDef> attributes = {}) 
   return def;
 }
 
-OpDef activation_op(std::string name, std::vector<AttributeDef> attributes = {}, std::string types = "f") {
+OpDef activation_op(std::string name, std::vector<AttributeDef> attributes = {}, const std::string& types = "f") {
   OpDef def = elementwise(std::move(name), {operand("X", types)}, types, infer_same_as_input);
   def.attributes = std::move(attributes);
   return def;
@@ -227,19 +227,19 @@ OpDef identity_op() {
   return def;
 }
 
-OpDef binary_op(std::string name, std::string types = kNumeric, uint32_t traits = 0) {
+OpDef binary_op(std::string name, const std::string& types = kNumeric, uint32_t traits = 0) {
   return elementwise(
       std::move(name), {operand("A", types), operand("B", types)}, types,
       [](InferContext& ctx) { return infer_binary(ctx, DType::kVoid); }, traits);
 }
 
-OpDef comparison_op(std::string name, std::string types = kNumeric, uint32_t traits = 0) {
+OpDef comparison_op(std::string name, const std::string& types = kNumeric, uint32_t traits = 0) {
   return elementwise(
       std::move(name), {operand("A", types), operand("B", types)}, "b",
       [](InferContext& ctx) { return infer_binary(ctx, DType::kBool); }, traits);
 }
 
-OpDef variadic_op(std::string name, std::string types = kNumeric) {
+OpDef variadic_op(std::string name, const std::string& types = kNumeric) {
   return elementwise(std::move(name), {variadic_operand("data", types)}, types, infer_variadic);
 }
 

@@ -33,7 +33,7 @@ Status infer_pool(InferContext& ctx) {
   return {};
 }
 
-OpDef pool_op(std::string name, std::string types, std::vector<AttributeDef> more) {
+OpDef pool_op(std::string name, const std::string& types, std::vector<AttributeDef> more) {
   OpDef def;
   def.name = std::move(name);
   def.inputs = {operand("X", types)};

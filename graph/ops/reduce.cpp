@@ -137,7 +137,7 @@ std::optional<AxisMap> reduce_axes(const Graph& graph, const Node& node) {
   return reduced_map(graph, node, node.attributes.ints("axes"));
 }
 
-OpDef reduce_op(std::string name, std::string types = kNumeric) {
+OpDef reduce_op(std::string name, const std::string& types = kNumeric) {
   OpDef def;
   def.name = std::move(name);
   def.inputs = {operand("data", types), optional_operand("axes", kIndex)};

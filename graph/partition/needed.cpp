@@ -5,7 +5,7 @@
 namespace aipu::graph {
 
 Dim needed_together(const Graph& graph, std::span<const NodeId> nodes) {
-  const Dim first = nodes.empty() ? Dim(1) : needed(graph.node(nodes.front()));
+  Dim first = nodes.empty() ? Dim(1) : needed(graph.node(nodes.front()));
   for (const NodeId id : nodes) {
     if (!(needed(graph.node(id)) == first)) return 1;
   }

@@ -70,7 +70,7 @@ std::vector<ValueId> group_normalization(DecomposeBuilder& b, const DecomposeSit
 
 // Scales and biases that broadcast inside what is normalised are operands of their own; the kernel reads whole ones, or
 // none.
-std::vector<ValueId> without_broadcasts(DecomposeBuilder& b, const DecomposeSite& s, std::string op) {
+std::vector<ValueId> without_broadcasts(DecomposeBuilder& b, const DecomposeSite& s, const std::string& op) {
   const ValueId x = s.inputs[0];
   const DType dtype = b.type(x).dtype;
   const auto without_ones = [](Shape shape) {
@@ -86,7 +86,7 @@ std::vector<ValueId> without_broadcasts(DecomposeBuilder& b, const DecomposeSite
     return {};
   const auto operand = [&](ValueId value) { return b.type(value).dtype == dtype ? value : b.cast(value, dtype); };
   const ValueId one = b.graph().add_constant(float_constant(dtype, {1}, {1.0}), "one");
-  const ValueId scaled = b.op("Mul", {b.op(std::move(op), {x, one}, s.attributes), operand(s.inputs[1])});
+  const ValueId scaled = b.op("Mul", {b.op(op, {x, one}, s.attributes), operand(s.inputs[1])});
   return {s.has(2) ? b.op("Add", {scaled, operand(s.inputs[2])}) : scaled};
 }
 std::vector<ValueId> layer_normalization(DecomposeBuilder& b, const DecomposeSite& s) {

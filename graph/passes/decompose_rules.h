@@ -17,7 +17,7 @@ class DecomposeBuilder {
   DecomposeBuilder(Graph& graph, OriginSet origins, std::string hint)
       : graph_(graph), origins_(std::move(origins)), hint_(std::move(hint)) {}
 
-  ValueId op(std::string name, std::vector<ValueId> inputs, Attributes attributes = {}) {
+  ValueId op(const std::string& name, std::vector<ValueId> inputs, Attributes attributes = {}) {
     if (!status_.ok()) return {};
     auto result = graph_.emit(name, std::move(attributes), std::move(inputs), origins_, str_cat(hint_, '.', name));
     return keep(std::move(result));

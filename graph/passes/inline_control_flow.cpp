@@ -77,7 +77,7 @@ class Inliner {
     return data && data->size() == 1 ? data->front().constant() : std::nullopt;
   }
 
-  Result<ValueId> emit(std::string op, Attributes attributes, std::vector<ValueId> inputs) {
+  Result<ValueId> emit(const std::string& op, Attributes attributes, std::vector<ValueId> inputs) {
     return graph_.emit(op, std::move(attributes), std::move(inputs), node_.origins, op);
   }
 

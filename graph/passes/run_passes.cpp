@@ -13,11 +13,9 @@ namespace {
 Status check_name(std::string_view name, std::span<const Pass> passes, std::string_view option) {
   if (std::any_of(passes.begin(), passes.end(), [&](const Pass& pass) { return pass.name == name; })) return {};
   std::string known;
-  std::string_view previous;
   for (const Pass& pass : passes) {
-    if (known.find(pass.name) != std::string::npos && previous != "") continue;
+    if (known.find(pass.name) != std::string::npos) continue;
     known += str_cat(known.empty() ? "" : ", ", pass.name);
-    previous = pass.name;
   }
   return invalid_argument(str_cat(option, ": there is no graph pass '", name, "'; expected one of: ", known));
 }

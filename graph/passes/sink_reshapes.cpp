@@ -70,7 +70,7 @@ class ReshapeSinker {
   }
 
   // `from` is a copy, as values move when nodes are added.
-  Result<bool> below_elementwise(NodeId id, ValueId source, const Shape from) {
+  Result<bool> below_elementwise(NodeId id, ValueId source, const Shape from) {  // NOLINT(performance-*): see above
     const Shape to = shape(source);
     const std::vector<ValueId> old_inputs = node(id).inputs;
     const std::vector<ValueId> old_outputs = node(id).outputs;

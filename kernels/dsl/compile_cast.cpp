@@ -31,7 +31,7 @@ Value Compiler::construct(const TypeValue& self, CallArguments& arguments, Posit
   if (self.type.pointer) fail(position, "A pointer type can't be called.");
   if (self.type.element == DType::kBool) fail(position, "The function only can be used in type annotation.");
   const auto values = take(arguments, type_text(self.type), {"v"}, 1, position);
-  const Value result = cast_value(values[0], self.type, position);
+  Value result = cast_value(values[0], self.type, position);
   if (self.size_var && result.is_expr()) {
     // A node of its own, by which the assignment recognises it.
     const tir::Expr& e = *result.as<tir::Expr>();

@@ -221,15 +221,14 @@ Compiler::Flow Compiler::unrolled_for(const ast::For& node, const ValueList& ite
       }
     } pop{frame_, !python_scope};
     if (name != nullptr) {
-      Value value = item;
       if (python_scope) {
         if (Binding* existing = find_local(*frame_, name->id)) {
-          *existing = Binding{value, nullptr, blocks_.empty() ? 0 : blocks_.back().block, false};
+          *existing = Binding{item, nullptr, blocks_.empty() ? 0 : blocks_.back().block, false};
         } else {
-          bind(name->id, value);
+          bind(name->id, item);
         }
       } else {
-        bind(name->id, value);
+        bind(name->id, item);
       }
     } else {
       const auto* tuple = node.target->as<ast::TupleDisplay>();

@@ -104,7 +104,7 @@ tir::Expr Compiler::convert_element(const Value& value, DType dtype, Position po
                     dtype);
   }
   if (const auto i = value.integer()) return constant(*i, dtype);
-  const tir::Expr e = to_expr(value, position);
+  tir::Expr e = to_expr(value, position);
   if (e->type.element == dtype) return e;
   if (const auto* imm = e->as<tir::IntImm>(); imm != nullptr && is_integer(dtype) && e->type.element != DType::kBool)
     return constant(imm->value, dtype);
