@@ -152,8 +152,8 @@ void OnnxBuilder::output(const std::string& value, const std::string& name, DTyp
 
 void OnnxBuilder::output(const std::string& name) { impl_->graph().add_output()->set_name(name); }
 
-std::string OnnxBuilder::initializer(TensorData data, const std::string& name) {
-  const std::string chosen = name.empty() ? fresh("const") : name;
+std::string OnnxBuilder::initializer(const TensorData& data, const std::string& name) {
+  std::string chosen = name.empty() ? fresh("const") : name;
   auto* proto = impl_->graph().add_initializer();
   fill(proto, data);
   proto->set_name(chosen);
@@ -161,7 +161,7 @@ std::string OnnxBuilder::initializer(TensorData data, const std::string& name) {
 }
 
 std::string OnnxBuilder::typed_initializer(const TensorData& data, const std::string& name) {
-  const std::string chosen = initializer(data, name);
+  std::string chosen = initializer(data, name);
   auto& proto = *impl_->graph().mutable_initializer(impl_->graph().initializer_size() - 1);
   const size_t size = dtype_bytes(data.dtype);
   for (size_t at = 0; at + size <= data.bytes.size(); at += size) {
@@ -209,7 +209,7 @@ std::string OnnxBuilder::typed_initializer(const TensorData& data, const std::st
 }
 
 std::string OnnxBuilder::sparse_initializer(const TensorData& values, const TensorData& indices,
-                                            std::vector<int64_t> shape, const std::string& name) {
+                                            const std::vector<int64_t>& shape, const std::string& name) {
   auto* proto = impl_->graph().add_sparse_initializer();
   fill(proto->mutable_values(), values);
   proto->mutable_values()->set_name(name);
@@ -218,7 +218,7 @@ std::string OnnxBuilder::sparse_initializer(const TensorData& values, const Tens
   return name;
 }
 
-std::string OnnxBuilder::ints(std::vector<int64_t> elements) {
+std::string OnnxBuilder::ints(const std::vector<int64_t>& elements) {
   const auto count = static_cast<int64_t>(elements.size());
   return initializer(TensorData::i64({count}, elements));
 }

@@ -101,13 +101,13 @@ class OnnxBuilder {
   void output(const std::string& value, const std::string& name, DType dtype,
               const Extents& extents);   // through an Identity if the names differ
   void output(const std::string& name);  // without a type, of a value of that name
-  std::string initializer(TensorData data, const std::string& name = "");
+  std::string initializer(const TensorData& data, const std::string& name = "");
   // Elements in float_data, int32_data, ... instead of raw bytes, as some exporters write them.
   std::string typed_initializer(const TensorData& data, const std::string& name = "");
   // `indices` are [count] positions or [count, rank] coordinates of the values in a tensor of `shape`.
-  std::string sparse_initializer(const TensorData& values, const TensorData& indices, std::vector<int64_t> shape,
+  std::string sparse_initializer(const TensorData& values, const TensorData& indices, const std::vector<int64_t>& shape,
                                  const std::string& name);
-  std::string ints(std::vector<int64_t> elements);  // a 1-D int64 initializer
+  std::string ints(const std::vector<int64_t>& elements);  // a 1-D int64 initializer
   std::string scalar(float value);
   std::vector<std::string> node(const std::string& op, const std::vector<std::string>& inputs,
                                 const NamedAttributes& attributes, size_t outputs, const std::string& domain = "");

@@ -238,7 +238,8 @@ int main(int argc, char** argv) {
   Tool tool("aipugb", "Converts an ONNX model, or Compass IR text with weights, to aipu.bin",
             "resnet18.onnx -o resnet18.aipu.bin --shape input=1x3x224x224");
   add_options(tool, options);
-  options.build.command_line = std::accumulate(argv + 1, argv + argc, std::string("aipugb"),
-                                               [](std::string line, const char* word) { return line + " " + word; });
+  options.build.command_line =
+      std::accumulate(argv + 1, argv + argc, std::string("aipugb"),
+                      [](const std::string& line, const char* word) { return line + " " + word; });
   return tool.run(argc, argv, [&] { return convert(tool, options); });
 }

@@ -78,7 +78,7 @@ std::string shortened(std::string_view text, size_t most) {
 }
 
 std::string_view nearest_name(std::string_view name, std::span<const std::string_view> known) {
-  const size_t most = std::min<size_t>(2, name.size() > 0 ? (name.size() - 1) / 2 : 0);
+  const size_t most = std::min<size_t>(2, name.empty() ? 0 : (name.size() - 1) / 2);
   size_t best = most + 1;
   std::string_view result;
   std::vector<size_t> row, above, above_that;  // distances between beginnings: Damerau and Levenshtein's

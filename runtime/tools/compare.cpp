@@ -190,7 +190,7 @@ Result<Array> random_array(DType dtype, std::span<const int64_t> shape, uint64_t
 std::string summary(const TensorSpan& tensor) {
   const auto count = element_count(tensor.shape);
   if (!count.ok() || *count == 0) return "empty";
-  double low = INFINITY, high = -INFINITY, sum = 0;
+  double low = HUGE_VAL, high = -HUGE_VAL, sum = 0;
   for (int64_t i = 0; i < *count; ++i) {
     const double value = element_as_double(tensor.dtype, tensor.data, i);
     low = std::fmin(low, value);
