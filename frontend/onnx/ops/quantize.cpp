@@ -53,7 +53,8 @@ DType taken_dtype(OpContext& c, const char* attribute, DType otherwise) {
   const int64_t number = c.take_int(attribute, 0);
   if (number == 0) return otherwise;
   const auto dtype = number > 0 && number < 1000 ? dtype_from_onnx(static_cast<int>(number)) : std::nullopt;
-  if (!dtype) c.fail_unsupported(str_cat("element type number ", number, " in attribute '", attribute, "' is not supported"));
+  if (!dtype)
+    c.fail_unsupported(str_cat("element type number ", number, " in attribute '", attribute, "' is not supported"));
   return dtype.value_or(otherwise);
 }
 
