@@ -20,10 +20,14 @@ constexpr std::string_view kTarget = "target ", kDisabled = "disabled ";
 
 std::string_view category_text(ParamCategory category) {
   switch (category) {
-    case ParamCategory::kInputTensor: return "an input";
-    case ParamCategory::kOutputTensor: return "an output";
-    case ParamCategory::kConstTensor: return "a constant";
-    default: return "an attribute";
+    case ParamCategory::kInputTensor:
+      return "an input";
+    case ParamCategory::kOutputTensor:
+      return "an output";
+    case ParamCategory::kConstTensor:
+      return "a constant";
+    default:
+      return "an attribute";
   }
 }
 
@@ -147,12 +151,15 @@ class ArgumentBinder {
 
 // What an option changes on the road of a model, and would change nothing here.
 Status check_no_other_options(const BuildOptions& options) {
-  const std::pair<bool, std::string_view> given[] = {
-      {!options.shapes.empty(), "--shape"},           {options.fast_math, "--fast-math"},
-      {!options.emit_ir.empty(), "--emit-ir"},        {!options.emit_c.empty(), "--emit-c"},
-      {!options.dump_ir.empty(), "--dump-ir"},        {!options.stop_after.empty(), "--stop-after"},
-      {options.plugins.size() > 1, "a second plugin"}, {!options.disabled_passes.empty(), "--disable-pass"},
-      {!options.disabled_plugins.empty(), "--disable-plugin"}};
+  const std::pair<bool, std::string_view> given[] = {{!options.shapes.empty(), "--shape"},
+                                                     {options.fast_math, "--fast-math"},
+                                                     {!options.emit_ir.empty(), "--emit-ir"},
+                                                     {!options.emit_c.empty(), "--emit-c"},
+                                                     {!options.dump_ir.empty(), "--dump-ir"},
+                                                     {!options.stop_after.empty(), "--stop-after"},
+                                                     {options.plugins.size() > 1, "a second plugin"},
+                                                     {!options.disabled_passes.empty(), "--disable-pass"},
+                                                     {!options.disabled_plugins.empty(), "--disable-plugin"}};
   for (const auto& [is_given, name] : given) {
     if (is_given)
       return invalid_argument(
@@ -242,15 +249,14 @@ Result<BuildReport> build_from_call_files(const BuildOptions& options, const Nam
   AIPU_ASSIGN_OR_RETURN(const frontend::DslCall call, read_call(options));
   const std::string layer = "DSL_" + call.entry;
   if (layer != plugin.layer_type) {
-    return plugin.program->error(
-        plugin.position, fmt::format("the plugin is for layers {}, {} has {}", plugin.layer_type, options.model, layer));
+    return plugin.program->error(plugin.position, fmt::format("the plugin is for layers {}, {} has {}",
+                                                              plugin.layer_type, options.model, layer));
   }
   const std::string object = (std::filesystem::path(named.file).parent_path() / plugin.object).string();
   AIPU_ASSIGN_OR_RETURN(const DslKernel kernel, load_dsl_kernel(object));
   if (kernel.info.name != plugin.kernel) {
-    return plugin.program->error(
-        plugin.position, fmt::format("generate_kernel() says \"{}\", {} holds \"{}\"", plugin.kernel, object,
-                                     kernel.info.name));
+    return plugin.program->error(plugin.position, fmt::format("generate_kernel() says \"{}\", {} holds \"{}\"",
+                                                              plugin.kernel, object, kernel.info.name));
   }
   if (!options.target.empty() && options.target != kernel.target.name) {
     return invalid_argument(

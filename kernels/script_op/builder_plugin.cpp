@@ -211,14 +211,14 @@ class Reader {
           return Argument{expr.position, BuilderPlugin::Output{place}};
       }
       const std::string* text = text_of(*index);
-      if (text != nullptr && text->starts_with(label_ + "/") &&
-          attribute_of(*object, "sgnode", "constants") != nullptr)
+      if (text != nullptr && text->starts_with(label_ + "/") && attribute_of(*object, "sgnode", "constants") != nullptr)
         return Argument{expr.position, BuilderPlugin::Constant{text->substr(label_.size() + 1)}};
     }
-    return error(expr.position,
-                 fmt::format("an argument is expected: sgnode.inputs[i], sgnode.outputs[i], sgnode.constants[\"{}/...\"]"
-                             ", an integer, or nodes[0].params[\"...\"] as the bits of a type",
-                             label_));
+    return error(
+        expr.position,
+        fmt::format("an argument is expected: sgnode.inputs[i], sgnode.outputs[i], sgnode.constants[\"{}/...\"]"
+                    ", an integer, or nodes[0].params[\"...\"] as the bits of a type",
+                    label_));
   }
 
   // The forms of _plugin_text.py:
