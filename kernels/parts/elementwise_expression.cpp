@@ -284,12 +284,31 @@ Expression choose(const Expression& condition, const Expression& x, const Expres
   return call("vsel", x, y, condition);
 }
 
-// x - trunc(x / y) * y; x itself where y is infinite.
+// C's fmod, exactly: x is reduced by y * 2^e, with e from that of the greatest quotient down to 0. In each step the
+// quotient has at most as many bits as the type, so that a fused product and sum leaves the rest without rounding.
 Expression float_remainder(Writer& w) {
-  const Expression x = w.in(0), y = w.in(1);
-  const Expression rest = x - call("trunc", x / y) * y;
-  const Expression takes_all = call("isinf", y) & ~call("isinf", x);
-  return w.let(choose(takes_all, x, rest));
+  const bool is_double = w.type_in() == DType::kF64;
+  const int bits = is_double ? 53 : 24;
+  const int steps = is_double ? 40 : 12;           // of the largest number by the smallest
+  const int scale = is_double ? 19 * 53 : 5 * 24;  // the largest power of two per product that is a number
+  const Expression x = w.in(0), y = w.in(1), zero = w.k(0);
+  const auto scaled = [&](int e) {
+    Expression by = y;
+    for (; e > 0; e -= scale) by = by * w.k(std::ldexp(1.0, std::min(e, scale)));
+    return by;
+  };
+  Expression rest = x;
+  for (int step = steps; step-- > 0;) {
+    const Expression by = w.let(scaled(step * bits));
+    const Expression quotient = call("trunc", rest / by);
+    const Expression is_less = is(call("abs", rest), "<", call("abs", by));
+    rest = w.let(choose(is_less, rest, call("fma", rest, quotient * w.k(-1), by)));
+  }
+  // A quotient that was rounded up has gone too far, by one.
+  const Expression other_side = (is(rest, "<", zero) ^ is(x, "<", zero)) & is(rest, "!=", zero);
+  const Expression back = choose(is(x, "<", zero) ^ is(y, "<", zero), y * w.k(-1), y);
+  const Expression whole = w.let(choose(other_side, rest + back, rest));
+  return w.let(choose(is(whole, "==", zero), x * zero, whole));
 }
 
 // Python's modulo (the sign of the divisor, also of a zero), C's fmod for fmod=1.

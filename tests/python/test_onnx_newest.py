@@ -46,6 +46,15 @@ def test_elementwise(tmp_path, random):
     family.add("Mod", [a, b], np.fmod(a, b), fmod=1)
     limits = np.array([-1, 1, 3, -3, 0], np.float32), np.array([np.inf, -np.inf, np.inf, -np.inf, -2], np.float32)
     family.add("Mod", limits, np.array([np.inf, -np.inf, 3, -3, -0.0], np.float32), fmod=0)
+    # quotients of more bits than a float has; the remainder of floats is exact
+    sign = random.choice([-1, 1], (2, 500))
+    wide = (sign * np.exp2(random.uniform(-120, 120, (2, 500)))).astype(np.float32)
+    family.add("Mod", list(wide), np.fmod(*wide), fmod=1, tolerance=0)
+    family.add("Mod", list(wide), np.mod(*wide), fmod=0, tolerance=0)
+    thirds = np.float32([1e10, -1e10, 3e38, 7, -6, 6, 0, -0.0, 16777217, np.nan, np.inf, 5])
+    threes = np.float32([3, 3, 1e-38, -3, 3, -3, 2, 2, 3, 3, 3, 0])
+    with np.errstate(invalid="ignore"):
+        family.add("Mod", [thirds, threes], np.fmod(thirds, threes), fmod=1, tolerance=0)
     family.add("SwiGLU", [a, a[::-1]], a / (1 + np.exp(-1.5 * a)) * a[::-1], alpha=1.5)
     family.check(tmp_path)
 
