@@ -364,7 +364,7 @@ std::vector<AgreementCase> operator_cases(int vector_bits) {
       if (is_floating(dtype) && (bits || op == BinaryOp::kMod)) continue;
       for (const Type& type : {scalar, vector}) {
         make_case(cases, op_name + suffix + (type.is_scalar() ? "_scalar" : ""), {type, type},
-                  [&](const auto& v) -> Result<Expr> {
+                  [&, op = op](const auto& v) -> Result<Expr> {
                     Expr divisor = v[1];
                     // A scalar division by zero is an error of the program; the interpreter says so.
                     const bool divides = op == BinaryOp::kDiv || op == BinaryOp::kMod;
