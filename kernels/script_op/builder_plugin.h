@@ -40,9 +40,9 @@ struct BuilderPlugin {
   std::shared_ptr<const dsl::HostProgram> program;  // for errors
   dsl::Position position;                           // of the class
   std::string layer_type;                           // register_optype("DSL_<entry>")
-  std::string object;               // generate_code_name(), from the plugin's folder
-  std::string kernel;               // generate_kernel(), or the object's name without its extension
-  std::vector<Argument> arguments;  // generate_params()
+  std::string object;                               // generate_code_name(), from the plugin's folder
+  std::string kernel;                               // generate_kernel(), or the object's name without its extension
+  std::vector<Argument> arguments;                  // generate_params()
 };
 
 // Whether a file has a class under @register_plugin(...): a plugin of this kind, and not of aipu.op's.
