@@ -351,14 +351,16 @@ void add_options(Tool& tool, Options& options) {
       ->group(group);
   app.add_flag("--layers-by-time", options.layers_by_time, "the same, slowest first")->group(group);
   app.add_flag("--all-layers", options.all_layers, "the same without summing up the small ones")->group(group);
-  app.add_flag("--cycles", options.cycles, "how many cycles a run would take on the NPU: x2 estimates, interp counts")
-      ->group(group);
+  auto* cycles = app.add_flag("--cycles", options.cycles,
+                              "how many cycles a run would take on the NPU: x2 estimates, interp counts")
+                     ->group(group);
   app.add_option("--json", options.json, "write the result to a file; - for the standard output")
       ->type_name("FILE")
       ->group(group);
   group = "How to run";
   app.add_flag("--overlap", options.overlap,
                "copies beside the kernels that they do not wait for, on a thread of their own")
+      ->excludes(cycles)
       ->group(group);
   add_threads(app, options.threads)->group(group);
   add_limit_options(app, &options.limits);

@@ -148,6 +148,7 @@ TEST_F(CommandLine, NothingThatIsSaidIsIgnored) {
   check({{"aipugb s.onnx x.bin -o o", "weights 'x.bin' beside an ONNX model, which has its own"},
          {"aipugb s.txt -o o --constant x=1", "--constant is for ONNX models"},
          {"aipugb s.onnx -q -v -o o", "--quiet excludes --verbose"},
+         {"aipubench chain.bin --overlap --cycles", "--cycles excludes --overlap"},
          {"aipugb s.onnx -o o --json s.onnx/x", "cannot make the folder 's.onnx': Not a directory", 1},
          {"aipudump chain.bin --symbol Q=1", "--symbol Q=1: the model has no symbol 'Q' (there are: N)", 1},
          {"aipudump chain.bin --symbol N=1 --symbol N=2", "'N' is given twice", 1},

@@ -120,7 +120,8 @@ void matmul_n_bits(OpContext& c) {
   const int64_t rows = c.take_int("N", 0);
   const int64_t depth = c.take_int("K", 0);
   c.ignore("accuracy_level");
-  c.ignore("weight_prepacked");
+  if (c.take_int("weight_prepacked", 0) != 0)
+    return c.fail_unsupported("weights that are packed for another runtime are not supported");
   if (!c.ok()) return;
   if (bits != 2 && bits != 4 && bits != 8) return c.fail_unsupported(str_cat(bits, " bits are not supported"));
   if (block < 1 || rows < 1 || depth < 1) return c.fail_invalid("needs positive N, K and block_size");
