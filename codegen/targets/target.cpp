@@ -5,10 +5,11 @@
 namespace aipu::tir {
 namespace {
 
-const std::vector<std::string> kAvx2Features = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"};
-const std::vector<std::string> kAvx512Features = {"avx",      "avx2",     "bmi1",    "bmi2",    "f16c",
-                                                  "fma",      "abm",      "movbe",   "avx512f", "avx512bw",
-                                                  "avx512cd", "avx512dq", "avx512vl"};
+std::vector<std::string> avx2Features() { return {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"}; }
+std::vector<std::string> avx512Features() {
+  return {"avx",   "avx2",    "bmi1",     "bmi2",     "f16c",     "fma",     "abm",
+          "movbe", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
+}
 
 // F16C is not asked for: clang 14 cannot, and every CPU with AVX2 has it.
 bool cpu_has_avx2() {
@@ -23,17 +24,17 @@ bool cpu_has_avx512() {
 bool cpu_has_vnni() { return cpu_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
 
 // -mprefer-vector-width: without it clang splits 512-bit vectors into halves and spills them.
-const std::vector<std::string> kAvx512Flags = {"-march=x86-64-v4", "-mprefer-vector-width=512"};
-const std::vector<std::string> kAvx2Flags = {"-march=x86-64-v3"};
-const std::vector<std::string> kBaselineFlags = {"-march=x86-64"};
+std::vector<std::string> avx512Flags() { return {"-march=x86-64-v4", "-mprefer-vector-width=512"}; }
+std::vector<std::string> avx2Flags() { return {"-march=x86-64-v3"}; }
+std::vector<std::string> baselineFlags() { return {"-march=x86-64"}; }
 
 std::vector<Target> host_targets() {
   Target avx512;
   avx512.name = "host-avx512";
   avx512.vector_bits = 512;
   avx512.vector_registers = 32;
-  avx512.compiler_flags = kAvx512Flags;
-  avx512.cpu_features = kAvx512Features;
+  avx512.compiler_flags = avx512Flags();
+  avx512.cpu_features = avx512Features();
 
   // The same vectors; a row of its own because a model converted for it does not run on a CPU without VNNI.
   Target vnni = avx512;
@@ -44,14 +45,14 @@ std::vector<Target> host_targets() {
 
   Target avx2;
   avx2.name = "host-avx2";
-  avx2.compiler_flags = kAvx2Flags;
-  avx2.cpu_features = kAvx2Features;
+  avx2.compiler_flags = avx2Flags();
+  avx2.cpu_features = avx2Features();
 
   Target baseline;
   baseline.name = "host-baseline";
   baseline.vector_bits = 128;
   baseline.native_fma = false;
-  baseline.compiler_flags = kBaselineFlags;
+  baseline.compiler_flags = baselineFlags();
   return {avx512, vnni, avx2, baseline};
 }
 
@@ -65,8 +66,8 @@ Target compass(std::string name, int generation, std::string version, int cores,
   target.core_count = cores;
   target.lsram_bytes = 32 * 1024;
   target.shared_bytes = shared_kib * 1024;
-  target.compiler_flags = cpu_has_avx2() ? kAvx2Flags : kBaselineFlags;
-  if (cpu_has_avx2()) target.cpu_features = kAvx2Features;
+  target.compiler_flags = cpu_has_avx2() ? avx2Flags() : baselineFlags();
+  if (cpu_has_avx2()) target.cpu_features = avx2Features();
   target.version = std::move(version);
   target.generation = generation;
   return target;
