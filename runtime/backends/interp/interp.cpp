@@ -2,11 +2,11 @@
 // beside them, every access checked.
 #include <algorithm>
 #include <cstddef>
-#include <optional>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
