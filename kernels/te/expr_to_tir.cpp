@@ -7,12 +7,8 @@
 
 namespace aipu::te {
 
-namespace {
-
-using TirOp = tir::BinaryOp;
-
-// What TIR calls an operation; kFloorDiv and kFloorMod are those toward zero.
-TirOp tir_op(BinaryOp op) {
+tir::BinaryOp tir_op(BinaryOp op) {
+  using TirOp = tir::BinaryOp;
   switch (op) {
     case BinaryOp::kAdd:
       return TirOp::kAdd;
@@ -59,6 +55,10 @@ TirOp tir_op(BinaryOp op) {
   }
   return TirOp::kAdd;
 }
+
+namespace {
+
+using TirOp = tir::BinaryOp;
 
 // a // b and a % b by the quotient and remainder toward zero, of signed integers.
 tir::PrimFuncPtr floor_function(const std::string& name, bool quotient, DType dtype) {

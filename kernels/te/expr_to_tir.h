@@ -11,6 +11,9 @@
 
 namespace aipu::te {
 
+// What TIR calls an operation; kFloorDiv and kFloorMod are those toward zero.
+tir::BinaryOp tir_op(BinaryOp op);
+
 class ExprToTir {
  public:
   // `load` makes an element of a tensor; the first error is kept.

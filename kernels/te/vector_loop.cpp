@@ -73,38 +73,30 @@ class VectorLoop {
     return tir::make_expr(type.with_lanes(lanes_), tir::VectorLiteral{std::move(numbers)});
   }
 
-  static std::optional<TirOp> vector_op(const Binary& n) {
+  // Whether vectors have it as TIR's operation of scalars does.
+  static bool is_vector_op(const Binary& n) {
     switch (n.op) {
-      case BinaryOp::kAdd:
-        return TirOp::kAdd;
-      case BinaryOp::kSub:
-        return TirOp::kSub;
-      case BinaryOp::kMul:
-        return TirOp::kMul;
       case BinaryOp::kDiv:  // of integers: an error for 0, which vectors do not have
-        return is_floating(n.a->type.element) ? std::optional(TirOp::kDiv) : std::nullopt;
+        return is_floating(n.a->type.element);
+      case BinaryOp::kAdd:
+      case BinaryOp::kSub:
+      case BinaryOp::kMul:
       case BinaryOp::kMin:
-        return TirOp::kMin;
       case BinaryOp::kMax:
-        return TirOp::kMax;
       case BinaryOp::kLt:
-        return TirOp::kLt;
       case BinaryOp::kLe:
-        return TirOp::kLe;
       case BinaryOp::kGt:
-        return TirOp::kGt;
       case BinaryOp::kGe:
-        return TirOp::kGe;
+        return true;
       default:
-        return std::nullopt;
+        return false;
     }
   }
 
   tir::Expr binary_value(const Binary& n) {
-    const auto op = vector_op(n);
-    if (!op || is_bool(n.a->type.element)) return give_up();
+    if (!is_vector_op(n) || is_bool(n.a->type.element)) return give_up();
     tir::Expr a = value(n.a), b = value(n.b);
-    return failed_ ? a : tir::binary(*op, std::move(a), std::move(b));
+    return failed_ ? a : tir::binary(tir_op(n.op), std::move(a), std::move(b));
   }
 
   // Both sides are evaluated where lanes choose: then nothing may be read that its condition protects.
