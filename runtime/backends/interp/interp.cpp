@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -32,7 +31,7 @@ struct InterpModule {
   std::vector<Kernel> kernels;
   uint32_t tec_count = 1;
   uint64_t max_steps = kDefaultMaxSteps;
-  std::string target;
+  bool has_timing = false;  // the target is one that the timing model is of
 };
 
 // A kernel that counts what it does, for its cycles.
@@ -46,7 +45,6 @@ struct InterpSession {
   std::vector<tir::InterpreterArgument> arguments;
   std::vector<std::unique_ptr<const CountingKernel>> counting;  // per kernel, once somebody has asked for its cycles
   std::vector<int64_t> counters;
-  std::optional<bool> has_timing;  // the target is one that the timing model is of; known once somebody has asked
 };
 
 int report(const Status& status, aipu_backend_error* error) {
@@ -76,7 +74,8 @@ Result<InterpModule::Kernel> load_kernel(const aipu_backend_kernel& info, Meter&
 Result<std::unique_ptr<InterpModule>> load_module(const aipu_backend_model& model) {
   auto module = std::make_unique<InterpModule>();
   module->tec_count = model.tec_count == 0 ? 1 : model.tec_count;
-  module->target = model.target;
+  const auto target = tir::find_target(model.target);
+  module->has_timing = target.ok() && target->family == tir::TargetFamily::kCompass;
   if (const char* limit = std::getenv("AIPU_INTERP_MAX_STEPS"); limit != nullptr)
     module->max_steps = std::strtoull(limit, nullptr, 10);
   Meter meter("loading the kernels", model.memory_limit_bytes, "--load-memory-limit, LoadOptions::budget",
@@ -108,7 +107,7 @@ void unload(void* module) { delete static_cast<InterpModule*>(module); }
 
 int open(void* module, const aipu_backend_services*, void** result, aipu_backend_error* error) {
   return end_exceptions(error, [&]() -> Status {
-    *result = new InterpSession{static_cast<const InterpModule*>(module), {}, {}, {}, {}};
+    *result = new InterpSession{static_cast<const InterpModule*>(module), {}, {}, {}};
     return {};
   });
 }
@@ -182,15 +181,7 @@ int launch(void* session, const aipu_backend_launch* launch, aipu_backend_error*
 uint32_t tec_count(void* session) { return static_cast<InterpSession*>(session)->module->tec_count; }
 
 int64_t copy_cycles(void* session, int64_t rows, int64_t row_bytes) {
-  auto& s = *static_cast<InterpSession*>(session);
-  if (!s.has_timing) {
-    static_cast<void>(guarded([&]() -> Status {
-      const auto target = tir::find_target(s.module->target);
-      s.has_timing = target.ok() && target->family == tir::TargetFamily::kCompass;
-      return {};
-    }));
-  }
-  return s.has_timing.value_or(false) ? npu_timing::copy_cycles(rows, row_bytes) : -1;
+  return static_cast<InterpSession*>(session)->module->has_timing ? npu_timing::copy_cycles(rows, row_bytes) : -1;
 }
 
 constexpr aipu_backend kBackend = {
