@@ -240,7 +240,7 @@ class Builder {
     if (options_.weights.empty() && !options_.model.ends_with(".txt")) {
       AIPU_ASSIGN_OR_RETURN(graph_, frontend::import_onnx(options_.model, import_options));
     } else {
-      auto graph = frontend::import_compass_ir(options_.model, weights_path(), registry_.ops());
+      auto graph = frontend::import_compass_ir(options_.model, weights_path(options_), registry_.ops());
       if (!graph.ok()) return without_weights(std::move(graph).status());
       graph_ = std::move(*graph);
       AIPU_RETURN_IF_ERROR(in_model(fix_shapes(import_options.shapes)));
@@ -254,16 +254,8 @@ class Builder {
     return {};
   }
 
-  // IR.bin beside IR.txt unless given; a text without constants needs none.
-  std::string weights_path() const {
-    if (!options_.weights.empty()) return options_.weights;
-    const std::filesystem::path beside = std::filesystem::path(options_.model).replace_extension(".bin");
-    std::error_code error;
-    return std::filesystem::exists(beside, error) ? beside.string() : "";
-  }
-
   Status without_weights(Status status) const {
-    if (!weights_path().empty() || status.code() != ErrorCode::kInvalidModel) return status;
+    if (!weights_path(options_).empty() || status.code() != ErrorCode::kInvalidModel) return status;
     return {status.code(), status.message() + " (no weights are given, and there is no .bin file beside it)"};
   }
 
@@ -606,6 +598,13 @@ Status check_options(const BuildOptions& options) {
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const std::string& shape : options.shapes) AIPU_RETURN_IF_ERROR(frontend::parse_shape_option(shape, &shapes));
   return {};
+}
+
+std::string weights_path(const BuildOptions& options) {
+  if (!options.weights.empty()) return options.weights;
+  const std::filesystem::path beside = std::filesystem::path(options.model).replace_extension(".bin");
+  std::error_code error;
+  return std::filesystem::exists(beside, error) ? beside.string() : "";
 }
 
 Result<BuildReport> build_model(const BuildOptions& options) {

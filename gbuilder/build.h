@@ -72,6 +72,10 @@ std::string result_line(const BuildReport& report, const std::string& output);
 // file.
 Status check_options(const BuildOptions& options);
 
+// The weights of Compass IR text: IR.bin beside IR.txt unless given; "" where there are none, which is fine for a text
+// without constants.
+std::string weights_path(const BuildOptions& options);
+
 // Errors are one line and start with the model's name. An internal error leaves <output>.repro/ behind: the last good
 // graph and the command line.
 Result<BuildReport> build_model(const BuildOptions& options);

@@ -4,7 +4,6 @@
 
 #include <charconv>
 #include <filesystem>
-#include <memory>
 
 #include "codegen/tir/text.h"
 #include "runtime/base/file.h"
@@ -168,24 +167,6 @@ Status check_no_other_options(const BuildOptions& options) {
   return {};
 }
 
-Result<frontend::DslCall> read_call(const BuildOptions& options) {
-  AIPU_ASSIGN_OR_RETURN(const std::string text, read_text_file(options.model));
-  std::string path = options.weights;
-  if (path.empty()) {
-    const std::filesystem::path beside = std::filesystem::path(options.model).replace_extension(".bin");
-    std::error_code error;
-    if (std::filesystem::exists(beside, error)) path = beside.string();
-  }
-  std::shared_ptr<const MappedFile> weights;
-  if (!path.empty()) {
-    AIPU_ASSIGN_OR_RETURN(auto read, MappedFile::read(path));
-    weights = std::make_shared<const MappedFile>(std::move(read));
-  }
-  auto call = frontend::read_dsl_ir(text, weights ? weights->bytes() : std::span<const std::byte>(), weights);
-  if (!call.ok()) return std::move(std::move(call).status()).context(options.model);
-  return call;
-}
-
 }  // namespace
 
 std::string kernel_file_text(const DslKernel& kernel) {
@@ -246,7 +227,7 @@ Result<BuildReport> build_from_call_files(const BuildOptions& options, const Nam
   AIPU_RETURN_IF_ERROR(check_no_other_options(options));
   if (options.output.empty()) return invalid_argument(fmt::format("{}: no output is given", options.model));
   AIPU_RETURN_IF_ERROR(prepare_output(options.output));
-  AIPU_ASSIGN_OR_RETURN(const frontend::DslCall call, read_call(options));
+  AIPU_ASSIGN_OR_RETURN(const frontend::DslCall call, frontend::import_dsl_ir(options.model, weights_path(options)));
   const std::string layer = "DSL_" + call.entry;
   if (layer != plugin.layer_type) {
     return plugin.program->error(plugin.position, fmt::format("the plugin is for layers {}, {} has {}",

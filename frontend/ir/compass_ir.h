@@ -66,5 +66,7 @@ struct DslCall {
 CompassIr write_dsl_ir(const DslCall& call);
 Result<DslCall> read_dsl_ir(std::string_view text, std::span<const std::byte> weights,
                             std::shared_ptr<const void> owner);
+// From files, as import_compass_ir() does it.
+Result<DslCall> import_dsl_ir(const std::string& text_path, const std::string& weights_path);
 
 }  // namespace aipu::frontend

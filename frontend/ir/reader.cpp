@@ -586,18 +586,39 @@ Result<std::unique_ptr<Graph>> read_compass_ir(std::string_view text, std::span<
   return graph;
 }
 
-Result<std::unique_ptr<Graph>> import_compass_ir(const std::string& text_path, const std::string& weights_path,
-                                                 std::shared_ptr<const graph::OpSet> ops) {
-  AIPU_ASSIGN_OR_RETURN(const std::string text, read_text_file(text_path));
-  std::shared_ptr<const MappedFile> weights;
+namespace {
+
+struct IrFiles {
+  std::string text;
+  std::shared_ptr<const MappedFile> weights;  // null: there are none
+  std::span<const std::byte> bytes() const { return weights ? weights->bytes() : std::span<const std::byte>(); }
+};
+
+Result<IrFiles> read_files(const std::string& text_path, const std::string& weights_path) {
+  IrFiles files;
+  AIPU_ASSIGN_OR_RETURN(files.text, read_text_file(text_path));
   if (!weights_path.empty()) {
     AIPU_ASSIGN_OR_RETURN(auto mapped, MappedFile::read(weights_path));
-    weights = std::make_shared<const MappedFile>(std::move(mapped));
+    files.weights = std::make_shared<const MappedFile>(std::move(mapped));
   }
-  auto graph =
-      read_compass_ir(text, weights ? weights->bytes() : std::span<const std::byte>(), weights, std::move(ops));
+  return files;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Graph>> import_compass_ir(const std::string& text_path, const std::string& weights_path,
+                                                 std::shared_ptr<const graph::OpSet> ops) {
+  AIPU_ASSIGN_OR_RETURN(const IrFiles files, read_files(text_path, weights_path));
+  auto graph = read_compass_ir(files.text, files.bytes(), files.weights, std::move(ops));
   if (!graph.ok()) return std::move(std::move(graph).status()).context(text_path);
   return graph;
+}
+
+Result<DslCall> import_dsl_ir(const std::string& text_path, const std::string& weights_path) {
+  AIPU_ASSIGN_OR_RETURN(const IrFiles files, read_files(text_path, weights_path));
+  auto call = read_dsl_ir(files.text, files.bytes(), files.weights);
+  if (!call.ok()) return std::move(std::move(call).status()).context(text_path);
+  return call;
 }
 
 }  // namespace aipu::frontend
