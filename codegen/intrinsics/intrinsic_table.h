@@ -46,8 +46,8 @@ struct IntrinsicParam {
   std::vector<std::string_view> choices = {};  // allowed strings of an attribute
   Access access = Access::kNone;
   TransferExtent extent = TransferExtent::kNone;
-  bool repeated =
-      false;  // the last one: stands for any number of arguments, and the type rule says how few are too few
+  // Of the last one: it stands for any number of arguments, and the type rule says how few are too few.
+  bool repeated = false;
 };
 
 // What the front end hands to a type rule: operands after conversion to expressions (literals are still marked),

@@ -296,8 +296,7 @@ class Compiler {
   Value match_buffer(CallArguments& arguments, Position position);
   std::vector<int64_t> constant_shape(const Value& shape, Position position);
 
-  // --- S functions and intrinsics (compile_script.cpp, compile_intrinsics.cpp, compile_cast.cpp, compile_masks.cpp)
-  // ---
+  // --- S functions, intrinsics, Python's own (compile_script.cpp, _intrinsics.cpp, _cast.cpp, _builtins.cpp) ---
   using ScriptHandler = Value (Compiler::*)(CallArguments&, Position);
   static const std::map<std::string_view, ScriptHandler>& script_handlers();
   Value call_script(const std::string& name, CallArguments& arguments, Position position);
