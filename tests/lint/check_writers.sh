@@ -12,7 +12,8 @@ bad=$({
     grep -vE '^runtime/base/(file|temporary)\.(cpp|h):' |
     grep -vE '^runtime/backends/native_module\.cpp:.*mkostemp' | # for the dynamic linker, where it may not have a file in memory
     grep -vE '^codegen/native_c/kernel_cache\.cpp:.*::mkdir\(path\.c_str\(\), 0700\)' # a folder for this user alone
-  grep -rnE "$python" --include='*.py' frontend 2>/dev/null
+  grep -rnE "$python" --include='*.py' frontend 2>/dev/null |
+    grep -vE '^frontend/python/aipu/_files\.py:' # what is synced, and has the errno of a disk that is full
 } || true)
 if [ -n "$bad" ]; then
   echo "writes without runtime/base/file.h (in Python: _native.write_file):"

@@ -29,10 +29,11 @@ from ._settings import setup_logger as _setup_logger
 
 _setup_logger()
 
-from . import analysis, model, nd, op, script, te, testing, tir, topi, utils  # noqa: E402
+from . import analysis, model, nd, onnxruntime, op, script, te, testing, tir, topi, utils  # noqa: E402
 from ._rpc import get_rpc_session  # noqa: E402
 from .model import Limits, Model, Session, enable_crash_reports, load  # noqa: E402
 from .nd import cpu, device  # noqa: E402
+from .onnxruntime import InferenceSession  # noqa: E402
 from .te._module import build, lower  # noqa: E402
 from .tir import BuildManager, Executor, IRModule  # noqa: E402
 
@@ -47,6 +48,7 @@ __all__ = [
     "DiagnosticError",
     "Executor",
     "IRModule",
+    "InferenceSession",
     "Limits",
     "Model",
     "Session",
@@ -66,6 +68,7 @@ __all__ = [
     "lower",
     "model",
     "nd",
+    "onnxruntime",
     "op",
     "resolve_dtype_alias",
     "script",

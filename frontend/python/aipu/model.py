@@ -15,7 +15,8 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Opt
 
 import numpy as np
 
-from . import _native
+from . import _conversion, _files, _native
+from ._conversion import ModelLike
 from ._operator_text import OperatorText, plugin_sources
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -49,7 +50,7 @@ def _optional_path(path: Optional[PathLike]) -> str:
 
 
 def build(
-    model: PathLike,
+    model: ModelLike,
     output: Optional[PathLike] = None,
     *,
     target: Optional[str] = None,
@@ -66,12 +67,14 @@ def build(
 ) -> Dict[str, Any]:
     """Converts an ONNX model (or Compass IR text with its ``weights``) to an aipu.bin, as the program ``aipugb`` does.
 
-    ``output``: by default the model's path with ``.aipu.bin`` instead of its extension. ``target``: ``"host"`` or a
-    Compass target such as ``"X2_1204"``; by default the host, of the Compass IR of a kernel's call what the kernel was
-    built for. ``shapes``: fixed shapes of inputs by name; -1 keeps an extent. ``plugins``:
-    operators of your own: files, functions declared by :mod:`aipu.op`, or modules that have some. ``fast_math``: trade
-    accuracy for speed, as ``aipugb --fast-math`` does; NaN spread over tiles of 4x4 pixels. ``emit_c``, ``dump_ir``:
-    folders for the generated C, and for everything in between; ``emit_ir``: prefix for Compass IR.
+    ``model``: a path, the bytes of an ONNX file, or an ``onnx.ModelProto``; the latter two hold all their weights
+    themselves. ``output``: by default the model's path with ``.aipu.bin`` instead of its extension.
+    ``target``: ``"host"`` or a Compass target such as ``"X2_1204"``; by default the host, of the Compass IR of a
+    kernel's call what the kernel was built for. ``shapes``: fixed shapes of inputs by name; -1 keeps an extent.
+    ``plugins``: operators of your own: files, functions declared by :mod:`aipu.op`, or modules that have some.
+    ``fast_math``: trade accuracy for speed, as ``aipugb --fast-math`` does; NaN spread over tiles of 4x4 pixels.
+    ``emit_c``, ``dump_ir``: folders for the generated C, and for everything in between; ``emit_ir``: prefix for
+    Compass IR.
 
     Returns a report (nodes, kernels, bytes, seconds per stage, warnings, ``"output"``). RuntimeError, ValueError or
     OSError with one line that names the node and what is wrong with it.
@@ -89,10 +92,12 @@ def build(
     if any(file.endswith(".so") for file in files):
         # A C++ plugin resolves the compiler's symbols in the extension module: it has to see them.
         ctypes.CDLL(_native.__file__, mode=ctypes.RTLD_GLOBAL)
-    source = os.fspath(model)
-    path = os.fspath(output) if output is not None else os.path.splitext(source)[0] + ".aipu.bin"
+    if output is None:
+        if _conversion.model_bytes(model) is not None:
+            raise TypeError("output: a model in memory has no path to take the name from; say where the aipu.bin goes")
+        output = os.path.splitext(os.fspath(model))[0] + ".aipu.bin"
+    path = os.fspath(output)
     options = _native.BuildOptions()
-    options.model = source
     options.weights = _optional_path(weights)
     options.output = path
     options.target = target or ""
@@ -108,7 +113,8 @@ def build(
     options.fast_math = fast_math
     options.jobs = jobs
     options.use_cache = use_cache
-    with _located(operators):
+    with _located(operators), _conversion.model_path(model) as source:
+        options.model = source
         report = _native.build_model(options)
     report["output"] = path
     return report
@@ -162,7 +168,7 @@ class Limits:
 
 
 def load(
-    path: PathLike,
+    path: Union[PathLike, bytes],
     *,
     backend: Optional[str] = None,
     verify: bool = False,
@@ -170,9 +176,9 @@ def load(
     limits: Optional[Limits] = None,
     sandbox: bool = False,
 ) -> "Model":
-    """Loads an aipu.bin.
+    """Loads an aipu.bin: a path, or its bytes.
 
-    The file is mapped: while the model lives it must be neither cut off (the process would end by SIGBUS) nor written
+    A file is mapped: while the model lives it must be neither cut off (the process would end by SIGBUS) nor written
     over. Replace a file that is in use by renaming a new one to its name (``os.replace``), as :func:`build` does, or
     ``copy`` it into memory.
 
@@ -198,7 +204,11 @@ def load(
     options.copy = copy
     options.sandbox = sandbox
     options.safe_backend = limits.safe_backend
-    native = _native.Model(os.fspath(path), options, limits._to_native())
+    if isinstance(path, (bytes, bytearray, memoryview)):
+        with _files.file_of_bytes(bytes(path), "model.aipu.bin") as name:
+            native = _native.Model(name, options, limits._to_native())
+    else:
+        native = _native.Model(os.fspath(path), options, limits._to_native())
     if native.warning:
         warnings.warn(native.warning, RuntimeWarning, stacklevel=2)
     return Model(native, sandbox)

@@ -1,0 +1,353 @@
+"""InferenceSession: a model, converted and run behind the calls of onnxruntime."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import enum
+import os
+import threading
+import time
+import warnings
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from .. import _conversion, _native
+from ..model import Model, _SessionPool
+from ._errors import Fail, InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile, NotImplemented, RuntimeException
+from ._options import RunOptions, SessionOptions
+from ._values import IOBinding, OrtValue, type_name
+
+OWN_PROVIDER = "AipuExecutionProvider"
+PROVIDERS = (OWN_PROVIDER, "CPUExecutionProvider")
+_BUILD_OPTIONS = ("target", "shapes", "plugins", "fast_math", "disabled_passes", "jobs")
+_LOAD_OPTIONS = ("backend", "limits", "sandbox", "verify")
+_NO_VERSION = (1 << 63) - 1  # what onnxruntime says of a model without one
+SessionIOBinding = IOBinding
+
+
+class OrtMemType(enum.IntEnum):
+    """Taken for the script's sake."""
+
+    DEFAULT = 0
+
+
+class OrtAllocatorType(enum.IntEnum):
+    """Taken for the script's sake."""
+
+    ORT_DEVICE_ALLOCATOR = 0
+    ORT_ARENA_ALLOCATOR = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeArg:
+    """An input or output: ``type`` such as ``"tensor(float)"``; in ``shape`` an int, a symbol's name or None each."""
+
+    name: str
+    type: str
+    shape: List[Union[int, str, None]]
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelMetadata:
+    """What the ONNX file says about itself; of an aipu.bin the graph's name only."""
+
+    producer_name: str = ""
+    graph_name: str = ""
+    domain: str = ""
+    description: str = ""
+    graph_description: str = ""
+    version: int = _NO_VERSION
+    custom_metadata_map: Dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+@contextlib.contextmanager
+def _as_theirs(of_value_error: type, of_runtime_error: type) -> Iterator[None]:
+    """Errors of this package as those that scripts for onnxruntime catch."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NoSuchFile(str(error)) from error
+    except (Fail, InvalidArgument, InvalidProtobuf, NotImplementedError):
+        raise
+    except ValueError as error:
+        raise of_value_error(str(error)) from error
+    except RuntimeError as error:
+        raise of_runtime_error(str(error)) from error
+
+
+def _provider_options(
+    providers: Optional[Sequence[Any]], provider_options: Optional[Sequence[Mapping[str, Any]]]
+) -> Tuple[List[str], Dict[str, Any]]:
+    """The providers that are there, and the options of aipu's own."""
+    if isinstance(providers, str):
+        raise TypeError(f"providers: expected a list of names; write providers=[{providers!r}]")
+    names: List[str] = []
+    options: Dict[str, Any] = {}
+    given = list(providers or PROVIDERS[1:])
+    if provider_options is not None and len(provider_options) != len(given):
+        raise ValueError("provider_options: one mapping for each of the providers is expected")
+    for index, entry in enumerate(given):
+        name, own = entry if isinstance(entry, tuple) else (entry, {})
+        if provider_options is not None:
+            own = {**own, **provider_options[index]}
+        if name not in PROVIDERS:
+            warnings.warn(
+                f"provider '{name}' is not there, aipu runs the model (available: {', '.join(PROVIDERS)})",
+                UserWarning,
+                stacklevel=3,
+            )
+            continue
+        names.append(name)
+        if name == OWN_PROVIDER:
+            known = (*_BUILD_OPTIONS, *_LOAD_OPTIONS, "cache_dir")
+            for option in own:
+                if option not in known:
+                    raise InvalidArgument(f"{OWN_PROVIDER} has no option '{option}' (there are: {', '.join(known)})")
+            options.update(own)
+    return names or [PROVIDERS[1]], options
+
+
+class InferenceSession:
+    """A model that runs: ``onnxruntime.InferenceSession`` by aipu.
+
+    ``path_or_bytes``: path or bytes of an ONNX model or of an aipu.bin, or an ``onnx.ModelProto``. ``sess_options``:
+    see :class:`SessionOptions`. ``providers``: ``"AipuExecutionProvider"`` and ``"CPUExecutionProvider"`` are the same;
+    the former takes options, ``("AipuExecutionProvider", {...})``: ``target``, ``shapes``, ``plugins``, ``fast_math``,
+    ``disabled_passes`` and ``jobs`` as :func:`aipu.build` has them, ``backend``, ``limits``, ``sandbox`` and ``verify``
+    as :func:`aipu.load`, and ``cache_dir``. Other providers are left out with a UserWarning.
+
+    An ONNX model is converted when it is seen for the first time, which takes seconds to minutes; the conversion is
+    kept by the hash of the model (with its external data), the options and this package, in ``cache_dir``, by default
+    ``models`` in ``$AIPU_CACHE_DIR`` or ``~/.cache/aipu``. The folder may be deleted at any time, and is used only
+    while nobody else may write to it. Processes that want the same model at once convert it once.
+
+    NoSuchFile, InvalidProtobuf, and NotImplemented with a line that names the nodes that are not supported. Any number
+    of threads may run a session at once.
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: Any,
+        sess_options: Optional[SessionOptions] = None,
+        providers: Optional[Sequence[Any]] = None,
+        provider_options: Optional[Sequence[Mapping[str, Any]]] = None,
+        **kwargs: Any,
+    ) -> None:
+        for name in kwargs:
+            if name not in ("disabled_optimizers", "enable_fallback", "read_config_from_model"):
+                raise TypeError(f"InferenceSession has no argument '{name}'")
+        self._options = sess_options if sess_options is not None else SessionOptions()
+        if not isinstance(self._options, SessionOptions):
+            raise TypeError(
+                f"sess_options: expected aipu.onnxruntime.SessionOptions, found {type(sess_options).__module__}."
+                f"{type(sess_options).__name__}"
+            )
+        self._providers, own = _provider_options(providers, provider_options)
+        self._provider_options = own
+        with _as_theirs(InvalidGraph, NotImplemented):
+            self._model, self._meta = self._load(path_or_bytes, own)
+        self._inputs = [_argument(spec) for spec in self._model.inputs]
+        self._outputs = [_argument(spec) for spec in self._model.outputs]
+        threads = self._options.intra_op_num_threads or _native.available_cpus()  # type: ignore[attr-defined]
+        if own.get("sandbox"):
+            threads = 1  # a session in a sandbox is a process, which any call can use
+        self._threads = threads
+        self._pool = _SessionPool(self._model._native, self._model._signature, threads)
+        self._profiled = None
+        self._one_at_a_time = threading.Lock()
+        self._began_ns = time.perf_counter_ns()
+        if self._options.enable_profiling:  # type: ignore[attr-defined]
+            self._profiled = self._model.session(threads=threads, profile=True)
+        self._background: Optional[concurrent.futures.ThreadPoolExecutor] = None
+
+    def _load(self, path_or_bytes: Any, own: Mapping[str, Any]) -> Tuple[Model, ModelMetadata]:
+        source = _conversion.Source(path_or_bytes)
+        build = {name: own[name] for name in _BUILD_OPTIONS if name in own}
+        load = {name: own[name] for name in _LOAD_OPTIONS if name in own}
+        try:
+            text = source.text()
+        except ValueError as error:
+            raise InvalidProtobuf(f"{source.path or 'the model in memory'}: {error}") from None
+        extents: Dict[str, int] = self._options._extents  # type: ignore[attr-defined]
+        if text is not None and extents:
+            shapes = dict(build.get("shapes", {}))
+            for value in text.inputs:
+                if any(extent in extents for extent in value.shape if isinstance(extent, str)):
+                    fixed = [extents.get(extent, -1) if isinstance(extent, str) else extent for extent in value.shape]
+                    shapes.setdefault(value.name, [-1 if extent is None else extent for extent in fixed])
+            build["shapes"] = shapes
+        model, self._binary = _conversion.load_converted(source, build, own.get("cache_dir"), load)
+        if text is None:
+            return model, ModelMetadata(graph_name=model.name)
+        return model, ModelMetadata(
+            text.producer_name,
+            text.graph_name,
+            text.domain,
+            text.description,
+            text.graph_description,
+            text.version or _NO_VERSION,
+            text.metadata,
+        )
+
+    def get_inputs(self) -> List[NodeArg]:
+        """What the model takes."""
+        return self._inputs
+
+    def get_outputs(self) -> List[NodeArg]:
+        """What it gives."""
+        return self._outputs
+
+    def get_overridable_initializers(self) -> List[NodeArg]:
+        """None: constants of a converted model are fixed."""
+        return []
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the model says about itself."""
+        return self._meta
+
+    def get_providers(self) -> List[str]:
+        """The providers that were asked for and are there."""
+        return list(self._providers)
+
+    def get_provider_options(self) -> Dict[str, Dict[str, str]]:
+        """Their options, as texts."""
+        own = {name: str(value) for name, value in self._provider_options.items()}
+        return {name: own if name == OWN_PROVIDER else {} for name in self._providers}
+
+    def set_providers(
+        self, providers: Optional[Sequence[Any]] = None, provider_options: Optional[Sequence[Any]] = None
+    ) -> None:
+        """Names of providers that are there change nothing; options need a new session: NotImplementedError."""
+        names, own = _provider_options(providers, provider_options)
+        if own:
+            raise NotImplementedError("aipu.onnxruntime: options of a provider are given when the session is made")
+        self._providers = names
+
+    def get_session_options(self) -> SessionOptions:
+        """The options that it was made with."""
+        return self._options
+
+    def enable_fallback(self) -> None:
+        """Without effect: there is nothing to fall back to."""
+
+    def disable_fallback(self) -> None:
+        """As :meth:`enable_fallback`."""
+
+    def run(
+        self,
+        output_names: Optional[Sequence[str]],
+        input_feed: Mapping[str, Any],
+        run_options: Optional[RunOptions] = None,
+    ) -> List[np.ndarray]:
+        """Runs the model: ``output_names`` (None or empty: all, in the model's order), arrays or OrtValues by input's
+        name; the arrays of the outputs. ValueError for inputs that are missing, InvalidArgument for names, dtypes and
+        shapes that do not fit, RuntimeException for a run that fails.
+        """
+        names = list(output_names) if output_names else [value.name for value in self._outputs]
+        results = self._run(input_feed, dict.fromkeys(names), run_options)
+        return [results[name] for name in names]
+
+    def _value(self, name: str, value: Any) -> Any:
+        """What a feed has under a name; numbers and lists take the dtype of the input."""
+        if isinstance(value, OrtValue):
+            return value.numpy()
+        if isinstance(value, (bool, int, float, list, tuple)):
+            return np.asarray(value, next((spec.dtype for spec in self._model.inputs if spec.name == name), None))
+        return value
+
+    def _run(
+        self, feed: Mapping[str, Any], wanted: Mapping[str, Optional[np.ndarray]], run_options: Optional[RunOptions]
+    ) -> Dict[str, np.ndarray]:
+        if run_options is not None and run_options.terminate:  # type: ignore[attr-defined]
+            raise Fail("the run is not begun: RunOptions.terminate is set, and aipu does not end a run from outside")
+        missing = [value.name for value in self._inputs if value.name not in feed]
+        if missing:
+            raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(feed)}).")
+        for name in wanted:
+            if all(name != value.name for value in self._outputs):
+                raise InvalidArgument(f"Invalid output name:{name}")
+        with _as_theirs(InvalidArgument, RuntimeException):
+            given = {name: array for name, array in wanted.items() if array is not None}
+            values = self._model._signature.input_values({name: self._value(name, feed[name]) for name in feed})
+            checked: Dict[str, Optional[np.ndarray]] = dict(wanted)
+            checked.update(self._model._signature.wanted_outputs(given))
+            if self._profiled is not None:
+                with self._one_at_a_time:
+                    return self._profiled._run_alone(values, checked)
+            session, threads = self._pool.take()
+            try:
+                return session._run_alone(values, checked)
+            finally:
+                self._pool.give_back(session, threads)
+
+    def run_with_ort_values(
+        self,
+        output_names: Optional[Sequence[str]],
+        input_dict_ort_values: Mapping[str, OrtValue],
+        run_options: Optional[RunOptions] = None,
+    ) -> List[OrtValue]:
+        """:meth:`run` on OrtValues, which gives OrtValues."""
+        return [OrtValue(array) for array in self.run(output_names, input_dict_ort_values, run_options)]
+
+    def run_with_ortvaluevector(self, *arguments: Any) -> None:
+        """Refused: NotImplementedError."""
+        raise NotImplementedError("aipu.onnxruntime: run_with_ortvaluevector is not supported; use run_with_ort_values")
+
+    def run_async(
+        self,
+        output_names: Optional[Sequence[str]],
+        input_feed: Mapping[str, Any],
+        callback: Callable[[List[np.ndarray], Any, str], None],
+        user_data: Any,
+        run_options: Optional[RunOptions] = None,
+    ) -> None:
+        """Runs the model in a thread of its own: then ``callback(outputs, user_data, error)``, of which ``error`` is
+        "" where all went well. Inputs must not change before. Runs may end in any order.
+        """
+
+        def play() -> None:
+            results: List[np.ndarray] = []
+            problem = ""
+            try:
+                results = self.run(output_names, input_feed, run_options)
+            except Exception as error:
+                problem = f"{type(error).__name__}: {error}"
+            callback(results, user_data, problem)
+
+        with self._one_at_a_time:
+            if self._background is None:
+                self._background = concurrent.futures.ThreadPoolExecutor(_native.available_cpus(), "aipu_run_async")
+        self._background.submit(play)
+
+    def io_binding(self) -> IOBinding:
+        """A binding of arrays for :meth:`run_with_iobinding`."""
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: Optional[RunOptions] = None) -> None:
+        """Runs the model on what is bound; an input that is not bound is a ValueError."""
+        inputs, outputs = iobinding._arguments()
+        iobinding._results = self._run(inputs, outputs, run_options) if outputs else {}
+
+    def get_profiling_start_time_ns(self) -> int:
+        """When the session was made, by ``time.perf_counter_ns``."""
+        return self._began_ns
+
+    def end_profiling(self) -> str:
+        """Writes the profile (``enable_profiling``) in Chrome's trace format: the name of the file. RuntimeError if the
+        session keeps none. Later runs are not profiled.
+        """
+        if self._profiled is None:
+            raise RuntimeError("the session keeps no profile; set SessionOptions.enable_profiling")
+        prefix = self._options.profile_file_prefix  # type: ignore[attr-defined]
+        path = f"{prefix}_{time.strftime('%Y-%m-%d_%H-%M-%S')}_{os.getpid()}.json"
+        with self._one_at_a_time:
+            self._profiled.write_profile(path)
+            self._profiled = None
+        return path
+
+
+def _argument(spec: Any) -> NodeArg:
+    return NodeArg(spec.name, type_name(spec.dtype), list(spec.shape))

@@ -1,0 +1,240 @@
+"""OrtValue and IOBinding: arrays on the CPU, and which of them a run reads and writes."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ._errors import InvalidArgument
+
+# Of ONNX's TensorProto.DataType: its number, and what onnxruntime calls it in "tensor(...)".
+_TYPES = {
+    "float32": (1, "float"),
+    "uint8": (2, "uint8"),
+    "int8": (3, "int8"),
+    "uint16": (4, "uint16"),
+    "int16": (5, "int16"),
+    "int32": (6, "int32"),
+    "int64": (7, "int64"),
+    "bool": (9, "bool"),
+    "float16": (10, "float16"),
+    "float64": (11, "double"),
+    "uint32": (12, "uint32"),
+    "uint64": (13, "uint64"),
+    "complex64": (14, "complex64"),
+    "complex128": (15, "complex128"),
+    "bfloat16": (16, "bfloat16"),
+}
+
+
+def type_name(dtype: str) -> str:
+    """``"float32"`` as ``"tensor(float)"``."""
+    return f"tensor({_TYPES[dtype][1] if dtype in _TYPES else dtype})"
+
+
+def dtype_of(element_type: Any) -> np.dtype:
+    """A NumPy dtype of what calls take as element type: a dtype, a type, or a number of TensorProto.DataType."""
+    if isinstance(element_type, int):
+        name = next((name for name, (number, _) in _TYPES.items() if number == element_type), None)
+        if name is None:
+            raise InvalidArgument(f"element type {element_type} is not supported")
+        return np.dtype(name)
+    return np.dtype(element_type)
+
+
+def _on_cpu(device_type: str, device_id: int = 0) -> None:
+    if device_type not in ("cpu", "default"):
+        raise InvalidArgument(f"device '{device_type}': aipu reads and writes the CPU's memory only")
+    if device_id != 0:
+        raise InvalidArgument(f"device_id {device_id}: there is one CPU, 0")
+
+
+class OrtDevice:
+    """A device; the CPU is the only one."""
+
+    def __init__(self, device_type: str = "cpu", device_id: int = 0) -> None:
+        _on_cpu(device_type, device_id)
+
+    @staticmethod
+    def make(device_name: str, device_id: int, vendor_id: int = -1) -> "OrtDevice":
+        """The device of that name; InvalidArgument unless it is ``"cpu"``."""
+        return OrtDevice(device_name, device_id)
+
+    def device_id(self) -> int:
+        """0."""
+        return 0
+
+    def device_type(self) -> str:
+        """``"cpu"``."""
+        return "cpu"
+
+
+class OrtValue:
+    """A tensor on the CPU: a NumPy array with onnxruntime's names for what it has."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    @classmethod
+    def ortvalue_from_numpy(cls, numpy_obj: np.ndarray, device_type: str = "cpu", device_id: int = 0) -> "OrtValue":
+        """Of an array, which is not copied if it is C-contiguous."""
+        _on_cpu(device_type, device_id)
+        return cls(np.asarray(numpy_obj, order="C"))
+
+    @classmethod
+    def ortvalue_from_shape_and_type(
+        cls, shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0
+    ) -> "OrtValue":
+        """Of fresh memory, which holds zeros; ``element_type`` is a dtype or a number of TensorProto.DataType."""
+        _on_cpu(device_type, device_id)
+        return cls(np.zeros(tuple(shape), dtype_of(element_type)))
+
+    def numpy(self) -> np.ndarray:
+        """The array itself; onnxruntime gives a copy."""
+        return self._array
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        array = self._array if dtype is None else self._array.astype(dtype, copy=False)
+        return array.copy() if copy else array
+
+    def shape(self) -> List[int]:
+        """Its extents."""
+        return list(self._array.shape)
+
+    def data_type(self) -> str:
+        """Such as ``"tensor(float)"``."""
+        return type_name(self._array.dtype.name)
+
+    def element_type(self) -> int:
+        """Its number in TensorProto.DataType."""
+        return _TYPES[self._array.dtype.name][0]
+
+    def data_ptr(self) -> int:
+        """The address of its first element."""
+        return self._array.ctypes.data
+
+    def tensor_size_in_bytes(self) -> int:
+        """Bytes of its elements."""
+        return self._array.nbytes
+
+    def device_name(self) -> str:
+        """``"cpu"``."""
+        return "cpu"
+
+    def has_value(self) -> bool:
+        """True."""
+        return True
+
+    def is_tensor(self) -> bool:
+        """True."""
+        return True
+
+    def is_tensor_sequence(self) -> bool:
+        """False."""
+        return False
+
+    def is_sparse_tensor(self) -> bool:
+        """False."""
+        return False
+
+    def update_inplace(self, np_arr: np.ndarray) -> None:
+        """Copies an array of the same shape and dtype into it; InvalidArgument for another."""
+        if np_arr.shape != self._array.shape or np_arr.dtype != self._array.dtype:
+            raise InvalidArgument(
+                f"expected {self._array.dtype}{list(self._array.shape)}, found {np_arr.dtype}{list(np_arr.shape)}"
+            )
+        np.copyto(self._array, np_arr)
+
+
+def _array_at(pointer: int, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    memory = (ctypes.c_byte * size).from_address(pointer)
+    return np.frombuffer(memory, dtype).reshape(tuple(shape))
+
+
+class IOBinding:
+    """Which arrays the runs of a session read and write. Made by ``session.io_binding()``."""
+
+    def __init__(self, session: Any) -> None:
+        self._inputs_known = {value.name for value in session.get_inputs()}
+        self._output_order = [value.name for value in session.get_outputs()]
+        self._inputs: Dict[str, np.ndarray] = {}
+        self._outputs: Dict[str, Optional[np.ndarray]] = {}
+        self._results: Dict[str, np.ndarray] = {}
+
+    def _input(self, name: str, array: np.ndarray) -> None:
+        if name not in self._inputs_known:
+            raise InvalidArgument(f"the model has no input '{name}'")
+        self._inputs[name] = array
+
+    def _output(self, name: str, array: Optional[np.ndarray]) -> None:
+        if name not in self._output_order:
+            raise InvalidArgument(f"the model has no output '{name}'")
+        self._outputs[name] = array
+
+    def bind_cpu_input(self, name: str, arr_on_cpu: np.ndarray) -> None:
+        """Runs read this array, in place if it is C-contiguous."""
+        self._input(name, arr_on_cpu)
+
+    def bind_input(
+        self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], buffer_ptr: int
+    ) -> None:
+        """Runs read the memory at an address, which must hold that many elements and outlive the binding."""
+        _on_cpu(device_type, device_id)
+        self._input(name, _array_at(buffer_ptr, shape, dtype_of(element_type)))
+
+    def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
+        """Runs read this value in place."""
+        self._input(name, ortvalue.numpy())
+
+    def bind_output(
+        self,
+        name: str,
+        device_type: str = "cpu",
+        device_id: int = 0,
+        element_type: Any = None,
+        shape: Optional[Sequence[int]] = None,
+        buffer_ptr: Optional[int] = None,
+    ) -> None:
+        """Runs give this output: in memory of its own, or with ``buffer_ptr`` at that address."""
+        _on_cpu(device_type, device_id)
+        if buffer_ptr is None:
+            self._output(name, None)
+            return
+        if element_type is None or shape is None:
+            raise InvalidArgument(f"output '{name}': an address needs element_type and shape")
+        self._output(name, _array_at(buffer_ptr, shape, dtype_of(element_type)))
+
+    def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
+        """Runs write into this value."""
+        self._output(name, ortvalue.numpy())
+
+    def synchronize_inputs(self) -> None:
+        """Nothing to wait for: all memory is the CPU's."""
+
+    def synchronize_outputs(self) -> None:
+        """As :meth:`synchronize_inputs`."""
+
+    def get_outputs(self) -> List[OrtValue]:
+        """What the last run gave, in the order in which outputs were bound."""
+        return [OrtValue(array) for array in self._results.values()]
+
+    get_outputs_as_ortvaluevector = get_outputs
+
+    def copy_outputs_to_cpu(self) -> List[np.ndarray]:
+        """Copies of what the last run gave, in the order in which outputs were bound."""
+        return [array.copy() for array in self._results.values()]
+
+    def clear_binding_inputs(self) -> None:
+        """Forgets all inputs."""
+        self._inputs.clear()
+
+    def clear_binding_outputs(self) -> None:
+        """Forgets all outputs."""
+        self._outputs.clear()
+        self._results = {}
+
+    def _arguments(self) -> Tuple[Dict[str, np.ndarray], Dict[str, Optional[np.ndarray]]]:
+        return self._inputs, self._outputs
