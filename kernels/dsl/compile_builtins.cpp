@@ -166,7 +166,7 @@ Value Compiler::python_str(const std::string& name, CallArguments& arguments, Po
 // bool, int, float and abs.
 Value Compiler::python_number(const std::string& name, CallArguments& arguments, Position position) {
   if (auto result = python_of_host(name, arguments, position)) return std::move(*result);
-  const Value x = take(arguments, name, {"x"}, 1, position)[0];
+  Value x = take(arguments, name, {"x"}, 1, position)[0];
   if (name == "bool") {
     if (const std::optional<bool> known = truth(x)) return {*known};
     return python_unsupported(name, arguments, position);

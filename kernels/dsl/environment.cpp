@@ -90,7 +90,7 @@ std::optional<Captured> Environment::default_value(std::string_view) { return st
 
 std::optional<ParameterCount> Environment::parameter_count(std::string_view) { return std::nullopt; }
 
-TemplateParams& TemplateParams::set(std::string name, std::vector<int64_t> v) {
+TemplateParams& TemplateParams::set(std::string name, const std::vector<int64_t>& v) {
   CapturedList list;
   for (const int64_t i : v) list.emplace_back().value = i;
   return set(std::move(name), Captured{std::move(list)});
@@ -100,7 +100,7 @@ TemplateParams& TemplateParams::set(std::string name, std::vector<std::string> v
   for (std::string& s : v) list.emplace_back().value = std::move(s);
   return set(std::move(name), Captured{std::move(list)});
 }
-TemplateParams& TemplateParams::set(std::string name, std::vector<bool> v) {
+TemplateParams& TemplateParams::set(std::string name, const std::vector<bool>& v) {
   CapturedList list;
   for (const bool b : v) list.emplace_back().value = b;
   return set(std::move(name), Captured{std::move(list)});

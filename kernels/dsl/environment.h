@@ -134,9 +134,9 @@ class TemplateParams {
   TemplateParams& set(std::string name, DType v) {
     return set(std::move(name), Captured{std::string(dtype_name(v))});
   }  // as the string "float32"
-  TemplateParams& set(std::string name, std::vector<int64_t> v);
+  TemplateParams& set(std::string name, const std::vector<int64_t>& v);
   TemplateParams& set(std::string name, std::vector<std::string> v);
-  TemplateParams& set(std::string name, std::vector<bool> v);
+  TemplateParams& set(std::string name, const std::vector<bool>& v);
   TemplateParams& set(std::string name, Captured v) {
     values_[std::move(name)] = std::move(v);
     return *this;
