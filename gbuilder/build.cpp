@@ -12,10 +12,10 @@
 #include <memory>
 #include <mutex>
 
+#include "codegen/driver/cc_driver.h"
+#include "codegen/driver/kernel_cache.h"
 #include "codegen/lower/lower.h"
-#include "codegen/native_c/cc_driver.h"
-#include "codegen/native_c/kernel_cache.h"
-#include "codegen/native_c/translation_unit.h"
+#include "codegen/tir/on_chip_memory.h"
 #include "codegen/tir/text.h"
 #include "frontend/ir/compass_ir.h"
 #include "frontend/onnx/import.h"
@@ -404,23 +404,16 @@ class Builder {
     auto lowered = tir::lower(*kernel.module, target_, lower_options);
     if (!lowered.ok())
       return std::move(lowered).status().context(fmt::format("kernel '{}' of {}", kernel.symbol, kernel.source));
-    set_requirements(&kernel, *lowered);
-    const tir::KernelSource& source = sources_[k] = {kernel.symbol, std::move(*lowered)};
+    AIPU_ASSIGN_OR_RETURN(sources_[k], tir::kernel_source(kernel.symbol, *kernel.module, std::move(*lowered), target_));
+    const tir::KernelSource& source = sources_[k];
+    set_requirements(&kernel, source);
     if (dump_.enabled()) {
       dumps->emplace_back(folder + "tir.lowered.txt", tir::print_module(source.lowered));
       if (auto printed = tir::print_kernel(source, target_); printed.ok())
         dumps->emplace_back(folder + "kernel.c", std::move(printed->c));
     }
-    if (kernel.lsram_bytes > static_cast<uint32_t>(target_.lsram_bytes) && target_.lsram_bytes > 0) {
-      return unsupported(fmt::format("kernel '{}' of {} needs {} bytes of local memory (lsram) per TEC, {} has {}",
-                                     kernel.symbol, kernel.source, kernel.lsram_bytes, target_.name,
-                                     target_.lsram_bytes));
-    }
-    if (kernel.shared_bytes > static_cast<uint32_t>(target_.shared_bytes) && target_.shared_bytes > 0) {
-      return unsupported(fmt::format("kernel '{}' of {} needs {} bytes of shared memory, {} has {}", kernel.symbol,
-                                     kernel.source, kernel.shared_bytes, target_.name, target_.shared_bytes));
-    }
-    return {};
+    return tir::check_on_chip_memory(kernel.symbol, kernel.lsram_bytes, kernel.shared_bytes, target_)
+        .context(kernel.source);
   }
 
   Status compile() {

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "codegen/lower/lower.h"
+#include "codegen/tir/on_chip_memory.h"
 #include "codegen/tir/text.h"
 #include "gbuilder/file/encode.h"
 #include "gbuilder/record/command_storer.h"
@@ -100,17 +101,11 @@ Result<DslKernel> compile_dsl_kernel(tir::Module parsed, const tir::Target& targ
   row.module = kernel.parsed;
   set_parameters(&row, *kernel.parsed, target);
   row.source = fmt::format("DSL_{}", entry.name);
-  set_requirements(&row, kernel.lowered);
-  const auto too_large = [&](std::string_view memory, uint32_t needed, int available) {
-    return unsupported(fmt::format("The function \"{}\" needs {} bytes of {}, the target \"{}\" has {}.", entry.name,
-                                   needed, memory, target.name, available));
-  };
-  if (row.lsram_bytes > static_cast<uint32_t>(target.lsram_bytes))
-    return too_large("lsram per TEC", row.lsram_bytes, target.lsram_bytes);
-  if (row.shared_bytes > static_cast<uint32_t>(target.shared_bytes))
-    return too_large("shared memory", row.shared_bytes, target.shared_bytes);
+  AIPU_ASSIGN_OR_RETURN(const tir::KernelSource source, tir::kernel_source(entry.name, *kernel.parsed, kernel.lowered,
+                                                                           target, options.disabled_passes));
+  set_requirements(&row, source);
+  AIPU_RETURN_IF_ERROR(tir::check_on_chip_memory(entry.name, row.lsram_bytes, row.shared_bytes, target));
 
-  const tir::KernelSource source{entry.name, kernel.lowered};
   AIPU_ASSIGN_OR_RETURN(kernel.compiled, tir::compile_kernels(std::span(&source, 1), target, options.compile));
   return kernel;
 }

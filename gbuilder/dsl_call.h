@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "codegen/native_c/cc_driver.h"
+#include "codegen/driver/cc_driver.h"
 #include "codegen/targets/target.h"
 #include "codegen/tir/parameter_analysis.h"
 #include "frontend/ir/compass_ir.h"

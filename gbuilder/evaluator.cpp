@@ -286,9 +286,12 @@ class Execution {
 
   Status run_native(const tir::Module& module, const std::vector<tir::InterpreterArgument>& arguments,
                     aipu_fault_record* fault) {
-    AIPU_ASSIGN_OR_RETURN(tir::Module lowered, tir::lower(rename_entry(module, "folded"), target_));
-    const std::vector<tir::KernelSource> sources = {{"folded", std::move(lowered)}};
-    AIPU_ASSIGN_OR_RETURN(const tir::CompiledModule compiled, tir::compile_kernels(sources, target_, *compile_));
+    const tir::Module renamed = rename_entry(module, "folded");
+    AIPU_ASSIGN_OR_RETURN(tir::Module lowered, tir::lower(renamed, target_));
+    AIPU_ASSIGN_OR_RETURN(const tir::KernelSource source,
+                          tir::kernel_source("folded", renamed, std::move(lowered), target_));
+    AIPU_ASSIGN_OR_RETURN(const tir::CompiledModule compiled,
+                          tir::compile_kernels(std::span(&source, 1), target_, *compile_));
     AIPU_ASSIGN_OR_RETURN(const auto loaded, NativeModule::load(compiled.shared_object));
     std::vector<unsigned long long> words;
     for (const tir::InterpreterArgument& argument : arguments) words.push_back(argument.word);

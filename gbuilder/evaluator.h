@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "codegen/native_c/cc_driver.h"
+#include "codegen/driver/cc_driver.h"
 #include "codegen/targets/target.h"
 #include "graph/passes/pass.h"
 #include "kernels/plugin.h"

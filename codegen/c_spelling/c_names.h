@@ -23,4 +23,7 @@ std::string all_true(int lanes);
 // `name` as a variable or function may be called: no keyword, type or function of C, and none of `reserved`.
 std::string c_identifier(std::string_view name, const std::set<std::string, std::less<>>& reserved);
 
+// `words` and those that are C++'s alone: what compiles a kernel takes it for C++.
+std::set<std::string, std::less<>> with_cxx_words(std::set<std::string, std::less<>> words);
+
 }  // namespace aipu::tir

@@ -106,6 +106,7 @@ std::string PrinterShell::definition(size_t function) {
   begin_definition();
   body(module_.functions[function]->body);
   end_definition();
+  if (std::exchange(marked_, false)) raw("#line 1 \"generated\"\n");
   line("}");
   return std::move(out_);
 }
@@ -150,15 +151,27 @@ void PrinterShell::comment(const Comment& n) {
   line("// " + text);
 }
 
+void PrinterShell::line_mark(const Stmt& s) {
+  const SourceSpan& span = s->span;
+  if (!marks_lines_ || span.file == nullptr || span.line < 1) return;
+  std::string file;
+  for (const char c : *span.file) {
+    if (c == '"' || c == '\\') file += '\\';
+    file += c == '\n' || c == '\r' ? ' ' : c;
+  }
+  raw(fmt::format("#line {} \"{}\"\n", span.line, file));
+  marked_ = true;
+}
+
 void PrinterShell::statement(const Stmt& s) {
-  before_statement(s);
+  line_mark(s);
   match(
       s,
       [&](const Define& n) {
-        // The value does not see the new name, but for the lanes that it leaves as they are.
+        // The value does not see the new name.
         const std::string name = declare(n.var);
         names_.erase(n.var.get());
-        const std::string value = n.value ? " = " + expr(n.value, name) : "";
+        const std::string value = n.value ? " = " + expr(n.value) : "";
         names_[n.var.get()] = name;
         line(fmt::format("{} {}{};", c_type(n.var->type), name, value));
       },
@@ -211,7 +224,8 @@ std::string PrinterShell::expr(const Expr& e, const std::string& destination) {
       },
       [&](const Binary& n) { return binary(n, e); },
       [&](const Select& n) {
-        return fmt::format("({} ? {} : {})", expr(n.condition), expr(n.if_true), expr(n.if_false));
+        return fmt::format("({} ? {} : {})", expr(n.condition), choice(n.if_true, n.if_false),
+                           choice(n.if_false, n.if_true));
       },
       [&](const Cast& n) { return conversion(n, e); }, [&](const Broadcast& n) { return broadcast_text(n, e); },
       [&](const VectorLiteral& n) { return literal(n, e); }, [&](const Load& n) { return load(n); },

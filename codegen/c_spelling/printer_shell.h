@@ -37,6 +37,8 @@ class PrinterShell {
   // Definitions of the constant arrays met so far, a line each.
   const std::string& constants() const { return constants_; }
   const Status& status() const { return status_; }
+  // A #line in front of every statement whose place in the kernel's file is known.
+  void mark_lines() { marks_lines_ = true; }
 
   // ---- for the spelling of calls ----
 
@@ -50,7 +52,6 @@ class PrinterShell {
   std::string fail(std::string message);  // records the first error
 
  protected:
-  virtual void before_statement(const Stmt&) {}
   virtual void lane_write(const LaneWrite& n) = 0;
   virtual void store(const Store& n) = 0;
   virtual void alloc(const Alloc& n) = 0;
@@ -64,6 +65,8 @@ class PrinterShell {
   virtual std::string literal(const VectorLiteral& n, const Expr& e) = 0;
   virtual std::string load(const Load& n) = 0;
   virtual std::string lane_read(const LaneRead& n) = 0;
+  // One of the two values that a condition chooses between.
+  virtual std::string choice(const Expr& e, const Expr&) { return expr(e); }
   virtual std::string intrinsic(const IntrinsicCall& n, const Expr& e, const std::string& destination) = 0;
 
   const Module& module() const { return module_; }
@@ -85,6 +88,7 @@ class PrinterShell {
  private:
   std::string function_call(const FunctionCall& n);
   void if_else(const If& n);
+  void line_mark(const Stmt& s);
   void comment(const Comment& n);
 
   const Module& module_;
@@ -95,6 +99,8 @@ class PrinterShell {
   std::string constants_;
   std::set<std::string> constant_names_;
   int indent_ = 0;
+  bool marks_lines_ = false;
+  bool marked_ = false;  // the compiler takes what comes for lines of the kernel's file
   size_t function_ = 0;
   std::set<std::string> taken_;
   std::unordered_map<std::string, int> next_;     // the last number behind a name that was taken

@@ -8,7 +8,10 @@
 
 #include "codegen/compass_c/passes.h"
 #include "codegen/compass_c/text_printer.h"
+#include "codegen/compass_c/vector_aligner.h"
+#include "codegen/lower/lower.h"
 #include "codegen/tir/verifier.h"
+#include "codegen/tir/visit.h"
 
 namespace aipu::tir {
 namespace {
@@ -24,6 +27,7 @@ struct TextPass {
 
 constexpr TextPass kPasses[] = {
     {"UnifyThreadBinding", nullptr, c_text::bind_threads},  // first: the TEC's loop is a test like any other
+    {"EvaluateBoundsOnce", c_text::evaluate_bounds_once},   // before anything moves into or out of loops
     {"Simplify", c_text::simplify},
     {"Simplify", c_text::propagate_constants},
     {"Simplify", c_text::simplify},                   // tests and sums of them are decided now
@@ -35,7 +39,8 @@ constexpr TextPass kPasses[] = {
     {"InjectDma", c_text::inject_dma},  // before common subexpressions: byte counts are some
     {"InitializeEventState", c_text::name_events},
     {"EliminateGetLocalID", c_text::eliminate_get_local_id},
-    {"CanonicalizeDivMod", c_text::canonicalize_div_mod},  // shifts and masks are no common subexpressions
+    {"CanonicalizeDivMod", nullptr, nullptr,
+     c_text::canonicalize_div_mod},  // shifts and masks are no common subexpressions
     {"CommonSubexprElimTIR", c_text::eliminate_common_subexpressions},
     {"LowerStandard", c_text::lower_standard},
     {"ExchangeConstantToRight", c_text::strength_reduce},
@@ -83,10 +88,28 @@ std::vector<std::string_view> compass_c_passes() {
   return names;
 }
 
-Result<Module> compass_c_module(const Module& parsed, const Target& target,
-                                std::span<const std::string> disabled_passes) {
-  AIPU_RETURN_IF_ERROR(verify(parsed));
-  Module module = parsed;
+bool has_vector_without_type(const Module& shown) {
+  bool found = false;
+  const auto look = [&](const Type& type) { found |= type.lanes > 64 || (type.lanes & (type.lanes - 1)) != 0; };
+  for (const PrimFuncPtr& function : shown.functions) {
+    for (const VarPtr& param : function->params) look(param->type);
+    walk(
+        function->body, [&](const Expr& e) { look(e->type); },
+        [&](const Stmt& s) {
+          if (const auto* n = s->as<Alloc>()) look(n->buffer->type);
+          // Values of several registers: what the aligning leaves when it finds no form for one of them.
+          if (const auto* n = s->as<Define>()) found |= c_text::is_wide(n->var->type);
+          const auto* n = s->as<Evaluate>();
+          const auto* call = n != nullptr ? n->value->as<IntrinsicCall>() : nullptr;
+          if (call != nullptr && !call->args.empty() && call->args[0]) found |= c_text::is_wide(call->args[0]->type);
+        });
+  }
+  return found;
+}
+
+namespace {
+
+Module run_passes(Module module, const Target& target, std::span<const std::string> disabled_passes) {
   for (const TextPass& pass : kPasses) {
     if (is_disabled(pass.name, disabled_passes)) continue;
     if (pass.run_module != nullptr) {
@@ -101,10 +124,29 @@ Result<Module> compass_c_module(const Module& parsed, const Target& target,
   return module;
 }
 
-namespace {
+}  // namespace
 
-Result<std::string> print_text(const Module& module, const std::vector<std::string>& names, const Spelling& spelling) {
-  c_text::TextPrinter printer(module, names, spelling);
+Result<Module> compass_c_module(const Module& parsed, const Target& target,
+                                std::span<const std::string> disabled_passes) {
+  AIPU_RETURN_IF_ERROR(verify(parsed));
+  Module module = run_passes(parsed, target, disabled_passes);
+  if (!has_vector_without_type(module) || is_disabled("AlignVectorWidth", disabled_passes)) return module;
+  // Operations on all lanes of an odd number of them, as lower() takes them apart.
+  AIPU_ASSIGN_OR_RETURN(Module lowered, lower(parsed, target));
+  return run_passes(std::move(lowered), target, disabled_passes);
+}
+
+Result<CompassText> print_compass_c(const Module& shown, const Target& target,
+                                    std::span<const std::string> disabled_passes, bool line_marks) {
+  Spelling spelling;
+  spelling.combine_instructions = !is_disabled("CombineInstructions", disabled_passes);
+  spelling.revise_pass_through = !is_disabled("ReviseParamR", disabled_passes);
+  spelling.lower_virtual_isa = !is_disabled("LowerVirtualIsa", disabled_passes);
+  spelling.converts_halves = target.generation == 3;
+  spelling.revert_to_standard = !is_disabled("Revert2Standard", disabled_passes);
+  const std::vector<std::string> names = names_in_c(shown, !is_disabled("RenameUtilsFnames", disabled_passes));
+  c_text::TextPrinter printer(shown, names, spelling);
+  if (line_marks) printer.mark_lines();
   std::map<std::string, size_t> order;
   for (size_t i = 0; i < names.size(); ++i) order[names[i]] = i;
   std::string prototypes, definitions;
@@ -113,25 +155,19 @@ Result<std::string> print_text(const Module& module, const std::vector<std::stri
     definitions += "\n" + printer.definition(index);
   }
   AIPU_RETURN_IF_ERROR(printer.status());
-  std::string text = "#include <compass/dsl.h>\n\n";
+  CompassText text{"#include <compass/dsl.h>\n\n", names[0], printer.arrays()};
   for (const std::string* part : {&printer.constants(), &printer.dma_macros()}) {
-    if (!part->empty()) text += *part + "\n";
+    if (!part->empty()) text.c += *part + "\n";
   }
-  return text + prototypes + definitions;
+  text.c += prototypes + definitions;
+  return text;
 }
-
-}  // namespace
 
 Result<std::string> compass_c_text(const Module& parsed, const Target& target,
                                    std::span<const std::string> disabled_passes) {
   AIPU_ASSIGN_OR_RETURN(const Module module, compass_c_module(parsed, target, disabled_passes));
-  Spelling spelling;
-  spelling.combine_instructions = !is_disabled("CombineInstructions", disabled_passes);
-  spelling.revise_pass_through = !is_disabled("ReviseParamR", disabled_passes);
-  spelling.lower_virtual_isa = !is_disabled("LowerVirtualIsa", disabled_passes);
-  spelling.converts_halves = target.generation == 3;
-  spelling.revert_to_standard = !is_disabled("Revert2Standard", disabled_passes);
-  return print_text(module, names_in_c(module, !is_disabled("RenameUtilsFnames", disabled_passes)), spelling);
+  AIPU_ASSIGN_OR_RETURN(CompassText text, print_compass_c(module, target, disabled_passes));
+  return std::move(text.c);
 }
 
 }  // namespace aipu::tir

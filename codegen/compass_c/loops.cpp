@@ -48,6 +48,53 @@ class Unroll : public Mutator {
   }
 };
 
+// ---- EvaluateBoundsOnce ----
+
+bool writes_memory(const Stmt& body) {
+  bool found = false;
+  walk(
+      body,
+      [&](const Expr& e) {
+        const auto* call = e->as<IntrinsicCall>();
+        found |= e->as<FunctionCall>() || (call != nullptr && !call->intrinsic->pure);
+      },
+      [&](const Stmt& s) { found |= s->as<Store>() != nullptr; });
+  return found;
+}
+
+class EvaluateBounds : public Mutator {
+ public:
+  using Mutator::mutate;
+  Stmt mutate(const Stmt& stmt) override {
+    const Stmt s = mutate_children(stmt);
+    const auto* n = s->as<For>();
+    if (n == nullptr || n->kind == ForKind::kTec) return s;
+    const auto changing = changing_variables(n->body);
+    const bool writes = writes_memory(n->body);
+    std::vector<Stmt> statements;
+    const auto once = [&](const Expr& value, std::string_view what) {
+      bool changes = false;
+      walk(value, [&](const Expr& e) {
+        if (const auto* ref = e->as<VarRef>()) changes |= changing.contains(ref->var.get());
+        const auto* call = e->as<IntrinsicCall>();
+        changes |= e->as<FunctionCall>() || (call != nullptr && !call->intrinsic->pure) || (writes && e->as<Load>());
+      });
+      if (!changes) return value;
+      auto var = std::make_shared<Var>();
+      var->name = fmt::format("{}_{}", n->var->name, what);
+      var->type = value->type;
+      const VarPtr made = std::move(var);
+      statements.push_back(make_stmt(Define{made, value}, s->span));
+      return var_ref(made);
+    };
+    const Expr start = as_int(n->start) ? n->start : once(n->start, "start"), stop = once(n->stop, "stop"),
+               step = once(n->step, "step");
+    if (statements.empty()) return s;
+    statements.push_back(make_stmt(For{n->var, start, stop, step, n->kind, n->body}, s->span));
+    return make_stmt(Block{std::move(statements)}, s->span);
+  }
+};
+
 // ---- HoistIfThenElse ----
 
 bool is_invariant(const Expr& condition, const For& loop) {
@@ -235,6 +282,9 @@ class NameEvents : public Mutator {
 
 PrimFunc name_events(const PrimFunc& function) {
   return with_body(function, NameEvents(function.body).mutate(function.body));
+}
+PrimFunc evaluate_bounds_once(const PrimFunc& function) {
+  return with_body(function, EvaluateBounds().mutate(function.body));
 }
 PrimFunc unroll_loops(const PrimFunc& function) { return with_body(function, Unroll().mutate(function.body)); }
 PrimFunc hoist_if_then_else(const PrimFunc& function) { return with_body(function, Hoist().mutate(function.body)); }

@@ -15,8 +15,8 @@ namespace aipu::tir::c_text {
 
 // FoldConstant, Simplify, ExchangeConstantToRight: constants are evaluated, integer sums and comparisons are put in
 // canonical order (positive terms, constant, negative terms; `<` and `<=` only), constants stand on the right, tests
-// that are decided disappear. Variables are never inlined, and floats are never reassociated. Comparisons assume that
-// 32-bit index arithmetic does not overflow.
+// that are decided disappear. Variables are never inlined, and floats are never reassociated. Comparisons and quotients
+// assume that 32-bit arithmetic on parameters and counters does not overflow; what was read from memory may.
 PrimFunc simplify(const PrimFunc& function);
 Expr simplify(const Expr& expr);
 
@@ -24,9 +24,14 @@ Expr simplify(const Expr& expr);
 // that number where it is used. Its declaration stays.
 PrimFunc propagate_constants(const PrimFunc& function);
 
-// CanonicalizeDivMod: quotients and remainders of scalars by constant powers of two become shifts and masks (dividends
-// are not negative).
-PrimFunc canonicalize_div_mod(const PrimFunc& function);
+// CanonicalizeDivMod: quotients and remainders of scalars by constant powers of two become shifts and masks, where the
+// dividend cannot be negative: the language truncates, a shift does not. Parameters of the entry that are divided are
+// taken not to be: they become its non_negative_params.
+Module canonicalize_div_mod(const Module& module);
+
+// EvaluateBoundsOnce: what a loop's bound, step and start are when it starts. Where the body changes what they are made
+// of, C would see that in every round, so they become variables in front of it.
+PrimFunc evaluate_bounds_once(const PrimFunc& function);
 
 // UnrollLoop: loops that run once become their body, S.unroll loops copies of it.
 PrimFunc unroll_loops(const PrimFunc& function);

@@ -1,7 +1,228 @@
 // Makes c_code valid for a C++ compiler: the prelude of the C that is compiled, under the names and with the types of
 // Compass C. Vectors are classes here, because `(float8)x` is a value of all lanes and `a[i]` of a vector pointer may
-// lie anywhere; what computes are the functions of the other preludes. The words of the types are macros that follow
-// the text of this file.
+// lie anywhere, and so are integers, because the operators of C trap, promote and leave undefined what the language
+// defines; what computes are the functions of the other preludes. The words of the types are macros that follow the
+// text of this file.
+
+// ---- integers: operators have the type of their operands, no quotient traps, shifts count modulo the width ----
+
+// The words of the text are macros; these are for what macros become.
+typedef char __i8;
+typedef uchar __u8;
+typedef short __i16;
+typedef ushort __u16;
+typedef int __i32;
+typedef uint __u32;
+typedef long __i64;
+typedef ulong __u64;
+typedef half __f16;
+typedef bf16 __bf16_t;
+typedef float __f32;
+typedef double __f64;
+
+template <class T>
+struct __int_c;
+
+template <bool B>
+struct __where {};
+template <>
+struct __where<true> {
+  typedef int yes;
+};
+// Bare numbers of the text: they take the type of what they are used with.
+template <class T>
+struct __is_number {
+  static constexpr bool value = __same<T, bool>::value || __same<T, char>::value || __same<T, uchar>::value ||
+                                __same<T, short>::value || __same<T, ushort>::value || __same<T, int>::value ||
+                                __same<T, uint>::value || __same<T, long>::value || __same<T, ulong>::value;
+};
+template <class T>
+using __if_number = typename __where<__is_number<T>::value>::yes;
+
+template <class T, class S>
+struct __to_int {
+  static __attribute__((always_inline)) constexpr T of(S x) {
+    if constexpr (__is_number<S>::value)
+      return (T)x;
+    else
+      return __convert<T>(x);
+  }
+};
+// An address is its lower bits, of which __address64 makes the address again.
+template <class T, class P>
+struct __to_int<T, P*> {
+  static __attribute__((always_inline)) T of(P* p) {
+    if constexpr (sizeof(T) == 4)
+      return (T)__address32(p);
+    else
+      return (T)(ulong)p;
+  }
+};
+template <class T, class U>
+struct __to_int<T, __int_c<U>> {
+  static __attribute__((always_inline)) constexpr T of(__int_c<U> x) { return (T)x.v; }
+};
+
+template <class T>
+struct __int_c {
+  T v;
+  __int_c() = default;
+  template <class S>
+  __attribute__((always_inline)) constexpr __int_c(S x) : v(__to_int<T, S>::of(x)) {}
+  __attribute__((always_inline)) constexpr operator T() const { return v; }
+  template <class P>
+  __attribute__((always_inline)) explicit operator P*() const {
+    if constexpr (sizeof(T) == 4)
+      return __address64<P*>((uint)v);
+    else
+      return (P*)(ulong)v;
+  }
+  template <class S>
+  __attribute__((always_inline)) __int_c& operator+=(S x) {
+    v = (T)(v + __to_int<T, S>::of(x));
+    return *this;
+  }
+};
+// Indices of 32 and 64 bits may meet.
+template <class T, class U>
+using __larger = typename __if<(sizeof(T) < sizeof(U)), U, T>::type;
+
+#define __AIPU_OPERATOR(op, function)                                     \
+  template <class T, class U>                                             \
+  __inl __int_c<__larger<T, U>> operator op(__int_c<T> x, __int_c<U> y) { \
+    typedef __larger<T, U> R;                                             \
+    return function((R)x.v, (R)y.v);                                      \
+  }                                                                       \
+  template <class T, class N, __if_number<N> = 0>                         \
+  __inl __int_c<T> operator op(__int_c<T> x, N y) {                       \
+    return function(x.v, (T)y);                                           \
+  }                                                                       \
+  template <class T, class N, __if_number<N> = 0>                         \
+  __inl __int_c<T> operator op(N x, __int_c<T> y) {                       \
+    return function((T)x, y.v);                                           \
+  }
+#define __AIPU_FUNCTION(name, op) \
+  template <class T>              \
+  __inl T name(T x, T y) {        \
+    return (T)(x op y);           \
+  }
+__AIPU_FUNCTION(__int_add, +)
+__AIPU_FUNCTION(__int_sub, -)
+__AIPU_FUNCTION(__int_mul, *)
+__AIPU_FUNCTION(__int_and, &)
+__AIPU_FUNCTION(__int_or, |)
+__AIPU_FUNCTION(__int_xor, ^)
+#undef __AIPU_FUNCTION
+template <class T>
+__inl T __int_div(T x, T y) {
+  return __builtin_constant_p(y) && y != 0 && y != (T)-1 ? (T)(x / y) : __div<T>(x, y);
+}
+template <class T>
+__inl T __int_mod(T x, T y) {
+  return __builtin_constant_p(y) && y != 0 && y != (T)-1 ? (T)(x % y) : __mod<T>(x, y);
+}
+// Narrow numbers are shifted in 32 bits.
+template <class T>
+__inl T __int_shl(T x, T count) {
+  return (T)(x << (count & (sizeof(T) < 4 ? 31 : 8 * (int)sizeof(T) - 1)));
+}
+template <class T>
+__inl T __int_shr(T x, T count) {
+  return (T)(x >> (count & (sizeof(T) < 4 ? 31 : 8 * (int)sizeof(T) - 1)));
+}
+__AIPU_OPERATOR(+, __int_add)
+__AIPU_OPERATOR(-, __int_sub)
+__AIPU_OPERATOR(*, __int_mul)
+__AIPU_OPERATOR(&, __int_and)
+__AIPU_OPERATOR(|, __int_or)
+__AIPU_OPERATOR(^, __int_xor)
+__AIPU_OPERATOR(/, __int_div)
+__AIPU_OPERATOR(%, __int_mod)
+__AIPU_OPERATOR(<<, __int_shl)
+__AIPU_OPERATOR(>>, __int_shr)
+#undef __AIPU_OPERATOR
+#define __AIPU_COMPARISON(op)                          \
+  template <class T, class U>                          \
+  __inl bool operator op(__int_c<T> x, __int_c<U> y) { \
+    typedef __larger<T, U> R;                          \
+    return (R)x.v op(R) y.v;                           \
+  }                                                    \
+  template <class T, class N, __if_number<N> = 0>      \
+  __inl bool operator op(__int_c<T> x, N y) {          \
+    return x.v op(T) y;                                \
+  }                                                    \
+  template <class T, class N, __if_number<N> = 0>      \
+  __inl bool operator op(N x, __int_c<T> y) {          \
+    return (T)x op y.v;                                \
+  }
+__AIPU_COMPARISON(==)
+__AIPU_COMPARISON(!=)
+__AIPU_COMPARISON(<)
+__AIPU_COMPARISON(<=)
+__AIPU_COMPARISON(>)
+__AIPU_COMPARISON(>=)
+#undef __AIPU_COMPARISON
+template <class T>
+__inl __int_c<T> operator~(__int_c<T> x) {
+  return (T)~x.v;
+}
+
+// Functions of two integers.
+#define __AIPU_FUNCTION(name)                                      \
+  template <class T, class U>                                      \
+  __inl __int_c<__larger<T, U>> name(__int_c<T> x, __int_c<U> y) { \
+    typedef __larger<T, U> R;                                      \
+    return name((R)x.v, (R)y.v);                                   \
+  }                                                                \
+  template <class T>                                               \
+  __inl __int_c<T> name(__int_c<T> x, __int_c<T> y) {              \
+    return name(x.v, y.v);                                         \
+  }                                                                \
+  template <class T, class N, __if_number<N> = 0>                  \
+  __inl __int_c<T> name(__int_c<T> x, N y) {                       \
+    return name(x.v, (T)y);                                        \
+  }                                                                \
+  template <class T, class N, __if_number<N> = 0>                  \
+  __inl __int_c<T> name(N x, __int_c<T> y) {                       \
+    return name((T)x, y.v);                                        \
+  }                                                                \
+  __inl __int_c<int> name(int x, int y) { return name<int>(x, y); }
+__AIPU_FUNCTION(max)
+__AIPU_FUNCTION(min)
+__AIPU_FUNCTION(__maximum)
+__AIPU_FUNCTION(__minimum)
+__AIPU_FUNCTION(ceildiv)
+#undef __AIPU_FUNCTION
+template <class T>
+__inl __int_c<T> __abs(__int_c<T> x) {
+  return __abs<T>(x.v);
+}
+template <class T>
+__inl __int_c<T> __clz(__int_c<T> x) {
+  return __clz<T>(x.v);
+}
+__inl __int_c<int> __abs(int x) { return __abs<int>(x); }
+__inl __int_c<int> __clz(int x) { return __clz<int>(x); }
+template <class T>
+__inl __print_argument __printable(const __int_c<T>& x) {
+  return __printable(x.v);
+}
+// An element of a vector as the text sees it.
+template <class T>
+using __scalar_c = typename __if<__is_float<T>::value, T, __int_c<T>>::type;
+
+// ---- vectors and masks ----
+
+template <class T, int N>
+struct __lanes_c;
+template <class A>
+struct __is_lanes_c {
+  static constexpr bool value = false;
+};
+template <class T, int N>
+struct __is_lanes_c<__lanes_c<T, N>> {
+  static constexpr bool value = true;
+};
 
 template <class T, int N>
 struct __attribute__((packed)) __lanes_c {
@@ -13,20 +234,21 @@ struct __attribute__((packed)) __lanes_c {
   template <class S>
   __attribute__((always_inline)) explicit __lanes_c(S scalar) : v(__splat<Raw>((T)scalar)) {}
   // (int8)(1,2,...) and (int8)(low,high)
-  template <class A, class... B>
-  __attribute__((always_inline)) explicit __lanes_c(A first, A second, B... rest) {
-    const A parts[] = {first, second, (A)rest...};
-    static_assert(sizeof(parts) >= sizeof(Raw), "a literal has all lanes");
-    T lanes[N];
-    if constexpr (sizeof(A) == sizeof(T) || sizeof...(B) + 2 == N) {
-      for (int i = 0; i < N; i++) lanes[i] = (T)parts[i];
+  template <class A, class B, class... C>
+  __attribute__((always_inline)) explicit __lanes_c(A first, B second, C... rest) {
+    if constexpr (__is_lanes_c<A>::value) {
+      const A parts[] = {first, second, rest...};
+      static_assert(sizeof(parts) == sizeof(Raw), "the parts are all lanes");
+      __builtin_memcpy(&v, parts, sizeof(Raw));
     } else {
-      __builtin_memcpy(lanes, parts, sizeof(lanes));
+      static_assert(sizeof...(C) + 2 == N, "a literal has all lanes");
+      const T lanes[] = {(T)first, (T)second, (T)rest...};
+      v = __from_lanes<Raw>(lanes);
     }
-    v = __from_lanes<Raw>(lanes);
   }
-  __attribute__((always_inline)) T& operator[](long i) { return ((T*)this)[i]; }
-  __attribute__((always_inline)) const T& operator[](long i) const { return ((const T*)this)[i]; }
+  typedef __scalar_c<T> Lane;
+  __attribute__((always_inline)) Lane& operator[](long i) { return ((Lane*)this)[i]; }
+  __attribute__((always_inline)) const Lane& operator[](long i) const { return ((const Lane*)this)[i]; }
 };
 
 template <int L>
@@ -77,6 +299,14 @@ template <class T, int N>
 __inl const __v<T, N>* __raw(const __lanes_c<T, N>* p) {
   return (const __v<T, N>*)p;
 }
+template <class T>
+__inl T __raw(__int_c<T> x) {
+  return x.v;
+}
+template <class T, int N>
+__inl __print_argument __printable(const __lanes_c<T, N>& x) {
+  return {&x, 0, 0, (int)sizeof(x), (int)sizeof(T)};
+}
 template <class V>
 __inl auto __vector_c(V v) {
   return __lanes_c<__e<V>, __LANES(V)>(v);
@@ -97,6 +327,11 @@ __AIPU_OPERATOR(-)
 __AIPU_OPERATOR(*)
 __AIPU_OPERATOR(/)
 #undef __AIPU_OPERATOR
+// Signed and unsigned operands: the lower bits are the same, the context says how they are read.
+template <class T, class U, int N>
+__inl __lanes_c<T, N> operator*(__lanes_c<T, N> x, __lanes_c<U, N> y) {
+  return x.v * (__v<T, N>)y.v;
+}
 
 // What vectors and masks have alike.
 #define __AIPU_OF_BOTH(X) \
@@ -232,17 +467,31 @@ __AIPU_C(__vqlt)
 
 // ---- what has another form there, or none ----
 
-// Products, and the exact ones of half of the lanes.
+// Products, and the exact ones of half of the lanes. Their mask is that of the operands, or of the products where a
+// product of extended lanes has become one of these.
+template <class M, int N>
+struct __is_mask_of {
+  static constexpr bool value = false;
+};
+template <int N>
+struct __is_mask_of<__mask_c<N>, N> {
+  static constexpr bool value = true;
+};
 template <class T, int N, class U, int L, class Y, class M>
 __inl __lanes_c<T, N> __c__vmul(__lanes_c<T, N> r, __lanes_c<U, L> x, Y y, M m) {
   if constexpr (__is_float<T>::value || sizeof(T) == sizeof(U) && sizeof(T) != 4)
     return __vmul(r.v, x.v, __raw(y), __raw(m));
+  else if constexpr (N != L && __is_mask_of<M, N>::value)
+    return __select(m.v, __vmull(r.v, x.v, __raw(y), ALL_TRUE), r.v);
   else
     return __vmull(r.v, x.v, __raw(y), __raw(m));
 }
-template <class T, int N, class X, class M>
-__inl __lanes_c<T, N> __c__vmulh(__lanes_c<T, N> r, X x, X y, M m) {
-  return __vmulh(r.v, x.v, y.v, __raw(m));
+template <class T, int N, class U, int L, class Y, class M>
+__inl __lanes_c<T, N> __c__vmulh(__lanes_c<T, N> r, __lanes_c<U, L> x, Y y, M m) {
+  if constexpr (N != L && __is_mask_of<M, N>::value)
+    return __select(m.v, __vmulh(r.v, x.v, __raw(y), ALL_TRUE), r.v);
+  else
+    return __vmulh(r.v, x.v, __raw(y), __raw(m));
 }
 
 // Lanes that are off add nothing; of the first operand only the type counts.
@@ -291,7 +540,7 @@ __inl bool __c__vorr(__mask_c<L> m) {
 // Classes of floats, a bit each: quiet and signalling NaN 9 and 8, infinity 7, normal 6, tiny 5, zero 4; the negative
 // ones 3 (zero), 2 (tiny), 1 (normal), 0 (infinity).
 template <class T>
-__inl int __class(T x) {
+__inl __int_c<int> __class(T x) {
   const float f = (float)x;
   if (f != f) return 0x300;
   const bool negative = __bits<__signed_of<T>>(x) < 0;
@@ -348,6 +597,10 @@ __AIPU_C(lsr_h_u, ushort, true, true)
 template <class T, int N, class M>
 __inl __lanes_c<T, N> __c__vsel(__lanes_c<T, N> x, __lanes_c<T, N> y, M m) {
   return __select(__raw(m), x.v, y.v);
+}
+template <class T, class U, int N, class M>
+__inl __lanes_c<U, N> __c__vsel(__lanes_c<T, N> x, __lanes_c<U, N> y, M m) {
+  return __select(__raw(m), __bits<__v<U, N>>(x.v), y.v);
 }
 template <int L, class M>
 __inl __mask_c<L> __c__vsel(__mask_c<L> x, __mask_c<L> y, M m) {
@@ -575,22 +828,6 @@ __inl void __c__vmma(T* p, X x, X y) {
   __vmma(p, x.v, y.v);
 }
 
-// C computes in int: of two operands of one narrow type, one may have become wider.
-template <class X, class Y>
-using __narrower = typename __if<(sizeof(X) < sizeof(Y)), X, Y>::type;
-template <class X, class Y>
-__inl __narrower<X, Y> max(X x, Y y) {
-  return max((__narrower<X, Y>)x, (__narrower<X, Y>)y);
-}
-template <class X, class Y>
-__inl __narrower<X, Y> min(X x, Y y) {
-  return min((__narrower<X, Y>)x, (__narrower<X, Y>)y);
-}
-template <class X, class Y>
-__inl __narrower<X, Y> ceildiv(X x, Y y) {
-  return ceildiv((__narrower<X, Y>)x, (__narrower<X, Y>)y);
-}
-
 // DMA is a copy, done when the call returns. The words for each pair of places follow this file; `total` is in bytes.
 // They take addresses as `(int)p`, of which __AIPU_POINTER leaves the pointer.
 #define __AIPU_POINTER(type)
@@ -606,9 +843,10 @@ template <class T>
 __inl void DMA_Transpose2D(const T* src, T* dst, int col, int row, int src_stride, int dst_stride, int, int) {
   __dma_transpose2d(dst, src, row, col, dst_stride, src_stride);
 }
+// What is filled are elements of the value's type, whatever the pointer is to.
 template <class T, class V>
 __inl void __memset_bytes(T* p, long bytes, V value, int, int) {
-  __dma_memset(p, (T)value, bytes / (long)sizeof(T));
+  __dma_memset((V*)p, value, bytes / (long)sizeof(V));
 }
 #define MemsetDDR __memset_bytes
 #define MemsetSRAM __memset_bytes
@@ -621,6 +859,26 @@ __inl void __memset_bytes(T* p, long bytes, V value, int, int) {
 
 static __thread int __event_state;
 __inl int* addr_of_event_state() { return &__event_state; }
+
+// What a module's table calls takes words. An entry ends with a barrier; where it is the only one nobody waits, and the
+// TECs need not run at the same time.
+typedef unsigned long long __word;
+static __thread bool __meets;
+__inl void __begin(const aipu_tec_context* context, bool meets) {
+  __tec = context;
+  __meets = meets;
+}
+// Whether the kernel can run with this parameter.
+template <class T>
+__inl bool __not_negative(__word word) {
+  const long value = (long)__argument<T>(word);
+  if (value >= 0) return true;
+  __report_fault(AIPU_FAULT_NEGATIVE_PARAMETER, value, 0);
+  return false;
+}
+__inl void __barrier_c(int fence) {
+  if (__meets) barrier(fence);
+}
 
 // From here on the names mean the functions above.
 #define __vadd __c__vadd
@@ -780,3 +1038,7 @@ __inl int* addr_of_event_state() { return &__event_state; }
 #undef __vmov_b
 #define __vmov_b(bits) __mask_c<32>(__byte_mask<32>(bits))
 #define __tail_mask_4(n) __mask_c<4>(__tail_mask<4>(n))
+#define barrier __barrier_c
+#define get_local_id(axis) __int_c<__i32>(get_local_id(axis))
+#define get_local_size(axis) __int_c<__i32>(get_local_size(axis))
+#define alloc_event() __int_c<__i32>(alloc_event())

@@ -2,11 +2,14 @@
 #include <cstdlib>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "codegen/compass_c/passes.h"
+#include "codegen/compass_c/variables.h"
 #include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/intrinsics/lanes.h"
 #include "codegen/lower/simplify.h"
+#include "codegen/tir/linear_form.h"
 #include "codegen/tir/visit.h"
 
 namespace aipu::tir::c_text {
@@ -23,93 +26,6 @@ bool is_constant_or_splat(const Expr& e) {
   if (const auto* splat = e->as<Broadcast>()) return is_constant(splat->scalar);
   return is_constant(e);
 }
-
-// Equal whenever it is evaluated within one expression.
-bool is_repeatable(const Expr& e) {
-  bool result = true;
-  walk(e, [&](const Expr& child) {
-    const auto* call = child->as<IntrinsicCall>();
-    result &= (call == nullptr || call->intrinsic->pure) && child->as<FunctionCall>() == nullptr;
-  });
-  return result;
-}
-
-// An integer expression as a sum: terms in the order in which they appear.
-class LinearForm {
- public:
-  explicit LinearForm(DType dtype) : dtype_(dtype) {}
-
-  void add(const Expr& e, int64_t factor) {
-    if (const auto value = as_int(e)) {
-      constant_ = wrap_int(product(*value, factor) + constant_, dtype_);
-      return;
-    }
-    const auto* n = e->as<Binary>();
-    if (n != nullptr && (n->op == BinaryOp::kAdd || n->op == BinaryOp::kSub)) {
-      add(n->lhs, factor);
-      add(n->rhs, n->op == BinaryOp::kAdd ? factor : wrap_int(-factor, dtype_));
-      return;
-    }
-    if (n != nullptr && n->op == BinaryOp::kMul) {
-      if (const auto value = as_int(n->rhs)) return add(n->lhs, product(*value, factor));
-      if (const auto value = as_int(n->lhs)) return add(n->rhs, product(*value, factor));
-    }
-    for (auto& [term, total] : terms_) {
-      if (!structurally_equal(term, e) || !is_repeatable(e)) continue;
-      total = wrap_int(total + factor, dtype_);
-      return;
-    }
-    terms_.emplace_back(e, factor);
-  }
-
-  // Positive terms, a positive constant, negative terms, a negative constant.
-  Expr expr() const {
-    Expr sum;
-    const auto append = [&](BinaryOp op, const Expr& term) {
-      sum = sum ? binary(op, sum, term) : op == BinaryOp::kAdd ? term : binary(op, imm(0), term);
-    };
-    for (const auto& [term, factor] : terms_) {
-      if (factor > 0) append(BinaryOp::kAdd, scaled(term, factor));
-    }
-    if (constant_ > 0 || (constant_ < 0 && -constant_ == constant_)) append(BinaryOp::kAdd, imm(constant_));
-    if (!sum && constant_ < 0) {
-      // c - x reads better than (0 - x) - c.
-      append(BinaryOp::kAdd, imm(constant_));
-      for (const auto& [term, factor] : terms_) {
-        if (factor < 0) append(BinaryOp::kSub, scaled(term, -factor));
-      }
-      return sum;
-    }
-    const auto negative =
-        static_cast<size_t>(std::count_if(terms_.begin(), terms_.end(), [](const auto& t) { return t.second < 0; }));
-    if (!sum && negative == 1 && constant_ == 0) {
-      for (const auto& [term, factor] : terms_) {
-        if (factor < 0) return binary(BinaryOp::kMul, term, imm(factor));
-      }
-    }
-    for (const auto& [term, factor] : terms_) {
-      if (factor < 0) append(BinaryOp::kSub, scaled(term, -factor));
-    }
-    if (constant_ < 0 && sum) append(BinaryOp::kSub, imm(-constant_));
-    return sum ? sum : imm(constant_);
-  }
-
-  int64_t constant() const { return constant_; }
-  const std::vector<std::pair<Expr, int64_t>>& terms() const { return terms_; }
-
- private:
-  Expr imm(int64_t value) const { return int_imm(value, dtype_); }
-  Expr scaled(const Expr& term, int64_t factor) const {
-    return factor == 1 ? term : binary(BinaryOp::kMul, term, imm(factor));
-  }
-  int64_t product(int64_t a, int64_t b) const {
-    return wrap_int(static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)), dtype_);
-  }
-
-  DType dtype_;
-  int64_t constant_ = 0;
-  std::vector<std::pair<Expr, int64_t>> terms_;
-};
 
 Expr canonical_sum(const Expr& e) {
   LinearForm form(e->type.element);
@@ -139,8 +55,50 @@ Expr rebuilt(const Expr& e, BinaryOp op, Expr lhs, Expr rhs) {
   return make_expr(e->type, Binary{op, std::move(lhs), std::move(rhs)}, e->span);
 }
 
+// Variables that hold what was read or converted from something that is no index.
+class DataVariables {
+ public:
+  DataVariables() = default;
+  explicit DataVariables(const Stmt& body) {
+    const auto note = [&](const VarPtr& var, const Expr& value) {
+      if (value && is_index(var->type) && is_data(value)) variables_.insert(var.get());
+    };
+    size_t before = 0;
+    do {
+      before = variables_.size();
+      walk(
+          body,
+          [&](const Expr& e) {
+            if (const auto* n = e->as<AddressOf>()) variables_.insert(n->var.get());
+          },
+          [&](const Stmt& s) {
+            if (const auto* n = s->as<Define>()) note(n->var, n->value);
+            if (const auto* n = s->as<Assign>()) note(n->var, n->value);
+          });
+    } while (variables_.size() != before);
+  }
+
+  // Whether arithmetic on it is more than that of parameters, counters and constants, and may overflow.
+  bool is_data(const Expr& e) const {
+    bool data = false;
+    walk(e, [&](const Expr& child) {
+      if (const auto* ref = child->as<VarRef>()) data |= variables_.contains(ref->var.get());
+      if (const auto* n = child->as<Cast>()) data |= !is_index(n->operand->type);
+      const auto* call = child->as<IntrinsicCall>();
+      data |= child->as<Load>() || child->as<LaneRead>() || child->as<FunctionCall>() ||
+              (call != nullptr && !call->intrinsic->asks_tec);
+    });
+    return data;
+  }
+
+ private:
+  std::unordered_set<const Var*> variables_;
+};
+
 class Simplify : public Mutator {
  public:
+  Simplify() = default;
+  explicit Simplify(const Stmt& body) : data_(body) {}
   using Mutator::mutate;
 
   Expr mutate(const Expr& expr) override {
@@ -168,7 +126,7 @@ class Simplify : public Mutator {
   }
 
  private:
-  static Expr simplified_binary(const Expr& e, const Binary& n) {
+  Expr simplified_binary(const Expr& e, const Binary& n) const {
     if (n.lhs->type.pointer) return is_comparison(n.op) ? ordered(e, n) : simplified_pointer(e, n);
     if (is_constant(n.lhs) && is_constant(n.rhs)) return simplify_expr(e);
     if (n.lhs->type.is_mask()) return folded_mask(e, n);
@@ -177,7 +135,7 @@ class Simplify : public Mutator {
     return simplified_binary_ordered(e);
   }
 
-  static Expr simplified_binary_ordered(const Expr& e) {
+  Expr simplified_binary_ordered(const Expr& e) const {
     const auto& n = *e->as<Binary>();
     if (is_comparison(n.op)) return comparison(e, n);
     if (n.op == BinaryOp::kAnd || n.op == BinaryOp::kOr) return logical(e, n);
@@ -192,10 +150,11 @@ class Simplify : public Mutator {
   }
 
   // A sum all of whose terms are multiples of the divisor.
-  static Expr exact_division(const Expr& e, const Binary& n) {
+  Expr exact_division(const Expr& e, const Binary& n) const {
     const auto divisor = as_int(n.rhs);
     if (!divisor || *divisor <= 0) return e;
     if (*divisor == 1) return n.op == BinaryOp::kDiv ? n.lhs : int_imm(0, e->type.element);
+    if (data_.is_data(n.lhs)) return e;
     LinearForm form(e->type.element);
     form.add(n.lhs, 1);
     if (form.constant() % *divisor != 0) return e;
@@ -226,13 +185,14 @@ class Simplify : public Mutator {
     return e;
   }
 
-  static Expr comparison(const Expr& e, const Binary& n) {
+  Expr comparison(const Expr& e, const Binary& n) const {
     const Expr in_order = ordered(e, n);
     const auto& o = *in_order->as<Binary>();
-    return is_index(o.lhs->type) ? index_comparison(in_order, o) : in_order;
+    const bool index = is_index(o.lhs->type) && !data_.is_data(o.lhs) && !data_.is_data(o.rhs);
+    return index ? index_comparison(in_order, o) : in_order;
   }
 
-  static Expr index_comparison(const Expr& e, const Binary& n) {
+  Expr index_comparison(const Expr& e, const Binary& n) const {
     const DType dtype = n.lhs->type.element;
     const bool equality = n.op == BinaryOp::kEq || n.op == BinaryOp::kNe;
     const auto left = as_int(n.lhs), right = as_int(n.rhs);
@@ -419,13 +379,15 @@ class Simplify : public Mutator {
     }
     return e;
   }
+
+  DataVariables data_;
 };
 
 }  // namespace
 
 PrimFunc simplify(const PrimFunc& function) {
   PrimFunc result = function;
-  result.body = Simplify().mutate(function.body);
+  result.body = Simplify(function.body).mutate(function.body);
   return result;
 }
 
@@ -433,8 +395,77 @@ Expr simplify(const Expr& expr) { return Simplify().mutate(expr); }
 
 namespace {
 
+// Variables that are never negative: counters from 0 on, sizes, and what is made of them and does not change.
+// `parameters`: those of the function, too, none of which is changed then.
+class Signs {
+ public:
+  Signs(const PrimFunc& function, bool parameters) : changing_(changing_variables(function.body)) {
+    for (const VarPtr& param : function.params) {
+      if (parameters) known_.insert(param.get());
+    }
+    walk(
+        function.body, [](const Expr&) {},
+        [&](const Stmt& s) {
+          if (const auto* n = s->as<Define>(); n != nullptr && n->value) note(n->var, n->value);
+          if (const auto* n = s->as<For>(); n != nullptr && as_int(n->step).value_or(0) > 0) note(n->var, n->start);
+        });
+  }
+
+  bool is_non_negative(const Expr& e) const {
+    if (!is_integer(e->type.element) || !e->type.is_scalar()) return false;
+    if (is_unsigned_int(e->type.element)) return true;
+    if (const auto value = as_int(e)) return *value >= 0;
+    if (const auto* n = e->as<VarRef>())
+      return (n->var->non_negative || known_.contains(n->var.get())) && !changing_.contains(n->var.get());
+    if (const auto* n = e->as<Select>()) return is_non_negative(n->if_true) && is_non_negative(n->if_false);
+    if (const auto* n = e->as<Cast>()) {
+      const DType from = n->operand->type.element;
+      return dtype_bits(e->type.element) > dtype_bits(from) && !n->operand->type.pointer &&
+             (is_bool(from) || is_non_negative(n->operand));
+    }
+    if (const auto* n = e->as<IntrinsicCall>()) return n->intrinsic->asks_tec;
+    const auto* n = e->as<Binary>();
+    if (n == nullptr) return false;
+    switch (n->op) {
+      case BinaryOp::kAdd:
+      case BinaryOp::kMul:
+      case BinaryOp::kDiv:
+      case BinaryOp::kMin:
+        return is_non_negative(n->lhs) && is_non_negative(n->rhs);
+      case BinaryOp::kMod:
+      case BinaryOp::kShr:
+        return is_non_negative(n->lhs);
+      case BinaryOp::kMax:
+      case BinaryOp::kBitAnd:
+        return is_non_negative(n->lhs) || is_non_negative(n->rhs);
+      default:
+        return false;
+    }
+  }
+
+  // Adds the variables that `e` is made of, those of their own values included.
+  void add_origins(const Expr& e, std::unordered_set<const Var*>* origins) const {
+    walk(e, [&](const Expr& child) {
+      const auto* ref = child->as<VarRef>();
+      if (ref == nullptr || !origins->insert(ref->var.get()).second) return;
+      if (const auto value = values_.find(ref->var.get()); value != values_.end()) add_origins(value->second, origins);
+    });
+  }
+
+ private:
+  void note(const VarPtr& var, const Expr& value) {
+    if (!is_non_negative(value)) return;
+    known_.insert(var.get());
+    values_[var.get()] = value;
+  }
+
+  std::unordered_set<const Var*> changing_, known_;
+  std::unordered_map<const Var*, Expr> values_;
+};
+
 class DivMod : public Mutator {
  public:
+  explicit DivMod(const PrimFunc& function, bool is_entry) : proven_(function, false), taken_(function, is_entry) {}
   using Mutator::mutate;
   Expr mutate(const Expr& expr) override {
     const Expr e = mutate_children(expr);
@@ -442,18 +473,45 @@ class DivMod : public Mutator {
     if (n == nullptr || !e->type.is_scalar() || !is_integer(e->type.element)) return e;
     if (n->op != BinaryOp::kDiv && n->op != BinaryOp::kMod) return e;
     const auto divisor = as_int(n->rhs);
-    if (!divisor || *divisor <= 0 || (*divisor & (*divisor - 1)) != 0) return e;
+    if (!divisor || *divisor <= 0 || (*divisor & (*divisor - 1)) != 0 || !is_non_negative(n->lhs)) return e;
     const DType dtype = e->type.element;
     if (n->op == BinaryOp::kMod) return rebuilt(e, BinaryOp::kBitAnd, n->lhs, int_imm(*divisor - 1, dtype));
     return rebuilt(e, BinaryOp::kShr, n->lhs, int_imm(__builtin_ctzll(static_cast<uint64_t>(*divisor)), dtype));
   }
+
+  // What quotients count on without a proof.
+  std::unordered_set<const Var*> variables_taken;
+
+ private:
+  bool is_non_negative(const Expr& e) {
+    if (proven_.is_non_negative(e)) return true;
+    if (!taken_.is_non_negative(e)) return false;
+    taken_.add_origins(e, &variables_taken);
+    return true;
+  }
+
+  Signs proven_, taken_;
 };
+
+PrimFuncPtr canonicalized(const PrimFunc& function, bool is_entry) {
+  auto result = std::make_shared<PrimFunc>(function);
+  DivMod pass(function, is_entry);
+  result->body = pass.mutate(function.body);
+  for (size_t i = 0; i < function.params.size(); ++i) {
+    const Type& type = function.params[i]->type;
+    const bool is_signed = is_integer(type.element) && !is_unsigned_int(type.element);
+    if (type.is_scalar() && is_signed && pass.variables_taken.contains(function.params[i].get()))
+      result->non_negative_params.push_back(i);
+  }
+  return result;
+}
 
 }  // namespace
 
-PrimFunc canonicalize_div_mod(const PrimFunc& function) {
-  PrimFunc result = function;
-  result.body = DivMod().mutate(function.body);
+Module canonicalize_div_mod(const Module& module) {
+  Module result;
+  for (size_t i = 0; i < module.functions.size(); ++i)
+    result.functions.push_back(canonicalized(*module.functions[i], i == 0));
   return result;
 }
 

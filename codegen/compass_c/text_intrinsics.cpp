@@ -23,6 +23,13 @@ using Printer = std::function<std::string(const Call&)>;
 std::string multiply(const Call& c) {
   const bool same = c.arg_type(0) == c.type && c.arg_type(1) == c.type;
   if (c.all_lanes() && same) return fmt::format("({} * {})", c.arg(0), c.arg(1));
+  // Of 32 bits __vmul has products of 64: lanes of two signs are read with that of the result.
+  const auto as_result = [&](size_t i) {
+    return c.arg_type(i) == c.type ? c.arg(i) : fmt::format("as_{}({})", c.type_text(), c.arg(i));
+  };
+  if (c.all_lanes() && c.type.element != DType::kF32 && dtype_bits(c.type.element) == 32 &&
+      c.arg_type(0).lanes == c.type.lanes)
+    return fmt::format("({} * {})", as_result(0), as_result(1));
   // Integers have no masked multiply.
   if (is_integer(c.type.element) && c.p.spelling().combine_instructions) {
     for (const auto& [half, name] : {std::pair{"vxtl", "__vmul"}, std::pair{"vxth", "__vmulh"}}) {

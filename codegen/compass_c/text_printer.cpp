@@ -22,6 +22,13 @@ const Expr& uncast(const Expr& pointer) {
 
 bool is_zero(const Expr& e) { return as_int(e) == 0; }
 
+// Whether its text has no type in it: 7, (c ? 7 : 8).
+bool is_bare_number(const Expr& e) {
+  if (const auto* n = e->as<Select>()) return is_bare_number(n->if_true) && is_bare_number(n->if_false);
+  const auto value = as_int(e);
+  return value && *value != INT32_MIN && e->type == Type::scalar(DType::kI32);
+}
+
 char mask_letter(int lanes) { return lanes == 8 ? 'w' : lanes == 16 ? 'h' : 'b'; }
 
 bool is_mask_register(int lanes) { return lanes == 8 || lanes == 16 || lanes == 32; }
@@ -40,7 +47,7 @@ const PrinterShell::Dialect& dialect() {
       .bare_return = "barrier(CLK_LOCAL_MEM_FENCE);return;",
       .sub_function = "",
       .constant = "__constant uchar __attribute__((aligned(32))) ",
-      .reserved = {"kernel", "global", "local", "constant", "default"},
+      .reserved = with_cxx_words({"kernel", "global", "local", "constant"}),
   };
   return one;
 }
@@ -104,6 +111,7 @@ void TextPrinter::alloc(const Alloc& n) {
   if (n.data.empty()) {
     const std::string name = declare(n.buffer);
     line(fmt::format("{}{} {}[{}];", qualifier, c_type(element), name, std::max<int64_t>(n.count, 1)));
+    if (n.buffer->type.scope != Scope::kPrivate) arrays_.push_back(n.buffer.get());
     return;
   }
   // Constant contents are bytes in front of the functions.
@@ -182,6 +190,11 @@ std::string TextPrinter::open_lanes(const Type& type, const std::string& destina
 std::string TextPrinter::load(const Load& n) { return access(n.pointer, n.index); }
 
 std::string TextPrinter::lane_read(const LaneRead& n) { return fmt::format("{}[{}]", expr(n.vector), expr(n.index)); }
+
+// In C the two have one type; of a prelude whose integers are classes a bare number is none.
+std::string TextPrinter::choice(const Expr& e, const Expr& other) {
+  return is_bare_number(e) && !is_bare_number(other) ? "(int)" + expr(e) : expr(e);
+}
 
 std::string TextPrinter::intrinsic(const IntrinsicCall& n, const Expr& e, const std::string& destination) {
   return spell_intrinsic(*this, n, e->type, destination);

@@ -23,6 +23,8 @@ class TextPrinter : public PrinterShell {
   TextPrinter(const Module& module, const std::vector<std::string>& function_names, const Spelling& spelling);
 
   const std::string& dma_macros() const { return dma_macros_; }  // a line per direction met so far
+  // The arrays on the chip, in the order of their declarations in the text so far.
+  const std::vector<const Var*>& arrays() const { return arrays_; }
 
   // ---- for the spelling of intrinsics ----
 
@@ -44,6 +46,7 @@ class TextPrinter : public PrinterShell {
   std::string literal(const VectorLiteral& n, const Expr& e) override;
   std::string load(const Load& n) override;
   std::string lane_read(const LaneRead& n) override;
+  std::string choice(const Expr& e, const Expr& other) override;
   std::string intrinsic(const IntrinsicCall& n, const Expr& e, const std::string& destination) override;
   std::string access(const Expr& pointer, const Expr& index);
   void begin_definition() override;
@@ -55,6 +58,7 @@ class TextPrinter : public PrinterShell {
 
   const Spelling spelling_;
   std::string dma_macros_;
+  std::vector<const Var*> arrays_;
 };
 
 // The C of an intrinsic call (text_intrinsics.cpp).

@@ -332,6 +332,8 @@ Result<Type> infer_tail_mask(InferInput& in) {
 
 Status run_tail_mask(const LaneCall& c) {
   const int32_t n = c.operands[0].get<int32_t>();
+  if (n < 0 || n > c.result.type.lanes)
+    return invalid_argument(fmt::format("S.tail_mask: {} is not in [0, {}]", n, c.result.type.lanes));
   for (int i = 0; i < c.result.type.lanes; ++i) c.result.data[i] = static_cast<std::byte>(i < n);
   return {};
 }

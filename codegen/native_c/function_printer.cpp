@@ -19,75 +19,8 @@ const PrinterShell::Dialect& dialect() {
       .bare_return = "return;",
       .sub_function = "static ",
       .constant = "static __constant uchar __attribute__((aligned(64))) ",
-      // words of C++, of libc and of the wrapper around an entry
-      .reserved = {"alignas",
-                   "alignof",
-                   "and",
-                   "and_eq",
-                   "bitand",
-                   "bitor",
-                   "case",
-                   "catch",
-                   "char16_t",
-                   "char32_t",
-                   "char8_t",
-                   "class",
-                   "co_await",
-                   "co_return",
-                   "co_yield",
-                   "compl",
-                   "concept",
-                   "const",
-                   "const_cast",
-                   "consteval",
-                   "constexpr",
-                   "constinit",
-                   "continue",
-                   "decltype",
-                   "default",
-                   "delete",
-                   "dynamic_cast",
-                   "explicit",
-                   "export",
-                   "friend",
-                   "mutable",
-                   "namespace",
-                   "new",
-                   "noexcept",
-                   "not",
-                   "not_eq",
-                   "nullptr",
-                   "operator",
-                   "or",
-                   "or_eq",
-                   "protected",
-                   "public",
-                   "requires",
-                   "static_assert",
-                   "static_cast",
-                   "template",
-                   "this",
-                   "thread_local",
-                   "throw",
-                   "try",
-                   "typeid",
-                   "typename",
-                   "typeof",
-                   "using",
-                   "virtual",
-                   "wchar_t",
-                   "xor",
-                   "xor_eq",
-                   "linux",
-                   "unix",
-                   "reinterpret_cast",
-                   "memcpy",
-                   "memset",
-                   "memmove",
-                   "main",
-                   "abs",
-                   "context",
-                   "arguments"},
+      // words of libc and of the wrapper around an entry
+      .reserved = with_cxx_words({"memcpy", "memset", "memmove", "main", "abs", "context", "arguments"}),
   };
   return one;
 }
@@ -117,25 +50,11 @@ std::string native_identifier(std::string_view name) { return c_identifier(name,
 
 FunctionPrinter::FunctionPrinter(const Module& module, const MemoryNeeds& needs,
                                  const std::vector<std::string>& function_names, bool line_marks)
-    : PrinterShell(module, function_names, dialect()), needs_(needs), line_marks_(line_marks) {}
+    : PrinterShell(module, function_names, dialect()), needs_(needs) {
+  if (line_marks) mark_lines();
+}
 
 // ---- statements ----
-
-void FunctionPrinter::before_statement(const Stmt& s) {
-  const SourceSpan& span = s->span;
-  if (!line_marks_ || span.file == nullptr || span.line < 1) return;
-  std::string file;
-  for (const char c : *span.file) {
-    if (c == '"' || c == '\\') file += '\\';
-    file += c == '\n' || c == '\r' ? ' ' : c;
-  }
-  raw(fmt::format("#line {} \"{}\"\n", span.line, file));
-  marked_ = true;
-}
-
-void FunctionPrinter::end_definition() {
-  if (std::exchange(marked_, false)) raw("#line 1 \"generated\"\n");
-}
 
 void FunctionPrinter::lane_write(const LaneWrite& n) {
   const std::string name = name_of(*n.var);

@@ -7,14 +7,13 @@
 #include <vector>
 
 #include "codegen/c_spelling/printer_shell.h"
-#include "codegen/native_c/c_printer.h"
-#include "codegen/tir/on_chip_memory.h"
+#include "codegen/driver/kernel_text.h"
 #include "codegen/tir/stmt.h"
 
 namespace aipu::tir {
 
-// The C that gcc and clang compile, as C++ with the prelude. It reads like the Compass C of toolchain.md 6 (which
-// compass_c prints) and differs where that is no C++ or means something else there:
+// The C of kernels for hosts, C++ with the prelude. It reads like the Compass C of toolchain.md 6 (which compass_c
+// prints) and differs where that is no C++ or means something else there:
 //   (float8)x                       __splat<float8>(x)
 //   (int8)(1,2,...)                 int8{1, 2, ...}, __lanes<half8>(...), __const_mask<8>(0x7)
 //   convert_float8(x), as_int8(x)   __convert<float8>(x), __bits<int8>(x); also float to integer conversions of scalars
@@ -23,15 +22,6 @@ namespace aipu::tir {
 //   an entry's last barrier         nothing: the engine waits for the launch
 //   a / b of integers               __div(a, b) unless b is a constant: no trap
 //   tail masks, DMA                 __tail_mask<8>(n), __dma_copy(dst, src, ...)
-
-// What a launch needs; the ABI's aipu_kernel_info.
-struct MemoryNeeds {
-  OnChipMemory memory;
-  bool uses_barrier = false;
-  bool uses_context = false;  // the prelude's __tec must be set
-  bool reports_faults = false;
-};
-Result<MemoryNeeds> memory_needs(const Module& module, const Target& target);
 
 // The names of a kernel's functions in C, in order: the entry, then "<entry>_<function>" for the others. Unique within
 // `taken`, which they join.
@@ -64,9 +54,7 @@ class FunctionPrinter : public PrinterShell {
   bool is_array(const Expr& pointer) const;
   bool must_hoist(const Expr& bound, const Stmt& body) const;
   std::string once(const For& n, const Expr& value, std::string_view what);
-  void before_statement(const Stmt& s) override;
   void begin_definition() override { arrays_.clear(); }
-  void end_definition() override;
   void lane_write(const LaneWrite& n) override;
   void store(const Store& n) override;
   void for_loop(const For& n) override;
@@ -74,8 +62,6 @@ class FunctionPrinter : public PrinterShell {
   void alloc(const Alloc& n) override;
 
   const MemoryNeeds& needs_;
-  const bool line_marks_;
-  bool marked_ = false;  // the compiler takes what comes for lines of the kernel's file
   std::set<const Var*> arrays_;
 };
 

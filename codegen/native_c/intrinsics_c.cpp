@@ -145,11 +145,6 @@ std::string dma_memset(const Call& c) {
                      c.p.wide_index(c.arg_expr(2)));
 }
 
-std::string fixed_function(const Call& c) {
-  return c.p.fail(fmt::format("S.{} needs the vendor's fixed-function unit; it can be printed, not compiled",
-                              c.call.intrinsic->name));
-}
-
 std::string cast_parts(const Call& c);
 std::string extend(const Call& c, bool high);
 std::string reinterpret(const Call& c);
@@ -200,9 +195,6 @@ const std::unordered_map<std::string_view, Printer>& table() {
       {"vxth", [](const Call& c) { return extend(c, true); }},
       {"cast", cast_parts},
       {"tail_mask", tail_mask},
-      // the fixed-function unit
-      {"aiff", fixed_function},
-      {"async_aiff", fixed_function},
   };
   return rows;
 }

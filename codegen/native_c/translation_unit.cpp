@@ -5,8 +5,7 @@
 #include <algorithm>
 
 #include "codegen/c_spelling/c_names.h"
-#include "codegen/intrinsics/intrinsic_table.h"
-#include "codegen/tir/visit.h"
+#include "codegen/native_c/function_printer.h"
 #include "runtime/base/embedded_file.h"
 
 namespace aipu::tir {
@@ -47,35 +46,6 @@ std::vector<std::string> function_names(const Module& module, const std::string&
   return names;
 }
 
-Result<MemoryNeeds> memory_needs(const Module& module, const Target& target) {
-  MemoryNeeds needs;
-  needs.memory = plan_on_chip_memory(module);
-  needs.uses_context = !needs.memory.offsets.empty();
-  for (const PrimFuncPtr& function : module.functions) {
-    walk(
-        function->body,
-        [&](const Expr& e) {
-          const auto* call = e->as<IntrinsicCall>();
-          if (call == nullptr) return;
-          if (call->intrinsic->name == "barrier") needs.uses_barrier = true;
-          if (call->intrinsic->name == "report_fault") needs.reports_faults = true;
-          needs.uses_context |= call->intrinsic->asks_tec;
-        },
-        [&](const Stmt& s) {
-          if (const auto* loop = s->as<For>(); loop != nullptr && loop->kind == ForKind::kTec)
-            needs.uses_context = true;
-        });
-  }
-  const auto check = [&](std::string_view what, int64_t used, int64_t available) {
-    if (used <= available) return Status();
-    return unsupported(fmt::format("function {} needs {} bytes of {}, the target {} has {}", module.entry().name, used,
-                                   what, target.name, available));
-  };
-  AIPU_RETURN_IF_ERROR(check("lsram", needs.memory.lsram_bytes, target.lsram_bytes));
-  AIPU_RETURN_IF_ERROR(check("shared memory", needs.memory.shared_bytes, target.shared_bytes));
-  return needs;
-}
-
 namespace {
 
 // Constant arrays, prototypes of the sub-functions and definitions, in the order of their names behind the entry.
@@ -101,11 +71,9 @@ Result<std::string> print_functions(const Module& module, const MemoryNeeds& nee
 
 }  // namespace
 
-std::string_view kernel_abi_text() { return prelude_file("kernel_abi.h"); }
-
-std::string prelude(const Target& target) {
+std::string host_prelude(const Target& target) {
   std::string text = fmt::format("#define AIPU_VECTOR_BITS {}\n", target.vector_bits);
-  text += kernel_abi_text();
+  text += prelude_file("kernel_abi.h");
   for (const char* name : {"prelude_types.h", "prelude_ops.h", "prelude_convert.h", "prelude_memory.h",
                            "prelude_vector_math.h", "math_functions.h", "prelude_math.h", "prelude_print.h"}) {
     // Inlined without exception: a loop over lanes around a call would not vectorise.
@@ -117,7 +85,7 @@ std::string prelude(const Target& target) {
   return text;
 }
 
-Result<KernelText> print_kernel(const KernelSource& kernel, const Target& target, bool line_marks) {
+Result<KernelText> print_host_kernel(const KernelSource& kernel, const Target& target, bool line_marks) {
   const Module& module = kernel.lowered;
   AIPU_ASSIGN_OR_RETURN(const MemoryNeeds needs, memory_needs(module, target));
   std::set<std::string> taken;
@@ -137,46 +105,10 @@ Result<KernelText> print_kernel(const KernelSource& kernel, const Target& target
       functions, text.entry, needs.uses_context ? " context" : "", entry.params.empty() ? "" : " arguments",
       needs.uses_context ? "  __tec = context;\n" : "", names[0], arguments);
   text.reports_faults = needs.reports_faults;
-  text.table_row = fmt::format("{{\"{}\", {}, {}, {}, {}, {}}}", kernel.symbol, text.entry, entry.params.size(),
-                               needs.memory.lsram_bytes, needs.memory.shared_bytes, needs.uses_barrier ? 1 : 0);
+  text.table_row = table_row(kernel.symbol, text.entry, entry.params.size(), needs);
   return text;
 }
 
-std::string unit_header() { return "#include <compass/dsl.h>\n\n"; }
-
-std::string print_module_table(std::span<const KernelText> kernels, bool declare) {
-  std::string text;
-  if (declare) {
-    for (const KernelText& kernel : kernels) {
-      text += fmt::format(
-          "extern \"C\" __attribute__((visibility(\"hidden\"))) void {}(const aipu_tec_context*, const unsigned long "
-          "long*);\n",
-          kernel.entry);
-    }
-  }
-  const bool faults = std::any_of(kernels.begin(), kernels.end(), [](const KernelText& k) { return k.reports_faults; });
-  const std::string_view version = faults ? "AIPU_KERNEL_ABI_VERSION" : "AIPU_KERNEL_ABI_VERSION_WITHOUT_FAULTS";
-  text += fmt::format("\nstatic const aipu_kernel_info aipu_kernels[{}] = {{\n", std::max<size_t>(kernels.size(), 1));
-  for (const KernelText& kernel : kernels) text += fmt::format("  {},\n", kernel.table_row);
-  text += fmt::format(
-      "}};\n\nstatic const aipu_kernel_module aipu_module = {{{}, sizeof(aipu_kernel_info), {}, aipu_kernels}};\n\n"
-      "extern \"C\" __attribute__((visibility(\"default\"))) const aipu_kernel_module* aipu_kernel_module_v1(void) {{ "
-      "return &aipu_module; "
-      "}}\n",
-      version, kernels.size());
-  return text;
-}
-
-Result<std::string> print_translation_unit(std::span<const KernelSource> kernels, const Target& target) {
-  std::string text = unit_header();
-  std::vector<KernelText> printed;
-  for (const KernelSource& kernel : kernels) {
-    auto one = print_kernel(kernel, target);
-    if (!one.ok()) return std::move(one).status().context(fmt::format("kernel {}", kernel.symbol));
-    text += one->c + "\n";
-    printed.push_back(std::move(*one));
-  }
-  return text + print_module_table(printed, false);
-}
+std::string_view kernel_abi_text() { return prelude_file("kernel_abi.h"); }
 
 }  // namespace aipu::tir

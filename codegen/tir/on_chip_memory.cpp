@@ -1,5 +1,7 @@
 #include "codegen/tir/on_chip_memory.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -418,6 +420,17 @@ OnChipMemory plan_on_chip_memory(const Module& module) {
         known ? place(std::move(some), finder, &memory.offsets) : place_apart(some, &memory.offsets);
   }
   return memory;
+}
+
+Status check_on_chip_memory(std::string_view function, int64_t lsram_bytes, int64_t shared_bytes,
+                            const Target& target) {
+  const auto check = [&](std::string_view what, int64_t needed, int64_t available) {
+    if (needed <= available) return Status();
+    return unsupported(fmt::format("The function \"{}\" needs {} bytes of {}, the target \"{}\" has {}.", function,
+                                   needed, what, target.name, available));
+  };
+  AIPU_RETURN_IF_ERROR(check("lsram per TEC", lsram_bytes, target.lsram_bytes));
+  return check("shared memory", shared_bytes, target.shared_bytes);
 }
 
 }  // namespace aipu::tir

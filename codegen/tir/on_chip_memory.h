@@ -4,8 +4,11 @@
 
 #include <cstdint>
 #include <map>
+#include <string_view>
 
+#include "codegen/targets/target.h"
 #include "codegen/tir/stmt.h"
+#include "runtime/base/status.h"
 
 namespace aipu::tir {
 
@@ -19,5 +22,8 @@ struct OnChipMemory {
 // shared memory a barrier has to stand between the two, because the TECs need not be at the same place of the text; or
 // they are in the branches of an `if` that all TECs decide alike.
 OnChipMemory plan_on_chip_memory(const Module& module);
+
+// Whether a core of the target has that much; `function` is what the error names.
+Status check_on_chip_memory(std::string_view function, int64_t lsram_bytes, int64_t shared_bytes, const Target& target);
 
 }  // namespace aipu::tir

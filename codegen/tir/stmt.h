@@ -94,6 +94,8 @@ struct PrimFunc {
   Stmt body;
   InlineHint inline_hint = InlineHint::kNone;
   SourceSpan span = {};  // where it is written; of the TIR that the DSL makes, not in the text
+  // Parameters of an entry that passes took not to be negative; a launch refuses one that is. Not in the text.
+  std::vector<size_t> non_negative_params = {};
 };
 using PrimFuncPtr = std::shared_ptr<const PrimFunc>;
 

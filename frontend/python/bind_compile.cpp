@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "codegen/compass_c/c_text.h"
+#include "codegen/driver/kernel_text.h"
 #include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/lower/lower.h"
-#include "codegen/native_c/c_printer.h"
 #include "codegen/targets/target.h"
 #include "codegen/timing/timing_model.h"
 #include "codegen/tir/parameter_analysis.h"

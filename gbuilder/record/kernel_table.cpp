@@ -89,14 +89,17 @@ void set_parameters(PlanKernel* kernel, const tir::Module& module, const tir::Ta
   kernel->addressable_bytes = tir::addressable_bytes(module, target);
 }
 
-void set_requirements(PlanKernel* kernel, const tir::Module& lowered) {
+void set_requirements(PlanKernel* kernel, const tir::KernelSource& source) {
+  const tir::Module& lowered = source.lowered;
   // The interpreter runs the kernel as instantiated.
   tir::OnChipMemory memory = tir::plan_on_chip_memory(lowered);
-  if (kernel->module != nullptr) {
-    const tir::OnChipMemory interpreted = tir::plan_on_chip_memory(*kernel->module);
-    memory.lsram_bytes = std::max(memory.lsram_bytes, interpreted.lsram_bytes);
-    memory.shared_bytes = std::max(memory.shared_bytes, interpreted.shared_bytes);
-  }
+  const auto also = [&](const tir::Module& module) {
+    const tir::OnChipMemory other = tir::plan_on_chip_memory(module);
+    memory.lsram_bytes = std::max(memory.lsram_bytes, other.lsram_bytes);
+    memory.shared_bytes = std::max(memory.shared_bytes, other.shared_bytes);
+  };
+  if (kernel->module != nullptr) also(*kernel->module);
+  if (source.shown) also(*source.shown);
   bool barrier = false, faults = false;
   for (const tir::PrimFuncPtr& function : lowered.functions) {
     tir::walk(
@@ -111,7 +114,7 @@ void set_requirements(PlanKernel* kernel, const tir::Module& lowered) {
   kernel->lsram_bytes = static_cast<uint32_t>(memory.lsram_bytes);
   kernel->shared_bytes = static_cast<uint32_t>(memory.shared_bytes);
   kernel->uses_barrier = barrier;
-  kernel->reports_faults = faults;
+  kernel->reports_faults = faults || (source.shown && !source.shown->entry().non_negative_params.empty());
 }
 
 }  // namespace aipu::gbuilder

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/driver/kernel_text.h"
 #include "gbuilder/plan/plan.h"
 
 namespace aipu::gbuilder {
@@ -37,6 +38,6 @@ tir::Module rename_entry(const tir::Module& module, const std::string& name);
 void set_parameters(PlanKernel* kernel, const tir::Module& module, const tir::Target& target);
 
 // Fills in what running a kernel takes (local and shared memory, barriers, faults) from its lowered form.
-void set_requirements(PlanKernel* kernel, const tir::Module& lowered);
+void set_requirements(PlanKernel* kernel, const tir::KernelSource& source);
 
 }  // namespace aipu::gbuilder

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "codegen/tir/linear_form.h"
 #include "kernels/dsl/compiler.h"
 #include "kernels/dsl/type_rules.h"
 #include "runtime/base/half.h"
@@ -12,49 +13,6 @@ namespace aipu::dsl {
 namespace {
 
 constexpr int64_t kMaxElements = int64_t{1} << 30;  // of an allocation, in bytes: what tir::verify() lets through
-
-// An integer expression as a sum of terms with constant factors.
-struct LinearForm {
-  int64_t constant = 0;
-  std::vector<std::pair<tir::Expr, int64_t>> terms;
-  bool overflow = false;
-
-  void add(const tir::Expr& term, int64_t factor) {
-    for (auto& [known, total] : terms) {
-      if (!tir::structurally_equal(known, term)) continue;
-      overflow = overflow || __builtin_add_overflow(total, factor, &total);
-      return;
-    }
-    terms.emplace_back(term, factor);
-  }
-};
-
-void accumulate(const tir::Expr& e, int64_t factor, LinearForm* form, int depth = 0) {
-  if (const auto value = tir::as_int(e)) {
-    int64_t product = 0;
-    form->overflow = form->overflow || __builtin_mul_overflow(*value, factor, &product) ||
-                     __builtin_add_overflow(form->constant, product, &form->constant);
-    return;
-  }
-  const auto* binary = e->as<tir::Binary>();
-  if (binary != nullptr && depth < 64) {
-    if (binary->op == tir::BinaryOp::kAdd || binary->op == tir::BinaryOp::kSub) {
-      accumulate(binary->lhs, factor, form, depth + 1);
-      accumulate(binary->rhs, binary->op == tir::BinaryOp::kAdd ? factor : -factor, form, depth + 1);
-      return;
-    }
-    if (binary->op == tir::BinaryOp::kMul) {
-      for (const bool left : {true, false}) {
-        const auto value = tir::as_int(left ? binary->lhs : binary->rhs);
-        int64_t product = 0;
-        if (!value || __builtin_mul_overflow(*value, factor, &product)) continue;
-        accumulate(left ? binary->rhs : binary->lhs, product, form, depth + 1);
-        return;
-      }
-    }
-  }
-  form->add(e, factor);
-}
 
 bool is_pointer(const Value& v) { return v.is_expr() && (*v.as<tir::Expr>())->type.pointer; }
 
@@ -159,16 +117,15 @@ void Compiler::check_access(const tir::Expr& pointer, Position position) {
 }
 
 std::optional<int64_t> Compiler::constant_difference(const Value& upper, const Value& lower) {
-  LinearForm form;
+  tir::LinearForm form(DType::kI64);
   const auto add = [&](const Value& v, int64_t sign) {
-    if (const auto i = v.integer()) return accumulate(constant(*i, DType::kI64), sign, &form);
-    if (const auto* e = v.as<tir::Expr>()) accumulate(*e, sign, &form);
+    if (const auto i = v.integer()) return form.add(constant(*i, DType::kI64), sign);
+    if (const auto* e = v.as<tir::Expr>()) form.add(*e, sign);
   };
   add(upper, 1);
   if (!lower.is_none()) add(lower, -1);
-  if (form.overflow || std::any_of(form.terms.begin(), form.terms.end(), [](const auto& t) { return t.second != 0; }))
-    return std::nullopt;
-  return form.constant;
+  if (form.has_wrapped() || !form.is_constant()) return std::nullopt;
+  return form.constant();
 }
 
 Compiler::SliceAccess Compiler::slice(const tir::Expr& pointer, const Value& value, Position position) {

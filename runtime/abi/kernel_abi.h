@@ -22,6 +22,10 @@ typedef struct aipu_fault_record {
   long long limit;
 } aipu_fault_record;
 
+/* The code of a kernel that takes a parameter not to be negative and is given one that is: `value` is that, `limit` 0.
+ * Any other code is the model's, which has words for it. */
+#define AIPU_FAULT_NEGATIVE_PARAMETER 0x7fffffff
+
 static inline void aipu_report_fault(aipu_fault_record* fault, int code, long long value, long long limit) {
   long long none = 0;
   if (!__atomic_compare_exchange_n(&fault->code, &none, 1 + (long long)code, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))

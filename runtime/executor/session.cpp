@@ -471,6 +471,10 @@ Status Session::Impl::fault_status(uint32_t program, const ModelTables::Schedule
     return invalid_argument(fault_text(text(items(root.strings())[row.message()]), found.value, found.limit))
         .context(text(items(root.origins())[row.origin()]));
   }
+  if (found.code == 1 + int64_t{AIPU_FAULT_NEGATIVE_PARAMETER}) {
+    return invalid_argument(str_cat("a parameter that the kernel divides by shifts is negative: ", found.value))
+        .context(command_text(state, program, command));
+  }
   return invalid_argument(str_cat("the kernel reports fault ", found.code - 1, " (value ", found.value, ", limit ",
                                   found.limit, "), for which the model has no words"))
       .context(command_text(state, program, command));

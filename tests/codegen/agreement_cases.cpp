@@ -285,7 +285,10 @@ std::vector<AgreementCase> intrinsic_cases(int vector_bits) {
       return intrinsic_call("vreplic", {v[0], int_imm(vector.lanes / 2)}, {});
     });
     make_case(cases, "tail" + suffix, {Type::scalar(DType::kI8)}, [&](const auto& v) {
-      return intrinsic_call("tail_mask", {cast(Type::scalar(DType::kI32), v[0])}, {{"lanes", vector.lanes}});
+      const Expr n = cast(Type::scalar(DType::kI32), v[0]);
+      return intrinsic_call("tail_mask",
+                            {binary(BinaryOp::kMin, binary(BinaryOp::kMax, n, int_imm(0)), int_imm(vector.lanes))},
+                            {{"lanes", vector.lanes}});
     });
     make_case(cases, "vall" + suffix, {mask}, [&](const auto& v) { return intrinsic_call("vall", {v[0]}, {}); });
     make_case(cases, "vany" + suffix, {mask}, [&](const auto& v) { return intrinsic_call("vany", {v[0]}, {}); });

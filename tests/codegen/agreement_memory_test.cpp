@@ -28,7 +28,10 @@ TEST(AgreementMemory, LoadsStoresAndDma) {
         const Result<Module> lowered = lower(*module, target);
         ASSERT_TRUE(lowered.ok()) << lowered.status().message();
         originals.push_back(*module);
-        kernels.push_back({module->entry().name + "_" + std::string(dtype_name(dtype)), *lowered});
+        const std::string name = module->entry().name + "_" + std::string(dtype_name(dtype));
+        const Result<KernelSource> kernel = kernel_source(name, *module, *lowered, target);
+        ASSERT_TRUE(kernel.ok()) << kernel.status().message();
+        kernels.push_back(*kernel);
         types.push_back(dtype);
       }
     }

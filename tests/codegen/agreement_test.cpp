@@ -2,12 +2,16 @@
 // equals NaN).
 #include <gtest/gtest.h>
 
+#include "codegen/intrinsics/lanes.h"
 #include "codegen/lower/lower.h"
 #include "tests/codegen/agreement_cases.h"
 #include "tests/codegen/cc_run.h"
 
 namespace aipu::tir::testing {
 namespace {
+
+// Lanes that are off are 0 in the interpreter and whatever the destination holds with this pass of Compass C.
+const std::vector<std::string> kOpenLanes = {"ReviseParamR"};
 
 struct Setting {
   const char* target;
@@ -16,6 +20,13 @@ struct Setting {
 };
 
 void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.target << " with " << setting.compiler; }
+
+// Whether Compass C says what a lane is. Of those that no operand of a conversion fills the interpreter makes 0, and C
+// what it likes.
+bool is_defined(const AgreementCase& one, size_t lane) {
+  return !one.name.starts_with("merge_") ||
+         lane % static_cast<size_t>(one.output.lanes) < one.inputs.size() * static_cast<size_t>(one.inputs[0].lanes);
+}
 
 class Agreement : public ::testing::TestWithParam<Setting> {};
 
@@ -37,7 +48,10 @@ TEST_P(Agreement, CompiledCodeEqualsTheInterpreter) {
   for (size_t i = 0; i < cases.size(); i++) {
     Result<Module> lowered = lower(cases[i].module, *target);
     ASSERT_TRUE(lowered.ok()) << cases[i].name << ": " << lowered.status().message();
-    kernels.push_back({"k" + std::to_string(i) + "_" + cases[i].name, *lowered});
+    Result<KernelSource> kernel =
+        kernel_source("k" + std::to_string(i) + "_" + cases[i].name, cases[i].module, *lowered, *target, kOpenLanes);
+    ASSERT_TRUE(kernel.ok()) << cases[i].name << ": " << kernel.status().message();
+    kernels.push_back(std::move(*kernel));
   }
   const Result<CompiledModule> compiled = compile_kernels(kernels, *target, options);
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
@@ -69,6 +83,7 @@ TEST_P(Agreement, CompiledCodeEqualsTheInterpreter) {
       // What native_fma = false changes is the lowering's doing, so compiled code is held against the lowered form.
       const bool lowering_differs = !same_lane(one.output.element, e, l) && target->native_fma;
       if (!lowering_differs && same_lane(one.output.element, l, a)) continue;
+      if (target->family == TargetFamily::kCompass && !is_defined(one, lane)) continue;
       failures++;
       const size_t vector = lane / static_cast<size_t>(one.output.lanes);
       std::string inputs;

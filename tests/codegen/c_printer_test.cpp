@@ -1,4 +1,4 @@
-#include "codegen/native_c/c_printer.h"
+#include "codegen/driver/kernel_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

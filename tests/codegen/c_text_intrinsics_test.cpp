@@ -31,54 +31,60 @@ const Row kArithmetic[] = {
     {"Add", "v = S.vadd(y, z)", "int8 v = (y + z);"},
     {"Sub", "v = S.vsub(y, z)", "int8 v = (y - z);"},
     {"Mul", "v = S.vmul(y, z)", "int8 v = (y * z);"},
-    {"AddSaturating", "v = S.vadd(y, z, saturate=True)", "int8 v = __vadds(v, y, z, " ALL ");"},
-    {"SubSaturating", "v = S.vsub(y, z, saturate=True)", "int8 v = __vsubs(v, y, z, " ALL ");"},
+    {"AddSaturating", "v = S.vadd(y, z, saturate=True)", "int8 v = __vadds((int8)0, y, z, " ALL ");"},
+    {"SubSaturating", "v = S.vsub(y, z, saturate=True)", "int8 v = __vsubs((int8)0, y, z, " ALL ");"},
     {"AddMasked", "v = S.vadd(y, z, mask=p, r=7)", "int8 v = __vadd((int8)7, y, z, p);"},
     {"SubMasked", "v = S.vsub(y, z, mask=p, r=y)", "int8 v = __vsub(y, y, z, p);"},
     {"AddMaskWithoutR", "v = S.vadd(y, z, mask=p)", "int8 v = (y + z);"},
-    {"AddOtherSign", "v = S.vadd(y, S.u(z), out_sign='u')", "uint8 v = __vadd(v, y, as_uint8(z), " ALL ");"},
+    {"AddOtherSign", "v = S.vadd(y, S.u(z), out_sign='u')",
+     "uint8 v = __vadd((uint8)(uint)0, y, as_uint8(z), " ALL ");"},
     {"MulFloatMasked", "v = S.vmul(vx[0], vx[1], mask=p, r=0)",
      "float8 v = __vmul((float8)0x0p+0f/*0.000000e+00*/, vx[0], vx[1], p);"},
     {"MulIntMasked", "v = S.vmul(y, z, mask=p, r=0)", "int8 v = __vsel((y * z), (int8)0, p);"},
-    {"Mull", "v = S.vmull(vs[0], vs[1])", "int8 v = __vmul(v, vs[0], vs[1], ALL_TRUE_h);"},
-    {"Mulh", "v = S.vmulh(vs[0], vs[1])", "int8 v = __vmulh(v, vs[0], vs[1], ALL_TRUE_h);"},
-    {"Div", "v = S.vdiv(y, z, mask=p)", "int8 v = __vdiv(v, y, z, p);"},
+    {"Mull", "v = S.vmull(vs[0], vs[1])", "int8 v = __vmul((int8)0, vs[0], vs[1], ALL_TRUE_h);"},
+    {"Mulh", "v = S.vmulh(vs[0], vs[1])", "int8 v = __vmulh((int8)0, vs[0], vs[1], ALL_TRUE_h);"},
+    {"Div", "v = S.vdiv(y, z, mask=p)", "int8 v = __vdiv((int8)0, y, z, p);"},
     {"DivOperator", "va[2] = y / z", "va[2] = __vdiv(va[2], y, z, " ALL ");"},
-    {"Mod", "v = y % z", "int8 v = __vmod(v, y, z, " ALL ");"},
+    {"Mod", "v = y % z", "int8 v = __vmod((int8)0, y, z, " ALL ");"},
     {"NestedHasZero", "v = S.vdiv(y, z) + 1", "int8 v = (__vdiv((int8)0, y, z, " ALL ") + (int8)1);"},
     {"AssignedAgain", "v = y\nv = S.vdiv(v, z)", "int8 v = y;\nv = __vdiv(v, v, z, " ALL ");"},
-    {"Abs", "v = S.abs(y)\na[0] = S.abs(n)", "int8 v = __vabs(v, y, " ALL ");\na[0] = __abs(n);"},
-    {"AbsSaturating", "v = S.abs(y, saturate=True)", "int8 v = __vabss(v, y, " ALL ");"},
+    {"Abs", "v = S.abs(y)\na[0] = S.abs(n)", "int8 v = __vabs((int8)0, y, " ALL ");\na[0] = __abs(n);"},
+    {"AbsSaturating", "v = S.abs(y, saturate=True)", "int8 v = __vabss((int8)0, y, " ALL ");"},
     {"Fma", "v = S.fma(vx[0], vx[1], vx[2], mask=p)", "float8 v = __vfma(vx[0], vx[1], vx[2], p);"},
     {"Fmae", "v = S.vfmae(vx[0], vh[0], vh[1])", "float8 v = __vfmae(vx[0], vh[0], vh[1], " ALL ");"},
     {"Fmao", "v = S.vfmao(vx[0], vh[0], vh[1])", "float8 v = __vfmao(vx[0], vh[0], vh[1], " ALL ");"},
-    {"Rint", "v = S.rint(vx[0])\nx[0] = S.rint(k)", "float8 v = __vrint(v, vx[0], " ALL ");\nx[0] = rint(k);"},
+    {"Rint", "v = S.rint(vx[0])\nx[0] = S.rint(k)",
+     "float8 v = __vrint((float8)0x0p+0f/*0.000000e+00*/, vx[0], " ALL ");\nx[0] = rint(k);"},
     {"Horizontal", "v = S.vaddh(y, z)\nw = S.vsubh(y, z)\nq = S.vmaxh(y, z)\nr = S.vminh(y, z)",
      "int8 v = __vaddh(y, z);\nint8 w = __vsubh(y, z);\nint8 q = __vmaxh(y, z);\nint8 r = __vminh(y, z);"},
     {"MaxMin", "v = S.max(y, z)\nw = S.min(y, 3, mask=p, r=0)",
-     "int8 v = __vmax(v, y, z, " ALL ");\nint8 w = __vmin((int8)0, y, (int8)3, p);"},
+     "int8 v = __vmax((int8)0, y, z, " ALL ");\nint8 w = __vmin((int8)0, y, (int8)3, p);"},
     {"ClipInt", "v = S.clip(y, 0, 7)", "int8 v = __vmax(y, __vmin(y, y, (int8)7, " ALL "), (int8)0, " ALL ");"},
     {"Matrix", "S.vmml(x, vh[0], vh[1])\nS.vmma(x, vh[0], vh[1])",
      "__vmml(x, vh[0], vh[1]);\n__vmma(x, vh[0], vh[1]);"},
     {"Dot", "v = S.vdot(vs[0], vs[1])\nw = S.vqdot(vb[0], vu[0])",
-     "int8 v = __vdot(v, vs[0], vs[1], ALL_TRUE_h);\nint8 w = __vqdot(w, vb[0], vu[0], ALL_TRUE_b);"},
+     "int8 v = __vdot((int8)0, vs[0], vs[1], ALL_TRUE_h);\nint8 w = __vqdot((int8)0, vb[0], vu[0], ALL_TRUE_b);"},
     {"DotAccumulated", "v = S.vdpa(y, vs[0], vs[1])\nw = S.vqdpa(y, vb[0], vb[1])",
      "int8 v = __vdpa(y, vs[0], vs[1], ALL_TRUE_h);\nint8 w = __vqdpa(y, vb[0], vb[1], ALL_TRUE_b);"},
     {"Reductions", "v = S.vrpadd(y)\nw = S.vrpmax(y, mask=p)\nq = S.vrpmin(y)",
-     "int8 v = __vrpadd(v, y, " ALL ");\nint8 w = __vrpmax(w, y, p);\nint8 q = __vrpmin(q, y, " ALL ");"},
+     "int8 v = __vrpadd((int8)0, y, " ALL ");\nint8 w = __vrpmax((int8)0, y, p);\nint8 q = __vrpmin((int8)0, y, " ALL
+     ");"},
 };
 INSTANTIATE_TEST_SUITE_P(Arithmetic, CTextIntrinsic, ::testing::ValuesIn(kArithmetic),
                          [](const auto& row) { return row.param.name; });
 
 const Row kBits[] = {
-    {"And", "v = y & z\nw = S.vand(y, z, mask=p)", "int8 v = __vand(v, y, z, " ALL ");\nint8 w = __vand(w, y, z, p);"},
+    {"And", "v = y & z\nw = S.vand(y, z, mask=p)",
+     "int8 v = __vand((int8)0, y, z, " ALL ");\nint8 w = __vand((int8)0, y, z, p);"},
     {"OrXorInv", "v = y | z\nw = y ^ z\nq = ~y",
-     "int8 v = __vor(v, y, z, " ALL ");\nint8 w = __vxor(w, y, z, " ALL ");\nint8 q = __vinv(q, y, " ALL ");"},
+     "int8 v = __vor((int8)0, y, z, " ALL ");\nint8 w = __vxor((int8)0, y, z, " ALL
+     ");\nint8 q = __vinv((int8)0, y, " ALL ");"},
     {"MasksHaveNoR", "q = y > 0\nr = p & q\nr = p | q\nr = p ^ q\nr = ~p",
      "bool8 q = __vcgt(y, (int8)0, " ALL ");\nbool8 r = __vand(p, q, " ALL ");\nr = __vor(p, q, " ALL
      ");\nr = __vxor(p, q, " ALL ");\nr = __vinv(p, " ALL ");"},
-    {"Clear", "v = y & ~z\nw = ~y & z", "int8 v = __vbclr(v, y, z, " ALL ");\nint8 w = __vbclr(w, z, y, " ALL ");"},
-    {"Set", "v = y | ~z", "int8 v = __vbset(v, y, z, " ALL ");"},
+    {"Clear", "v = y & ~z\nw = ~y & z",
+     "int8 v = __vbclr((int8)0, y, z, " ALL ");\nint8 w = __vbclr((int8)0, z, y, " ALL ");"},
+    {"Set", "v = y | ~z", "int8 v = __vbset((int8)0, y, z, " ALL ");"},
     {"NandNor", "q = y > 0\nr = ~(p & q)\nr = ~(p | q)",
      "bool8 q = __vcgt(y, (int8)0, " ALL ");\nbool8 r = __vnand(p, q, " ALL ");\nr = __vnor(p, q, " ALL ");"},
     {"NandNorOfAllLanes",
@@ -96,7 +102,7 @@ const Row kBits[] = {
     {"ShiftRightRounded", "v = S.vsr(y, 3, with_round=True)\nw = S.vsr(S.u(y), 3, with_round=True)",
      "int8 v = __vasrr(y, (int8)3);\nuint8 w = __vlsrr(as_uint8(y), (uint8)(uint)3);"},
     {"Rotate", "v = S.vror(y, 3)\nw = S.vror(y, 3, mask=p)",
-     "int8 v = __vror(y, (int8)3);\nint8 w = __vror(w, y, (int8)3, p);"},
+     "int8 v = __vror(y, (int8)3);\nint8 w = __vror((int8)0, y, (int8)3, p);"},
     {"NarrowingShift", "v = S.vnsr(y, 3)\nw = S.vnsr(y, 3, to_h=True)\nq = S.vnsr(S.u(y), 3)",
      "char32 v = __vnsra(y, (int8)3, " ALL ");\nshort16 w = __vnsra_h(y, (int8)3, " ALL
      ");\nuchar32 q = __vnsrl(as_uint8(y), (uint8)(uint)3, " ALL ");"},
@@ -104,8 +110,8 @@ const Row kBits[] = {
      "uchar32 v = __vnsras_u(y, (int8)3, " ALL ");\nshort16 w = __vnsrasr_h_s(y, (int8)3, " ALL ");"},
     {"NarrowingShiftRounded", "v = S.vnsr(y, 3, mask=p, with_round=True)", "char32 v = __vnsrar(y, (int8)3, p);"},
     {"Counts", "v = S.vcls(y)\nw = S.clz(y)\nq = S.vbrevs(y)\nr = S.vpcnt(y)",
-     "int8 v = __vcls(v, y, " ALL ");\nint8 w = __vclz(w, y, " ALL ");\nint8 q = __vbrevs(q, y, " ALL
-     ");\nint8 r = __vpcnt(r, y, " ALL ");"},
+     "int8 v = __vcls((int8)0, y, " ALL ");\nint8 w = __vclz((int8)0, y, " ALL ");\nint8 q = __vbrevs((int8)0, y, " ALL
+     ");\nint8 r = __vpcnt((int8)0, y, " ALL ");"},
 };
 INSTANTIATE_TEST_SUITE_P(Bits, CTextIntrinsic, ::testing::ValuesIn(kBits),
                          [](const auto& row) { return row.param.name; });
@@ -243,19 +249,19 @@ const Row kConversions[] = {
     {"ProductOfWidenedMixedSigns",
      "v = S.cast(vs[0], 'i32', part='low') * S.cast(S.u(vs[1]), 'i32', part='low')\n"
      "w = S.cast(vb[0], 'i32', part='ll') * S.cast(vu[0], 'i32', part='ll')",
-     "int8 v = __vmul(v, vs[0], as_ushort16(vs[1]), ALL_TRUE_h);\n"
-     "int8 w = __vmul(w, __vsxtl(vb[0]), __vuxtl(vu[0]), ALL_TRUE_h);"},
+     "int8 v = __vmul((int8)0, vs[0], as_ushort16(vs[1]), ALL_TRUE_h);\n"
+     "int8 w = __vmul((int8)0, __vsxtl(vb[0]), __vuxtl(vu[0]), ALL_TRUE_h);"},
     {"ProductOfWidenedAndScalar",
      "v = S.cast(vs[0], 'i32', part='low') * 3\nw = 5 * S.cast(vs[0], 'i32', part='high')\n"
      "q = S.cast(vs[0], 'i32', part='low') * S.i32(S.i16(n))\nr = S.cast(vs[0], 'i32', part='low') * 70000",
-     "int8 v = __vmul(v, vs[0], (short16)(short)3, ALL_TRUE_h);\n"
-     "int8 w = __vmulh(w, vs[0], (short16)(short)5, ALL_TRUE_h);\n"
-     "int8 q = __vmul(q, vs[0], (short16)(short)n, ALL_TRUE_h);\nint8 r = (__vsxtl(vs[0]) * (int8)70000);"},
+     "int8 v = __vmul((int8)0, vs[0], (short16)(short)3, ALL_TRUE_h);\n"
+     "int8 w = __vmulh((int8)0, vs[0], (short16)(short)5, ALL_TRUE_h);\n"
+     "int8 q = __vmul((int8)0, vs[0], (short16)(short)n, ALL_TRUE_h);\nint8 r = (__vsxtl(vs[0]) * (int8)70000);"},
     {"ProductOfWidened",
      "v = S.cast(vs[0], 'i32', part='low') * S.cast(vs[1], 'i32', part='low')\nw = S.cast(vs[0], 'i32', part='high') * "
      "S.cast(vs[1], "
      "'i32', part='high')",
-     "int8 v = __vmul(v, vs[0], vs[1], ALL_TRUE_h);\nint8 w = __vmulh(w, vs[0], vs[1], ALL_TRUE_h);"},
+     "int8 v = __vmul((int8)0, vs[0], vs[1], ALL_TRUE_h);\nint8 w = __vmulh((int8)0, vs[0], vs[1], ALL_TRUE_h);"},
 };
 INSTANTIATE_TEST_SUITE_P(Conversions, CTextIntrinsic, ::testing::ValuesIn(kConversions),
                          [](const auto& row) { return row.param.name; });

@@ -35,6 +35,9 @@ const Row kStatements[] = {
     {"ForFromStart", "for i in range(2, 10):\n    a[i] = 0", "for (int i = 2; i < 2+8; i += 1) {\n  a[i] = 0;\n}"},
     {"ForFromVariable", "for i in range(m, n, 4):\n    a[i] = 0",
      "for (int i = m; i < m+(n - m); i += 4) {\n  a[i] = 0;\n}"},
+    {"ForOfChangingBound", "y = n\nfor i in range(y):\n    y += 1\nfor i in range(a[0]):\n    a[i] = 0",
+     "int y = n;\nint i_stop = y;\nfor (int i = 0; i < i_stop; i += 1) {\n  y = (y + 1);\n}\nint i_stop_1 = a[0];\n"
+     "for (int i_1 = 0; i_1 < i_stop_1; i_1 += 1) {\n  a[i_1] = 0;\n}"},
     {"Grid", "for i, j in S.grid(4, n):\n    a[i * 4 + j] = 0",
      "for (int i = 0; i < 4; i += 1) {\n  for (int j = 0; j < n; j += 1) {\n    a[((i * 4) + j)] = 0;\n  }\n}"},
     {"While", "i = 0\nwhile i < 10:\n    i += 1", "int i = 0;\nwhile ((i < 10)){\n  i = (i + 1);\n}"},
@@ -89,6 +92,9 @@ const Row kExpressions[] = {
     {"MinMax", "a[0] = S.max(S.min(n, m), 0)", "a[0] = max(min(n, m), 0);"},
     {"Clip", "a[0] = S.clip(n, 0, 7)", "a[0] = max(min(n, 7), 0);"},
     {"Ternary", "a[0] = n if n < m else m", "a[0] = ((n < m) ? n : m);"},
+    {"TernaryOfNumbers", "a[0] = n if n < m else 3\na[1] = 7 if n < 5 else 3",
+     "a[0] = ((n < m) ? n : (int)3);\na[1] = ((n < 5) ? 7 : 3);"},
+    {"WordsOfCxx", "new = n\nxor = new + 1\na[0] = xor", "int new_ = n;\nint xor_ = (new_ + 1);\na[0] = xor_;"},
     {"Cast", "y = S.i16(n)\na[0] = S.i32(y)", "short y = (short)n;\na[0] = (int)y;"},
     {"Constants", "a[0] = 42\na[1] = -2147483648\ny = S.i8(50)\nz = S.u32(7)\nc[0] = 3",
      "a[0] = 42;\na[1] = (int)-2147483648;\nchar y = (char)50;\nuint z = (uint)7;\nc[0] = (uchar)3;"},
@@ -118,6 +124,9 @@ const Row kExpressions[] = {
      "(int)(0x1.8p+1f/*3.000000e+00*/ < k);"},
     {"ComparisonWithSum", "a[0] = S.i32(n + 3 < 10)\na[1] = S.i32(n * 4 < 10)\na[2] = S.i32(n + m < n + 4)",
      "a[0] = (int)(n < 7);\na[1] = (int)(n < 3);\na[2] = (int)(m < 4);"},
+    // Sums of what was read may overflow; those of parameters and counters are taken not to.
+    {"ComparisonOfData", "a[0] = S.i32(b[0] + 3 < 10)\ny = b[1]\na[1] = S.i32(10 - y > n)\na[2] = (b[2] * 8) // 4",
+     "a[0] = (int)((b[0] + 3) < 10);\nint y = b[1];\na[1] = (int)(n < (10 - y));\na[2] = ((b[2] * 8) / 4);"},
     {"NegatedComparison", "a[0] = S.i32(not (n < m))\na[1] = S.i32(not (n == m))",
      "a[0] = (int)(m <= n);\na[1] = (int)(n != m);"},
     {"CanonicalSum", "a[0] = 3 + n\na[1] = (n + 1) * 8 - 3\na[2] = 5 - n\na[3] = n - m + 2 * n\na[4] = n - n",
@@ -126,6 +135,13 @@ const Row kExpressions[] = {
      "a[0] = (n >> 5);\na[1] = (n & 31);\na[2] = (n / 3);\na[3] = (n % m);\na[4] = (n * 2);"},
     {"CeilDiv", "a[0] = S.ceildiv(n, 8)\na[1] = S.ceildiv(n, m)",
      "a[0] = ((n + 7) >> 3);\na[1] = (((n + m) - 1) / m);"},
+    // What may be negative is truncated, as the language has it; a shift is not. Parameters of the entry are taken not to
+    // be, and a launch with one that is is refused.
+    {"DivModOfDifferences", "a[0] = (n - m) // 32\ny = b[0]\na[1] = y % 32",
+     "a[0] = ((n - m) / 32);\nint y = b[0];\na[1] = (y % 32);"},
+    {"DivModOfCounters", "for i in range(n):\n    a[i // 32] = i % 32\nb[S.get_local_id() // 2] = S.max(n, 0) // 4",
+     "int tid = get_local_id(0);\nfor (int i = 0; i < n; i += 1) {\n  a[(i >> 5)] = (i & 31);\n}\nb[(tid >> 1)] = "
+     "(max(n, 0) >> 2);"},
     {"FloatsStayAsWritten", "x[0] = k / 3.0 + 1.0 + 2.0",
      "x[0] = (float)((float)((float)(k / 0x1.8p+1f/*3.000000e+00*/) + 0x1p+0f/*1.000000e+00*/) + "
      "0x1p+1f/*2.000000e+00*/);"},
@@ -373,10 +389,11 @@ TEST(CTextPasses, CanBeDisabledByName) {
           "for (int a_name_that_is_too_long_here = 0; a_name_that_is_too_long_here < n; a_name_that_is_too_long_here "
           "+= 1) {\n  a[0] = 1;\n}");
   differs("v = va[0] * 8", "ExchangeConstantToRight", "int8 v = (va[0] * (int8)8);");
-  differs("v = S.vdiv(va[0], va[1])", "ReviseParamR", "int8 v = __vdiv((int8)0, va[0], va[1], ALL_TRUE_w);");
+  differs("v = va[0]\nv = S.vdiv(v, va[1])", "ReviseParamR",
+          "int8 v = va[0];\nv = __vdiv((int8)0, v, va[1], ALL_TRUE_w);");
   differs("v = S.vload(va)", "Revert2Standard", "int8 v = __vload(va, ALL_TRUE_w);");
   differs("v = va[0] & ~va[1]", "CombineInstructions",
-          "int8 v = __vand(v, va[0], __vinv((int8)0, va[1], ALL_TRUE_w), ALL_TRUE_w);");
+          "int8 v = __vand((int8)0, va[0], __vinv((int8)0, va[1], ALL_TRUE_w), ALL_TRUE_w);");
   differs("t = va[0] < va[1]\nv = S.vmul(va[0], va[1], mask=t, r=3)", "LowerVirtualIsa",
           "bool8 t = __vclt(va[0], va[1], ALL_TRUE_w);\nint8 v = __vmul((int8)3, va[0], va[1], t);");
   differs("for i in S.vectorized(8):\n    a[i] = b[i]", "VectorizeLoop",

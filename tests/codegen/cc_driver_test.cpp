@@ -1,4 +1,4 @@
-#include "codegen/native_c/cc_driver.h"
+#include "codegen/driver/cc_driver.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -11,8 +11,8 @@
 #include <fstream>
 #include <thread>
 
+#include "codegen/driver/kernel_cache.h"
 #include "codegen/lower/lower.h"
-#include "codegen/native_c/kernel_cache.h"
 #include "codegen/tir/text.h"
 #include "tests/codegen/cc_run.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/native_c/cc_driver.h"
+#include "codegen/driver/cc_driver.h"
 #include "codegen/tir/stmt.h"
 #include "runtime/abi/kernel_abi.h"
 

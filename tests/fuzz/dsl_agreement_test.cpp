@@ -109,7 +109,7 @@ constexpr int kTecs = 2;
 struct Program {
   uint64_t seed = 0;
   dsl_test::GeneratedProgram generated;
-  tir::Module lowered;
+  tir::KernelSource kernel;
   Memory result;  // of the interpreter
   bool refused = false;
 };
@@ -136,8 +136,16 @@ std::string prepare(uint64_t seed, const tir::Target& target, Program* program) 
   if (const Status status = tir::interpret_all(*lowered, kTecs, interpreter_arguments(after)); !status.ok())
     return "lowered program: " + status.message();
   if (const std::string where = difference(program->result, after); !where.empty()) return "lowering changes " + where;
-  program->lowered = std::move(*lowered);
-  return "";
+  auto kernel = tir::kernel_source(name, *module, std::move(*lowered), target);
+  if (!kernel.ok()) return "text: " + kernel.status().message();
+  program->kernel = std::move(*kernel);
+  if (!program->kernel.shown) return "";
+  Memory text = initial_memory(seed);
+  if (const Status status = tir::interpret_all(*program->kernel.shown, kTecs, interpreter_arguments(text));
+      !status.ok())
+    return "shown program: " + status.message();
+  const std::string where = difference(program->result, text);
+  return where.empty() ? "" : "the text changes " + where;
 }
 
 // The statements of the entry alone.
@@ -171,7 +179,7 @@ TEST_P(DslAgreement, InterpreterAndCompiledCode) {
     Program& program = programs[i];
     ASSERT_EQ(prepare(first_seed() + i, target_, &program), "") << "AIPU_FUZZ_FIRST=" << program.seed << "\n"
                                                                 << shown(program);
-    if (!program.refused) kernels.push_back({"program_" + std::to_string(program.seed), program.lowered});
+    if (!program.refused) kernels.push_back(program.kernel);
   }
   EXPECT_GE(kernels.size(), programs.size() / 10);
   const auto compiled = tir::compile_kernels(kernels, target_);

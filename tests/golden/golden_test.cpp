@@ -14,8 +14,8 @@
 #include <map>
 #include <set>
 
+#include "codegen/driver/kernel_text.h"
 #include "codegen/lower/lower.h"
-#include "codegen/native_c/c_printer.h"
 #include "codegen/tir/text.h"
 #include "gbuilder/build.h"
 #include "kernels/dsl/parse.h"
@@ -138,9 +138,11 @@ TEST_P(GoldenKernel, Lowered) {
   const auto lowered = tir::lower(*kernel, *target);
   ASSERT_TRUE(lowered.ok()) << lowered.status().message();
   Files actual = {{std::string(name) + ".lowered.txt", tir::print_module(*lowered)}};
-  if (std::string_view(name) == "relu_tail") {
-    const tir::KernelSource unit[] = {{name, *lowered}};
-    const auto text = tir::print_translation_unit(unit, *target);
+  // One for each dialect of what is compiled.
+  if (std::string_view(name) == "relu_tail" || std::string_view(name) == "halve") {
+    const auto unit = tir::kernel_source(name, *kernel, *lowered, *target);
+    ASSERT_TRUE(unit.ok()) << unit.status().message();
+    const auto text = tir::print_translation_unit(std::span(&*unit, 1), *target);
     ASSERT_TRUE(text.ok()) << text.status().message();
     actual[std::string(name) + ".compiled.txt"] = *text;
   }

@@ -170,10 +170,10 @@ TEST_F(MemoryModel, MemoriesAreBounded) {
       << log();
   plugin((32 << 10) + 1, 16);
   EXPECT_EQ(convert("one.onnx", "two.aipu.bin", options), 1);
-  EXPECT_THAT(log(), HasSubstr("needs 32769 bytes of local memory (lsram) per TEC, X2_1204 has 32768"));
+  EXPECT_THAT(log(), HasSubstr("needs 32769 bytes of lsram per TEC, the target \"X2_1204\" has 32768"));
   plugin(16, (256 << 10) + 1);
   EXPECT_EQ(convert("one.onnx", "two.aipu.bin", options), 1);
-  EXPECT_THAT(log(), HasSubstr("needs 262145 bytes of shared memory, X2_1204 has 262144"));
+  EXPECT_THAT(log(), HasSubstr("needs 262145 bytes of shared memory, the target \"X2_1204\" has 262144"));
   EXPECT_FALSE(fs::exists(file("two.aipu.bin")));
 }
 

@@ -40,6 +40,28 @@ def test_targets(built, target):
     np.testing.assert_array_equal(b, a + 5)
 
 
+@S.prim_func
+def quarter(out: S.ptr("i32", "global"), n: S.i32, m: S.i32):
+    more = n + 4
+    out[0] = more // 4
+    out[1] = (n - m) // 4
+
+
+def test_parameters_that_are_divided_by_shifts_are_not_negative(built):
+    """The text has `more >> 2`, which is no quotient of a negative number; of `n - m` it has one."""
+    out = np.zeros(2, "int32")
+    ex = built(quarter)
+    assert "(more >> 2)" in ex.c_code and "((n - m) / 4)" in ex.c_code
+    ex(out, 5, 12)
+    np.testing.assert_array_equal(out, [2, -1])
+    with pytest.raises(Exception, match="a parameter that the kernel divides by shifts is negative: -9"):
+        ex(out, -9, 0)
+    ex(out, 0, 9)
+    np.testing.assert_array_equal(out, [1, -2])
+    built(quarter, "host")(out, -9, 0)
+    np.testing.assert_array_equal(out, [-1, -2])
+
+
 def test_scalars_of_all_types(built):
     @S.prim_func
     def scalars(

@@ -1,6 +1,6 @@
 // The source of a kernel: parsed, checked, lowered and printed as C for a CPU and for X2, or an error that shows where.
+#include "codegen/driver/kernel_text.h"
 #include "codegen/lower/lower.h"
-#include "codegen/native_c/c_printer.h"
 #include "codegen/targets/target.h"
 #include "codegen/tir/text.h"
 #include "codegen/tir/verifier.h"

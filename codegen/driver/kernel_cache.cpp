@@ -1,4 +1,4 @@
-#include "codegen/native_c/kernel_cache.h"
+#include "codegen/driver/kernel_cache.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/native_c/c_printer.h"
+#include "codegen/driver/kernel_text.h"
 
 namespace aipu::tir {
 

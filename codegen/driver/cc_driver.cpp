@@ -1,4 +1,4 @@
-#include "codegen/native_c/cc_driver.h"
+#include "codegen/driver/cc_driver.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,7 +14,8 @@
 #include <mutex>
 #include <set>
 
-#include "codegen/native_c/kernel_cache.h"
+#include "codegen/driver/kernel_cache.h"
+#include "codegen/driver/kernel_text.h"
 #include "codegen/native_c/translation_unit.h"
 #include "runtime/abi/kernel_abi.h"
 #include "runtime/base/file.h"

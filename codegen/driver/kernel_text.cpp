@@ -1,0 +1,105 @@
+#include "codegen/driver/kernel_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/compass_c/c_text.h"
+#include "codegen/compass_c/cxx_text.h"
+#include "codegen/intrinsics/intrinsic_table.h"
+#include "codegen/native_c/translation_unit.h"
+#include "codegen/tir/visit.h"
+
+namespace aipu::tir {
+
+Result<MemoryNeeds> memory_needs(const Module& module, const Target& target) {
+  MemoryNeeds needs;
+  Status status;
+  needs.memory = plan_on_chip_memory(module);
+  needs.uses_context = !needs.memory.offsets.empty();
+  for (const PrimFuncPtr& function : module.functions) {
+    walk(
+        function->body,
+        [&](const Expr& e) {
+          const auto* call = e->as<IntrinsicCall>();
+          if (call == nullptr) return;
+          if (call->intrinsic->name == "barrier") needs.uses_barrier = true;
+          if (call->intrinsic->name == "report_fault") needs.reports_faults = true;
+          if (call->intrinsic->name == "aiff" || call->intrinsic->name == "async_aiff")
+            status = internal_error(
+                fmt::format("function {}: S.{} needs the vendor's fixed-function unit; it can be printed, not compiled",
+                            function->name, call->intrinsic->name));
+          needs.uses_context |= call->intrinsic->asks_tec;
+        },
+        [&](const Stmt& s) {
+          if (const auto* loop = s->as<For>(); loop != nullptr && loop->kind == ForKind::kTec)
+            needs.uses_context = true;
+        });
+  }
+  AIPU_RETURN_IF_ERROR(std::move(status));
+  AIPU_RETURN_IF_ERROR(
+      check_on_chip_memory(module.entry().name, needs.memory.lsram_bytes, needs.memory.shared_bytes, target));
+  return needs;
+}
+
+std::string table_row(std::string_view symbol, std::string_view entry, size_t arguments, const MemoryNeeds& needs) {
+  return fmt::format("{{\"{}\", {}, {}, {}, {}, {}}}", symbol, entry, arguments, needs.memory.lsram_bytes,
+                     needs.memory.shared_bytes, needs.uses_barrier ? 1 : 0);
+}
+
+Result<KernelSource> kernel_source(std::string symbol, const Module& parsed, Module lowered, const Target& target,
+                                   std::vector<std::string> disabled_passes) {
+  KernelSource source{std::move(symbol), std::move(lowered), {}, std::move(disabled_passes)};
+  if (target.family == TargetFamily::kCompass) {
+    AIPU_ASSIGN_OR_RETURN(source.shown, compass_c_module(parsed, target, source.disabled_passes));
+  }
+  return source;
+}
+
+std::string prelude(const Target& target) {
+  return target.family == TargetFamily::kCompass ? compass_prelude(target) : host_prelude(target);
+}
+
+Result<KernelText> print_kernel(const KernelSource& kernel, const Target& target, bool line_marks) {
+  return target.family == TargetFamily::kCompass ? print_compass_kernel(kernel, target, line_marks)
+                                                 : print_host_kernel(kernel, target, line_marks);
+}
+
+std::string unit_header() { return "#include <compass/dsl.h>\n\n"; }
+
+std::string print_module_table(std::span<const KernelText> kernels, bool declare) {
+  std::string text;
+  if (declare) {
+    for (const KernelText& kernel : kernels) {
+      text += fmt::format(
+          "extern \"C\" __attribute__((visibility(\"hidden\"))) void {}(const aipu_tec_context*, const unsigned long "
+          "long*);\n",
+          kernel.entry);
+    }
+  }
+  const bool faults = std::any_of(kernels.begin(), kernels.end(), [](const KernelText& k) { return k.reports_faults; });
+  const std::string_view version = faults ? "AIPU_KERNEL_ABI_VERSION" : "AIPU_KERNEL_ABI_VERSION_WITHOUT_FAULTS";
+  text += fmt::format("\nstatic const aipu_kernel_info aipu_kernels[{}] = {{\n", std::max<size_t>(kernels.size(), 1));
+  for (const KernelText& kernel : kernels) text += fmt::format("  {},\n", kernel.table_row);
+  text += fmt::format(
+      "}};\n\nstatic const aipu_kernel_module aipu_module = {{{}, sizeof(aipu_kernel_info), {}, aipu_kernels}};\n\n"
+      "extern \"C\" __attribute__((visibility(\"default\"))) const aipu_kernel_module* aipu_kernel_module_v1(void) {{ "
+      "return &aipu_module; "
+      "}}\n",
+      version, kernels.size());
+  return text;
+}
+
+Result<std::string> print_translation_unit(std::span<const KernelSource> kernels, const Target& target) {
+  std::string text = unit_header();
+  std::vector<KernelText> printed;
+  for (const KernelSource& kernel : kernels) {
+    auto one = print_kernel(kernel, target);
+    if (!one.ok()) return std::move(one).status().context(fmt::format("kernel {}", kernel.symbol));
+    text += one->c + "\n";
+    printed.push_back(std::move(*one));
+  }
+  return text + print_module_table(printed, false);
+}
+
+}  // namespace aipu::tir
