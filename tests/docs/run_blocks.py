@@ -117,6 +117,8 @@ def main() -> int:
     )
     full = bool(os.environ.get("AIPU_LARGE_TESTS"))
     os.environ["PYTHONPATH"] = f"{build / 'python'}"
+    # python3 of a shell block is the interpreter that runs this, which has NumPy.
+    os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
     sys.path[:0] = [str(build / "python"), str(source / "tests" / "python")]
     total: Dict[str, int] = {}
     for file in files:

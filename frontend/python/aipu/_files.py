@@ -17,8 +17,11 @@ from typing import Iterator
 TEMPORARY = ".aipu-tmp"  # how names of half-written files end
 
 
-def write_durably(path: str, data: bytes) -> None:
-    """Writes a file that is whole or not there, also after a power failure; OSError with the path and its ``errno``."""
+def write_durably(path: str, data: bytes, sync_name: bool = True) -> None:
+    """Writes a file that is whole or not there, also after a power failure; OSError with the path and its ``errno``.
+
+    ``sync_name``: whether its name is on the disk when the call returns, or only after :func:`sync_folder`.
+    """
     folder = os.path.dirname(path) or "."
     temporary = os.path.join(folder, f".{os.path.basename(path)}.{os.getpid()}{TEMPORARY}")
     try:
@@ -28,7 +31,8 @@ def write_durably(path: str, data: bytes) -> None:
                 view = view[file.write(view) :]
             os.fsync(file.fileno())
         os.replace(temporary, path)
-        sync_folder(folder)
+        if sync_name:
+            sync_folder(folder)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)

@@ -1,0 +1,151 @@
+"""The program ``python -m aipu.batch``."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import json
+import os
+import sys
+from typing import Any, Callable, List, Optional
+
+from . import DiskFull, Report, TooManyBroken, run
+from ._formats import FORMATS
+
+
+def _function(text: str) -> Callable[..., Any]:
+    """MODULE:FUNCTION; modules of the current folder are found too."""
+    module, colon, name = text.partition(":")
+    if not colon:
+        raise argparse.ArgumentTypeError(f"expected MODULE:FUNCTION, found '{text}'")
+    sys.path.insert(0, os.getcwd())
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise argparse.ArgumentTypeError(f"'{text}': {error}") from None
+
+
+def _constant(text: str) -> Any:
+    name, equals, value = text.partition("=")
+    try:
+        return name, ast.literal_eval(value) if equals else None
+    except (ValueError, SyntaxError):
+        raise argparse.ArgumentTypeError(f"expected NAME=NUMBER or NAME=[NUMBERS], found '{text}'") from None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m aipu.batch",
+        description="Runs a model over a data set. The same command goes on where an earlier one was ended.",
+        epilog="Exit codes: 0 all went well, broken inputs are listed; 1 the model, a file or the machine is at fault; "
+        "2 the command line is; 130 Ctrl-C. Example: python -m aipu.batch model.onnx inputs.npz -o results",
+    )
+    parser.add_argument("model", help="an ONNX model, or an aipu.bin")
+    parser.add_argument(
+        "inputs", help="a folder, .npz, .npy, .parquet, .arrow, .feather, a .txt of paths, or - for paths on stdin"
+    )
+    parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="where results are written")
+    parser.add_argument("--format", choices=list(FORMATS), default="npz", help="of results (default: npz)")
+    parser.add_argument(
+        "--batch", type=int, metavar="N", help="items of one run (default: 16, or what the model takes)"
+    )
+    parser.add_argument("--chunk", type=int, metavar="N", help="items that are written together (default: 8 batches)")
+    parser.add_argument("--sessions", type=int, metavar="N", help="runs side by side (default: as many as CPUs)")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="of a run (default: 1)")
+    parser.add_argument(
+        "--preprocess", type=_function, metavar="MODULE:FUNCTION", help="turns a path, or a table's row, into arrays"
+    )
+    parser.add_argument(
+        "--postprocess", type=_function, metavar="MODULE:FUNCTION", help="turns a name and outputs into what is written"
+    )
+    parser.add_argument("--workers", type=int, default=2, metavar="N", help="that load and preprocess (default: 2)")
+    parser.add_argument("--processes", action="store_true", help="workers are processes, not threads")
+    parser.add_argument(
+        "--constant",
+        type=_constant,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of an input that all items share",
+    )
+    parser.add_argument("--outputs", metavar="NAME,...", help="the outputs to write (default: all)")
+    parser.add_argument("--max-broken", type=int, metavar="N", help="ends the run after so many broken inputs")
+    parser.add_argument("--on-disk-full", choices=["wait", "stop"], default="wait", help="default: wait for room")
+    parser.add_argument("--restart", action="store_true", help="forget what earlier runs have done")
+    parser.add_argument("--target", metavar="NAME", help="of the conversion of an ONNX model (default: host)")
+    parser.add_argument("--fast-math", action="store_true", help="of the conversion")
+    parser.add_argument("--json", metavar="FILE", help="the report for programs (-: standard output)")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    return parser
+
+
+def _tell(report: Report) -> None:
+    skipped = f", of which {report.resumed_at:,} by earlier runs" if report.resumed_at else ""
+    print(
+        f"{report.items:,} items{skipped}: {report.rows:,} results, {report.broken:,} broken; "
+        f"{report.seconds:.1f} s, {report.items_per_second:,.1f} items/s"
+    )
+    for one in report.first_broken:
+        print(f"broken: {one.name}: {one.error}")
+    if report.broken > len(report.first_broken):
+        print(f"... and {report.broken - len(report.first_broken):,} more")
+    if report.broken:
+        print(f"all of them: {report.errors}")
+
+
+def _write_json(report: Report, path: str) -> None:
+    from .. import _native
+
+    told = {name: value for name, value in vars(report).items() if name != "first_broken"}
+    text = json.dumps({**told, "items_per_second": report.items_per_second}, indent=1) + "\n"
+    if path == "-":
+        sys.stdout.write(text)
+    else:
+        _native.write_file(path, text.encode())
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    """Runs the program; its exit code."""
+    options = _parser().parse_args(arguments)
+    build = {"target": options.target, "fast_math": options.fast_math}
+    try:
+        report = run(
+            options.model,
+            options.inputs,
+            options.output,
+            format=options.format,
+            batch=options.batch,
+            chunk=options.chunk,
+            sessions=options.sessions,
+            threads=options.threads,
+            preprocess=options.preprocess,
+            postprocess=options.postprocess,
+            workers=options.workers,
+            processes=options.processes,
+            constants=dict(options.constant),
+            outputs=options.outputs.split(",") if options.outputs else None,
+            max_broken=options.max_broken,
+            on_disk_full=options.on_disk_full,
+            restart=options.restart,
+            progress=None if options.quiet else sys.stderr,
+            build={name: value for name, value in build.items() if value},
+        )
+    except KeyboardInterrupt:
+        print("\naipu.batch: ended; the same command goes on", file=sys.stderr)
+        return 130
+    except BlockingIOError:
+        print(f"aipu.batch: another process is writing to '{options.output}'", file=sys.stderr)
+        return 1
+    except (DiskFull, TooManyBroken, OSError, RuntimeError, ValueError, TypeError, ImportError) as error:
+        print(f"aipu.batch: {error}", file=sys.stderr)
+        return 1
+    if options.json != "-":
+        _tell(report)
+    if options.json:
+        _write_json(report, options.json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
