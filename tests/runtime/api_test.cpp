@@ -16,6 +16,7 @@
 extern "C" int use_c_api(const void* bytes, size_t size, const char* path);
 extern "C" int use_faulty_model(const void* bytes, size_t size);
 extern "C" int use_sandbox(const char* path);
+int use_cxx_api(const void* bytes, size_t size, const char* path);
 
 namespace {
 std::atomic<int64_t> allocations{0};
@@ -38,6 +39,14 @@ TEST(CApi, FromC) {
   const std::string path = ::testing::TempDir() + "aipu_c_api." + std::to_string(::getpid()) + ".aipu.bin";
   ASSERT_TRUE(write_file_atomically(path, std::span<const std::byte>(bytes)).ok());
   EXPECT_EQ(use_c_api(bytes.data(), bytes.size(), path.c_str()), 0) << "line of c_api_test.c";
+  ::unlink(path.c_str());
+}
+
+TEST(CxxApi, FromCxx17) {
+  const auto bytes = test::chain_model().build();
+  const std::string path = ::testing::TempDir() + "aipu_cxx_api." + std::to_string(::getpid()) + ".aipu.bin";
+  ASSERT_TRUE(write_file_atomically(path, std::span<const std::byte>(bytes)).ok());
+  EXPECT_EQ(use_cxx_api(bytes.data(), bytes.size(), path.c_str()), 0) << "line of cxx_api_use.cpp";
   ::unlink(path.c_str());
 }
 

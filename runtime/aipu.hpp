@@ -1,0 +1,296 @@
+// The C++ API of the runtime: aipu.h with objects that give back what they hold, and exceptions. Header-only, C++17 and
+// later. Link with -laipu_runtime.
+//
+//   const aipu::Model model("net.aipu.bin");
+//   aipu::Session session(model);
+//   session.bind_input(0, pixels.data(), {1, 3, 224, 224});
+//   session.run();
+//   const aipu::Tensor scores = session.output(0);
+//   use(scores.data<float>(), scores.size());
+//
+// What aipu.h says of threads, memory and lifetimes holds here. Functions throw aipu::Error, whose what() is the one
+// line of aipu_last_error(), and std::bad_alloc; destructors do not throw. An index may be a name everywhere.
+#ifndef AIPU_RUNTIME_AIPU_HPP_
+#define AIPU_RUNTIME_AIPU_HPP_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "runtime/aipu.h"
+
+namespace aipu {
+
+class Error : public std::runtime_error {
+ public:
+  Error(aipu_status code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  aipu_status code() const noexcept { return code_; }
+
+ private:
+  aipu_status code_;
+};
+
+namespace detail {
+
+inline void check(aipu_status status) {
+  if (status != AIPU_OK) throw Error(status, aipu_last_error());
+}
+
+template <class T>
+struct Released {
+  void (*release)(T*);
+  void operator()(T* object) const noexcept { release(object); }
+};
+template <class T>
+using Handle = std::unique_ptr<T, Released<T>>;
+
+template <class Options>
+Options empty_options() {
+  Options options = {};
+  options.struct_bytes = sizeof(Options);
+  return options;
+}
+
+}  // namespace detail
+
+// The element type of a C++ type. float16 and bfloat16 have none: their elements are uint16_t, given with the dtype.
+template <class T>
+constexpr aipu_dtype dtype_of() {
+  static_assert(std::is_arithmetic<T>::value && sizeof(T) <= 8, "the element types are bool, integers and floats");
+  if (std::is_same<T, bool>::value) return AIPU_BOOL;
+  if (std::is_floating_point<T>::value) return sizeof(T) == 4 ? AIPU_FLOAT32 : AIPU_FLOAT64;
+  if (std::is_signed<T>::value)
+    return sizeof(T) == 1 ? AIPU_INT8 : sizeof(T) == 2 ? AIPU_INT16 : sizeof(T) == 4 ? AIPU_INT32 : AIPU_INT64;
+  return sizeof(T) == 1 ? AIPU_UINT8 : sizeof(T) == 2 ? AIPU_UINT16 : sizeof(T) == 4 ? AIPU_UINT32 : AIPU_UINT64;
+}
+
+// An input or output of a model; -1 for extents that are not constant.
+struct TensorInfo {
+  std::string name;
+  aipu_dtype dtype = AIPU_VOID;
+  std::vector<int64_t> shape;
+};
+
+// A contiguous tensor in C order, which lives as long as what it was asked of says. Does not own.
+class Tensor {
+ public:
+  Tensor() = default;
+  explicit Tensor(const aipu_tensor& tensor) : tensor_(tensor) {}
+
+  aipu_dtype dtype() const noexcept { return tensor_.dtype; }
+  std::vector<int64_t> shape() const { return {tensor_.shape, tensor_.shape + tensor_.rank}; }
+  size_t size_bytes() const noexcept { return tensor_.size_bytes; }
+  // Elements.
+  size_t size() const noexcept {
+    size_t count = 1;
+    for (uint32_t axis = 0; axis < tensor_.rank; ++axis) count *= static_cast<size_t>(tensor_.shape[axis]);
+    return count;
+  }
+  const void* data() const noexcept { return tensor_.data; }
+  // AIPU_INVALID_ARGUMENT where the elements are of another type.
+  template <class T>
+  const T* data() const {
+    const bool is_half = tensor_.dtype == AIPU_FLOAT16 || tensor_.dtype == AIPU_BFLOAT16;
+    if (tensor_.dtype != dtype_of<T>() && !(is_half && std::is_same<T, uint16_t>::value))
+      throw Error(AIPU_INVALID_ARGUMENT, "the elements of the tensor are of another type");
+    return static_cast<const T*>(tensor_.data);
+  }
+  const aipu_tensor& get() const noexcept { return tensor_; }
+
+ private:
+  aipu_tensor tensor_ = {};
+};
+
+// aipu_load_options; what is not set is the default.
+struct LoadOptions {
+  std::string backend;
+  bool copy = false;
+  bool verify_all = false;
+  int64_t memory_limit_bytes = 0;
+  double time_limit_seconds = 0;
+  bool sandbox = false;
+};
+
+// Immutable; copies share one model, and any number of threads may use it.
+class Model {
+ public:
+  explicit Model(const std::string& path, const LoadOptions& options = {}) {
+    aipu_load_options given = detail::empty_options<aipu_load_options>();
+    given.backend = options.backend.empty() ? nullptr : options.backend.c_str();
+    given.copy = options.copy;
+    given.verify_all = options.verify_all;
+    given.memory_limit_bytes = options.memory_limit_bytes;
+    given.time_limit_seconds = options.time_limit_seconds;
+    given.sandbox = options.sandbox;
+    aipu_model* model = nullptr;
+    detail::check(aipu_model_load_with(path.c_str(), &given, &model));
+    take(model);
+  }
+  // Copies the bytes.
+  static Model from_bytes(const void* bytes, size_t size, const std::string& backend = "") {
+    aipu_model* model = nullptr;
+    detail::check(aipu_model_load_bytes(bytes, size, backend.empty() ? nullptr : backend.c_str(), &model));
+    Model result;
+    result.take(model);
+    return result;
+  }
+
+  std::vector<TensorInfo> inputs() const { return infos(aipu_model_input_count, aipu_model_input); }
+  std::vector<TensorInfo> outputs() const { return infos(aipu_model_output_count, aipu_model_output); }
+  // AIPU_NOT_FOUND where there is none of that name.
+  uint32_t input_index(const std::string& name) const { return index(inputs(), name, "input"); }
+  uint32_t output_index(const std::string& name) const { return index(outputs(), name, "output"); }
+  // One line about a sandbox that contains less than it should on this system; empty if there is nothing to say.
+  std::string warning() const { return aipu_model_warning(get()); }
+
+  aipu_model* get() const noexcept { return model_.get(); }
+
+ private:
+  Model() = default;
+  void take(aipu_model* model) { model_.reset(model, aipu_model_release); }
+  template <class Count, class Info>
+  std::vector<TensorInfo> infos(Count count, Info info) const {
+    std::vector<TensorInfo> result;
+    for (uint32_t i = 0; i < count(get()); ++i) {
+      aipu_tensor_info one = {};
+      detail::check(info(get(), i, &one));
+      result.push_back({one.name, one.dtype, {one.shape, one.shape + one.rank}});
+    }
+    return result;
+  }
+  static uint32_t index(const std::vector<TensorInfo>& infos, const std::string& name, const char* what) {
+    const auto found = std::find_if(infos.begin(), infos.end(), [&](const TensorInfo& i) { return i.name == name; });
+    if (found == infos.end()) throw Error(AIPU_NOT_FOUND, "the model has no " + std::string(what) + " '" + name + "'");
+    return static_cast<uint32_t>(found - infos.begin());
+  }
+
+  std::shared_ptr<aipu_model> model_;
+};
+
+// aipu_session_options; what is not set is the default.
+struct SessionOptions {
+  int threads = 0;
+  int64_t run_memory_limit_bytes = 0;
+  double run_time_limit_seconds = 0;
+  int64_t plan_memory_limit_bytes = 0;
+  double plan_time_limit_seconds = 0;
+};
+
+// An input of a run that is submitted, of which the data is read until the run is done.
+struct Input {
+  aipu_dtype dtype = AIPU_VOID;
+  std::vector<int64_t> shape;
+  const void* data = nullptr;
+
+  Input() = default;
+  Input(aipu_dtype type, std::vector<int64_t> extents, const void* elements)
+      : dtype(type), shape(std::move(extents)), data(elements) {}
+  template <class T>
+  Input(const T* elements, std::vector<int64_t> extents)
+      : dtype(dtype_of<T>()), shape(std::move(extents)), data(elements) {}
+};
+
+// A run that was submitted: a future. Any number of threads may look at it. Letting go of it does not end it.
+class Run {
+ public:
+  bool is_done() const noexcept { return aipu_run_is_done(run_.get()) != 0; }
+  // Throws what became of it, if that is an error.
+  void wait() const { detail::check(aipu_run_wait(run_.get())); }
+  // The same for a limited time: whether it is over.
+  bool wait_for(double seconds) const {
+    int done = 0;
+    detail::check(aipu_run_wait_for(run_.get(), seconds, &done));
+    return done != 0;
+  }
+  // Of a run that has succeeded; lives as long as the Run, memory that was given is the caller's.
+  Tensor output(uint32_t index) const {
+    aipu_tensor tensor = {};
+    detail::check(aipu_run_output(run_.get(), index, &tensor));
+    return Tensor(tensor);
+  }
+  aipu_run* get() const noexcept { return run_.get(); }
+
+ private:
+  friend class Session;
+  explicit Run(aipu_run* run) : run_(run, {aipu_run_release}) {}
+  detail::Handle<aipu_run> run_;
+};
+
+// Executes a model, for one thread at a time; any thread may submit.
+class Session {
+ public:
+  explicit Session(const Model& model, const SessionOptions& options = {}) : model_(model) {
+    aipu_session_options given = detail::empty_options<aipu_session_options>();
+    given.threads = options.threads;
+    given.run_memory_limit_bytes = options.run_memory_limit_bytes;
+    given.run_time_limit_seconds = options.run_time_limit_seconds;
+    given.plan_memory_limit_bytes = options.plan_memory_limit_bytes;
+    given.plan_time_limit_seconds = options.plan_time_limit_seconds;
+    aipu_session* session = nullptr;
+    detail::check(aipu_session_create_with(model.get(), &given, &session));
+    session_.reset(session);
+  }
+
+  // The data is read in place by each run, until the next bind of this input.
+  void bind_input(uint32_t index, aipu_dtype dtype, const std::vector<int64_t>& shape, const void* data) {
+    detail::check(aipu_session_bind_input(get(), index, dtype, shape.data(), static_cast<uint32_t>(shape.size()), data));
+  }
+  template <class T>
+  void bind_input(uint32_t index, const T* data, const std::vector<int64_t>& shape) {
+    bind_input(index, dtype_of<T>(), shape, data);
+  }
+  template <class T>
+  void bind_input(const std::string& name, const T* data, const std::vector<int64_t>& shape) {
+    bind_input(model_.input_index(name), data, shape);
+  }
+  // Where to put an output; a null pointer: the session provides the memory, which is also the default.
+  void bind_output(uint32_t index, void* data, size_t size_bytes) {
+    detail::check(aipu_session_bind_output(get(), index, data, size_bytes));
+  }
+  void bind_output(const std::string& name, void* data, size_t size_bytes) {
+    bind_output(model_.output_index(name), data, size_bytes);
+  }
+
+  // Checks shapes and plans memory without running.
+  void prepare() { detail::check(aipu_session_prepare(get())); }
+  void run() { detail::check(aipu_session_run(get())); }
+  // Valid until the next bind, prepare or run.
+  Tensor output(uint32_t index) const {
+    aipu_tensor tensor = {};
+    detail::check(aipu_session_output(get(), index, &tensor));
+    return Tensor(tensor);
+  }
+  Tensor output(const std::string& name) const { return output(model_.output_index(name)); }
+
+  // Puts a run into the session's queue and returns. `outputs`: memory for each output, or nothing.
+  Run submit(const std::vector<Input>& inputs, const std::vector<aipu_output_memory>& outputs = {}) {
+    std::vector<aipu_tensor> tensors;
+    for (const Input& input : inputs)
+      tensors.push_back({input.dtype, static_cast<uint32_t>(input.shape.size()), input.shape.data(), input.data, 0});
+    aipu_run_options given = detail::empty_options<aipu_run_options>();
+    given.inputs = tensors.data();
+    given.input_count = static_cast<uint32_t>(tensors.size());
+    given.outputs = outputs.empty() ? nullptr : outputs.data();
+    given.output_count = static_cast<uint32_t>(outputs.size());
+    aipu_run* run = nullptr;
+    detail::check(aipu_session_run_async(get(), &given, &run));
+    return Run(run);
+  }
+
+  const Model& model() const noexcept { return model_; }
+  aipu_session* get() const noexcept { return session_.get(); }
+
+ private:
+  Model model_;
+  detail::Handle<aipu_session> session_{nullptr, {aipu_session_release}};
+};
+
+}  // namespace aipu
+
+#endif  // AIPU_RUNTIME_AIPU_HPP_
