@@ -121,3 +121,12 @@ def file_of_bytes(data: bytes, name: str) -> Iterator[str]:
 def private_folder() -> "tempfile.TemporaryDirectory[str]":
     """A folder of this user alone that goes with the object."""
     return tempfile.TemporaryDirectory(prefix="aipu_")
+
+
+def machine_folder(name: str) -> str:
+    """A folder of this user alone that all its processes on this machine know; OSError where others may write to it."""
+    path = os.path.join(tempfile.gettempdir(), f"{name}-{os.geteuid()}")
+    problem = folder_problem(path)
+    if problem:
+        raise OSError(problem)
+    return path
