@@ -4,6 +4,7 @@ Only for those who put the folder above on their path (``PYTHONPATH=frontend/pyt
 installation does, so that a TVM that is installed stays what ``tvm`` means. There is nothing of TVM here but the name.
 """
 
+import contextlib
 import importlib
 import pkgutil
 import sys
@@ -14,6 +15,7 @@ import aipu
 sys.modules[f"{__name__}.aipu"] = aipu
 for _module in pkgutil.walk_packages(aipu.__path__, "aipu."):
     if not _module.name.rpartition(".")[2].startswith("_"):
-        sys.modules[f"{__name__}.{_module.name}"] = importlib.import_module(_module.name)
+        with contextlib.suppress(ImportError):  # of a package that the module needs and that is not installed
+            sys.modules[f"{__name__}.{_module.name}"] = importlib.import_module(_module.name)
 
 __all__ = ["aipu"]
