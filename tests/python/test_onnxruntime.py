@@ -149,6 +149,21 @@ def test_description(path):
     assert ort.get_device() == "CPU" and "CPUExecutionProvider" in ort.get_available_providers()
 
 
+def test_names_of_extents_are_those_of_the_model(tmp_path):
+    """Also where the compiler names them otherwise; an extent without a name has none."""
+    write_model(
+        tmp_path / "m.onnx",
+        [node("Relu", ["x"], ["y"])],
+        [("x", "float32", ("a.b/0", "", 2))],
+        [("y", "float32", ("a.b/0", "", 2))],
+    )
+    options = ort.SessionOptions()
+    assert ort.InferenceSession(tmp_path / "m.onnx").get_inputs()[0].shape == ["a.b/0", None, 2]
+    assert ort.InferenceSession(tmp_path / "m.onnx").get_outputs()[0].shape == ["a.b/0", None, 2]
+    options.add_free_dimension_override_by_name("a.b/0", 3)
+    assert ort.InferenceSession(tmp_path / "m.onnx", options).get_inputs()[0].shape == [3, None, 2]
+
+
 def test_run(path):
     session = ort.InferenceSession(str(path))
     feed = feed_of(4)

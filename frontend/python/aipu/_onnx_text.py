@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-from typing import Dict, Iterator, List, NamedTuple, Set, Tuple, Union
+from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
 
 Bytes = Union[bytes, memoryview]
 
@@ -34,7 +34,7 @@ class ModelText:
 
     producer_name: str = ""
     domain: str = ""
-    version: int = 0
+    version: Optional[int] = None  # None: the file does not say
     description: str = ""
     graph_name: str = ""
     graph_description: str = ""

@@ -148,9 +148,9 @@ class InferenceSession:
         self._providers, own = _provider_options(providers, provider_options)
         self._provider_options = own
         with _as_theirs(InvalidGraph, NotImplemented):
-            self._model, self._meta = self._load(path_or_bytes, own)
-        self._inputs = [_argument(spec) for spec in self._model.inputs]
-        self._outputs = [_argument(spec) for spec in self._model.outputs]
+            self._model, self._meta, shapes = self._load(path_or_bytes, own)
+        self._inputs = [_argument(spec, shapes) for spec in self._model.inputs]
+        self._outputs = [_argument(spec, shapes) for spec in self._model.outputs]
         threads = self._options.intra_op_num_threads or _native.available_cpus()  # type: ignore[attr-defined]
         if own.get("sandbox"):
             threads = 1  # a session in a sandbox is a process, which any call can use
@@ -163,7 +163,10 @@ class InferenceSession:
             self._profiled = self._model.session(threads=threads, profile=True)
         self._background: Optional[concurrent.futures.ThreadPoolExecutor] = None
 
-    def _load(self, path_or_bytes: Any, own: Mapping[str, Any]) -> Tuple[Model, ModelMetadata]:
+    def _load(
+        self, path_or_bytes: Any, own: Mapping[str, Any]
+    ) -> Tuple[Model, ModelMetadata, Dict[str, Tuple[Any, ...]]]:
+        """The model, what it says about itself, and the shapes of inputs and outputs as it has them."""
         source = _conversion.Source(path_or_bytes)
         build = {name: own[name] for name in _BUILD_OPTIONS if name in own}
         load = {name: own[name] for name in _LOAD_OPTIONS if name in own}
@@ -181,16 +184,17 @@ class InferenceSession:
             build["shapes"] = shapes
         model, self._binary = _conversion.load_converted(source, build, own.get("cache_dir"), load)
         if text is None:
-            return model, ModelMetadata(graph_name=model.name)
-        return model, ModelMetadata(
+            return model, ModelMetadata(graph_name=model.name), {}
+        told = ModelMetadata(
             text.producer_name,
             text.graph_name,
             text.domain,
             text.description,
             text.graph_description,
-            text.version or _NO_VERSION,
+            _NO_VERSION if text.version is None else text.version,
             text.metadata,
         )
+        return model, told, {value.name: value.shape for value in (*text.inputs, *text.outputs)}
 
     def get_inputs(self) -> List[NodeArg]:
         """What the model takes."""
@@ -349,5 +353,10 @@ class InferenceSession:
         return path
 
 
-def _argument(spec: Any) -> NodeArg:
-    return NodeArg(spec.name, type_name(spec.dtype), list(spec.shape))
+def _argument(spec: Any, told: Mapping[str, Tuple[Any, ...]]) -> NodeArg:
+    """Extents that stayed open have the names that the model gives them, or none, rather than those of the compiler."""
+    shape = list(spec.shape)
+    names = told.get(spec.name, ())
+    if len(names) == len(shape):
+        shape = [extent if isinstance(extent, int) or isinstance(n, int) else n for extent, n in zip(shape, names)]
+    return NodeArg(spec.name, type_name(spec.dtype), shape)
