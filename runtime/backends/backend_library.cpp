@@ -10,26 +10,11 @@
 #include <mutex>
 #include <vector>
 
+#include "runtime/backends/own_folders.h"
 #include "runtime/base/input_file.h"
 
 namespace aipu::runtime {
 namespace {
-
-// Where the code of this very function was loaded from: libaipu_runtime.so, or a program it is linked into.
-std::string own_folder() {
-  Dl_info info = {};
-  if (::dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0 || info.dli_fname == nullptr) return {};
-  const std::string path = info.dli_fname;
-  const size_t slash = path.find_last_of('/');
-  if (slash != std::string::npos) return path.substr(0, slash);
-  // A program found through PATH: its name alone says nothing.
-  std::string buffer(4096, '\0');
-  const ssize_t length = ::readlink("/proc/self/exe", buffer.data(), buffer.size());
-  if (length <= 0) return {};
-  buffer.resize(static_cast<size_t>(length));
-  const size_t last = buffer.find_last_of('/');
-  return last == std::string::npos ? std::string() : buffer.substr(0, last);
-}
 
 std::vector<std::string> search_folders() {
   std::vector<std::string> folders;
@@ -41,10 +26,7 @@ std::vector<std::string> search_folders() {
       rest = colon == std::string_view::npos ? std::string_view() : rest.substr(colon + 1);
     }
   }
-  if (const std::string folder = own_folder(); !folder.empty()) {
-    folders.push_back(folder);
-    folders.push_back(folder + "/../lib");
-  }
+  for (std::string& folder : own_folders()) folders.push_back(std::move(folder));
   return folders;
 }
 

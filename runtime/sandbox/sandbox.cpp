@@ -1,6 +1,5 @@
 #include "runtime/sandbox/sandbox.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
@@ -20,6 +19,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/backends/own_folders.h"
 #include "runtime/base/checked_math.h"
 #include "runtime/base/fork_generation.h"
 #include "runtime/base/meter.h"
@@ -42,19 +42,8 @@ constexpr std::string_view kLoadBytes = "--load-memory-limit, LoadOptions::budge
 
 std::string program_path() {
   if (const char* path = std::getenv("AIPU_SANDBOX"); path != nullptr) return path;
-  std::vector<std::string> folders;
-  const auto add_folder_of = [&](std::string_view path) {
-    if (const size_t slash = path.find_last_of('/'); slash != std::string_view::npos)
-      folders.emplace_back(path.substr(0, slash));
-  };
-  Dl_info info = {};
-  if (::dladdr(reinterpret_cast<const void*>(&program_path), &info) != 0 && info.dli_fname != nullptr)
-    add_folder_of(info.dli_fname);
-  char self[4096];
-  if (const ssize_t size = ::readlink("/proc/self/exe", self, sizeof self); size > 0)
-    add_folder_of({self, static_cast<size_t>(size)});
-  for (const std::string& folder : folders) {
-    for (const char* place : {"/aipu-sandbox", "/../bin/aipu-sandbox", "/../../bin/aipu-sandbox"}) {
+  for (const std::string& folder : own_folders()) {
+    for (const char* place : {"/aipu-sandbox", "/../bin/aipu-sandbox"}) {
       if (::access((folder + place).c_str(), X_OK) == 0) return folder + place;
     }
   }

@@ -260,7 +260,7 @@ TEST_F(ToolErrors, OfRunning) {
          {"chain.bin --input x=wide.npy", "input 'x' [2,5], axis 1: expected 4, found 5"},
          {"chain.bin --random --backend nothing",
           "chain.bin: no back end 'nothing': libaipu_backend_nothing.so is in none of: " AIPU_BUILD_DIR
-          "/lib, " AIPU_BUILD_DIR "/lib/../lib; set AIPU_BACKEND_PATH"}});
+          "/bin, " AIPU_BUILD_DIR "/bin/../lib; set AIPU_BACKEND_PATH"}});
 }
 
 TEST_F(ToolErrors, OfExpectations) {

@@ -1,4 +1,4 @@
-// The shared library as its users see it: the C API from C, and a warm run that neither allocates nor calls the system.
+// The runtime as its users see it: the C API from C, and a warm run that neither allocates nor calls the system.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
