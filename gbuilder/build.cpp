@@ -491,11 +491,14 @@ class Builder {
     input.recording = &recording_;
     input.required_cpu_features = target_.cpu_features;
     input.native_module = compiled_.shared_object;
-    for (const tir::KernelSource& source : sources_) input.tir.push_back(tir::print_module(source.lowered));
-    input.c_code = compiled_.c_code;
-    input.compass_ir = compass_ir_;
-    input.debug = graph::print_graph(*graph_);
+    if (!options_.strip) {
+      for (const tir::KernelSource& source : sources_) input.tir.push_back(tir::print_module(source.lowered));
+      input.c_code = compiled_.c_code;
+      input.compass_ir = compass_ir_;
+      input.debug = graph::print_graph(*graph_);
+    }
     input.jobs = options_.jobs;
+    input.sign = options_.sign;
     AIPU_ASSIGN_OR_RETURN(const EncodeReport report, encode(input, options_.output));
     report_.file_bytes = report.file_bytes;
     return {};

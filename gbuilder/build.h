@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
+#include "runtime/base/signature_block.h"
 #include "runtime/base/status.h"
 
 namespace aipu::gbuilder {
@@ -30,6 +31,8 @@ struct BuildOptions {
   std::string target;   // "" = host; of the call of a DSL kernel, what that was compiled for
   // trade accuracy for speed: Winograd's F(4x4, 3x3); not in constants, which are computed as always
   bool fast_math = false;
+  // Without what only people and the interpreter read: C, TIR, Compass IR, the graph's text.
+  bool strip = false;
   std::vector<std::string> shapes;  // NAME=1x3x224x224
   // Graph inputs of an ONNX model that become constants (frontend::ImportOptions::constant_inputs).
   std::map<std::string, graph::ConstantPtr> constant_inputs;
@@ -44,7 +47,9 @@ struct BuildOptions {
   std::string stop_after;
   int jobs = 0;  // 0: as many as there are CPUs
   bool use_cache = true;
-  bool verify = true;        // check the command buffers while recording
+  bool verify = true;  // check the command buffers while recording
+  // Makes the signature of the file that is written; null: it has none.
+  FileSigner sign;
   std::string command_line;  // for the reproducer
   // Called at the start of each stage and when something is done, by one thread at a time, not always the same; false
   // ends the conversion with an error.

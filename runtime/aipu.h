@@ -94,6 +94,9 @@ typedef struct aipu_load_options {
    * its time is over (SECURITY.md). Limits of 0, of sessions too, are 1 GiB, 10 s to load and to plan, and 60 s to run
    * then. Linux; needs the program aipu-sandbox beside the library, in ../bin, or where AIPU_SANDBOX says. */
   int sandbox;
+  /* Refuse files that are not signed (aipugb --sign) with the private half of this public key: the path of a PEM file,
+   * or the text of one. The file is copied then. Null: no signature is asked for. Needs libaipu_signature.so. */
+  const char* trusted_key;
 } aipu_load_options;
 
 /* How to make a session. Set it to zero, then struct_bytes; null is all zero. Later versions append fields. The limits

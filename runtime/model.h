@@ -64,6 +64,9 @@ struct LoadOptions {
   // print is thrown away. Linux; needs the program aipu-sandbox beside the runtime, in ../bin, or where AIPU_SANDBOX
   // says.
   bool sandbox = false;
+  // Refuse files that are not signed (aipugb --sign) with the private half of this public key: the path of a PEM file,
+  // or the text of one. The file is copied: what has been checked is what runs. Needs libaipu_signature.so.
+  std::string trusted_key;
   // Refuse back ends that do not promise memory safety, whatever the kernels do.
   bool only_safe_backends = false;
 

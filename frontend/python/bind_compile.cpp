@@ -21,6 +21,7 @@
 #include "gbuilder/dsl_call_files.h"
 #include "kernels/dsl/parse.h"
 #include "kernels/dsl/type_rules.h"
+#include "runtime/signature/signature.h"
 
 namespace aipu::python {
 
@@ -316,11 +317,13 @@ void bind_compile(py::module_& module) {
       .def_readwrite("dump_ir", &BuildOptions::dump_ir)
       .def_readwrite("disabled_passes", &BuildOptions::disabled_passes)
       .def_readwrite("fast_math", &BuildOptions::fast_math)
+      .def_readwrite("strip", &BuildOptions::strip)
       .def_readwrite("jobs", &BuildOptions::jobs)
       .def_readwrite("use_cache", &BuildOptions::use_cache);
   module.def(
       "build_model",
-      [](BuildOptions options) {
+      [](BuildOptions options, const std::string& sign_key) {
+        if (!sign_key.empty()) options.sign = value_or_throw(runtime::file_signer(sign_key));
         options.command_line = "aipu.build";
         // Ctrl-C is heard in the middle.
         options.progress = [](const gbuilder::Progress&) {
@@ -334,7 +337,7 @@ void bind_compile(py::module_& module) {
         if (PyErr_Occurred() != nullptr) throw py::error_already_set();
         return build_report(value_or_throw(std::move(report)));
       },
-      py::arg("options"), "A model file to an aipu.bin, as aipugb does it.");
+      py::arg("options"), py::arg("sign_key") = "", "A model file to an aipu.bin, as aipugb does it.");
 }
 
 }  // namespace aipu::python

@@ -267,6 +267,7 @@ void bind_runtime(py::module_& module) {
       .def_readwrite("verify", &LoadOptions::verify_all)
       .def_readwrite("copy", &LoadOptions::copy)
       .def_readwrite("sandbox", &LoadOptions::sandbox)
+      .def_readwrite("trusted_key", &LoadOptions::trusted_key)
       .def_readwrite("safe_backend", &LoadOptions::only_safe_backends);
   py::class_<NativeLimits>(module, "Limits", "aipu.Limits: bytes and seconds.")
       .def(py::init<>())

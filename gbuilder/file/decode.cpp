@@ -1,8 +1,11 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "aipu_generated.h"
 #include "gbuilder/file/encode.h"
 #include "runtime/base/seal.h"
+#include "runtime/base/signature_block.h"
 
 namespace aipu::gbuilder {
 
@@ -249,7 +252,8 @@ const DecodedSection* DecodedModel::section(SectionKind kind, uint32_t index) co
   return nullptr;
 }
 
-Result<DecodedModel> decode(std::span<const std::byte> bytes) {
+Result<DecodedModel> decode(std::span<const std::byte> file) {
+  const auto bytes = without_signature(file);
   // The size prefix is part of what the verifier looks at; the root ends where it says.
   constexpr size_t kPrefix = sizeof(flatbuffers::uoffset_t);
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
@@ -264,6 +268,10 @@ Result<DecodedModel> decode(std::span<const std::byte> bytes) {
   const auto blobs = bytes.subspan(blobs_begin, bytes.size() - kSealBytes - blobs_begin);
   AIPU_ASSIGN_OR_RETURN(DecodedModel model, Decoder(*fb::GetSizePrefixedModel(data), blobs).run());
   share_kernels(&model.plan);
+  if (const auto block = signature_block(file); !block.empty()) {
+    for (const std::byte byte : block.first(kSignerKeyBytes))
+      model.signer += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+  }
   return model;
 }
 

@@ -301,9 +301,15 @@ Result<EncodeReport> encode(const EncodeInput& input, const std::string& path) {
   if (root.size() != root_bytes) return internal_error("the tables of aipu.bin have changed their size");
   AIPU_RETURN_IF_ERROR(file.write_at(0, root));
   AIPU_RETURN_IF_ERROR(file.write_at(end, make_seal(root, end + kSealBytes)));
+  end += kSealBytes;
+  if (input.sign) {
+    AIPU_ASSIGN_OR_RETURN(const MappedFile written, file.written());
+    AIPU_ASSIGN_OR_RETURN(const SignatureBlock block, input.sign(written.bytes()));
+    AIPU_RETURN_IF_ERROR(file.write_at(end, block));
+    end += block.size();
+  }
   AIPU_RETURN_IF_ERROR(file.commit());
-  return EncodeReport{
-      .file_bytes = end + kSealBytes, .root_bytes = root.size(), .constant_bytes = input.plan->constant_bytes};
+  return EncodeReport{.file_bytes = end, .root_bytes = root.size(), .constant_bytes = input.plan->constant_bytes};
 }
 
 }  // namespace aipu::gbuilder

@@ -8,6 +8,7 @@
 
 #include "gbuilder/plan/plan.h"
 #include "gbuilder/record/recording.h"
+#include "runtime/base/signature_block.h"
 
 namespace aipu::gbuilder {
 
@@ -20,7 +21,8 @@ struct EncodeInput {
   std::string c_code;
   std::string compass_ir;
   std::string debug;
-  int jobs = 0;  // threads that make and write the constants; 0: one per CPU
+  int jobs = 0;     // threads that make and write the constants; 0: one per CPU
+  FileSigner sign;  // of the bytes of the whole file; null: it is not signed
 };
 
 struct EncodeReport {
@@ -49,6 +51,7 @@ struct DecodedModel {
   Plan plan;  // without constants' bytes and kernels' modules
   std::string producer;
   std::vector<std::string> required_cpu_features;
+  std::string signer;                    // the public key of who signed it, in hexadecimal digits; "": not signed
   std::vector<DecodedSection> sections;  // point into the bytes given to decode()
   const DecodedSection* section(SectionKind kind, uint32_t index = 0) const;
 };

@@ -14,6 +14,7 @@
 #include "graph/ir/graph.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
+#include "runtime/signature/signature.h"
 #include "runtime/tools/cli.h"
 
 namespace {
@@ -25,7 +26,7 @@ using aipu::tools::Tool;
 struct Options {
   aipu::gbuilder::BuildOptions build;
   std::vector<std::string> constants;
-  std::string json;
+  std::string json, sign;
   bool quiet = false, verbose = false, no_cache = false, time_passes = false, pipeline = false;
 };
 
@@ -156,6 +157,16 @@ void add_options(Tool& tool, Options& options) {
                "trade accuracy for speed: large 3x3 convolutions by Winograd's F(4x4), errors several times those of "
                "float32 sums, NaN and infinities spread over tiles of 4x4 pixels (no NaN is lost)")
       ->group(group);
+  app.add_flag("--strip", build.strip,
+               "leave out what only people and the interpreter read: C, TIR, Compass IR, the graph as text; --backend "
+               "interp and --sandbox cannot run the file")
+      ->group(group);
+  app.add_option(
+         "--sign", options.sign,
+         "sign the file with a private Ed25519 key, a PEM file (openssl genpkey -algorithm ed25519); who has the "
+         "public half can refuse others: aipurun --trusted-key")
+      ->type_name("KEY")
+      ->group(group);
   add_list(app, "--shape", build.shapes, "NAME=1x3x224x224: fixes the extents of an input; -1 keeps one")
       ->type_name("NAME=SHAPE")
       ->group(group);
@@ -216,6 +227,11 @@ int convert(const Tool& tool, Options& options) {
   const bool to_file = !options.json.empty() && options.json != "-";
   if (to_file) {
     if (const Status status = aipu::prepare_output(options.json); !status.ok()) return tool.fail(status);
+  }
+  if (!options.sign.empty()) {
+    auto signer = aipu::runtime::file_signer(options.sign);
+    if (!signer.ok()) return tool.fail(std::move(signer).status().context("--sign"));
+    build.sign = std::move(*signer);
   }
   warn_of_no_use(tool, options);
   build.use_cache = !options.no_cache;

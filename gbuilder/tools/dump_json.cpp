@@ -109,6 +109,7 @@ std::string dump_json(const std::string& file, size_t file_bytes, const DecodedM
       json_string(model.producer),
       list(model.required_cpu_features, ", ", [](const std::string& feature) { return json_string(feature); }),
       memory.ok() ? std::to_string(memory->arena_bytes) : "null");
+  if (!model.signer.empty()) text += fmt::format("  \"signer\": \"{}\",\n", model.signer);
   const auto add = [&](const char* name, const std::string& value, bool last = false) {
     text += fmt::format("  \"{}\": {}{}\n", name, value, last ? "" : ",");
   };

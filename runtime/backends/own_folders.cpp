@@ -32,11 +32,11 @@ std::vector<std::string> own_folders() {
   std::vector<std::string> folders = {own};
   // AIPU_PRIVATE_FOLDER is where the files are installed, from the prefix on, such as lib/aipu.
   for (const char* beside : {
-           "/aipu",                                  // from the library in its folder
-           "/../lib",                                // from a program of a build
-           "/../" AIPU_PRIVATE_FOLDER,               // from a program
-           "/../../../../" AIPU_PRIVATE_FOLDER,      // from the package in lib/python3/dist-packages/aipu
-           "/lib/aipu",                              // from the package of a wheel, which is the prefix itself
+           "/aipu",                              // from the library in its folder
+           "/../lib",                            // from a program of a build
+           "/../" AIPU_PRIVATE_FOLDER,           // from a program
+           "/../../../../" AIPU_PRIVATE_FOLDER,  // from the package in lib/python3/dist-packages/aipu
+           "/lib/aipu",                          // from the package of a wheel, which is the prefix itself
        }) {
     struct stat status = {};
     const std::string folder = own + beside;

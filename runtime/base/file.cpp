@@ -300,6 +300,18 @@ Status AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) c
   return {};
 }
 
+Result<MappedFile> AtomicFile::written() const {
+  struct stat info = {};
+  if (::fstat(descriptor_, &info) != 0) return system_error("read back", path_);
+  MappedFile file;
+  if (info.st_size == 0) return file;
+  void* address = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_SHARED, descriptor_, 0);
+  if (address == MAP_FAILED) return system_error("read back", path_);
+  file.data_ = static_cast<const std::byte*>(address);
+  file.size_ = static_cast<size_t>(info.st_size);
+  return file;
+}
+
 // An unnamed file cannot take the place of another in one step: it gets a name first.
 Status AtomicFile::take_name() {
   for (int i = 0; i < 100 && !is_named_; ++i) {

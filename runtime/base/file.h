@@ -32,6 +32,7 @@ class MappedFile {
   void release(std::span<const std::byte> part) const;
 
  private:
+  friend class AtomicFile;
   MappedFile() = default;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
@@ -60,6 +61,8 @@ class AtomicFile {
   Status write(std::span<const std::byte> bytes);
   // At a place, from any thread; what nobody writes is zero. Does not move write().
   Status write_at(uint64_t offset, std::span<const std::byte> bytes) const;
+  // What write() and write_at() have written so far, to be read before commit().
+  Result<MappedFile> written() const;
   Status commit();
 
  private:

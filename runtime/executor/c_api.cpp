@@ -164,6 +164,11 @@ aipu::Result<aipu::runtime::LoadOptions> read_options(const aipu_load_options* g
   options.verify_all = known.verify_all != 0;
   options.budget = {known.memory_limit_bytes, known.time_limit_seconds};
   options.sandbox = known.sandbox != 0;
+  if (known.trusted_key != nullptr) {
+    options.trusted_key = known.trusted_key;
+    if (options.trusted_key.empty())
+      return aipu::invalid_argument("trusted_key: an empty text is no key; null asks for no signature");
+  }
   return options;
 }
 

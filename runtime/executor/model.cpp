@@ -9,9 +9,11 @@
 #include <cstring>
 
 #include "runtime/backends/backend_library.h"
+#include "runtime/base/file.h"
 #include "runtime/base/guarded.h"
 #include "runtime/base/input_file.h"
 #include "runtime/executor/model_state.h"
+#include "runtime/signature/signature.h"
 
 namespace aipu::runtime {
 namespace {
@@ -115,8 +117,8 @@ Status load_kernels(detail::ModelState& state, std::string_view requested, bool 
   if (needs_tir) {
     for (const aipu_backend_kernel& kernel : state.kernels) {
       if (kernel.tir == nullptr)
-        return unsupported(
-            str_cat("the file has no TIR of kernel '", kernel.name, "', so the back end '", name, "' cannot run it"));
+        return unsupported(str_cat("the file has no TIR of kernel '", kernel.name,
+                                   "' (aipugb --strip leaves it out), so the back end '", name, "' cannot run it"));
     }
   }
   const auto native = state.file->section(fb::SectionKind::kNativeModule);
@@ -220,6 +222,12 @@ Model::~Model() = default;
 Result<std::shared_ptr<const Model>> Model::load(const std::string& path, const LoadOptions& options) try {
   refill_error_reserve();
   if (options.sandbox) {
+    if (!options.trusted_key.empty()) {
+      AIPU_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::read(path));
+      auto model = from_bytes(file.bytes(), options);
+      if (!model.ok()) return std::move(model).status().context(path);
+      return model;
+    }
     AIPU_ASSIGN_OR_RETURN(const InputFile file, InputFile::open(path));
     auto model = in_sandbox(::fcntl(file.descriptor(), F_DUPFD_CLOEXEC, 0), options);
     if (!model.ok()) return std::move(model).status().context(path);
@@ -227,7 +235,8 @@ Result<std::shared_ptr<const Model>> Model::load(const std::string& path, const 
   }
   auto state = std::make_unique<detail::ModelState>();
   Meter meter = meter_of(options);
-  AIPU_ASSIGN_OR_RETURN(state->file, ModelFile::open(path, verify_level(options), options.copy, &meter));
+  const bool copy = options.copy || !options.trusted_key.empty();
+  AIPU_ASSIGN_OR_RETURN(state->file, ModelFile::open(path, verify_level(options), copy, &meter, options.trusted_key));
   auto result = finish(std::move(state), options, meter);
   if (!result.ok()) return std::move(result).status().context(path);
   return result;
@@ -239,12 +248,14 @@ Result<std::shared_ptr<const Model>> Model::from_bytes(std::span<const std::byte
                                                        const LoadOptions& options) try {
   refill_error_reserve();
   if (options.sandbox) {
+    if (!options.trusted_key.empty()) AIPU_RETURN_IF_ERROR(check_signature(bytes, options.trusted_key));
     AIPU_ASSIGN_OR_RETURN(sandbox::Descriptor file, file_in_memory(bytes));
     return in_sandbox(std::exchange(file.value, -1), options);
   }
   auto state = std::make_unique<detail::ModelState>();
   Meter meter = meter_of(options);
-  AIPU_ASSIGN_OR_RETURN(state->file, ModelFile::from_bytes(bytes, verify_level(options), options.in_place, &meter));
+  AIPU_ASSIGN_OR_RETURN(
+      state->file, ModelFile::from_bytes(bytes, verify_level(options), options.in_place, &meter, options.trusted_key));
   return finish(std::move(state), options, meter);
 } catch (...) {
   return current_exception_status();

@@ -9,6 +9,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/seal.h"
+#include "runtime/signature/signature.h"
 
 namespace aipu::runtime {
 namespace {
@@ -154,19 +155,19 @@ struct ModelFile::Storage {
 ModelFile::ModelFile() : storage_(std::make_unique<Storage>()) {}
 ModelFile::~ModelFile() = default;
 
-Result<std::unique_ptr<ModelFile>> ModelFile::open(const std::string& path, VerifyLevel level, bool copy,
-                                                   Meter* meter) {
+Result<std::unique_ptr<ModelFile>> ModelFile::open(const std::string& path, VerifyLevel level, bool copy, Meter* meter,
+                                                   std::string_view trusted_key) {
   AIPU_ASSIGN_OR_RETURN(MappedFile mapped, copy ? MappedFile::read(path) : MappedFile::open(path));
   mapped.prefer_large_pages();
   std::unique_ptr<ModelFile> file(new ModelFile());
   file->storage_->file = std::move(mapped);
   file->bytes_ = file->storage_->file->bytes();
-  if (Status status = file->verify(level, meter); !status.ok()) return std::move(status).context(path);
+  if (Status status = file->verify(level, meter, trusted_key); !status.ok()) return std::move(status).context(path);
   return file;
 }
 
 Result<std::unique_ptr<ModelFile>> ModelFile::from_bytes(std::span<const std::byte> bytes, VerifyLevel level,
-                                                         bool in_place, Meter* meter) {
+                                                         bool in_place, Meter* meter, std::string_view trusted_key) {
   std::unique_ptr<ModelFile> file(new ModelFile());
   file->bytes_ = bytes;
   if (!(in_place && is_aligned(bytes.data())) && !bytes.empty()) {
@@ -176,11 +177,13 @@ Result<std::unique_ptr<ModelFile>> ModelFile::from_bytes(std::span<const std::by
     std::memcpy(file->storage_->copy.get(), bytes.data(), bytes.size());
     file->bytes_ = {file->storage_->copy.get(), bytes.size()};
   }
-  AIPU_RETURN_IF_ERROR(file->verify(level, meter));
+  AIPU_RETURN_IF_ERROR(file->verify(level, meter, trusted_key));
   return file;
 }
 
-Status ModelFile::verify(VerifyLevel level, Meter* meter) {
+Status ModelFile::verify(VerifyLevel level, Meter* meter, std::string_view trusted_key) {
+  if (!trusted_key.empty()) AIPU_RETURN_IF_ERROR(check_signature(bytes_, trusted_key));
+  bytes_ = without_signature(bytes_);
   constexpr size_t kPrefixBytes = sizeof(uint32_t);
   if (bytes_.size() < kPrefixBytes + 8 + kSealBytes) {
     return invalid_model(str_cat("not an aipu.bin: ", bytes_.size(), " bytes are too few; is the file complete?"));

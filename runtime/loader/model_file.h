@@ -42,12 +42,14 @@ constexpr uint64_t kConstantsHashedAlways = 8u << 20;
 
 class ModelFile {
  public:
-  // Errors name the file. `copy`: read it instead of mapping it.
+  // Errors name the file. `copy`: read it instead of mapping it. `trusted_key`: of whom it has to be signed
+  // (signature/signature.h), which is looked at before all else; "": of nobody.
   static Result<std::unique_ptr<ModelFile>> open(const std::string& path, VerifyLevel level, bool copy = false,
-                                                 Meter* meter = nullptr);
+                                                 Meter* meter = nullptr, std::string_view trusted_key = {});
   // Copies the bytes, unless `in_place` says that they outlive the ModelFile and they are 64-byte aligned.
   static Result<std::unique_ptr<ModelFile>> from_bytes(std::span<const std::byte> bytes, VerifyLevel level,
-                                                       bool in_place = false, Meter* meter = nullptr);
+                                                       bool in_place = false, Meter* meter = nullptr,
+                                                       std::string_view trusted_key = {});
   ~ModelFile();
 
   const fb::Model& root() const { return *root_; }
@@ -59,7 +61,7 @@ class ModelFile {
  private:
   struct Storage;
   ModelFile();
-  Status verify(VerifyLevel level, Meter* meter);
+  Status verify(VerifyLevel level, Meter* meter, std::string_view trusted_key);
 
   std::unique_ptr<Storage> storage_;
   std::span<const std::byte> bytes_;

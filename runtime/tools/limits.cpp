@@ -17,6 +17,7 @@ void Limits::apply(runtime::LoadOptions* options) const {
   options->copy |= preset.copy;
   options->only_safe_backends |= preset.only_safe_backends;
   options->budget = either(load, preset.budget);
+  options->trusted_key = trusted_key;
 }
 
 void Limits::apply(runtime::SessionOptions* options) const {
@@ -46,6 +47,12 @@ void add_limit_options(CLI::App& app, Limits* limits) {
          "--untrusted", limits->untrusted,
          "a file from someone you do not trust: --backend interp, 1 GiB, 10 s to load and to plan, 60 s to run; back "
          "ends that do not contain what kernels do are refused (SECURITY.md)")
+      ->group("Limits");
+  app.add_option(
+         "--trusted-key", limits->trusted_key,
+         "refuse a file that is not signed (aipugb --sign) with the private half of this public key, a PEM file")
+      ->check(CLI::ExistingFile)
+      ->type_name("KEY")
       ->group("Limits");
 }
 

@@ -1,5 +1,7 @@
-// The options of aipurun and aipubench that bound what a file may take.
+// The options of aipurun and aipubench that bound what a file may take, and say whose it has to be.
 #pragma once
+
+#include <string>
 
 #include "runtime/model.h"
 #include "runtime/session.h"
@@ -13,6 +15,7 @@ namespace aipu::tools {
 struct Limits {
   runtime::Budget load, plan, run;  // 0: what --untrusted says, or none
   bool untrusted = false;
+  std::string trusted_key;  // "": no signature is asked for
 
   // What of it is for loading, for a session.
   void apply(runtime::LoadOptions* options) const;

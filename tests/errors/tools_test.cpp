@@ -233,6 +233,22 @@ TEST_F(ToolErrors, OfWhatIsNoRegularFile) {
   check("aipudump", {{"fifo", "cannot read 'fifo': not a regular file, but a FIFO"}});
 }
 
+// What aipugb --strip leaves out.
+TEST_F(ToolErrors, OfMissingSections) {
+  EXPECT_EQ(run("aipugb s.onnx -o stripped.bin --strip"), 0) << output_;
+  check("aipudump",
+        {{"stripped.bin --c", "stripped.bin: has no section 'c', which aipugb --strip leaves out"},
+         {"stripped.bin --tir", "stripped.bin: has no section 'tir', which aipugb --strip leaves out"},
+         {"stripped.bin --ir", "stripped.bin: has no section 'compass_ir', which aipugb --strip leaves out"},
+         {"stripped.bin --graph", "stripped.bin: has no section 'debug', which aipugb --strip leaves out"}});
+  EXPECT_EQ(run("aipudump stripped.bin --commands --kernels --verify"), 0) << output_;
+  EXPECT_EQ(run("aipurun stripped.bin --random"), 0) << output_;
+  EXPECT_EQ(run("aipurun stripped.bin --random --backend interp"), 1);
+  EXPECT_NE(output_.find("(aipugb --strip leaves it out), so the back end 'interp' cannot run it\n"), std::string::npos)
+      << output_;
+  EXPECT_EQ(std::count(output_.begin(), output_.end(), '\n'), 1) << output_;
+}
+
 TEST_F(ToolErrors, LeaveTheTargetFileAsItWas) {
   for (const char* arguments : {"cut.onnx", "unknown.onnx", "s.onnx --target Z9", "s.onnx --shape image=1x4x32x32",
                                 "s.onnx --disable-pass nopass"}) {

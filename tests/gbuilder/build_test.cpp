@@ -186,6 +186,26 @@ TEST_F(Build, WhatIsWrittenIsOrderedAndComplete) {
   EXPECT_EQ(report->file_bytes, file->bytes().size());
 }
 
+TEST_F(Build, StrippedFilesHaveWhatRunsAlone) {
+  const std::string model = write_model();
+  ASSERT_TRUE(build_model(options(model, "full.aipu.bin")).ok());
+  auto stripped = options(model, "stripped.aipu.bin");
+  stripped.strip = true;
+  const auto report = build_model(stripped);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  const auto full = MappedFile::open(path("full.aipu.bin")), file = MappedFile::open(path("stripped.aipu.bin"));
+  ASSERT_TRUE(full.ok() && file.ok());
+  EXPECT_EQ(report->file_bytes, file->bytes().size());
+  const auto before = decode(full->bytes()), decoded = decode(file->bytes());
+  ASSERT_TRUE(before.ok() && decoded.ok()) << decoded.status().message();
+  ASSERT_EQ(decoded->sections.size(), 2u);
+  for (const SectionKind kind : {SectionKind::kConstants, SectionKind::kNativeModule}) {
+    ASSERT_NE(decoded->section(kind), nullptr) << section_kind_name(kind);
+    EXPECT_EQ(decoded->section(kind)->hash, before->section(kind)->hash) << section_kind_name(kind);
+  }
+  EXPECT_EQ(print_plan(decoded->plan), print_plan(before->plan));
+}
+
 TEST_F(Build, CompassIrIsASecondEntrance) {
   auto from_onnx = options(write_model(), "onnx.aipu.bin");
   from_onnx.emit_ir = path("small_ir");

@@ -114,7 +114,7 @@ def configure_and_build(name, prefix, scratch, *definitions):
 
 
 def convert(tool, folder, scratch, name, *options):
-    output = scratch / f"{name}.aipu.bin"
+    output = scratch / f"{name}{len(options)}.aipu.bin"
     run(tool, f"{name}.onnx", "-o", output, *options, hidden=HIDDEN, cwd=folder, env={"AIPU_CACHE_DIR": folder / "kc"})
     return output
 
@@ -141,6 +141,33 @@ def use_tools(prefix, scratch):
     expect("compiler" in result.stderr, f"no compiler: {result.stderr}")
     run(bin_folder / "aipurun", model, "--random", hidden=HIDDEN, env={"PATH": "/nowhere"} if not HIDDEN else {})
     return model
+
+
+KEYS = {
+    "key.pem": ("PRIVATE", "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g"),
+    "key.pub.pem": ("PUBLIC", "MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="),
+}
+
+
+def use_signatures(prefix, scratch):
+    """A signed, stripped file runs, and is refused once it is changed."""
+    if not list(prefix.rglob("libaipu_signature.so")):
+        print("built without libsodium: no signatures")
+        return
+    for name, (kind, text) in KEYS.items():
+        (scratch / name).write_text(f"-----BEGIN {kind} KEY-----\n{text}\n-----END {kind} KEY-----\n")
+    options = ("--sign", scratch / "key.pem", "--strip")
+    model = convert(prefix / "bin/aipugb", scratch, scratch, "sample_cnn", *options)
+    command = (prefix / "bin/aipurun", model, "--random", "--trusted-key", scratch / "key.pub.pem")
+    run(*command, hidden=HIDDEN)
+    expect(
+        "signed   with the key d75a" in run(prefix / "bin/aipudump", model, hidden=HIDDEN), "aipudump says who signed"
+    )
+    data = bytearray(model.read_bytes())
+    data[len(data) // 2] ^= 1
+    model.write_bytes(data)
+    result = subprocess.run([*HIDDEN, *map(str, command)], capture_output=True, text=True)
+    expect(result.returncode == 1 and "signature does not fit" in result.stderr, f"refused: {result.stderr}")
 
 
 def use_libraries(prefix, scratch, model):
@@ -215,6 +242,7 @@ def main():
         check_headers(prefix / "include/aipu", HIDDEN)
         model = use_tools(prefix, scratch)
         use_libraries(prefix, scratch, model)
+        use_signatures(prefix, scratch)
         use_plugin(prefix, scratch)
         use_backend(prefix, scratch, model)
         if len(sys.argv) > 5:

@@ -6,7 +6,7 @@ status=0
 
 # Programs and the Python package may look up, each at what it is for: file, then the includes beyond those of its folder.
 LOOKS_UP='
-frontend/python/bind_compile.cpp codegen/|gbuilder/build\.h|gbuilder/dsl_call(_files)?\.h|kernels/dsl/
+frontend/python/bind_compile.cpp codegen/|gbuilder/build\.h|gbuilder/dsl_call(_files)?\.h|kernels/dsl/|runtime/signature/
 frontend/python/bind_lanes.cpp codegen/intrinsics/|kernels/dsl/
 frontend/python/bind_runtime.cpp runtime/executor/|runtime/model\.h|runtime/session\.h
 frontend/python/bind_te.cpp codegen/tir/|kernels/te/
@@ -16,7 +16,7 @@ frontend/python/environment.cpp kernels/dsl/
 frontend/python/environment.h kernels/dsl/
 frontend/python/executor.h gbuilder/dsl_call\.h|runtime/session\.h
 gbuilder/tools/aipudump.cpp runtime/loader/|runtime/tools/
-gbuilder/tools/aipugb.cpp runtime/tools/
+gbuilder/tools/aipugb.cpp runtime/tools/|runtime/signature/
 runtime/tools/onnx_test/aipu_onnx_test.cpp gbuilder/build\.h
 '
 
@@ -47,7 +47,7 @@ check kernels 'kernels/|graph/|codegen/|runtime/base/'
 check kernels/te 'kernels/te/|codegen/|runtime/base/'
 check gbuilder 'gbuilder/|kernels/|graph/|codegen/|frontend/|runtime/base/|runtime/abi/'
 # The interpreter back end links codegen on purpose (it interprets TIR); it is a library of its own, loaded by name.
-for part in base loader engines executor sandbox tools backends/host backends/x2 backends/null; do
+for part in base loader engines executor sandbox signature tools backends/host backends/x2 backends/null; do
   [ -d "runtime/$part" ] && check "runtime/$part" 'runtime/'
 done
 check runtime/backends/interp 'runtime/|codegen/'

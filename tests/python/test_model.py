@@ -297,3 +297,35 @@ def test_dump_as_json(sample, tmp_path):
     assert found["bytes"] == (sample / "sample.aipu.bin").stat().st_size
     assert dump(tmp_path / "new" / "dump.json") == ""
     assert json.loads((tmp_path / "new" / "dump.json").read_text())["arena_bytes"] is None
+
+
+PRIVATE_KEY, PUBLIC_KEY, OTHER_PUBLIC_KEY = (  # of RFC 8032, 7.1
+    f"-----BEGIN {kind} KEY-----\n{text}\n-----END {kind} KEY-----\n"
+    for kind, text in (
+        ("PRIVATE", "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g"),
+        ("PUBLIC", "MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="),
+        ("PUBLIC", "MCowBQYDK2VwAyEAPUAXw+hDiVqStwqnTRt+vJyYLM8uxJaMwM1V8Sr0Zgw="),
+    )
+)
+
+
+def test_signed_and_stripped(sample, tmp_path):
+    if not (BIN.parent / "lib" / "libaipu_signature.so").exists():
+        pytest.skip("built without libsodium")
+    key, path = tmp_path / "key.pem", tmp_path / "signed.aipu.bin"
+    key.write_text(PRIVATE_KEY)
+    (tmp_path / "key.pub.pem").write_text(PUBLIC_KEY)
+    aipu.build(sample / "sample.onnx", path, sign_key=key, strip=True)
+    assert path.stat().st_size < (sample / "sample.aipu.bin").stat().st_size / 2
+    for trusted in (PUBLIC_KEY, tmp_path / "key.pub.pem"):
+        assert aipu.load(path, trusted_key=trusted).inputs[0].name == "image"
+    with pytest.raises(RuntimeError, match="signed by another key"):
+        aipu.load(path, trusted_key=OTHER_PUBLIC_KEY)
+    with pytest.raises(RuntimeError, match="the file is not signed"):
+        aipu.load(sample / "sample.aipu.bin", trusted_key=PUBLIC_KEY)
+    with pytest.raises(ValueError, match="an empty text is no key"):
+        aipu.load(path, trusted_key="")
+    with pytest.raises(RuntimeError, match="leaves it out"):
+        aipu.load(path, backend="interp")
+    with pytest.raises(OSError, match="No such file"):
+        aipu.build(sample / "sample.onnx", tmp_path / "x.bin", sign_key=tmp_path / "none.pem")

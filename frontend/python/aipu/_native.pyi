@@ -84,10 +84,11 @@ class BuildOptions:
     dump_ir: str
     disabled_passes: Sequence[str]
     fast_math: bool
+    strip: bool
     jobs: int
     use_cache: bool
 
-def build_model(options: BuildOptions) -> Dict[str, Any]: ...
+def build_model(options: BuildOptions, sign_key: str = "") -> Dict[str, Any]: ...
 def printable(text: str) -> str: ...
 
 class LoadOptions:
@@ -96,6 +97,7 @@ class LoadOptions:
     verify: bool
     copy: bool
     sandbox: bool
+    trusted_key: str
     safe_backend: bool
 
 class Limits:

@@ -59,6 +59,8 @@ def build(
     weights: Optional[PathLike] = None,
     disabled_passes: Sequence[str] = (),
     fast_math: bool = False,
+    strip: bool = False,
+    sign_key: Optional[PathLike] = None,
     emit_c: Optional[PathLike] = None,
     emit_ir: Optional[PathLike] = None,
     dump_ir: Optional[PathLike] = None,
@@ -73,8 +75,9 @@ def build(
     kernel's call what the kernel was built for. ``shapes``: fixed shapes of inputs by name; -1 keeps an extent.
     ``plugins``: operators of your own: files, functions declared by :mod:`aipu.op`, or modules that have some.
     ``fast_math``: trade accuracy for speed, as ``aipugb --fast-math`` does; NaN spread over tiles of 4x4 pixels.
-    ``emit_c``, ``dump_ir``: folders for the generated C, and for everything in between; ``emit_ir``: prefix for
-    Compass IR.
+    ``strip``: leave out what only people and the interpreter read (C, TIR, Compass IR, the graph as text).
+    ``sign_key``: sign the file with this private Ed25519 key, a PEM file. ``emit_c``, ``dump_ir``: folders for the
+    generated C, and for everything in between; ``emit_ir``: prefix for Compass IR.
 
     Returns a report (nodes, kernels, bytes, seconds per stage, warnings, ``"output"``). RuntimeError, ValueError or
     OSError with one line that names the node and what is wrong with it.
@@ -111,11 +114,12 @@ def build(
     options.dump_ir = _optional_path(dump_ir)
     options.disabled_passes = list(disabled_passes)
     options.fast_math = fast_math
+    options.strip = strip
     options.jobs = jobs
     options.use_cache = use_cache
     with _located(operators), _conversion.model_path(model) as source:
         options.model = source
-        report = _native.build_model(options)
+        report = _native.build_model(options, _optional_path(sign_key))
     report["output"] = path
     return report
 
@@ -175,6 +179,7 @@ def load(
     copy: bool = False,
     limits: Optional[Limits] = None,
     sandbox: bool = False,
+    trusted_key: Optional[PathLike] = None,
 ) -> "Model":
     """Loads an aipu.bin: a path, or its bytes.
 
@@ -192,6 +197,8 @@ def load(
     of :meth:`Limits.untrusted`; there are no profiles, and what kernels print is lost. The run in which a process dies
     or is killed is a RuntimeError that says how, the next one starts another. RuntimeWarning where the system lets it
     be contained by limits only. Linux.
+    ``trusted_key``: refuse a file that is not signed (``aipugb --sign``) with the private half of this public key, the
+    path of a PEM file or the text of one. The file is copied then.
     """
     if limits is None:
         limits = Limits()
@@ -203,6 +210,10 @@ def load(
     options.verify = verify
     options.copy = copy
     options.sandbox = sandbox
+    if trusted_key is not None:
+        options.trusted_key = os.fspath(trusted_key)
+        if not options.trusted_key:
+            raise ValueError("trusted_key: an empty text is no key; None asks for no signature")
     options.safe_backend = limits.safe_backend
     if isinstance(path, (bytes, bytearray, memoryview)):
         with _files.file_of_bytes(bytes(path), "model.aipu.bin") as name:
