@@ -109,6 +109,7 @@ typedef struct aipu_session_options {
   double run_time_limit_seconds;   /* 0: none */
   int64_t plan_memory_limit_bytes; /* of the plan for the shapes at hand; 0: 1 GiB */
   double plan_time_limit_seconds;  /* 0: none */
+  int overlap;                     /* not 0: play copies beside the kernels that they do not wait for */
 } aipu_session_options;
 
 /* Memory for an output of a run that is submitted; data null: the run provides it. */

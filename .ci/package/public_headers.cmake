@@ -3,7 +3,8 @@
 set(AIPU_HEADERS_C99
   runtime/abi/kernel_abi.h
   runtime/aipu.h
-  runtime/backends/backend_api.h)
+  runtime/backends/backend_api.h
+  runtime/backends/device_api.h)
 set(AIPU_HEADERS_CXX17
   runtime/aipu.hpp)
 # What plugins see (kernels/ADDING_AN_OP.md).

@@ -30,11 +30,28 @@ std::vector<std::string> search_folders() {
   return folders;
 }
 
+// Those of versions that this runtime knows.
+BackendLibrary tables_of(void* library) {
+  BackendLibrary tables;
+  const auto driver = reinterpret_cast<aipu_device_function>(::dlsym(library, AIPU_DEVICE_SYMBOL));
+  tables.driver = driver == nullptr ? nullptr : driver();
+  if (tables.driver != nullptr && (tables.driver->api_version != AIPU_DEVICE_API_VERSION ||
+                                   tables.driver->struct_bytes < sizeof(aipu_device_driver)))
+    tables.driver = nullptr;
+  if (tables.driver != nullptr) return tables;
+  const auto backend = reinterpret_cast<aipu_backend_function>(::dlsym(library, AIPU_BACKEND_SYMBOL));
+  tables.backend = backend == nullptr ? nullptr : backend();
+  if (tables.backend != nullptr && (tables.backend->api_version != AIPU_BACKEND_API_VERSION ||
+                                    tables.backend->struct_bytes < offsetof(aipu_backend, launch_alone)))
+    tables.backend = nullptr;
+  return tables;
+}
+
 }  // namespace
 
-Result<const aipu_backend*> find_backend(std::string_view name) {
+Result<BackendLibrary> find_library(std::string_view name) {
   static std::mutex mutex;
-  static std::map<std::string, const aipu_backend*, std::less<>> loaded;
+  static std::map<std::string, BackendLibrary, std::less<>> loaded;
   const std::lock_guard lock(mutex);
   if (const auto known = loaded.find(name); known != loaded.end()) return known->second;
 
@@ -51,20 +68,24 @@ Result<const aipu_backend*> find_backend(std::string_view name) {
     AIPU_RETURN_IF_ERROR(check_regular_file(path).context(str_cat("back end '", name, "'")));
     void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return io_error(str_cat("cannot load the back end '", name, "': ", ::dlerror()));
-    const auto function = reinterpret_cast<aipu_backend_function>(::dlsym(library, AIPU_BACKEND_SYMBOL));
-    const aipu_backend* backend = function == nullptr ? nullptr : function();
-    if (backend == nullptr || backend->api_version != AIPU_BACKEND_API_VERSION ||
-        backend->struct_bytes < offsetof(aipu_backend, launch_alone)) {
+    const BackendLibrary tables = tables_of(library);
+    if (tables.backend == nullptr && tables.driver == nullptr) {
       ::dlclose(library);
-      return unsupported(
-          str_cat("'", path, "' is not a back end of this runtime's version (", AIPU_BACKEND_API_VERSION, ")"));
+      return unsupported(str_cat("'", path, "' is not a back end of this runtime's versions (",
+                                 AIPU_BACKEND_API_VERSION, ", ", AIPU_DEVICE_API_VERSION, ")"));
     }
-    loaded.emplace(name, backend);
-    return backend;
+    loaded.emplace(name, tables);
+    return tables;
   }
   std::string places;
   for (const std::string& folder : folders) places += (places.empty() ? "" : ", ") + folder;
   return not_found(str_cat("no back end '", name, "': ", file, " is in none of: ", places, "; set AIPU_BACKEND_PATH"));
+}
+
+Result<const aipu_backend*> find_backend(std::string_view name) {
+  AIPU_ASSIGN_OR_RETURN(const BackendLibrary library, find_library(name));
+  if (library.backend == nullptr) return unsupported(str_cat("back end '", name, "' is not of version 1"));
+  return library.backend;
 }
 
 Result<std::string> backend_for_target(std::string_view requested, std::string_view target) {

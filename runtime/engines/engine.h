@@ -69,8 +69,8 @@ inline int run_tec_alone(const aipu_backend& backend, void* session, const Call&
 // calling thread where that is null. Returns the threads used.
 uint32_t run_dma(WorkerPool* pool, const Call& call);
 
-// host, kBindSymbols: reads `count` elements of the given tensors into symbols[first ..].
-void bind_symbols(const fb::Model& model, const StagePlan& plan, const Step& step, uint32_t first,
+// host, kBindSymbols: reads the elements of tensors at the addresses into symbols[first ..].
+void bind_symbols(const fb::Model& model, std::span<const unsigned long long> addresses, uint32_t first,
                   std::span<SymbolValue> symbols);
 
 }  // namespace aipu::runtime

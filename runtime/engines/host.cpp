@@ -35,12 +35,12 @@ int64_t read_integer(DType dtype, const void* address) {
 
 }  // namespace
 
-void bind_symbols(const fb::Model& model, const StagePlan& plan, const Step& step, uint32_t first,
+void bind_symbols(const fb::Model& model, std::span<const unsigned long long> addresses, uint32_t first,
                   std::span<SymbolValue> symbols) {
   const auto tensors = items(model.tensors());
-  for (uint32_t i = 0; i < step.word_count; ++i) {
+  for (uint32_t i = 0; i < addresses.size(); ++i) {
     const auto dtype = static_cast<DType>(tensors[items(model.symbols())[first + i]->tensor()]->dtype());
-    symbols[first + i] = {read_integer(dtype, reinterpret_cast<const void*>(plan.words[step.first_word + i])), true};
+    symbols[first + i] = {read_integer(dtype, reinterpret_cast<const void*>(addresses[i])), true};
   }
 }
 

@@ -173,7 +173,9 @@ aipu::Result<aipu::runtime::LoadOptions> read_options(const aipu_load_options* g
 }
 
 aipu::Result<aipu::runtime::SessionOptions> read_options(const aipu_session_options* given) {
-  AIPU_ASSIGN_OR_RETURN(const auto known, known_options(given, sizeof(aipu_session_options), "aipu_session_options"));
+  constexpr size_t kFirstVersion =
+      offsetof(aipu_session_options, plan_time_limit_seconds) + sizeof given->plan_time_limit_seconds;
+  AIPU_ASSIGN_OR_RETURN(const auto known, known_options(given, kFirstVersion, "aipu_session_options"));
   AIPU_RETURN_IF_ERROR(
       check_limits({static_cast<double>(known.threads), static_cast<double>(known.run_memory_limit_bytes),
                     known.run_time_limit_seconds, static_cast<double>(known.plan_memory_limit_bytes),
@@ -183,6 +185,7 @@ aipu::Result<aipu::runtime::SessionOptions> read_options(const aipu_session_opti
   options.memory_limit_bytes = known.run_memory_limit_bytes;
   options.run_seconds = known.run_time_limit_seconds;
   options.plan_budget = {known.plan_memory_limit_bytes, known.plan_time_limit_seconds};
+  options.overlap = known.overlap != 0;
   return options;
 }
 

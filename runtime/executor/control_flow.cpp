@@ -3,7 +3,6 @@
 // Nothing is allocated per iteration once shapes repeat: states live by turns in the memory of the body's outputs and
 // in CallState::carried, slices of sequences are read where they are, stacked results grow by doubling.
 #include <algorithm>
-#include <cstring>
 
 #include "runtime/base/checked_math.h"
 #include "runtime/executor/session_impl.h"
@@ -103,7 +102,9 @@ Status Session::Impl::run_body(Impl& body) {
 }
 
 Status Session::Impl::run_branch(const CallWords& words, CallState& call_state) {
-  const bool holds = *words.condition != 0;
+  uint8_t condition = 0;
+  AIPU_RETURN_IF_ERROR(get(&condition, words.condition, 1));
+  const bool holds = condition != 0;
   Impl& body = *call_state.bodies[holds ? 0 : 1];
   const size_t first = holds ? 0 : call_state.bodies[0]->inputs.size();
   for (uint32_t i = 0; i < body.inputs.size(); ++i) {
@@ -126,17 +127,25 @@ Status Session::Impl::run_loop_body(const fb::Call& call, fb::HostOp op, const C
   Impl& body = *call_state.bodies[0];
   const bool scans = op == fb::HostOp::kScan;
   const uint32_t before = first_input(op), states = call.states(), sequences = call.sequences();
-  int64_t trips = words.trip_count == nullptr ? INT64_MAX : std::max<int64_t>(*words.trip_count, 0);
+  int64_t trips = INT64_MAX;
+  if (words.trip_count != nullptr) {
+    AIPU_RETURN_IF_ERROR(get(&trips, words.trip_count, sizeof trips));
+    trips = std::max<int64_t>(trips, 0);
+  }
   if (scans) trips = words.inputs[states].shape[0];
   for (uint32_t i = states; i < states + sequences; ++i) {
     if (words.inputs[i].shape[0] != trips)
       return invalid_argument(
           str_cat("sequence ", i - states, " has ", words.inputs[i].shape[0], " slices, the first one ", trips));
   }
-  call_state.condition = words.condition == nullptr || *words.condition != 0 ? 1 : 0;
+  call_state.condition = 1;
+  if (words.condition != nullptr) {
+    AIPU_RETURN_IF_ERROR(get(&call_state.condition, words.condition, 1));
+    call_state.condition = call_state.condition != 0 ? 1 : 0;
+  }
   call_state.iteration = 0;
   call_state.carried.resize(states);
-  if (!scans) {
+  if (!scans && device == nullptr) {
     body.take_input(0, &call_state.iteration, {});
     body.take_input(1, &call_state.condition, {});
   }
@@ -152,10 +161,23 @@ Status Session::Impl::run_loop_body(const fb::Call& call, fb::HostOp op, const C
       const int64_t position = flag(items(call.backward_sequences()), k) ? trips - 1 - trip : trip;
       slice.data = sequence.data + position * slice.bytes(sequence.dtype);
     }
+    if (!scans && device != nullptr) AIPU_RETURN_IF_ERROR(send_counters(call_state));
     AIPU_RETURN_IF_ERROR(run_body(body));
     AIPU_RETURN_IF_ERROR(take_iteration(call, op, scans ? trips : 0, call_state));
   }
   return take_loop_results(call, op, call_state);
+}
+
+// The first two inputs of a loop's body, where the device can read them.
+Status Session::Impl::send_counters(CallState& call_state) {
+  constexpr int64_t kApart = 64;
+  AIPU_RETURN_IF_ERROR(hold(call_state.counters, 2 * kApart));
+  std::byte* const iteration = call_state.counters.data();
+  AIPU_RETURN_IF_ERROR(put(iteration, &call_state.iteration, sizeof call_state.iteration));
+  AIPU_RETURN_IF_ERROR(put(iteration + kApart, &call_state.condition, sizeof call_state.condition));
+  call_state.bodies[0]->take_input(0, iteration, {});
+  call_state.bodies[0]->take_input(1, iteration + kApart, {});
+  return {};
 }
 
 // What an iteration leaves: slices of stacked results, whether there is another, and the states that it begins with.
@@ -169,7 +191,7 @@ Status Session::Impl::take_iteration(const fb::Call& call, fb::HostOp op, int64_
   if (op == fb::HostOp::kLoop) {
     const auto again = body.output_bytes(0);
     if (again.empty()) return invalid_argument("the condition is an empty tensor");
-    call_state.condition = static_cast<uint8_t>(again[0]);
+    AIPU_RETURN_IF_ERROR(get(&call_state.condition, again.data(), 1));
   }
   // What the body has written is its input next time, and it writes to other memory then.
   for (uint32_t k = 0; k < call.states(); ++k) {
@@ -207,7 +229,7 @@ Status Session::Impl::take_loop_results(const fb::Call& call, fb::HostOp op, Cal
 
 Status Session::Impl::own_copy(CallResult& result, const std::byte* data, int64_t bytes) {
   AIPU_RETURN_IF_ERROR(hold(result.own, bytes));
-  if (bytes > 0) std::memcpy(result.own.data(), data, static_cast<size_t>(bytes));
+  AIPU_RETURN_IF_ERROR(move(result.own.data(), data, static_cast<size_t>(bytes)));
   result.data = result.own.data();
   return {};
 }
@@ -230,15 +252,15 @@ Status Session::Impl::append_slice(CallResult& stack, const Impl& body, uint32_t
   }
   const int64_t end = stack.bytes + slice.size;
   if (end > stack.own.size()) {
-    AlignedBuffer larger;
+    TensorBuffer larger;
     AIPU_RETURN_IF_ERROR(hold(larger, std::max(end, 2 * stack.own.size())));
-    if (stack.bytes > 0) std::memcpy(larger.data(), stack.own.data(), static_cast<size_t>(stack.bytes));
+    AIPU_RETURN_IF_ERROR(move(larger.data(), stack.own.data(), static_cast<size_t>(stack.bytes)));
     held_bytes -= stack.own.size();
     std::swap(stack.own, larger);
   }
   const int64_t position = backward ? trips - 1 - trip : trip;
   const auto bytes = body.output_bytes(output);
-  if (!bytes.empty()) std::memcpy(stack.own.data() + position * slice.size, bytes.data(), bytes.size());
+  AIPU_RETURN_IF_ERROR(move(stack.own.data() + position * slice.size, bytes.data(), bytes.size()));
   stack.bytes = end;
   return {};
 }
@@ -250,7 +272,10 @@ Status Session::Impl::tell_extents(const CallWords& words, const CallState& call
   if (count != words.extent_count)
     return invalid_model(str_cat("the results have ", count, " extents, the model has room for ", words.extent_count));
   int64_t* at = words.extents;
-  for (const CallResult& result : call_state.results) at = std::copy(result.shape.begin(), result.shape.end(), at);
+  for (const CallResult& result : call_state.results) {
+    AIPU_RETURN_IF_ERROR(put(at, result.shape.data(), result.shape.size() * sizeof(int64_t)));
+    at += result.shape.size();
+  }
   return {};
 }
 
@@ -260,16 +285,13 @@ Status Session::Impl::fetch(const fb::HostCommand& command, const StagePlan& pla
   if (room != result.bytes)
     return invalid_argument(str_cat("result ", command.b(), " is ", shape_text(result.shape), ", ", result.bytes,
                                     " bytes, where the model says ", room));
-  if (room > 0) {
-    std::memcpy(reinterpret_cast<void*>(static_cast<uintptr_t>(plan.words[step.first_word])), result.data,
-                static_cast<size_t>(room));
-  }
-  return {};
+  auto* const to = reinterpret_cast<void*>(static_cast<uintptr_t>(plan.words[step.first_word]));
+  return move(to, result.data, static_cast<size_t>(room));
 }
 
 int64_t Session::Impl::all_arena_bytes() const {
   int64_t total = 0;
-  for (const AlignedBuffer& arena : arenas) total += arena.size();
+  for (const TensorBuffer& arena : arenas) total += arena.size();
   for (const CallState& call : calls) {
     for (const auto& body : call.bodies) total += body->all_arena_bytes();
   }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
@@ -12,6 +13,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/guarded.h"
 #include "runtime/base/input_file.h"
+#include "runtime/executor/device_queues.h"
 #include "runtime/executor/model_state.h"
 #include "runtime/signature/signature.h"
 
@@ -71,12 +73,64 @@ Status check_names(const fb::Model& model, uint64_t root_bytes, Meter& meter) {
   return meter.take(static_cast<int64_t>(bytes));
 }
 
+// "name", or "name:number" for one of several devices.
+Status open_backend(detail::ModelState& state, std::string_view name) {
+  const size_t colon = name.find(':');
+  AIPU_ASSIGN_OR_RETURN(const BackendLibrary library, find_library(name.substr(0, colon)));
+  uint32_t number = 0;
+  if (colon != std::string_view::npos) {
+    const std::string_view digits = name.substr(colon + 1);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (error != std::errc() || end != digits.data() + digits.size() || (library.driver == nullptr && number != 0))
+      return invalid_argument(str_cat("'", name, "' does not name a device"));
+  }
+  state.backend = library.backend;
+  if (library.driver != nullptr) {
+    AIPU_ASSIGN_OR_RETURN(state.device, Device::open(*library.driver, number));
+  }
+  state.backend_name = library.driver != nullptr ? library.driver->name : library.backend->name;
+  state.capabilities = library.driver != nullptr ? library.driver->capabilities : library.backend->capabilities;
+  return {};
+}
+
+// What backend_model says, and the constants.
+Status load_on_device(detail::ModelState& state, Meter& meter) {
+  Device& device = *state.device;
+  const aipu_backend_model& model = state.backend_model;
+  for (const aipu_backend_kernel& kernel : state.kernels)
+    state.device_kernels.push_back({kernel.name, kernel.argument_count, kernel.pointer_arguments, kernel.lsram_bytes,
+                                    kernel.shared_bytes, kernel.uses_barrier, kernel.tir, kernel.tir_bytes});
+  state.device_model = {sizeof(aipu_device_model),
+                        model.tec_count,
+                        model.target,
+                        model.required_cpu_features,
+                        model.required_cpu_feature_count,
+                        model.kernel_count,
+                        state.device_kernels.data(),
+                        model.native_module,
+                        model.native_module_bytes,
+                        model.memory_limit_bytes,
+                        model.deadline_ns};
+  aipu_device_error error = {};
+  void* module = nullptr;
+  const int code = device.driver().load(device.handle(), &state.device_model, &module, &error);
+  if (code != 0) {
+    AIPU_RETURN_IF_ERROR(meter.check_time());
+    return device.status(code, error);
+  }
+  state.module = module;
+  const auto constants = state.file->section(fb::SectionKind::kConstants);
+  AIPU_RETURN_IF_ERROR(state.device_constants.reserve(static_cast<int64_t>(constants.size()), &device));
+  state.constants = state.device_constants.data();
+  AIPU_ASSIGN_OR_RETURN(const auto queues, DeviceQueues::open(device));
+  return queues->put(state.device_constants.data(), constants.data(), constants.size(), meter.deadline_ns());
+}
+
 Status load_kernels(detail::ModelState& state, std::string_view requested, bool only_safe, Meter& meter) {
   const fb::Model& model = state.root();
   AIPU_ASSIGN_OR_RETURN(const std::string name, backend_for_target(requested, state.target));
-  AIPU_ASSIGN_OR_RETURN(state.backend, find_backend(name));
-  state.backend_name = state.backend->name;
-  if (only_safe && (state.backend->capabilities & AIPU_BACKEND_CHECKS_BOUNDS) == 0) {
+  AIPU_RETURN_IF_ERROR(open_backend(state, name));
+  if (only_safe && (state.capabilities & AIPU_BACKEND_CHECKS_BOUNDS) == 0) {
     return invalid_argument(str_cat("the back end '", name,
                                     "' does not contain what kernels do, which files that are not trusted "
                                     "(--untrusted) need; use --backend interp, or trust the file"));
@@ -88,7 +142,7 @@ Status load_kernels(detail::ModelState& state, std::string_view requested, bool 
       meter.take(kernels.size() * int64_t{2 * sizeof(aipu_backend_kernel)} + features.size() * int64_t{16}));
   for (uint32_t i = 0; i < features.size(); ++i)
     state.features.push_back(features[i] == nullptr ? "" : features[i]->c_str());
-  const bool needs_tir = (state.backend->capabilities & AIPU_BACKEND_TIR) != 0;
+  const bool needs_tir = (state.capabilities & AIPU_BACKEND_TIR) != 0;
   for (uint32_t i = 0; i < kernels.size(); ++i) {
     const fb::Kernel& kernel = *kernels[i];
     const auto pointers = items(kernel.pointer_arguments());
@@ -96,7 +150,7 @@ Status load_kernels(detail::ModelState& state, std::string_view requested, bool 
                              pointers.size() == 0 ? nullptr : pointers.vector->data(), kernel.lsram_bytes(),
                              kernel.shared_bytes(), kernel.uses_barrier() ? 1u : 0u, nullptr, 0});
   }
-  if ((state.backend->capabilities & AIPU_BACKEND_FAULTS) == 0) {
+  if ((state.capabilities & AIPU_BACKEND_FAULTS) == 0) {
     for (uint32_t i = 0; i < kernels.size(); ++i) {
       if (kernels[i]->reports_faults()) {
         return unsupported(str_cat("kernel '", text(kernels[i]->name()),
@@ -122,7 +176,7 @@ Status load_kernels(detail::ModelState& state, std::string_view requested, bool 
     }
   }
   const auto native = state.file->section(fb::SectionKind::kNativeModule);
-  if (native.empty() && !state.kernels.empty() && (state.backend->capabilities & AIPU_BACKEND_NATIVE) != 0) {
+  if (native.empty() && !state.kernels.empty() && (state.capabilities & AIPU_BACKEND_NATIVE) != 0) {
     return unsupported(str_cat("the file has no compiled kernels, which the back end '", name,
                                "' needs; convert the model again, or use --backend interp"));
   }
@@ -137,6 +191,7 @@ Status load_kernels(detail::ModelState& state, std::string_view requested, bool 
                          sizeof(aipu_backend_model),
                          meter.bytes_left(),
                          meter.deadline_ns()};
+  if (state.device != nullptr) return load_on_device(state, meter);
   aipu_backend_error error = {};
   void* module = nullptr;
   const int code = state.backend->load(&state.backend_model, &module, &error);
@@ -166,6 +221,8 @@ Status describe(detail::ModelState& state, ModelTables tables, uint64_t root_byt
     body->backend_name = state.backend_name;
     body->constants = state.constants;
     body->backend = state.backend;
+    body->device = state.device;
+    body->capabilities = state.capabilities;
     body->module = state.module;
     AIPU_RETURN_IF_ERROR(describe(*body, std::move(state.tables.bodies[i]), root_bytes, meter));
     state.bodies.push_back(std::move(body));
@@ -213,7 +270,7 @@ std::string TensorSpec::text() const {
 
 Status check_backend(std::string_view backend, std::string_view target) {
   AIPU_ASSIGN_OR_RETURN(const std::string name, backend_for_target(backend, target));
-  return find_backend(name).status();
+  return find_library(name.substr(0, name.find(':'))).status();
 }
 
 Model::Model(std::unique_ptr<detail::ModelState> state) : state_(std::move(state)) {}

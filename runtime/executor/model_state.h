@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/backends/backend_api.h"
+#include "runtime/executor/device.h"
 #include "runtime/loader/check.h"
 #include "runtime/loader/model_file.h"
 #include "runtime/model.h"
@@ -25,18 +26,26 @@ struct ModelState {
   std::vector<TensorSpec> inputs, outputs;
   const std::byte* constants = nullptr;
 
+  // One of the two: a back end of version 1, which works on this process's memory, or a device.
   const aipu_backend* backend = nullptr;
+  std::shared_ptr<Device> device;
+  uint64_t capabilities = 0;
   void* module = nullptr;
+  TensorBuffer device_constants;
   // What the back end was shown; it may keep pointers into it.
   std::vector<const char*> features;
   std::vector<aipu_backend_kernel> kernels;
   aipu_backend_model backend_model = {};
+  std::vector<aipu_device_kernel> device_kernels;
+  aipu_device_model device_model = {};
 
   ModelState() = default;
   ModelState(const ModelState&) = delete;
   ModelState& operator=(const ModelState&) = delete;
   ~ModelState() {
-    if (module != nullptr && file != nullptr) backend->unload(module);
+    if (module == nullptr || file == nullptr) return;
+    if (backend != nullptr) backend->unload(module);
+    if (device != nullptr && device->is_ours()) device->driver().unload(device->handle(), module);
   }
 
   const fb::Model& root() const { return *model; }

@@ -92,6 +92,7 @@ void StagePlanner::enter_loops(std::span<const SymbolValue> symbols) {
   const auto loops = loops_of_stage();
   first_loop_ = static_cast<uint32_t>(loops.data() - tables_.batch_loops.data());
   plan_of_loop_.assign(loops.size(), kNone);
+  if (lanes_ == 0) return;
   for (size_t i = 0; i < loops.size(); ++i) {
     const ModelTables::BatchLoop* loop = &loops[i];
     if (!symbols[loop->symbol].bound || symbols[loop->symbol].value < 2) continue;

@@ -110,11 +110,15 @@ struct StagePlan {
     std::byte* patched_to;
   };
   std::vector<PatchedRoot> patched_roots;  // those that have patches
+
+  // device_run.cpp. Parallel to words, where it is asked for: 1 + the input of the model that an address is in, or 0.
+  std::vector<uint32_t> last_inputs;
 };
 
 // `earlier[s]` is the plan of stage s < stage, null if that stage was skipped. Errors name the tensor or command. The
 // plan's id is the caller's to set. `meter` counts what the plan takes. `lanes`: the most samples of a batch loop that
-// are run side by side. `values`: of the expressions of this stage and those before, for the symbols.
+// are run side by side; 0: batch loops are run for all samples at once. `values`: of the expressions of this stage and
+// those before, for the symbols.
 Result<std::unique_ptr<StagePlan>> make_stage_plan(const detail::ModelState& model, uint32_t stage,
                                                    std::span<const SymbolValue> symbols, const ExpressionValues& values,
                                                    std::span<StagePlan* const> earlier, int64_t memory_limit_bytes,

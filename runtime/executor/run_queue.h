@@ -13,7 +13,7 @@
 #include <mutex>
 #include <vector>
 
-#include "runtime/executor/aligned_buffer.h"
+#include "runtime/executor/device.h"
 #include "runtime/session.h"
 
 namespace aipu::runtime {
@@ -42,7 +42,7 @@ struct Run::Impl {
   };
   struct Output {
     OutputMemory given;
-    AlignedBuffer own;
+    TensorBuffer own;
     DType dtype = DType::kVoid;
     std::vector<int64_t> shape;
     const void* data = nullptr;

@@ -35,19 +35,6 @@ int64_t now_ns() {
       .count();
 }
 
-// Of the tensors of a command, each once; of a copy both ways.
-int64_t bytes_of(const ModelTables::ScheduledCommand& command, const Call& call) {
-  if (command.engine == fb::Engine::kDma) return 2 * static_cast<int64_t>(call.words[2] * call.words[3]);
-  if (command.engine != fb::Engine::kTec) return 0;
-  int64_t bytes = 0;
-  for (uint32_t i = 0; i < call.step.word_count; ++i) {
-    const bool seen =
-        std::any_of(call.words, call.words + i, [&](unsigned long long word) { return word == call.words[i]; });
-    if (call.extents[i] != 0 && !seen) bytes += static_cast<int64_t>(call.extents[i]);
-  }
-  return bytes;
-}
-
 // What a command that is left out gives: the same in every run.
 void write_zeros(const Call& call) {
   for (uint32_t i = 0; i < call.step.word_count; ++i) {
@@ -60,14 +47,31 @@ alignas(64) std::byte nothing[64];
 
 }  // namespace
 
+int64_t Session::Impl::bytes_of(const ModelTables::ScheduledCommand& command, const ::aipu::runtime::Call& call) {
+  if (command.engine == fb::Engine::kDma) return 2 * static_cast<int64_t>(call.words[2] * call.words[3]);
+  if (command.engine != fb::Engine::kTec) return 0;
+  int64_t bytes = 0;
+  for (uint32_t i = 0; i < call.step.word_count; ++i) {
+    const bool seen =
+        std::any_of(call.words, call.words + i, [&](unsigned long long word) { return word == call.words[i]; });
+    if (call.extents[i] != 0 && !seen) bytes += static_cast<int64_t>(call.extents[i]);
+  }
+  return bytes;
+}
+
 Status Session::Impl::open() {
+  if (options.cycles && options.overlap)
+    return invalid_argument(
+        "SessionOptions::cycles keeps virtual time while one command is played after the other; it cannot go together "
+        "with SessionOptions::overlap");
   pool =
       options.pool ? options.pool : std::make_shared<WorkerPool>(static_cast<uint32_t>(std::max(options.threads, 0)));
   if (options.memory_limit_bytes <= 0) {
-    const bool survives = (state.backend->capabilities & AIPU_BACKEND_CHECKS_BOUNDS) != 0;
+    const bool survives = (state.capabilities & AIPU_BACKEND_CHECKS_BOUNDS) != 0;
     options.memory_limit_bytes = survives ? kUntrustedBytes : machine_memory();
   }
   options.plan_cache = std::max(options.plan_cache, 1);
+  if (device != nullptr) return open_on_device();
   services.self = pool.get();
   services.worker_count = pool->size();
   // In what was padding, so that back ends of before find the rest where it was.
@@ -87,7 +91,7 @@ Status Session::Impl::open() {
     return Status(static_cast<ErrorCode>(code),
                   str_cat("back end '", state.backend_name, "': ", backend_error.message));
 
-  const uint32_t tecs = state.backend->tec_count(backend_session);
+  tecs = state.backend->tec_count(backend_session);
   open_virtual_time();
   if (options.overlap && time == nullptr) {
     own_beside = std::make_unique<WorkerPool>(2);
@@ -111,6 +115,8 @@ void Session::Impl::open_tables() {
   }
   inputs.resize(state.inputs.size());
   outputs.resize(state.outputs.size());
+  if (is_staged()) staged_inputs.resize(inputs.size());
+  if (device != nullptr) open_device_tables();
   layout = {static_cast<uint32_t>(inputs.size()), static_cast<uint32_t>(outputs.size())};
   const uint32_t stages = state.tables.stage_count;
   roots.assign(layout.arena(stages), nullptr);
@@ -146,7 +152,7 @@ Status Session::Impl::bind_shapes() {
     symbols[s] = {};
     if (all_symbols[s]->kind() == fb::SymbolKind::kGiven) symbols[s] = {given[all_symbols[s]->index()], true};
     if (all_symbols[s]->kind() == fb::SymbolKind::kTecCount) {
-      symbols[s] = {std::max<int64_t>(1, state.backend->tec_count(backend_session)), true};
+      symbols[s] = {std::max<int64_t>(1, tecs), true};
     }
     if (all_symbols[s]->kind() != fb::SymbolKind::kInputExtent) continue;
     const Input& input = inputs[state.tables.input_of_tensor[all_symbols[s]->tensor()]];
@@ -211,6 +217,9 @@ Status Session::Impl::begin() {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const void* data = inputs[i].data == nullptr ? nothing : inputs[i].data;
     roots[layout.input(static_cast<uint32_t>(i))] = static_cast<std::byte*>(const_cast<void*>(data));
+    if (!is_staged()) continue;
+    AIPU_RETURN_IF_ERROR(hold(staged_inputs[i], inputs[i].bytes(state.inputs[i].dtype)));
+    roots[layout.input(static_cast<uint32_t>(i))] = staged_inputs[i].data();
   }
   current_stage = 0;
   bound_at = 0;
@@ -275,11 +284,13 @@ Status Session::Impl::activate(uint32_t stage) {
     if (output.data != nullptr) {
       AIPU_RETURN_IF_ERROR(check_capacity(state.outputs[index], output.shape, size, output.capacity));
       if (!options.arguments_of_a_kernel) AIPU_RETURN_IF_ERROR(check_overlaps(index));
-      roots[layout.output(index)] = static_cast<std::byte*>(output.data);
+      output.result = static_cast<std::byte*>(output.data);
     } else {
-      AIPU_RETURN_IF_ERROR(hold(output.own, size));
-      roots[layout.output(index)] = output.own.data();
+      AIPU_RETURN_IF_ERROR(hold(output.own, size, is_staged() ? nullptr : device));
+      output.result = output.own.data();
     }
+    if (is_staged()) AIPU_RETURN_IF_ERROR(hold(output.staged, size));
+    roots[layout.output(index)] = is_staged() ? output.staged.data() : output.result;
   }
   plan.patch(roots);
   return {};
@@ -293,10 +304,10 @@ Status Session::Impl::hold_more(int64_t bytes) const {
 }
 
 // Has at least so much memory in the buffer.
-Status Session::Impl::hold(AlignedBuffer& buffer, int64_t bytes) {
+Status Session::Impl::hold(TensorBuffer& buffer, int64_t bytes, Device* where) {
   const int64_t before = buffer.size();
   if (bytes > before) AIPU_RETURN_IF_ERROR(hold_more(bytes - before));
-  const Status status = buffer.reserve(bytes);
+  const Status status = buffer.reserve(bytes, where);
   held_bytes += buffer.size() - before;
   return status;
 }
@@ -308,6 +319,7 @@ Status Session::Impl::check_time() const {
 }
 
 Status Session::Impl::run_program(uint32_t program) {
+  if (on_device != nullptr) return run_on_device(program);
   const auto& commands = state.tables.programs[program];
   uint32_t alone_until = 0;  // a position: only one engine has commands before it
   for (uint32_t position = 0; position < commands.size(); ++position) {
@@ -485,14 +497,14 @@ Status Session::Impl::run_host(uint32_t program, const ModelTables::ScheduledCom
   const fb::HostCommand& host = *items(items(root.programs())[program]->host())[command.index];
   switch (host.op()) {
     case fb::HostOp::kBindSymbols:
-      bind_symbols(root, plan, step, host.a(), symbols);
-      return {};
+      return bind_run_symbols(host, plan, step);
     case fb::HostOp::kCheck:
       if (plan.words[step.first_word] != 0) return {};
       return check_status(state, values_now(), program, command);
     case fb::HostOp::kIf: {
-      const bool condition = *reinterpret_cast<const uint8_t*>(plan.words[step.first_word]) != 0;
-      return run_program(condition ? host.b() : host.c());  // nesting is bounded by kMaxProgramDepth
+      uint8_t condition = 0;
+      AIPU_RETURN_IF_ERROR(get(&condition, reinterpret_cast<const void*>(plan.words[step.first_word]), 1));
+      return run_program(condition != 0 ? host.b() : host.c());  // nesting is bounded by kMaxProgramDepth
     }
     case fb::HostOp::kLoop:
     case fb::HostOp::kScan:
@@ -638,8 +650,7 @@ Result<TensorView> Session::output(size_t index) const try {
   AIPU_RETURN_IF_ERROR(check_idle());
   if (sandbox_) return sandbox_->output(index);
   AIPU_ASSIGN_OR_RETURN(const auto shape, output_shape(index));
-  return TensorView{impl_->state.outputs[index].dtype, shape,
-                    impl_->roots[impl_->layout.output(static_cast<uint32_t>(index))]};
+  return TensorView{impl_->state.outputs[index].dtype, shape, impl_->outputs[index].result};
 } catch (...) {
   return current_exception_status();
 }

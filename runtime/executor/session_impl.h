@@ -13,8 +13,8 @@
 #include "runtime/base/fork_generation.h"
 #include "runtime/base/meter.h"
 #include "runtime/engines/engine.h"
-#include "runtime/executor/aligned_buffer.h"
 #include "runtime/executor/binding.h"
+#include "runtime/executor/device.h"
 #include "runtime/executor/model_state.h"
 #include "runtime/executor/plan.h"
 #include "runtime/executor/run_queue.h"
@@ -39,7 +39,9 @@ struct Session::Impl {
   struct Output {
     void* data = nullptr;  // the caller's
     int64_t capacity = 0;
-    AlignedBuffer own;
+    TensorBuffer own;
+    std::byte* result = nullptr;  // in one of the two, once it is known
+    TensorBuffer staged;          // on a device, whose bodies have no need of it
     std::vector<int64_t> shape;
     int64_t size = 0;
     bool known = false;
@@ -56,6 +58,7 @@ struct Session::Impl {
   std::shared_ptr<WorkerPool> pool;
   aipu_backend_services services = {};
   void* backend_session = nullptr;
+  uint32_t tecs = 1;
   aipu_backend_error backend_error = {};
   aipu_fault_record fault = {};  // empty between commands
 
@@ -67,7 +70,7 @@ struct Session::Impl {
 
   Roots layout;
   std::vector<std::byte*> roots;
-  std::vector<AlignedBuffer> arenas;                           // per stage
+  std::vector<TensorBuffer> arenas;                            // per stage
   std::vector<std::vector<std::unique_ptr<StagePlan>>> plans;  // per stage, most recently used first
   std::vector<StagePlan*> active;                              // per stage, of the current run
   uint64_t last_plan_id = 0;
@@ -106,8 +109,43 @@ struct Session::Impl {
   uint32_t stretch_end(uint32_t program, uint32_t position, StagePlan& plan, bool* has_both) const;
   Status run_stretch(uint32_t program, uint32_t first, uint32_t end, StagePlan& plan);
 
+  // device_run.cpp. Null: memory is this process's, and the session plays the buffers itself.
+  Device* device = nullptr;
+  struct DeviceRun;
+  struct CloseDeviceRun {
+    void operator()(DeviceRun* run) const;
+  };
+  std::unique_ptr<DeviceRun, CloseDeviceRun> own_on_device;
+  DeviceRun* on_device = nullptr;  // the session's, which bodies share
+  std::vector<TensorBuffer> staged_inputs;
+  std::vector<aipu_device_event> input_events;
+  std::vector<std::array<std::vector<aipu_device_event>, 2>> device_events;  // per program, engine, command
+  std::vector<aipu_device_event> waits;                                      // of the command at hand
+  bool is_staged() const { return device != nullptr && parent == nullptr; }
+  Status open_on_device();
+  void open_device_tables();
+  Status run_on_device(uint32_t program);
+  Status play_on_device(uint32_t program);
+  Status send_inputs();
+  Status fetch_outputs();
+  uint32_t last_input(StagePlan& plan, const Step& step) const;
+  Status enqueue(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step);
+  Status enqueue_zeros(const ::aipu::runtime::Call& call, aipu_device_event* event);
+  aipu_device_command launch_of(const ::aipu::runtime::Call& call, aipu_device_fault& fault) const;
+  static aipu_device_command copy_of(const ::aipu::runtime::Call& call);
+  Status settle();
+  // Between memory of the host's and that of tensors, or within the latter.
+  Status get(void* destination, const void* source, size_t bytes) const;
+  Status put(void* destination, const void* source, size_t bytes) const;
+  Status move(void* destination, const void* source, size_t bytes) const;
+  Status bind_run_symbols(const fb::HostCommand& command, const StagePlan& plan, const Step& step);
+
   explicit Impl(std::shared_ptr<const Model> shared)
-      : model(std::move(shared)), state(model->state()), root(state.root()), held_bytes(own_held_bytes) {}
+      : model(std::move(shared)),
+        state(model->state()),
+        root(state.root()),
+        held_bytes(own_held_bytes),
+        device(state.device.get()) {}
   // Of a body, which runs with what the session has that runs it.
   Impl(Impl& caller, const detail::ModelState& body)
       : parent(&caller),
@@ -117,9 +155,12 @@ struct Session::Impl {
         options(caller.options),
         pool(caller.pool),
         backend_session(caller.backend_session),
+        tecs(caller.tecs),
         held_bytes(caller.held_bytes),
         time(caller.time),
-        beside(caller.beside) {}
+        beside(caller.beside),
+        device(caller.device),
+        on_device(caller.on_device) {}
   ~Impl() {
     if (backend_session != nullptr && parent == nullptr) state.backend->close(backend_session);
   }
@@ -131,14 +172,15 @@ struct Session::Impl {
     const std::byte* data = nullptr;
     int64_t bytes = 0;
     std::vector<int64_t> shape;
-    AlignedBuffer own;  // where the data is not the body's
+    TensorBuffer own;  // where the data is not the body's
   };
   struct CallState {
     std::vector<std::unique_ptr<Impl>> bodies;
     std::vector<CallResult> results;
-    std::vector<AlignedBuffer> carried;  // memory of states, by turns with the body's outputs
+    std::vector<TensorBuffer> carried;  // memory of states, by turns with the body's outputs
     int64_t iteration = 0;
     uint8_t condition = 1;
+    TensorBuffer counters;  // the two as a device sees them
   };
   std::vector<CallState> calls;
   std::vector<int64_t> given;  // of a body: by its caller
@@ -152,7 +194,8 @@ struct Session::Impl {
   Status begin();
   Status activate(uint32_t stage);
   const ExpressionValues& values_until(uint32_t stage);
-  Status hold(AlignedBuffer& buffer, int64_t bytes);
+  Status hold(TensorBuffer& buffer, int64_t bytes) { return hold(buffer, bytes, device); }
+  Status hold(TensorBuffer& buffer, int64_t bytes, Device* where);
   Status hold_more(int64_t bytes) const;
   Status check_time() const;
   // What is left for the back end.
@@ -177,6 +220,8 @@ struct Session::Impl {
   // The same without virtual time and profile.
   Status carry_out(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan, const Step& step,
                    const Context& context, const ::aipu::runtime::Call& call, uint32_t* threads);
+  // Of the tensors of a command, each once; of a copy both ways.
+  static int64_t bytes_of(const ModelTables::ScheduledCommand& command, const ::aipu::runtime::Call& call);
   void open_virtual_time();
   Status run_in_virtual_time(uint32_t program, const ModelTables::ScheduledCommand& command, StagePlan& plan,
                              const Step& step, const Context& context, ::aipu::runtime::Call call, TraceEvent* event);
@@ -193,6 +238,7 @@ struct Session::Impl {
   Status run_call(const fb::HostCommand& command, const StagePlan& plan, const Step& step);
   Status run_loop_body(const fb::Call& call, fb::HostOp op, const CallWords& words, CallState& state);
   Status take_iteration(const fb::Call& call, fb::HostOp op, int64_t trips, CallState& state);
+  Status send_counters(CallState& state);
   Status take_loop_results(const fb::Call& call, fb::HostOp op, CallState& state);
   Status run_branch(const CallWords& words, CallState& state);
   Status run_body(Impl& body);

@@ -62,7 +62,7 @@ Status Session::Impl::play(Run::Impl& run) {
       Run::Impl::Output& result = run.outputs[i];
       result.dtype = state.outputs[i].dtype;
       result.shape = outputs[i].shape;
-      result.data = roots[layout.output(i)];
+      result.data = outputs[i].result;
       if (result.given.data != nullptr) continue;
       // The memory goes with the result.
       held_bytes -= outputs[i].own.size();
@@ -96,7 +96,7 @@ Status play_in_sandbox(sandbox::Session& session, Run::Impl& run) {
     if (result.given.data != nullptr) continue;
     size_t bytes = dtype_bytes(view.dtype);
     for (const int64_t extent : view.shape) bytes *= static_cast<size_t>(extent);
-    AIPU_RETURN_IF_ERROR(result.own.reserve(static_cast<int64_t>(bytes)));
+    AIPU_RETURN_IF_ERROR(result.own.reserve(static_cast<int64_t>(bytes), nullptr));
     if (bytes > 0) std::memcpy(result.own.data(), view.data, bytes);
     result.data = result.own.data();
   }

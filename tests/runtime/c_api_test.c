@@ -191,6 +191,13 @@ int use_c_api(const void* bytes, size_t size, const char* path) {
   limits.threads = 1;
   limits.run_memory_limit_bytes = -1;
   CHECK(aipu_session_create_with(model, &limits, &session) == AIPU_INVALID_ARGUMENT);
+  limits.run_memory_limit_bytes = 0;
+  limits.overlap = 1;
+  CHECK(aipu_session_create_with(model, &limits, &session) == AIPU_OK);
+  CHECK(aipu_session_bind_input(session, 0, AIPU_FLOAT32, shape, 2, x) == AIPU_OK);
+  CHECK(aipu_session_run(session) == AIPU_OK);
+  aipu_session_release(session);
+  limits.struct_bytes = offsetof(aipu_session_options, overlap); /* a program of before there was any */
   limits.run_memory_limit_bytes = 1;
   CHECK(aipu_session_create_with(model, &limits, &session) == AIPU_OK);
   CHECK(aipu_session_bind_input(session, 0, AIPU_FLOAT32, shape, 2, x) == AIPU_OK);

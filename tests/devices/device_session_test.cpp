@@ -1,0 +1,316 @@
+// Sessions on devices with memory and queues of their own: the same bytes as on the host, in whatever order the waits
+// allow, side by side where they do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <random>
+
+#include "runtime/session.h"
+#include "test_paths.h"
+#include "tests/devices/sample_folder.h"
+#include "tests/runtime/random_plan.h"
+#include "tests/runtime/sample_models.h"
+
+namespace aipu::runtime {
+namespace {
+
+using test::ModelBuilder;
+using ::testing::HasSubstr;
+
+class DeviceSession : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string path = AIPU_BUILD_DIR "/test_backends:" + test::sample_folder();
+    ::setenv("AIPU_BACKEND_PATH", path.c_str(), 1);
+  }
+  void TearDown() override {
+    for (const char* name : {"AIPU_BACKEND_PATH", "AIPU_REMOTE_KERNELS", "AIPU_REMOTE_DEVICE", "AIPU_DELAY_SEED"})
+      ::unsetenv(name);
+  }
+
+  static Result<std::unique_ptr<Session>> open(const ModelBuilder& builder, const std::string& backend,
+                                               SessionOptions options = {}) {
+    LoadOptions load;
+    load.backend = backend;
+    AIPU_ASSIGN_OR_RETURN(const auto model, Model::from_bytes(builder.build(), load));
+    return Session::create(model, options);
+  }
+
+  struct Outcome {
+    Status status;
+    std::vector<int64_t> shape;
+    std::vector<std::byte> bytes;
+    bool operator==(const Outcome& other) const {
+      return status.ok() == other.status.ok() && status.message() == other.status.message() && shape == other.shape &&
+             bytes == other.bytes;
+    }
+  };
+  // The first output for inputs of one shape each.
+  static Outcome run(Session& session, const std::vector<TensorView>& inputs) {
+    Outcome outcome;
+    for (size_t i = 0; i < inputs.size() && outcome.status.ok(); ++i) outcome.status = session.bind_input(i, inputs[i]);
+    if (outcome.status.ok()) outcome.status = session.run();
+    if (!outcome.status.ok()) return outcome;
+    const auto y = session.output(0);
+    outcome.shape.assign(y->shape.begin(), y->shape.end());
+    size_t bytes = dtype_bytes(y->dtype);
+    for (const int64_t extent : y->shape) bytes *= static_cast<size_t>(extent);
+    const auto* data = static_cast<const std::byte*>(y->data);
+    outcome.bytes.assign(data, data + bytes);
+    return outcome;
+  }
+};
+
+std::vector<float> some_values(size_t count) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i % 7) - 2.5f + 0.25f * static_cast<float>(i);
+  return values;
+}
+
+// Stages, branches, loops, batch loops, barriers, faults.
+TEST_F(DeviceSession, ModelsGiveTheSameBytesAsOnTheHost) {
+  const bool yes = true, no = false;
+  for (const char* device : {"remote", "remote:1", "delay", "sample"}) {
+    const auto compare = [&](const ModelBuilder& builder, const std::vector<std::vector<TensorView>>& runs) {
+      auto here = open(builder, "host"), there = open(builder, device);
+      ASSERT_TRUE(here.ok() && there.ok()) << there.status().message();
+      for (const auto& inputs : runs) {
+        const Outcome expected = run(**here, inputs), found = run(**there, inputs);
+        EXPECT_EQ(found.status.message(), expected.status.message());
+        EXPECT_TRUE(found == expected) << device;
+      }
+    };
+    const auto x = some_values(64);
+    std::vector<float> negative = x;
+    negative[5] = -1;
+    for (float& value : negative) value = std::max(value, -4.0f);
+    const std::vector<int64_t> one = {1, 4}, many = {16, 4}, none = {0, 4}, flat = {64}, empty = {0}, scalar = {1};
+    const auto shaped = [&](const std::vector<int64_t>& shape) { return TensorView{DType::kF32, shape, x.data()}; };
+    compare(test::chain_model(), {{shaped(one)}, {shaped(many)}, {shaped(none)}, {shaped(one)}});
+    compare(test::looped_chain_model(), {{shaped(many)}});
+    compare(test::barrier_model(), {{shaped(flat)}});
+    compare(test::positive_model(), {{shaped(flat)}, {shaped(empty)}, {shaped(flat)}});
+    compare(test::branch_model(),
+            {{{DType::kBool, scalar, &yes}, shaped(flat)}, {{DType::kBool, scalar, &no}, shaped(flat)}});
+    for (const int64_t trips : {0, 1, 5}) compare(test::loop_model(), {{shaped(flat), {DType::kI64, {}, &trips}}});
+    std::vector<float> squares(64, 4);
+    compare(test::faulty_model(), {{{DType::kF32, many, squares.data()}},
+                                   {{DType::kF32, many, negative.data()}},
+                                   {{DType::kF32, many, squares.data()}}});
+  }
+}
+
+TEST_F(DeviceSession, RandomPlansGiveTheSameBytesInEveryOrder) {
+  const auto x = some_values(256);
+  const std::vector<int64_t> shape = {256};
+  const std::vector<TensorView> inputs = {{DType::kF32, shape, x.data()}};
+  for (uint32_t seed = 0; seed < 12; ++seed) {
+    const ModelBuilder plan = test::random_plan(seed);
+    auto here = open(plan, "host"), remote = open(plan, "remote"), sample = open(plan, "sample"),
+         delay = open(plan, "delay");
+    ASSERT_TRUE(here.ok() && remote.ok() && sample.ok() && delay.ok());
+    const Outcome expected = run(**here, inputs);
+    EXPECT_TRUE(run(**remote, inputs) == expected) << seed;
+    EXPECT_TRUE(run(**sample, inputs) == expected) << seed;
+    for (int order = 0; order < 8; ++order) {
+      ::setenv("AIPU_DELAY_SEED", std::to_string(seed * 100 + order).c_str(), 1);
+      EXPECT_TRUE(run(**delay, inputs) == expected) << seed << " " << order;
+    }
+    ::unsetenv("AIPU_DELAY_SEED");
+  }
+}
+
+TEST_F(DeviceSession, OtherKernelsRunBehindTheWireToo) {
+  const auto x = some_values(64);
+  const std::vector<int64_t> shape = {16, 4};
+  ::setenv("AIPU_REMOTE_KERNELS", "x2", 1);
+  auto session = open(test::chain_model(), "remote");
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  const Outcome outcome = run(**session, {{DType::kF32, shape, x.data()}});
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.message();
+  for (size_t i = 0; i < x.size(); ++i) {
+    float y = 0;
+    std::memcpy(&y, outcome.bytes.data() + 4 * i, 4);
+    EXPECT_EQ(y, 4 * x[i]);
+  }
+}
+
+TEST_F(DeviceSession, OutputsGoWhereTheCallerWantsAndRunsCanBeSubmitted) {
+  auto session = open(test::chain_model(), "remote");
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  const auto x = some_values(8);
+  const std::vector<int64_t> shape = {2, 4};
+  std::vector<float> y(8);
+  ASSERT_TRUE((*session)->bind_input(0, {DType::kF32, shape, x.data()}).ok());
+  ASSERT_TRUE((*session)->bind_output(0, y.data(), 32).ok());
+  ASSERT_TRUE((*session)->run().ok());
+  for (size_t i = 0; i < 8; ++i) EXPECT_EQ(y[i], 4 * x[i]);
+  ASSERT_TRUE((*session)->bind_output(0, nullptr, 0).ok());
+  std::vector<std::shared_ptr<runtime::Run>> runs;
+  for (int i = 0; i < 5; ++i) {
+    const std::vector<TensorView> inputs = {{DType::kF32, shape, x.data()}};
+    auto run = (*session)->submit(inputs);
+    ASSERT_TRUE(run.ok());
+    runs.push_back(*run);
+  }
+  for (const auto& run : runs) {
+    ASSERT_TRUE(run->wait().ok());
+    EXPECT_EQ(static_cast<const float*>(run->output(0)->data)[7], 4 * x[7]);
+  }
+}
+
+// Commands of two engines that wait for some of those before them, with times of their own.
+struct Timed {
+  fb::Engine engine;
+  uint32_t index;
+  int64_t microseconds;
+  std::vector<uint32_t> waits;  // positions
+};
+
+ModelBuilder timed_plan(uint32_t seed, std::vector<Timed>* commands) {
+  std::mt19937 random(seed);
+  const auto below = [&](uint32_t n) { return std::uniform_int_distribution<uint32_t>(0, n - 1)(random); };
+  ModelBuilder b;
+  const uint32_t zero = b.constant(0), one = b.constant(1), four = b.constant(4);
+  const uint32_t x = b.tensor("x", DType::kF32, {one}, fb::TensorKind::kInput);
+  const uint32_t y = b.tensor("y", DType::kF32, {one}, fb::TensorKind::kOutput);
+  const uint32_t scale = b.kernel(test::scale_kernel());
+  std::array<uint32_t, 2> count = {};
+  for (uint32_t i = 0; i < 14; ++i) {
+    Timed command = {below(2) == 0 ? fb::Engine::kTec : fb::Engine::kDma, 0, 5000 + 5000 * int64_t{below(4)}, {}};
+    command.index = count[static_cast<size_t>(command.engine)]++;
+    std::vector<fb::Wait> waits;
+    for (uint32_t before = 0; before < i; ++before) {
+      const Timed& other = (*commands)[before];
+      if (other.engine == command.engine || below(6) != 0) continue;
+      command.waits.push_back(before);
+      waits.emplace_back(other.engine, other.index);
+    }
+    // Each has memory of its own.
+    const uint32_t rows = b.constant(command.engine == fb::Engine::kDma ? command.microseconds : 1);
+    const uint32_t to = b.tensor("t" + std::to_string(i), DType::kF32, {rows}, fb::TensorKind::kArena);
+    if (command.engine == fb::Engine::kDma) {
+      b.copy(to, zero, x, zero, four, rows, four, zero, 0, waits);
+    } else {
+      b.launch(scale, {b.pointer(x, false, zero), b.pointer(to, true, zero), b.number(one), b.word(2.0f)}, one, 0,
+               waits);
+      b.programs[0].tec_operations.push_back(b.constant(command.microseconds));
+    }
+    commands->push_back(command);
+  }
+  b.launch(scale, {b.pointer(x, false, zero), b.pointer(y, true, zero), b.number(one), b.word(2.0f)}, one);
+  b.programs[0].tec_operations.push_back(b.constant(0));
+  b.sections.push_back({fb::SectionKind::kNativeModule, 0, test::test_kernels()});
+  return b;
+}
+
+// When the last of them ends, by a list scheduler.
+int64_t makespan_us(const std::vector<Timed>& commands) {
+  std::array<int64_t, 2> clocks = {};
+  std::vector<int64_t> ends;
+  for (const Timed& command : commands) {
+    int64_t start = clocks[static_cast<size_t>(command.engine)];
+    for (const uint32_t wait : command.waits) start = std::max(start, ends[wait]);
+    ends.push_back(start + command.microseconds);
+    clocks[static_cast<size_t>(command.engine)] = ends.back();
+  }
+  return *std::max_element(ends.begin(), ends.end());
+}
+
+// No command begins before all that it waits for has ended, and each one soon after that: what overlaps is what the
+// waits allow. Other processes may hold a thread up, so the second half is asked of the best of some runs.
+TEST_F(DeviceSession, QueuesOverlapExactlyAsTheWaitsAllow) {
+  const float x = 1;
+  const std::vector<int64_t> shape = {1};
+  SessionOptions options;
+  options.profile = true;
+  for (uint32_t seed = 1; seed <= 4; ++seed) {
+    std::vector<Timed> commands;
+    auto session = open(timed_plan(seed, &commands), "delay", options);
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    int64_t in_turns = 0;
+    for (const Timed& command : commands) in_turns += command.microseconds;
+    const int64_t expected = makespan_us(commands);
+    ASSERT_LT(expected, in_turns) << "something overlaps";
+    int64_t best = INT64_MAX, least_lag = INT64_MAX;
+    for (int attempt = 0; attempt < 5 && (best > expected * 5 / 4 || least_lag > 3000); ++attempt) {
+      (*session)->clear_profile();
+      const Outcome outcome = run(**session, {{DType::kF32, shape, &x}});
+      ASSERT_TRUE(outcome.status.ok()) << outcome.status.message();
+      const auto rows = (*session)->profile();
+      ASSERT_EQ(rows.size(), commands.size() + 1);
+      std::map<std::string_view, int64_t> clocks;
+      int64_t lag = 0, end = 0;
+      for (size_t i = 0; i < commands.size(); ++i) {
+        EXPECT_EQ(rows[i].waits.size() >= commands[i].waits.size(), true);
+        int64_t ready = i == 0 ? rows[i].start_ns : clocks[rows[i].engine];
+        for (const uint32_t wait : commands[i].waits)
+          ready = std::max(ready, rows[wait].start_ns + rows[wait].duration_ns);
+        EXPECT_GE(rows[i].start_ns, ready) << "seed " << seed << ", command " << i;
+        if (ready > 0) lag = std::max(lag, rows[i].start_ns - ready);
+        clocks[rows[i].engine] = rows[i].start_ns + rows[i].duration_ns;
+        end = std::max(end, clocks[rows[i].engine]);
+      }
+      best = std::min(best, (end - std::min(rows[0].start_ns, rows[1].start_ns)) / 1000);
+      least_lag = std::min(least_lag, lag / 1000);
+    }
+    EXPECT_GE(best + 500, expected) << "seed " << seed;
+    EXPECT_LE(best, expected * 5 / 4) << "seed " << seed << ", in turns " << in_turns;
+    EXPECT_LE(least_lag, 3000) << "seed " << seed;
+  }
+}
+
+TEST_F(DeviceSession, ErrorsNameTheDevice) {
+  const auto message = [](const std::string& backend) {
+    return std::string(open(test::chain_model(), backend).status().message());
+  };
+  EXPECT_THAT(message("remote:2"), HasSubstr("back end 'remote' has 2 devices, not one with the number 2"));
+  EXPECT_THAT(message("remote:x"), HasSubstr("'remote:x' does not name a device"));
+  EXPECT_THAT(message("host:1"), HasSubstr("'host:1' does not name a device"));
+  ::setenv("AIPU_REMOTE_DEVICE", "/nonexistent/program", 1);
+  EXPECT_THAT(message("remote"), HasSubstr("back end 'remote': its process does not start"));
+}
+
+TEST_F(DeviceSession, ARunThatTakesTooLongEnds) {
+  std::vector<Timed> commands;
+  SessionOptions options;
+  options.run_seconds = 0.02;
+  auto session = open(timed_plan(3, &commands), "delay", options);
+  ASSERT_TRUE(session.ok());
+  const float x = 1;
+  const std::vector<int64_t> shape = {1};
+  for (int i = 0; i < 2; ++i)
+    EXPECT_THAT(run(**session, {{DType::kF32, shape, &x}}).status.message(), HasSubstr("takes longer than 0.02 s"));
+}
+
+TEST_F(DeviceSession, AChildMadeByForkIsTold) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer starts no threads in a child made by fork()";
+#endif
+  auto session = open(test::chain_model(), "remote");
+  ASSERT_TRUE(session.ok());
+  const auto x = some_values(8);
+  const std::vector<int64_t> shape = {2, 4};
+  ASSERT_TRUE(run(**session, {{DType::kF32, shape, x.data()}}).status.ok());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    const Status status = (*session)->run();
+    session->reset();  // leaves the parent's device alone
+    ::_exit(status.message().find("child made by fork()") != std::string::npos ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_TRUE(run(**session, {{DType::kF32, shape, x.data()}}).status.ok());
+}
+
+}  // namespace
+}  // namespace aipu::runtime
