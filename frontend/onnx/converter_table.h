@@ -24,6 +24,7 @@ struct ConverterRow {
 };
 
 std::span<const ConverterRow> microsoft_rows();  // ops/microsoft/register_ops.cpp
+std::span<const ConverterRow> ml_rows();         // ops/ml/register_ops.cpp
 // The row for an op in an opset; null when there is none (unknown op, or too old an opset).
 const ConverterRow* find_converter(std::string_view domain, std::string_view op, int64_t version);
 

@@ -6,6 +6,7 @@
 #include "frontend/onnx/converter_table.h"
 #include "frontend/onnx/ops/converters.h"
 #include "frontend/onnx/ops/microsoft/converters.h"
+#include "frontend/onnx/ops/ml/converters.h"
 
 namespace aipu::frontend {
 
@@ -294,7 +295,7 @@ constexpr ConverterRow kRows[] = {
     {"", "StringConcat", 20, nullptr, kString},
     {"", "StringNormalizer", 10, nullptr, kString},
     {"", "StringSplit", 20, nullptr, kString},
-    {"", "TfIdfVectorizer", 9, nullptr, kString},
+    {"", "TfIdfVectorizer", 9, ml::tf_idf_vectorizer},
 };
 
 }  // namespace
@@ -303,7 +304,7 @@ const ConverterRow* find_converter(std::string_view domain, std::string_view op,
   using Key = std::pair<std::string_view, std::string_view>;
   static const auto kRowsOf = [] {
     std::map<Key, std::vector<const ConverterRow*>> rows;
-    for (const auto table : {std::span<const ConverterRow>(kRows), microsoft_rows()}) {
+    for (const auto table : {std::span<const ConverterRow>(kRows), microsoft_rows(), ml_rows()}) {
       for (const auto& row : table) rows[Key(row.domain, row.op)].push_back(&row);
     }
     return rows;

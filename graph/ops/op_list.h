@@ -31,6 +31,7 @@ std::vector<OpDef> builtin_ops();
   X(recurrent) \
   X(select) \
   X(loss) \
+  X(trees) \
   X(signal) \
   X(control)
 // clang-format on

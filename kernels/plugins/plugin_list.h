@@ -38,7 +38,8 @@ void register_builtin_plugins(PluginRegistry& registry);
   X(control_flow) \
   X(determinant) \
   X(sampling) \
-  X(sorting)
+  X(sorting) \
+  X(trees)
 // clang-format on
 
 #define AIPU_DECLARE(name) std::unique_ptr<OpPlugin> make_##name##_plugin();

@@ -64,12 +64,12 @@ def _tensor(name, array):
     return dims + _field(2, _TYPES[str(array.dtype)]) + _field(8, name) + _field(9, array.tobytes())
 
 
-def write_model(path, nodes, inputs, outputs, constants=None, opset=17):
+def write_model(path, nodes, inputs, outputs, constants=None, opset=17, ml_opset=3):
     """``inputs`` and ``outputs``: name, type, shape of each; ``constants``: arrays by name."""
     graph = [_field(1, n) for n in nodes] + [_field(2, "g")]
     graph += [_field(5, _tensor(name, np.asarray(array, order="C"))) for name, array in (constants or {}).items()]
     graph += [_field(11, _value(*i)) for i in inputs] + [_field(12, _value(*o)) for o in outputs]
-    domains = (("", opset), ("example", 1), ("com.microsoft", 1))
+    domains = (("", opset), ("example", 1), ("com.microsoft", 1), ("ai.onnx.ml", ml_opset))
     opsets = [_field(8, _field(1, domain) + _field(2, version)) for domain, version in domains]
     with open(path, "wb") as file:
         file.write(_field(1, 8) + _field(7, b"".join(graph)) + b"".join(opsets))

@@ -1,0 +1,355 @@
+// From nodes with six kinds of comparisons, sets and NaN rules to nodes with one comparison, x <= threshold, laid out
+// so that the child for "true" is the next node: a walk reads 8 bytes per level.
+#include "frontend/onnx/ops/ml/tree_tables.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace aipu::frontend::ml {
+
+Result<TreeMode> parse_tree_mode(std::string_view name) {
+  static constexpr std::pair<std::string_view, TreeMode> kModes[] = {
+      {"LEAF", TreeMode::kLeaf},
+      {"BRANCH_LEQ", TreeMode::kLessEqual},
+      {"BRANCH_LT", TreeMode::kLess},
+      {"BRANCH_GTE", TreeMode::kGreaterEqual},
+      {"BRANCH_GT", TreeMode::kGreater},
+      {"BRANCH_EQ", TreeMode::kEqual},
+      {"BRANCH_NEQ", TreeMode::kNotEqual},
+      {"BRANCH_MEMBER", TreeMode::kMember},
+  };
+  for (const auto& [text, mode] : kModes) {
+    if (text == name) return mode;
+  }
+  return invalid_model(str_cat("has a node of mode '", name, "'"));
+}
+
+namespace {
+
+// A node of the one kind: x <= threshold, NaN where missing_is_true says.
+struct Split {
+  int64_t feature = 0;
+  double threshold = 0;
+  bool missing_is_true = false;
+  int64_t if_true = -1, if_false = -1;  // splits; -1 - leaf: the node of the forest that is a leaf
+};
+
+class Splitter {
+ public:
+  Splitter(const Forest& forest, DType compare) : forest_(forest), single_(compare == DType::kF32) {}
+
+  std::vector<Split> splits;
+
+  // The split (or leaf) that stands for each node of the forest that is reached from the root.
+  Result<int64_t> add_tree(int64_t root) {
+    AIPU_ASSIGN_OR_RETURN(const int64_t first, reserve(root));
+    while (!pending_.empty()) {
+      const auto [node, split] = pending_.back();
+      pending_.pop_back();
+      AIPU_RETURN_IF_ERROR(fill(forest_.nodes[static_cast<size_t>(node)], split));
+    }
+    return first;
+  }
+
+  // For the end: a branch that is left over has parents in a circle.
+  Status check_all_reached() const {
+    for (size_t i = 0; i < forest_.nodes.size(); ++i) {
+      if (forest_.nodes[i].mode != TreeMode::kLeaf && (i >= seen_.size() || !seen_[i]))
+        return invalid_model("has a branch that no tree reaches");
+    }
+    return {};
+  }
+
+ private:
+  static constexpr size_t kMostSplits = size_t{1} << 30;
+
+  // The place of a node of the forest; what it does is filled in later.
+  Result<int64_t> reserve(int64_t node) {
+    if (node < 0 || node >= static_cast<int64_t>(forest_.nodes.size()))
+      return invalid_model("has a branch without its children");
+    if (forest_.nodes[static_cast<size_t>(node)].mode == TreeMode::kLeaf) return -1 - node;
+    if (seen_.size() < forest_.nodes.size()) seen_.resize(forest_.nodes.size());
+    if (seen_[static_cast<size_t>(node)]) return invalid_model("has a node with two parents");
+    seen_[static_cast<size_t>(node)] = true;
+    const int64_t split = add();
+    pending_.emplace_back(node, split);
+    return split;
+  }
+
+  int64_t add() {
+    splits.emplace_back();
+    return static_cast<int64_t>(splits.size()) - 1;
+  }
+
+  double below(double threshold) const {
+    constexpr double kLeast = -std::numeric_limits<double>::infinity();
+    // Nothing is below the least number: NaN is a threshold that no number passes.
+    if (threshold == kLeast) return std::numeric_limits<double>::quiet_NaN();
+    return single_ ? static_cast<double>(std::nextafterf(static_cast<float>(threshold), -INFINITY))
+                   : std::nextafter(threshold, kLeast);
+  }
+
+  Status fill(const TreeNode& node, int64_t at) {
+    if (splits.size() > kMostSplits) return out_of_range("has too many nodes");
+    if (node.feature < 0 || node.feature > std::numeric_limits<int32_t>::max())
+      return invalid_model(str_cat("has a node of feature ", node.feature));
+    AIPU_ASSIGN_OR_RETURN(const int64_t yes, reserve(node.if_true));
+    AIPU_ASSIGN_OR_RETURN(const int64_t no, reserve(node.if_false));
+    const bool missing = node.missing_is_true;
+    switch (node.mode) {
+      case TreeMode::kLessEqual:
+        set(at, node, node.threshold, missing, yes, no);
+        break;
+      case TreeMode::kLess:
+        set(at, node, below(node.threshold), missing, yes, no);
+        break;
+      case TreeMode::kGreater:
+        set(at, node, node.threshold, !missing, no, yes);
+        break;
+      case TreeMode::kGreaterEqual:
+        set(at, node, below(node.threshold), !missing, no, yes);
+        break;
+      case TreeMode::kEqual:
+        equal(at, node, node.threshold, missing, yes, no);
+        break;
+      case TreeMode::kNotEqual:
+        equal(at, node, node.threshold, false, no, yes);  // NaN differs from everything
+        break;
+      case TreeMode::kMember:
+        members(at, node, yes, no);
+        break;
+      case TreeMode::kLeaf:
+        break;
+    }
+    return {};
+  }
+
+  void set(int64_t at, const TreeNode& node, double threshold, bool missing, int64_t yes, int64_t no) {
+    splits[static_cast<size_t>(at)] = {node.feature, threshold, missing, yes, no};
+  }
+
+  // x <= value, and not x <= the number below it
+  void equal(int64_t at, const TreeNode& node, double value, bool missing, int64_t yes, int64_t no) {
+    const int64_t second = add();
+    set(at, node, value, missing, second, no);
+    set(second, node, below(value), false, no, yes);
+  }
+
+  // A binary search in the sorted members.
+  void members(int64_t at, const TreeNode& node, int64_t yes, int64_t no) {
+    if (node.members.empty()) {
+      // NaN alone may be a member.
+      return set(at, node, std::numeric_limits<double>::quiet_NaN(), node.missing_is_true, yes, no);
+    }
+    struct Range {
+      int64_t at;
+      size_t first, last;  // of members
+      bool takes_missing;  // NaN comes here, and is a member
+    };
+    std::vector<Range> ranges{{at, 0, node.members.size(), node.missing_is_true}};
+    while (!ranges.empty()) {
+      const Range range = ranges.back();
+      ranges.pop_back();
+      if (range.last - range.first == 1) {
+        equal(range.at, node, node.members[range.first], range.takes_missing, yes, no);
+        continue;
+      }
+      const size_t middle = (range.first + range.last) / 2;
+      const int64_t low = add(), high = add();
+      set(range.at, node, node.members[middle - 1], range.takes_missing, low, high);
+      ranges.push_back({low, range.first, middle, range.takes_missing});
+      ranges.push_back({high, middle, range.last, false});
+    }
+  }
+
+  const Forest& forest_;
+  const bool single_;
+  std::vector<std::pair<int64_t, int64_t>> pending_;  // node of the forest, its split
+  std::vector<bool> seen_;
+};
+
+// A node as it is laid out: for a leaf `threshold` is NaN and `distance` 0, and the record behind it is its value.
+struct Record {
+  double threshold = std::numeric_limits<double>::quiet_NaN();
+  int64_t feature = 0;
+  bool missing_is_true = false;
+  int64_t distance = 0;
+  int64_t leaf = -1;  // the record is the value of this node of the forest
+};
+
+// In preorder: "true" is the next record, "false" lies `distance` away.
+class Layout {
+ public:
+  explicit Layout(const std::vector<Split>& splits) : splits_(splits), place_(splits.size(), -1) {}
+
+  std::vector<Record> records;
+
+  int64_t add_tree(int64_t root) {
+    const auto first = static_cast<int64_t>(records.size());
+    int64_t next = root;  // what comes next; its parent is the last record, or waits for its distance
+    for (;;) {
+      if (next < 0) {
+        records.emplace_back();
+        records.push_back({.leaf = -1 - next});
+      } else if (place_[static_cast<size_t>(next)] >= 0) {
+        // Part of a comparison that is made of several: a record that goes there.
+        records.push_back({.distance = place_[static_cast<size_t>(next)] - static_cast<int64_t>(records.size())});
+      } else {
+        const Split& split = splits_[static_cast<size_t>(next)];
+        const auto at = static_cast<int64_t>(records.size());
+        place_[static_cast<size_t>(next)] = at;
+        records.push_back({.threshold = split.threshold,
+                           .feature = split.feature,
+                           .missing_is_true = split.missing_is_true});
+        waiting_.emplace_back(at, split.if_false);
+        next = split.if_true;
+        continue;
+      }
+      for (;;) {
+        if (waiting_.empty()) return first;
+        const auto [parent, child] = waiting_.back();
+        waiting_.pop_back();
+        const bool placed = child >= 0 && place_[static_cast<size_t>(child)] >= 0;
+        const int64_t at = placed ? place_[static_cast<size_t>(child)] : static_cast<int64_t>(records.size());
+        records[static_cast<size_t>(parent)].distance = at - parent;
+        next = child;
+        if (!placed) break;
+      }
+    }
+  }
+
+ private:
+  const std::vector<Split>& splits_;
+  std::vector<int64_t> place_;
+  std::vector<std::pair<int64_t, int64_t>> waiting_;  // records whose "false" is to be placed
+};
+
+template <typename T>
+ConstantPtr list_of(DType dtype, const std::vector<T>& elements) {
+  return graph::Constant::of<T>(dtype, {static_cast<int64_t>(elements.size())}, std::span<const T>(elements));
+}
+
+// Trees whose tables fit the second-level cache together, with the rows that they are walked for.
+constexpr int64_t kBlockBytes = int64_t{1} << 18;
+
+// Word: int32 with float32 thresholds, int64 with float64 ones.
+template <typename Word, typename Real>
+void pack(const Layout& layout, const Forest& forest, const std::vector<int64_t>& roots, TreeTables* out) {
+  std::vector<Word> words;
+  std::vector<Word> leaf_targets;
+  std::vector<Real> leaf_weights;
+  words.reserve(layout.records.size() * 2);
+  const auto bits = static_cast<unsigned>(out->feature_bits);
+  for (const Record& record : layout.records) {
+    if (record.leaf < 0) {
+      words.push_back(std::bit_cast<Word>(static_cast<Real>(record.threshold)));
+      const auto flag = static_cast<Word>(record.missing_is_true && out->tracks_missing ? 1 : 0);
+      words.push_back(static_cast<Word>(static_cast<Word>(record.distance) * (Word{1} << (bits + 1)) +
+                                        flag * (Word{1} << bits) + static_cast<Word>(record.feature)));
+      continue;
+    }
+    const auto& weights = forest.nodes[static_cast<size_t>(record.leaf)].weights;
+    if (forest.targets == 1) {
+      double sum = 0;
+      for (const LeafWeight& entry : weights) sum += entry.weight;
+      words.push_back(std::bit_cast<Word>(static_cast<Real>(sum)));
+      words.push_back(0);
+      continue;
+    }
+    words.push_back(static_cast<Word>(leaf_weights.size()));
+    words.push_back(static_cast<Word>(weights.size()));
+    for (const LeafWeight& entry : weights) {
+      leaf_targets.push_back(static_cast<Word>(entry.target));
+      leaf_weights.push_back(static_cast<Real>(entry.weight));
+    }
+  }
+  const DType word = sizeof(Word) == 4 ? DType::kI32 : DType::kI64;
+  std::vector<Word> starts, blocks;
+  const auto block_records = kBlockBytes / static_cast<int64_t>(2 * sizeof(Word));
+  int64_t block_first = 0;
+  for (size_t tree = 0; tree < roots.size(); ++tree) {
+    starts.push_back(static_cast<Word>(roots[tree]));
+    const int64_t end = tree + 1 < roots.size() ? roots[tree + 1] : static_cast<int64_t>(layout.records.size());
+    if (tree == 0 || end - block_first > block_records) {
+      blocks.push_back(static_cast<Word>(tree));
+      block_first = roots[tree];
+    }
+  }
+  blocks.push_back(static_cast<Word>(roots.size()));
+  if (leaf_weights.empty()) leaf_targets.push_back(0), leaf_weights.push_back(0);
+  out->nodes = list_of(word, words);
+  out->roots = list_of(word, starts);
+  out->blocks = list_of(word, blocks);
+  out->leaf_targets = list_of(word, leaf_targets);
+  out->leaf_weights = list_of(sizeof(Real) == 4 ? DType::kF32 : DType::kF64, leaf_weights);
+}
+
+// Every leaf has all targets, in order.
+bool is_dense(const Forest& forest) {
+  for (const TreeNode& node : forest.nodes) {
+    if (node.mode != TreeMode::kLeaf) continue;
+    if (static_cast<int64_t>(node.weights.size()) != forest.targets) return false;
+    for (size_t k = 0; k < node.weights.size(); ++k) {
+      if (node.weights[k].target != static_cast<int32_t>(k)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<TreeTables> make_tree_tables(const Forest& forest, DType compare) {
+  Splitter splitter(forest, compare);
+  std::vector<int64_t> trees;
+  for (const int64_t root : forest.roots) {
+    AIPU_ASSIGN_OR_RETURN(const int64_t split, splitter.add_tree(root));
+    trees.push_back(split);
+  }
+  AIPU_RETURN_IF_ERROR(splitter.check_all_reached());
+  Layout layout(splitter.splits);
+  std::vector<int64_t> roots;
+  roots.reserve(trees.size());
+  for (const int64_t tree : trees) roots.push_back(layout.add_tree(tree));
+  TreeTables out;
+  int64_t most_distance = 0, most_feature = 0;
+  for (const Record& record : layout.records) {
+    out.tracks_missing |= record.missing_is_true;
+    most_distance = std::max(most_distance, std::abs(record.distance));
+    most_feature = std::max(most_feature, record.feature);
+  }
+  if (layout.records.size() > size_t{1} << 30) return out_of_range("has too many nodes");
+  out.features = most_feature + 1;
+  out.feature_bits = static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(most_feature)));
+  out.dense = forest.targets > 1 && is_dense(forest);
+  // One bit says where NaN goes, one is the sign of the distance.
+  const bool narrow = out.feature_bits + std::bit_width(static_cast<uint64_t>(most_distance)) + 2 <= 32;
+  if (compare == DType::kF32 && narrow) {
+    pack<int32_t, float>(layout, forest, roots, &out);
+  } else {
+    pack<int64_t, double>(layout, forest, roots, &out);
+  }
+  return out;
+}
+
+ValueId emit_forest(OpContext& c, ValueId x, const Forest& forest, DType compare, std::string_view aggregate) {
+  if (!c.ok()) return {};
+  auto tables = make_tree_tables(forest, compare);
+  if (!tables.ok()) {
+    c.fail(std::move(tables).status());
+    return {};
+  }
+  const ValueId y = c.emit("aipu::TreeEnsemble",
+                           {{"aggregate", std::string(aggregate)},
+                            {"targets", forest.targets},
+                            {"features", tables->features},
+                            {"feature_bits", tables->feature_bits},
+                            {"missing", int64_t{tables->tracks_missing}},
+                            {"dense", int64_t{tables->dense}}},
+                           {x, c.constant(tables->nodes), c.constant(tables->roots), c.constant(tables->blocks),
+                            c.constant(tables->leaf_targets), c.constant(tables->leaf_weights)});
+  return c.cast(y, compare);
+}
+
+}  // namespace aipu::frontend::ml

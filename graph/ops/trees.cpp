@@ -1,0 +1,139 @@
+// Ensembles of decision trees, look-ups of keys, counts of n-grams, probabilities of pairs: what the importers of classical models need kernels for.
+#include "graph/ops/op_list.h"
+
+namespace aipu::graph {
+namespace {
+
+// aipu::TreeEnsemble(x, nodes, roots, blocks, leaf_targets, leaf_weights): what the trees say of each row of x.
+//
+// nodes: two words each (int32, thresholds float32; or int64 and float64). A branch: the threshold's bits; and
+// distance << (feature_bits + 1) | flag << feature_bits | feature. x <= threshold goes on at the next node, else
+// `distance` away; NaN takes the first way if the flag is set (`missing`: some flag is). Distance 0 is a leaf, the node
+// behind it is its value: the number's bits; of several targets the first of its entries in leaf_targets and
+// leaf_weights, and how many they are (`dense`: all have the targets 0, 1, ... in order). roots: where each tree begins.
+// blocks: ranges of trees that fit the cache together: the first of each, and the end. Sums are taken block by block.
+Status infer_tree_ensemble(InferContext& ctx) {
+  AIPU_RETURN_IF_ERROR(expect_rank(ctx, 0, 2));
+  const Attributes& attributes = ctx.attributes();
+  const int64_t targets = attributes.i("targets");
+  const int64_t bits = attributes.i("feature_bits");
+  if (targets < 1 || bits < 0 || bits > 30) return invalid_model("has tables that do not fit each other");
+  const auto features = ctx.input(0).shape[1].constant();
+  if (features && *features < attributes.i("features")) {
+    return invalid_model(
+        str_cat("looks at ", attributes.i("features"), " features, the input is ", ctx.input(0).text()));
+  }
+  const DType real = ctx.input(1).dtype == DType::kI32 ? DType::kF32 : DType::kF64;
+  if (ctx.input(5).dtype != real) return invalid_model("has tables that do not fit each other");
+  set_output(ctx, 0, real, {ctx.input(0).shape[0], targets});
+  return {};
+}
+
+Status verify_tree_ensemble(const Graph&, const Node& node) {
+  return expect_choice(node, "aggregate", {"sum", "min", "max"});
+}
+
+// Rows are apart.
+AxisMap row_axes(const Graph& graph, const Node& node) {
+  AxisMapBuilder map(graph, node);
+  map.link(0, 0, 0, 0).apart(0, 0);
+  return map.take();
+}
+
+OpDef tree_ensemble_op() {
+  OpDef def;
+  def.name = "aipu::TreeEnsemble";
+  def.inputs = {operand("x", kNumeric),     operand("nodes", "i"),        operand("roots", "i"),
+                operand("blocks", "i"),     operand("leaf_targets", "i"), operand("leaf_weights", "f")};
+  def.outputs = {operand("y", "f")};
+  def.attributes = {attr::s("aggregate", "sum"),
+                    attr::i("targets", 1),
+                    attr::required("features", AttributeKind::kInt),
+                    attr::required("feature_bits", AttributeKind::kInt),
+                    attr::i("missing", 0),
+                    attr::i("dense", 0)};
+  def.infer = infer_tree_ensemble;
+  def.verify = verify_tree_ensemble;
+  def.axes = row_axes;
+  return def;
+}
+
+// aipu::FindKey(x, keys): where each element of x is among the keys, which are sorted and different; their number where
+// it is none of them (`required`: that is a fault). NaN is at `nan_at`.
+Status infer_find_key(InferContext& ctx) {
+  AIPU_RETURN_IF_ERROR(same_dtype(ctx, {0, 1}));
+  AIPU_RETURN_IF_ERROR(expect_rank(ctx, 1, 1));
+  set_output(ctx, 0, DType::kI64, ctx.input(0).shape);
+  return {};
+}
+
+AxisMap element_axes(const Graph& graph, const Node& node) {
+  AxisMapBuilder map(graph, node);
+  for (size_t k = 0; k < map.output_rank(0); ++k) map.link(0, k, 0, k).apart(0, k);
+  return map.take();
+}
+
+OpDef find_key_op() {
+  OpDef def;
+  def.name = "aipu::FindKey";
+  def.inputs = {operand("x", kNumeric), operand("keys", kNumeric)};
+  def.outputs = {operand("places", "i")};
+  def.attributes = {attr::i("nan_at", -1), attr::i("required", 0)};
+  def.traits = kFaults;
+  def.infer = infer_find_key;
+  def.axes = element_axes;
+  return def;
+}
+
+// aipu::CouplePairs(p): probabilities of classes from those of i against j for all pairs i < j, in this order, by the
+// second method of Wu, Lin and Weng (2004), as libsvm iterates it.
+Status infer_couple_pairs(InferContext& ctx) {
+  AIPU_RETURN_IF_ERROR(expect_rank(ctx, 0, 2));
+  const int64_t classes = ctx.attributes().i("classes");
+  if (classes < 2 || classes > 4096) return invalid_model(str_cat("has ", classes, " classes"));
+  AIPU_RETURN_IF_ERROR(expect_equal(ctx.input(0).shape[1], classes * (classes - 1) / 2, "the number of pairs"));
+  set_output(ctx, 0, DType::kF32, {ctx.input(0).shape[0], classes});
+  return {};
+}
+
+OpDef couple_pairs_op() {
+  OpDef def;
+  def.name = "aipu::CouplePairs";
+  def.inputs = {operand("p", "f")};
+  def.outputs = {operand("y", "f")};
+  def.attributes = {attr::required("classes", AttributeKind::kInt)};
+  def.infer = infer_couple_pairs;
+  def.axes = row_axes;
+  return def;
+}
+
+// aipu::CountGrams(x, grams, columns): how often each of the grams (int64[count, n], rows in ascending order, different)
+// occurs in each row of x: n elements that follow each other, or stand 2, 3, ... `skips` + 1 apart. The counts of gram
+// i go to column columns[i] of `size`.
+Status infer_count_grams(InferContext& ctx) {
+  AIPU_RETURN_IF_ERROR(expect_rank(ctx, 0, 2));
+  AIPU_RETURN_IF_ERROR(expect_rank(ctx, 1, 2));
+  const int64_t size = ctx.attributes().i("size");
+  if (size < 1 || ctx.attributes().i("skips") < 0 || !ctx.input(1).shape[1].constant())
+    return invalid_model("has tables that do not fit each other");
+  AIPU_RETURN_IF_ERROR(expect_equal(ctx.input(2).shape[0], ctx.input(1).shape[0], "the number of columns"));
+  set_output(ctx, 0, DType::kF32, {ctx.input(0).shape[0], size});
+  return {};
+}
+
+OpDef count_grams_op() {
+  OpDef def;
+  def.name = "aipu::CountGrams";
+  def.inputs = {operand("x", "i"), operand("grams", "i"), operand("columns", "i")};
+  def.outputs = {operand("counts", "f")};
+  def.attributes = {attr::required("size", AttributeKind::kInt), attr::i("skips", 0)};
+  def.infer = infer_count_grams;
+  def.axes = row_axes;
+  return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> trees_ops() { return {tree_ensemble_op(), find_key_op(), couple_pairs_op(), count_grams_op()}; }
+
+}  // namespace aipu::graph

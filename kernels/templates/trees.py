@@ -1,0 +1,290 @@
+"""Ensembles of decision trees, sorted keys, n-grams, probabilities of pairs; graph/ops/trees.cpp describes the tables.
+
+Nothing branches on what a row holds. WALKS walks go on at a time, so that the loads of one overlap with those of the
+others: of that many rows through one tree, or, where there are fewer rows, of one row through that many trees. Sums are
+taken in the order of the trees either way, block by block, so that a row's result does not depend on the others.
+"""
+
+from aipu import script as S
+from sharing import own_share
+
+
+def walk(x, nodes, at, row):
+    """Takes the walks from the nodes at[k] through the rows that begin at x[row[k]] to the leaves."""
+    moved = S.cast(1, WORD)
+    while moved != S.cast(0, WORD):
+        moved = S.cast(0, WORD)
+        for k in S.unroll(WALKS):
+            word = nodes[2 * at[k] + 1]
+            distance = word >> (FEATURE_BITS + 1)
+            value = S.cast(x[row[k] + S.i32(word & ((1 << FEATURE_BITS) - 1))], REAL)
+            passes = value <= S.reinterpret(nodes[2 * at[k]], REAL)
+            if MISSING:
+                passes = passes or (value != value and ((word >> FEATURE_BITS) & 1) != 0)
+            at[k] = at[k] + (S.i32(1) if passes else S.i32(distance))
+            moved = moved | distance
+
+
+def nothing():
+    """What is there before the first tree; of a least or greatest weight it is NaN."""
+    return S.cast(0, REAL) if AGGREGATE == "sum" else S.cast(0, REAL) / S.cast(0, REAL)
+
+
+def combined(old, new):
+    if AGGREGATE == "sum":
+        return old + new
+    better = new < old if AGGREGATE == "min" else new > old
+    return new if better or old != old else old
+
+
+def add_leaf(nodes, leaf, leaf_targets, leaf_weights, sums):
+    """The weights of a leaf to the results of one row, which begin at `sums`."""
+    first = S.i32(nodes[2 * leaf + 2])
+    if DENSE:
+        for t in range(TARGETS):
+            sums[t] = combined(sums[t], leaf_weights[first + t])
+    else:
+        for e in range(first, first + S.i32(nodes[2 * leaf + 3])):
+            target = S.i32(leaf_targets[e])
+            sums[target] = combined(sums[target], leaf_weights[e])
+
+
+def value_of(nodes, leaf):
+    return S.reinterpret(nodes[2 * leaf + 2], REAL)
+
+
+def finish(out, row):
+    """Targets that no leaf spoke of are 0."""
+    if AGGREGATE != "sum":
+        for t in range(TARGETS):
+            v = out[row * TARGETS + t]
+            out[row * TARGETS + t] = S.cast(0, REAL) if v != v else v
+
+
+@S.prim_func
+def walk_rows(
+    x: S.ptr(X, "global"),
+    nodes: S.ptr(WORD, "global"),
+    roots: S.ptr(WORD, "global"),
+    leaf_targets: S.ptr(WORD, "global"),
+    leaf_weights: S.ptr(REAL, "global"),
+    out: S.ptr(REAL, "global"),
+    row_first: S.i32,
+    rows: S.i32,
+    columns: S.i32,
+    tree_first: S.i32,
+    tree_last: S.i32,
+):
+    """The trees of a block for the WALKS rows from row_first on, those beyond `rows` left out."""
+    at = S.alloc_buffer((WALKS,), "i32")
+    row = S.alloc_buffer((WALKS,), "i32")
+    sums = S.alloc_buffer((WALKS,), REAL)
+    for k in S.unroll(WALKS):
+        row[k] = S.min(row_first + k, rows - 1) * columns
+        sums[k] = nothing()
+    for tree in range(tree_first, tree_last):
+        root = S.i32(roots[tree])
+        for k in S.unroll(WALKS):
+            at[k] = root
+        walk(x, nodes, at, row)
+        for k in S.unroll(WALKS):
+            if TARGETS == 1:
+                sums[k] = combined(sums[k], value_of(nodes, at[k]))
+            elif row_first + k < rows:
+                add_leaf(nodes, at[k], leaf_targets, leaf_weights, out + (row_first + k) * TARGETS)
+    if TARGETS == 1:
+        for k in S.unroll(WALKS):
+            if row_first + k < rows:
+                p = out + row_first + k
+                p[0] = sums[k] if tree_first == 0 else combined(p[0], sums[k])
+
+
+@S.prim_func
+def walk_trees(
+    x: S.ptr(X, "global"),
+    nodes: S.ptr(WORD, "global"),
+    roots: S.ptr(WORD, "global"),
+    leaf_targets: S.ptr(WORD, "global"),
+    leaf_weights: S.ptr(REAL, "global"),
+    out: S.ptr(REAL, "global"),
+    own_row: S.i32,
+    columns: S.i32,
+    tree_first: S.i32,
+    tree_last: S.i32,
+):
+    """The trees of a block for one row, WALKS of them at a time."""
+    at = S.alloc_buffer((WALKS,), "i32")
+    row = S.alloc_buffer((WALKS,), "i32")
+    total = nothing()
+    for k in S.unroll(WALKS):
+        row[k] = own_row * columns
+    for tree in range(tree_first, tree_last, WALKS):
+        for k in S.unroll(WALKS):
+            at[k] = S.i32(roots[S.min(tree + k, tree_last - 1)])
+        walk(x, nodes, at, row)
+        for k in S.unroll(WALKS):
+            if tree + k < tree_last:
+                if TARGETS == 1:
+                    total = combined(total, value_of(nodes, at[k]))
+                else:
+                    add_leaf(nodes, at[k], leaf_targets, leaf_weights, out + own_row * TARGETS)
+    if TARGETS == 1:
+        p = out + own_row
+        p[0] = total if tree_first == 0 else combined(p[0], total)
+
+
+@S.prim_func
+def tree_ensemble(
+    x: S.ptr(X, "global"),
+    nodes: S.ptr(WORD, "global"),
+    roots: S.ptr(WORD, "global"),
+    blocks: S.ptr(WORD, "global"),
+    leaf_targets: S.ptr(WORD, "global"),
+    leaf_weights: S.ptr(REAL, "global"),
+    out: S.ptr(REAL, "global"),
+    rows: S.i32,
+    columns: S.i32,
+    block_count: S.i32,
+):
+    step = WALKS if rows >= WALKS else 1
+    first, last = own_share(S.ceildiv(rows, step))
+    if TARGETS > 1:
+        for i in range(first * step * TARGETS, S.min(last * step, rows) * TARGETS):
+            out[i] = nothing()
+    for block in range(block_count):
+        tree_first = S.i32(blocks[block])
+        tree_last = S.i32(blocks[block + 1])
+        for unit in range(first, last):
+            if rows >= WALKS:
+                walk_rows(
+                    x, nodes, roots, leaf_targets, leaf_weights, out, unit * WALKS, rows, columns, tree_first, tree_last
+                )
+            else:
+                walk_trees(x, nodes, roots, leaf_targets, leaf_weights, out, unit, columns, tree_first, tree_last)
+    for r in range(first * step, S.min(last * step, rows)):
+        finish(out, r)
+
+
+@S.prim_func
+def find_key(x: S.ptr(X, "global"), keys: S.ptr(X, "global"), out: S.ptr("i64", "global"), count: S.i32, size: S.i32):
+    first, last = own_share(count)
+    for i in range(first, last):
+        value = x[i]
+        low = S.i32(0)  # of the keys before it all are less, of those from `high` on none
+        high = S.i32(0) + size
+        while low < high:
+            middle = (low + high) // 2
+            if keys[middle] < value:
+                low = middle + 1
+            else:
+                high = middle
+        found = S.i32(0) + size
+        if low < size:
+            if keys[low] == value:
+                found = low
+        if FLOATING:
+            if value != value and NAN_AT >= 0:
+                found = S.i32(NAN_AT)
+        if REQUIRED:
+            if found == size:
+                S.report_fault(UNKNOWN, i, size)
+        out[i] = S.i64(found)
+
+
+def order_of(gram, row, start, distance):
+    """-1, 0 or 1: the gram is less than the LENGTH elements of the row, equals them, or is greater."""
+    order = S.i32(0)
+    for k in S.unroll(LENGTH):
+        if order == 0:
+            element = S.i64(row[start + k * distance])
+            if gram[k] < element:
+                order = S.i32(-1)
+            elif gram[k] > element:
+                order = S.i32(1)
+    return order
+
+
+@S.prim_func
+def count_grams(
+    x: S.ptr(X, "global"),
+    grams: S.ptr("i64", "global"),
+    columns: S.ptr("i64", "global"),
+    out: S.ptr("fp32", "global"),
+    rows: S.i32,
+    items: S.i32,
+    count: S.i32,
+    size: S.i32,
+    skips: S.i32,
+):
+    first, last = own_share(rows)
+    for r in range(first, last):
+        row = x + r * items
+        for c in range(size):
+            out[r * size + c] = 0.0
+        for distance in range(1, skips + 2):
+            for start in range(items - (LENGTH - 1) * distance):
+                low = S.i32(0)  # of the grams before it all are less, of those from `high` on none
+                high = S.i32(0) + count
+                while low < high:
+                    middle = (low + high) // 2
+                    if order_of(grams + middle * LENGTH, row, start, distance) < 0:
+                        low = middle + 1
+                    else:
+                        high = middle
+                if low < count:
+                    if order_of(grams + low * LENGTH, row, start, distance) == 0:
+                        p = out + r * size + S.i32(columns[low])
+                        p[0] = p[0] + S.fp32(1)
+
+
+@S.prim_func
+def couple_pairs(
+    p: S.ptr("fp32", "global"), out: S.ptr("fp32", "global"), work: S.ptr("fp32", "global"), rows: S.i32, classes: S.i32
+):
+    """work: classes * (classes + 2) numbers per TEC: the matrix Q, the probabilities, Q times them."""
+    first, last = own_share(rows)
+    pairs = classes * (classes - 1) // 2
+    q = work + S.get_local_id() * classes * (classes + 2)
+    y = q + classes * classes
+    qy = y + classes
+    least = S.fp32(1e-7)
+    for r in range(first, last):
+        for t in range(classes):
+            q[t * classes + t] = 0.0
+            y[t] = S.fp32(1) / S.cast(classes, "fp32")
+        pair = S.i32(0)
+        for i in range(classes):
+            for j in range(i + 1, classes):
+                a = S.min(S.max(p[r * pairs + pair], least), S.fp32(1) - least)
+                b = S.fp32(1) - a
+                q[i * classes + j] = S.fp32(0) - a * b
+                q[j * classes + i] = S.fp32(0) - a * b
+                q[i * classes + i] = q[i * classes + i] + b * b
+                q[j * classes + j] = q[j * classes + j] + a * a
+                pair = pair + 1
+        steps = S.i32(0)
+        while steps < S.max(classes, 100):
+            total = S.fp32(0)
+            for t in range(classes):
+                s = S.fp32(0)
+                for j in range(classes):
+                    s = s + q[t * classes + j] * y[j]
+                qy[t] = s
+                total = total + y[t] * s
+            worst = S.fp32(0)
+            for t in range(classes):
+                worst = S.max(worst, S.abs(qy[t] - total))
+            steps = steps + 1
+            if worst < S.fp32(0.005) / S.cast(classes, "fp32"):
+                steps = S.max(classes, 100)
+            else:
+                for t in range(classes):
+                    diff = (total - qy[t]) / q[t * classes + t]
+                    y[t] = y[t] + diff
+                    scale = S.fp32(1) + diff
+                    total = (total + diff * (diff * q[t * classes + t] + S.fp32(2) * qy[t])) / scale / scale
+                    for j in range(classes):
+                        qy[j] = (qy[j] + diff * q[t * classes + j]) / scale
+                        y[j] = y[j] / scale
+        for t in range(classes):
+            out[r * classes + t] = y[t]
