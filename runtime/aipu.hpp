@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -115,6 +116,7 @@ struct LoadOptions {
   int64_t memory_limit_bytes = 0;
   double time_limit_seconds = 0;
   bool sandbox = false;
+  std::optional<std::string> trusted_key;  // an empty one is no key, and an error
 };
 
 // Immutable; copies share one model, and any number of threads may use it.
@@ -128,6 +130,7 @@ class Model {
     given.memory_limit_bytes = options.memory_limit_bytes;
     given.time_limit_seconds = options.time_limit_seconds;
     given.sandbox = options.sandbox;
+    given.trusted_key = options.trusted_key ? options.trusted_key->c_str() : nullptr;
     aipu_model* model = nullptr;
     detail::check(aipu_model_load_with(path.c_str(), &given, &model));
     take(model);
@@ -180,6 +183,7 @@ struct SessionOptions {
   double run_time_limit_seconds = 0;
   int64_t plan_memory_limit_bytes = 0;
   double plan_time_limit_seconds = 0;
+  bool overlap = false;
 };
 
 // An input of a run that is submitted, of which the data is read until the run is done.
@@ -232,6 +236,7 @@ class Session {
     given.run_time_limit_seconds = options.run_time_limit_seconds;
     given.plan_memory_limit_bytes = options.plan_memory_limit_bytes;
     given.plan_time_limit_seconds = options.plan_time_limit_seconds;
+    given.overlap = options.overlap;
     aipu_session* session = nullptr;
     detail::check(aipu_session_create_with(model.get(), &given, &session));
     session_.reset(session);
