@@ -72,11 +72,12 @@ class NativeRun {
 // A session with the arrays that are bound to it.
 class NativeSession {
  public:
-  NativeSession(const NativeModel& model, int threads, bool profile, bool cycles) {
+  NativeSession(const NativeModel& model, int threads, bool profile, bool cycles, bool overlap) {
     runtime::SessionOptions options = model.session_options;
     options.threads = threads;
     options.profile = profile;
     options.cycles = cycles;
+    options.overlap = overlap;
     session_ = value_or_throw(runtime::Session::create(model.model, options));
     inputs_ = std::vector<std::unique_ptr<ArrayBuffer>>(model.model->inputs().size());
     outputs_ = std::vector<std::unique_ptr<ArrayBuffer>>(model.model->outputs().size());
@@ -308,8 +309,8 @@ void bind_runtime(py::module_& module) {
       .def("output_shape", &NativeRun::output_shape, py::arg("index"), "The shape of an output.")
       .def("output_bytes", &NativeRun::output_bytes, py::arg("index"), "The bytes of an output.");
   py::class_<NativeSession>(module, "Session", "An execution of a model; one thread at a time.")
-      .def(py::init<const NativeModel&, int, bool, bool>(), py::arg("model"), py::arg("threads"), py::arg("profile"),
-           py::arg("cycles"))
+      .def(py::init<const NativeModel&, int, bool, bool, bool>(), py::arg("model"), py::arg("threads"),
+           py::arg("profile"), py::arg("cycles"), py::arg("overlap"))
       .def("bind_input", &NativeSession::bind_input, py::arg("index"), py::arg("array"),
            "Reads the array in place in later runs.")
       .def("bind_output", &NativeSession::bind_output, py::arg("index"), py::arg("array"),

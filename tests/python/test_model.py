@@ -138,6 +138,14 @@ def test_virtual_time(tmp_path, backend):
     assert aipu.load(tmp_path / "m.aipu.bin", backend=backend).session().cycles is None
 
 
+def test_overlap(model, image):
+    expected = model.run({"image": image})["probabilities"]
+    session = model.session(threads=2, overlap=True)
+    np.testing.assert_array_equal(session.run({"image": image})["probabilities"], expected)
+    with pytest.raises(ValueError, match="cannot go together with"):
+        model.session(cycles=True, overlap=True)
+
+
 def test_no_virtual_time_on_a_cpu(model, image):
     session = model.session(profile=True, cycles=True)
     session.run({"image": image})

@@ -325,9 +325,15 @@ class Session:
     """
 
     def __init__(
-        self, model: Any, signature: _Signature, threads: int, profile: bool = False, cycles: bool = False
+        self,
+        model: Any,
+        signature: _Signature,
+        threads: int,
+        profile: bool = False,
+        cycles: bool = False,
+        overlap: bool = False,
     ) -> None:
-        self._native = _native.Session(model, threads, profile, cycles)
+        self._native = _native.Session(model, threads, profile, cycles, overlap)
         self._signature = signature
         self._dtypes = [np.dtype(spec.dtype) for spec in signature.outputs]
         self._in_use = threading.Lock()
@@ -587,14 +593,15 @@ class Model:
         """The back end that runs it."""
         return self._native.backend
 
-    def session(self, threads: int = 0, profile: bool = False, cycles: bool = False) -> Session:
+    def session(self, threads: int = 0, profile: bool = False, cycles: bool = False, overlap: bool = False) -> Session:
         """A session of its own; ``threads`` 0: as many as there are CPUs.
 
         ``profile`` keeps what each command took, ``cycles`` what it would take on the NPU (:attr:`Session.cycles`).
+        ``overlap`` plays copies beside the kernels that they do not wait for; not together with ``cycles``.
         """
         if not 0 <= int(threads) <= 1024:
             raise ValueError(f"threads: expected a number from 0 to 1024, found {threads}")
-        return Session(self._native, self._signature, threads, profile, cycles)
+        return Session(self._native, self._signature, threads, profile, cycles, overlap)
 
     def run(
         self, inputs: Mapping[str, Any], outputs: Union[Sequence[str], Mapping[str, np.ndarray], None] = None
