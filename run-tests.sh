@@ -7,11 +7,13 @@ cd "$(dirname "$0")"
 
 quick=no
 timeout_factor=1
+packages=
 case "$*" in
   "") ;;
   --quick) quick=yes ;;
   --full)
     timeout_factor=40
+    packages=--all
     export AIPU_FUZZ_SEEDS=2000 AIPU_FUZZ_CASES=200000 AIPU_PASSES_SEEDS=10000 AIPU_SAMPLES_SEEDS=20000 AIPU_LARGE_TESTS=1
     ;;
   -h | --help)
@@ -36,6 +38,7 @@ HELP
 esac
 ./run-demo.sh --install-only
 tests/lint/install.sh
+tests/python/install.sh $packages
 jobs=$(nproc)
 werror=OFF
 [ "${CI:-}" = "true" ] && werror=ON

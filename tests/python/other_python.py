@@ -18,18 +18,22 @@ def _has(python, modules):
 def python_with(modules):
     """An interpreter that has ``modules`` ("numpy, onnxruntime") and can load the package; skips where there is none.
 
-    Looked at: $AIPU_PYTHON_WITH_PACKAGES, the interpreter of this test, and the environment of tests/bench/compare.
+    Looked at: $AIPU_PYTHON_WITH_PACKAGES, the interpreter of this test, and the environments of tests/python/install.sh
+    and tests/bench/compare.
     """
     build = pathlib.Path(os.environ.get("AIPU_BUILD_DIR", "."))
     candidates = [
         os.environ.get("AIPU_PYTHON_WITH_PACKAGES", ""),
         sys.executable,
+        str(build.parent / "packages" / "bin" / "python"),
         str(build.parent / "compare" / "venv" / "bin" / "python"),
     ]
     for python in candidates:
         if python and os.path.exists(python) and _has(python, f"aipu, {modules}"):
             return python
-    return pytest.skip(f"no Python with {modules} (AIPU_PYTHON_WITH_PACKAGES names one)")
+    return pytest.skip(
+        f"no Python with {modules} (tests/python/install.sh makes one, AIPU_PYTHON_WITH_PACKAGES names it)"
+    )
 
 
 def run_python(python, script, *arguments, timeout=300):
