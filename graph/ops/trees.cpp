@@ -1,4 +1,5 @@
-// Ensembles of decision trees, look-ups of keys, counts of n-grams, probabilities of pairs: what the importers of classical models need kernels for.
+// Ensembles of decision trees, look-ups of keys, counts of n-grams, probabilities of pairs: what the importers of
+// classical models need kernels for.
 #include "graph/ops/op_list.h"
 
 namespace aipu::graph {
@@ -10,8 +11,9 @@ namespace {
 // distance << (feature_bits + 1) | flag << feature_bits | feature. x <= threshold goes on at the next node, else
 // `distance` away; NaN takes the first way if the flag is set (`missing`: some flag is). Distance 0 is a leaf, the node
 // behind it is its value: the number's bits; of several targets the first of its entries in leaf_targets and
-// leaf_weights, and how many they are (`dense`: all have the targets 0, 1, ... in order). roots: where each tree begins.
-// blocks: ranges of trees that fit the cache together: the first of each, and the end. Sums are taken block by block.
+// leaf_weights, and how many they are (`dense`: all have the targets 0, 1, ... in order). roots: where each tree
+// begins. blocks: ranges of trees that fit the cache together: the first of each, and the end. Sums are taken block by
+// block.
 Status infer_tree_ensemble(InferContext& ctx) {
   AIPU_RETURN_IF_ERROR(expect_rank(ctx, 0, 2));
   const Attributes& attributes = ctx.attributes();
@@ -43,8 +45,8 @@ AxisMap row_axes(const Graph& graph, const Node& node) {
 OpDef tree_ensemble_op() {
   OpDef def;
   def.name = "aipu::TreeEnsemble";
-  def.inputs = {operand("x", kNumeric),     operand("nodes", "i"),        operand("roots", "i"),
-                operand("blocks", "i"),     operand("leaf_targets", "i"), operand("leaf_weights", "f")};
+  def.inputs = {operand("x", kNumeric), operand("nodes", "i"),        operand("roots", "i"),
+                operand("blocks", "i"), operand("leaf_targets", "i"), operand("leaf_weights", "f")};
   def.outputs = {operand("y", "f")};
   def.attributes = {attr::s("aggregate", "sum"),
                     attr::i("targets", 1),
@@ -107,9 +109,9 @@ OpDef couple_pairs_op() {
   return def;
 }
 
-// aipu::CountGrams(x, grams, columns): how often each of the grams (int64[count, n], rows in ascending order, different)
-// occurs in each row of x: n elements that follow each other, or stand 2, 3, ... `skips` + 1 apart. The counts of gram
-// i go to column columns[i] of `size`.
+// aipu::CountGrams(x, grams, columns): how often each of the grams (int64[count, n], rows in ascending order, all
+// different) occurs in each row of x: n elements that follow each other, or stand 2, 3, ... `skips` + 1 apart. The
+// counts of gram i go to column columns[i] of `size`.
 Status infer_count_grams(InferContext& ctx) {
   AIPU_RETURN_IF_ERROR(expect_rank(ctx, 0, 2));
   AIPU_RETURN_IF_ERROR(expect_rank(ctx, 1, 2));

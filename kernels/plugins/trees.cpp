@@ -56,9 +56,8 @@ class TreesPlugin final : public SingleOpPlugin {
         .pointer("leaf_targets", context.value(node.inputs[4]))
         .pointer("leaf_weights", context.value(node.inputs[5]))
         .pointer("out", context.value(node.outputs[0]))
-        .scalars({{"rows", x.shape[0]},
-                  {"columns", x.shape[1]},
-                  {"block_count", graph.type(node.inputs[3]).shape[0] - 1}});
+        .scalars(
+            {{"rows", x.shape[0]}, {"columns", x.shape[1]}, {"block_count", graph.type(node.inputs[3]).shape[0] - 1}});
     return context.launch(std::move(kernel), arguments, graph::max(graph::ceildiv(x.shape[0], kWalks), 1));
   }
 

@@ -1,5 +1,5 @@
-/* libaipu_signature.so: Ed25519 (RFC 8032) for the runtime and for aipugb, which load it by its name when a signature is
- * to be made or checked. Apart from them because it links libsodium. Keys are PEM, as OpenSSL writes them:
+/* libaipu_signature.so: Ed25519 (RFC 8032) for the runtime and for aipugb, which load it by its name when a signature
+ * is to be made or checked. Apart from them because it links libsodium. Keys are PEM, as OpenSSL writes them:
  *
  *   openssl genpkey -algorithm ed25519 -out key.pem && openssl pkey -in key.pem -pubout -out key.pub.pem
  */

@@ -72,12 +72,13 @@ void imputer(OpContext& c) {
         str_cat("needs imputed_value_", integers ? "int64s" : "floats", ", which fits ", c.type(x).text()));
   }
   const std::vector<int64_t> shape{static_cast<int64_t>(reals->size())};
-  const ValueId imputed = integers && ints ? c.cast(c.int64s(*ints), dtype)
-                                           : c.cast(floats(c, DType::kF64, *reals, shape), dtype);
+  const ValueId imputed =
+      integers && ints ? c.cast(c.int64s(*ints), dtype) : c.cast(floats(c, DType::kF64, *reals, shape), dtype);
   const bool nan = !integers && std::isnan(replaced_real);
   const ValueId missing =
       nan ? c.emit("IsNaN", {}, {x})
-          : c.emit("Equal", {}, {x, integers ? c.cast(c.int64s({replaced_int}), dtype) : c.scalar(dtype, replaced_real)});
+          : c.emit("Equal", {},
+                   {x, integers ? c.cast(c.int64s({replaced_int}), dtype) : c.scalar(dtype, replaced_real)});
   c.emit_output("Where", {}, {missing, imputed, x});
 }
 
@@ -90,9 +91,7 @@ void normalizer(OpContext& c) {
   const int rank = c.rank(x);
   if (rank < 1) return c.fail_invalid("takes X of rank 1 or more");
   const ValueId axis = c.int64s({rank - 1});
-  const auto reduced = [&](std::string_view op) {
-    return c.emit(op, {{"keepdims", int64_t{1}}}, {x, axis});
-  };
+  const auto reduced = [&](std::string_view op) { return c.emit(op, {{"keepdims", int64_t{1}}}, {x, axis}); };
   ValueId size;
   if (norm == "MAX") {
     size = reduced("ReduceMax");

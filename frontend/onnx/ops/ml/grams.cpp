@@ -103,8 +103,7 @@ void tf_idf_vectorizer(OpContext& c) {
   if (mode != "TF") {
     std::vector<double> weights(static_cast<size_t>(v.size), v.weights.empty() ? 1 : 0);
     for (size_t i = 0; i < v.weights.size(); ++i) weights[static_cast<size_t>(v.columns[i])] = v.weights[i];
-    if (mode == "IDF")
-      y = c.cast(c.emit("Greater", {}, {y, c.scalar(DType::kF32, 0)}), DType::kF32);
+    if (mode == "IDF") y = c.cast(c.emit("Greater", {}, {y, c.scalar(DType::kF32, 0)}), DType::kF32);
     y = multiply(c, y, floats(c, DType::kF32, weights, {v.size}));
   }
   c.set_output(0, single ? c.squeeze(y, {0}) : y);

@@ -146,25 +146,25 @@ void vector_classifier(OpContext& c, const Classifier& svm) {
   const ValueId shown = probable ? probabilities(c, scores, svm, classes) : scores;
   // Most votes decide, not the greatest probability.
   c.set_output(0, labels_at(c, svm.labels, arg_max(c, votes(c, scores, classes))));
-  c.set_output(1, classes > 2 || probable ? transformed_targets(c, shown, svm.transform)
-                                          : two_scores(c, scores, svm.transform != PostTransform::kNone, svm.transform));
+  c.set_output(1, classes > 2 || probable
+                      ? transformed_targets(c, shown, svm.transform)
+                      : two_scores(c, scores, svm.transform != PostTransform::kNone, svm.transform));
 }
 
 // A row of coefficients per class instead of support vectors.
 void linear_svm(OpContext& c, const Classifier& svm) {
   const int64_t classes = svm.labels.count;
   if (svm.rho.empty()) return c.fail_invalid("needs rho");
-  const ValueId scores = add(c, kernels(c, rows_of(c), svm.coefficients, classes, Kernel{"LINEAR"}),
-                             c.scalar(DType::kF32, svm.rho[0]));
+  const ValueId scores =
+      add(c, kernels(c, rows_of(c), svm.coefficients, classes, Kernel{"LINEAR"}), c.scalar(DType::kF32, svm.rho[0]));
   ValueId best = arg_max(c, scores);
   if (classes == 2) {
     // ONNX Runtime asks the greater score as if it were the only one, that of the second class.
     bool all_positive = true;
     for (const double value : svm.coefficients) all_positive &= value >= 0;
     const ValueId greatest = c.emit("ReduceMax", {{"keepdims", int64_t{0}}}, {scores, c.int64s({1})});
-    const ValueId second =
-        all_positive ? c.emit("GreaterOrEqual", {}, {greatest, c.scalar(DType::kF32, 0.5)})
-                     : c.emit("Greater", {}, {greatest, c.scalar(DType::kF32, 0)});
+    const ValueId second = all_positive ? c.emit("GreaterOrEqual", {}, {greatest, c.scalar(DType::kF32, 0.5)})
+                                        : c.emit("Greater", {}, {greatest, c.scalar(DType::kF32, 0)});
     best = c.emit("Where", {}, {second, c.int64_scalar(1), best});
   }
   c.set_output(0, labels_at(c, svm.labels, best));

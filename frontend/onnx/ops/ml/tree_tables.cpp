@@ -11,14 +11,10 @@ namespace aipu::frontend::ml {
 
 Result<TreeMode> parse_tree_mode(std::string_view name) {
   static constexpr std::pair<std::string_view, TreeMode> kModes[] = {
-      {"LEAF", TreeMode::kLeaf},
-      {"BRANCH_LEQ", TreeMode::kLessEqual},
-      {"BRANCH_LT", TreeMode::kLess},
-      {"BRANCH_GTE", TreeMode::kGreaterEqual},
-      {"BRANCH_GT", TreeMode::kGreater},
-      {"BRANCH_EQ", TreeMode::kEqual},
-      {"BRANCH_NEQ", TreeMode::kNotEqual},
-      {"BRANCH_MEMBER", TreeMode::kMember},
+      {"LEAF", TreeMode::kLeaf},           {"BRANCH_LEQ", TreeMode::kLessEqual},
+      {"BRANCH_LT", TreeMode::kLess},      {"BRANCH_GTE", TreeMode::kGreaterEqual},
+      {"BRANCH_GT", TreeMode::kGreater},   {"BRANCH_EQ", TreeMode::kEqual},
+      {"BRANCH_NEQ", TreeMode::kNotEqual}, {"BRANCH_MEMBER", TreeMode::kMember},
   };
   for (const auto& [text, mode] : kModes) {
     if (text == name) return mode;
@@ -200,9 +196,8 @@ class Layout {
         const Split& split = splits_[static_cast<size_t>(next)];
         const auto at = static_cast<int64_t>(records.size());
         place_[static_cast<size_t>(next)] = at;
-        records.push_back({.threshold = split.threshold,
-                           .feature = split.feature,
-                           .missing_is_true = split.missing_is_true});
+        records.push_back(
+            {.threshold = split.threshold, .feature = split.feature, .missing_is_true = split.missing_is_true});
         waiting_.emplace_back(at, split.if_false);
         next = split.if_true;
         continue;

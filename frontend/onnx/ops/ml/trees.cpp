@@ -115,8 +115,8 @@ Status add_weights(const Weights& weights, const NodePlaces& places, int64_t tar
   for (size_t i = 0; i < weights.values.size(); ++i) {
     const auto found = places.find({weights.trees[i], weights.nodes[i]});
     if (found == places.end())
-      return invalid_model(str_cat("has a weight for node ", weights.nodes[i], " of tree ", weights.trees[i],
-                                   ", which is not there"));
+      return invalid_model(
+          str_cat("has a weight for node ", weights.nodes[i], " of tree ", weights.trees[i], ", which is not there"));
     if (weights.targets[i] < 0 || weights.targets[i] >= targets)
       return invalid_model(str_cat("has a weight for target ", weights.targets[i], " of ", targets));
     forest->nodes[static_cast<size_t>(found->second)].weights.push_back(
@@ -258,7 +258,7 @@ void tree_ensemble_classifier(OpContext& c) {
 
 namespace {
 
-constexpr std::string_view kModeNumbers[] = {"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE",   "BRANCH_GT",
+constexpr std::string_view kModeNumbers[] = {"BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE",   "BRANCH_GT",
                                              "BRANCH_EQ",  "BRANCH_NEQ", "BRANCH_MEMBER"};
 
 // The sets of the BRANCH_MEMBER nodes stand one behind the other in the order of the nodes, each ended by NaN.
@@ -298,8 +298,7 @@ Status take_v5_forest(OpContext& c, Forest* forest) {
   for (const size_t size : {kinds.size(), splits.size(), yes.size(), no.size(), yes_leafs.size(), no_leafs.size()}) {
     if (size != count) return invalid_model("has attributes nodes_* of different lengths");
   }
-  if (!missing.empty() && missing.size() != count)
-    return invalid_model("has attributes nodes_* of different lengths");
+  if (!missing.empty() && missing.size() != count) return invalid_model("has attributes nodes_* of different lengths");
   if (targets.size() != weights.size()) return invalid_model("has attributes leaf_* of different lengths");
   // A leaf may be named by several nodes: each gets its own.
   forest->nodes.resize(count);
@@ -307,8 +306,7 @@ Status take_v5_forest(OpContext& c, Forest* forest) {
     if (!leaf) return id >= 0 && id < static_cast<int64_t>(count) ? id : -1;
     if (id < 0 || id >= static_cast<int64_t>(weights.size())) return -1;
     TreeNode end;
-    end.weights.push_back(
-        {static_cast<int32_t>(targets[static_cast<size_t>(id)]), weights[static_cast<size_t>(id)]});
+    end.weights.push_back({static_cast<int32_t>(targets[static_cast<size_t>(id)]), weights[static_cast<size_t>(id)]});
     forest->nodes.push_back(std::move(end));
     return static_cast<int64_t>(forest->nodes.size()) - 1;
   };
