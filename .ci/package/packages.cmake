@@ -1,0 +1,56 @@
+# .deb packages of what is installed (cpack -G DEB in a build folder, .ci/release for all of it). Equal trees give equal bytes: CPack sorts its archives,
+# and takes SOURCE_DATE_EPOCH for all times.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME aipu)
+set(CPACK_PACKAGE_VENDOR aipu)
+set(CPACK_PACKAGE_CONTACT "the aipu project <aipu@localhost>")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_THREADS 1)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_GROUPING IGNORE)
+set(CPACK_COMPONENTS_ALL "")
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS OFF)
+
+set(runtime_package libaipu-runtime${AIPU_SOVERSION})
+set(same_version "(= ${PROJECT_VERSION})")
+
+# aipu_debian_package(component package "depends" "description")
+macro(aipu_debian_package component package depends description)
+  string(TOUPPER ${component} upper)
+  list(APPEND CPACK_COMPONENTS_ALL ${component})
+  set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${package})
+  set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "${depends}")
+  set(CPACK_COMPONENT_${upper}_DESCRIPTION "${description}")
+endmacro()
+
+aipu_debian_package(runtime ${runtime_package} "" "runs neural networks that aipugb has compiled: library and back ends")
+aipu_debian_package(dev libaipu-dev "${runtime_package} ${same_version}" "headers of the runtime and of operators, for CMake and pkg-config")
+set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS aipu-tools)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
+# Without a compiler aipugb says that it needs one, and the others work.
+aipu_debian_package(tools aipu-tools "${runtime_package} ${same_version}" "converts ONNX models and runs them: aipugb, aipurun, aipubench, aipudump")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS gcc)
+if(TARGET aipu_signature)
+  aipu_debian_package(signature libaipu-signature${AIPU_SOVERSION} "${runtime_package} ${same_version}" "makes and checks signatures of compiled models")
+  set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS libaipu-signature${AIPU_SOVERSION})
+endif()
+if(TARGET aipu_python)
+  math(EXPR next "${Python3_VERSION_MINOR} + 1")
+  aipu_debian_package(python python3-aipu
+    "${runtime_package} ${same_version}, python3-numpy, python3 (>= 3.${Python3_VERSION_MINOR}), python3 (<< 3.${next})"
+    "kernels in the Compass DSL and whole models from Python")
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
+endif()
+
+# The licences: ours, and of what is linked (licences.py, by .ci/release).
+foreach(component IN LISTS CPACK_COMPONENTS_ALL)
+  string(TOUPPER ${component} upper)
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION share/doc/${CPACK_DEBIAN_${upper}_PACKAGE_NAME} RENAME copyright COMPONENT ${component})
+  install(FILES ${CMAKE_BINARY_DIR}/package/THIRD_PARTY_LICENSES DESTINATION share/doc/${CPACK_DEBIAN_${upper}_PACKAGE_NAME} COMPONENT ${component} OPTIONAL)
+endforeach()
+include(CPack)

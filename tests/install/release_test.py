@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""release_test.py SOURCE PYTHON [PACKAGES]: .ci/release twice gives the same bytes, the wheel works in an empty
+environment, and the packages install where nothing else of aipu is. With PACKAGES, a folder of an earlier run, nothing
+is built.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SOURCE, PYTHON = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+GIVEN = pathlib.Path(sys.argv[3]).resolve() if len(sys.argv) > 3 else None
+TOOLS = ("aipugb", "aipurun", "aipubench", "aipudump")
+
+
+def run(*command, **options):
+    words = [str(word) for word in command]
+    options["env"] = {**os.environ, **options.get("env", {})}
+    result = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    if result.returncode != 0:
+        sys.exit(f"{' '.join(words)}\nfailed ({result.returncode}):\n{result.stdout}")
+    return result.stdout
+
+
+def expect(condition, what):
+    if not condition:
+        sys.exit(f"not so: {what}")
+
+
+def release(folder):
+    run(SOURCE / ".ci/release", folder)
+    return folder
+
+
+def check_same(first, second):
+    sums = [(folder / "SHA256SUMS").read_text() for folder in (first, second)]
+    expect(sums[0] == sums[1], f"the same bytes twice:\n{sums[0]}\n{sums[1]}")
+
+
+# A model of its own, without any package: Relu on [N,4].
+MODEL = """
+def field(number, data):
+    if isinstance(data, int):
+        return bytes([number << 3, data])
+    return bytes([number << 3 | 2, len(data)]) + data
+def value(name):
+    extents = field(1, field(2, b"N")) + field(1, field(1, 4))
+    return field(1, name) + field(2, field(1, field(1, 1) + field(2, extents)))
+node = field(1, b"x") + field(2, b"y") + field(3, b"r") + field(4, b"Relu")
+graph = field(1, node) + field(2, b"g") + field(11, value(b"x")) + field(12, value(b"y"))
+open("m.onnx", "wb").write(field(1, 8) + field(7, graph) + field(8, field(1, b"") + field(2, 17)))
+"""
+USE = """
+import numpy, aipu
+x = numpy.array([[-1, 2, -3, 4]], "float32")
+assert aipu.load("m.aipu.bin").run({"x": x})["y"].tolist() == [[0, 2, 0, 4]]
+assert aipu.load(aipu.build("m.onnx", "n.aipu.bin")["output"]).run({"x": x})["y"].tolist() == [[0, 2, 0, 4]]
+"""
+
+
+def use_tools(bin_folder, scratch, cache):
+    environment = {"AIPU_CACHE_DIR": cache, "PATH": f"{bin_folder}:/usr/bin:/bin"}
+    for tool in TOOLS:
+        text = run(bin_folder / tool, "--version", env=environment)
+        expect(re.match(rf"{tool} \d+\.\d+\.\d+ \(commit [0-9a-f]{{7,}}", text), f"the commit: {text}")
+    run("aipugb", "m.onnx", "-o", "m.aipu.bin", cwd=scratch, env=environment)
+    for options in ([], ["--sandbox"]):
+        run("aipurun", "m.aipu.bin", "--random", *options, cwd=scratch, env=environment)
+    # Without a compiler conversion says so in one line, and running works.
+    environment["AIPU_CC"] = "/nowhere/cc"
+    words = ["aipugb", "m.onnx", "-o", "none.aipu.bin", "--no-cache"]
+    result = subprocess.run(words, cwd=scratch, env={**os.environ, **environment}, capture_output=True, text=True)
+    expect(
+        result.returncode == 1 and re.fullmatch(r"[^\n]*compiler[^\n]*not found[^\n]*\n", result.stderr), result.stderr
+    )
+
+
+def use_wheel(folder, scratch):
+    (wheel,) = folder.glob("*.whl")
+    expect(wheel.name.endswith("-manylinux_2_36_x86_64.whl") or "x86_64" not in wheel.name, wheel.name)
+    run(PYTHON, "-m", "venv", "--system-site-packages", scratch / "venv")
+    run(scratch / "venv/bin/pip", "install", "--no-index", "--no-deps", wheel)
+    use_tools(scratch / "venv/bin", scratch, scratch / "wheel-cache")
+    run(scratch / "venv/bin/python", "-P", "-c", USE, cwd=scratch, env={"AIPU_CACHE_DIR": scratch / "wheel-cache"})
+    needed = ""
+    for file in scratch.glob("venv/lib/python*/site-packages/aipu/bin/*"):
+        needed += run("ldd", file)
+    outside = set(re.findall(r"=> (/(?:usr/)?lib\S*)", needed))
+    strange = [name for name in outside if not re.search(r"/(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|z)\.so|ld-)", name)]
+    expect(not strange, f"libraries are inside: {strange}")
+
+
+def use_packages(folder, scratch):
+    """Unpacked, not installed: tests change nothing of the machine."""
+    packages = sorted(folder.glob("*.deb"))
+    names = {run("dpkg-deb", "-f", package, "Package").strip(): package for package in packages}
+    runtime = next(name for name in names if name.startswith("libaipu-runtime"))
+    for name in ("libaipu-dev", "aipu-tools"):
+        expect(f"{runtime} (= " in run("dpkg-deb", "-f", names[name], "Depends"), f"{name} needs {runtime}")
+    depends = run("dpkg-deb", "-f", names[runtime], "Depends")
+    expect("libc6" in depends and "libprotobuf" not in depends, f"{runtime} needs little: {depends}")
+    root = scratch / "root"
+    for package in packages:
+        run("dpkg-deb", "-x", package, root)
+    use_tools(root / "usr/bin", scratch, scratch / "deb-cache")
+    (found,) = root.rglob("aipu.pc")
+    flags = run("pkg-config", "--cflags", "--libs", "aipu", env={"PKG_CONFIG_LIBDIR": found.parent}).split()
+    (example,) = root.rglob("run_model.c")
+    run("cc", example, "-o", scratch / "run_model", *flags)
+    text = run(scratch / "run_model", scratch / "m.aipu.bin", "2", env={"LD_LIBRARY_PATH": found.parent.parent})
+    expect(text == "y [1,4] 2 2 2 2\n", text)
+
+
+def main():
+    if GIVEN is None and "AIPU_LARGE_TESTS" not in os.environ:
+        print("builds all packages twice: run by ./run-tests.sh --full, which sets AIPU_LARGE_TESTS")
+        sys.exit(77)
+    with tempfile.TemporaryDirectory(prefix="aipu-release-") as name:
+        scratch = pathlib.Path(name)
+        folder = GIVEN or release(scratch / "first")
+        if GIVEN is None:
+            for kind in ("wheel", "deb"):
+                shutil.rmtree(SOURCE / f"build/package-{kind}")
+            check_same(folder, release(scratch / "second"))
+        run(PYTHON, "-c", MODEL, cwd=scratch)
+        use_wheel(folder, scratch)
+        use_packages(folder, scratch)
+
+
+main()
