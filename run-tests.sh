@@ -60,7 +60,7 @@ if [ $quick = no ]; then
   cmake --preset tsan -DAIPU_WERROR=$werror -DAIPU_TEST_TIMEOUT_FACTOR=$timeout_factor >build/configure-tsan.log 2>&1 || { cat build/configure-tsan.log; exit 1; }
   cmake --build --preset tsan --target aipu_thread_tests >build/build-tsan.log 2>&1 || { tail -60 build/build-tsan.log; exit 1; }
   echo "== thread-sanitized tests"
-  ctest --test-dir build/tsan -R '^runtime_(threads|async|engine_queues)_test$' --output-on-failure || status=1
+  ctest --test-dir build/tsan -R '^(runtime_(threads|async|engine_queues)|devices_(conformance|session))_test$' --output-on-failure || status=1
 fi
 
 echo "== tests"

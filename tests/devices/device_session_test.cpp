@@ -211,59 +211,66 @@ ModelBuilder timed_plan(uint32_t seed, std::vector<Timed>* commands) {
   return b;
 }
 
-// When the last of them ends, by a list scheduler.
-int64_t makespan_us(const std::vector<Timed>& commands) {
+// When the last of them ends, by a list scheduler; `took` says how long each one did.
+int64_t makespan_us(const std::vector<Timed>& commands, const std::vector<int64_t>& took) {
   std::array<int64_t, 2> clocks = {};
   std::vector<int64_t> ends;
-  for (const Timed& command : commands) {
+  for (size_t i = 0; i < commands.size(); ++i) {
+    const Timed& command = commands[i];
     int64_t start = clocks[static_cast<size_t>(command.engine)];
     for (const uint32_t wait : command.waits) start = std::max(start, ends[wait]);
-    ends.push_back(start + command.microseconds);
+    ends.push_back(start + took[i]);
     clocks[static_cast<size_t>(command.engine)] = ends.back();
   }
   return *std::max_element(ends.begin(), ends.end());
 }
 
-// No command begins before all that it waits for has ended, and each one soon after that: what overlaps is what the
-// waits allow. Other processes may hold a thread up, so the second half is asked of the best of some runs.
+// No command begins before all that it waits for has ended, and the last one ends when a list scheduler says that it
+// does, for commands that take as long as these did: what overlaps is what the waits allow, all of it. Other processes
+// may hold a thread up, so the second half is asked of the best of some runs.
 TEST_F(DeviceSession, QueuesOverlapExactlyAsTheWaitsAllow) {
   const float x = 1;
   const std::vector<int64_t> shape = {1};
+  // All hand-overs of a run together, on a machine that does other things too.
+#ifdef __SANITIZE_THREAD__
+  constexpr int64_t kLateUs = 40000;
+#else
+  constexpr int64_t kLateUs = 10000;
+#endif
   SessionOptions options;
   options.profile = true;
   for (uint32_t seed = 1; seed <= 4; ++seed) {
     std::vector<Timed> commands;
     auto session = open(timed_plan(seed, &commands), "delay", options);
     ASSERT_TRUE(session.ok()) << session.status().message();
-    int64_t in_turns = 0;
-    for (const Timed& command : commands) in_turns += command.microseconds;
-    const int64_t expected = makespan_us(commands);
-    ASSERT_LT(expected, in_turns) << "something overlaps";
-    int64_t best = INT64_MAX, least_lag = INT64_MAX;
-    for (int attempt = 0; attempt < 5 && (best > expected * 5 / 4 || least_lag > 3000); ++attempt) {
+    int64_t least_late = INT64_MAX;
+    for (int attempt = 0; attempt < 8 && least_late > kLateUs; ++attempt) {
       (*session)->clear_profile();
       const Outcome outcome = run(**session, {{DType::kF32, shape, &x}});
       ASSERT_TRUE(outcome.status.ok()) << outcome.status.message();
       const auto rows = (*session)->profile();
       ASSERT_EQ(rows.size(), commands.size() + 1);
       std::map<std::string_view, int64_t> clocks;
-      int64_t lag = 0, end = 0;
+      std::vector<int64_t> took;
+      int64_t in_turns = 0, first = INT64_MAX, end = 0;
       for (size_t i = 0; i < commands.size(); ++i) {
-        EXPECT_EQ(rows[i].waits.size() >= commands[i].waits.size(), true);
-        int64_t ready = i == 0 ? rows[i].start_ns : clocks[rows[i].engine];
+        took.push_back(rows[i].duration_ns / 1000);
+        EXPECT_GE(took[i], commands[i].microseconds);
+        in_turns += took[i];
+        int64_t ready = clocks[rows[i].engine];
         for (const uint32_t wait : commands[i].waits)
           ready = std::max(ready, rows[wait].start_ns + rows[wait].duration_ns);
         EXPECT_GE(rows[i].start_ns, ready) << "seed " << seed << ", command " << i;
-        if (ready > 0) lag = std::max(lag, rows[i].start_ns - ready);
         clocks[rows[i].engine] = rows[i].start_ns + rows[i].duration_ns;
+        first = std::min(first, rows[i].start_ns);
         end = std::max(end, clocks[rows[i].engine]);
       }
-      best = std::min(best, (end - std::min(rows[0].start_ns, rows[1].start_ns)) / 1000);
-      least_lag = std::min(least_lag, lag / 1000);
+      const int64_t expected = makespan_us(commands, took), found = (end - first) / 1000;
+      EXPECT_LT(expected, in_turns) << "something overlaps";
+      EXPECT_GE(found + 1 + static_cast<int64_t>(commands.size()), expected) << "seed " << seed;  // of rounding
+      least_late = std::min(least_late, found - expected);
     }
-    EXPECT_GE(best + 500, expected) << "seed " << seed;
-    EXPECT_LE(best, expected * 5 / 4) << "seed " << seed << ", in turns " << in_turns;
-    EXPECT_LE(least_lag, 3000) << "seed " << seed;
+    EXPECT_LE(least_late, kLateUs) << "seed " << seed;
   }
 }
 

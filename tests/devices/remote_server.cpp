@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -74,6 +75,7 @@ struct ServedQueue {
   std::condition_variable changed;
   std::map<uint64_t, std::unique_ptr<Held>> held;
   uint64_t submitted = 0, told = 0;
+  uint64_t sent = 0;     // under the mutex of what is sent: the last command that the other side knows of
   bool stopped = false;  // by an error, until it is cancelled
   bool closed = false;
 };
@@ -140,6 +142,7 @@ class Server {
         sending_.lock();
         driver_.close_queue(queue.handle);
         queues_.erase(found);
+        sent_.notify_all();
         return Frame().put(0);
       }
       case Op::kSubmit:
@@ -149,7 +152,8 @@ class Server {
         driver_.cancel(queue.handle);
         const std::lock_guard lock(queue.mutex);
         queue.held.clear();
-        queue.told = queue.submitted;
+        queue.sent = queue.told = queue.submitted;
+        sent_.notify_all();
         queue.stopped = false;
         return Frame().put(0);
       }
@@ -294,14 +298,28 @@ class Server {
                              {held->fault.code, held->fault.value, held->fault.limit}};
       lock.unlock();
       {
-        const std::lock_guard sending(sending_);
+        std::unique_lock sending(sending_);
+        // An event comes after those that it waits for.
+        if (code == 0) {
+          sent_.wait(sending, [&] {
+            return std::all_of(held->waits.begin(), held->waits.end(),
+                               [&](const auto& event) { return is_sent(event); });
+          });
+        }
         Frame frame;
         frame.put(done).put_block(error.message, std::strlen(error.message));
         frame.put_block(held->data.data(), held->goes_back && code == 0 ? held->data.size() : 0);
         (void)send_frame(socket_, Op::kDone, frame);
+        queue.sent = std::max(queue.sent, number);
+        sent_.notify_all();
       }
       lock.lock();
     }
+  }
+
+  bool is_sent(const aipu_device_event& event) const {
+    const auto found = queues_.find(event.queue);
+    return found == queues_.end() || found->second->sent >= event.command;
   }
 
   const int socket_;
@@ -309,6 +327,7 @@ class Server {
   void* const device_;
   Region memory_;
   std::mutex sending_;
+  std::condition_variable sent_;
   std::map<uint64_t, std::unique_ptr<LoadedModule>> modules_;
   std::map<uint32_t, std::unique_ptr<ServedQueue>> queues_;
 };
