@@ -174,10 +174,14 @@ uint32_t count(const aipu_device_driver*) { return 2; }
 int open(const aipu_device_driver* driver, uint32_t number, const aipu_device_services*, void** device,
          aipu_device_error* error) {
   if (number >= count(driver)) return Remote::fail("there are two devices", error);
-  auto result = std::make_unique<Remote>();
-  if (!result->start()) return Remote::fail("its process does not start", error);
-  *device = result.release();
-  return 0;
+  // The addresses may be in use in a process whose libraries lie elsewhere; the next one has them at other places.
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    auto result = std::make_unique<Remote>();
+    if (!result->start()) continue;
+    *device = result.release();
+    return 0;
+  }
+  return Remote::fail("its process does not start", error);
 }
 
 void close(void* device) { delete &remote(device); }
