@@ -42,7 +42,9 @@ typedef enum aipu_status {
   AIPU_INTERNAL = 7      /* our bug */
 } aipu_status;
 
-/* Element types, numbered as in aipu.bin. */
+/* Element types, numbered as in aipu.bin. Elements of fewer than 8 bits are packed as ONNX packs them: a stream of
+ * bits, the first element in the lowest ones of the first byte, filled with zeros to whole bytes. A tensor of n
+ * elements has (n * bits + 7) / 8 bytes, at any address. */
 typedef enum aipu_dtype {
   AIPU_VOID = 0,
   AIPU_BOOL = 1, /* one byte, 0 or 1 */
@@ -57,7 +59,21 @@ typedef enum aipu_dtype {
   AIPU_FLOAT16 = 10,
   AIPU_BFLOAT16 = 11,
   AIPU_FLOAT32 = 12,
-  AIPU_FLOAT64 = 13
+  AIPU_FLOAT64 = 13,
+  /* What models store and nobody computes with. */
+  AIPU_FLOAT8E4M3FN = 15,
+  AIPU_FLOAT8E4M3FNUZ = 16,
+  AIPU_FLOAT8E5M2 = 17,
+  AIPU_FLOAT8E5M2FNUZ = 18,
+  AIPU_FLOAT8E8M0 = 19,
+  AIPU_FLOAT6E2M3 = 20, /* packed, like all below but the last */
+  AIPU_FLOAT6E3M2 = 21,
+  AIPU_FLOAT4E2M1 = 22,
+  AIPU_INT4 = 23,
+  AIPU_UINT4 = 24,
+  AIPU_INT2 = 25,
+  AIPU_UINT2 = 26,
+  AIPU_COMPLEX64 = 27 /* two floats: real, imaginary */
 } aipu_dtype;
 
 typedef struct aipu_model aipu_model;

@@ -35,7 +35,8 @@ namespace sandbox {
 class Session;
 }
 
-// Contiguous, in C order; no alignment beyond that of the element is needed. Does not own.
+// Contiguous, in C order; no alignment beyond that of the element is needed. Elements of fewer than 8 bits are packed
+// (runtime/base/stored_type.h: tensor_bytes(), pack(), unpack()). Does not own.
 struct TensorView {
   DType dtype = DType::kVoid;
   std::span<const int64_t> shape;

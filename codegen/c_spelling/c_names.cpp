@@ -40,6 +40,8 @@ std::string_view c_element(DType element) {
       return "double";
     case DType::kString:
       return "char";
+    default:
+      break;
   }
   return "void";
 }

@@ -83,7 +83,7 @@ class Parser : private TextScanner {
       if (code != std::errc() || result.lanes < 0) fail("bad number of lanes");
     }
     const std::optional<DType> dtype = parse_dtype(element);
-    if (!dtype) {
+    if (!dtype || dtype_info(*dtype).kind == 'q') {
       fail(fmt::format("unknown type '{}'", text));
       return result;
     }

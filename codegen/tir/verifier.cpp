@@ -82,8 +82,7 @@ class Verifier {
   }
 
   static bool value_type(Type type) {
-    return !type.pointer && type.element != DType::kVoid && type.element != DType::kString && type.lanes >= 1 &&
-           type.lanes <= kMaxLanes;
+    return !type.pointer && is_computed(type.element) && type.lanes >= 1 && type.lanes <= kMaxLanes;
   }
 
   // Also of what a pointer points to: the product of a count and a pointee's bytes has to fit into 64 bits.

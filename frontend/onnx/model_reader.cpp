@@ -4,12 +4,15 @@
 #include <climits>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <numeric>
 #include <optional>
 
 #include "frontend/onnx/onnx_pb.h"
 #include "frontend/onnx/raw_data.h"
 #include "runtime/base/checked_math.h"
 #include "runtime/base/parallel.h"
+#include "runtime/base/stored_type.h"
 
 namespace aipu::frontend {
 
@@ -69,6 +72,14 @@ Result<std::vector<std::byte>> narrow(const From& field, int64_t count, const ch
   return bytes;
 }
 
+// Of a stored type, by bit pattern. Packed bytes are one element of the field each, but those of 6 bits are not packed.
+Result<std::vector<std::byte>> read_codes(const onnx::TensorProto& tensor, DType dtype, int64_t count) {
+  const bool is_list_of_bytes = is_packed(dtype) && 8 % dtype_bits(dtype) == 0;
+  const int64_t size = is_list_of_bytes ? packed_bytes(dtype, count).value_or(0) : count;
+  AIPU_ASSIGN_OR_RETURN(auto bytes, narrow<uint8_t>(tensor.int32_data(), size, "int32_data"));
+  return is_list_of_bytes ? unpack(dtype, bytes, count) : bytes;
+}
+
 Result<std::vector<std::byte>> read_typed_fields(const onnx::TensorProto& tensor, DType dtype, int64_t count) {
   switch (dtype) {
     case DType::kF32:
@@ -100,8 +111,13 @@ Result<std::vector<std::byte>> read_typed_fields(const onnx::TensorProto& tensor
       }
       return bytes;
     }
-    default:
+    case DType::kC64:
+      return unsupported("keeps complex numbers as a list of floats; raw data is expected");
+    case DType::kString:
+    case DType::kVoid:
       return unsupported(str_cat("has the element type ", dtype_name(dtype)));
+    default:
+      return read_codes(tensor, dtype, count);
   }
 }
 
@@ -117,9 +133,13 @@ ConstantPtr copy_bytes(DType dtype, std::vector<int64_t> shape, std::span<const 
   return Constant::create(dtype, std::move(shape), std::move(copy));
 }
 
-// Borrows where bools are 0 or 1; copies otherwise.
+// Borrows where bools are 0 or 1 and elements are not packed; copies otherwise.
 ConstantPtr wrap_bytes(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes,
                        std::shared_ptr<const void> owner) {
+  if (is_packed(dtype)) {
+    const int64_t count = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+    return Constant::create(dtype, std::move(shape), unpack(dtype, bytes, count));
+  }
   if ((dtype == DType::kBool && !is_clean_bool(bytes)) || owner == nullptr) {
     return copy_bytes(dtype, std::move(shape), bytes);
   }
@@ -173,7 +193,7 @@ Result<ConstantPtr> TensorReader::read_unnamed(const onnx::TensorProto& tensor) 
   }
   if (tensor.has_segment()) return unsupported("is stored in segments");
   AIPU_ASSIGN_OR_RETURN(const int64_t count, element_count_of(tensor.dims()));
-  const auto byte_count = checked_mul(count, static_cast<int64_t>(dtype_bytes(*dtype)));
+  const auto byte_count = packed_bytes(*dtype, count);
   if (!byte_count) return out_of_range("has a size beyond 64 bits");
   std::vector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
 

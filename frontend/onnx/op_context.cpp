@@ -82,6 +82,16 @@ ConstantPtr OpContext::take_tensor(std::string_view name) {
   return found != nullptr ? found->tensor : nullptr;
 }
 
+DType OpContext::take_dtype(std::string_view name, DType otherwise) {
+  const int64_t number = take_int(name, 0);
+  if (!ok() || number == 0) return otherwise;
+  const auto dtype = number > 0 && number <= 1000 ? dtype_from_onnx(static_cast<int>(number)) : std::nullopt;
+  if (dtype && *dtype != DType::kString) return *dtype;
+  fail_unsupported(str_cat("element type ", dtype ? "string" : str_cat("number ", number), " in attribute '", name,
+                           "' is not supported"));
+  return otherwise;
+}
+
 const onnx::GraphProto* OpContext::take_graph(std::string_view name) {
   const auto* found = find(name, OnnxAttribute::Kind::kGraph);
   if (found == nullptr) fail_invalid(str_cat("needs the sub-graph '", name, "'"));

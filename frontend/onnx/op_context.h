@@ -113,6 +113,7 @@ class OpContext {
   std::optional<std::vector<double>> take_floats(std::string_view name);
   std::optional<std::vector<std::string>> take_strings(std::string_view name);
   ConstantPtr take_tensor(std::string_view name);             // null when absent
+  DType take_dtype(std::string_view name, DType otherwise);   // 0 is absent
   const onnx::GraphProto* take_graph(std::string_view name);  // fails when absent
   void ignore(std::string_view name);                         // an attribute without meaning for us
   void require_attribute(std::string_view name);

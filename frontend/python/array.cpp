@@ -71,7 +71,7 @@ DType dtype_of_array(py::handle array) {
   if (!array.attr("dtype").attr("isnative").cast<bool>()) return DType::kVoid;  // its name does not tell
   const std::string name = py::str(array.attr("dtype").attr("name"));
   const DType dtype = parse_dtype(name).value_or(DType::kVoid);
-  return dtype == DType::kString ? DType::kVoid : dtype;
+  return is_computed(dtype) ? dtype : DType::kVoid;  // of stored types only the codes are arrays here
 }
 
 ArrayBuffer::~ArrayBuffer() {

@@ -153,7 +153,7 @@ class Reader {
     py::array array =
         py::isinstance<py::array>(object) || py::hasattr(object, "dtype") ? py::array::ensure(object) : py::array();
     const auto dtype = array && array.ndim() == 0 ? parse_dtype(std::string(py::str(array.dtype()))) : std::nullopt;
-    if (!dtype || dtype_bits(*dtype) == 0) {
+    if (!dtype || !is_computed(*dtype)) {
       throw py::type_error("a value of the type \"" + std::string(py::str(py::type::of(object).attr("__name__"))) +
                            "\" can't be an operand of the Compass DSL");
     }

@@ -3,10 +3,13 @@
 
 #include <array>
 #include <cstdio>
+#include <functional>
 #include <mutex>
+#include <numeric>
 
 #include "frontend/python/array.h"
 #include "frontend/python/bindings.h"
+#include "runtime/base/stored_type.h"
 #include "runtime/base/text.h"
 #include "runtime/executor/worker_pool.h"
 #include "runtime/model.h"
@@ -42,11 +45,14 @@ py::list specs_of(std::span<const runtime::TensorSpec> specs) {
   return result;
 }
 
-// A copy of an output, as bytes.
+// A copy of an output, as bytes; a byte for each element where they are packed.
 py::bytes bytes_of(const runtime::TensorView& view) {
-  size_t size = dtype_bytes(view.dtype);
-  for (const int64_t extent : view.shape) size *= static_cast<size_t>(extent);
-  return py::bytes(static_cast<const char*>(view.data), size);
+  const std::span<const std::byte> bytes(static_cast<const std::byte*>(view.data),
+                                         static_cast<size_t>(tensor_bytes(view.dtype, view.shape).value_or(0)));
+  if (!is_packed(view.dtype)) return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const int64_t count = std::accumulate(view.shape.begin(), view.shape.end(), int64_t{1}, std::multiplies<>());
+  const std::vector<std::byte> codes = unpack(view.dtype, bytes, count);
+  return py::bytes(reinterpret_cast<const char*>(codes.data()), codes.size());
 }
 
 py::tuple tuple_of(std::span<const int64_t> shape) {
@@ -81,6 +87,7 @@ class NativeSession {
     session_ = value_or_throw(runtime::Session::create(model.model, options));
     inputs_ = std::vector<std::unique_ptr<ArrayBuffer>>(model.model->inputs().size());
     outputs_ = std::vector<std::unique_ptr<ArrayBuffer>>(model.model->outputs().size());
+    packed_.resize(inputs_.size());
   }
   ~NativeSession() { close(); }
   NativeSession(const NativeSession&) = delete;
@@ -100,8 +107,10 @@ class NativeSession {
     const DType dtype = acquire(*buffer, array, "input", session().model().inputs(), index);
     const Py_buffer& view = buffer->view();
     const std::vector<int64_t> shape(view.shape, view.shape + view.ndim);
-    check(session().bind_input(index, {dtype, shape, view.buf}));
+    std::vector<std::byte> packed;
+    check(session().bind_input(index, {dtype, shape, data_of(*buffer, dtype, &packed)}));
     inputs_.at(index) = std::move(buffer);
+    packed_.at(index) = std::move(packed);
   }
 
   void bind_output(size_t index, const py::object& array) {
@@ -126,7 +135,8 @@ class NativeSession {
       ArrayBuffer& buffer = *held->arrays.back();
       const DType dtype = acquire(buffer, inputs[i], "input", session().model().inputs(), i);
       shapes[i].assign(buffer.view().shape, buffer.view().shape + buffer.view().ndim);
-      views.push_back({dtype, shapes[i], buffer.view().buf});
+      held->packed.emplace_back();
+      views.push_back({dtype, shapes[i], data_of(buffer, dtype, &held->packed.back())});
     }
     std::vector<runtime::OutputMemory> memory(outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -157,6 +167,7 @@ class NativeSession {
       outputs_[i].reset();
     }
     for (auto& input : inputs_) input.reset();
+    for (auto& packed : packed_) packed.clear();
   }
 
   void prepare() { check(session().prepare()); }
@@ -203,6 +214,7 @@ class NativeSession {
   // What a submitted run needs until it is done.
   struct Submission {
     std::vector<std::unique_ptr<ArrayBuffer>> arrays;
+    std::vector<std::vector<std::byte>> packed;  // where inputs are
     py::object done;
   };
 
@@ -228,13 +240,23 @@ class NativeSession {
     return buffer;
   }
 
+  // The array's memory, or its elements packed.
+  static const void* data_of(const ArrayBuffer& buffer, DType dtype, std::vector<std::byte>* packed) {
+    const Py_buffer& view = buffer.view();
+    if (!is_packed(dtype)) return view.buf;
+    *packed = pack(dtype, {static_cast<const std::byte*>(view.buf), static_cast<size_t>(view.len)});
+    return packed->data();
+  }
+
   static DType acquire(ArrayBuffer& buffer, const py::object& array, const char* kind,
                        std::span<const runtime::TensorSpec> specs, size_t index) {
     if (index >= specs.size()) throw py::index_error(std::string("no such ") + kind);
     const std::string where = std::string(kind) + " '" + printable(specs[index].name) + "': ";
     if (!is_array(array.ptr()))
       throw py::type_error(where + "a NumPy array is expected, found " + Py_TYPE(array.ptr())->tp_name);
-    const DType dtype = buffer.acquire(array);
+    DType dtype = buffer.acquire(array);
+    // Elements of stored types come as their codes.
+    if (stored_type(specs[index].dtype) != nullptr && dtype == held_as(specs[index].dtype)) dtype = specs[index].dtype;
     if (dtype == DType::kVoid) {
       throw py::value_error(where + "expected " + std::string(dtype_name(specs[index].dtype)) +
                             ", found an array of dtype " + std::string(py::str(array.attr("dtype"))));
@@ -245,6 +267,7 @@ class NativeSession {
 
   std::unique_ptr<runtime::Session> session_;
   std::vector<std::unique_ptr<ArrayBuffer>> inputs_, outputs_;
+  std::vector<std::vector<std::byte>> packed_;  // inputs that are
 };
 
 struct NativeLimits {

@@ -301,7 +301,7 @@ dsl::Captured PythonCapture::capture(py::handle object) {
   }
   if (py::isinstance(object, ndarray_) || py::isinstance(object, generic_)) {
     const DType dtype = dtype_of_array(object);
-    if (dtype == DType::kVoid || dtype == DType::kString) return opaque(object);
+    if (!is_computed(dtype)) return opaque(object);
     dsl::CapturedArray array;
     array.dtype = dtype;
     for (const py::handle extent : object.attr("shape")) array.shape.push_back(extent.cast<int64_t>());
@@ -312,13 +312,13 @@ dsl::Captured PythonCapture::capture(py::handle object) {
     return {std::move(array)};
   }
   if (py::isinstance(object, numpy_dtype_)) {
-    if (const auto type = parse_dtype(std::string(py::str(object.attr("name")))))
-      return {dsl::CapturedType{tir::Type::scalar(*type), false}};
+    const auto type = parse_dtype(std::string(py::str(object.attr("name"))));
+    if (type && is_computed(*type)) return {dsl::CapturedType{tir::Type::scalar(*type), false}};
   }
   if (PyType_Check(p) &&
       PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(p), reinterpret_cast<PyTypeObject*>(generic_.ptr())) != 0) {
     const auto type = parse_dtype(std::string(py::str(numpy_dtype_(object).attr("name"))));
-    if (type && *type != DType::kString) return {dsl::CapturedType{tir::Type::scalar(*type), false}};
+    if (type && is_computed(*type)) return {dsl::CapturedType{tir::Type::scalar(*type), false}};
   }
   if (PyFunction_Check(p)) return plain_function(object);
   if (PyMethod_Check(p) && PyFunction_Check(PyMethod_GET_FUNCTION(p))) {

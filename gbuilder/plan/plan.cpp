@@ -12,6 +12,7 @@
 #include "graph/ir/op_def.h"
 #include "graph/partition/needed.h"
 #include "runtime/base/fault.h"
+#include "runtime/base/stored_type.h"
 
 namespace aipu::gbuilder {
 
@@ -190,17 +191,25 @@ ValueMemory Planner::resolve(ValueId value) const {
   return memory;
 }
 
-Dim Planner::bytes_of(ValueId value) const {
-  const graph::TensorType& type = graph_.type(value);
-  return graph::element_count(type.shape) * Dim(static_cast<int64_t>(dtype_bytes(type.dtype)));
+namespace {
+
+// Packed elements are inputs and outputs, or about to become some: everywhere else a byte holds one.
+Dim size_of(const graph::TensorType& type) {
+  const Dim count = graph::element_count(type.shape);
+  if (is_packed(type.dtype)) return ceildiv(count * Dim(int64_t{dtype_bits(type.dtype)}), 8);
+  return count * Dim(static_cast<int64_t>(dtype_bytes(type.dtype)));
 }
+
+}  // namespace
+
+Dim Planner::bytes_of(ValueId value) const { return size_of(graph_.type(value)); }
 
 uint32_t Planner::add_tensor(std::string name, const graph::TensorType& type, TensorKind kind) {
   PlanTensor tensor;
   tensor.name = std::move(name);
   tensor.dtype = type.dtype;
   for (const Dim& extent : type.shape) tensor.shape.push_back(expr(extent));
-  tensor.size_bytes = expr(graph::element_count(type.shape) * Dim(static_cast<int64_t>(dtype_bytes(type.dtype))));
+  tensor.size_bytes = expr(size_of(type));
   tensor.kind = kind;
   plan_.tensors.push_back(std::move(tensor));
   return static_cast<uint32_t>(plan_.tensors.size() - 1);

@@ -7,6 +7,7 @@
 #include "graph/ir/graph.h"
 #include "runtime/base/checked_math.h"
 #include "runtime/base/half.h"
+#include "runtime/base/stored_type.h"
 
 namespace aipu::graph {
 namespace {
@@ -40,7 +41,9 @@ void visit_elements(const Constant& constant, const Visit& visit) {
   const auto run = [&](auto read) {
     for (size_t k = 0; k < count; ++k) visit(read(data + k * step));
   };
-  switch (constant.dtype()) {
+  if (const SmallFloat* type = small_float(constant.dtype()))
+    return run([type](const std::byte* p) { return value_of_code(*type, load<uint8_t>(p)); });
+  switch (held_as(constant.dtype())) {
     case DType::kBool:
     case DType::kU8:
       return run(load<uint8_t>);
@@ -66,8 +69,7 @@ void visit_elements(const Constant& constant, const Visit& visit) {
       return run(load<float>);
     case DType::kF64:
       return run(load<double>);
-    case DType::kVoid:
-    case DType::kString:
+    default:
       break;
   }
 }

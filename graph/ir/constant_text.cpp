@@ -8,6 +8,7 @@
 
 #include "runtime/base/checked_math.h"
 #include "runtime/base/half.h"
+#include "runtime/base/stored_type.h"
 
 namespace aipu::graph {
 namespace {
@@ -23,11 +24,11 @@ void append_bytes(T value, std::vector<std::byte>* out) {
 bool fits(int64_t value, DType dtype) {
   if (is_bool(dtype)) return value == 0 || value == 1;
   const int bits = dtype_bits(dtype);
-  if (is_unsigned_int(dtype)) return value >= 0 && (bits == 64 || value < (int64_t{1} << bits));
+  if (is_unsigned_int(held_as(dtype))) return value >= 0 && (bits == 64 || value < (int64_t{1} << bits));
   return bits == 64 || (value >= -(int64_t{1} << (bits - 1)) && value < (int64_t{1} << (bits - 1)));
 }
 
-// The bytes of one element as they are in memory (all hosts are little endian).
+// The bytes of one element as a graph holds it (all hosts are little endian).
 std::vector<std::byte> integer_bytes(uint64_t value, DType dtype) {
   std::vector<std::byte> out;
   append_bytes(value, &out);
@@ -53,13 +54,15 @@ std::string element_text(const Constant& constant, size_t k) {
   const size_t size = dtype_bytes(constant.dtype());
   const auto bytes = constant.bytes().subspan(k * size, size);
   std::vector<std::byte> copy(bytes.begin(), bytes.end());
-  const ConstantPtr one = Constant::create(constant.dtype(), {}, std::move(copy));
+  // Elements of stored types are shown by their codes.
+  const DType held = held_as(constant.dtype());
+  const ConstantPtr one = Constant::create(held, {}, std::move(copy));
   if (is_floating(constant.dtype())) {
     const double value = one->to_doubles()[0];
     return constant.dtype() == DType::kF64 ? double_text(value) : fmt::format("{}", static_cast<float>(value));
   }
   const int64_t value = one->to_int64s()[0];
-  return constant.dtype() == DType::kU64 ? std::to_string(static_cast<uint64_t>(value)) : std::to_string(value);
+  return held == DType::kU64 ? std::to_string(static_cast<uint64_t>(value)) : std::to_string(value);
 }
 
 // Whether the element's text reads back to its bytes; a NaN with a payload does not.
@@ -79,8 +82,9 @@ Result<std::vector<std::byte>> read_element(TextReader& reader, DType dtype) {
     AIPU_ASSIGN_OR_RETURN(const double value, reader.number());
     return float_bytes(value, dtype);
   }
-  if (dtype == DType::kU64 && !reader.peek_number()) return reader.error("expected a number");
-  if (dtype == DType::kU64) {
+  const bool is_wide = held_as(dtype) == DType::kU64;
+  if (is_wide && !reader.peek_number()) return reader.error("expected a number");
+  if (is_wide) {
     AIPU_ASSIGN_OR_RETURN(const uint64_t value, reader.unsigned_integer());
     return integer_bytes(value, dtype);
   }

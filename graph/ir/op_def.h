@@ -37,7 +37,7 @@ struct AttributeDef {
 
 struct OperandDef {
   std::string name;
-  std::string types;  // letters: b bool, i signed, u unsigned, f float (fp16 bf16 fp32 fp64); "*" any. E.g. "iuf"
+  std::string types;  // letters: b bool, i signed, u unsigned, f float, q stored only; "*" any. E.g. "iuf"
   bool optional = false;
   bool variadic = false;  // the last operand only
 };

@@ -162,6 +162,7 @@ Status infer_cast(InferContext& ctx, DType to) {
                                " is not supported; strings are not tensors here"));
   }
   set_output(ctx, 0, to, from.shape);
+  if (!is_computed(to)) return {};
   auto data = data_of(ctx, 0);
   if (!data && is_floating(from.dtype) && is_integer(to)) {
     // Truncation of a fraction that is not negative.
@@ -290,7 +291,9 @@ OpDef where_op() {
 OpDef cast_op() {
   OpDef def = elementwise("Cast", {operand("input", "*")}, "*",
                           [](InferContext& ctx) { return infer_cast(ctx, ctx.attributes().dtype("to")); });
-  def.attributes = {attr::required("to", AttributeKind::kDType)};
+  // The last two as ONNX defines them for floats of 8 bits and less; absent where the result is another type.
+  def.attributes = {attr::required("to", AttributeKind::kDType), attr::optional("saturate", AttributeKind::kInt),
+                    attr::optional("round_mode", AttributeKind::kString)};
   return def;
 }
 
@@ -300,7 +303,7 @@ OpDef bit_cast_op() {
   def.attributes = {attr::required("to", AttributeKind::kDType)};
   def.infer = [](InferContext& ctx) -> Status {
     const DType from = ctx.input(0).dtype, to = ctx.attributes().dtype("to");
-    if (dtype_bytes(to) != dtype_bytes(from) || to == DType::kVoid || to == DType::kString) {
+    if (dtype_bits(to) != dtype_bits(from) || to == DType::kVoid || to == DType::kString) {
       return invalid_model(str_cat(dtype_name(from), " and ", dtype_name(to), " have different sizes"));
     }
     set_output(ctx, 0, to, ctx.input(0).shape);

@@ -255,7 +255,8 @@ std::optional<Data> data_of(const InferContext& ctx, size_t input) {
 }
 
 void set_data(InferContext& ctx, size_t i, std::optional<Data> data) {
-  if (!data || i >= ctx.output_types.size()) return;
+  // Elements of stored types will be codes.
+  if (!data || i >= ctx.output_types.size() || !is_computed(ctx.output_types[i].dtype)) return;
   const auto count = element_count(ctx.output_types[i].shape).constant();
   if (!count || *count != static_cast<int64_t>(data->size()) || *count > kDataLimit) return;
   ctx.output_data[i] = std::move(data);

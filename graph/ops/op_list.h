@@ -27,6 +27,7 @@ std::vector<OpDef> builtin_ops();
   X(matmul) \
   X(einsum) \
   X(quantized) \
+  X(stored) \
   X(normalization) \
   X(recurrent) \
   X(select) \

@@ -76,8 +76,8 @@ std::optional<AxisMap> quantization_axes(const Graph& graph, const Node& node) {
 OpDef quantize_linear_op() {
   OpDef def;
   def.name = "QuantizeLinear";
-  def.inputs = {operand("x", "if"), operand("y_scale", "f"), optional_operand("y_zero_point", "iu")};
-  def.outputs = {operand("y", "iu")};
+  def.inputs = {operand("x", "if"), operand("y_scale", "f"), optional_operand("y_zero_point", "iuq")};
+  def.outputs = {operand("y", "iuq")};
   def.attributes = {attr::about(AttributeAxes::kAxis, attr::i("axis", 1)), attr::i("block_size", 0),
                     attr::i("saturate", 1), attr::optional("output_dtype", AttributeKind::kDType)};
   def.complete = complete_quantization;
@@ -90,7 +90,7 @@ OpDef quantize_linear_op() {
 OpDef dequantize_linear_op() {
   OpDef def;
   def.name = "DequantizeLinear";
-  def.inputs = {operand("x", "iu"), operand("x_scale", "f"), optional_operand("x_zero_point", "iu")};
+  def.inputs = {operand("x", "iuq"), operand("x_scale", "f"), optional_operand("x_zero_point", "iuq")};
   def.outputs = {operand("y", "f")};
   def.attributes = {attr::about(AttributeAxes::kAxis, attr::i("axis", 1)), attr::i("block_size", 0)};
   def.complete = complete_quantization;

@@ -7,6 +7,7 @@
 
 namespace aipu::graph {
 
+Result<int> lower_stored_types(Graph& graph, PassContext& context);
 Result<int> eliminate_dead_nodes(Graph& graph, PassContext& context);
 Result<int> inline_control_flow(Graph& graph, PassContext& context);
 Result<int> resolve_shape_operands(Graph& graph, PassContext& context);

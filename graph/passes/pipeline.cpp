@@ -5,6 +5,9 @@ namespace aipu::graph {
 
 std::span<const Pass> graph_pipeline() {
   static const Pass passes[] = {
+      // Before anything computes: nobody behind it knows of types that are stored only.
+      {"lower_stored_types", "hold elements of types that nobody computes with as others, convert where they matter",
+       lower_stored_types},
       {"eliminate_dead_nodes", "drop what no output needs, and captured values that sub-graphs do not use",
        eliminate_dead_nodes},
       // Before sub-graphs are rewritten on their own: everything behind sees one graph.

@@ -49,11 +49,13 @@ std::string Compiler::no_script_attribute(std::string_view name) {
   const bool has_lanes = x != std::string_view::npos && x + 1 < name.size() &&
                          name.find_first_not_of("0123456789", x + 1) == std::string_view::npos;
   std::string type;
-  if (!has_lanes || !parse_dtype(name.substr(0, x))) {
+  const auto element = has_lanes ? parse_dtype(name.substr(0, x)) : std::nullopt;
+  if (!element || !is_computed(*element)) {
     std::vector<std::string_view> elements;
     for (int i = 0; i < kDTypeCount; ++i) {
       const DTypeInfo& info = dtype_info(static_cast<DType>(i));
-      if (info.bits > 0 && !(strict() && info.bits == 64)) elements.insert(elements.end(), {info.alias, info.name});
+      const bool is_known = is_computed(static_cast<DType>(i));
+      if (is_known && !(strict() && info.bits == 64)) elements.insert(elements.end(), {info.alias, info.name});
     }
     if (!has_lanes) known.insert(known.end(), elements.begin(), elements.end());
     if (has_lanes) type = nearest_name(name.substr(0, x), elements);

@@ -72,13 +72,13 @@ std::string type_text(const tir::Type& type) {
 
 std::optional<tir::Type> parse_type_text(std::string_view text) {
   if (const auto dtype = parse_dtype(text)) {
-    if (*dtype == DType::kString) return std::nullopt;
+    if (!is_computed(*dtype) && *dtype != DType::kVoid) return std::nullopt;
     return tir::Type::scalar(*dtype);
   }
   const size_t x = text.rfind('x');
   if (x == std::string_view::npos || x + 1 >= text.size() || text[x + 1] == '0') return std::nullopt;
   const auto element = parse_dtype(text.substr(0, x));
-  if (!element || *element == DType::kVoid || *element == DType::kString) return std::nullopt;
+  if (!element || !is_computed(*element)) return std::nullopt;
   int lanes = 0;
   const auto [stop, error] = std::from_chars(text.data() + x + 1, text.data() + text.size(), lanes);
   constexpr int kMaxLanes = 1 << 16;

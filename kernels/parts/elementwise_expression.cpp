@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "graph/ir/op_def.h"
+#include "kernels/parts/small_float_expression.h"
 #include "kernels/parts/strided_map.h"
 #include "runtime/base/fault.h"
 
@@ -396,6 +397,34 @@ Expression quantize(Writer& w) {
   return cast_to(cast_to(value, DType::kI32), to);
 }
 
+// The bits of a float32 that rounds to what the value would: what does not fit is cut, and its last bit set.
+Expression float32_bits(Writer& w) {
+  const auto bits = [](const Expression& x) { return call("reinterpret", x, Expression::atom("f\"int32x{VL}\"")); };
+  if (w.type_in() != DType::kF64) return bits(w.in(0));
+  const auto count = [](const Expression& mask) { return convert(mask, DType::kBool, DType::kI32); };
+  const Expression near = w.let(cast_to(w.in(0), DType::kF32));
+  const Expression back = w.let(cast_to(near, DType::kF64));
+  const Expression cut = bits(near) - count(is(call("abs", back), ">", call("abs", w.in(0))));
+  return Expression::binary("|", cut, count(is(back, "!=", w.in(0))));
+}
+
+Expression encode(Writer& w) {
+  const SmallFloat& type = *small_float(w.node().attributes.dtype("format"));
+  const auto let = [&](Expression value) { return w.let(std::move(value)); };
+  const Expression bits = w.let(float32_bits(w));
+  const bool saturate = w.i("saturate") != 0;
+  const Expression code = type.is_signed
+                              ? encode_small_float(type, saturate, bits, let)
+                              : encode_power_of_two(type, saturate, w.node().attributes.s("round_mode"), bits, let);
+  return cast_to(code, DType::kU8);
+}
+
+Expression decode(Writer& w) {
+  const Expression code = w.let(cast_to(w.in(0), DType::kI32));
+  return decode_small_float(*small_float(w.node().attributes.dtype("format")), code,
+                            [&](Expression value) { return w.let(std::move(value)); });
+}
+
 Expression dequantize(Writer& w) {
   const Expression scale = convert(w.in(1), w.type_in(1), w.type_out());
   const auto zero = w.has(2) ? w.scalar(2) : std::optional<double>(0);
@@ -587,6 +616,8 @@ const std::map<std::string, Row, std::less<>>& rows() {
       {"Where", [](Writer& w) { return choose(w.in(0), w.in(1), w.in(2)); }},
       {"QuantizeLinear", {quantize, kQuantization}},
       {"DequantizeLinear", {dequantize, kQuantization}},
+      {"aipu::EncodeFloat", {encode, kInSource}},
+      {"aipu::DecodeFloat", {decode, kInSource}},
   };
   return kRows;
 }

@@ -68,7 +68,8 @@ class ViewPlugin final : public SingleOpPlugin {
  public:
   std::string_view name() const override { return "view"; }
   std::span<const std::string_view> ops() const override {
-    static constexpr std::string_view kOps[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "BitCast"};
+    static constexpr std::string_view kOps[] = {"Reshape",  "Flatten", "Squeeze",           "Unsqueeze",
+                                                "Identity", "BitCast", "aipu::PackedBytes", "aipu::FromPackedBytes"};
     return kOps;
   }
   int score() const override { return 30; }

@@ -319,7 +319,8 @@ Result<Expr> binary(BinaryOp op, Expr a, Expr b) {
 
 std::optional<Type> parse_type(std::string_view text) {
   if (text == "handle") return Type::pointer_to(DType::kVoid, 1, tir::Scope::kGlobal);
-  if (const auto dtype = parse_dtype(text)) return Type::scalar(*dtype);
+  const auto known = [](std::optional<DType> dtype) { return dtype && dtype_info(*dtype).kind != 'q'; };
+  if (const auto dtype = parse_dtype(text); known(dtype)) return Type::scalar(*dtype);
   const size_t x = text.rfind('x');
   if (x == std::string_view::npos || x + 1 == text.size() || text.size() - x > 6) return std::nullopt;
   int lanes = 0;
@@ -328,7 +329,7 @@ std::optional<Type> parse_type(std::string_view text) {
     lanes = lanes * 10 + (c - '0');
   }
   const auto dtype = parse_dtype(text.substr(0, x));
-  if (!dtype || lanes < 1) return std::nullopt;
+  if (!known(dtype) || lanes < 1) return std::nullopt;
   return Type::vector(*dtype, lanes);
 }
 

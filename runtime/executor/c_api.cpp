@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "runtime/base/guarded.h"
+#include "runtime/base/stored_type.h"
 #include "runtime/model.h"
 #include "runtime/session.h"
 
@@ -26,7 +27,9 @@ using aipu::runtime::Session;
 using aipu::runtime::TensorSpec;
 
 static_assert(AIPU_FLOAT64 == static_cast<int>(DType::kF64) && AIPU_BOOL == static_cast<int>(DType::kBool) &&
-              AIPU_FLOAT16 == static_cast<int>(DType::kF16));
+              AIPU_FLOAT16 == static_cast<int>(DType::kF16) &&
+              AIPU_FLOAT8E4M3FN == static_cast<int>(DType::kF8E4M3FN) && AIPU_INT4 == static_cast<int>(DType::kI4) &&
+              AIPU_COMPLEX64 == static_cast<int>(DType::kC64));
 static_assert(AIPU_INTERNAL == static_cast<int>(ErrorCode::kInternal) && AIPU_IO == static_cast<int>(ErrorCode::kIo));
 
 struct aipu_model {
@@ -191,8 +194,7 @@ aipu::Result<aipu::runtime::SessionOptions> read_options(const aipu_session_opti
 
 Status tell(const aipu::Result<aipu::runtime::TensorView>& output, aipu_tensor* tensor) {
   if (!output.ok()) return output.status();
-  size_t size = aipu::dtype_bytes(output->dtype);
-  for (const int64_t extent : output->shape) size *= static_cast<size_t>(extent);
+  const auto size = static_cast<size_t>(aipu::tensor_bytes(output->dtype, output->shape).value_or(0));
   *tensor = {static_cast<aipu_dtype>(output->dtype), static_cast<uint32_t>(output->shape.size()), output->shape.data(),
              output->data, size};
   return {};

@@ -3,6 +3,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/checked_math.h"
+#include "runtime/base/stored_type.h"
 #include "runtime/executor/stage_planner.h"
 
 namespace aipu::runtime {
@@ -16,23 +17,19 @@ Status StagePlanner::place_tensor(uint32_t index, Placement* placement) const {
   };
   AIPU_ASSIGN_OR_RETURN(const int64_t size, value(tensor.size_bytes(), tensor_name(index) + ", its size"));
   if (size < 0) return invalid_argument(str_cat(tensor_name(index), " has the negative size ", size));
-  int64_t needed = static_cast<int64_t>(dtype_bytes(dtype));
-  bool overflows = false;
+  std::vector<int64_t> extents;
   const auto shape = items(tensor.shape());
   for (uint32_t k = 0; k < shape.size(); ++k) {
     AIPU_ASSIGN_OR_RETURN(const int64_t extent, value(shape[k], str_cat(tensor_name(index), ", extent ", k)));
     if (extent < 0)
       return invalid_argument(str_cat(tensor_name(index), " has the negative extent ", extent, " at axis ", k));
-    if (extent == 0) needed = 0;
-    const auto product = checked_mul(needed, extent);
-    overflows |= !product;
-    needed = product.value_or(needed);
+    extents.push_back(extent);
   }
-  if (needed != 0 && overflows)
-    return out_of_range(str_cat(tensor_name(index), " has more elements than 64 bits can count"));
+  const auto needed = tensor_bytes(dtype, extents);
+  if (!needed) return out_of_range(str_cat(tensor_name(index), " has more elements than 64 bits can count"));
   const bool is_interface = tensor.kind() == fb::TensorKind::kInput || tensor.kind() == fb::TensorKind::kOutput;
-  if (size < needed || (is_interface && size != needed)) {
-    return invalid_model(str_cat(tensor_name(index), " has ", size, " bytes, but its elements take ", needed));
+  if (size < *needed || (is_interface && size != *needed)) {
+    return invalid_model(str_cat(tensor_name(index), " has ", size, " bytes, but its elements take ", *needed));
   }
   if (size > memory_limit_)
     return out_of_range(str_cat(tensor_name(index), " takes ", size, " bytes; the limit is ", memory_limit_,

@@ -12,6 +12,7 @@
 
 #include "runtime/base/fork_generation.h"
 #include "runtime/base/meter.h"
+#include "runtime/base/stored_type.h"
 #include "runtime/engines/engine.h"
 #include "runtime/executor/binding.h"
 #include "runtime/executor/device.h"
@@ -31,9 +32,7 @@ struct Session::Impl {
     const void* data = nullptr;
     bool bound = false;
     int64_t bytes(DType dtype) const {  // of shapes that a plan was made for
-      int64_t result = static_cast<int64_t>(dtype_bytes(dtype));
-      for (const int64_t extent : shape) result *= extent;
-      return result;
+      return tensor_bytes(dtype, shape).value_or(0);
     }
   };
   struct Output {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "runtime/base/guarded.h"
+#include "runtime/base/stored_type.h"
 #include "runtime/executor/run_queue.h"
 #include "runtime/executor/session_impl.h"
 
@@ -94,10 +95,9 @@ Status play_in_sandbox(sandbox::Session& session, Run::Impl& run) {
     result.shape.assign(view.shape.begin(), view.shape.end());
     result.data = view.data;
     if (result.given.data != nullptr) continue;
-    size_t bytes = dtype_bytes(view.dtype);
-    for (const int64_t extent : view.shape) bytes *= static_cast<size_t>(extent);
-    AIPU_RETURN_IF_ERROR(result.own.reserve(static_cast<int64_t>(bytes), nullptr));
-    if (bytes > 0) std::memcpy(result.own.data(), view.data, bytes);
+    const int64_t bytes = tensor_bytes(view.dtype, view.shape).value_or(0);
+    AIPU_RETURN_IF_ERROR(result.own.reserve(bytes, nullptr));
+    if (bytes > 0) std::memcpy(result.own.data(), view.data, static_cast<size_t>(bytes));
     result.data = result.own.data();
   }
   for (size_t i = 0; i < run.outputs.size(); ++i) AIPU_RETURN_IF_ERROR(session.bind_output(i, nullptr, 0));

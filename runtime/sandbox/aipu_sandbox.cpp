@@ -20,6 +20,7 @@
 #include <optional>
 
 #include "runtime/backends/backend_library.h"
+#include "runtime/base/stored_type.h"
 #include "runtime/executor/aligned_buffer.h"
 #include "runtime/model.h"
 #include "runtime/sandbox/message.h"
@@ -114,9 +115,7 @@ class Service {
     std::vector<std::vector<int64_t>> shapes;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       shapes.push_back(reader.shape());
-      auto bytes = static_cast<int64_t>(dtype_bytes(model_->inputs()[i].dtype));
-      for (const int64_t extent : shapes.back()) bytes *= extent;
-      if (!run) bytes = 0;
+      const int64_t bytes = run ? tensor_bytes(model_->inputs()[i].dtype, shapes.back()).value_or(0) : 0;
       // Whoever sends it gives memory for it, so this is said once and for all.
       if (!inputs_[i].reserve(bytes).ok()) throw std::bad_alloc();
       if (!read_all(inputs_[i].data(), static_cast<size_t>(bytes))) ::_exit(0);
@@ -137,8 +136,7 @@ class Service {
       writer.shape(shape.ok() ? *shape : std::span<const int64_t>());
       if (!run) continue;
       AIPU_ASSIGN_OR_RETURN(const TensorView view, session_->output(i));
-      size_t bytes = dtype_bytes(view.dtype);
-      for (const int64_t extent : view.shape) bytes *= static_cast<size_t>(extent);
+      const auto bytes = static_cast<size_t>(tensor_bytes(view.dtype, view.shape).value_or(0));
       data.emplace_back(static_cast<const std::byte*>(view.data), bytes);
     }
     write_all(writer.frame());

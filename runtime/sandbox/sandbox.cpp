@@ -23,6 +23,7 @@
 #include "runtime/base/checked_math.h"
 #include "runtime/base/fork_generation.h"
 #include "runtime/base/meter.h"
+#include "runtime/base/stored_type.h"
 #include "runtime/base/text.h"
 #include "runtime/executor/binding.h"
 #include "runtime/sandbox/message.h"
@@ -83,15 +84,6 @@ bool read_specs(Reader& reader, std::vector<TensorSpec>* specs) {
     if (!reader.ok()) return false;
   }
   return reader.ok();
-}
-
-std::optional<int64_t> bytes_of(DType dtype, std::span<const int64_t> shape) {
-  auto bytes = std::optional<int64_t>(static_cast<int64_t>(dtype_bytes(dtype)));
-  for (const int64_t extent : shape) {
-    if (extent < 0) return std::nullopt;
-    bytes = bytes ? checked_mul(*bytes, extent) : std::nullopt;
-  }
-  return bytes;
 }
 
 Status no_system(std::string_view what) {
@@ -384,7 +376,7 @@ Status Session::bind_input(size_t index, const TensorView& tensor) {
   Input& input = inputs_[index];
   input.bound = false;
   AIPU_RETURN_IF_ERROR(check_input(interface_.inputs[index], tensor, false));
-  const auto bytes = bytes_of(tensor.dtype, tensor.shape);
+  const auto bytes = tensor_bytes(tensor.dtype, tensor.shape);
   if (!bytes)
     return out_of_range(
         str_cat("input '", interface_.inputs[index].name, "' ", shape_text(tensor.shape), " is too large for 64 bits"));
@@ -445,7 +437,7 @@ Status Session::read_shapes(std::span<const std::byte> answer, bool run) {
     output.known = false;
     output.shape = reader.shape();
     if (!is_known && !run) continue;
-    const auto bytes = bytes_of(spec.dtype, output.shape);
+    const auto bytes = tensor_bytes(spec.dtype, output.shape);
     const auto sum = bytes ? checked_add(total, *bytes) : std::nullopt;
     bool fits = reader.ok() && is_known && sum && *sum <= run_.bytes && output.shape.size() == spec.shape.size();
     for (size_t k = 0; fits && k < spec.shape.size(); ++k)

@@ -42,7 +42,8 @@ Result<std::vector<Array>> read_inputs(const Tool& tool, const Options& options,
     if (shapes.count(index) != 0)
       return invalid_argument(
           str_cat("--shape beside --input '", model.inputs()[index].name, "', whose file has a shape"));
-    AIPU_ASSIGN_OR_RETURN(given[index], read_npy(file));
+    AIPU_ASSIGN_OR_RETURN(Array array, read_npy(file));
+    given[index] = with_type(std::move(array), model.inputs()[index].dtype);
     shapes[index] = given[index].shape;
   }
   if (options.random && given.size() == model.inputs().size())
@@ -83,7 +84,7 @@ Status run(const Tool& tool, const Options& options, bool* all_equal) {
   AIPU_ASSIGN_OR_RETURN(const auto files, named_values(options.expects, model->outputs(), "output", "--expect"));
   for (const auto& [index, file] : files) {
     AIPU_ASSIGN_OR_RETURN(Array array, read_npy(file));
-    expected.emplace_back(index, std::move(array));
+    expected.emplace_back(index, with_type(std::move(array), model->outputs()[index].dtype));
   }
   warn_of_null(tool, model->backend());
   runtime::SessionOptions session_options;

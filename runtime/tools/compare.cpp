@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "runtime/base/half.h"
+#include "runtime/base/stored_type.h"
 
 namespace aipu::tools {
 namespace {
@@ -49,10 +50,17 @@ struct Random {
   double symmetric() { return static_cast<double>(next() >> 11) * 0x1p-52 - 1.0; }
 };
 
+// Of a number in [-1, 1), but 0.
+uint8_t random_code(const SmallFloat& type, uint64_t bits) {
+  const auto one = static_cast<uint64_t>(type.bias) << type.mantissa_bits;
+  return static_cast<uint8_t>((1 + bits % (one - 1)) | (bits >> 32 & static_cast<uint64_t>(type.sign_bit())));
+}
+
 }  // namespace
 
 double element_as_double(DType dtype, const void* data, int64_t i) {
-  switch (dtype) {
+  if (const SmallFloat* type = small_float(dtype)) return value_of_code(*type, load<uint8_t>(data, i));
+  switch (held_as(dtype)) {
     case DType::kBool:
     case DType::kU8:
       return load<uint8_t>(data, i);
@@ -78,12 +86,27 @@ double element_as_double(DType dtype, const void* data, int64_t i) {
       return load<float>(data, i);
     case DType::kF64:
       return load<double>(data, i);
-    case DType::kVoid:
-    case DType::kString:
+    default:
       break;
   }
   return 0;
 }
+
+namespace {
+
+// A tensor with a byte for each element where they are packed.
+struct Elements {
+  explicit Elements(const TensorSpan& tensor, int64_t count) : data(static_cast<const std::byte*>(tensor.data)) {
+    const auto size = static_cast<size_t>(packed_bytes(tensor.dtype, count).value_or(0));
+    if (!is_packed(tensor.dtype)) return;
+    own = unpack(tensor.dtype, {data, size}, count);
+    data = own.data();
+  }
+  std::vector<std::byte> own;
+  const std::byte* data;
+};
+
+}  // namespace
 
 Comparison compare(const TensorSpan& found, const TensorSpan& expected, const Tolerance& tolerance) {
   Comparison result;
@@ -100,17 +123,18 @@ Comparison compare(const TensorSpan& found, const TensorSpan& expected, const To
     result.message = count.status().message();
     return result;
   }
-  const bool floating = is_floating(found.dtype);
+  const bool floating = is_floating(found.dtype) || small_float(found.dtype) != nullptr;
+  const Elements found_elements(found, *count), expected_elements(expected, *count);
   const size_t bytes = dtype_bytes(found.dtype);
   int64_t wrong = 0, first_wrong = 0, worst = 0;
   double worst_excess = -1;
   double sum = 0;
   for (int64_t i = 0; i < *count; ++i) {
-    const auto* found_element = static_cast<const std::byte*>(found.data) + static_cast<size_t>(i) * bytes;
-    const auto* expected_element = static_cast<const std::byte*>(expected.data) + static_cast<size_t>(i) * bytes;
+    const auto* found_element = found_elements.data + static_cast<size_t>(i) * bytes;
+    const auto* expected_element = expected_elements.data + static_cast<size_t>(i) * bytes;
     if (std::memcmp(found_element, expected_element, bytes) == 0) continue;
-    const double f = element_as_double(found.dtype, found.data, i);
-    const double e = element_as_double(expected.dtype, expected.data, i);
+    const double f = element_as_double(found.dtype, found_elements.data, i);
+    const double e = element_as_double(expected.dtype, expected_elements.data, i);
     bool fine = false;
     double excess = 0;
     if (floating) {
@@ -145,8 +169,8 @@ Comparison compare(const TensorSpan& found, const TensorSpan& expected, const To
   if (wrong > 0) {
     result.message = str_cat(wrong, " of ", *count, " elements differ, first at ", position(first_wrong, found.shape),
                              ", worst at ", position(worst, found.shape), ": expected ",
-                             number(element_as_double(expected.dtype, expected.data, worst)), ", found ",
-                             number(element_as_double(found.dtype, found.data, worst)), "; max abs error ",
+                             number(element_as_double(expected.dtype, expected_elements.data, worst)), ", found ",
+                             number(element_as_double(found.dtype, found_elements.data, worst)), "; max abs error ",
                              number(result.max_absolute), ", max rel error ", number(result.max_relative));
   }
   return result;
@@ -161,8 +185,13 @@ Result<Array> random_array(DType dtype, std::span<const int64_t> shape, uint64_t
   if (count > kMaxBytes / std::max<int64_t>(1, static_cast<int64_t>(dtype_bytes(dtype)))) {
     return out_of_range(str_cat("a random tensor of shape ", shape_text(shape), " is too large"));
   }
-  array.data.resize(static_cast<size_t>(count) * dtype_bytes(dtype));
+  array.data.resize(static_cast<size_t>(packed_bytes(dtype, count).value_or(0)));
   Random random{seed * 0x9e3779b97f4a7c15ULL + 0x1234567ULL};
+  // All codes of fewer than 8 bits are numbers.
+  if (is_packed(dtype)) {
+    for (std::byte& byte : array.data) byte = static_cast<std::byte>(random.next() >> 56);
+    return array;
+  }
   for (int64_t i = 0; i < count; ++i) {
     switch (dtype) {
       case DType::kF32:
@@ -177,6 +206,13 @@ Result<Array> random_array(DType dtype, std::span<const int64_t> shape, uint64_t
       case DType::kBF16:
         store(array.data, i, bf16_from_f32(static_cast<float>(random.symmetric())));
         break;
+      case DType::kF8E4M3FN:
+      case DType::kF8E4M3FNUZ:
+      case DType::kF8E5M2:
+      case DType::kF8E5M2FNUZ:
+      case DType::kF8E8M0:
+        store(array.data, i, random_code(*small_float(dtype), random.next()));
+        break;
       default: {
         const auto bit = static_cast<uint8_t>(random.next() >> 63);
         std::memset(array.data.data() + static_cast<size_t>(i) * dtype_bytes(dtype), 0, dtype_bytes(dtype));
@@ -190,9 +226,10 @@ Result<Array> random_array(DType dtype, std::span<const int64_t> shape, uint64_t
 std::string summary(const TensorSpan& tensor) {
   const auto count = element_count(tensor.shape);
   if (!count.ok() || *count == 0) return "empty";
+  const Elements elements(tensor, *count);
   double low = HUGE_VAL, high = -HUGE_VAL, sum = 0;
   for (int64_t i = 0; i < *count; ++i) {
-    const double value = element_as_double(tensor.dtype, tensor.data, i);
+    const double value = element_as_double(tensor.dtype, elements.data, i);
     low = std::fmin(low, value);
     high = std::fmax(high, value);
     sum += value;

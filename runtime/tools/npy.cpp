@@ -6,6 +6,7 @@
 
 #include "runtime/base/checked_math.h"
 #include "runtime/base/file.h"
+#include "runtime/base/stored_type.h"
 #include "runtime/base/text.h"
 
 namespace aipu::tools {
@@ -115,7 +116,7 @@ struct DescrRow {
 constexpr DescrRow kDescrs[] = {{DType::kBool, "|b1"}, {DType::kI8, "|i1"},  {DType::kU8, "|u1"},  {DType::kI16, "<i2"},
                                 {DType::kU16, "<u2"},  {DType::kI32, "<i4"}, {DType::kU32, "<u4"}, {DType::kI64, "<i8"},
                                 {DType::kU64, "<u8"},  {DType::kF16, "<f2"}, {DType::kF32, "<f4"}, {DType::kF64, "<f8"},
-                                {DType::kBF16, "|V2"}};
+                                {DType::kBF16, "|V2"}, {DType::kC64, "<c8"}};
 
 Result<DType> dtype_of(std::string_view descr) {
   if (descr.size() >= 2) {
@@ -211,6 +212,13 @@ Result<Array> parse_npy(std::span<const std::byte> file) {
   return array;
 }
 
+Array with_type(Array array, DType dtype) {
+  if (stored_type(dtype) == nullptr || array.dtype != held_as(dtype)) return array;
+  array.dtype = dtype;
+  if (is_packed(dtype)) array.data = pack(dtype, array.data);
+  return array;
+}
+
 Result<Array> read_npy(const std::string& path) {
   AIPU_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::read(path));
   auto array = parse_npy(file.bytes());
@@ -244,9 +252,13 @@ std::vector<std::byte> npy_header(DType dtype, std::span<const int64_t> shape) {
 Status write_npy(const std::string& path, DType dtype, std::span<const int64_t> shape, const void* data) {
   AIPU_ASSIGN_OR_RETURN(const int64_t count, element_count(shape));
   AIPU_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
-  AIPU_RETURN_IF_ERROR(file.write(npy_header(dtype, shape)));
-  AIPU_RETURN_IF_ERROR(
-      file.write({static_cast<const std::byte*>(data), static_cast<size_t>(count) * dtype_bytes(dtype)}));
+  const bool is_known = stored_type(dtype) == nullptr || dtype == DType::kC64;
+  AIPU_RETURN_IF_ERROR(file.write(npy_header(is_known ? dtype : held_as(dtype), shape)));
+  std::span<const std::byte> bytes(static_cast<const std::byte*>(data),
+                                   static_cast<size_t>(packed_bytes(dtype, count).value_or(0)));
+  std::vector<std::byte> codes;
+  if (is_packed(dtype)) bytes = codes = unpack(dtype, bytes, count);
+  AIPU_RETURN_IF_ERROR(file.write(bytes));
   return file.commit();
 }
 

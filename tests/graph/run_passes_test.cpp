@@ -34,12 +34,12 @@ TEST(RunPasses, DumpsOnlyWhatChanged) {
   options.dump_dir = dir.string();
   ASSERT_TRUE(run_passes(*graph, graph_pipeline(), context, options).ok());
   EXPECT_TRUE(std::filesystem::exists(dir / "00.graph.imported.txt"));
-  EXPECT_TRUE(std::filesystem::exists(dir / "01.graph.eliminate_dead_nodes.txt"));
-  EXPECT_TRUE(std::filesystem::exists(dir / "07.graph.simplify_algebra.txt"));
-  EXPECT_FALSE(std::filesystem::exists(dir / "03.graph.resolve_shape_operands.txt"));
+  EXPECT_TRUE(std::filesystem::exists(dir / "02.graph.eliminate_dead_nodes.txt"));
+  EXPECT_TRUE(std::filesystem::exists(dir / "08.graph.simplify_algebra.txt"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "04.graph.resolve_shape_operands.txt"));
   const std::string index = read_text_file((dir / "index.txt").string()).value();
-  EXPECT_THAT(index, HasSubstr("03 resolve_shape_operands unchanged"));
-  EXPECT_THAT(index, HasSubstr("01 eliminate_dead_nodes 1 rewrites"));
+  EXPECT_THAT(index, HasSubstr("04 resolve_shape_operands unchanged"));
+  EXPECT_THAT(index, HasSubstr("02 eliminate_dead_nodes 1 rewrites"));
   std::filesystem::remove_all(dir);
 }
 
@@ -53,7 +53,7 @@ TEST(RunPasses, DisableAndStop) {
   options = {};
   options.stop_after = "eliminate_dead_nodes";
   graph = parse(kRelus);
-  ASSERT_TRUE(run_passes(*graph, graph_pipeline().first(5), context, options).ok());
+  ASSERT_TRUE(run_passes(*graph, graph_pipeline().first(6), context, options).ok());
   EXPECT_THAT(print_graph(*graph), HasSubstr("Identity"));
   options.stop_after = "eliminate_dead_notes";
   EXPECT_THAT(run_passes(*graph, graph_pipeline(), context, options).message(),

@@ -17,6 +17,20 @@ _TYPES = {
     "float64": 11,
     "uint32": 12,
     "uint64": 13,
+    "complex64": 14,
+    "bfloat16": 16,
+    "float8e4m3fn": 17,
+    "float8e4m3fnuz": 18,
+    "float8e5m2": 19,
+    "float8e5m2fnuz": 20,
+    "uint4": 21,
+    "int4": 22,
+    "float4e2m1": 23,
+    "float8e8m0": 24,
+    "uint2": 25,
+    "int2": 26,
+    "float6e2m3": 27,
+    "float6e3m2": 28,
 }
 
 
@@ -59,7 +73,29 @@ def _value(name, dtype, shape):
     return _field(1, name) + _field(2, _field(1, _field(1, _TYPES[dtype]) + _field(2, dims)))
 
 
+class Raw:
+    """An initializer by its type, its shape, and the bytes of raw_data, or the elements of int32_data."""
+
+    def __init__(self, dtype, shape, data):
+        self.dtype, self.shape, self.data = dtype, shape, data
+
+
+def element_type(name):
+    """ONNX's number of an element type."""
+    return _TYPES[name]
+
+
+def _raw_tensor(name, raw):
+    dims = b"".join(_field(1, int(d)) for d in raw.shape)
+    is_raw = isinstance(raw.data, bytes)
+    data = _field(9, raw.data) if is_raw else b"".join(_field(5, int(element)) for element in raw.data)
+    return dims + _field(2, _TYPES[raw.dtype]) + _field(8, name) + data
+
+
 def _tensor(name, array):
+    if isinstance(array, Raw):
+        return _raw_tensor(name, array)
+    array = np.asarray(array, order="C")
     dims = b"".join(_field(1, int(d)) for d in array.shape)
     return dims + _field(2, _TYPES[str(array.dtype)]) + _field(8, name) + _field(9, array.tobytes())
 
@@ -67,7 +103,7 @@ def _tensor(name, array):
 def write_model(path, nodes, inputs, outputs, constants=None, opset=17, ml_opset=3):
     """``inputs`` and ``outputs``: name, type, shape of each; ``constants``: arrays by name."""
     graph = [_field(1, n) for n in nodes] + [_field(2, "g")]
-    graph += [_field(5, _tensor(name, np.asarray(array, order="C"))) for name, array in (constants or {}).items()]
+    graph += [_field(5, _tensor(name, array)) for name, array in (constants or {}).items()]
     graph += [_field(11, _value(*i)) for i in inputs] + [_field(12, _value(*o)) for o in outputs]
     domains = (("", opset), ("example", 1), ("com.microsoft", 1), ("ai.onnx.ml", ml_opset))
     opsets = [_field(8, _field(1, domain) + _field(2, version)) for domain, version in domains]

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "frontend/onnx/ops/converters.h"
+#include "runtime/base/stored_type.h"
 
 namespace aipu::frontend {
 
@@ -75,17 +76,35 @@ void cast_before_6(OpContext& c) {
   c.emit_output("Cast", {{"to", *dtype}}, c.inputs);
 }
 
-void cast(OpContext& c) {
-  c.ignore("saturate");  // for 8-bit floats only
-  c.require_attribute("to");
+namespace {
+
+// How Cast rounds matters to floats of 8 bits and less.
+void emit_cast(OpContext& c, DType to) {
+  const int64_t saturate = c.take_int("saturate", 1);
+  const std::string rounding = c.take_string("round_mode", "up");
   if (!c.ok()) return;
-  c.emit_outputs("Cast", c.pass_attributes("Cast"), c.inputs);
+  AttributeList attributes = {{"to", to}};
+  if (small_float(to) != nullptr) {
+    if (rounding != "up" && rounding != "down" && rounding != "nearest")
+      return c.fail_invalid(str_cat("round_mode '", rounding, "' is none of up, down and nearest"));
+    attributes.insert(attributes.end(), {{"saturate", saturate}, {"round_mode", rounding}});
+  }
+  c.emit_output("Cast", std::move(attributes), {c.input(0)});
+}
+
+}  // namespace
+
+void cast(OpContext& c) {
+  c.require_attribute("to");
+  c.expect_inputs(1, 1);
+  if (!c.ok()) return;
+  const DType to = c.take_dtype("to", DType::kVoid);
+  emit_cast(c, to);
 }
 
 void cast_like(OpContext& c) {
-  c.ignore("saturate");
   c.expect_inputs(2, 2);
-  c.emit_output("Cast", {{"to", c.dtype(c.input(1))}}, {c.input(0)});
+  if (c.ok()) emit_cast(c, c.dtype(c.input(1)));
 }
 
 // A bool is a byte that is 0 or 1: any other bit makes it true.
@@ -97,7 +116,7 @@ void bit_cast(OpContext& c) {
   const Attributes attributes = c.pass_attributes("BitCast");
   if (!c.ok()) return;
   const DType to = attributes.dtype("to");
-  if (to == DType::kBool && dtype_bytes(c.dtype(x)) == 1) {
+  if (to == DType::kBool && dtype_bits(c.dtype(x)) == 8) {
     c.emit_output("Cast", {{"to", to}}, {c.emit("BitCast", {{"to", DType::kU8}}, {x})});
   } else {
     c.emit_output("BitCast", {{"to", to}}, {x});

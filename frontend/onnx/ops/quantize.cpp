@@ -4,6 +4,7 @@
 
 #include "frontend/onnx/ops/compose.h"
 #include "frontend/onnx/ops/converters.h"
+#include "runtime/base/stored_type.h"
 
 namespace aipu::frontend {
 
@@ -48,34 +49,59 @@ bool has_blocks(OpContext& c) {
   return it != c.attributes.end() && it->second.i > 0;
 }
 
-// The type that an attribute names, or `otherwise`.
-DType taken_dtype(OpContext& c, const char* attribute, DType otherwise) {
-  const int64_t number = c.take_int(attribute, 0);
-  if (number == 0) return otherwise;
-  const auto dtype = number > 0 && number < 1000 ? dtype_from_onnx(static_cast<int>(number)) : std::nullopt;
-  if (!dtype)
-    c.fail_unsupported(str_cat("element type number ", number, " in attribute '", attribute, "' is not supported"));
-  return dtype.value_or(otherwise);
-}
-
 struct Range {
   double least = 0, greatest = 0;
 };
 
+// Of integers of up to 16 bits.
 std::optional<Range> range_of(DType dtype) {
-  if (!is_integer(dtype) || dtype_bits(dtype) > 16) return std::nullopt;
   const int bits = dtype_bits(dtype);
-  if (is_signed_int(dtype)) return Range{-std::ldexp(1.0, bits - 1), std::ldexp(1.0, bits - 1) - 1};
+  const DType held = held_as(dtype);
+  if (!is_integer(held) || bits > 16 || small_float(dtype) != nullptr) return std::nullopt;
+  if (is_signed_int(held)) return Range{-std::ldexp(1.0, bits - 1), std::ldexp(1.0, bits - 1) - 1};
   return Range{0, std::ldexp(1.0, bits) - 1};
 }
 
 }  // namespace
 
+namespace {
+
+// The quotient of another precision than the scale's takes the place of the input, and 1 that of the scale.
+void divide_first(OpContext& c, DType precision) {
+  const int rank = c.rank(c.input(0));
+  ValueId scale = c.cast(c.input(1), precision);
+  if (c.rank(scale) == 1 && rank > 0) {
+    const auto it = c.attributes.find("axis");
+    const int64_t axis = it == c.attributes.end() ? 1 : it->second.i;
+    std::vector<int64_t> behind;
+    for (int64_t k = (axis < 0 ? axis + rank : axis) + 1; k < rank; ++k)
+      behind.push_back(k - (axis < 0 ? axis + rank : axis));
+    const bool is_one = c.type(scale).shape[0] == Dim(1);
+    scale = is_one ? c.squeeze(scale, {0}) : c.unsqueeze(scale, std::move(behind));
+  }
+  c.inputs[0] = c.emit("Div", {}, {c.cast(c.input(0), precision), scale});
+  // Of the shape that the zero point has.
+  c.inputs[1] = c.rank(c.input(1)) == 0 ? c.scalar(precision, 1)
+                                        : c.emit("Expand", {}, {c.scalar(precision, 1), c.shape_of(c.input(1))});
+}
+
+}  // namespace
+
 void dequantize_linear(OpContext& c) {
-  if (!has_blocks(c)) return pass(c);
   c.expect_inputs(2, 3);
+  const DType scale_type = c.dtype(c.input(1));
+  const DType dtype = c.take_dtype("output_dtype", scale_type);
+  if (c.ok() && !is_floating(dtype)) return c.fail_invalid(str_cat("an output of ", dtype_name(dtype)));
+  if (!c.ok()) return;
+  if (!has_blocks(c)) {
+    // The precision of the product is that of the result; that of what is wider where they differ.
+    const bool is_plain = dtype == scale_type;
+    if (is_plain) return pass(c);
+    c.inputs[1] = c.cast(c.input(1), DType::kF32);
+    const ValueId y = c.emit("DequantizeLinear", listed(c.pass_attributes("DequantizeLinear")), c.inputs);
+    return c.set_output(0, c.cast(y, dtype));
+  }
   const Blocks blocks = take_blocks(c);
-  const DType dtype = taken_dtype(c, "output_dtype", c.dtype(c.input(1)));
   const ValueId x = c.input(0);
   const auto spread = [&](size_t i) {
     return c.cast(spread_over_blocks(c, c.input(i), blocks.axis, blocks.size, x), DType::kF32);
@@ -86,21 +112,37 @@ void dequantize_linear(OpContext& c) {
 }
 
 void quantize_linear(OpContext& c) {
-  if (!has_blocks(c)) return pass(c);
   c.expect_inputs(2, 3);
-  c.ignore("saturate");  // of 8-bit floats
-  c.ignore("precision");
+  const DType scale_type = c.dtype(c.input(1));
+  const DType precision = c.take_dtype("precision", is_floating(scale_type) ? scale_type : DType::kF32);
+  const DType wanted = c.take_dtype("output_dtype", DType::kVoid);
+  const DType dtype = wanted == DType::kVoid && c.has_input(2) ? c.dtype(c.input(2))
+                      : wanted == DType::kVoid                 ? DType::kU8
+                                                               : wanted;
+  if (c.ok() && !is_floating(precision))
+    return c.fail_invalid(str_cat("a division of the precision of ", dtype_name(precision)));
+  if (!c.ok()) return;
+  if (!has_blocks(c)) {
+    if (precision != scale_type) divide_first(c, precision);
+    AttributeList attributes = listed(c.pass_attributes("QuantizeLinear"));
+    attributes.emplace_back("output_dtype", dtype);
+    return c.emit_output("QuantizeLinear", std::move(attributes), c.inputs);
+  }
+  const int64_t saturate = c.take_int("saturate", 1);
   const Blocks blocks = take_blocks(c);
-  const DType dtype = taken_dtype(c, "output_dtype", c.has_input(2) ? c.dtype(c.input(2)) : DType::kU8);
   const auto range = range_of(dtype);
-  if (c.ok() && !range) return c.fail_unsupported(str_cat("blocks of ", dtype_name(dtype), " are not supported"));
+  if (c.ok() && !range && small_float(dtype) == nullptr)
+    return c.fail_unsupported(str_cat("blocks of ", dtype_name(dtype), " are not supported"));
   if (!c.ok()) return;
   const ValueId x = c.input(0);
-  const auto spread = [&](size_t i) {
-    return c.cast(spread_over_blocks(c, c.input(i), blocks.axis, blocks.size, x), DType::kF32);
+  const auto spread = [&](size_t i, DType type) {
+    return c.cast(spread_over_blocks(c, c.input(i), blocks.axis, blocks.size, x), type);
   };
-  ValueId y = c.emit("Round", {}, {c.emit("Div", {}, {c.cast(x, DType::kF32), spread(1)})});
-  if (c.has_input(2)) y = add(c, y, spread(2));
+  ValueId y = c.emit("Div", {}, {c.cast(x, precision), spread(1, precision)});
+  y = c.cast(y, DType::kF32);
+  if (range) y = c.emit("Round", {}, {y});
+  if (c.has_input(2)) y = add(c, y, spread(2, DType::kF32));
+  if (!range) return c.emit_output("Cast", {{"to", dtype}, {"saturate", saturate}}, {y});
   y = c.emit("Clip", {}, {y, c.scalar(DType::kF32, range->least), c.scalar(DType::kF32, range->greatest)});
   c.set_output(0, c.cast(y, dtype));
 }

@@ -18,6 +18,7 @@ import numpy as np
 from . import _conversion, _files, _native
 from ._conversion import ModelLike
 from ._operator_text import OperatorText, plugin_sources
+from ._stored_type import numpy_dtype, stored_type
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -234,13 +235,18 @@ def enable_crash_reports() -> None:
     _native.enable_crash_reports()
 
 
-def _input_array(name: str, value: Any) -> np.ndarray:
-    """The value of an input as a C-contiguous array in this machine's byte order; itself where it is one already."""
+def _input_array(spec: TensorSpec, value: Any) -> np.ndarray:
+    """The value of an input as a C-contiguous array in this machine's byte order; itself where it is one already.
+    Elements of stored types are given as their codes."""
+    name = spec.name
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ValueError(f"input '{_shown(name)}': some elements are masked; give .filled(value) instead")
     if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
         value = _from_dlpack(name, value)
     array = np.asarray(value)
+    stored = stored_type(spec.dtype)
+    if stored is not None:
+        return np.asarray(stored.codes_of(array), order="C")
     if array.dtype == bool and array.size > 0 and array.view(np.uint8).max() > 1:
         return np.asarray(array.view(np.uint8) != 0, order="C")  # NumPy takes any byte but 0 for true, kernels do not
     if array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative:
@@ -264,8 +270,9 @@ def _from_dlpack(name: str, value: Any) -> np.ndarray:
 _DLPACK_CPU = 1
 
 
-def _output_array(name: str, array: Any) -> np.ndarray:
+def _output_array(spec: TensorSpec, array: Any) -> np.ndarray:
     """Checks an array that an output is to be written into; what its memory is like is checked when it is bound."""
+    name = spec.name
     if not isinstance(array, np.ndarray):
         raise TypeError(f"output '{_shown(name)}': a NumPy array is expected, found {type(array).__name__}")
     if isinstance(array, np.ma.MaskedArray):
@@ -274,6 +281,11 @@ def _output_array(name: str, array: Any) -> np.ndarray:
         raise ValueError(f"output '{_shown(name)}': the array is not in this machine's byte order ({array.dtype.str})")
     if not array.flags.c_contiguous or not array.flags.aligned:
         raise ValueError(f"output '{_shown(name)}': an aligned, C-contiguous array is expected")
+    stored = stored_type(spec.dtype)
+    if stored is not None and stored.codes_of(array).dtype != stored.codes:
+        raise ValueError(f"output '{_shown(name)}': expected {stored.dtype}, found {array.dtype}")
+    if stored is not None and not array.flags.writeable:
+        raise ValueError(f"output '{_shown(name)}': the array is read-only")
     return array
 
 
@@ -301,7 +313,7 @@ class _Signature:
         missing = [name for name in self.input_index if inputs.get(name) is None]
         if missing:
             raise ValueError(f"no value for input {', '.join(map(repr, missing))}: every run takes all inputs")
-        return [_input_array(name, inputs[name]) for name in self.input_index]
+        return [_input_array(spec, inputs[spec.name]) for spec in self.inputs]
 
     def wanted_outputs(
         self, outputs: Union[Sequence[str], Mapping[str, np.ndarray], None]
@@ -314,7 +326,9 @@ class _Signature:
             if name not in self.output_index:
                 raise ValueError(f"the model has no output '{_shown(name)}' (there are: {_shown(self.output_index)})")
         if isinstance(outputs, Mapping):
-            return {name: _output_array(name, array) for name, array in outputs.items()}
+            return {
+                name: _output_array(self.outputs[self.output_index[name]], array) for name, array in outputs.items()
+            }
         return dict.fromkeys(names)
 
 
@@ -335,7 +349,8 @@ class Session:
     ) -> None:
         self._native = _native.Session(model, threads, profile, cycles, overlap)
         self._signature = signature
-        self._dtypes = [np.dtype(spec.dtype) for spec in signature.outputs]
+        self._dtypes = [numpy_dtype(spec.dtype) for spec in signature.outputs]
+        self._stored = [stored_type(spec.dtype) for spec in signature.outputs]
         self._in_use = threading.Lock()
         self._is_profiled = profile
 
@@ -413,7 +428,7 @@ class Session:
         """
         values = self._signature.input_values(inputs)
         wanted = self._signature.wanted_outputs(outputs)
-        given = [wanted.get(spec.name) for spec in self._signature.outputs]
+        given = [self._memory(index, wanted.get(spec.name)) for index, spec in enumerate(self._signature.outputs)]
         future: concurrent.futures.Future[Dict[str, np.ndarray]] = concurrent.futures.Future()
         future.set_running_or_notify_cancel()
 
@@ -447,12 +462,34 @@ class Session:
         for name, given in wanted.items():
             index = self._signature.output_index[name]
             shape = run.output_shape(index)
-            if given is None:
-                given = np.frombuffer(bytearray(run.output_bytes(index)), self._dtypes[index]).reshape(shape)
-            elif given.shape != shape:
+            if given is not None and given.shape != shape:
                 raise ValueError(f"output '{_shown(name)}': expected shape {shape}, found {given.shape}")
+            if given is None or self._is_packed(index):
+                given = self._unpacked(index, given, run.output_bytes(index), shape)
             results[name] = given
         return results
+
+    def _is_packed(self, index: int) -> bool:
+        stored = self._stored[index]
+        return stored is not None and stored.is_packed
+
+    def _memory(self, index: int, given: Optional[np.ndarray]) -> Optional[np.ndarray]:
+        """What is given for an output as the run can write into it; None if it cannot."""
+        stored = self._stored[index]
+        if given is None or stored is None:
+            return given
+        return None if stored.is_packed else stored.codes_of(given)
+
+    def _unpacked(self, index: int, given: Optional[np.ndarray], data: bytes, shape: Tuple[int, ...]) -> np.ndarray:
+        """A copy of an output, in ``given`` if there is such an array."""
+        stored = self._stored[index]
+        if stored is None:
+            return np.frombuffer(bytearray(data), self._dtypes[index]).reshape(shape)
+        codes = np.frombuffer(bytearray(data), stored.codes).reshape(shape)
+        if given is None:
+            return codes.view(stored.dtype)
+        stored.codes_of(given)[...] = codes
+        return given
 
     def _run(self, values: List[np.ndarray], wanted: Dict[str, Optional[np.ndarray]]) -> Dict[str, np.ndarray]:
         for index, value in enumerate(values):
@@ -466,20 +503,20 @@ class Session:
                 if shape is not None and given.shape != shape:
                     raise ValueError(f"output '{_shown(name)}': expected shape {shape}, found {given.shape}")
                 results[name] = given
-            elif shape is not None:
+            elif shape is not None and not self._is_packed(index):
                 results[name] = np.empty(shape, self._dtypes[index])
             else:
                 continue
-            self._native.bind_output(index, results[name])
+            self._native.bind_output(index, self._memory(index, results[name]))
         self._native.run()
         for name in wanted:
             index = self._signature.output_index[name]
             shape = self._native.output_shape(index)
-            if name not in results:
-                data = bytearray(self._native.output_bytes(index))
-                results[name] = np.frombuffer(data, self._dtypes[index]).reshape(shape)
-            elif results[name].shape != shape:
-                raise ValueError(f"output '{_shown(name)}': expected shape {shape}, found {results[name].shape}")
+            given = results.get(name)
+            if given is not None and given.shape != shape:
+                raise ValueError(f"output '{_shown(name)}': expected shape {shape}, found {given.shape}")
+            if given is None or self._is_packed(index):
+                results[name] = self._unpacked(index, given, self._native.output_bytes(index), shape)
         return {name: results[name] for name in wanted}
 
     def profile(self) -> List[ProfileRow]:

@@ -25,6 +25,7 @@
 #include "gbuilder/build.h"
 #include "runtime/base/embedded_file.h"
 #include "runtime/base/file.h"
+#include "runtime/base/stored_type.h"
 #include "runtime/base/temporary.h"
 #include "runtime/base/text.h"
 #include "runtime/model.h"
@@ -142,6 +143,11 @@ bool add_constant_input(const Status& status, const TestCase& test, const GraphP
     if (ports.inputs[i].name != operand || constants->count(operand) != 0) continue;
     auto array = read_tensor_pb(str_cat(test.data_sets[0], "/input_", i, ".pb"));
     if (!array.ok()) return false;
+    if (is_packed(array->dtype)) {
+      const auto count = element_count(array->shape);
+      if (!count.ok()) return false;
+      array->data = unpack(array->dtype, array->data, *count);
+    }
     (*constants)[operand] = graph::Constant::create(array->dtype, array->shape, std::move(array->data));
     return true;
   }

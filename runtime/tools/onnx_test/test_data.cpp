@@ -12,6 +12,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include "runtime/base/file.h"
+#include "runtime/base/stored_type.h"
 
 namespace aipu::tools {
 namespace {
@@ -173,13 +174,21 @@ Result<Array> read_tensor_pb(const std::string& path) {
       case DType::kBF16:
         append<uint16_t>(tensor.int32_data(), &array.data);
         break;
+      case DType::kC64:
+        append<float>(tensor.float_data(), &array.data);
+        break;
+      case DType::kF6E2M3:
+      case DType::kF6E3M2:  // the only ones that this field does not pack
+        append<uint8_t>(tensor.int32_data(), &array.data);
+        array.data = pack(*dtype, array.data);
+        break;
       default:
         append<uint8_t>(tensor.int32_data(), &array.data);
-        break;  // bool and 8-bit integers
+        break;  // what has 8 bits, or is packed to bytes
     }
   }
   AIPU_ASSIGN_OR_RETURN(const int64_t count, element_count(array.shape));
-  if (static_cast<uint64_t>(count) * dtype_bytes(*dtype) != array.data.size()) {
+  if (packed_bytes(*dtype, count) != static_cast<int64_t>(array.data.size())) {
     return invalid_model(str_cat(path, ": the shape ", shape_text(array.shape), " does not fit ", array.data.size(),
                                  " bytes of ", dtype_name(*dtype)));
   }
