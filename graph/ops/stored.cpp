@@ -7,7 +7,8 @@ namespace {
 
 Status check_format(const Node& node) {
   const DType format = node.attributes.dtype("format");
-  if (small_float(format) == nullptr) return invalid_model(str_cat(dtype_name(format), " is no float of 8 bits or less"));
+  if (small_float(format) == nullptr)
+    return invalid_model(str_cat(dtype_name(format), " is no float of 8 bits or less"));
   return {};
 }
 

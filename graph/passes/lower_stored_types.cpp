@@ -338,8 +338,8 @@ class Lowering {
       const int bits = dtype_bits(type);
       const bool is_signed = held_as(type) == DType::kI8;
       const int64_t least = is_signed ? -(int64_t{1} << (bits - 1)) : 0;
-      return b.op("Clip", {wide, number(b, held_as(type), least),
-                           number(b, held_as(type), least + (int64_t{1} << bits) - 1)});
+      return b.op("Clip",
+                  {wide, number(b, held_as(type), least), number(b, held_as(type), least + (int64_t{1} << bits) - 1)});
     }
     // The type of the scale is the precision of the quotient.
     const DType precision = b.type(node.inputs[1]).dtype;

@@ -13,8 +13,8 @@ constexpr int kMantissaBits = 23, kBias = 127;  // of float32
 constexpr int64_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000, kNan = 0x7fc00000;
 
 Expression vector_of(std::string literal, std::string_view dtype) {
-  return Expression::call("cast", {Expression::atom(std::move(literal)),
-                                   Expression::atom(fmt::format("f\"{}x{{VL}}\"", dtype))});
+  return Expression::call(
+      "cast", {Expression::atom(std::move(literal)), Expression::atom(fmt::format("f\"{}x{{VL}}\"", dtype))});
 }
 Expression integer(int64_t value) { return vector_of(fmt::format("{}", value), "int32"); }
 Expression power(int exponent) { return vector_of(fmt::format("{:.17g}", std::ldexp(1.0, exponent)), "float32"); }
@@ -56,8 +56,9 @@ Expression encode_small_float(const SmallFloat& type, bool saturate, const Expre
   const int64_t least_normal = int64_t{kBias + 1 - type.bias} << kMantissaBits;
   Expression code = let(when(is(finite, ">=", least_normal), normal, subnormal));
   const bool to_greatest = saturate || type.special == SmallFloat::Special::kNone;
-  const int beyond =
-      to_greatest ? type.greatest() : type.special == SmallFloat::Special::kIeee ? type.infinity() : type.nan();
+  const int beyond = to_greatest                                  ? type.greatest()
+                     : type.special == SmallFloat::Special::kIeee ? type.infinity()
+                                                                  : type.nan();
   code = when(is(code, ">", type.greatest()), integer(beyond), code);
   code = let(when(is(magnitude, ">", kInfinity), integer(type.nan()), code));
   const Expression is_negative = is(bits, "<", 0);
@@ -73,8 +74,8 @@ Expression encode_power_of_two(const SmallFloat& type, bool saturate, std::strin
   const int64_t up_from = rounding == "nearest" ? kOne / 2 : 1;  // of the mantissa
   const int64_t added = rounding == "down" ? 0 : kOne - up_from;
   const Expression magnitude = let(bits & integer(kMagnitude));
-  const Expression normal = right(Expression::call("min", {magnitude, integer(kInfinity)}) + integer(added),
-                                  kMantissaBits);
+  const Expression normal =
+      right(Expression::call("min", {magnitude, integer(kInfinity)}) + integer(added), kMantissaBits);
   // Of the numbers between the least two powers, these become the greater one.
   const int64_t up_below = rounding == "down" ? kOne : rounding == "nearest" ? kLeast + kLeast / 2 : kLeast + 1;
   const Expression low = when(is(magnitude, ">=", up_below), integer(1), integer(0));
@@ -103,8 +104,7 @@ Expression decode_small_float(const SmallFloat& type, const Expression& code, co
     bits = when(is(magnitude, ">", type.greatest()), integer(kNan), bits);
   const Expression sign = left(code & integer(type.sign_bit()), 31 - type.magnitude_bits());
   bits = either(let(bits), sign);
-  if (type.special == SmallFloat::Special::kNegativeZero)
-    bits = when(is(code, "==", type.nan()), integer(kNan), bits);
+  if (type.special == SmallFloat::Special::kNegativeZero) bits = when(is(code, "==", type.nan()), integer(kNan), bits);
   return as_float(bits);
 }
 

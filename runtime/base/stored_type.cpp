@@ -58,8 +58,8 @@ float value_of_code(const SmallFloat& type, uint8_t code) {
   }
   const int exponent = magnitude >> type.mantissa_bits, mantissa = magnitude & ((1 << type.mantissa_bits) - 1);
   const int implicit = exponent > 0 ? 1 << type.mantissa_bits : 0;
-  const float value = std::ldexp(static_cast<float>(mantissa + implicit),
-                                 std::max(exponent, 1) - type.bias - type.mantissa_bits);
+  const float value =
+      std::ldexp(static_cast<float>(mantissa + implicit), std::max(exponent, 1) - type.bias - type.mantissa_bits);
   return negative ? -value : value;
 }
 

@@ -1,4 +1,4 @@
-// Element types that tensors are stored in and nobody computes with: floats of 8 bits and less, integers of less than 8,
+// Element types that tensors are stored in and nobody computes with: floats of 8 bits and less, integers of less,
 // complex numbers. Graphs and kernels hold such an element as one of another type (`held_as`), in a byte of its own
 // where it has 8 bits or fewer; where models meet the world (ONNX files, inputs and outputs of aipu.bin) elements of
 // fewer than 8 bits are packed as ONNX packs them: a stream of bits, the first element in the lowest ones, filled with

@@ -180,7 +180,7 @@ def test_integers_of_few_bits(tmp_path):
     nodes, inputs, outputs, expected = [], {}, {}, {}
     inputs["x"] = ("int8", np.arange(-128, 128).astype(np.int8)[:255])
     inputs["f"] = ("float32", np.arange(-20, 21).astype(np.float32) / 2)
-    for name, (bits, signed) in INTEGERS.items():
+    for name, (_, signed) in INTEGERS.items():
         for x in ("x", "f"):
             y = f"{x}_{name}"
             nodes += [cast(name, x, y), cast("int32", y, f"{y}_back")]
