@@ -204,6 +204,7 @@ class Lowering {
       }
     }
     note_types();
+    if (is_model_ && is_lowered()) return count;
     const std::vector<NodeId> nodes = graph_.topological_order();
     for (const NodeId id : nodes) AIPU_RETURN_IF_ERROR(check(id));
     std::vector<DType> outputs;
@@ -228,6 +229,25 @@ class Lowering {
       const ValueId id{static_cast<int32_t>(index)};
       if (!graph_.value(id).erased && stored_type(graph_.type(id).dtype) != nullptr) types_[id] = graph_.type(id).dtype;
     }
+  }
+
+  // Whether only inputs and outputs of the model have stored types any more, each behind the node that converts it.
+  bool is_lowered() const {
+    const Graph& graph = graph_;
+    return std::all_of(types_.begin(), types_.end(), [&](const auto& entry) {
+      const auto& [id, type] = entry;
+      const std::string_view from = is_packed(type) ? "aipu::PackedBytes" : "BitCast";
+      const std::string_view to = is_packed(type) ? "aipu::FromPackedBytes" : "BitCast";
+      const std::vector<NodeId> users = graph.users(id);
+      const bool is_output = graph.is_graph_output(id);
+      if (const NodeId producer = graph.value(id).producer; producer.valid())
+        return is_output && users.empty() && graph.node(producer).op == to &&
+               !is_stored(graph.node(producer).inputs[0]);
+      return !is_output && graph.value(id).constant == nullptr &&
+             std::all_of(users.begin(), users.end(), [&](NodeId user) {
+               return graph.node(user).op == from && !is_stored(graph.node(user).outputs[0]);
+             });
+    });
   }
 
   Status check(NodeId id) const {

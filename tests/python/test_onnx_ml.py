@@ -136,6 +136,28 @@ def test_aggregates(tmp_path, random, family, function):
     family.check(tmp_path)
 
 
+@pytest.mark.parametrize("function, expected", [("SUM", [1, 5]), ("MIN", [-2, 5]), ("MAX", [3, 5])])
+def test_leaves_that_name_their_target_twice_or_not_at_all(tmp_path, family, function, expected):
+    """Two trees: x <= 0 gives 3 and -2, else nothing; x <= 0 nothing, else 5."""
+    tree = {
+        "nodes_treeids": [0, 0, 0, 1, 1, 1],
+        "nodes_nodeids": [0, 1, 2, 0, 1, 2],
+        "nodes_featureids": [0] * 6,
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"] * 2,
+        "nodes_values": [0.0] * 6,
+        "nodes_truenodeids": [1, 0, 0] * 2,
+        "nodes_falsenodeids": [2, 0, 0] * 2,
+        "target_treeids": [0, 0, 1],
+        "target_nodeids": [1, 1, 2],
+        "target_ids": [0, 0, 0],
+        "target_weights": [3.0, -2.0, 5.0],
+    }
+    x = np.array([[-1], [1]], F32)
+    y = np.array(expected, F32)[:, None]
+    family.add("TreeEnsembleRegressor", [x], y, n_targets=1, aggregate_function=function, **tree)
+    family.check(tmp_path)
+
+
 def test_number_of_rows_does_not_change_a_row(tmp_path, random):
     """Trees that fill several blocks of the cache; rows one by one, and all at once."""
     forest = Forest(random, 300, 8, 6, 1, ["BRANCH_LEQ"])

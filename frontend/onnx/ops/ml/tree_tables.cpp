@@ -2,6 +2,7 @@
 // so that the child for "true" is the next node: a walk reads 8 bytes per level.
 #include "frontend/onnx/ops/ml/tree_tables.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -229,9 +230,23 @@ ConstantPtr list_of(DType dtype, const std::vector<T>& elements) {
 // Trees whose tables fit the second-level cache together, with the rows that they are walked for.
 constexpr int64_t kBlockBytes = int64_t{1} << 18;
 
+// Of a leaf with one target, which it may name several times, or not at all.
+double only_weight(const std::vector<LeafWeight>& weights, std::string_view aggregate) {
+  if (aggregate != "sum") {
+    if (weights.empty()) return std::numeric_limits<double>::quiet_NaN();  // which is no weight to the kernel
+    const auto [least, greatest] = std::minmax_element(
+        weights.begin(), weights.end(), [](const LeafWeight& a, const LeafWeight& b) { return a.weight < b.weight; });
+    return aggregate == "min" ? least->weight : greatest->weight;
+  }
+  double sum = 0;
+  for (const LeafWeight& entry : weights) sum += entry.weight;
+  return sum;
+}
+
 // Word: int32 with float32 thresholds, int64 with float64 ones.
 template <typename Word, typename Real>
-void pack(const Layout& layout, const Forest& forest, const std::vector<int64_t>& roots, TreeTables* out) {
+void pack(const Layout& layout, const Forest& forest, const std::vector<int64_t>& roots, std::string_view aggregate,
+          TreeTables* out) {
   std::vector<Word> words;
   std::vector<Word> leaf_targets;
   std::vector<Real> leaf_weights;
@@ -247,9 +262,7 @@ void pack(const Layout& layout, const Forest& forest, const std::vector<int64_t>
     }
     const auto& weights = forest.nodes[static_cast<size_t>(record.leaf)].weights;
     if (forest.targets == 1) {
-      double sum = 0;
-      for (const LeafWeight& entry : weights) sum += entry.weight;
-      words.push_back(std::bit_cast<Word>(static_cast<Real>(sum)));
+      words.push_back(std::bit_cast<Word>(static_cast<Real>(only_weight(weights, aggregate))));
       words.push_back(0);
       continue;
     }
@@ -295,7 +308,7 @@ bool is_dense(const Forest& forest) {
 
 }  // namespace
 
-Result<TreeTables> make_tree_tables(const Forest& forest, DType compare) {
+Result<TreeTables> make_tree_tables(const Forest& forest, DType compare, std::string_view aggregate) {
   Splitter splitter(forest, compare);
   std::vector<int64_t> trees;
   for (const int64_t root : forest.roots) {
@@ -321,16 +334,16 @@ Result<TreeTables> make_tree_tables(const Forest& forest, DType compare) {
   // One bit says where NaN goes, one is the sign of the distance.
   const bool narrow = out.feature_bits + std::bit_width(static_cast<uint64_t>(most_distance)) + 2 <= 32;
   if (compare == DType::kF32 && narrow) {
-    pack<int32_t, float>(layout, forest, roots, &out);
+    pack<int32_t, float>(layout, forest, roots, aggregate, &out);
   } else {
-    pack<int64_t, double>(layout, forest, roots, &out);
+    pack<int64_t, double>(layout, forest, roots, aggregate, &out);
   }
   return out;
 }
 
 ValueId emit_forest(OpContext& c, ValueId x, const Forest& forest, DType compare, std::string_view aggregate) {
   if (!c.ok()) return {};
-  auto tables = make_tree_tables(forest, compare);
+  auto tables = make_tree_tables(forest, compare, aggregate);
   if (!tables.ok()) {
     c.fail(std::move(tables).status());
     return {};

@@ -45,7 +45,7 @@ struct TreeTables {
   bool dense = false;
 };
 
-Result<TreeTables> make_tree_tables(const Forest& forest, DType compare);
+Result<TreeTables> make_tree_tables(const Forest& forest, DType compare, std::string_view aggregate);
 
 // The sums (least, greatest weights) of the trees for the rows of x: [N, targets] of `compare`.
 ValueId emit_forest(OpContext& c, ValueId x, const Forest& forest, DType compare, std::string_view aggregate);
