@@ -24,6 +24,7 @@ from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping
 import numpy as np
 
 from .. import _conversion, _files, _native
+from .._stored_type import numpy_dtype
 from ..model import Model, Session, TensorSpec
 from ._formats import FORMATS, Files, Row
 from ._progress import Progress
@@ -107,7 +108,7 @@ def prepare(
         if spec.name not in value:
             raise ValueError(f"no value for input '{spec.name}' (there are: {', '.join(map(str, value))})")
         array = np.asarray(value[spec.name])
-        dtype = np.dtype(spec.dtype)
+        dtype = numpy_dtype(spec.dtype)
         if array.dtype != dtype:
             if not is_table or not np.can_cast(array.dtype, dtype, "same_kind"):
                 raise ValueError(f"input '{spec.name}': expected {spec.dtype}, found {array.dtype}")

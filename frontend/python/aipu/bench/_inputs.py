@@ -6,6 +6,7 @@ from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .._stored_type import numpy_dtype
 from ..model import TensorSpec
 
 _SYMBOLS = {"seq": 128, "sequence": 128, "sequence_length": 128}  # what a line to type suggests; others: 1
@@ -41,7 +42,7 @@ def make_inputs(
             wanted = [e if isinstance(e, int) else _SYMBOLS.get(str(e).lower(), 1) for e in spec.shape]
             open_ones.append(f"--shape {spec.name}={'x'.join(map(str, wanted))}")
             continue
-        feed[spec.name] = _random(np.dtype(spec.dtype), tuple(shape), ranges.get(spec.name), generator)
+        feed[spec.name] = _random(numpy_dtype(spec.dtype), tuple(shape), ranges.get(spec.name), generator)
     if open_ones:
         raise ValueError(f"the model leaves shapes open; give {' '.join(open_ones)}, or whichever you mean")
     return feed
