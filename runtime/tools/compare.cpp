@@ -190,6 +190,7 @@ Result<Array> random_array(DType dtype, std::span<const int64_t> shape, uint64_t
   // All codes of fewer than 8 bits are numbers.
   if (is_packed(dtype)) {
     for (std::byte& byte : array.data) byte = static_cast<std::byte>(random.next() >> 56);
+    array.data = pack(dtype, unpack(dtype, array.data, count));  // zeros behind the last one
     return array;
   }
   for (int64_t i = 0; i < count; ++i) {
