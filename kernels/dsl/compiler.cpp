@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <new>
+
 #include "codegen/tir/visit.h"
 #include "kernels/dsl/compiler_guards.h"
 
@@ -109,7 +111,11 @@ Value Compiler::top_level_value(const std::shared_ptr<Environment>& globals, con
     std::map<std::pair<const Environment*, std::string>, Value>& cache;
     ~Leave() {
       evaluating.erase(key);
-      cache.try_emplace(key, Value{PoisonValue{}});  // after an error, which is then known
+      try {
+        cache.try_emplace(key, Value{PoisonValue{}});  // after an error, which is then known
+      } catch (const std::bad_alloc&) {
+        // It is met again where the name is used again.
+      }
     }
   } leave{evaluating_, key, global_cache_};
   const FunctionValue module{definition, globals};

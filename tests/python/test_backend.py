@@ -39,7 +39,7 @@ def test_sample_of_the_backend_tests(tmp_path):
     """No wrong result; what does not convert is refused in one line. AIPU_LARGE_TESTS runs all."""
     import json
 
-    python = python_with("numpy, onnx")
+    python = python_with("numpy, onnx.helper")
     contradictions = [
         line.split()[0]
         for line in (SOURCE / "tests/onnx/contradictions.txt").read_text().splitlines()
@@ -111,7 +111,7 @@ else:
 
 
 def test_model_protos(tmp_path):
-    python = python_with("numpy, onnx")
+    python = python_with("numpy, onnx.helper")
     (tmp_path / "script.py").write_text(SCRIPT)
     run_python(python, "script.py")
 

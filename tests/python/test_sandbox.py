@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import threading
@@ -93,13 +92,15 @@ def test_untrusted_files_are_interpreted(path):
 
 
 def test_the_installed_package_has_its_program(path, tmp_path):
-    subprocess.run(
-        ["cmake", "--install", BUILD, "--component", "python", "--prefix", tmp_path], check=True, capture_output=True
-    )
-    source = pathlib.Path(os.environ["AIPU_SOURCE_DIR"]) / "frontend" / "python" / "aipu"
-    shutil.copytree(source, tmp_path / "aipu", dirs_exist_ok=True)
+    for component in ("python", "runtime"):
+        subprocess.run(
+            ["cmake", "--install", BUILD, "--component", component, "--prefix", tmp_path],
+            check=True,
+            capture_output=True,
+        )
+    packages = tmp_path / "lib" / "python3" / "dist-packages"
     code = f"import aipu; print(aipu.__file__); print(aipu.load({str(path)!r}, sandbox=True).backend)"
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": str(packages)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [str(tmp_path / "aipu" / "__init__.py"), "interp"]
+    assert done.stdout.split() == [str(packages / "aipu" / "__init__.py"), "interp"]
