@@ -102,10 +102,10 @@ class Eliminate {
   std::vector<Stmt> sequence(std::vector<Stmt> rest) {
     std::vector<Stmt> done;
     while (!rest.empty()) {
-      introduce(rest);
+      if (may_look()) introduce(rest);
       // Up to the next definition of a number, behind which more can be computed.
       size_t i = 0;
-      for (bool defined = false; i < rest.size() && !defined; ++i) {
+      for (bool defined = false; i < rest.size() && !(defined && may_look()); ++i) {
         const auto* define = rest[i]->as<Define>();
         if (define != nullptr && define->var->type.is_scalar()) {
           known_.insert(define->var.get());
@@ -158,9 +158,13 @@ class Eliminate {
     for_each_child(s, visit, [&](const Stmt& child) { for_each_expression(child, visit); });
   }
 
-  // The outermost eligible expressions. The work is bounded: what is behind the bound stays as it is.
+  // The work is bounded: what is behind the bound stays as it is.
+  bool may_look() const { return budget_ > 0; }
+
+  // The outermost eligible expressions.
   void collect(const Expr& e, int count, Computations& all) {
-    if (--budget_ < 0) return;
+    if (!may_look()) return;
+    --budget_;
     if (is_eligible(e)) return all.add(e, count, complexity(e));
     for_each_child(e, [&](const Expr& child) { collect(child, count, all); });
   }
