@@ -6,6 +6,7 @@
 #include "codegen/compass_c/variables.h"
 #include "codegen/compass_c/vector_aligner.h"
 #include "codegen/intrinsics/intrinsic_table.h"
+#include "codegen/tir/effects.h"
 #include "codegen/tir/verifier.h"
 #include "codegen/tir/visit.h"
 
@@ -18,15 +19,6 @@ bool mentions(const Expr& e, const Var* var, size_t before) {
     const auto* n = child->as<Load>();
     const auto* ref = n != nullptr ? n->pointer->as<VarRef>() : nullptr;
     if (ref != nullptr && ref->var.get() == var) found |= as_int(n->index).value_or(-1) < static_cast<int64_t>(before);
-  });
-  return found;
-}
-
-bool reads_memory(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& child) {
-    const auto* n = child->as<IntrinsicCall>();
-    found |= child->as<Load>() || child->as<FunctionCall>() || (n != nullptr && !n->intrinsic->pure);
   });
   return found;
 }
@@ -71,7 +63,7 @@ VarPtr VectorAligner::renamed(const VarPtr& var) const {
 }
 
 Expr VectorAligner::bind(const Expr& value) {
-  if (value->as<IntImm>() || value->as<FloatImm>() || !reads_memory(value)) return value;
+  if (value->as<IntImm>() || value->as<FloatImm>() || !depends_on_memory(value)) return value;
   return named(value);
 }
 
@@ -303,7 +295,7 @@ void VectorAligner::store_to_memory(const Expr& value, const Expr& pointer, cons
     if (may_overlap(masks, pointer)) {
       for (Expr& part : masks) part = named(part);
     }
-    if (reads_memory(pointer)) base = named(element_pointer(pointer, type.element, int_imm(0)));
+    if (depends_on_memory(pointer)) base = named(element_pointer(pointer, type.element, int_imm(0)));
     if (step) step = bind(step);
   }
   for (size_t i = 0; i < values.size(); ++i) {

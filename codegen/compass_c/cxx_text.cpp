@@ -190,7 +190,8 @@ Result<KernelText> print_compass_kernel(const KernelSource& kernel, const Target
   if (!kernel.shown || has_vector_without_type(shown)) {
     AIPU_ASSIGN_OR_RETURN(shown, compass_c_module(kernel.lowered, target));
   }
-  AIPU_ASSIGN_OR_RETURN(const MemoryNeeds needs, memory_needs(shown, target));
+  const LaunchNeeds needs = launch_needs(shown);
+  AIPU_RETURN_IF_ERROR(check_runs(shown, needs, target));
   if (shown.entry().name != kernel.symbol) {
     auto entry = std::make_shared<PrimFunc>(shown.entry());
     entry->name = kernel.symbol;
@@ -220,7 +221,7 @@ Result<KernelText> print_compass_kernel(const KernelSource& kernel, const Target
       "extern \"C\" __hidden void {2}(const aipu_tec_context* __context, const __word* __arguments) {{\n"
       "  __begin(__context, {3});\n{5}  kernel_{0}::{0}({4});\n}}\n",
       printed.entry, cxx_of_compass_c(printed.c, offsets), text.entry, needs.uses_barrier, arguments, checks);
-  text.reports_faults = needs.reports_faults || !checks.empty();
+  text.reports_faults = needs.reports_faults;
   text.table_row = table_row(kernel.symbol, text.entry, entry.params.size(), needs);
   return text;
 }

@@ -8,6 +8,7 @@
 #include "codegen/compass_c/passes.h"
 #include "codegen/compass_c/variables.h"
 #include "codegen/intrinsics/intrinsic_table.h"
+#include "codegen/tir/effects.h"
 #include "codegen/tir/visit.h"
 
 namespace aipu::tir::c_text {
@@ -17,6 +18,18 @@ PrimFunc with_body(const PrimFunc& function, Stmt body) {
   PrimFunc result = function;
   result.body = std::move(body);
   return result;
+}
+
+// Whether the value need not be the same each time that it is evaluated beside what changes those variables and, if it
+// does, memory.
+bool may_change(const Expr& value, const std::unordered_set<const Var*>& changing, bool memory_changes) {
+  bool found = false;
+  walk(value, [&](const Expr& e) {
+    const auto* ref = e->as<VarRef>();
+    found |= has_effect(e) || (ref != nullptr && changing.contains(ref->var.get())) ||
+             (memory_changes && e->as<Load>() != nullptr);
+  });
+  return found;
 }
 
 // ---- UnrollLoop ----
@@ -53,12 +66,7 @@ class Unroll : public Mutator {
 bool writes_memory(const Stmt& body) {
   bool found = false;
   walk(
-      body,
-      [&](const Expr& e) {
-        const auto* call = e->as<IntrinsicCall>();
-        found |= e->as<FunctionCall>() || (call != nullptr && !call->intrinsic->pure);
-      },
-      [&](const Stmt& s) { found |= s->as<Store>() != nullptr; });
+      body, [&](const Expr& e) { found |= has_effect(e); }, [&](const Stmt& s) { found |= s->as<Store>() != nullptr; });
   return found;
 }
 
@@ -73,13 +81,7 @@ class EvaluateBounds : public Mutator {
     const bool writes = writes_memory(n->body);
     std::vector<Stmt> statements;
     const auto once = [&](const Expr& value, std::string_view what) {
-      bool changes = false;
-      walk(value, [&](const Expr& e) {
-        if (const auto* ref = e->as<VarRef>()) changes |= changing.contains(ref->var.get());
-        const auto* call = e->as<IntrinsicCall>();
-        changes |= e->as<FunctionCall>() || (call != nullptr && !call->intrinsic->pure) || (writes && e->as<Load>());
-      });
-      if (!changes) return value;
+      if (!may_change(value, changing, writes)) return value;
       auto var = std::make_shared<Var>();
       var->name = fmt::format("{}_{}", n->var->name, what);
       var->type = value->type;
@@ -98,15 +100,9 @@ class EvaluateBounds : public Mutator {
 // ---- HoistIfThenElse ----
 
 bool is_invariant(const Expr& condition, const For& loop) {
-  const auto changing = changing_variables(loop.body);
-  bool result = true;
-  walk(condition, [&](const Expr& e) {
-    if (const auto* ref = e->as<VarRef>()) result &= ref->var != loop.var && !changing.contains(ref->var.get());
-    const auto* call = e->as<IntrinsicCall>();
-    result &=
-        e->as<Load>() == nullptr && e->as<FunctionCall>() == nullptr && (call == nullptr || call->intrinsic->pure);
-  });
-  return result;
+  auto changing = changing_variables(loop.body);
+  changing.insert(loop.var.get());
+  return !may_change(condition, changing, true);
 }
 
 class Hoist : public Mutator {

@@ -9,6 +9,7 @@
 #include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/intrinsics/lanes.h"
 #include "codegen/lower/simplify.h"
+#include "codegen/tir/effects.h"
 #include "codegen/tir/linear_form.h"
 #include "codegen/tir/visit.h"
 

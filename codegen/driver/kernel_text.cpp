@@ -12,11 +12,11 @@
 
 namespace aipu::tir {
 
-Result<MemoryNeeds> memory_needs(const Module& module, const Target& target) {
-  MemoryNeeds needs;
-  Status status;
+LaunchNeeds launch_needs(const Module& module) {
+  LaunchNeeds needs;
   needs.memory = plan_on_chip_memory(module);
   needs.uses_context = !needs.memory.offsets.empty();
+  needs.reports_faults = !module.entry().non_negative_params.empty();
   for (const PrimFuncPtr& function : module.functions) {
     walk(
         function->body,
@@ -25,10 +25,6 @@ Result<MemoryNeeds> memory_needs(const Module& module, const Target& target) {
           if (call == nullptr) return;
           if (call->intrinsic->name == "barrier") needs.uses_barrier = true;
           if (call->intrinsic->name == "report_fault") needs.reports_faults = true;
-          if (call->intrinsic->name == "aiff" || call->intrinsic->name == "async_aiff")
-            status = internal_error(
-                fmt::format("function {}: S.{} needs the vendor's fixed-function unit; it can be printed, not compiled",
-                            function->name, call->intrinsic->name));
           needs.uses_context |= call->intrinsic->asks_tec;
         },
         [&](const Stmt& s) {
@@ -36,13 +32,29 @@ Result<MemoryNeeds> memory_needs(const Module& module, const Target& target) {
             needs.uses_context = true;
         });
   }
-  AIPU_RETURN_IF_ERROR(std::move(status));
-  AIPU_RETURN_IF_ERROR(
-      check_on_chip_memory(module.entry().name, needs.memory.lsram_bytes, needs.memory.shared_bytes, target));
   return needs;
 }
 
-std::string table_row(std::string_view symbol, std::string_view entry, size_t arguments, const MemoryNeeds& needs) {
+Status check_runs(const Module& module, const LaunchNeeds& needs, const Target& target) {
+  for (const PrimFuncPtr& function : module.functions) {
+    const IntrinsicCall* found = nullptr;
+    walk(
+        function->body,
+        [&](const Expr& e) {
+          const auto* call = e->as<IntrinsicCall>();
+          if (call != nullptr && (call->intrinsic->name == "aiff" || call->intrinsic->name == "async_aiff"))
+            found = call;
+        },
+        [](const Stmt&) {});
+    if (found != nullptr)
+      return internal_error(
+          fmt::format("function {}: S.{} needs the vendor's fixed-function unit; it can be printed, not compiled",
+                      function->name, found->intrinsic->name));
+  }
+  return check_on_chip_memory(module.entry().name, needs.memory.lsram_bytes, needs.memory.shared_bytes, target);
+}
+
+std::string table_row(std::string_view symbol, std::string_view entry, size_t arguments, const LaunchNeeds& needs) {
   return fmt::format("{{\"{}\", {}, {}, {}, {}, {}}}", symbol, entry, arguments, needs.memory.lsram_bytes,
                      needs.memory.shared_bytes, needs.uses_barrier ? 1 : 0);
 }

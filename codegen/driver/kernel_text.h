@@ -27,13 +27,15 @@ Result<KernelSource> kernel_source(std::string symbol, const Module& parsed, Mod
                                    std::vector<std::string> disabled_passes = {});
 
 // What a launch needs; the ABI's aipu_kernel_info.
-struct MemoryNeeds {
+struct LaunchNeeds {
   OnChipMemory memory;
   bool uses_barrier = false;
   bool uses_context = false;  // the prelude's __tec must be set
   bool reports_faults = false;
 };
-Result<MemoryNeeds> memory_needs(const Module& module, const Target& target);
+LaunchNeeds launch_needs(const Module& module);
+// Fails where it can be printed, but not run: more memory than a core has, the vendor's fixed-function unit.
+Status check_runs(const Module& module, const LaunchNeeds& needs, const Target& target);
 
 // One kernel with its ABI wrapper: a function `aipu_entry_<symbol>` of type aipu_kernel_entry, hidden from other
 // modules, and what its row in the module table says.
@@ -43,7 +45,7 @@ struct KernelText {
   std::string table_row;  // an initializer of aipu_kernel_info
   bool reports_faults = false;
 };
-std::string table_row(std::string_view symbol, std::string_view entry, size_t arguments, const MemoryNeeds& needs);
+std::string table_row(std::string_view symbol, std::string_view entry, size_t arguments, const LaunchNeeds& needs);
 
 // `line_marks`: with #line directives, so that a compiler's message names the line of the kernel's file. What is
 // compiled has none: it, and its place in the cache, do not depend on where a kernel stands.

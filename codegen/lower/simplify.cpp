@@ -7,6 +7,7 @@
 
 #include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/intrinsics/lane_types.h"
+#include "codegen/tir/effects.h"
 #include "codegen/tir/visit.h"
 
 namespace aipu::tir {
@@ -23,15 +24,7 @@ bool is_droppable(const Expr& e) {
 }
 
 // Depends on its operands alone: equal wherever they are.
-bool is_pure(const Expr& e) {
-  bool result = true;
-  walk(e, [&](const Expr& child) {
-    const auto* call = child->as<IntrinsicCall>();
-    result &= (call == nullptr || call->intrinsic->pure) && child->as<FunctionCall>() == nullptr &&
-              child->as<Load>() == nullptr;
-  });
-  return result;
-}
+bool is_pure(const Expr& e) { return !depends_on_memory(e); }
 
 // ---- constants ----
 

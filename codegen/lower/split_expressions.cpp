@@ -11,15 +11,6 @@ Expr zero_of(Type type) {
   return broadcast(std::move(zero), type.lanes);
 }
 
-bool depends_on_memory(const Expr& e) {
-  bool found = false;
-  walk(e, [&](const Expr& child) {
-    const auto* call = child->as<IntrinsicCall>();
-    found |= child->as<Load>() || child->as<FunctionCall>() || (call != nullptr && !call->intrinsic->pure);
-  });
-  return found;
-}
-
 void VectorSplitter::fail(const Expr& at, std::string_view message) {
   if (!error_.ok()) return;
   std::string where;

@@ -18,6 +18,7 @@
 
 #include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/lower/vector_chunks.h"
+#include "codegen/tir/effects.h"
 #include "codegen/tir/visit.h"
 
 namespace aipu::tir {
@@ -26,8 +27,6 @@ using Chunks = std::vector<Expr>;  // the registers of a vector, in order
 
 inline Expr index64(int64_t value) { return int_imm(value, DType::kI64); }
 Expr zero_of(Type type);
-// Reads memory or calls functions: not to be moved behind a store, or done twice.
-bool depends_on_memory(const Expr& e);
 
 class VectorSplitter {
  public:

@@ -48,7 +48,7 @@ std::string_view compare_name(BinaryOp op) {
 
 std::string native_identifier(std::string_view name) { return c_identifier(name, dialect().reserved); }
 
-FunctionPrinter::FunctionPrinter(const Module& module, const MemoryNeeds& needs,
+FunctionPrinter::FunctionPrinter(const Module& module, const LaunchNeeds& needs,
                                  const std::vector<std::string>& function_names, bool line_marks)
     : PrinterShell(module, function_names, dialect()), needs_(needs) {
   if (line_marks) mark_lines();

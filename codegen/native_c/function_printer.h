@@ -30,7 +30,7 @@ std::vector<std::string> function_names(const Module& module, const std::string&
 class FunctionPrinter : public PrinterShell {
  public:
   // `line_marks`: a #line before the C of every statement whose place in the kernel's file is known.
-  FunctionPrinter(const Module& module, const MemoryNeeds& needs, const std::vector<std::string>& function_names,
+  FunctionPrinter(const Module& module, const LaunchNeeds& needs, const std::vector<std::string>& function_names,
                   bool line_marks = false);
 
   // Used by the intrinsics (intrinsics_c.cpp).
@@ -61,7 +61,7 @@ class FunctionPrinter : public PrinterShell {
   void tec_loop(const For& n);
   void alloc(const Alloc& n) override;
 
-  const MemoryNeeds& needs_;
+  const LaunchNeeds& needs_;
   std::set<const Var*> arrays_;
 };
 

@@ -49,7 +49,7 @@ std::vector<std::string> function_names(const Module& module, const std::string&
 namespace {
 
 // Constant arrays, prototypes of the sub-functions and definitions, in the order of their names behind the entry.
-Result<std::string> print_functions(const Module& module, const MemoryNeeds& needs,
+Result<std::string> print_functions(const Module& module, const LaunchNeeds& needs,
                                     const std::vector<std::string>& names, bool line_marks) {
   FunctionPrinter printer(module, needs, names, line_marks);
   std::map<std::string, size_t> sorted;
@@ -87,7 +87,8 @@ std::string host_prelude(const Target& target) {
 
 Result<KernelText> print_host_kernel(const KernelSource& kernel, const Target& target, bool line_marks) {
   const Module& module = kernel.lowered;
-  AIPU_ASSIGN_OR_RETURN(const MemoryNeeds needs, memory_needs(module, target));
+  const LaunchNeeds needs = launch_needs(module);
+  AIPU_RETURN_IF_ERROR(check_runs(module, needs, target));
   std::set<std::string> taken;
   const std::vector<std::string> names = function_names(module, kernel.symbol, taken);
   AIPU_ASSIGN_OR_RETURN(const std::string functions, print_functions(module, needs, names, line_marks));

@@ -2,34 +2,26 @@
 
 #include <algorithm>
 
-#include "codegen/intrinsics/intrinsic_table.h"
-#include "codegen/tir/visit.h"
+#include "codegen/tir/effects.h"
 
 namespace aipu::tir {
 
-bool is_repeatable(const Expr& e) {
-  bool result = true;
-  walk(e, [&](const Expr& child) {
-    const auto* call = child->as<IntrinsicCall>();
-    result &= (call == nullptr || call->intrinsic->pure) && child->as<FunctionCall>() == nullptr;
-  });
+int64_t LinearForm::fitted(bool overflow, int64_t exact) {
+  const int64_t result = wrap_int(exact, dtype_);
+  wrapped_ = wrapped_ || overflow || result != exact;
   return result;
 }
 
 int64_t LinearForm::sum(int64_t a, int64_t b) {
   int64_t exact = 0;
   const bool overflow = __builtin_add_overflow(a, b, &exact);
-  const int64_t result = wrap_int(exact, dtype_);
-  wrapped_ = wrapped_ || overflow || result != exact;
-  return result;
+  return fitted(overflow, exact);
 }
 
 int64_t LinearForm::product(int64_t a, int64_t b) {
   int64_t exact = 0;
   const bool overflow = __builtin_mul_overflow(a, b, &exact);
-  const int64_t result = wrap_int(exact, dtype_);
-  wrapped_ = wrapped_ || overflow || result != exact;
-  return result;
+  return fitted(overflow, exact);
 }
 
 void LinearForm::add(const Expr& e, int64_t factor) {

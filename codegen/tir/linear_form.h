@@ -9,9 +9,6 @@
 
 namespace aipu::tir {
 
-// Whether it has one value however often it is evaluated within one expression: no call in it has an effect.
-bool is_repeatable(const Expr& e);
-
 // Terms stand in the order in which they appear. Factors and the constant are those of `dtype`, modulo its width.
 class LinearForm {
  public:
@@ -31,6 +28,7 @@ class LinearForm {
   const std::vector<std::pair<Expr, int64_t>>& terms() const { return terms_; }
 
  private:
+  int64_t fitted(bool overflow, int64_t exact);
   int64_t sum(int64_t a, int64_t b);
   int64_t product(int64_t a, int64_t b);
   Expr scaled(const Expr& term, int64_t factor) const;

@@ -90,31 +90,23 @@ void set_parameters(PlanKernel* kernel, const tir::Module& module, const tir::Ta
 }
 
 void set_requirements(PlanKernel* kernel, const tir::KernelSource& source) {
-  const tir::Module& lowered = source.lowered;
-  // The interpreter runs the kernel as instantiated.
-  tir::OnChipMemory memory = tir::plan_on_chip_memory(lowered);
-  const auto also = [&](const tir::Module& module) {
-    const tir::OnChipMemory other = tir::plan_on_chip_memory(module);
-    memory.lsram_bytes = std::max(memory.lsram_bytes, other.lsram_bytes);
-    memory.shared_bytes = std::max(memory.shared_bytes, other.shared_bytes);
+  const tir::LaunchNeeds needs = tir::launch_needs(source.lowered);
+  int64_t lsram = needs.memory.lsram_bytes, shared = needs.memory.shared_bytes;
+  const auto also = [&](const tir::OnChipMemory& memory) {
+    lsram = std::max(lsram, memory.lsram_bytes);
+    shared = std::max(shared, memory.shared_bytes);
   };
-  if (kernel->module != nullptr) also(*kernel->module);
-  if (source.shown) also(*source.shown);
-  bool barrier = false, faults = false;
-  for (const tir::PrimFuncPtr& function : lowered.functions) {
-    tir::walk(
-        function->body,
-        [&](const tir::Expr& expr) {
-          const auto* call = expr->as<tir::IntrinsicCall>();
-          barrier |= call != nullptr && call->intrinsic->name == "barrier";
-          faults |= call != nullptr && call->intrinsic->name == "report_fault";
-        },
-        [](const tir::Stmt&) {});
+  // The interpreter runs the kernel as instantiated.
+  if (kernel->module != nullptr) also(tir::plan_on_chip_memory(*kernel->module));
+  kernel->reports_faults = needs.reports_faults;
+  if (source.shown) {
+    const tir::LaunchNeeds compiled = tir::launch_needs(*source.shown);
+    also(compiled.memory);
+    kernel->reports_faults |= compiled.reports_faults;
   }
-  kernel->lsram_bytes = static_cast<uint32_t>(memory.lsram_bytes);
-  kernel->shared_bytes = static_cast<uint32_t>(memory.shared_bytes);
-  kernel->uses_barrier = barrier;
-  kernel->reports_faults = faults || (source.shown && !source.shown->entry().non_negative_params.empty());
+  kernel->lsram_bytes = static_cast<uint32_t>(lsram);
+  kernel->shared_bytes = static_cast<uint32_t>(shared);
+  kernel->uses_barrier = needs.uses_barrier;
 }
 
 }  // namespace aipu::gbuilder

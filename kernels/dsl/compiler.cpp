@@ -5,7 +5,7 @@
 
 #include <new>
 
-#include "codegen/tir/visit.h"
+#include "codegen/tir/effects.h"
 #include "kernels/dsl/compiler_guards.h"
 
 namespace aipu::dsl {
@@ -157,26 +157,9 @@ bool Compiler::is_trivial(const tir::Expr& value) {
          value->as<tir::FloatImm>() != nullptr || value->as<tir::StringImm>() != nullptr;
 }
 
-namespace {
+bool Compiler::reads_memory(const tir::Expr& value) { return tir::depends_on_memory(value); }
 
-bool any_node(const tir::Expr& value, const std::function<bool(const tir::ExprNode&)>& test) {
-  bool found = false;
-  tir::walk(value, [&](const tir::Expr& e) { found = found || (e != nullptr && test(*e)); });
-  return found;
-}
-
-bool is_impure(const tir::ExprNode& e) {
-  const auto* intrinsic = e.as<tir::IntrinsicCall>();
-  return e.as<tir::FunctionCall>() != nullptr || (intrinsic != nullptr && !intrinsic->intrinsic->pure);
-}
-
-}  // namespace
-
-bool Compiler::reads_memory(const tir::Expr& value) {
-  return any_node(value, [](const tir::ExprNode& e) { return e.as<tir::Load>() != nullptr || is_impure(e); });
-}
-
-bool Compiler::has_effects(const tir::Expr& value) { return any_node(value, is_impure); }
+bool Compiler::has_effects(const tir::Expr& value) { return !tir::is_repeatable(value); }
 
 tir::Expr Compiler::materialize(const tir::Expr& value, const std::string& name, Position position) {
   if (without_kernel() || is_trivial(value) || value->type.is_void()) return value;
