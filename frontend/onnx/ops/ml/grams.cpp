@@ -26,11 +26,11 @@ Vectorizer take_vectorizer(OpContext& c) {
   v.least = c.take_int("min_gram_length", 1);
   v.most = c.take_int("max_gram_length", 1);
   v.skips = c.take_int("max_skip_count", 0);
-  v.starts = c.take_ints("ngram_counts").value_or(std::vector<int64_t>());
-  v.columns = c.take_ints("ngram_indexes").value_or(std::vector<int64_t>());
-  v.weights = c.take_floats("weights").value_or(std::vector<double>());
+  v.starts = ints_or_none(c, "ngram_counts");
+  v.columns = ints_or_none(c, "ngram_indexes");
+  v.weights = floats_or_none(c, "weights");
   if (c.has_attribute("pool_strings")) c.fail_unsupported("strings are not supported");
-  v.pool = c.take_ints("pool_int64s").value_or(std::vector<int64_t>());
+  v.pool = ints_or_none(c, "pool_int64s");
   if (!c.ok()) return v;
   const auto pool = static_cast<int64_t>(v.pool.size());
   bool fits = v.least >= 1 && v.least <= v.most && v.skips >= 0 && v.skips < 1'000'000 && !v.columns.empty() &&
@@ -45,12 +45,16 @@ Vectorizer take_vectorizer(OpContext& c) {
   return v;
 }
 
+int64_t gram_count(const Vectorizer& v, int64_t length) {
+  const auto n = static_cast<size_t>(length);
+  const int64_t end = n < v.starts.size() ? v.starts[n] : static_cast<int64_t>(v.pool.size());
+  return (end - v.starts[n - 1]) / length;
+}
+
 // How often the grams of one length occur, whose first is `gram`: [N, size].
 ValueId counts(OpContext& c, ValueId x, const Vectorizer& v, int64_t length, int64_t gram) {
-  const auto n = static_cast<size_t>(length);
-  const auto begin = v.pool.begin() + v.starts[n - 1];
-  const int64_t end = n < v.starts.size() ? v.starts[n] : static_cast<int64_t>(v.pool.size());
-  const int64_t count = (end - v.starts[n - 1]) / length;
+  const auto begin = v.pool.begin() + v.starts[static_cast<size_t>(length - 1)];
+  const int64_t count = gram_count(v, length);
   if (gram + count > static_cast<int64_t>(v.columns.size())) {
     c.fail_invalid("has fewer ngram_indexes than n-grams");
     return {};
@@ -89,9 +93,7 @@ void tf_idf_vectorizer(OpContext& c) {
   ValueId y;
   int64_t gram = 0;
   for (int64_t length = 1; length <= static_cast<int64_t>(v.starts.size()); ++length) {
-    const auto n = static_cast<size_t>(length);
-    const int64_t end = n < v.starts.size() ? v.starts[n] : static_cast<int64_t>(v.pool.size());
-    const int64_t count = (end - v.starts[n - 1]) / length;
+    const int64_t count = gram_count(v, length);
     if (length >= v.least && length <= v.most && count > 0) {
       const ValueId found = counts(c, x, v, length, gram);
       y = y.valid() ? add(c, y, found) : found;

@@ -10,10 +10,7 @@ namespace {
 // X [N, C] times the coefficients [targets, C], plus the intercepts: [N, targets].
 ValueId products(OpContext& c, const std::vector<double>& coefficients, const std::vector<double>& intercepts,
                  int64_t targets) {
-  ValueId x = as_real(c, c.input(0));
-  if (!c.ok()) return {};
-  if (c.rank(x) == 1) x = c.unsqueeze(x, {0});
-  if (c.rank(x) != 2) c.fail_invalid(str_cat("takes X of rank 2, found ", c.type(x).text()));
+  const ValueId x = rows_of(c, as_real(c, c.input(0)));
   const auto size = static_cast<int64_t>(coefficients.size());
   if (targets < 1 || size % targets != 0)
     c.fail_invalid(str_cat("has ", size, " coefficients for ", targets, " targets"));
@@ -29,8 +26,8 @@ ValueId products(OpContext& c, const std::vector<double>& coefficients, const st
 
 void linear_regressor(OpContext& c) {
   c.expect_inputs(1, 1);
-  const auto coefficients = c.take_floats("coefficients").value_or(std::vector<double>());
-  const auto intercepts = c.take_floats("intercepts").value_or(std::vector<double>());
+  const auto coefficients = floats_or_none(c, "coefficients");
+  const auto intercepts = floats_or_none(c, "intercepts");
   const int64_t targets = c.take_int("targets", 1);
   const PostTransform transform = take_post_transform(c);
   c.set_output(0, transformed_targets(c, products(c, coefficients, intercepts, targets), transform));
@@ -38,8 +35,8 @@ void linear_regressor(OpContext& c) {
 
 void linear_classifier(OpContext& c) {
   c.expect_inputs(1, 1);
-  const auto coefficients = c.take_floats("coefficients").value_or(std::vector<double>());
-  const auto intercepts = c.take_floats("intercepts").value_or(std::vector<double>());
+  const auto coefficients = floats_or_none(c, "coefficients");
+  const auto intercepts = floats_or_none(c, "intercepts");
   c.ignore("multi_class");  // ONNX Runtime does not look at it
   const PostTransform transform = take_post_transform(c);
   const Labels labels = take_labels(c, "classlabels_ints", "classlabels_strings");
@@ -54,8 +51,7 @@ void linear_classifier(OpContext& c) {
     c.set_output(1, two_scores(c, scores, true, transform));
     return;
   }
-  const ValueId best = c.emit("ArgMax", {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}}, {scores});
-  c.set_output(0, labels_at(c, labels, best));
+  c.set_output(0, labels_at(c, labels, arg_max(c, scores)));
   c.set_output(1, transformed(c, scores, transform));
 }
 

@@ -33,6 +33,21 @@ ValueId floats(OpContext& c, DType dtype, const std::vector<double>& values, std
   return c.constant(graph::Constant::of<float>(DType::kF32, constant->shape(), std::span<const float>(narrow)));
 }
 
+ValueId rows_of(OpContext& c, ValueId x) {
+  if (!c.ok()) return x;
+  if (c.rank(x) == 1) return c.unsqueeze(x, {0});
+  if (c.rank(x) != 2) c.fail_invalid(str_cat("takes X of rank 2, found ", c.type(x).text()));
+  return x;
+}
+
+std::vector<int64_t> ints_or_none(OpContext& c, std::string_view name) {
+  return c.take_ints(name).value_or(std::vector<int64_t>());
+}
+
+std::vector<double> floats_or_none(OpContext& c, std::string_view name) {
+  return c.take_floats(name).value_or(std::vector<double>());
+}
+
 namespace {
 
 // Winitzki's approximation of the inverse error function, as ONNX Runtime takes it: sqrt(2) * erfinv(2 x - 1)
@@ -113,6 +128,10 @@ Labels take_labels(OpContext& c, std::string_view ints, std::string_view strings
     return {};
   }
   return {c.int64s(*numbers), static_cast<int64_t>(numbers->size())};
+}
+
+ValueId arg_max(OpContext& c, ValueId scores) {
+  return c.emit("ArgMax", {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}}, {scores});
 }
 
 ValueId labels_at(OpContext& c, const Labels& labels, ValueId places) { return gather(c, labels.values, places); }

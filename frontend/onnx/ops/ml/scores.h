@@ -25,6 +25,13 @@ ValueId two_scores(OpContext& c, ValueId s, bool complement, PostTransform trans
 // x as the type that linear models and kernels of vectors compute in.
 inline ValueId as_real(OpContext& c, ValueId x) { return c.cast(x, DType::kF32); }
 
+// x as rows [N, C]: a vector is one row. Fails for other ranks.
+ValueId rows_of(OpContext& c, ValueId x);
+
+// Attributes that are lists; one that is absent is empty.
+std::vector<int64_t> ints_or_none(OpContext& c, std::string_view name);
+std::vector<double> floats_or_none(OpContext& c, std::string_view name);
+
 ValueId floats(OpContext& c, DType dtype, const std::vector<double>& values, std::vector<int64_t> shape);
 
 // The class labels of the attributes `ints` and `strings`; fails where there are none of either, or both.
@@ -33,6 +40,8 @@ struct Labels {
   int64_t count = 0;
 };
 Labels take_labels(OpContext& c, std::string_view ints, std::string_view strings);
+// The column with the greatest score of each row: [N].
+ValueId arg_max(OpContext& c, ValueId scores);
 // The labels at `places`.
 ValueId labels_at(OpContext& c, const Labels& labels, ValueId places);
 // The label 1 where `condition` ([N], bool) holds, 0 elsewhere.

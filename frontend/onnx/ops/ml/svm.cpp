@@ -16,7 +16,7 @@ struct Kernel {
 
 Kernel take_kernel(OpContext& c) {
   Kernel kernel{.type = c.take_string("kernel_type", "LINEAR")};
-  const auto parameters = c.take_floats("kernel_params").value_or(std::vector<double>());
+  const auto parameters = floats_or_none(c, "kernel_params");
   if (!parameters.empty()) {
     if (parameters.size() != 3) {
       c.fail_invalid(str_cat("has ", parameters.size(), " kernel_params, they must be gamma, coef0, degree"));
@@ -27,8 +27,9 @@ Kernel take_kernel(OpContext& c) {
   return kernel;
 }
 
-// The kernel of each row of x with each of the vectors: [N, count].
-ValueId kernels(OpContext& c, ValueId x, const std::vector<double>& vectors, int64_t count, const Kernel& kernel) {
+// The kernel of each row of the input with each of the vectors: [N, count].
+ValueId kernels(OpContext& c, const std::vector<double>& vectors, int64_t count, const Kernel& kernel) {
+  const ValueId x = rows_of(c, as_real(c, c.input(0)));
   const auto size = static_cast<int64_t>(vectors.size());
   if (!c.ok()) return {};
   if (count < 1 || size % count != 0) {
@@ -52,18 +53,6 @@ ValueId kernels(OpContext& c, ValueId x, const std::vector<double>& vectors, int
   if (kernel.type == "POLY") return c.emit("Pow", {}, {inner, number(kernel.degree)});
   c.fail_invalid(str_cat("attribute 'kernel_type' is '", kernel.type, "'"));
   return {};
-}
-
-ValueId rows_of(OpContext& c) {
-  const ValueId x = as_real(c, c.input(0));
-  if (!c.ok()) return x;
-  if (c.rank(x) == 1) return c.unsqueeze(x, {0});
-  if (c.rank(x) != 2) c.fail_invalid(str_cat("takes X of rank 2, found ", c.type(x).text()));
-  return x;
-}
-
-std::vector<double> floats_or_none(OpContext& c, std::string_view name) {
-  return c.take_floats(name).value_or(std::vector<double>());
 }
 
 struct Classifier {
@@ -90,7 +79,7 @@ ValueId decisions(OpContext& c, const Classifier& svm, int64_t classes, int64_t 
     }
   }
   const auto width = static_cast<int64_t>(pairs);
-  const ValueId k = kernels(c, rows_of(c), svm.vectors, vectors, svm.kernel);
+  const ValueId k = kernels(c, svm.vectors, vectors, svm.kernel);
   return c.emit("Gemm", {},
                 {k, floats(c, DType::kF32, matrix, {vectors, width}), floats(c, DType::kF32, svm.rho, {width})});
 }
@@ -119,10 +108,6 @@ ValueId probabilities(OpContext& c, ValueId scores, const Classifier& svm, int64
   const ValueId a = floats(c, DType::kF32, svm.a, {pairs}), b = floats(c, DType::kF32, svm.b, {pairs});
   const ValueId p = c.emit("Sigmoid", {}, {c.emit("Neg", {}, {add(c, multiply(c, scores, a), b)})});
   return c.emit("aipu::CouplePairs", {{"classes", classes}}, {p});
-}
-
-ValueId arg_max(OpContext& c, ValueId scores) {
-  return c.emit("ArgMax", {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}}, {scores});
 }
 
 // One-against-one, of support vectors.
@@ -156,7 +141,7 @@ void linear_svm(OpContext& c, const Classifier& svm) {
   const int64_t classes = svm.labels.count;
   if (svm.rho.empty()) return c.fail_invalid("needs rho");
   const ValueId scores =
-      add(c, kernels(c, rows_of(c), svm.coefficients, classes, Kernel{"LINEAR"}), c.scalar(DType::kF32, svm.rho[0]));
+      add(c, kernels(c, svm.coefficients, classes, Kernel{"LINEAR"}), c.scalar(DType::kF32, svm.rho[0]));
   ValueId best = arg_max(c, scores);
   if (classes == 2) {
     // ONNX Runtime asks the greater score as if it were the only one, that of the second class.
@@ -182,7 +167,7 @@ void svm_classifier(OpContext& c) {
   svm.rho = floats_or_none(c, "rho");
   svm.a = floats_or_none(c, "prob_a");
   svm.b = floats_or_none(c, "prob_b");
-  svm.per_class = c.take_ints("vectors_per_class").value_or(std::vector<int64_t>());
+  svm.per_class = ints_or_none(c, "vectors_per_class");
   svm.transform = take_post_transform(c);
   svm.labels = take_labels(c, "classlabels_ints", "classlabels_strings");
   if (!c.ok()) return;
@@ -204,10 +189,10 @@ void svm_regressor(OpContext& c) {
   if (count > 0) {
     if (static_cast<int64_t>(coefficients.size()) != count)
       return c.fail_invalid(str_cat("has ", coefficients.size(), " coefficients for ", count, " support vectors"));
-    const ValueId k = kernels(c, rows_of(c), vectors, count, kernel);
+    const ValueId k = kernels(c, vectors, count, kernel);
     y = matmul(c, k, floats(c, DType::kF32, coefficients, {count, 1}));
   } else {
-    y = kernels(c, rows_of(c), coefficients, 1, Kernel{"LINEAR"});
+    y = kernels(c, coefficients, 1, Kernel{"LINEAR"});
   }
   y = add(c, y, c.scalar(DType::kF32, rho[0]));
   if (one_class) {

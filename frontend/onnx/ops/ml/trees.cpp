@@ -14,10 +14,6 @@ namespace aipu::frontend::ml {
 
 namespace {
 
-std::vector<int64_t> ints_or_none(OpContext& c, std::string_view name) {
-  return c.take_ints(name).value_or(std::vector<int64_t>());
-}
-
 std::vector<double> numbers(const ConstantPtr& tensor) {
   return tensor != nullptr ? tensor->to_doubles() : std::vector<double>();
 }
@@ -132,13 +128,10 @@ Status add_weights(const Weights& weights, const NodePlaces& places, int64_t tar
 // float64 for float64 inputs, else float32; so do the thresholds and weights.
 DType compared_in(OpContext& c) { return c.dtype(c.input(0)) == DType::kF64 ? DType::kF64 : DType::kF32; }
 
-// The rows as the op takes them: a row alone is a batch of one.
-ValueId rows_of(OpContext& c) {
+// The rows as the op takes them.
+ValueId walked_rows(OpContext& c) {
   const ValueId x = c.input(0);
-  if (!c.ok()) return x;
-  if (c.rank(x) == 1) return c.unsqueeze(x, {0});
-  if (c.rank(x) != 2) c.fail_invalid(str_cat("takes X of rank 2, found ", c.type(x).text()));
-  return c.dtype(x) == DType::kF16 ? c.cast(x, DType::kF32) : x;
+  return rows_of(c, c.dtype(x) == DType::kF16 ? c.cast(x, DType::kF32) : x);
 }
 
 ValueId plus_base(OpContext& c, ValueId scores, const std::vector<double>& base) {
@@ -154,7 +147,7 @@ ValueId aggregated(OpContext& c, const Forest& forest, std::string_view function
     return {};
   }
   const std::string_view kind = function == "MIN" ? "min" : function == "MAX" ? "max" : "sum";
-  ValueId y = emit_forest(c, rows_of(c), forest, compared_in(c), kind);
+  ValueId y = emit_forest(c, walked_rows(c), forest, compared_in(c), kind);
   if (function == "AVERAGE") {
     y = c.emit("Div", {}, {y, c.scalar(compared_in(c), static_cast<double>(forest.roots.size()))});
   }
@@ -180,7 +173,7 @@ TwoClasses two_classes(OpContext& c, Forest* forest, const std::vector<double>& 
   const DType dtype = compared_in(c);
   const double limit = all_positive ? 0.5 : 0;
   if (first && second) {
-    ValueId scores = emit_forest(c, rows_of(c), *forest, dtype, "sum");
+    ValueId scores = emit_forest(c, walked_rows(c), *forest, dtype, "sum");
     if (base.size() == 1) scores = plus_base(c, scores, {base[0], 0});
     if (base.size() == 2) {
       const ValueId s = add(c, slice(c, scores, 1, 0, 1), c.scalar(dtype, base[1]));
@@ -189,7 +182,7 @@ TwoClasses two_classes(OpContext& c, Forest* forest, const std::vector<double>& 
     return {transformed(c, scores, transform), slice(c, scores, 1, 1, 2), 0};
   }
   forest->targets = 1;
-  const ValueId s = emit_forest(c, rows_of(c), *forest, dtype, "sum");
+  const ValueId s = emit_forest(c, walked_rows(c), *forest, dtype, "sum");
   const ValueId nothing = multiply(c, s, c.scalar(dtype, 0));
   if (second) {
     const ValueId t = base.size() == 2 ? add(c, nothing, c.scalar(dtype, base[1])) : s;
@@ -243,7 +236,7 @@ void tree_ensemble_classifier(OpContext& c) {
   }
   if (!base.empty() && static_cast<int64_t>(base.size()) != labels.count)
     return c.fail_invalid(str_cat("has ", base.size(), " base values for ", labels.count, " classes"));
-  ValueId scores = plus_base(c, emit_forest(c, rows_of(c), forest, dtype, "sum"), base);
+  const ValueId scores = plus_base(c, emit_forest(c, walked_rows(c), forest, dtype, "sum"), base);
   if (labels.count == 1) {
     // There is no other label: ONNX Runtime gives 1 or 0.
     const ValueId is_class = c.emit("Greater", {}, {c.squeeze(scores, {1}), c.scalar(dtype, 0)});
@@ -251,15 +244,14 @@ void tree_ensemble_classifier(OpContext& c) {
     c.set_output(1, c.cast(transformed_targets(c, scores, transform), DType::kF32));
     return;
   }
-  const ValueId best = c.emit("ArgMax", {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}}, {scores});
-  c.set_output(0, labels_at(c, labels, best));
+  c.set_output(0, labels_at(c, labels, arg_max(c, scores)));
   c.set_output(1, c.cast(transformed(c, scores, transform), DType::kF32));
 }
 
 namespace {
 
-constexpr std::string_view kModeNumbers[] = {"BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE",   "BRANCH_GT",
-                                             "BRANCH_EQ",  "BRANCH_NEQ", "BRANCH_MEMBER"};
+constexpr TreeMode kModes[] = {TreeMode::kLessEqual, TreeMode::kLess,     TreeMode::kGreaterEqual, TreeMode::kGreater,
+                               TreeMode::kEqual,     TreeMode::kNotEqual, TreeMode::kMember};
 
 // The sets of the BRANCH_MEMBER nodes stand one behind the other in the order of the nodes, each ended by NaN.
 Status give_members(const std::vector<double>& values, Forest* forest, size_t branches) {
@@ -315,12 +307,11 @@ Status take_v5_forest(OpContext& c, Forest* forest) {
       return invalid_model(str_cat("has a weight for target ", target, " of ", forest->targets));
   }
   for (size_t i = 0; i < count; ++i) {
-    if (kinds[i] < 0 || kinds[i] >= static_cast<int64_t>(std::size(kModeNumbers)))
+    if (kinds[i] < 0 || kinds[i] >= static_cast<int64_t>(std::size(kModes)))
       return invalid_model(str_cat("has a node of mode ", kinds[i]));
-    AIPU_ASSIGN_OR_RETURN(const TreeMode mode, parse_tree_mode(kModeNumbers[kinds[i]]));
     const int64_t if_true = child(yes[i], yes_leafs[i] != 0), if_false = child(no[i], no_leafs[i] != 0);
     TreeNode& node = forest->nodes[i];
-    node.mode = mode;
+    node.mode = kModes[kinds[i]];
     node.feature = features[i];
     node.threshold = splits[i];
     node.missing_is_true = !missing.empty() && missing[i] != 0;
