@@ -1,5 +1,13 @@
+#include <pybind11/stl.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
 #include "frontend/python/bindings.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/file.h"
+#include "runtime/base/stored_type.h"
 #include "runtime/base/text.h"
 
 namespace aipu::python {
@@ -26,6 +34,20 @@ PYBIND11_MODULE(_native, module) {
       },
       pybind11::arg("path"), pybind11::arg("data"),
       "Writes a file that is whole or not there; devices are written, links followed. OSError.");
+  module.def(
+      "element_types",
+      [] {
+        std::vector<std::tuple<std::string, int, int, std::string>> rows;
+        for (int i = 0; i < aipu::kDTypeCount; ++i) {
+          const auto dtype = static_cast<aipu::DType>(i);
+          const aipu::DTypeInfo& info = aipu::dtype_info(dtype);
+          if (info.onnx == 0 || dtype == aipu::DType::kString) continue;
+          rows.emplace_back(info.name, info.bits, info.onnx, aipu::dtype_name(aipu::held_as(dtype)));
+        }
+        return rows;
+      },
+      "Of each element type of tensors: its name, its bits, its number in ONNX, and the type that holds an element of "
+      "it where it is only stored, else its own name.");
   module.def(
       "printable", [](const std::string& text) { return aipu::printable(text); }, pybind11::arg("text"),
       "The text with what a terminal would act on written as \\xNN.");

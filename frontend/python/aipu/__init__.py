@@ -27,6 +27,8 @@ from ._errors import CompassCodeGenCError, CompassCompileCError, DiagnosticError
 from ._info import CompassInfo
 from ._settings import setup_logger as _setup_logger
 
+__version__ = "0.1.0"
+
 _setup_logger()
 
 from . import analysis, model, nd, onnxruntime, op, script, te, testing, tir, topi, utils  # noqa: E402
@@ -36,8 +38,6 @@ from .nd import cpu, device  # noqa: E402
 from .onnxruntime import InferenceSession  # noqa: E402
 from .te._module import build, lower  # noqa: E402
 from .tir import BuildManager, Executor, IRModule  # noqa: E402
-
-__version__ = "0.1.0"
 
 __all__ = [
     "BuildManager",

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import stat
+import sys
 import tempfile
-from typing import Iterator
+from typing import Any, Iterator
+
+from . import _native
 
 TEMPORARY = ".aipu-tmp"  # how names of half-written files end
 
@@ -130,3 +134,12 @@ def machine_folder(name: str) -> str:
     if problem:
         raise OSError(problem)
     return path
+
+
+def write_report(path: str, told: Any) -> None:
+    """What a program tells other programs, as JSON; ``"-"`` is the standard output. OSError."""
+    text = json.dumps(told, indent=1) + "\n"
+    if path == "-":
+        sys.stdout.write(text)
+    else:
+        _native.write_file(path, text.encode())

@@ -11,6 +11,7 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
+from . import _native
 from ._dtype import _ml_dtypes
 
 
@@ -32,27 +33,32 @@ class StoredType(NamedTuple):
         return array.view(self.codes) if self.own is not None and array.dtype == self.own else array
 
 
+# What ml_dtypes calls them, where that is another name.
+_NAMES_THERE = {
+    "float8e4m3fn": "float8_e4m3fn",
+    "float8e4m3fnuz": "float8_e4m3fnuz",
+    "float8e5m2": "float8_e5m2",
+    "float8e5m2fnuz": "float8_e5m2fnuz",
+    "float8e8m0": "float8_e8m0fnu",
+    "float6e2m3": "float6_e2m3fn",
+    "float6e3m2": "float6_e3m2fn",
+    "float4e2m1": "float4_e2m1fn",
+}
+
+
+def _own(name: str) -> Optional[np.dtype]:
+    if name == "complex64":
+        return np.dtype(np.complex64)
+    found = getattr(_ml_dtypes, _NAMES_THERE.get(name, name), None)  # older versions lack some
+    return np.dtype(found) if found is not None else None
+
+
 def _rows() -> "dict[str, StoredType]":
-    names = {
-        "float8e4m3fn": "float8_e4m3fn",
-        "float8e4m3fnuz": "float8_e4m3fnuz",
-        "float8e5m2": "float8_e5m2",
-        "float8e5m2fnuz": "float8_e5m2fnuz",
-        "float8e8m0": "float8_e8m0fnu",
-        "float6e2m3": "float6_e2m3fn",
-        "float6e3m2": "float6_e3m2fn",
-        "float4e2m1": "float4_e2m1fn",
-        "int4": "int4",
-        "uint4": "uint4",
-        "int2": "int2",
-        "uint2": "uint2",
+    return {
+        name: StoredType(name, np.dtype(held), bits < 8, _own(name))
+        for name, bits, _, held in _native.element_types()
+        if held != name
     }
-    rows = {"complex64": StoredType("complex64", np.dtype(np.uint64), False, np.dtype(np.complex64))}
-    for name, package_name in names.items():
-        own = getattr(_ml_dtypes, package_name, None)  # older versions lack some
-        codes = np.dtype(np.int8 if name.startswith("int") else np.uint8)
-        rows[name] = StoredType(name, codes, "8" not in name, np.dtype(own) if own is not None else None)
-    return rows
 
 
 _STORED_TYPES = _rows()

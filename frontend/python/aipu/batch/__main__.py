@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib
-import json
 import os
 import sys
 from typing import Any, Callable, List, Optional
 
+from .. import _files
 from . import DiskFull, Report, TooManyBroken, run
 from ._formats import FORMATS
 
@@ -95,14 +95,8 @@ def _tell(report: Report) -> None:
 
 
 def _write_json(report: Report, path: str) -> None:
-    from .. import _native
-
     told = {name: value for name, value in vars(report).items() if name != "first_broken"}
-    text = json.dumps({**told, "items_per_second": report.items_per_second}, indent=1) + "\n"
-    if path == "-":
-        sys.stdout.write(text)
-    else:
-        _native.write_file(path, text.encode())
+    _files.write_report(path, {**told, "items_per_second": report.items_per_second})
 
 
 def main(arguments: Optional[List[str]] = None) -> int:

@@ -112,7 +112,7 @@ class Archive(Source):
                 self._members = {name[: -len(".npy")]: name for name in archive.namelist() if name.endswith(".npy")}
         counts = {}
         for name in self._members:
-            with self._open(name) as (_, shape, _, _):
+            with self._open(name) as (_, shape, _):
                 if not shape:
                     raise ValueError(f"{path}: '{name}' has no axis of items")
                 counts[name] = shape[0]
@@ -130,7 +130,7 @@ class Archive(Source):
         members = {name: self._open(name) for name in self._members}
         try:
             readers = {name: member.__enter__() for name, member in members.items()}
-            for file, shape, dtype, _ in readers.values():
+            for file, shape, dtype in readers.values():
                 file.seek(start * int(np.prod(shape[1:], dtype=np.int64)) * dtype.itemsize, os.SEEK_CUR)
             for index in range(start, self.count or 0):
                 row = {name: self._row(name, index, *reader) for name, reader in readers.items()}
@@ -139,7 +139,7 @@ class Archive(Source):
             for member in members.values():
                 member.__exit__()
 
-    def _row(self, name: str, index: int, file: Any, shape: Tuple[int, ...], dtype: np.dtype, _: Any) -> np.ndarray:
+    def _row(self, name: str, index: int, file: Any, shape: Tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         size = int(np.prod(shape[1:], dtype=np.int64)) * dtype.itemsize
         data = file.read(size)
         if len(data) != size:
@@ -155,14 +155,14 @@ class _Member:
         self._file: Any = self._archive.open(member) if self._archive else open(path, "rb")
         self._where = f"{path}: {member}" if member else path
 
-    def __enter__(self) -> Tuple[Any, Tuple[int, ...], np.dtype, None]:
+    def __enter__(self) -> Tuple[Any, Tuple[int, ...], np.dtype]:
         version = np.lib.format.read_magic(self._file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(self._file)
         if dtype.hasobject or (fortran and len(shape) > 1):
             self.__exit__()
             raise ValueError(f"{self._where}: an array of numbers in C order is expected")
-        return self._file, shape, dtype, None
+        return self._file, shape, dtype
 
     def __exit__(self, *_: Any) -> None:
         self._file.close()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
+from .. import __version__, _files
 from ._compare import Comparison, compare
 from ._machine import describe
 from ._sides import SIDES
@@ -128,8 +128,6 @@ def main(arguments: Optional[List[str]] = None) -> int:
         print(f"aipu.bench: {error}", file=sys.stderr)
         return 1
     if options.json:
-        from .. import __version__, _native
-
         settings = {"seconds": options.seconds, "turns": options.turns, "precision": options.precision}
         told = {
             "tool": "aipu.bench",
@@ -138,11 +136,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
             "settings": {**settings, "fast_math": options.fast_math, "tolerance": options.tolerance},
             "results": [dataclasses.asdict(result) for result in results],
         }
-        text = json.dumps(told, indent=1) + "\n"
-        if options.json == "-":
-            sys.stdout.write(text)
-        else:
-            _native.write_file(options.json, text.encode())
+        _files.write_report(options.json, told)
     if not all(result.agrees and not result.failures for result in results):
         return 1
     if against and any(len(result.missing) == len(against) for result in results):

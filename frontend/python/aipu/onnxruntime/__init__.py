@@ -12,6 +12,7 @@ is an error that says so; the package ``onnxruntime`` need not be installed.
 from typing import Any as _Any
 from typing import List as _List
 
+from .. import __version__
 from ._errors import (
     EPFail,
     Fail,
@@ -35,8 +36,6 @@ from ._session import (
 from ._values import IOBinding, OrtDevice, OrtValue
 
 from . import capi  # isort: skip
-
-__version__ = "0.1.0"  # aipu's
 
 
 def get_available_providers() -> _List[str]:

@@ -7,37 +7,25 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .. import _native
 from ._errors import InvalidArgument
 
-# Of ONNX's TensorProto.DataType: its number, and what onnxruntime calls it in "tensor(...)".
-_TYPES = {
-    "float32": (1, "float"),
-    "uint8": (2, "uint8"),
-    "int8": (3, "int8"),
-    "uint16": (4, "uint16"),
-    "int16": (5, "int16"),
-    "int32": (6, "int32"),
-    "int64": (7, "int64"),
-    "bool": (9, "bool"),
-    "float16": (10, "float16"),
-    "float64": (11, "double"),
-    "uint32": (12, "uint32"),
-    "uint64": (13, "uint64"),
-    "complex64": (14, "complex64"),
-    "complex128": (15, "complex128"),
-    "bfloat16": (16, "bfloat16"),
-}
+# Numbers of ONNX's TensorProto.DataType, of the types that NumPy has.
+_NUMBERS = {name: number for name, _, number, held in _native.element_types() if held == name}
+_NUMBERS.update(complex64=14, complex128=15)
+# What onnxruntime calls a type in "tensor(...)", where that is another name.
+_NAMES_THERE = {"float32": "float", "float64": "double"}
 
 
 def type_name(dtype: str) -> str:
     """``"float32"`` as ``"tensor(float)"``."""
-    return f"tensor({_TYPES[dtype][1] if dtype in _TYPES else dtype})"
+    return f"tensor({_NAMES_THERE.get(dtype, dtype)})"
 
 
 def dtype_of(element_type: Any) -> np.dtype:
     """A NumPy dtype of what calls take as element type: a dtype, a type, or a number of TensorProto.DataType."""
     if isinstance(element_type, int):
-        name = next((name for name, (number, _) in _TYPES.items() if number == element_type), None)
+        name = next((name for name, number in _NUMBERS.items() if number == element_type), None)
         if name is None:
             raise InvalidArgument(f"element type {element_type} is not supported")
         return np.dtype(name)
@@ -109,7 +97,7 @@ class OrtValue:
 
     def element_type(self) -> int:
         """Its number in TensorProto.DataType."""
-        return _TYPES[self._array.dtype.name][0]
+        return _NUMBERS[self._array.dtype.name]
 
     def data_ptr(self) -> int:
         """The address of its first element."""
