@@ -1,6 +1,6 @@
 // Elementwise ops as DSL expressions, and the growing of fused groups.
 //
-// Each elementwise op of the graph has one row (elementwise_expression.cpp) that writes it as an expression of its
+// Each elementwise op of the graph has one row (elementwise_rows.cpp) that writes it as an expression of its
 // operands, or is a function of its user's (graph::OpDef::value); a fused group is a function of all. Templates take
 // that as a parameter, so no template contains an activation.
 #pragma once
