@@ -1,8 +1,8 @@
 // Makes c_code valid for a C++ compiler, with prelude_vectors.h, prelude_conversions.h, prelude_memory.h and
 // prelude_names.h, which follow in this order: the prelude of hosts, under the names and with the types of Compass C.
-// Vectors are classes here, because `(float8)x` is a value of all lanes and `a[i]` of a vector pointer may lie anywhere,
-// and so are integers, because the operators of C trap, promote and leave undefined what the language defines; what
-// computes are the functions of the other preludes. The words of the types are macros that follow.
+// Vectors are classes here, because `(float8)x` is a value of all lanes and `a[i]` of a vector pointer may lie
+// anywhere, and so are integers, because the operators of C trap, promote and leave undefined what the language
+// defines; what computes are the functions of the other preludes. The words of the types are macros that follow.
 
 // ---- integers: operators have the type of their operands, no quotient traps, shifts count modulo the width ----
 

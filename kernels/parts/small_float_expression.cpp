@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/parts/elementwise_rows.h"
+
 namespace aipu::kernels {
 
 namespace {
@@ -12,12 +14,10 @@ namespace {
 constexpr int kMantissaBits = 23, kBias = 127;  // of float32
 constexpr int64_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000, kNan = 0x7fc00000;
 
-Expression vector_of(std::string literal, std::string_view dtype) {
-  return Expression::call(
-      "cast", {Expression::atom(std::move(literal)), Expression::atom(fmt::format("f\"{}x{{VL}}\"", dtype))});
+Expression integer(int64_t value) { return elementwise::Writer::vector_of(fmt::format("{}", value), DType::kI32); }
+Expression power(int exponent) {
+  return elementwise::Writer::vector_of(fmt::format("{:.17g}", std::ldexp(1.0, exponent)), DType::kF32);
 }
-Expression integer(int64_t value) { return vector_of(fmt::format("{}", value), "int32"); }
-Expression power(int exponent) { return vector_of(fmt::format("{:.17g}", std::ldexp(1.0, exponent)), "float32"); }
 
 Expression as_float(const Expression& bits) {
   return Expression::call("reinterpret", {bits, Expression::atom("f\"float32x{VL}\"")});

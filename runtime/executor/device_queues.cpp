@@ -7,6 +7,15 @@ namespace {
 
 uint64_t address_of(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
+// A command that moves so many bytes in one row.
+aipu_device_command row_of(uint32_t kind, size_t bytes) {
+  aipu_device_command command = {};
+  command.kind = kind;
+  command.width = bytes;
+  command.rows = 1;
+  return command;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<DeviceQueues>> DeviceQueues::open(Device& device) {
@@ -29,7 +38,7 @@ DeviceQueues::~DeviceQueues() {
 
 Result<aipu_device_event> DeviceQueues::add(Kind kind, aipu_device_command command,
                                             std::span<const aipu_device_event> waits) {
-  Queue& own = queues_[count_ == 1 ? kLaunches : kind];
+  Queue& own = queue(kind);
   command.waits = nullptr;
   command.wait_count = 0;
   for (const aipu_device_event& event : waits) {
@@ -103,31 +112,22 @@ void DeviceQueues::cancel() {
 }
 
 aipu_device_command DeviceQueues::transfer_in(std::byte* destination, const void* source, size_t bytes) {
-  aipu_device_command command = {};
-  command.kind = AIPU_DEVICE_COPY_IN;
+  aipu_device_command command = row_of(AIPU_DEVICE_COPY_IN, bytes);
   command.destination = address_of(destination);
   command.host_source = source;
-  command.width = bytes;
-  command.rows = 1;
   return command;
 }
 
 aipu_device_command DeviceQueues::transfer_out(void* destination, const std::byte* source, size_t bytes) {
-  aipu_device_command command = {};
-  command.kind = AIPU_DEVICE_COPY_OUT;
+  aipu_device_command command = row_of(AIPU_DEVICE_COPY_OUT, bytes);
   command.source = address_of(source);
   command.host_destination = destination;
-  command.width = bytes;
-  command.rows = 1;
   return command;
 }
 
 aipu_device_command DeviceQueues::fill(std::byte* destination, size_t bytes) {
-  aipu_device_command command = {};
-  command.kind = AIPU_DEVICE_FILL;
+  aipu_device_command command = row_of(AIPU_DEVICE_FILL, bytes);
   command.destination = address_of(destination);
-  command.width = bytes;
-  command.rows = 1;
   return command;
 }
 
@@ -149,8 +149,8 @@ Status DeviceQueues::get(void* destination, const std::byte* source, size_t byte
 }
 
 Status DeviceQueues::move(std::byte* destination, const std::byte* source, size_t bytes, int64_t deadline_ns) {
-  aipu_device_command command = transfer_out(nullptr, source, bytes);
-  command.kind = AIPU_DEVICE_COPY;
+  aipu_device_command command = row_of(AIPU_DEVICE_COPY, bytes);
+  command.source = address_of(source);
   command.destination = address_of(destination);
   return run_alone(command, deadline_ns);
 }

@@ -62,7 +62,9 @@ class DeviceQueues {
     std::vector<aipu_device_event> waits;       // of these, one after the other
   };
   explicit DeviceQueues(Device& device) : device_(device) {}
-  const Queue& queue(Kind kind) const { return queues_[count_ == 1 ? kLaunches : kind]; }
+  size_t place(Kind kind) const { return count_ == 1 ? kLaunches : kind; }
+  Queue& queue(Kind kind) { return queues_[place(kind)]; }
+  const Queue& queue(Kind kind) const { return queues_[place(kind)]; }
   Status submit(Queue& queue);
   Status run_alone(const aipu_device_command& command, int64_t deadline_ns);
 
