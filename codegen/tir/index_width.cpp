@@ -123,7 +123,7 @@ class WideSet {
       const auto* call = child->as<IntrinsicCall>();
       data |= load != nullptr && !arrays_.contains(variable_of(load->pointer));
       data |= child->as<LaneRead>() != nullptr || child->as<FunctionCall>() != nullptr;
-      data |= call != nullptr && !call->intrinsic->name.starts_with("get_local_");
+      data |= call != nullptr && !call->intrinsic->asks_tec;
       data |= data_.contains(variable_of(child));
     });
     return data;

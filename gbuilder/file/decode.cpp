@@ -111,6 +111,7 @@ class Decoder {
       tensor.first_use = t->first_use();
       tensor.last_use = t->last_use();
       tensor.in_place_of = t->in_place_of();
+      tensor.workspace = t->workspace();
       plan_.tensors.push_back(std::move(tensor));
     });
     return good ? Status() : invalid_model("a tensor has an unknown kind or dtype");

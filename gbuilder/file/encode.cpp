@@ -138,7 +138,8 @@ class ModelBuilder {
       const auto shape = builder_.CreateVector(tensor.shape);
       rows.push_back(fb::CreateTensor(builder_, name, static_cast<uint8_t>(tensor.dtype), shape, tensor.size_bytes,
                                       static_cast<fb::TensorKind>(tensor.kind), tensor.offset_bytes, tensor.base,
-                                      tensor.view_offset, tensor.first_use, tensor.last_use, tensor.in_place_of));
+                                      tensor.view_offset, tensor.first_use, tensor.last_use, tensor.in_place_of,
+                                      tensor.workspace));
     }
     return builder_.CreateVector(rows);
   }

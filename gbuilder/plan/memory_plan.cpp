@@ -9,15 +9,6 @@
 
 namespace aipu::gbuilder {
 
-namespace {
-
-// As make_plan() makes them: a tensor of the model is not called so.
-bool is_workspace(const PlanTensor& tensor) {
-  return tensor.name.starts_with("workspace") && tensor.dtype == DType::kU8 && tensor.shape.size() == 1;
-}
-
-}  // namespace
-
 Result<MemoryPlan> plan_memory(const Plan& plan, const std::map<std::string, int64_t>& symbols) {
   std::vector<std::optional<int64_t>> symbol_values;
   for (const PlanSymbol& symbol : plan.symbols) {
@@ -67,7 +58,7 @@ Result<MemoryPlan> plan_memory(const Plan& plan, const std::map<std::string, int
     if (tensor.in_place_of < t && !stretched) request.in_place_of = request_of[tensor.in_place_of];
     requests.push_back(request);
     // The same list with nothing where a workspace is, so that in_place_of means the same.
-    if (is_workspace(tensor)) request.size_bytes = 0;
+    if (tensor.workspace) request.size_bytes = 0;
     activations.push_back(request);
   }
   AIPU_ASSIGN_OR_RETURN(ArenaPlan arena, solve_arena(requests));

@@ -286,6 +286,7 @@ Result<uint32_t> Planner::tensor_of(size_t group, const kernels::TensorRef& ref,
       if ((*workspaces)[index] == kNone) {
         const graph::TensorType type{DType::kU8, {implementation.workspace_bytes[index]}};
         (*workspaces)[index] = add_tensor(str_cat("workspace", plan_.tensors.size()), type, TensorKind::kArena);
+        plan_.tensors[(*workspaces)[index]].workspace = true;
       }
       return (*workspaces)[index];
   }

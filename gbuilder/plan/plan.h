@@ -53,6 +53,7 @@ struct PlanTensor {
   uint32_t first_use = kNone;        // kArena: sequence numbers, inclusive, through views; kNone for the other kinds
   uint32_t last_use = kNone;
   uint32_t in_place_of = kNone;  // kArena
+  bool workspace = false;        // kArena: scratch memory of one group, no tensor of the model
 };
 
 // A command of another engine: its index in that engine's buffer.

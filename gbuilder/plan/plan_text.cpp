@@ -297,6 +297,7 @@ std::string print_tensors(const Plan& plan) {
     if (tensor.kind == TensorKind::kView)
       text += str_cat(" of ", tensor_text(plan, tensor.base), " at ", expression_text(plan, tensor.view_offset));
     if (tensor.kind == TensorKind::kArena) {
+      if (tensor.workspace) text += " workspace";
       if (tensor.first_use != kNone) text += str_cat(" life #", tensor.first_use, "..#", tensor.last_use);
       if (tensor.in_place_of != kNone) text += str_cat(" in place of ", tensor_text(plan, tensor.in_place_of));
     }

@@ -42,6 +42,7 @@ Plan sample() {
   model.output(z, "same");
   auto plan = model.plan();
   EXPECT_TRUE(plan.ok()) << plan.status().message();
+  for (PlanTensor& tensor : plan->tensors) tensor.workspace = tensor.kind == TensorKind::kArena;
   return std::move(plan).value();
 }
 

@@ -207,8 +207,8 @@ TEST(Plan, WorkspacesLiveAsLongAsTheLaunchesThatUseThem) {
   const auto b = model.kernel("Relu", {a}, "b");
   model.output(b, "y");
   const Plan plan = plan_of(model);
-  const auto it = std::find_if(plan.tensors.begin(), plan.tensors.end(),
-                               [](const PlanTensor& t) { return t.name.starts_with("workspace"); });
+  const auto it =
+      std::find_if(plan.tensors.begin(), plan.tensors.end(), [](const PlanTensor& t) { return t.workspace; });
   ASSERT_NE(it, plan.tensors.end());
   EXPECT_EQ(it->first_use, 0u);
   EXPECT_EQ(it->last_use, 1u);

@@ -213,6 +213,36 @@ TEST(ControlFlow, StatesThatGrow) {
   check(b, "fibonacci", {word(7, {1}, {2, 3}), word(0, {1, 5}, {}), word(9, {1}, {}), word(7, {1}, {2, 3})});
 }
 
+// What grows outside, by the extent's name too, grows inside again.
+TEST(ControlFlow, StatesThatGrowInStatesThatGrow) {
+  OnnxBuilder inner("inner");
+  inner.input("j", DType::kI64, {});
+  inner.input("inner_go", DType::kBool, {});
+  inner.input("u", DType::kF32, {"U"});
+  inner.node_to("Concat", {"u", "one"}, {"u_next"}, {{"axis", 0}});
+  inner.node_to("Identity", {"inner_go"}, {"inner_on"});
+  for (const char* output : {"inner_on", "u_next"}) inner.output(output);
+  OnnxBuilder body("body");
+  body.input("i", DType::kI64, {});
+  body.input("go", DType::kBool, {});
+  body.input("v", DType::kF32, {"V"});
+  body.node_to("Loop", {"i", "", "v"}, {"v_next"}, {{"body", &inner}});
+  body.node_to("Identity", {"go"}, {"on"});
+  for (const char* output : {"on", "v_next"}) body.output(output);
+  OnnxBuilder b("growing");
+  const auto trips = b.input("trips", DType::kI64, {});
+  const auto x = b.input("x", DType::kF32, {"carried_x"});
+  b.initializer(f32({1}, {1}), "one");
+  b.output(b.op("Loop", {trips, "", x}, {{"body", &body}}), "y", DType::kF32, {"Y"});
+  const auto grown = [](int64_t count, const Floats& from) {
+    Floats v = from;
+    for (int64_t trip = 0; trip < count; ++trip) v.insert(v.end(), static_cast<size_t>(trip), 1);
+    return Case{{{"trips", i64(count)}, {"x", f32({static_cast<int64_t>(from.size())}, from)}},
+                {f32({static_cast<int64_t>(v.size())}, v)}};
+  };
+  check(b, "growing", {grown(4, {2, 3}), grown(1, {7}), grown(0, {5, 6}), grown(6, {8})});
+}
+
 TEST(ControlFlow, BranchesOfExtentsThatDataDecides) {
   OnnxBuilder positions("positions");
   positions.node_to("NonZero", {"x"}, {"places"});

@@ -18,6 +18,7 @@ void append(std::vector<ValueId>* to, const std::vector<ValueId>& from) {
 // of the body.
 ImportedSubgraph import_body(OpContext& c, const onnx::GraphProto* proto, std::vector<TensorType> formals,
                              size_t leading, size_t carried, size_t first_carried) {
+  std::vector<Dim> changing;  // the symbols made here, one per changing extent; such an extent may become anything
   while (true) {
     ImportedSubgraph body = c.import_subgraph(proto, formals);
     if (!c.ok()) return {};
@@ -39,12 +40,10 @@ ImportedSubgraph import_body(OpContext& c, const onnx::GraphProto* proto, std::v
         return {};
       }
       for (size_t axis = 0; axis < in.shape.size(); ++axis) {
-        if (in.shape[axis] == out.shape[axis]) continue;
-        // One symbol of the body per changing extent; an extent that is one already may become anything.
-        const bool own =
-            in.shape[axis].op() == graph::DimOp::kSymbol && in.shape[axis].symbol_name().starts_with("carried_");
-        if (own) continue;
+        if (in.shape[axis] == out.shape[axis] || std::ranges::find(changing, in.shape[axis]) != changing.end())
+          continue;
         in.shape[axis] = c.fresh_symbol(str_cat("carried_", k, "_", axis));
+        changing.push_back(in.shape[axis]);
         changed = true;
       }
     }
