@@ -13,7 +13,7 @@
  *   aipu_model* model;
  *   if (aipu_model_load("net.aipu.bin", NULL, &model) != AIPU_OK) { puts(aipu_last_error()); return 1; }
  *   aipu_session* session;
- *   if (aipu_session_create(model, 0, &session) != AIPU_OK) ...
+ *   if (aipu_session_create(model, 0, &session) != AIPU_OK) { puts(aipu_last_error()); return 1; }
  *   aipu_session_bind_input(session, 0, AIPU_FLOAT32, shape, 4, pixels);
  *   aipu_session_run(session);
  *   aipu_tensor y;

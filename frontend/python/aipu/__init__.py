@@ -10,7 +10,7 @@ Kernels::
 Models::
 
     aipu.build("model.onnx", "model.aipu.bin")
-    outputs = aipu.load("model.aipu.bin").run({"image": image})
+    outputs = aipu.load("model.aipu.bin").run({"input": image})
 """
 
 from . import _native

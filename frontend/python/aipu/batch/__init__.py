@@ -2,7 +2,7 @@
 
     report = aipu.batch.run("model.onnx", "images/", "results/", preprocess=decode)
     for row in aipu.batch.results("results/"):
-        print(row.name, row.outputs["scores"])
+        print(row.name, row.outputs["output"])
 
 The same as a program: ``python -m aipu.batch model.onnx images/ -o results/ --preprocess my_module:decode``.
 """

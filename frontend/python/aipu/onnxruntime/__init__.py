@@ -3,7 +3,7 @@
     import aipu.onnxruntime as ort  # was: import onnxruntime as ort
 
     session = ort.InferenceSession("model.onnx")
-    scores = session.run(None, {"image": image})[0]
+    scores = session.run(None, {"input": image})[0]
 
 A model is converted when its session is made, and the conversion is kept (:class:`InferenceSession`). What aipu lacks
 is an error that says so; the package ``onnxruntime`` need not be installed.
