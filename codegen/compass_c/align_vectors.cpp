@@ -45,8 +45,8 @@ Type VectorAligner::lowered(Type type) {
 }
 
 VectorAligner::Array VectorAligner::allocate(const std::string& name, Type type, int lanes) {
-  const Array array{new_var(name, Type::pointer_to(type.element, lanes, Scope::kPrivate)), lanes,
-                    (type.lanes + lanes - 1) / lanes};
+  Array array{new_var(name, Type::pointer_to(type.element, lanes, Scope::kPrivate)), lanes,
+              (type.lanes + lanes - 1) / lanes};
   emit(Alloc{array.buffer, array.count, {}});
   own_.insert(array.buffer.get());
   return array;

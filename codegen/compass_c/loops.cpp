@@ -50,7 +50,7 @@ class Unroll : public Mutator {
  public:
   using Mutator::mutate;
   Stmt mutate(const Stmt& stmt) override {
-    const Stmt s = mutate_children(stmt);
+    Stmt s = mutate_children(stmt);
     const auto* n = s->as<For>();
     if (n == nullptr || n->kind == ForKind::kTec || n->kind == ForKind::kVectorized) return s;
     const auto start = as_int(n->start), stop = as_int(n->stop), step = as_int(n->step);
@@ -74,7 +74,7 @@ class EvaluateBounds : public Mutator {
  public:
   using Mutator::mutate;
   Stmt mutate(const Stmt& stmt) override {
-    const Stmt s = mutate_children(stmt);
+    Stmt s = mutate_children(stmt);
     const auto* n = s->as<For>();
     if (n == nullptr || n->kind == ForKind::kTec) return s;
     const auto changing = changing_variables(n->body);
@@ -109,7 +109,7 @@ class Hoist : public Mutator {
  public:
   using Mutator::mutate;
   Stmt mutate(const Stmt& stmt) override {
-    const Stmt s = mutate_children(stmt);
+    Stmt s = mutate_children(stmt);
     const auto* n = s->as<For>();
     const auto* body = n == nullptr ? nullptr : n->body->as<Block>();
     if (body == nullptr || n->kind != ForKind::kSerial || body->body.size() != 1) return s;
@@ -177,7 +177,7 @@ class BindThreads : public Mutator {
   explicit BindThreads(const Target& target) : tec_count_(target.tec_count) {}
   using Mutator::mutate;
   Stmt mutate(const Stmt& stmt) override {
-    const Stmt s = mutate_children(stmt);
+    Stmt s = mutate_children(stmt);
     const auto* n = s->as<For>();
     if (n == nullptr || n->kind != ForKind::kTec) return s;
     const Result<Expr> call = intrinsic_call("get_local_id", {}, {}, nullptr, nullptr, s->span);
@@ -213,7 +213,7 @@ class InjectDma : public Mutator {
  public:
   using Mutator::mutate;
   Expr mutate(const Expr& expr) override {
-    const Expr e = mutate_children(expr);
+    Expr e = mutate_children(expr);
     const auto* n = e->as<IntrinsicCall>();
     if (n == nullptr || (n->intrinsic->name != "dma_copy" && n->intrinsic->name != "async_dma_copy")) return e;
     const int64_t bytes = n->args[0]->type.pointee().bytes();
@@ -250,7 +250,7 @@ class NameEvents : public Mutator {
   }
   using Mutator::mutate;
   Stmt mutate(const Stmt& stmt) override {
-    const Stmt s = mutate_children(stmt);
+    Stmt s = mutate_children(stmt);
     const auto* body = s->as<Block>();
     if (body == nullptr) return s;
     std::vector<Stmt> statements;

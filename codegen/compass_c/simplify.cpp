@@ -103,7 +103,7 @@ class Simplify : public Mutator {
   using Mutator::mutate;
 
   Expr mutate(const Expr& expr) override {
-    const Expr e = mutate_children(expr);
+    Expr e = mutate_children(expr);
     if (const auto* n = e->as<Binary>()) return simplified_binary(e, *n);
     if (const auto* n = e->as<Unary>()) return simplified_unary(e, *n);
     if (const auto* n = e->as<Cast>()) return is_constant(n->operand) ? simplify_expr(e) : e;
@@ -115,7 +115,7 @@ class Simplify : public Mutator {
   }
 
   Stmt mutate(const Stmt& stmt) override {
-    const Stmt s = mutate_children(stmt);
+    Stmt s = mutate_children(stmt);
     if (const auto* n = s->as<If>()) {
       const auto condition = as_int(n->condition);
       if (!condition) return s;
@@ -144,7 +144,7 @@ class Simplify : public Mutator {
       return canonical_sum(e);
     if (is_index(e->type) && (n.op == BinaryOp::kDiv || n.op == BinaryOp::kMod)) return exact_division(e, n);
     if (e->type.is_scalar() && is_integer(e->type.element)) {
-      const Expr simpler = simplify_expr(e);
+      Expr simpler = simplify_expr(e);
       if (simpler != e && (is_constant(simpler) || simpler == n.lhs || simpler == n.rhs)) return simpler;
     }
     return e;
@@ -255,7 +255,7 @@ class Simplify : public Mutator {
 
   // x * 4 < 8 is x < 2.
   static Expr scaled_bound(const Expr& e, BinaryOp op, const Expr& lhs, const Expr& rhs) {
-    const Expr made = rebuilt(e, op, lhs, rhs);
+    Expr made = rebuilt(e, op, lhs, rhs);
     const auto* product = lhs->as<Binary>();
     const auto limit = as_int(rhs);
     const auto factor = product != nullptr && product->op == BinaryOp::kMul ? as_int(product->rhs) : std::nullopt;
@@ -469,7 +469,7 @@ class DivMod : public Mutator {
   explicit DivMod(const PrimFunc& function, bool is_entry) : proven_(function, false), taken_(function, is_entry) {}
   using Mutator::mutate;
   Expr mutate(const Expr& expr) override {
-    const Expr e = mutate_children(expr);
+    Expr e = mutate_children(expr);
     const auto* n = e->as<Binary>();
     if (n == nullptr || !e->type.is_scalar() || !is_integer(e->type.element)) return e;
     if (n->op != BinaryOp::kDiv && n->op != BinaryOp::kMod) return e;

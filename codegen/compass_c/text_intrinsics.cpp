@@ -59,7 +59,7 @@ Expr inverted(const Call& c, const Expr& e) {
 }
 
 // Where one operand is inverted, another instruction does both.
-Printer bitwise_or(std::string name, std::string with_inverted) {
+Printer bitwise_or(const std::string& name, const std::string& with_inverted) {
   return [name, with_inverted](const Call& c) {
     if (c.p.spelling().combine_instructions) {
       const std::string r = c.type.is_mask() ? "" : c.inactive() + ", ";
@@ -118,7 +118,7 @@ bool has_stride(const Call& c, size_t arg) { return arg < c.count() && as_int(c.
 std::string load(const Call& c) {
   const std::string mask = c.p.mask_or_all(c.call.mask, c.type.lanes);
   const bool all = mask == all_true(c.type.lanes);
-  const int64_t element_bytes = dtype_bytes(c.type.element);
+  const auto element_bytes = static_cast<int64_t>(dtype_bytes(c.type.element));
   if (has_stride(c, 1)) {
     return fmt::format("__vload_stride({}, {}, {})", c.p.pointer_as(c.arg_expr(0), c.type),
                        in_bytes(c, c.arg_expr(1), element_bytes), mask);
@@ -134,7 +134,7 @@ std::string store(const Call& c) {
   const bool all = mask == all_true(value.lanes);
   if (has_stride(c, 2)) {
     return fmt::format("__vstore_stride({}, {}, {}, {})", c.arg(0), c.p.pointer_as(c.arg_expr(1), value),
-                       in_bytes(c, c.arg_expr(2), dtype_bytes(value.element)), mask);
+                       in_bytes(c, c.arg_expr(2), static_cast<int64_t>(dtype_bytes(value.element))), mask);
   }
   if (all && c.p.spelling().revert_to_standard) {
     const std::string place = c.p.named_access(c.arg_expr(1), value);
@@ -308,7 +308,7 @@ std::string dma_upsample(const Call& c) {
 // The lanes of a value as the word that memory is filled with.
 std::string dma_memset(const Call& c) {
   const Type& pointer = c.arg_type(0);
-  const int64_t bytes = dtype_bytes(pointer.element);
+  const auto bytes = static_cast<int64_t>(dtype_bytes(pointer.element));
   const std::string count = in_bytes(c, c.arg_expr(2), bytes);
   return fmt::format("Memset{}({}, {}, {}, {}, {})", on_chip(pointer.scope) ? "SRAM" : "DDR", c.arg(0), count, c.arg(1),
                      bytes == 1   ? 0
@@ -331,7 +331,7 @@ std::string clip(const Call& c) {
   return fmt::format("__vsel({1}, {0}, __vqlt({1}, {0}, {2}))", above, high, mask);
 }
 // The instruction returns the operand that is a number.
-Printer propagating_extremum(std::string scalar, std::string vector) {
+Printer propagating_extremum(const std::string& scalar, const std::string& vector) {
   return [scalar, vector](const Call& c) {
     if (!is_floating(c.type.element)) return c.type.is_scalar() ? plain(scalar).print(c) : with_r(vector).print(c);
     const std::string x = c.arg(0), y = c.arg(1), mask = c.mask();

@@ -136,7 +136,7 @@ std::string find_program(const std::string& name) {
   std::string_view path = variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin";
   while (true) {
     const size_t end = path.find(':');
-    const std::string candidate = fmt::format("{}/{}", path.substr(0, end), name);
+    std::string candidate = fmt::format("{}/{}", path.substr(0, end), name);
     struct stat info;
     if (::stat(candidate.c_str(), &info) == 0 && S_ISREG(info.st_mode) && ::access(candidate.c_str(), X_OK) == 0)
       return candidate;

@@ -101,7 +101,7 @@ bool FunctionPrinter::must_hoist(const Expr& bound, const Stmt& loop_body) const
 std::string FunctionPrinter::once(const For& n, const Expr& value, std::string_view what) {
   if (!must_hoist(value, n.body)) return expr(value);
   const std::string text = expr(value);
-  const std::string name = reserve(fmt::format("{}_{}", n.var->name, what));
+  std::string name = reserve(fmt::format("{}_{}", n.var->name, what));
   line(fmt::format("const {} {} = {};", c_type(n.var->type), name, text));
   return name;
 }
@@ -306,7 +306,7 @@ std::string FunctionPrinter::vector_binary(const Binary& n, const Type& type) {
 std::string FunctionPrinter::conversion(const Cast& n, const Expr& e) {
   const Type& from = n.operand->type;
   const Type& to = e->type;
-  const std::string operand = expr(n.operand);
+  std::string operand = expr(n.operand);
   if (to.pointer || from.pointer) {
     // A pointer as an integer is its low bits, as on the device.
     if (from.pointer != to.pointer) return fmt::format("({})(ulong){}", c_type(to), operand);

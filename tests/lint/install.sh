@@ -1,7 +1,18 @@
 #!/usr/bin/env bash
-# The formatters that Debian does not have, in build/lint. Where PyPI can't be reached the check of formats skips them.
+# What checks and documents need beside what building needs: clang-tidy, Doxygen, Sphinx, and in build/lint the formatters that Debian
+# does not have. What can't be installed is skipped by its test.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+missing=()
+for package in clang-tidy doxygen python3-sphinx; do
+  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q "install ok installed" || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  sudo=""
+  [ "$(id -u)" -eq 0 ] || sudo=sudo
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
+    echo "not installed: ${missing[*]}"
+fi
 [ -x build/lint/bin/mdformat ] && exit 0
 mkdir -p build
 rm -rf build/lint.new

@@ -386,7 +386,7 @@ def matmul(a: Any, b: Any, transp_a: bool = False, transp_b: bool = False) -> An
     return nn.matmul(a, b, transpose_a=transp_a, transpose_b=transp_b)
 
 
-class nn:  # noqa: N801 - a part of the library, under the name that its users know
+class nn:  # a part of the library, under the name that its users know
     """Operators of neural networks."""
 
     @staticmethod
