@@ -234,12 +234,16 @@ class Builder {
     import_options.ops = registry_.ops();
     import_options.warnings = &report_.warnings;
     import_options.constant_inputs = options_.constant_inputs;
+    import_options.exposed = options_.exposed;
     for (const std::string& shape : options_.shapes)
       AIPU_RETURN_IF_ERROR(frontend::parse_shape_option(shape, &import_options.shapes));
     AIPU_RETURN_IF_ERROR(check_model(options_.model));
     if (options_.weights.empty() && !options_.model.ends_with(".txt")) {
       AIPU_ASSIGN_OR_RETURN(graph_, frontend::import_onnx(options_.model, import_options));
     } else {
+      if (!options_.exposed.empty())
+        return invalid_argument(
+            fmt::format("{}: --expose is for ONNX models; in Compass IR outputs are written as such", options_.model));
       auto graph = frontend::import_compass_ir(options_.model, weights_path(options_), registry_.ops());
       if (!graph.ok()) return without_weights(std::move(graph).status());
       graph_ = std::move(*graph);

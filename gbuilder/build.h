@@ -36,6 +36,7 @@ struct BuildOptions {
   std::vector<std::string> shapes;  // NAME=1x3x224x224
   // Graph inputs of an ONNX model that become constants (frontend::ImportOptions::constant_inputs).
   std::map<std::string, graph::ConstantPtr> constant_inputs;
+  std::vector<std::string> exposed;  // values of an ONNX model that become outputs (frontend::ImportOptions::exposed)
   std::vector<std::string> plugins;  // files
   // Operators that are in no file: what messages call them, and the text of a `.py` plugin.
   std::vector<std::pair<std::string, std::string>> plugin_texts;

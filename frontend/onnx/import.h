@@ -26,6 +26,10 @@ struct ImportOptions {
   // Graph inputs that become constants: what decides shapes and axes at run time can be fixed here. They are no inputs
   // of the graph then.
   std::map<std::string, graph::ConstantPtr> constant_inputs;
+  // `--expose PATTERN`: values of the outermost graph that become outputs behind the model's own, in the order of its
+  // nodes; `*` stands for any text. They have the graph's meaning: nothing is fused over an output. What is an output
+  // already, or an input, is left as it is; a pattern that no value fits is an error.
+  std::vector<std::string> exposed;
   // The ops that nodes may be; null: the built-in ones. What was added to the set comes before our converters:
   // "domain::Name", where the domain of ONNX's own operators is "ai.onnx".
   std::shared_ptr<const graph::OpSet> ops;

@@ -52,6 +52,7 @@ Result<std::unique_ptr<Graph>> Importer::run() {
   AIPU_RETURN_IF_ERROR(import_nodes(scope, model_->graph().node()));
   if (!unsupported_.empty()) return unsupported_error();
   AIPU_RETURN_IF_ERROR(add_graph_outputs(scope));
+  AIPU_RETURN_IF_ERROR(add_exposed_outputs(scope));
   return graph;
 }
 

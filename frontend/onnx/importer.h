@@ -86,6 +86,7 @@ class Importer : public SubgraphImporter {
   Result<TensorType> input_type(const onnx::ValueInfoProto& info);
   Status add_constant_input(Scope& scope, const onnx::ValueInfoProto& info, const ConstantPtr& constant);
   Status add_graph_outputs(Scope& scope);
+  Status add_exposed_outputs(Scope& scope);
   Status check_declared_output(const onnx::ValueInfoProto& info, const TensorType& inferred);
   std::string symbol_for(const std::string& dim_param);  // a name that Dim::parse accepts, unique per text
   std::string symbol_for_axis(const std::string& input, size_t axis);

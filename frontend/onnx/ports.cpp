@@ -3,6 +3,7 @@
 
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/onnx_pb.h"
+#include "runtime/base/text.h"
 
 namespace aipu::frontend {
 
@@ -26,6 +27,40 @@ Result<DType> tensor_dtype(const onnx::ValueInfoProto& info, const char* role) {
                                ", which is not supported"));
   }
   return *dtype;
+}
+
+// Whether the text is what the pattern says, in which `*` stands for any text.
+bool fits(std::string_view pattern, std::string_view text) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == text;
+  if (!text.starts_with(pattern.substr(0, star))) return false;
+  const std::string_view rest = pattern.substr(star + 1);
+  if (rest.empty()) return true;
+  for (size_t at = star; at <= text.size(); ++at) {
+    if (fits(rest, text.substr(at))) return true;
+  }
+  return false;
+}
+
+Status no_such_value(const std::string& pattern, std::span<const std::string_view> values) {
+  std::string hint;
+  if (const std::string_view nearest = nearest_name(pattern, values); !nearest.empty()) {
+    hint = str_cat("; did you mean '", nearest, "'?");
+  } else {
+    // Names of exporters are paths: those with the same end, else the first ones.
+    const std::string_view last = std::string_view(pattern).substr(pattern.rfind('/') + 1);
+    std::string names;
+    int shown = 0;
+    for (const bool similar : {true, false}) {
+      for (const std::string_view value : values) {
+        if (shown == 3 || (similar && value.find(last) == std::string_view::npos)) continue;
+        names += str_cat(shown++ == 0 ? "'" : ", '", value, "'");
+      }
+      if (shown != 0) break;
+    }
+    hint = str_cat(" (among its ", values.size(), " values: ", names, ")");
+  }
+  return invalid_argument(str_cat("--expose: no value of the outermost graph is called '", pattern, "'", hint));
 }
 
 }  // namespace
@@ -216,6 +251,34 @@ Status Importer::add_graph_outputs(Scope& scope) {
     scope.graph->add_output(found.value, output.name());
   }
   if (names.empty()) return invalid_model("the graph has no outputs");
+  return {};
+}
+
+Status Importer::add_exposed_outputs(Scope& scope) {
+  if (options_.exposed.empty()) return {};
+  std::vector<std::string_view> values;
+  std::unordered_set<std::string_view> is_output;
+  for (const auto& output : model_->graph().output()) is_output.insert(output.name());
+  for (const auto& node : model_->graph().node()) {
+    for (const auto& output : node.output()) {
+      if (scope.values.contains(output)) values.push_back(output);
+    }
+  }
+  std::vector<bool> wanted(values.size());
+  for (const std::string& pattern : options_.exposed) {
+    bool found = false;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (!fits(pattern, values[i])) continue;
+      found = wanted[i] = true;
+    }
+    if (!found) return no_such_value(pattern, values);
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!wanted[i] || is_output.contains(values[i])) continue;
+    std::string name(values[i]);
+    const ValueId value = scope.values.at(name);
+    scope.graph->add_output(value, std::move(name));
+  }
   return {};
 }
 

@@ -310,6 +310,7 @@ void bind_compile(py::module_& module) {
       .def_readwrite("output", &BuildOptions::output)
       .def_readwrite("target", &BuildOptions::target)
       .def_readwrite("shapes", &BuildOptions::shapes, "NAME=1x3x224x224")
+      .def_readwrite("exposed", &BuildOptions::exposed, "names or patterns with *")
       .def_readwrite("plugins", &BuildOptions::plugins)
       .def_readwrite("plugin_texts", &BuildOptions::plugin_texts)
       .def_readwrite("emit_c", &BuildOptions::emit_c)

@@ -174,6 +174,10 @@ void add_options(Tool& tool, Options& options) {
            "NAME=16000 or NAME=[1,2]: makes an input a constant (int64; with a point float32; true, false)")
       ->type_name("NAME=VALUE")
       ->group(group);
+  add_list(app, "--expose", build.exposed,
+           "a value between the nodes of the graph, by its ONNX name, as one more output; * stands for any text")
+      ->type_name("NAME")
+      ->group(group);
   add_list(app, "--plugin", build.plugins,
            "operators of your own: a shared library or a .py file; or the plugin of IR.txt that a build of a kernel "
            "wrote")

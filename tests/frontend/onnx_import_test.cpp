@@ -473,6 +473,47 @@ TEST(OnnxImport, ConstantInputsDecideWhatDependsOnThem) {
             "m.onnx: input 'axes' cannot be a constant int64[2], the model declares another type");
 }
 
+// ---- values that become outputs
+
+// The outputs of x -> Relu "a/mid" -> Neg "a/out" -> Exp "y", beside which nothing uses an Abs; or the error.
+std::string exposed_by(const std::vector<std::string>& patterns) {
+  OnnxBuilder b;
+  const auto x = b.input("x", DType::kF32, {4});
+  b.node_to("Relu", {x}, {"a/mid"});
+  b.node_to("Abs", {x}, {"b/unused"});
+  b.node_to("Neg", {"a/mid"}, {"a/out"});
+  b.node_to("Exp", {"a/out"}, {"y"});
+  b.output("y");
+  ImportOptions options;
+  options.exposed = patterns;
+  const auto graph = import(b, options);
+  if (!graph.ok()) return graph.status().message();
+  std::string names;
+  for (const auto& output : (*graph)->outputs()) names += (names.empty() ? "" : " ") + output.name;
+  return names;
+}
+
+TEST(OnnxImport, ExposedValuesAreOutputsBehindTheModels) {
+  EXPECT_EQ(exposed_by({}), "y");
+  EXPECT_EQ(exposed_by({"a/out", "a/mid"}), "y a/mid a/out");
+  EXPECT_EQ(exposed_by({"*"}), "y a/mid b/unused a/out");
+  EXPECT_EQ(exposed_by({"a/*", "a/mid"}), "y a/mid a/out");
+  EXPECT_EQ(exposed_by({"*/*u*"}), "y b/unused a/out");
+  EXPECT_EQ(exposed_by({"**d"}), "y a/mid b/unused");
+  EXPECT_EQ(exposed_by({"y"}), "y");
+}
+
+TEST(OnnxImport, AnUnknownValueToExposeIsAnErrorWithNearNames) {
+  EXPECT_EQ(exposed_by({"a/mit"}),
+            "m.onnx: --expose: no value of the outermost graph is called 'a/mit'; did you mean 'a/mid'?");
+  EXPECT_EQ(exposed_by({"model/encoder/out"}),
+            "m.onnx: --expose: no value of the outermost graph is called 'model/encoder/out' (among its 4 values: "
+            "'a/out')");
+  EXPECT_EQ(exposed_by({"q*"}),
+            "m.onnx: --expose: no value of the outermost graph is called 'q*' (among its 4 values: 'a/mid', "
+            "'b/unused', 'a/out')");
+}
+
 // ---- functions
 
 TEST(OnnxImport, FunctionsAreInlinedWithTheirAttributes) {

@@ -78,6 +78,7 @@ class BuildOptions:
     output: str
     target: str
     shapes: Sequence[str]
+    exposed: Sequence[str]
     plugins: Sequence[str]
     plugin_texts: Sequence[Tuple[str, str]]
     emit_c: str

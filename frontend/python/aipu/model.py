@@ -56,6 +56,7 @@ def build(
     *,
     target: Optional[str] = None,
     shapes: Optional[Mapping[str, Sequence[int]]] = None,
+    expose: Sequence[str] = (),
     plugins: Sequence[Any] = (),
     weights: Optional[PathLike] = None,
     disabled_passes: Sequence[str] = (),
@@ -74,6 +75,8 @@ def build(
     themselves. ``output``: by default the model's path with ``.aipu.bin`` instead of its extension.
     ``target``: ``"host"`` or a Compass target such as ``"X2_1204"``; by default the host, of the Compass IR of a
     kernel's call what the kernel was built for. ``shapes``: fixed shapes of inputs by name; -1 keeps an extent.
+    ``expose``: values between the nodes of the outermost graph, by ONNX names (``*`` stands for any text), that become
+    further outputs. They are what the graph says: nothing is fused over them.
     ``plugins``: operators of your own: files, functions declared by :mod:`aipu.op`, or modules that have some.
     ``fast_math``: trade accuracy for speed, as ``aipugb --fast-math`` does; NaN spread over tiles of 4x4 pixels.
     ``strip``: leave out what only people and the interpreter read (C, TIR, Compass IR, the graph as text).
@@ -85,6 +88,8 @@ def build(
     """
     if isinstance(plugins, (str, bytes, os.PathLike)):
         raise TypeError(f"plugins: expected a list of files, found {plugins!r}; write plugins=[{plugins!r}]")
+    if isinstance(expose, str):
+        raise TypeError(f"expose: expected a list of names; write expose=[{expose!r}]")
     if isinstance(disabled_passes, str):
         raise TypeError(f"disabled_passes: expected a list of names; write disabled_passes=[{disabled_passes!r}]")
     if not 0 <= int(jobs) <= 1024:
@@ -108,6 +113,7 @@ def build(
     options.shapes = [
         f"{name}={'x'.join(str(int(extent)) for extent in extents)}" for name, extents in (shapes or {}).items()
     ]
+    options.exposed = list(expose)
     options.plugins = files
     options.plugin_texts = [(operator.name, operator.text) for operator in operators]
     options.emit_c = _optional_path(emit_c)

@@ -22,7 +22,7 @@ from ._values import IOBinding, OrtValue, type_name
 
 OWN_PROVIDER = "AipuExecutionProvider"
 PROVIDERS = (OWN_PROVIDER, "CPUExecutionProvider")
-_BUILD_OPTIONS = ("target", "shapes", "plugins", "fast_math", "disabled_passes", "jobs")
+_BUILD_OPTIONS = ("target", "shapes", "expose", "plugins", "fast_math", "disabled_passes", "jobs")
 _LOAD_OPTIONS = ("backend", "limits", "sandbox", "verify")
 _NO_VERSION = (1 << 63) - 1  # what onnxruntime says of a model without one
 SessionIOBinding = IOBinding
@@ -115,9 +115,9 @@ class InferenceSession:
 
     ``path_or_bytes``: path or bytes of an ONNX model or of an aipu.bin, or an ``onnx.ModelProto``. ``sess_options``:
     see :class:`SessionOptions`. ``providers``: ``"AipuExecutionProvider"`` and ``"CPUExecutionProvider"`` are the same;
-    the former takes options, ``("AipuExecutionProvider", {...})``: ``target``, ``shapes``, ``plugins``, ``fast_math``,
-    ``disabled_passes`` and ``jobs`` as :func:`aipu.build` has them, ``backend``, ``limits``, ``sandbox`` and ``verify``
-    as :func:`aipu.load`, and ``cache_dir``. Other providers are left out with a UserWarning.
+    the former takes options, ``("AipuExecutionProvider", {...})``: ``target``, ``shapes``, ``expose``, ``plugins``,
+    ``fast_math``, ``disabled_passes`` and ``jobs`` as :func:`aipu.build` has them, ``backend``, ``limits``,
+    ``sandbox`` and ``verify`` as :func:`aipu.load`, and ``cache_dir``. Other providers are left out with a UserWarning.
 
     An ONNX model is converted when it is seen for the first time, which takes seconds to minutes; the conversion is
     kept by the hash of the model (with its external data), the options and this package, in ``cache_dir``, by default
