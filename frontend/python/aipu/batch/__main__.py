@@ -3,35 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import ast
-import importlib
-import os
 import sys
-from typing import Any, Callable, List, Optional
+from typing import List, Optional
 
 from .. import _files
+from .._arguments import constant, function
 from . import DiskFull, Report, TooManyBroken, run
 from ._formats import FORMATS
-
-
-def _function(text: str) -> Callable[..., Any]:
-    """MODULE:FUNCTION; modules of the current folder are found too."""
-    module, colon, name = text.partition(":")
-    if not colon:
-        raise argparse.ArgumentTypeError(f"expected MODULE:FUNCTION, found '{text}'")
-    sys.path.insert(0, os.getcwd())
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise argparse.ArgumentTypeError(f"'{text}': {error}") from None
-
-
-def _constant(text: str) -> Any:
-    name, equals, value = text.partition("=")
-    try:
-        return name, ast.literal_eval(value) if equals else None
-    except (ValueError, SyntaxError):
-        raise argparse.ArgumentTypeError(f"expected NAME=NUMBER or NAME=[NUMBERS], found '{text}'") from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -54,16 +32,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sessions", type=int, metavar="N", help="runs side by side (default: as many as CPUs)")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="of a run (default: 1)")
     parser.add_argument(
-        "--preprocess", type=_function, metavar="MODULE:FUNCTION", help="turns a path, or a table's row, into arrays"
+        "--preprocess", type=function, metavar="MODULE:FUNCTION", help="turns a path, or a table's row, into arrays"
     )
     parser.add_argument(
-        "--postprocess", type=_function, metavar="MODULE:FUNCTION", help="turns a name and outputs into what is written"
+        "--postprocess", type=function, metavar="MODULE:FUNCTION", help="turns a name and outputs into what is written"
     )
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="that load and preprocess (default: 2)")
     parser.add_argument("--processes", action="store_true", help="workers are processes, not threads")
     parser.add_argument(
         "--constant",
-        type=_constant,
+        type=constant,
         action="append",
         default=[],
         metavar="NAME=VALUE",

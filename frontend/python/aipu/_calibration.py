@@ -1,0 +1,112 @@
+"""Data for tools that look into a model: whatever :mod:`aipu.batch` takes, as inputs of runs."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from ._onnx_graph import tensor_array
+from .batch import _run, _sources
+from .model import TensorSpec
+
+Feed = Dict[str, np.ndarray]
+
+
+class Run(NamedTuple):
+    """The inputs of a run, and what its data is called."""
+
+    name: str
+    feed: Feed
+
+
+def _test_sets(folder: str) -> List[str]:
+    """Folders of ONNX's backend tests (``test_data_set_0/input_0.pb``): in it, or itself."""
+    if not os.path.isdir(folder):
+        return []
+    if os.path.exists(os.path.join(folder, "input_0.pb")):
+        return [folder]
+    found = (os.path.join(folder, name) for name in os.listdir(folder) if name.startswith("test_data_set_"))
+    sets = [path for path in found if os.path.exists(os.path.join(path, "input_0.pb"))]
+    return sorted(sets, key=lambda path: [int(part) for part in re.findall(r"\d+$", path)])
+
+
+def _read_test_set(folder: str, specs: Sequence[TensorSpec]) -> Feed:
+    feed: Feed = {}
+    for index, spec in enumerate(specs):
+        path = os.path.join(folder, f"input_{index}.pb")
+        with open(path, "rb") as file:
+            feed[spec.name] = tensor_array(file.read())[1]
+    return feed
+
+
+def runs(
+    data: Any,
+    specs: Sequence[TensorSpec],
+    *,
+    batch: int = 1,
+    limit: Optional[int] = None,
+    constants: Optional[Mapping[str, Any]] = None,
+    preprocess: Optional[Callable[[Any], Any]] = None,
+) -> Iterator[Run]:
+    """The runs that a data set is, one after the other; nothing is kept.
+
+    ``data``: what :func:`aipu.batch.run` takes (a folder, list, ``.npz``, table, iterable), or a folder of ONNX's
+    backend tests. ``specs``: the model's inputs; ``constants``: inputs that all runs share. ``batch``: so many items
+    that come without the first axis make a run, if the model leaves that axis open. ``limit``: items to take.
+
+    ValueError for an item that cannot be loaded or does not fit the model, and where there is none.
+    """
+    shared = {name: np.asarray(value) for name, value in (constants or {}).items()}
+    unknown = [name for name in shared if name not in {spec.name for spec in specs}]
+    if unknown:
+        raise ValueError(f"the model has no input '{unknown[0]}' (there are: {', '.join(s.name for s in specs)})")
+    wanted = [spec for spec in specs if spec.name not in shared]
+    sets = _test_sets(os.fspath(data)) if isinstance(data, (str, os.PathLike)) else []
+    found = 0
+    for run in _from_sets(sets[:limit], specs) if sets else _batched(data, wanted, batch, limit, preprocess):
+        found += 1
+        yield Run(run.name, {**run.feed, **shared})
+    if found == 0:
+        raise ValueError(
+            f"there is no data in '{data}'" if isinstance(data, (str, os.PathLike)) else "there is no data"
+        )
+
+
+def _from_sets(sets: Sequence[str], specs: Sequence[TensorSpec]) -> Iterator[Run]:
+    for path in sets:
+        yield Run(path, _read_test_set(path, specs))
+
+
+def _batched(
+    data: Any, specs: Sequence[TensorSpec], batch: int, limit: Optional[int], preprocess: Optional[Callable[[Any], Any]]
+) -> Iterator[Run]:
+    source = _sources.source_of(data, [spec.name for spec in specs], preprocess is not None)
+    is_open = all(spec.shape and not isinstance(spec.shape[0], int) for spec in specs)
+    waiting: List[Any] = []
+
+    def joined() -> Run:
+        arrays = {spec.name: np.stack([sample.arrays[spec.name] for sample in waiting]) for spec in specs}
+        return Run(waiting[0].name if len(waiting) == 1 else f"{waiting[0].name} to {waiting[-1].name}", arrays)
+
+    for item in source.items(0):
+        if limit is not None and item.index >= limit:
+            break
+        try:
+            sample = _run.prepare(item, preprocess, specs, source.is_table)
+        except Exception as error:  # of a file, or of the user's function
+            raise ValueError(f"data '{item.name}': {error}") from error
+        if waiting and (sample.rows or sample.bucket() != waiting[0].bucket()):
+            yield joined()
+            waiting = []
+        if sample.rows:
+            yield Run(sample.name, sample.arrays)
+            continue
+        waiting.append(sample)
+        if len(waiting) >= (batch if is_open else 1):
+            yield joined()
+            waiting = []
+    if waiting:
+        yield joined()

@@ -1,0 +1,80 @@
+"""The program ``aipudiff``, also ``python -m aipu.diff``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import List, Optional
+
+from .. import _files, _native
+from .._arguments import constant, function
+from . import _page
+from ._compare import compare
+from ._sides import Side
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="aipudiff",
+        description="Compares two models layer by layer on data, and says which layers make the error.",
+        epilog="A model is a path, or PATH@WORD,... with a target (X2_1204, host-avx2), fast-math, interp (the "
+        "interpreter) or onnxruntime (that package). Exit codes: 0 compared; 1 a model, a file or the machine is at "
+        "fault, or the difference is larger than --min-snr allows; 2 the command line is. "
+        "Example: aipudiff model.onnx model_int8.onnx --data images.npz --html diff.html",
+    )
+    parser.add_argument("first", metavar="A", help="the reference: an ONNX model or an aipu.bin")
+    parser.add_argument(
+        "second", metavar="B", help="what is compared with it; both may be the same file, run otherwise"
+    )
+    parser.add_argument("--data", required=True, help="a folder, .npz, .npy, table, list, or folder of test_data_set_*")
+    parser.add_argument("--limit", type=int, metavar="N", help="items to take (default: all)")
+    parser.add_argument("--preprocess", type=function, metavar="MODULE:FUNCTION", help="turns a path into arrays")
+    parser.add_argument(
+        "--constant", type=constant, action="append", default=[], metavar="NAME=VALUE", help="an input that all share"
+    )
+    parser.add_argument("--no-own", action="store_true", help="leave out where error is made; half the time")
+    parser.add_argument("--all", action="store_true", help="show layers without a difference too")
+    parser.add_argument("--min-snr", type=float, metavar="DB", help="fail if an output has less")
+    parser.add_argument("--html", metavar="FILE", help="a page with plots that needs nothing else")
+    parser.add_argument("--json", metavar="FILE", help="everything, for programs (-: standard output)")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    return parser
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"aipudiff: {_native.printable(line)}\n")
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    """Runs the program; its exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        difference = compare(
+            Side.parse(options.first),
+            Side.parse(options.second),
+            options.data,
+            own=not options.no_own,
+            limit=options.limit,
+            constants=dict(options.constant),
+            preprocess=options.preprocess,
+            progress=None if options.quiet else _tell,
+        )
+        if options.html:
+            _native.write_file(options.html, _page.page(difference).encode())
+        if options.json:
+            _files.write_report(options.json, _page.to_json(difference))
+    except KeyboardInterrupt:
+        return 130
+    except (OSError, RuntimeError, ValueError, TypeError, ImportError) as error:
+        print(f"aipudiff: {error}", file=sys.stderr)
+        return 1
+    if options.json != "-":
+        print(_page.table(difference, options.all))
+    too_far = [x for x in difference.outputs() if options.min_snr is not None and x.inherited.snr < options.min_snr]
+    for layer in too_far:
+        _tell(f"output '{layer.name}' has {layer.inherited.snr:.1f} dB, --min-snr asks for {options.min_snr:g}")
+    return 1 if too_far else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
