@@ -36,6 +36,7 @@ from ._rpc import get_rpc_session  # noqa: E402
 from .model import Limits, Model, Session, enable_crash_reports, load  # noqa: E402
 from .nd import cpu, device  # noqa: E402
 from .onnxruntime import InferenceSession  # noqa: E402
+from .quantization import quantize  # noqa: E402
 from .te._module import build, lower  # noqa: E402
 from .tir import BuildManager, Executor, IRModule  # noqa: E402
 
@@ -70,6 +71,7 @@ __all__ = [
     "nd",
     "onnxruntime",
     "op",
+    "quantize",
     "resolve_dtype_alias",
     "script",
     "te",

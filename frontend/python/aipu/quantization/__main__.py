@@ -1,0 +1,150 @@
+"""The program ``python -m aipu.quantization``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import List, Optional, Tuple, Union
+
+from .. import _files, _native
+from .. import model as _model
+from .._arguments import constant, function
+from ._quantize import Report, quantize
+from ._ranges import METHODS
+from ._sensitivity import METRICS
+
+
+def _bound(text: str) -> Tuple[str, float]:
+    metric, _, value = text.partition("=")
+    try:
+        if metric in METRICS:
+            return metric, float(value)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"expected METRIC=BOUND with one of {', '.join(METRICS)}, found '{text}'")
+
+
+def _strength(text: str) -> Optional[Union[float, str]]:
+    return {"auto": "auto", "off": None}[text] if text in ("auto", "off") else float(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m aipu.quantization",
+        description="Quantises a float32 ONNX model after training, by data: 8-bit integers in a standard QDQ model.",
+        epilog="Exit codes: 0 written; 1 the model, a file or the data is at fault; 2 the command line is. "
+        "Example: python -m aipu.quantization model.onnx images.npz -o model_int8.onnx --max-error top1=0.005",
+    )
+    parser.add_argument("model", help="an ONNX model in float32")
+    parser.add_argument("data", nargs="?", help="a folder, .npz, .npy, table, list, or folder of test_data_set_*")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the ONNX model to write")
+    parser.add_argument("--bin", metavar="FILE", help="the aipu.bin to make of it")
+    parser.add_argument("--target", metavar="NAME", help="of the aipu.bin (default: host)")
+    parser.add_argument("--calibration", choices=METHODS, default="minmax", help="of the ranges of activations")
+    parser.add_argument("--percentile", type=float, default=99.99, metavar="P", help="default: 99.99")
+    parser.add_argument("--activations", choices=["uint8", "int8"], default="uint8")
+    parser.add_argument("--per-tensor", action="store_true", help="one scale for all channels of a weight")
+    parser.add_argument("--no-bias-correction", action="store_true")
+    parser.add_argument(
+        "--smooth", type=_strength, default="auto", metavar="S", help="SmoothQuant: 0 to 1, auto (default) or off"
+    )
+    parser.add_argument(
+        "--exclude",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a layer's output that stays in float32; * is any",
+    )
+    parser.add_argument(
+        "--max-error",
+        type=_bound,
+        metavar="METRIC=BOUND",
+        help=f"the cheapest layers stay in float32 so that it holds on the data ({', '.join(METRICS)})",
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="items to take (default: all)")
+    parser.add_argument("--batch", type=int, default=1, metavar="N", help="items of a run (default: 1)")
+    parser.add_argument("--preprocess", type=function, metavar="MODULE:FUNCTION", help="turns a path into arrays")
+    parser.add_argument(
+        "--constant", type=constant, action="append", default=[], metavar="NAME=VALUE", help="an input that all share"
+    )
+    parser.add_argument("--json", metavar="FILE", help="the report for programs (-: standard output)")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    return parser
+
+
+def report_json(report: Report) -> dict:
+    """For programs."""
+    return {
+        "output": report.output,
+        "runs": report.runs,
+        "quantized_share": report.quantized_share,
+        "error": report.error,
+        "layers": [{**vars(layer), "is_quantized": layer.is_quantized} for layer in report.layers],
+    }
+
+
+def lines(report: Report) -> List[str]:
+    """For people: layers that stay in float32 with the reason, and what it comes to."""
+    total = sum(layer.macs for layer in report.layers) or 1
+    told = []
+    for layer in report.layers:
+        if not layer.is_quantized:
+            measured = "" if layer.sensitivity is None else f", alone {layer.sensitivity:.2g}"
+            share = f"{100 * layer.macs / total:.1f} % of multiplications{measured}"
+            told.append(f"float32: {layer.name} ({layer.op}, {share}): {layer.why}")
+    count = sum(layer.is_quantized for layer in report.layers)
+    told.append(
+        f"{count} of {len(report.layers)} layers in 8 bits, {100 * report.quantized_share:.1f} % of multiplications; "
+        f"against float32 on {report.runs} runs: "
+        + ", ".join(f"{metric} {value:.3g}" for metric, value in report.error.items())
+    )
+    return told
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    """Runs the program; its exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if not options.output and not options.bin:
+        parser.error("nothing to do: give -o MODEL.onnx or --bin FILE")
+
+    def tell(line: str) -> None:
+        sys.stderr.write(f"aipu.quantization: {_native.printable(line)}\n")
+
+    try:
+        report = quantize(
+            options.model,
+            options.data,
+            options.output,
+            activations=options.activations,
+            calibration=options.calibration,
+            percentile=options.percentile,
+            per_channel=not options.per_tensor,
+            bias_correction=not options.no_bias_correction,
+            smooth=options.smooth,
+            exclude=options.exclude,
+            max_error=options.max_error,
+            limit=options.limit,
+            batch=options.batch,
+            constants=dict(options.constant),
+            preprocess=options.preprocess,
+            progress=None if options.quiet else tell,
+        )
+        if options.bin:
+            _model.build(report.data, os.fspath(options.bin), target=options.target)
+        if options.json:
+            _files.write_report(options.json, report_json(report))
+    except KeyboardInterrupt:
+        return 130
+    except (OSError, RuntimeError, ValueError, TypeError, ImportError) as error:
+        print(f"aipu.quantization: {error}", file=sys.stderr)
+        return 1
+    if options.json != "-":
+        for line in lines(report):
+            print(_native.printable(line))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
