@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "codegen/driver/cc_driver.h"
+#include "codegen/driver/code_generator.h"
 #include "codegen/driver/kernel_cache.h"
 #include "codegen/lower/lower.h"
 #include "codegen/tir/on_chip_memory.h"
@@ -405,11 +406,14 @@ class Builder {
         dumps->emplace_back(fmt::format("{}{:02}.{}.txt", folder, index, pass), tir::print_module(module));
       };
     }
-    auto lowered = tir::lower(*kernel.module, target_, lower_options);
-    if (!lowered.ok())
-      return std::move(lowered).status().context(fmt::format("kernel '{}' of {}", kernel.symbol, kernel.source));
-    AIPU_ASSIGN_OR_RETURN(sources_[k], tir::kernel_source(kernel.symbol, *kernel.module, std::move(*lowered), target_));
-    const tir::KernelSource& source = sources_[k];
+    AIPU_ASSIGN_OR_RETURN(const tir::CodeGenerator* generator, tir::find_code_generator(target_.codegen));
+    auto lowered = generator->lower(*kernel.module, target_, lower_options);
+    const std::string who = kernel.source.empty() ? fmt::format("kernel '{}'", kernel.symbol)
+                                                  : fmt::format("kernel '{}' of {}", kernel.symbol, kernel.source);
+    if (!lowered.ok()) return std::move(lowered).status().context(who);
+    auto made = tir::kernel_source(kernel.symbol, *kernel.module, std::move(*lowered), target_);
+    if (!made.ok()) return std::move(made).status().context(who);
+    const tir::KernelSource& source = sources_[k] = std::move(*made);
     set_requirements(&kernel, source);
     if (dump_.enabled()) {
       dumps->emplace_back(folder + "tir.lowered.txt", tir::print_module(source.lowered));
@@ -443,8 +447,8 @@ class Builder {
     input.kernels = kernels_;
     input.kernel_of = unit.kernel_of;
     input.target = target_.name;
-    input.tec_count = static_cast<uint32_t>(target_.tec_count);
-    input.batch_loops = target_.family == tir::TargetFamily::kHost &&
+    input.tec_count = static_cast<uint32_t>(target_.tec_count());
+    input.batch_loops = target_.cache_bytes() > 0 &&
                         std::find(options_.disabled_passes.begin(), options_.disabled_passes.end(), kBatchLoops) ==
                             options_.disabled_passes.end();
     input.is_body = is_body;
@@ -493,6 +497,7 @@ class Builder {
     EncodeInput input;
     input.plan = &plan_;
     input.recording = &recording_;
+    input.backend = target_.backend;
     input.required_cpu_features = target_.cpu_features;
     input.native_module = compiled_.shared_object;
     if (!options_.strip) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "codegen/driver/code_generator.h"
 #include "codegen/lower/lower.h"
 #include "codegen/tir/on_chip_memory.h"
 #include "codegen/tir/text.h"
@@ -92,7 +93,8 @@ Result<DslKernel> compile_dsl_kernel(tir::Module parsed, const tir::Target& targ
     if (pass.starts_with("tir.")) pass = pass.substr(4);
     if (std::find(known.begin(), known.end(), pass) != known.end()) lower_options.disabled_passes.push_back(pass);
   }
-  auto lowered = tir::lower(*kernel.parsed, target, lower_options);
+  AIPU_ASSIGN_OR_RETURN(const tir::CodeGenerator* generator, tir::find_code_generator(target.codegen));
+  auto lowered = generator->lower(*kernel.parsed, target, lower_options);
   if (!lowered.ok()) return std::move(lowered).status().context(fmt::format("kernel '{}'", entry.name));
   kernel.lowered = std::move(*lowered);
 
@@ -101,12 +103,12 @@ Result<DslKernel> compile_dsl_kernel(tir::Module parsed, const tir::Target& targ
   row.module = kernel.parsed;
   set_parameters(&row, *kernel.parsed, target);
   row.source = fmt::format("DSL_{}", entry.name);
-  AIPU_ASSIGN_OR_RETURN(const tir::KernelSource source, tir::kernel_source(entry.name, *kernel.parsed, kernel.lowered,
-                                                                           target, options.disabled_passes));
-  set_requirements(&row, source);
+  const auto source = tir::kernel_source(entry.name, *kernel.parsed, kernel.lowered, target, options.disabled_passes);
+  if (!source.ok()) return Status(source.status()).context(fmt::format("kernel '{}'", entry.name));
+  set_requirements(&row, *source);
   AIPU_RETURN_IF_ERROR(tir::check_on_chip_memory(entry.name, row.lsram_bytes, row.shared_bytes, target));
 
-  AIPU_ASSIGN_OR_RETURN(kernel.compiled, tir::compile_kernels(std::span(&source, 1), target, options.compile));
+  AIPU_ASSIGN_OR_RETURN(kernel.compiled, tir::compile_kernels(std::span(&*source, 1), target, options.compile));
   return kernel;
 }
 
@@ -213,7 +215,7 @@ Result<DslCallFile> build_dsl_call(const DslKernel& kernel, const std::vector<Ds
   input.kernels = {row};
   input.kernel_of = {{0}};
   input.target = kernel.target.name;
-  input.tec_count = static_cast<uint32_t>(kernel.target.tec_count);
+  input.tec_count = static_cast<uint32_t>(kernel.target.tec_count());
   Stopwatch watch(&file.report);
   AIPU_ASSIGN_OR_RETURN(const Plan plan, make_plan(std::move(input)));
   watch.stage("plan");
@@ -222,6 +224,7 @@ Result<DslCallFile> build_dsl_call(const DslKernel& kernel, const std::vector<Ds
   EncodeInput encoding;
   encoding.plan = &plan;
   encoding.recording = &recording;
+  encoding.backend = kernel.target.backend;
   encoding.required_cpu_features = kernel.target.cpu_features;
   encoding.native_module = kernel.compiled.shared_object;
   encoding.tir = {tir::print_module(kernel.lowered)};

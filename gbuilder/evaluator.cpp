@@ -5,7 +5,7 @@
 #include <map>
 #include <new>
 
-#include "codegen/lower/lower.h"
+#include "codegen/driver/code_generator.h"
 #include "codegen/tir/interpreter.h"
 #include "gbuilder/assumption_checks.h"
 #include "gbuilder/native_module.h"
@@ -61,7 +61,8 @@ struct Place {
 // Whether code for `target` runs on the CPU at hand.
 bool runs_here(const tir::Target& target) {
   const auto host = tir::find_target("host");
-  if (!host.ok()) return false;
+  const auto generator = tir::find_code_generator(target.codegen);
+  if (!host.ok() || !generator.ok() || !(*generator)->is_for_this_cpu()) return false;
   return std::all_of(target.cpu_features.begin(), target.cpu_features.end(), [&](const std::string& feature) {
     return std::find(host->cpu_features.begin(), host->cpu_features.end(), feature) != host->cpu_features.end();
   });
@@ -287,7 +288,8 @@ class Execution {
   Status run_native(const tir::Module& module, const std::vector<tir::InterpreterArgument>& arguments,
                     aipu_fault_record* fault) {
     const tir::Module renamed = rename_entry(module, "folded");
-    AIPU_ASSIGN_OR_RETURN(tir::Module lowered, tir::lower(renamed, target_));
+    AIPU_ASSIGN_OR_RETURN(const tir::CodeGenerator* generator, tir::find_code_generator(target_.codegen));
+    AIPU_ASSIGN_OR_RETURN(tir::Module lowered, generator->lower(renamed, target_, {}));
     AIPU_ASSIGN_OR_RETURN(const tir::KernelSource source,
                           tir::kernel_source("folded", renamed, std::move(lowered), target_));
     AIPU_ASSIGN_OR_RETURN(const tir::CompiledModule compiled,

@@ -28,8 +28,7 @@ static Result<std::shared_ptr<const tir::Module>> instantiate(TemplateLibrary& t
 
 Result<std::shared_ptr<const tir::Module>> SetupContext::kernel(std::string_view file, std::string_view entry,
                                                                 const dsl::TemplateParams& params) {
-  // The addresses of a Compass NPU have 32 bits themselves.
-  return instantiate(templates_, file, entry, params, target_.family == tir::TargetFamily::kHost);
+  return instantiate(templates_, file, entry, params, target_.address_bits > 32);
 }
 
 Result<std::shared_ptr<const tir::Module>> SetupContext::narrow_kernel(std::string_view file, std::string_view entry,

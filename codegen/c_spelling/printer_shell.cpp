@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "codegen/c_spelling/c_names.h"
@@ -109,6 +110,24 @@ std::string PrinterShell::definition(size_t function) {
   if (std::exchange(marked_, false)) raw("#line 1 \"generated\"\n");
   line("}");
   return std::move(out_);
+}
+
+Result<std::string> PrinterShell::all_functions() {
+  std::map<std::string, size_t> sorted;
+  for (size_t i = 1; i < function_names_.size(); i++) sorted[function_names_[i]] = i;
+  std::vector<size_t> order = {0};
+  for (const auto& [name, index] : sorted) order.push_back(index);
+
+  std::string prototypes, definitions;
+  for (size_t i : order) {
+    // Nothing calls the entry.
+    if (i != 0) prototypes += prototype(i) + ";\n";
+    definitions += "\n" + definition(i);
+  }
+  if (!status_.ok()) return status_;
+  std::string text = constants_;
+  if (!text.empty()) text += "\n";
+  return text + prototypes + definitions;
 }
 
 std::string PrinterShell::constant_array(const Alloc& n) {

@@ -34,6 +34,9 @@ class PrinterShell {
   std::string prototype(size_t function);  // without ';'
   // With the prototype in front; fills constants().
   std::string definition(size_t function);
+  // Constant arrays, prototypes of the sub-functions, definitions: all of the module, the entry first, the others by
+  // name.
+  Result<std::string> all_functions();
   // Definitions of the constant arrays met so far, a line each.
   const std::string& constants() const { return constants_; }
   const Status& status() const { return status_; }

@@ -174,7 +174,7 @@ bool is_local_id(const Expr& e) {
 
 class BindThreads : public Mutator {
  public:
-  explicit BindThreads(const Target& target) : tec_count_(target.tec_count) {}
+  explicit BindThreads(const Target& target) : tec_count_(target.tec_count()) {}
   using Mutator::mutate;
   Stmt mutate(const Stmt& stmt) override {
     Stmt s = mutate_children(stmt);

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <set>
 
+#include "codegen/driver/code_generator.h"
 #include "codegen/driver/kernel_cache.h"
 #include "codegen/driver/kernel_text.h"
 #include "codegen/native_c/translation_unit.h"
@@ -289,6 +290,7 @@ std::string kernel_at(const Unit& unit, long line) {
 struct CompilerRun {
   const Compiler& compiler;
   const std::vector<std::string>& flags;
+  const CodeGenerator& generator;
   const Target& target;
   const std::string& directory;
 };
@@ -330,7 +332,7 @@ std::string kernel_line(const std::string& output, const std::string& text) {
 void find_kernel_line(const CompilerRun& with, const Unit& unit, const std::string& object, RunResult& refused) {
   std::string text = unit_header();
   for (const KernelSource* kernel : unit.kernels) {
-    auto marked = print_kernel(*kernel, with.target, /*line_marks=*/true);
+    auto marked = with.generator.print_kernel(*kernel, with.target, /*line_marks=*/true);
     if (!marked.ok()) return;
     text += marked->c;
   }
@@ -385,13 +387,19 @@ Result<std::vector<std::byte>> link(const std::vector<Unit>& units, const Compil
 
 Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, const Target& target,
                                        const CompileOptions& options) {
+  AIPU_ASSIGN_OR_RETURN(const CodeGenerator* generator, find_code_generator(target.codegen));
+  return generator->compile(kernels, target, options);
+}
+
+Result<CompiledModule> compile_units(const CodeGenerator& generator, std::span<const KernelSource> kernels,
+                                     const Target& target, const CompileOptions& options) {
   std::vector<Unit> units;
   std::vector<KernelText> printed;
   std::set<std::string> symbols;
   for (const KernelSource& kernel : kernels) {
     if (!symbols.insert(kernel.symbol).second)
       return internal_error(fmt::format("two kernels are called {}", kernel.symbol));
-    auto text = print_kernel(kernel, target);
+    auto text = generator.print_kernel(kernel, target, /*line_marks=*/false);
     if (!text.ok()) return std::move(text).status().context(fmt::format("kernel {}", kernel.symbol));
     if (units.empty() || units.back().text.size() + text->c.size() > kUnitBytes)
       units.push_back({unit_header(), {}, {}, false});
@@ -415,7 +423,7 @@ Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, co
 
   AIPU_ASSIGN_OR_RETURN(const Compiler compiler, find_compiler(options.compiler));
   const std::vector<std::string> flags = compile_flags(compiler, target, options);
-  const std::string prelude_text = prelude(target);
+  const std::string prelude_text = generator.prelude(target);
   const std::string common = fmt::format("abi {}\n{}\n{}\n{}\n", AIPU_KERNEL_ABI_VERSION, compiler.identity,
                                          join(flags), hash_text(prelude_text).hex());
   const KernelCache cache = options.use_cache ? KernelCache(options.cache_dir) : KernelCache();
@@ -456,7 +464,7 @@ Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, co
   parallel_for(missing.size(), options.jobs, [&](size_t i) {
     if (!go_on(0)) return;
     const size_t index = missing[i];
-    failures[index] = compile_unit(units[index], index, {compiler, flags, target, directory.path()});
+    failures[index] = compile_unit(units[index], index, {compiler, flags, generator, target, directory.path()});
     if (failures[index].ok()) cache.put(keys[index], units[index].object);
     go_on(units[index].kernels.size());
   });

@@ -1,4 +1,5 @@
-// Runs the C compiler: kernels to one shared object, in parallel, through a content-addressed cache on disk.
+// Kernels to one module, by the code generator of their target. Ours run the C compiler: a shared object, in parallel,
+// through a content-addressed cache on disk.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +30,8 @@ struct CompiledModule {
   int compiled_units = 0;  // 0 when everything came from the cache
 };
 
-// `kernels` in a stable order. A compiler error is reported with the kernel's name and the first line of the compiler's
-// message.
+// `kernels` in a stable order, by the code generator that the target names. A compiler error is reported with the
+// kernel's name and the first line of the compiler's message.
 Result<CompiledModule> compile_kernels(std::span<const KernelSource> kernels, const Target& target,
                                        const CompileOptions& options = {});
 

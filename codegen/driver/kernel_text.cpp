@@ -4,10 +4,9 @@
 
 #include <algorithm>
 
-#include "codegen/compass_c/c_text.h"
-#include "codegen/compass_c/cxx_text.h"
+#include "codegen/c_spelling/c_names.h"
+#include "codegen/driver/code_generator.h"
 #include "codegen/intrinsics/intrinsic_table.h"
-#include "codegen/native_c/translation_unit.h"
 #include "codegen/tir/visit.h"
 
 namespace aipu::tir {
@@ -59,22 +58,37 @@ std::string table_row(std::string_view symbol, std::string_view entry, size_t ar
                      needs.memory.shared_bytes, needs.uses_barrier ? 1 : 0);
 }
 
+KernelText wrap_kernel(std::string_view symbol, std::string_view function, const Module& printed,
+                       const LaunchNeeds& needs, std::string functions, const WrapperWords& words) {
+  const std::vector<VarPtr>& params = printed.entry().params;
+  KernelText text;
+  text.entry = fmt::format("aipu_entry_{}", function);
+  std::string arguments;
+  for (size_t i = 0; i < params.size(); i++)
+    arguments += fmt::format("{}{}<{}>(arguments[{}])", i == 0 ? "" : ", ", words.argument, c_type(params[i]->type), i);
+  const std::string keep = needs.uses_context ? fmt::format("  {} = context;\n", words.context) : "";
+  text.c = fmt::format(
+      "{0}\nextern \"C\" __hidden void {1}(const aipu_tec_context*{2}, const unsigned long long*{3}) {{\n{4}  "
+      "{5}({6});\n}}\n",
+      functions, text.entry, needs.uses_context ? " context" : "", params.empty() ? "" : " arguments", keep, function,
+      arguments);
+  text.reports_faults = needs.reports_faults;
+  text.table_row = table_row(symbol, text.entry, params.size(), needs);
+  return text;
+}
+
 Result<KernelSource> kernel_source(std::string symbol, const Module& parsed, Module lowered, const Target& target,
                                    std::vector<std::string> disabled_passes) {
+  AIPU_ASSIGN_OR_RETURN(const CodeGenerator* generator, find_code_generator(target.codegen));
+  AIPU_RETURN_IF_ERROR(generator->check(lowered, target));
   KernelSource source{std::move(symbol), std::move(lowered), {}, std::move(disabled_passes)};
-  if (target.family == TargetFamily::kCompass) {
-    AIPU_ASSIGN_OR_RETURN(source.shown, compass_c_module(parsed, target, source.disabled_passes));
-  }
+  AIPU_ASSIGN_OR_RETURN(source.shown, generator->shown(parsed, target, source.disabled_passes));
   return source;
 }
 
-std::string prelude(const Target& target) {
-  return target.family == TargetFamily::kCompass ? compass_prelude(target) : host_prelude(target);
-}
-
 Result<KernelText> print_kernel(const KernelSource& kernel, const Target& target, bool line_marks) {
-  return target.family == TargetFamily::kCompass ? print_compass_kernel(kernel, target, line_marks)
-                                                 : print_host_kernel(kernel, target, line_marks);
+  AIPU_ASSIGN_OR_RETURN(const CodeGenerator* generator, find_code_generator(target.codegen));
+  return generator->print_kernel(kernel, target, line_marks);
 }
 
 std::string unit_header() { return "#include <compass/dsl.h>\n\n"; }

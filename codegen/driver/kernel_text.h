@@ -1,5 +1,5 @@
-// The C of kernels and of whole translation units, in the dialect of their target: that of native_c for hosts,
-// Compass C for Compass NPUs.
+// The C of kernels and of whole translation units, as the code generator of their target prints it
+// (code_generator.h).
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ namespace aipu::tir {
 struct KernelSource {
   std::string symbol;  // unique in the module
   Module lowered;
-  // For Compass NPUs: what the text shows (compass_c_module()). Without it, that of `lowered`.
+  // What the text shows (CodeGenerator::shown()). Without it, that of `lowered`.
   std::optional<Module> shown = {};
   std::vector<std::string> disabled_passes = {};  // of the text
 };
@@ -45,6 +45,14 @@ struct KernelText {
   std::string table_row;  // an initializer of aipu_kernel_info
   bool reports_faults = false;
 };
+// Words of a prelude, beside __hidden (not visible to other modules).
+struct WrapperWords {
+  std::string_view argument;  // a template: argument<T>(unsigned long long) is a parameter of type T from its word
+  std::string_view context;   // a variable, the TEC's context
+};
+// `functions`, the text of a kernel whose entry is called `function` there, with the wrapper around that.
+KernelText wrap_kernel(std::string_view symbol, std::string_view function, const Module& printed,
+                       const LaunchNeeds& needs, std::string functions, const WrapperWords& words);
 std::string table_row(std::string_view symbol, std::string_view entry, size_t arguments, const LaunchNeeds& needs);
 
 // `line_marks`: with #line directives, so that a compiler's message names the line of the kernel's file. What is
@@ -57,9 +65,7 @@ Result<std::string> print_translation_unit(std::span<const KernelSource> kernels
 // The row list with `aipu_kernel_module_v1`; `declare` when the wrappers are in other translation units.
 std::string print_module_table(std::span<const KernelText> kernels, bool declare);
 
-// What all units of a target include as <compass/dsl.h>: types, intrinsics, memory, the math functions.
-std::string prelude(const Target& target);
-// What all units start with: that include.
+// What all units start with: the include of the prelude.
 std::string unit_header();
 
 }  // namespace aipu::tir

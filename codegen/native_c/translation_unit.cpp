@@ -46,31 +46,6 @@ std::vector<std::string> function_names(const Module& module, const std::string&
   return names;
 }
 
-namespace {
-
-// Constant arrays, prototypes of the sub-functions and definitions, in the order of their names behind the entry.
-Result<std::string> print_functions(const Module& module, const LaunchNeeds& needs,
-                                    const std::vector<std::string>& names, bool line_marks) {
-  FunctionPrinter printer(module, needs, names, line_marks);
-  std::map<std::string, size_t> sorted;
-  for (size_t i = 1; i < names.size(); i++) sorted[names[i]] = i;
-  std::vector<size_t> order = {0};
-  for (const auto& [name, index] : sorted) order.push_back(index);
-
-  std::string prototypes, definitions;
-  for (size_t i : order) {
-    // Nothing calls the entry.
-    if (i != 0) prototypes += printer.prototype(i) + ";\n";
-    definitions += "\n" + printer.definition(i);
-  }
-  AIPU_RETURN_IF_ERROR(printer.status());
-  std::string text = printer.constants();
-  if (!text.empty()) text += "\n";
-  return text + prototypes + definitions;
-}
-
-}  // namespace
-
 std::string host_prelude(const Target& target) {
   std::string text = fmt::format("#define AIPU_VECTOR_BITS {}\n", target.vector_bits);
   text += prelude_file("kernel_abi.h");
@@ -91,23 +66,9 @@ Result<KernelText> print_host_kernel(const KernelSource& kernel, const Target& t
   AIPU_RETURN_IF_ERROR(check_runs(module, needs, target));
   std::set<std::string> taken;
   const std::vector<std::string> names = function_names(module, kernel.symbol, taken);
-  AIPU_ASSIGN_OR_RETURN(const std::string functions, print_functions(module, needs, names, line_marks));
-
-  const PrimFunc& entry = module.entry();
-  KernelText text;
-  text.entry = "aipu_entry_" + names[0];
-  std::string arguments;
-  for (size_t i = 0; i < entry.params.size(); i++) {
-    arguments += fmt::format("{}__argument<{}>(arguments[{}])", i == 0 ? "" : ", ", c_type(entry.params[i]->type), i);
-  }
-  text.c = fmt::format(
-      "{0}\nextern \"C\" __hidden void {1}(const aipu_tec_context*{2}, const unsigned long long*{3}) {{\n{4}  "
-      "{5}({6});\n}}\n",
-      functions, text.entry, needs.uses_context ? " context" : "", entry.params.empty() ? "" : " arguments",
-      needs.uses_context ? "  __tec = context;\n" : "", names[0], arguments);
-  text.reports_faults = needs.reports_faults;
-  text.table_row = table_row(kernel.symbol, text.entry, entry.params.size(), needs);
-  return text;
+  FunctionPrinter printer(module, needs, names, line_marks);
+  AIPU_ASSIGN_OR_RETURN(std::string functions, printer.all_functions());
+  return wrap_kernel(kernel.symbol, names[0], module, needs, std::move(functions), {"__argument", "__tec"});
 }
 
 std::string_view kernel_abi_text() { return prelude_file("kernel_abi.h"); }

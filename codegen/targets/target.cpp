@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+#include <mutex>
+#include <utility>
+
 namespace aipu::tir {
 namespace {
 
@@ -28,9 +33,22 @@ std::vector<std::string> avx512Flags() { return {"-march=x86-64-v4", "-mprefer-v
 std::vector<std::string> avx2Flags() { return {"-march=x86-64-v3"}; }
 std::vector<std::string> baselineFlags() { return {"-march=x86-64"}; }
 
+// TECs are the CPU's worker threads, which also copy.
+Target host(std::string name) {
+  Target target;
+  target.name = std::move(name);
+  target.description = "this machine's CPU, x86-64";
+  target.memories = {
+      {.name = "memory", .reach = Reach::kAll, .cache_bytes = 8 << 20},
+      {.name = "shared", .reach = Reach::kCore, .bytes = 256 << 10},
+      {.name = "lsram", .reach = Reach::kTec, .bytes = 32 << 10},
+  };
+  target.engines = {{.kind = EngineKind::kTec, .takes_launches = true, .takes_copies = true}};
+  return target;
+}
+
 std::vector<Target> host_targets() {
-  Target avx512;
-  avx512.name = "host-avx512";
+  Target avx512 = host("host-avx512");
   avx512.vector_bits = 512;
   avx512.vector_registers = 32;
   avx512.compiler_flags = avx512Flags();
@@ -39,17 +57,15 @@ std::vector<Target> host_targets() {
   // The same vectors; a row of its own because a model converted for it does not run on a CPU without VNNI.
   Target vnni = avx512;
   vnni.name = "host-avx512-vnni";
-  vnni.dot_product = true;
+  vnni.dot_products = DotProducts::kUnsignedBySigned;
   vnni.compiler_flags.push_back("-mavx512vnni");
   vnni.cpu_features.push_back("avx512_vnni");
 
-  Target avx2;
-  avx2.name = "host-avx2";
+  Target avx2 = host("host-avx2");
   avx2.compiler_flags = avx2Flags();
   avx2.cpu_features = avx2Features();
 
-  Target baseline;
-  baseline.name = "host-baseline";
+  Target baseline = host("host-baseline");
   baseline.vector_bits = 128;
   baseline.native_fma = false;
   baseline.compiler_flags = baselineFlags();
@@ -61,19 +77,28 @@ std::vector<Target> host_targets() {
 Target compass(std::string name, int generation, std::string version, int cores, int shared_kib) {
   Target target;
   target.name = std::move(name);
-  target.family = TargetFamily::kCompass;
-  target.tec_count = 4;
-  target.core_count = cores;
-  target.lsram_bytes = 32 * 1024;
-  target.shared_bytes = shared_kib * 1024;
+  target.description = fmt::format("Compass {}, as a functional model", version);
+  target.codegen = "compass_c";
+  target.backend = "x2";
   target.compiler_flags = cpu_has_avx2() ? avx2Flags() : baselineFlags();
   if (cpu_has_avx2()) target.cpu_features = avx2Features();
+  target.dot_products = DotProducts::kAll;
+  target.address_bits = 32;
+  target.costs = CostFigures{.commands = npu_timing::kX2};
+  target.memories = {
+      {.name = "ddr", .reach = Reach::kAll, .bytes_per_cycle = npu_timing::kX2.global_bytes_per_cycle},
+      {.name = "gsram", .reach = Reach::kCore, .bytes = int64_t{shared_kib} << 10},
+      {.name = "lsram", .reach = Reach::kTec, .bytes = 32 << 10},
+  };
+  target.engines = {{.kind = EngineKind::kTec, .count = 4, .takes_launches = true},
+                    {.kind = EngineKind::kDma, .count = 1, .takes_copies = true}};
   target.version = std::move(version);
   target.generation = generation;
+  target.core_count = cores;
   return target;
 }
 
-std::vector<Target> make_targets() {
+std::vector<Target> own_targets() {
   std::vector<Target> targets = host_targets();
   targets.push_back(compass("X2_1204", 2, "X2", 1, 256));
   targets.push_back(compass("X2_1204MP3", 2, "X2", 3, 256));
@@ -85,11 +110,152 @@ std::vector<Target> make_targets() {
   return targets;
 }
 
+struct Rows {
+  std::mutex mutex;
+  std::vector<Target> targets = own_targets();
+};
+Rows& rows() {
+  static Rows* const rows = new Rows;  // libraries of targets are never unloaded
+  return *rows;
+}
+
+bool is_word(std::string_view text, std::string_view others) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [&](unsigned char c) {
+    return std::isalnum(c) != 0 || others.find(static_cast<char>(c)) != std::string_view::npos;
+  });
+}
+
+// What is wrong with a row by itself; empty: nothing.
+std::string contradiction(const Target& target) {
+  if (!is_word(target.name, "_-") || target.name == "host" || target.name.starts_with("compass"))
+    return "that is not a name for a target: letters, digits, '_' and '-', neither \"host\" nor \"compass...\"";
+  if (!is_word(target.backend, "_-")) return fmt::format("'{}' is not a name of a back end", target.backend);
+  const int bits = target.vector_bits;
+  if (bits < 128 || bits > 512 || (bits & (bits - 1)) != 0)
+    return fmt::format("registers of {} bits; there can be 128, 256 and 512", bits);
+  if (target.vector_registers < 8) return fmt::format("{} vector registers are too few", target.vector_registers);
+  if (target.address_bits != 32 && target.address_bits != 64)
+    return fmt::format("addresses of {} bits; there can be 32 and 64", target.address_bits);
+  if (target.memory(Reach::kAll) == nullptr) return "it has no memory that everything may address";
+  for (const TargetMemory& memory : target.memories) {
+    if (target.memory(memory.reach) != &memory)
+      return fmt::format("two memories that '{}' may address", reach_name(memory.reach));
+    if (memory.bytes < 0 || memory.cache_bytes < 0) return fmt::format("memory '{}' is smaller than 0", memory.name);
+  }
+  for (const TargetEngine& engine : target.engines) {
+    const auto is_same = [&](const TargetEngine& other) { return other.kind == engine.kind; };
+    if (std::count_if(target.engines.begin(), target.engines.end(), is_same) > 1)
+      return fmt::format("two rows of engines '{}'", engine_kind_name(engine.kind));
+  }
+  const bool launches = std::any_of(target.engines.begin(), target.engines.end(), [](const TargetEngine& engine) {
+    return engine.kind == EngineKind::kTec && engine.takes_launches && engine.count >= 0;
+  });
+  if (!launches) return "it has no TECs that take launches";
+  return target.core_count < 1 ? "it has no cores" : "";
+}
+
+std::string bytes_text(int64_t bytes) {
+  if (bytes == 0) return "as much as there is";
+  if (bytes % (1 << 20) == 0) return fmt::format("{} MiB", bytes >> 20);
+  return bytes % 1024 == 0 ? fmt::format("{} KiB", bytes >> 10) : fmt::format("{} bytes", bytes);
+}
+
+std::string memory_text(const TargetMemory& memory) {
+  static constexpr std::string_view kWho[] = {"", " per core", " per TEC"};
+  std::string text =
+      fmt::format("{} {}{}", memory.name, bytes_text(memory.bytes), kWho[static_cast<size_t>(memory.reach)]);
+  if (memory.bytes_per_cycle > 0) text += fmt::format(" at {} bytes per cycle", memory.bytes_per_cycle);
+  if (memory.cache_bytes > 0) text += fmt::format(" behind {} of cache", bytes_text(memory.cache_bytes));
+  return text;
+}
+
+std::string engine_text(const TargetEngine& engine) {
+  const std::string count = engine.count > 0 ? std::to_string(engine.count) : std::string("a thread per");
+  return fmt::format("{} {} for {}{}{}", count, engine_kind_name(engine.kind), engine.takes_launches ? "launches" : "",
+                     engine.takes_launches && engine.takes_copies ? " and " : "", engine.takes_copies ? "copies" : "");
+}
+
+template <typename List, typename Text>
+std::string joined(const List& list, Text text) {
+  std::string result;
+  for (const auto& item : list) result += (result.empty() ? "" : ", ") + std::string(text(item));
+  return result;
+}
+
+std::string facts(const Target& target) {
+  static constexpr std::string_view kDots[] = {"", ", dot products of unsigned by signed bytes",
+                                               ", dot products of bytes"};
+  std::string text = fmt::format("{}: {}\n", target.name, target.description);
+  text += fmt::format("  code      {}, run by {}\n", target.codegen, target.backend);
+  text += fmt::format("  vectors   {} registers of {} bits{}{}\n", target.vector_registers, target.vector_bits,
+                      target.native_fma ? ", fma" : "", kDots[static_cast<size_t>(target.dot_products)]);
+  if (!target.types.empty()) text += fmt::format("  types     {}\n", joined(target.types, dtype_name));
+  text += fmt::format("  memories  {}\n", joined(target.memories, memory_text));
+  text += fmt::format("  engines   {}{}\n", joined(target.engines, engine_text),
+                      target.core_count > 1 ? fmt::format(", in each of {} cores", target.core_count) : "");
+  if (!target.cpu_features.empty())
+    text += fmt::format("  CPU with  {}\n", joined(target.cpu_features, [](const std::string& name) { return name; }));
+  return text;
+}
+
 }  // namespace
 
-std::span<const Target> all_targets() {
-  static const std::vector<Target> targets = make_targets();
-  return targets;
+std::string_view reach_name(Reach reach) {
+  static constexpr std::string_view kNames[] = {"all", "core", "tec"};
+  return kNames[static_cast<size_t>(reach)];
+}
+
+std::string_view engine_kind_name(EngineKind kind) { return kind == EngineKind::kTec ? "tec" : "dma"; }
+
+bool Target::has(DType type) const {
+  return types.empty() || std::find(types.begin(), types.end(), type) != types.end();
+}
+
+const TargetMemory* Target::memory(Reach reach) const {
+  const auto found =
+      std::find_if(memories.begin(), memories.end(), [&](const TargetMemory& memory) { return memory.reach == reach; });
+  return found == memories.end() ? nullptr : &*found;
+}
+
+int64_t Target::bytes(Reach reach) const {
+  const TargetMemory* found = memory(reach);
+  return found == nullptr ? 0 : found->bytes;
+}
+
+int64_t Target::cache_bytes() const {
+  const TargetMemory* found = memory(Reach::kAll);
+  return found == nullptr ? 0 : found->cache_bytes;
+}
+
+int Target::tec_count() const {
+  for (const TargetEngine& engine : engines)
+    if (engine.kind == EngineKind::kTec) return engine.count;
+  return 0;
+}
+
+std::vector<Target> all_targets() {
+  const std::lock_guard lock(rows().mutex);
+  return rows().targets;
+}
+
+Status add_targets(std::vector<Target> targets) {
+  const std::lock_guard lock(rows().mutex);
+  std::vector<Target> all = rows().targets;
+  for (Target& target : targets) {
+    if (const std::string problem = contradiction(target); !problem.empty())
+      return invalid_argument(fmt::format("target '{}': {}", target.name, problem));
+    if (std::any_of(all.begin(), all.end(), [&](const Target& other) { return other.name == target.name; }))
+      return invalid_argument(fmt::format("target '{}': there is one of that name already", target.name));
+    all.push_back(std::move(target));
+  }
+  rows().targets = std::move(all);
+  return {};
+}
+
+std::string print_targets() {
+  std::string text;
+  for (const Target& target : all_targets()) text += (text.empty() ? "" : "\n") + facts(target);
+  return text;
 }
 
 Result<Target> find_target(std::string_view name) {
@@ -107,13 +273,14 @@ Result<Target> find_target(std::string_view name) {
              : cpu_has_avx512() ? "host-avx512"
              : cpu_has_avx2()   ? "host-avx2"
                                 : "host-baseline";
-  for (const Target& target : all_targets()) {
+  const std::lock_guard lock(rows().mutex);
+  for (const Target& target : rows().targets) {
     if (target.name == wanted) return target;
   }
   if (wanted.starts_with("X1"))
     return unsupported(fmt::format("The Compass DSL does not support the target \"{}\".", wanted));
   std::string known = "host";
-  for (const Target& target : all_targets()) known += fmt::format(", {}", target.name);
+  for (const Target& target : rows().targets) known += fmt::format(", {}", target.name);
   return invalid_argument(fmt::format("unknown target \"{}\" (there are: {})", name, known));
 }
 

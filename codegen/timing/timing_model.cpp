@@ -7,24 +7,19 @@
 #include "codegen/intrinsics/intrinsic_table.h"
 #include "codegen/tir/verifier.h"
 #include "codegen/tir/visit.h"
-#include "runtime/base/npu_timing.h"
 
 namespace aipu::tir {
 namespace {
-
-using npu_timing::kDmaSetup, npu_timing::kLaunch, npu_timing::kSharedBytesPerCycle;
-
-constexpr double kBarrier = 24, kBranch = 2, kLoopStep = 2, kCall = 8;
-constexpr double kVectorDivide = 12, kScalarDivide = 16, kMath = 16, kReduction = 4, kMatrix = 16, kPrint = 500,
-                 kEvent = 4;
 
 double& at(CycleCounts& counts, CycleClass c) { return counts[static_cast<size_t>(c)]; }
 double at(const CycleCounts& counts, CycleClass c) { return counts[static_cast<size_t>(c)]; }
 
 bool is_local(Scope scope) { return scope == Scope::kLsram || scope == Scope::kPrivate || scope == Scope::kShared; }
 
-void add_access(Scope scope, double accesses, CycleCounts* counts) {
-  const double each = scope == Scope::kShared ? 2 : is_local(scope) ? 1 : 4;
+void add_access(const CostFigures& costs, Scope scope, double accesses, CycleCounts* counts) {
+  const double each = scope == Scope::kShared ? costs.shared_access
+                      : is_local(scope)       ? costs.local_access
+                                              : costs.global_access;
   at(*counts, is_local(scope) ? CycleClass::kLocalMemory : CycleClass::kGlobalMemory) += each * accesses;
 }
 
@@ -34,7 +29,7 @@ bool is_contiguous(const IntrinsicCall& call) {
   return stride != nullptr && as_int(*stride).value_or(0) == 1;
 }
 
-void add_intrinsic(const IntrinsicCall& call, const Type& type, CycleCounts* counts) {
+void add_intrinsic(const CostFigures& costs, const IntrinsicCall& call, const Type& type, CycleCounts* counts) {
   bool vector = type.is_vector();
   int lanes = type.is_vector() ? type.lanes : 1;
   for (const Expr& arg : call.args) {
@@ -50,32 +45,32 @@ void add_intrinsic(const IntrinsicCall& call, const Type& type, CycleCounts* cou
       at(*counts, unit) += 1;
       break;
     case CostClass::kDivide:
-      at(*counts, unit) += vector ? kVectorDivide : kScalarDivide;
+      at(*counts, unit) += vector ? costs.vector_divide : costs.scalar_divide;
       break;
     case CostClass::kTranscendental:
-      at(*counts, CycleClass::kMath) += kMath;
+      at(*counts, CycleClass::kMath) += costs.math;
       break;
     case CostClass::kReduction:
-      at(*counts, CycleClass::kVector) += kReduction;
+      at(*counts, CycleClass::kVector) += costs.reduction;
       break;
     case CostClass::kMatrix:
-      at(*counts, CycleClass::kVector) += kMatrix;
+      at(*counts, CycleClass::kVector) += costs.matrix;
       break;
     case CostClass::kMemory:
-      add_access(pointer != call.args.end() ? (*pointer)->type.scope : Scope::kGlobal, 1, counts);
+      add_access(costs, pointer != call.args.end() ? (*pointer)->type.scope : Scope::kGlobal, 1, counts);
       if (!is_contiguous(call)) at(*counts, CycleClass::kVector) += lanes;
       break;
     case CostClass::kTransfer:
-      at(*counts, CycleClass::kDma) += kDmaSetup;
+      at(*counts, CycleClass::kDma) += costs.commands.dma_setup;
       break;
     case CostClass::kBarrier:
-      at(*counts, CycleClass::kSync) += kBarrier;
+      at(*counts, CycleClass::kSync) += costs.barrier;
       break;
     case CostClass::kEvent:
-      at(*counts, CycleClass::kSync) += kEvent;
+      at(*counts, CycleClass::kSync) += costs.event;
       break;
     case CostClass::kPrint:
-      at(*counts, CycleClass::kControl) += kPrint;
+      at(*counts, CycleClass::kControl) += costs.print;
       break;
     case CostClass::kFree:
       break;
@@ -83,7 +78,7 @@ void add_intrinsic(const IntrinsicCall& call, const Type& type, CycleCounts* cou
 }
 
 // The cycles of evaluating an expression once, all operands included.
-void add_expression(const Expr& root, CycleCounts* counts) {
+void add_expression(const CostFigures& costs, const Expr& root, CycleCounts* counts) {
   if (root == nullptr) return;
   walk(root, [&](const Expr& e) {
     const CycleClass unit = e->type.is_vector() ? CycleClass::kVector : CycleClass::kScalar;
@@ -91,24 +86,24 @@ void add_expression(const Expr& root, CycleCounts* counts) {
       const bool divides = b->op == BinaryOp::kDiv || b->op == BinaryOp::kMod;
       const bool vector = b->lhs->type.is_vector();
       at(*counts, vector ? CycleClass::kVector : CycleClass::kScalar) += !divides ? 1
-                                                                         : vector ? kVectorDivide
-                                                                                  : kScalarDivide;
+                                                                         : vector ? costs.vector_divide
+                                                                                  : costs.scalar_divide;
     } else if (e->as<Unary>() != nullptr || e->as<Broadcast>() != nullptr) {
       at(*counts, unit) += 1;
     } else if (e->as<Cast>() != nullptr) {
       if (!e->type.pointer) at(*counts, unit) += 1;
     } else if (e->as<Select>() != nullptr) {
-      at(*counts, CycleClass::kControl) += kBranch;
+      at(*counts, CycleClass::kControl) += costs.branch;
     } else if (const auto* literal = e->as<VectorLiteral>()) {
       at(*counts, CycleClass::kVector) += static_cast<double>(literal->lanes.size());
     } else if (const auto* load = e->as<Load>()) {
-      add_access(load->pointer->type.scope, 1, counts);
+      add_access(costs, load->pointer->type.scope, 1, counts);
     } else if (e->as<LaneRead>() != nullptr) {
-      at(*counts, CycleClass::kVector) += 2;
+      at(*counts, CycleClass::kVector) += costs.lane_access;
     } else if (e->as<FunctionCall>() != nullptr) {
-      at(*counts, CycleClass::kControl) += kCall;
+      at(*counts, CycleClass::kControl) += costs.call;
     } else if (const auto* call = e->as<IntrinsicCall>()) {
-      add_intrinsic(*call, e->type, counts);
+      add_intrinsic(costs, *call, e->type, counts);
     }
   });
 }
@@ -126,6 +121,7 @@ bool may_leave(const Stmt& stmt) {
 
 class Instrumenter {
  public:
+  explicit Instrumenter(const CostFigures& costs) { kernel_.costs = costs; }
   InstrumentedKernel run(const Module& lowered) {
     for (size_t f = 0; f < lowered.functions.size(); ++f) {
       const PrimFunc& function = *lowered.functions[f];
@@ -153,6 +149,7 @@ class Instrumenter {
   }
 
  private:
+  const CostFigures& costs() const { return kernel_.costs; }
   uint32_t line_of(const SourceSpan& span) {
     const auto key = std::make_pair(span.file == nullptr ? std::string() : *span.file, span.line);
     const auto [it, is_new] = line_index_.try_emplace(key, static_cast<uint32_t>(kernel_.lines.size()));
@@ -188,7 +185,7 @@ class Instrumenter {
   Stmt rewrite_body(const Stmt& body, double overhead, const Expr& condition = nullptr, const SourceSpan& span = {}) {
     size_t current = open_block();
     CycleCounts extra = control(overhead);
-    add_expression(condition, &extra);
+    add_expression(costs(), condition, &extra);
     charge(current, span, extra);
     std::vector<Stmt> statements = {count(kernel_.blocks[current].counter, int_imm(1, DType::kI64))};
     append(body, &current, &statements);
@@ -216,28 +213,28 @@ class Instrumenter {
     }
     CycleCounts cycles = {};
     if (const auto* loop = stmt->as<For>()) {
-      for (const Expr& bound : {loop->start, loop->stop, loop->step}) add_expression(bound, &cycles);
-      at(cycles, CycleClass::kControl) += kBranch;
+      for (const Expr& bound : {loop->start, loop->stop, loop->step}) add_expression(costs(), bound, &cycles);
+      at(cycles, CycleClass::kControl) += costs().branch;
       charge(*current, stmt->span, cycles);
       For copy = *loop;
       for (Expr* bound : {&copy.start, &copy.stop, &copy.step}) *bound = rewrite_calls(*bound);
-      copy.body = rewrite_body(loop->body, kLoopStep, nullptr, stmt->span);
+      copy.body = rewrite_body(loop->body, costs().loop_step, nullptr, stmt->span);
       out->push_back(make_stmt(std::move(copy), stmt->span));
       return;
     }
     if (const auto* loop = stmt->as<While>()) {
-      add_expression(loop->condition, &cycles);
-      at(cycles, CycleClass::kControl) += kBranch;
+      add_expression(costs(), loop->condition, &cycles);
+      at(cycles, CycleClass::kControl) += costs().branch;
       charge(*current, stmt->span, cycles);
       While copy = *loop;
       copy.condition = rewrite_calls(loop->condition);
-      copy.body = rewrite_body(loop->body, kBranch, loop->condition, stmt->span);
+      copy.body = rewrite_body(loop->body, costs().branch, loop->condition, stmt->span);
       out->push_back(make_stmt(std::move(copy), stmt->span));
       return;
     }
     if (const auto* choice = stmt->as<If>()) {
-      add_expression(choice->condition, &cycles);
-      at(cycles, CycleClass::kControl) += kBranch;
+      add_expression(costs(), choice->condition, &cycles);
+      at(cycles, CycleClass::kControl) += costs().branch;
       charge(*current, stmt->span, cycles);
       If copy = *choice;
       copy.condition = rewrite_calls(choice->condition);
@@ -247,9 +244,9 @@ class Instrumenter {
       return;
     }
     for_each_child(
-        stmt, [&](const Expr& e) { add_expression(e, &cycles); }, [](const Stmt&) {});
-    if (const auto* store = stmt->as<Store>()) add_access(store->pointer->type.scope, 1, &cycles);
-    if (stmt->as<LaneWrite>() != nullptr) at(cycles, CycleClass::kVector) += 2;
+        stmt, [&](const Expr& e) { add_expression(costs(), e, &cycles); }, [](const Stmt&) {});
+    if (const auto* store = stmt->as<Store>()) add_access(costs(), store->pointer->type.scope, 1, &cycles);
+    if (stmt->as<LaneWrite>() != nullptr) at(cycles, CycleClass::kVector) += costs().lane_access;
     charge(*current, stmt->span, cycles);
     if (const auto* evaluate = stmt->as<Evaluate>()) {
       if (const auto* call = evaluate->value->as<IntrinsicCall>();
@@ -337,15 +334,16 @@ double CycleEstimate::LineCost::total() const {
   return sum;
 }
 
-Result<InstrumentedKernel> instrument(const Module& lowered) {
+Result<InstrumentedKernel> instrument(const Module& lowered, const CostFigures& costs) {
   if (lowered.functions.empty()) return invalid_argument("there is no kernel to instrument");
-  Instrumenter instrumenter;
+  Instrumenter instrumenter(costs);
   InstrumentedKernel kernel = instrumenter.run(lowered);
   AIPU_RETURN_IF_ERROR(verify(kernel.module));
   return kernel;
 }
 
 CycleEstimate estimate(const InstrumentedKernel& kernel, std::span<const int64_t> counters) {
+  const npu_timing::Figures& figures = kernel.costs.commands;
   CycleEstimate result;
   const size_t count = static_cast<size_t>(kernel.counter_count);
   std::vector<CycleCounts> lines(kernel.lines.size(), CycleCounts{});
@@ -374,7 +372,7 @@ CycleEstimate estimate(const InstrumentedKernel& kernel, std::span<const int64_t
       const int64_t bytes = own[static_cast<size_t>(t.first_counter) + 1];
       const int64_t rows = own[static_cast<size_t>(t.first_counter) + 2];
       const double cycles =
-          npu_timing::transfer_cycles(static_cast<double>(runs), static_cast<double>(rows), static_cast<double>(bytes));
+          figures.transfer_cycles(static_cast<double>(runs), static_cast<double>(rows), static_cast<double>(bytes));
       (t.asynchronous ? row.async_cycles : row.dma_cycles) += cycles;
       if (!t.asynchronous) at(lines[t.line], CycleClass::kDma) += cycles;
       row.dma_bytes += bytes;
@@ -382,12 +380,12 @@ CycleEstimate estimate(const InstrumentedKernel& kernel, std::span<const int64_t
       result.transfers[k].bytes += bytes;
       result.transfers[k].cycles += cycles;
     }
-    row.cycles = kLaunch + std::max(code, row.async_cycles) + row.dma_cycles;
+    row.cycles = figures.launch + std::max(code, row.async_cycles) + row.dma_cycles;
     all_bytes += row.dma_bytes;
     result.cycles = std::max(result.cycles, row.cycles);
     result.tecs.push_back(row);
   }
-  const double shared = kLaunch + static_cast<double>(all_bytes) / kSharedBytesPerCycle;
+  const double shared = figures.launch + static_cast<double>(all_bytes) / figures.global_bytes_per_cycle;
   result.bandwidth_bound = shared > result.cycles;
   result.cycles = std::max(result.cycles, shared);
   for (size_t i = 0; i < lines.size(); ++i) {

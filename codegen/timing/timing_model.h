@@ -4,7 +4,7 @@
 // bytes each DMA call moves, per TEC. After a run on real data, by whatever executes kernels, estimate() weighs the
 // counters. So loops, branches and masks cost what they cost for these arguments.
 //
-// The model, deliberately simple (all constants are in timing_model.cpp and runtime/base/npu_timing.h):
+// The model, deliberately simple (its figures belong to the target; those said here are X2_1204's, CostFigures):
 //  - A TEC issues a scalar and a vector instruction per cycle: a straight piece of code takes the larger of its scalar
 //    and vector cycles, plus its memory accesses. Every instruction on a native vector costs 1, except division (12),
 //    transcendental functions (16), horizontal reductions (4) and the like. Registers suffice, branches are not
@@ -25,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/targets/cost_figures.h"
 #include "codegen/tir/stmt.h"
 #include "runtime/base/status.h"
 
@@ -41,6 +42,7 @@ struct InstrumentedKernel {
   // of TEC t is element t * counter_count + c. The caller zeroes them.
   Module module;
   int64_t counter_count = 0;
+  CostFigures costs;  // what estimate() weighs with
 
   struct Line {
     std::shared_ptr<const std::string> file;  // null for generated code
@@ -68,8 +70,8 @@ struct InstrumentedKernel {
   std::vector<Transfer> transfers;
 };
 
-// `lowered` is printable (codegen/lower/lower.h), and so is the result.
-Result<InstrumentedKernel> instrument(const Module& lowered);
+// `lowered` is printable (codegen/lower/lower.h), and so is the result. `costs`: those of its target.
+Result<InstrumentedKernel> instrument(const Module& lowered, const CostFigures& costs = {});
 
 struct CycleEstimate {
   struct Tec {

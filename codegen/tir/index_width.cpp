@@ -504,8 +504,7 @@ Module widen_indices(const Module& module) { return Widener(module).run(); }
 std::string find_narrow_index(const Module& module) { return NarrowFinder(module).find(); }
 
 std::vector<uint64_t> addressable_bytes(const Module& module, const Target& target) {
-  // Compass C indexes with 32 bits.
-  const bool narrow = target.family == TargetFamily::kCompass || !find_narrow_index(module).empty();
+  const bool narrow = target.address_bits <= 32 || !find_narrow_index(module).empty();
   std::vector<uint64_t> bytes;
   for (const VarPtr& param : module.entry().params) {
     const uint64_t element = std::max<uint64_t>(dtype_bytes(param->type.element), 1);

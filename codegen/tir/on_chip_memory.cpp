@@ -429,8 +429,8 @@ Status check_on_chip_memory(std::string_view function, int64_t lsram_bytes, int6
     return unsupported(fmt::format("The function \"{}\" needs {} bytes of {}, the target \"{}\" has {}.", function,
                                    needed, what, target.name, available));
   };
-  AIPU_RETURN_IF_ERROR(check("lsram per TEC", lsram_bytes, target.lsram_bytes));
-  return check("shared memory", shared_bytes, target.shared_bytes);
+  AIPU_RETURN_IF_ERROR(check("lsram per TEC", lsram_bytes, target.lsram_bytes()));
+  return check("shared memory", shared_bytes, target.shared_bytes());
 }
 
 }  // namespace aipu::tir

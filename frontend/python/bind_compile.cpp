@@ -32,13 +32,13 @@ namespace {
 py::dict target_row(const tir::Target& target) {
   py::dict row;
   row["name"] = target.name;
-  row["family"] = target.family == tir::TargetFamily::kHost ? "host" : "compass";
+  row["backend"] = target.backend;
   row["version"] = target.version;
   row["core_count"] = target.core_count;
-  row["tec_count"] = target.tec_count;
+  row["tec_count"] = target.tec_count();
   row["vector_width"] = target.vector_bits;
-  row["lsram_bytes"] = target.lsram_bytes;
-  row["shared_bytes"] = target.shared_bytes;
+  row["lsram_bytes"] = target.lsram_bytes();
+  row["shared_bytes"] = target.shared_bytes();
   return row;
 }
 
@@ -133,7 +133,7 @@ struct TimedKernel {
 
 Result<TimedKernel> time_kernel(const CompiledKernel& kernel) {
   const gbuilder::DslKernel& original = *kernel.kernel;
-  auto instrumented = tir::instrument(original.lowered);
+  auto instrumented = tir::instrument(original.lowered, original.target.costs.value_or(tir::CostFigures()));
   if (!instrumented.ok()) return std::move(instrumented).status();
   gbuilder::DslKernelOptions options;
   options.compile.jobs = 1;

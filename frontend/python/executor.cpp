@@ -243,8 +243,8 @@ std::unique_ptr<Executor::Call> Executor::make_call(const Arguments& arguments) 
   call->model = value_or_throw(runtime::Model::load(path, load_options));
   runtime::SessionOptions options;
   options.arguments_of_a_kernel = true;
-  // the model of an NPU has threads of its own
-  options.threads = kernel_->target.family == tir::TargetFamily::kHost ? 0 : 1;
+  // a model of an NPU has threads of its own
+  options.threads = kernel_->target.tec_count() == 0 ? 0 : 1;
   call->session = value_or_throw(runtime::Session::create(call->model, options));
   return call;
 }

@@ -31,6 +31,7 @@ class Decoder {
 
   Result<DecodedModel> run() {
     result_.producer = text(model_.producer());
+    result_.backend = text(model_.backend());
     plan_.model_name = text(model_.model_name());
     plan_.target = text(model_.target());
     plan_.fast_math = model_.fast_math();

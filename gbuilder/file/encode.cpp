@@ -94,9 +94,11 @@ class ModelBuilder {
     // Absent in most files, which stay as they were.
     const auto calls = plan_.calls.empty() ? decltype(build_calls())() : build_calls();
     const auto bodies = plan_.bodies.empty() ? decltype(build_bodies())() : build_bodies();
+    const auto backend =
+        file != nullptr ? builder_.CreateString(file->backend) : flatbuffers::Offset<flatbuffers::String>();
     return fb::CreateModel(builder_, 1, producer, model_name, target, features, plan_.tec_count, sections, expressions,
                            symbols, tensors, inputs, outputs, kernels, arguments, waits, programs, strings, origins,
-                           plan_.fast_math, batch_loops, calls, bodies);
+                           plan_.fast_math, batch_loops, calls, bodies, backend);
   }
 
  private:

@@ -78,6 +78,7 @@ Status print_summary(const DecodedModel& model, size_t file_bytes, const Options
   show("{}\n", options.file);
   show("model    '{}' for {}{}, by {}, {} bytes\n", plan.model_name, plan.target,
        plan.fast_math ? " with fast-math" : "", model.producer, file_bytes);
+  if (!model.backend.empty()) show("run by   {}\n", model.backend);
   if (!model.required_cpu_features.empty()) {
     std::string features;
     for (const std::string& feature : model.required_cpu_features) features += " " + feature;

@@ -103,10 +103,11 @@ std::string dump_json(const std::string& file, size_t file_bytes, const DecodedM
   };
   const auto memory = plan_memory(plan, symbols);
   std::string text = fmt::format(
-      "{{\n  \"file\": {},\n  \"bytes\": {},\n  \"model\": {},\n  \"target\": {},\n  \"fast_math\": {},\n"
+      "{{\n  \"file\": {},\n  \"bytes\": {},\n  \"model\": {},\n  \"target\": {},\n  \"backend\": {},\n  "
+      "\"fast_math\": {},\n"
       "  \"producer\": {},\n  \"cpu_features\": {},\n  \"arena_bytes\": {},\n",
-      json_string(file), file_bytes, name_json(plan.model_name), json_string(plan.target), plan.fast_math,
-      json_string(model.producer),
+      json_string(file), file_bytes, name_json(plan.model_name), json_string(plan.target), json_string(model.backend),
+      plan.fast_math, json_string(model.producer),
       list(model.required_cpu_features, ", ", [](const std::string& feature) { return json_string(feature); }),
       memory.ok() ? std::to_string(memory->arena_bytes) : "null");
   if (!model.signer.empty()) text += fmt::format("  \"signer\": \"{}\",\n", model.signer);

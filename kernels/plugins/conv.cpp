@@ -225,7 +225,7 @@ class ConvPlugin final : public OpPlugin {
     if (const auto out = width.out.constant(); out && *out > 0)
       tile_width = (*out + (*out + most - 1) / most - 1) / ((*out + most - 1) / most);
     params.set("WIDTH", tile_width).set("NARROW", !width.out.is_constant()).set("TAIL", channels % lanes != 0);
-    params.set("AHEAD", context.target().family == tir::TargetFamily::kHost);
+    params.set("AHEAD", context.target().cache_bytes() > 0);
     params.set("KW", width.kernel).set("SW", width.stride).set("DW", width.dilation);
     // One "panel" as wide as all channels: [taps][channels rounded up to whole vectors].
     const int64_t padded = (channels + lanes - 1) / lanes * lanes;
@@ -250,11 +250,11 @@ class ConvPlugin final : public OpPlugin {
     bind_geometry(geometry, &arguments);
     // The image rows that a block of output rows reads stay in the second-level cache. What is too large for the last
     // one is fetched a block ahead: smaller blocks then, as two of them are there.
-    constexpr int64_t kBlockElements = 96 * 1024, kBlockElementsAhead = 24 * 1024, kLastLevelElements = 2048 * 1024;
+    constexpr int64_t kBlockElements = 96 * 1024, kBlockElementsAhead = 24 * 1024;
+    const int64_t cached_elements = context.target().cache_bytes() / 4;
     const Dim elements = graph::element_count(context.graph().type(node.inputs[0]).shape) +
                          graph::element_count(context.graph().type(node.outputs[0]).shape);
-    const Dim ahead =
-        context.target().family == tir::TargetFamily::kHost ? graph::lt(kLastLevelElements, elements) : Dim(0);
+    const Dim ahead = cached_elements > 0 ? graph::lt(cached_elements, elements) : Dim(0);
     const Dim block = graph::select(ahead, Dim(kBlockElementsAhead), Dim(kBlockElements));
     const Dim block_rows = graph::max(
         graph::floordiv(block, graph::max(width.in * geometry.channels * Dim(geometry.axes[1].stride), 1)), 1);

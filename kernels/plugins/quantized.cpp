@@ -252,9 +252,8 @@ class QuantizedPlugin final : public OpPlugin {
     const tir::Target& target = context.target();
     const DType x_dtype = graph.type(node.inputs[kX]).dtype;
     const int lanes = dot_lanes(target);
-    const bool quad = weights.fit_int8 && (target.family == tir::TargetFamily::kCompass || target.dot_product);
-    // The CPU multiplies unsigned by signed bytes only.
-    const bool flip = quad && x_dtype == DType::kI8 && target.family != tir::TargetFamily::kCompass;
+    const bool quad = weights.fit_int8 && target.dot_products != tir::DotProducts::kNone;
+    const bool flip = quad && x_dtype == DType::kI8 && target.dot_products == tir::DotProducts::kUnsignedBySigned;
     const int vectors = p.group_out <= lanes || target.vector_bits < 256 ? 1 : 2;
     const int64_t panel_width = static_cast<int64_t>(vectors) * lanes,
                   panels = (p.group_out + panel_width - 1) / panel_width;

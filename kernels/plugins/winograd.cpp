@@ -90,9 +90,10 @@ std::vector<int64_t> heights_of(int m, int greatest) {
   return heights;
 }
 
-bool is_host(const graph::ClaimTarget& target) {
+// Transformed tiles are written and read again: where no cache keeps them, that costs more than it saves.
+bool keeps_tiles(const graph::ClaimTarget& target) {
   const auto found = tir::find_target(target.name);
-  return found.ok() && found->family == tir::TargetFamily::kHost;
+  return found.ok() && found->cache_bytes() > 0;
 }
 
 class WinogradPlugin final : public OpPlugin {
@@ -104,7 +105,7 @@ class WinogradPlugin final : public OpPlugin {
   graph::ClaimResult claim(const Graph& graph, graph::NodeId anchor, const graph::ClaimTarget& target) const override {
     if (m_ == 4 && !target.fast_math) return std::nullopt;
     const Node& node = graph.node(anchor);
-    if (node.op != "Conv" || !is_host(target) || !suitable(graph, node, m_)) return std::nullopt;
+    if (node.op != "Conv" || !keeps_tiles(target) || !suitable(graph, node, m_)) return std::nullopt;
     return claim_with_epilogue(graph, anchor, m_ == 2 ? 25 : 26);
   }
 

@@ -88,19 +88,23 @@ Result<const aipu_backend*> find_backend(std::string_view name) {
   return library.backend;
 }
 
-Result<std::string> backend_for_target(std::string_view requested, std::string_view target) {
-  const bool is_host = target.substr(0, 4) == "host";
-  const std::string_view natural = is_host ? "host" : target.substr(0, 1) == "X" ? "x2" : "";
+// For files from before they said so, of which there are these targets; "" for others.
+static std::string_view backend_of_old_file(std::string_view target) {
+  return target.substr(0, 4) == "host" ? "host" : target.substr(0, 1) == "X" ? "x2" : "";
+}
+
+Result<std::string> backend_for_target(std::string_view requested, std::string_view target, std::string_view said) {
+  const std::string_view natural = said.empty() ? backend_of_old_file(target) : said;
   if (requested.empty()) {
     if (natural.empty())
       return unsupported(str_cat("the model is compiled for '", target, "', which no back end here can run"));
     return std::string(natural);
   }
   if (requested == "native") {
-    if (!is_host)
+    if (natural != "host")
       return invalid_argument(
-          str_cat("the model is compiled for '", target,
-                  "' and cannot run natively; use --backend sim, or convert it with --target host"));
+          str_cat("the model is compiled for '", target, "' and cannot run natively; use --backend ",
+                  natural == "x2" || natural.empty() ? "sim" : natural, ", or convert it with --target host"));
     return std::string("host");
   }
   if (requested == "sim") {

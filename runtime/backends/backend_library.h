@@ -20,7 +20,7 @@ struct BackendLibrary {
 Result<BackendLibrary> find_library(std::string_view name);
 Result<const aipu_backend*> find_backend(std::string_view name);
 
-// "" and "native" and "sim" to a library's name, for a model's target.
-Result<std::string> backend_for_target(std::string_view requested, std::string_view target);
+// "" and "native" and "sim" to a library's name, for a model's target. `said`: what its file says; "" of old files.
+Result<std::string> backend_for_target(std::string_view requested, std::string_view target, std::string_view said = {});
 
 }  // namespace aipu::runtime

@@ -128,7 +128,7 @@ Status load_on_device(detail::ModelState& state, Meter& meter) {
 
 Status load_kernels(detail::ModelState& state, std::string_view requested, bool only_safe, Meter& meter) {
   const fb::Model& model = state.root();
-  AIPU_ASSIGN_OR_RETURN(const std::string name, backend_for_target(requested, state.target));
+  AIPU_ASSIGN_OR_RETURN(const std::string name, backend_for_target(requested, state.target, text(model.backend())));
   AIPU_RETURN_IF_ERROR(open_backend(state, name));
   if (only_safe && (state.capabilities & AIPU_BACKEND_CHECKS_BOUNDS) == 0) {
     return invalid_argument(str_cat("the back end '", name,

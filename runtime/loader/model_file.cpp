@@ -50,7 +50,7 @@ class ReferencedBytes {
  private:
   void add(const fb::Model& model) {
     table(&model);
-    for (const auto* name : {model.producer(), model.model_name(), model.target()}) string(name);
+    for (const auto* name : {model.producer(), model.model_name(), model.target(), model.backend()}) string(name);
     strings(model.required_cpu_features());
     strings(model.strings());
     strings(model.origins());

@@ -83,7 +83,7 @@ TEST_P(Agreement, CompiledCodeEqualsTheInterpreter) {
       // What native_fma = false changes is the lowering's doing, so compiled code is held against the lowered form.
       const bool lowering_differs = !same_lane(one.output.element, e, l) && target->native_fma;
       if (!lowering_differs && same_lane(one.output.element, l, a)) continue;
-      if (target->family == TargetFamily::kCompass && !is_defined(one, lane)) continue;
+      if (target->codegen == "compass_c" && !is_defined(one, lane)) continue;
       failures++;
       const size_t vector = lane / static_cast<size_t>(one.output.lanes);
       std::string inputs;

@@ -396,10 +396,10 @@ TEST_F(CcDriver, NeedsNoCppLibrary) {
 }
 
 TEST(Targets, NamesAndAliases) {
-  EXPECT_EQ(find_target("X2_1204")->tec_count, 4);
+  EXPECT_EQ(find_target("X2_1204")->tec_count(), 4);
   EXPECT_EQ(find_target("compass -mcpu=X2_1204")->name, "X2_1204");
   EXPECT_EQ(find_target("X3P_1304MP2")->core_count, 2);
-  EXPECT_EQ(find_target("X3P_1304MP2")->shared_bytes, 128 * 1024);
+  EXPECT_EQ(find_target("X3P_1304MP2")->shared_bytes(), 128 * 1024);
   EXPECT_TRUE(cpu_runs(*find_target("host")));
   EXPECT_FALSE(find_target("host-baseline")->native_fma);
   EXPECT_EQ(find_target("X1_1204").status().message(), "The Compass DSL does not support the target \"X1_1204\".");

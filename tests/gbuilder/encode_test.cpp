@@ -59,6 +59,7 @@ Written write_sample(const std::string& path) {
   EncodeInput input;
   input.plan = &result.plan;
   input.recording = &*recording;
+  input.backend = "x2";
   input.required_cpu_features = {"avx2"};
   const std::vector<std::byte> module(100, std::byte{7});
   input.native_module = module;
@@ -84,6 +85,7 @@ TEST(Encode, DecodesToTheSamePlan) {
   ASSERT_TRUE(decoded.ok()) << decoded.status().message();
   EXPECT_EQ(print_plan(decoded->plan), print_plan(written.plan));
   EXPECT_EQ(decoded->required_cpu_features, std::vector<std::string>{"avx2"});
+  EXPECT_EQ(decoded->backend, "x2");
   EXPECT_EQ(check_program(decoded->plan, decoded->plan.programs[0]).message(), "");
   ASSERT_NE(decoded->section(SectionKind::kC), nullptr);
   EXPECT_EQ(decoded->section(SectionKind::kC)->text(), "int c;");

@@ -260,6 +260,24 @@ TEST(Backends, AreFoundByName) {
   EXPECT_FALSE(backend_for_target("", "tpu").ok());
 }
 
+TEST(Backends, AFileSaysItsOwn) {
+  EXPECT_EQ(*backend_for_target("", "tpu", "null"), "null");
+  EXPECT_EQ(*backend_for_target("native", "tpu", "host"), "host");
+  EXPECT_EQ(*backend_for_target("interp", "tpu", "null"), "interp");
+  EXPECT_THAT(backend_for_target("native", "hosted", "npu").status().message(), HasSubstr("use --backend npu"));
+  EXPECT_THAT(backend_for_target("sim", "X9", "npu").status().message(), HasSubstr("not for the simulated"));
+  ModelBuilder b = test::barrier_model();
+  b.target = "tpu";
+  EXPECT_THAT(Model::from_bytes(b.build()).status().message(),
+              HasSubstr("compiled for 'tpu', which no back end here can run"));
+  b.backend = "null";
+  const auto model = Model::from_bytes(b.build());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ((*model)->backend(), "null");
+  b.backend = "../evil";
+  EXPECT_THAT(Model::from_bytes(b.build()).status().message(), HasSubstr("is not a name of a back end"));
+}
+
 TEST(X2, ExceedingLocalMemoryIsALoadErrorWithTheNumbers) {
   ModelBuilder b = test::barrier_model();
   b.target = "X2_1204";

@@ -132,9 +132,12 @@ flatbuffers::Offset<fb::Model> ModelBuilder::table(
   for (const ModelBuilder& body : bodies) body_rows.push_back(body.table(builder, {}));
   const auto call_list = builder.CreateVector(call_rows);
   const auto all_bodies = builder.CreateVector(body_rows);
+  const auto backend_text =
+      backend.empty() ? flatbuffers::Offset<flatbuffers::String>() : builder.CreateString(backend);
   return fb::CreateModel(builder, format_version, producer, name, target_text, feature_list, tec_count, section_list,
                          expression_list, symbol_list, tensor_list, input_list, output_list, kernel_list, argument_list,
-                         wait_list, program_list, strings_list, origin_list, false, loop_list, call_list, all_bodies);
+                         wait_list, program_list, strings_list, origin_list, false, loop_list, call_list, all_bodies,
+                         backend_text);
 }
 
 std::vector<std::byte> ModelBuilder::build() const {

@@ -71,7 +71,7 @@ struct CallRow {
 // The tables of a file, open to edits. Helpers return the index of what they add.
 struct ModelBuilder {
   uint32_t format_version = 1;
-  std::string target = "host-baseline";
+  std::string target = "host-baseline", backend = {};  // backend: of files that say theirs
   std::vector<std::string> features;
   uint32_t tec_count = 0;
   std::vector<fb::Expression> expressions;

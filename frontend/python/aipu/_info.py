@@ -12,14 +12,7 @@ from . import _native
 _KIB = 1024
 _DEFAULT_TARGET = "X2_1204"
 # Known so that it can be described; the DSL cannot be used on it.
-_X1_ROW = {
-    "name": "X1_1204",
-    "family": "compass",
-    "version": "X1",
-    "core_count": 1,
-    "tec_count": 4,
-    "vector_width": 256,
-}
+_X1_ROW = {"name": "X1_1204", "backend": "x2", "version": "X1", "core_count": 1, "tec_count": 4, "vector_width": 256}
 _current: "contextvars.ContextVar[Optional[CompassInfo]]" = contextvars.ContextVar("aipu_target", default=None)
 
 
@@ -54,7 +47,7 @@ class CompassInfo:
         self.core_count: int = row["core_count"]
         self.tec_count: int = row["tec_count"] or 4
         self.vector_width: int = 256  # of the language's native vectors, on every target
-        self.is_host: bool = row["family"] == "host"
+        self.is_host: bool = row["backend"] == "host"
         self._lsram: Tuple[int, ...]
         self._gsram: Tuple[int, ...]
         if self.version == "X1":

@@ -15,7 +15,6 @@
 #include "codegen/tir/text.h"
 #include "runtime/backends/backend_api.h"
 #include "runtime/base/guarded.h"
-#include "runtime/base/npu_timing.h"
 
 namespace aipu::runtime {
 namespace {
@@ -31,7 +30,7 @@ struct InterpModule {
   std::vector<Kernel> kernels;
   uint32_t tec_count = 1;
   uint64_t max_steps = kDefaultMaxSteps;
-  bool has_timing = false;  // the target is one that the timing model is of
+  std::optional<tir::CostFigures> costs;  // of the target, where the timing model is of it
 };
 
 // A kernel that counts what it does, for its cycles.
@@ -75,7 +74,7 @@ Result<std::unique_ptr<InterpModule>> load_module(const aipu_backend_model& mode
   auto module = std::make_unique<InterpModule>();
   module->tec_count = model.tec_count == 0 ? 1 : model.tec_count;
   const auto target = tir::find_target(model.target);
-  module->has_timing = target.ok() && target->family == tir::TargetFamily::kCompass;
+  if (target.ok()) module->costs = target->costs;
   if (const char* limit = std::getenv("AIPU_INTERP_MAX_STEPS"); limit != nullptr)
     module->max_steps = std::strtoull(limit, nullptr, 10);
   Meter meter("loading the kernels", model.memory_limit_bytes, "--load-memory-limit, LoadOptions::budget",
@@ -124,7 +123,7 @@ Result<const CountingKernel*> counting_kernel(InterpSession& session, uint32_t i
     Meter meter("counting cycles", memory, "--run-memory-limit, SessionOptions::memory_limit_bytes", deadline_ns);
     AIPU_ASSIGN_OR_RETURN(const tir::Module module, tir::parse_module({info.tir, info.tir_bytes}, &meter));
     auto fresh = std::make_unique<CountingKernel>();
-    AIPU_ASSIGN_OR_RETURN(fresh->kernel, tir::instrument(module));
+    AIPU_ASSIGN_OR_RETURN(fresh->kernel, tir::instrument(module, session.module->costs.value_or(tir::CostFigures())));
     AIPU_ASSIGN_OR_RETURN(fresh->program, tir::compile_for_interpreter(fresh->kernel.module, &meter));
     kept = std::move(fresh);
   }
@@ -181,7 +180,8 @@ int launch(void* session, const aipu_backend_launch* launch, aipu_backend_error*
 uint32_t tec_count(void* session) { return static_cast<InterpSession*>(session)->module->tec_count; }
 
 int64_t copy_cycles(void* session, int64_t rows, int64_t row_bytes) {
-  return static_cast<InterpSession*>(session)->module->has_timing ? npu_timing::copy_cycles(rows, row_bytes) : -1;
+  const auto& costs = static_cast<InterpSession*>(session)->module->costs;
+  return costs ? costs->commands.copy_cycles(rows, row_bytes) : -1;
 }
 
 constexpr aipu_backend kBackend = {

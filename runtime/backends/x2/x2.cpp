@@ -114,7 +114,7 @@ class X2Session {
     start_.notify_all();
     finished_.wait(lock, [&] { return running_ == 0; });
     if (launch.struct_bytes > offsetof(aipu_backend_launch, cycles) && launch.cycles != nullptr)
-      *launch.cycles = npu_timing::launch_cycles(launch.operations, launch.bytes, tecs);
+      *launch.cycles = npu_timing::kX2.launch_cycles(launch.operations, launch.bytes, tecs);
     return {};
   }
 
@@ -245,7 +245,7 @@ int launch(void* session, const aipu_backend_launch* launch, aipu_backend_error*
 
 uint32_t tec_count(void*) { return kTecs; }
 
-int64_t copy_cycles(void*, int64_t rows, int64_t row_bytes) { return npu_timing::copy_cycles(rows, row_bytes); }
+int64_t copy_cycles(void*, int64_t rows, int64_t row_bytes) { return npu_timing::kX2.copy_cycles(rows, row_bytes); }
 
 constexpr aipu_backend kBackend = {
     AIPU_BACKEND_API_VERSION,
