@@ -588,6 +588,13 @@ class Builder {
 
 }  // namespace
 
+Status load_target_plugins(const BuildOptions& options) {
+  for (const std::string& library : options.target_plugins) AIPU_RETURN_IF_ERROR(load_targets(library));
+  return {};
+}
+
+std::string print_targets() { return tir::print_targets(); }
+
 Status check_options(const BuildOptions& options) {
   if (!options.stop_after.empty() && !is_stage(options.stop_after) && !is_graph_pass(options.stop_after)) {
     return invalid_argument(
@@ -615,6 +622,7 @@ std::string weights_path(const BuildOptions& options) {
 Result<BuildReport> build_model(const BuildOptions& options) {
   try {
     refill_error_reserve();
+    AIPU_RETURN_IF_ERROR(load_target_plugins(options));
     AIPU_ASSIGN_OR_RETURN(const auto builder_plugin, find_builder_plugin(options.plugins));
     if (builder_plugin) return build_from_call_files(options, *builder_plugin);
     return Builder(options).run();

@@ -38,6 +38,7 @@ struct BuildOptions {
   std::map<std::string, graph::ConstantPtr> constant_inputs;
   std::vector<std::string> exposed;  // values of an ONNX model that become outputs (frontend::ImportOptions::exposed)
   std::vector<std::string> plugins;  // files
+  std::vector<std::string> target_plugins;  // libraries of targets, see load_targets()
   // Operators that are in no file: what messages call them, and the text of a `.py` plugin.
   std::vector<std::pair<std::string, std::string>> plugin_texts;
   std::string emit_c;                         // folder for the generated C
@@ -74,6 +75,9 @@ std::string stage_times(const BuildReport& report);
 std::string plan_sizes(const BuildReport& report);
 std::string result_line(const BuildReport& report, const std::string& output);
 
+// Makes the targets of libraries known (options.target_plugins), to the whole process; build_model() does so too.
+Status load_target_plugins(const BuildOptions& options);
+
 // Whether the names in the options are known (target, stages, passes) and their values have the right form; opens no
 // file.
 Status check_options(const BuildOptions& options);
@@ -88,5 +92,8 @@ Result<BuildReport> build_model(const BuildOptions& options);
 
 // The graph passes, the stages and the operator plugins, for --print-pipeline.
 std::string print_pipeline();
+
+// All targets with their facts, for --targets.
+std::string print_targets();
 
 }  // namespace aipu::gbuilder

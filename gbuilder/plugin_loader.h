@@ -1,4 +1,4 @@
-// Loading a user's operators, --plugin FILE.
+// Loading a user's operators, --plugin FILE, and targets, --target-plugin FILE.
 #pragma once
 
 #include <string>
@@ -12,5 +12,9 @@ namespace aipu::gbuilder {
 // `.py` file with operators declared through aipu.op (kernels/ADDING_AN_OP.md). What it registers belongs to the
 // registry. Any thread may load for a registry of its own.
 Status load_plugin(const std::string& path, kernels::PluginRegistry& registry);
+
+// FILE is a shared library that exports aipu_register_target_v1 (codegen/targets/target_library.h). What it adds is
+// known to the whole process, and stays; a library that the process has already adds nothing. Any thread.
+Status load_targets(const std::string& path);
 
 }  // namespace aipu::gbuilder

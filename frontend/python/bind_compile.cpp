@@ -301,6 +301,14 @@ void bind_compile(py::module_& module) {
       "target", [](const std::string& name) { return target_row(value_or_throw(tir::find_target(name))); },
       py::arg("name"),
       "The row of a target by name, \"host\" and \"compass -mcpu=NAME\" resolved; ValueError for unknown names.");
+  module.def(
+      "load_targets",
+      [](const std::string& library) {
+        gbuilder::BuildOptions options;
+        options.target_plugins = {library};
+        if (const Status status = gbuilder::load_target_plugins(options); !status.ok()) throw_status(status);
+      },
+      py::arg("library"), "Makes the targets of a shared library known to the process; once is enough.");
   bind_kernels(module);
   using gbuilder::BuildOptions;
   py::class_<BuildOptions>(module, "BuildOptions", "What build_model() is asked for.")

@@ -27,7 +27,7 @@ struct Options {
   aipu::gbuilder::BuildOptions build;
   std::vector<std::string> constants;
   std::string json, sign;
-  bool quiet = false, verbose = false, no_cache = false, time_passes = false, pipeline = false;
+  bool quiet = false, verbose = false, no_cache = false, time_passes = false, pipeline = false, targets = false;
 };
 
 void print_report(const Tool& tool, const Options& all, const aipu::gbuilder::BuildReport& report) {
@@ -178,6 +178,9 @@ void add_options(Tool& tool, Options& options) {
            "a value between the nodes of the graph, by its ONNX name, as one more output; * stands for any text")
       ->type_name("NAME")
       ->group(group);
+  add_list(app, "--target-plugin", build.target_plugins, "targets of your own: a shared library")
+      ->type_name("FILE")
+      ->group(group);
   add_list(app, "--plugin", build.plugins,
            "operators of your own: a shared library or a .py file; or the plugin of IR.txt that a build of a kernel "
            "wrote")
@@ -201,6 +204,7 @@ void add_options(Tool& tool, Options& options) {
   app.add_flag("--time-passes", options.time_passes, "print what each stage took")->group(group);
   app.add_flag("--print-pipeline", options.pipeline, "print the passes, stages and operator plugins and exit")
       ->group(group);
+  app.add_flag("--targets", options.targets, "print the targets, those of --target-plugin too, and exit")->group(group);
   auto* quiet = app.add_flag("-q,--quiet", options.quiet, "print errors only")->group(group);
   app.add_flag("-v,--verbose", options.verbose, "print more")->group(group)->excludes(quiet);
 
@@ -225,6 +229,12 @@ int convert(const Tool& tool, Options& options) {
   if (options.pipeline) {
     if (!build.model.empty()) tool.warn("--print-pipeline: the model is not read");
     fmt::print("{}", aipu::gbuilder::print_pipeline());
+    return 0;
+  }
+  if (const Status status = aipu::gbuilder::load_target_plugins(build); !status.ok()) return tool.fail(status);
+  if (options.targets) {
+    if (!build.model.empty()) tool.warn("--targets: the model is not read");
+    fmt::print("{}", aipu::gbuilder::print_targets());
     return 0;
   }
   if (const std::string error = usage_error(options); !error.empty()) return tool.fail_usage(error);

@@ -198,7 +198,8 @@ TEST_F(ToolErrors, OfPlugins) {
   }
   check("aipugb",
         {{"s.onnx -o o.bin --plugin none.so", "plugin 'none.so': no such file"},
-         {"s.onnx -o o.bin --plugin op.cpp", "plugin 'op.cpp' is source; build a shared library of it and name that"},
+         {"s.onnx -o o.bin --plugin op.cpp",
+          "plugin 'op.cpp': this is source; build a shared library of it and name that"},
          {"s.onnx -o o.bin --plugin old1.so",
           "plugin 'old1.so': it was built for version 1 of the plugin interface, this is version 3: build it again as "
           "kernels/ADDING_AN_OP.md says"},
@@ -210,6 +211,26 @@ TEST_F(ToolErrors, OfPlugins) {
          {"s.onnx -o o.bin --plugin s.onnx", "plugin 's.onnx': ./s.onnx: invalid ELF header"},
          {"s.onnx -o o.bin --plugin " AIPU_BUILD_DIR "/lib/libaipu_backend_host.so",
           "plugin '" AIPU_BUILD_DIR "/lib/libaipu_backend_host.so': it does not export aipu_register_plugin_v3"}});
+}
+
+TEST_F(ToolErrors, OfTargetPlugins) {
+  const auto library = [&](const std::string& name, const std::string& text) {
+    ASSERT_TRUE(write_file_atomically(folder_ + "/" + name + ".c", text).ok());
+    const std::string path = folder_ + "/" + name;
+    ASSERT_EQ(std::system(("cc -shared -fPIC -o " + path + ".so " + path + ".c").c_str()), 0);
+  };
+  library("newer", "void aipu_register_target_v2(void) {}");
+  library("other", "void aipu_register_plugin_v3(void) {}");
+  check("aipugb",
+        {{"--targets --target-plugin none.so", "target plugin 'none.so': no such file"},
+         {"s.onnx -o o.bin --target-plugin op.cpp",
+          "target plugin 'op.cpp': this is source; build a shared library of it and name that"},
+         {"s.onnx -o o.bin --target-plugin newer.so",
+          "target plugin 'newer.so': it was built for version 2 of the target plugin interface, this is version 1: "
+          "build it again as codegen/targets/README.md says"},
+         {"s.onnx -o o.bin --target-plugin other.so",
+          "target plugin 'other.so': it does not export aipu_register_target_v1"},
+         {"s.onnx -o o.bin --target-plugin s.onnx", "target plugin 's.onnx': ./s.onnx: invalid ELF header"}});
 }
 
 // None of them waits for somebody who writes into the FIFO.

@@ -4,6 +4,7 @@ made from."""
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
 import json
 import mmap
@@ -131,9 +132,24 @@ class Source:
         return found.digest()
 
 
+def show_symbols() -> None:
+    """To C++ plugins, which resolve the compiler's symbols in the extension module."""
+    ctypes.CDLL(_native.__file__, mode=ctypes.RTLD_GLOBAL)
+
+
+def load_targets(libraries: Sequence[Any]) -> None:
+    """Makes the targets of shared libraries known to the process."""
+    if libraries:
+        show_symbols()
+    for library in libraries:
+        _native.load_targets(os.fspath(library))
+
+
 def _key(source: Source, options: Mapping[str, Any]) -> str:
     files, operators = plugin_sources(options.get("plugins", ()))
-    plain = {name: value for name, value in options.items() if name != "plugins"}
+    target_plugins = options.get("target_plugins", ())
+    load_targets(target_plugins)
+    plain = {name: value for name, value in options.items() if name not in ("plugins", "target_plugins")}
     target = str(options.get("target") or "host")
     told: Dict[str, Any] = {
         "model": source.digest().hex(),
@@ -141,6 +157,7 @@ def _key(source: Source, options: Mapping[str, Any]) -> str:
         "target": _native.target(target)["name"],
         "compiler": os.environ.get("AIPU_CC", ""),
         "plugins": [file_hash(file).hex() for file in files] + [[text.name, text.text] for text in operators],
+        "target_plugins": [file_hash(os.fspath(file)).hex() for file in target_plugins],
         "package": _compiler_hash().hex(),
     }
     return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=20).hexdigest()

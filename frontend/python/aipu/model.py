@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import concurrent.futures
 import contextlib
-import ctypes
 import dataclasses
 import os
 import threading
@@ -58,6 +57,7 @@ def build(
     shapes: Optional[Mapping[str, Sequence[int]]] = None,
     expose: Sequence[str] = (),
     plugins: Sequence[Any] = (),
+    target_plugins: Sequence[PathLike] = (),
     weights: Optional[PathLike] = None,
     disabled_passes: Sequence[str] = (),
     fast_math: bool = False,
@@ -78,6 +78,7 @@ def build(
     ``expose``: values between the nodes of the outermost graph, by ONNX names (``*`` stands for any text), that become
     further outputs. They are what the graph says: nothing is fused over them.
     ``plugins``: operators of your own: files, functions declared by :mod:`aipu.op`, or modules that have some.
+    ``target_plugins``: targets of your own: shared libraries. They stay known to the process.
     ``fast_math``: trade accuracy for speed, as ``aipugb --fast-math`` does; NaN spread over tiles of 4x4 pixels.
     ``strip``: leave out what only people and the interpreter read (C, TIR, Compass IR, the graph as text).
     ``sign_key``: sign the file with this private Ed25519 key, a PEM file. ``emit_c``, ``dump_ir``: folders for the
@@ -90,6 +91,8 @@ def build(
         raise TypeError(f"plugins: expected a list of files, found {plugins!r}; write plugins=[{plugins!r}]")
     if isinstance(expose, str):
         raise TypeError(f"expose: expected a list of names; write expose=[{expose!r}]")
+    if isinstance(target_plugins, (str, bytes, os.PathLike)):
+        raise TypeError(f"target_plugins: expected a list of files; write target_plugins=[{target_plugins!r}]")
     if isinstance(disabled_passes, str):
         raise TypeError(f"disabled_passes: expected a list of names; write disabled_passes=[{disabled_passes!r}]")
     if not 0 <= int(jobs) <= 1024:
@@ -99,8 +102,8 @@ def build(
             raise TypeError(f"shapes['{name}']: expected a list of extents such as [1, 3, 224, 224], found {extents!r}")
     files, operators = plugin_sources(plugins)
     if any(file.endswith(".so") for file in files):
-        # A C++ plugin resolves the compiler's symbols in the extension module: it has to see them.
-        ctypes.CDLL(_native.__file__, mode=ctypes.RTLD_GLOBAL)
+        _conversion.show_symbols()
+    _conversion.load_targets(target_plugins)
     if output is None:
         if _conversion.model_bytes(model) is not None:
             raise TypeError("output: a model in memory has no path to take the name from; say where the aipu.bin goes")
