@@ -14,7 +14,8 @@ import aipu
 import aipu.batch
 import numpy as np
 import pytest
-from aipu.batch import _progress, _run
+from aipu import _progress
+from aipu.batch import _run
 from onnx_text import node, write_model
 from other_python import python_with, run_python
 

@@ -24,10 +24,10 @@ from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping
 import numpy as np
 
 from .. import _conversion, _files, _native
+from .._progress import Progress
 from .._stored_type import numpy_dtype
 from ..model import Model, Session, TensorSpec
 from ._formats import FORMATS, Files, Row
-from ._progress import Progress
 from ._sources import Item, Source, source_of
 
 MANIFEST, ERRORS, LOCK = "manifest.json", "errors.jsonl", ".lock"

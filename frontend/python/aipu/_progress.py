@@ -19,9 +19,14 @@ class Progress:
     """
 
     def __init__(
-        self, stream: Optional[Any], total: Optional[int], done: int, clock: Callable[[], float] = time.monotonic
+        self,
+        stream: Optional[Any],
+        total: Optional[int],
+        done: int,
+        clock: Callable[[], float] = time.monotonic,
+        unit: str = "items",
     ) -> None:
-        self._stream, self._total, self._clock = stream, total, clock
+        self._stream, self._total, self._clock, self._unit = stream, total, clock, unit
         self._is_terminal = bool(stream is not None and stream.isatty())
         self._shown = clock()
         self._recent: Deque[Tuple[float, int]] = collections.deque([(self._shown, done)])
@@ -31,8 +36,8 @@ class Progress:
         now, (then, before) = self._clock(), self._recent[0]
         rate = (done - before) / (now - then) if now > then else 0.0
         parts = [
-            f"{done:,} items" if self._total is None else f"{done:,}/{self._total:,} items",
-            f"{rate:,.1f} items/s",
+            f"{done:,} {self._unit}" if self._total is None else f"{done:,}/{self._total:,} {self._unit}",
+            f"{rate:,.1f} {self._unit}/s",
         ]
         if self._total is not None and rate > 0:
             parts.append(f"{_clock_text((self._total - done) / rate)} left")
