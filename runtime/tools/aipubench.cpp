@@ -3,12 +3,13 @@
 //  single-stream  one query after the other: latency percentiles
 //  offline        as many sessions as fit the threads, all busy: throughput
 //  server         queries arrive at random (Poisson) at --rate per second; latency counts from arrival, queueing
-//                 included
+//                 included; what is not begun when the time is over is counted, and longer than anything
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <thread>
 
@@ -42,16 +43,20 @@ struct Measurement {
   double load_seconds = 0, first_run_seconds = 0;
   int threads = 0, streams = 1;
   double rate = 0;
-  size_t runs = 0;  // with --layers
+  size_t runs = 0;        // with --layers
+  size_t unfinished = 0;  // queries that an overloaded server did not begin in its time
   std::optional<int64_t> cycles;
 };
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-double percentile(const std::vector<double>& sorted, double p) {
-  if (sorted.empty()) return 0;
-  const auto rank = static_cast<size_t>(std::ceil(p / 100 * static_cast<double>(sorted.size())));
-  return sorted[std::min(sorted.size() - 1, rank == 0 ? 0 : rank - 1)];
+// Of sorted latencies and others that are longer than all of them; infinite if it is one of those.
+double percentile(const std::vector<double>& sorted, size_t unfinished, double p) {
+  const size_t count = sorted.size() + unfinished;
+  if (count == 0) return 0;
+  const auto rank = static_cast<size_t>(std::ceil(p / 100 * static_cast<double>(count)));
+  const size_t place = std::min(count - 1, rank == 0 ? 0 : rank - 1);
+  return place < sorted.size() ? sorted[place] : std::numeric_limits<double>::infinity();
 }
 
 class Bench {
@@ -226,8 +231,13 @@ class Bench {
     for (double time = 0; time < options_.duration && arrivals.size() < 10'000'000;
          time -= std::log1p(-uniform()) / rate)
       arrivals.push_back(time);
+    const auto before = Clock::now();
+    AIPU_RETURN_IF_ERROR(session.run());
+    // A little longer than the queries come, for those that were due at the end. Who is overloaded never catches up.
+    const double end = 1.05 * options_.duration + 3 * seconds_since(before);
     const auto start = Clock::now();
     for (const double arrival : arrivals) {
+      if (seconds_since(start) >= end) break;
       const auto due = start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(arrival));
       if (due - Clock::now() > std::chrono::milliseconds(1))
         std::this_thread::sleep_until(due - std::chrono::microseconds(200));
@@ -237,6 +247,7 @@ class Bench {
       result_.latencies.push_back(seconds_since(due));
     }
     result_.seconds = seconds_since(start);
+    result_.unfinished = arrivals.size() - result_.latencies.size();
     return {};
   }
 
@@ -246,13 +257,34 @@ class Bench {
   Measurement result_;
 };
 
+// As JSON and people have it; what is infinite, neither has.
 std::string number(double value) {
+  if (std::isinf(value)) return "null";
   char buffer[40];
   std::snprintf(buffer, sizeof buffer, "%.6g", value);
   return buffer;
 }
 
 constexpr std::pair<const char*, double> kPercentiles[] = {{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}};
+
+// Samples of a run: the first extent, where all inputs and outputs have the same there; else a run is one.
+int64_t samples_per_run(const Bench& bench) {
+  const runtime::DimSpec* first = nullptr;
+  for (const auto specs : {bench.model().inputs(), bench.model().outputs()}) {
+    for (const runtime::TensorSpec& spec : specs) {
+      if (spec.shape.empty()) return 1;
+      const runtime::DimSpec& dim = spec.shape.front();
+      if (dim.extent < 0 && (dim.symbol.empty() || dim.symbol == "?")) return 1;
+      if (first != nullptr && (dim.extent != first->extent || dim.symbol != first->symbol)) return 1;
+      first = &dim;
+    }
+  }
+  return bench.inputs().empty() ? 1 : bench.inputs().front().shape.front();
+}
+
+double samples_per_second(const Bench& bench, const Measurement& m) {
+  return static_cast<double>(m.latencies.size()) * static_cast<double>(samples_per_run(bench)) / m.seconds;
+}
 
 double mean(const std::vector<double>& values) {
   double sum = 0;
@@ -278,10 +310,20 @@ void print(const Options& options, const Bench& bench, const Measurement& m) {
   tools::print(str_cat("inputs ", shapes_text(bench), "\n"));
   std::printf("load %.3f ms, first run %.3f ms\n", m.load_seconds * 1e3, m.first_run_seconds * 1e3);
   if (m.rate > 0) std::printf("arrival rate %.3f per second\n", m.rate);
-  std::printf("%zu runs in %.3f s: %.3f per second\n", m.latencies.size(), m.seconds,
-              static_cast<double>(m.latencies.size()) / m.seconds);
+  std::printf("%zu runs in %.3f s: %.3f per second, %.3f samples per second\n", m.latencies.size(), m.seconds,
+              static_cast<double>(m.latencies.size()) / m.seconds, samples_per_second(bench, m));
+  if (m.unfinished > 0)
+    std::printf("OVERLOADED: %zu of %zu queries were not begun when the time was over\n", m.unfinished,
+                m.unfinished + m.latencies.size());
   std::printf("latency ms: min %.4f  mean %.4f", m.latencies.front() * 1e3, mean(m.latencies) * 1e3);
-  for (const auto& [name, p] : kPercentiles) std::printf("  %s %.4f", name, percentile(m.latencies, p) * 1e3);
+  for (const auto& [name, p] : kPercentiles) {
+    const double value = percentile(m.latencies, m.unfinished, p) * 1e3;
+    if (std::isinf(value)) {
+      std::printf("  %s never", name);
+    } else {
+      std::printf("  %s %.4f", name, value);
+    }
+  }
   std::printf("  max %.4f\n", m.latencies.back() * 1e3);
   if (m.cycles) std::printf("%lld cycles on the NPU\n", static_cast<long long>(*m.cycles));
 }
@@ -307,13 +349,14 @@ std::string json(const Options& options, const Bench& bench, const Measurement& 
       json_head(options, bench), ",\n  \"scenario\": ", json_string(options.scenario), ",\n  \"threads\": ", m.threads,
       ",\n  \"streams\": ", m.streams, ",\n  \"runs\": ", m.latencies.size(), ",\n  \"seconds\": ", number(m.seconds),
       ",\n  \"runs_per_second\": ", number(static_cast<double>(m.latencies.size()) / m.seconds),
+      ",\n  \"samples_per_second\": ", number(samples_per_second(bench, m)), ",\n  \"unfinished\": ", m.unfinished,
       ",\n  \"load_ms\": ", number(m.load_seconds * 1e3), ",\n  \"first_run_ms\": ", number(m.first_run_seconds * 1e3));
   if (m.rate > 0) text += str_cat(",\n  \"rate\": ", number(m.rate));
   if (m.cycles) text += str_cat(",\n  \"cycles\": ", *m.cycles);
   text += str_cat(",\n  \"latency_ms\": {\"min\": ", number(m.latencies.front() * 1e3),
                   ", \"mean\": ", number(mean(m.latencies) * 1e3));
   for (const auto& [name, p] : kPercentiles)
-    text += str_cat(", ", json_string(name), ": ", number(percentile(m.latencies, p) * 1e3));
+    text += str_cat(", ", json_string(name), ": ", number(percentile(m.latencies, m.unfinished, p) * 1e3));
   return text + str_cat(", \"max\": ", number(m.latencies.back() * 1e3), "}\n}\n");
 }
 

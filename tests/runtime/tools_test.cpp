@@ -126,6 +126,26 @@ TEST_F(Tools, BenchmarksInEveryScenario) {
   }
 }
 
+TEST_F(Tools, AnOverloadedServerStopsAtItsTimeAndSaysSo) {
+  const std::string command = "aipubench " + model_ + " --shape x=3x4 --threads 1 --scenario server --duration 0.02";
+  // A million arrivals in that time: no session begins them all.
+  ASSERT_EQ(run(command + " --rate 5e7"), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("OVERLOADED: "));
+  EXPECT_THAT(output_, HasSubstr("p99 never"));
+  ASSERT_EQ(run(command + " --rate 5e7 --json -"), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("\"p99\": null"));
+  ASSERT_EQ(run(command + " --rate 100 --json -"), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("\"unfinished\": 0"));
+}
+
+TEST_F(Tools, CountsSamples) {
+  ASSERT_EQ(run("aipubench " + model_ + " --duration 0.02 --shape x=3x4 --threads 1 --json -"), 0) << output_;
+  const auto value = [&](const std::string& name) {
+    return std::stod(output_.substr(output_.find("\"" + name + "\": ") + name.size() + 4));
+  };
+  EXPECT_NEAR(value("samples_per_second"), 3 * value("runs_per_second"), 1e-4 * value("samples_per_second"));
+}
+
 TEST_F(Tools, ListsLayers) {
   ASSERT_EQ(run("aipubench " + model_ + " --duration 0.02 --shape x=3x4 --threads 1 --layers"), 0) << output_;
   EXPECT_THAT(output_, HasSubstr("GFLOP/s"));
