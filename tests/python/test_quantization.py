@@ -11,7 +11,7 @@ import sys
 import aipu
 import numpy as np
 import pytest
-from aipu._onnx_graph import Node, OnnxModel
+from aipu._onnx_graph import Node, OnnxModel, tensor_array
 from aipu.quantization import _layers, _opset, _ranges, _sensitivity
 from onnx_text import node, write_model
 from other_python import python_with, run_python
@@ -444,6 +444,21 @@ def test_correction_of_groups_is_that_of_the_definition():
         group = channel // 2
         means = statistics.channel_mean[2 * group : 2 * group + 2]
         assert layer.correction[channel] == pytest.approx((error[channel].sum(axis=(1, 2)) * means).sum(), rel=1e-4)
+
+
+def test_a_trained_classifier_keeps_its_answers(tmp_path):
+    default = os.path.join(os.environ.get("AIPU_SOURCE_DIR", "."), "..", "shared", "models")
+    folder = pathlib.Path(os.environ.get("AIPU_MODELS", default), "mnist_cntk")
+    if not folder.is_dir():
+        pytest.skip("no ../shared/models beside the checkout (AIPU_MODELS names another place)")
+    report = aipu.quantize(str(folder / "model.onnx"), str(folder), tmp_path / "q.onnx")
+    assert report.quantized_share == 1.0 and report.error["relative"] < 0.02 and report.error["top1"] == 0
+    for number in range(report.runs):
+        feed = (folder / f"test_data_set_{number}" / "input_0.pb").read_bytes()
+        wanted = (folder / f"test_data_set_{number}" / "output_0.pb").read_bytes()
+        (name,) = OnnxModel(folder / "model.onnx").input_names()
+        found = _run(str(tmp_path / "q.onnx"), {name: tensor_array(feed)[1]}, tmp_path)
+        assert next(iter(found.values())).argmax() == tensor_array(wanted)[1].argmax()
 
 
 _AGAINST_ORT = """
