@@ -1,5 +1,6 @@
 """aipu.diff: a layer that is damaged on purpose is found, and errors that are handed on are told from those made."""
 
+import io
 import json
 import math
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import aipu.diff
 import numpy as np
 import pytest
+from aipu._arguments import ProgressLines
 from aipu.diff import _metrics, _page
 from onnx_text import node, write_model
 from other_python import python_with, run_python
@@ -134,6 +136,25 @@ def test_the_program(models):
     failed = _program(models, "-q", "--min-snr", "90")
     assert failed.returncode == 1 and "output 'y' has" in failed.stderr
     assert _program(models, "-q", "--limit", "0").returncode == 1
+
+
+def test_progress_is_a_line_of_each_kind_and_one_in_ten_seconds():
+    now, stream = [0.0], io.StringIO()
+    tell = ProgressLines("p", stream, lambda: now[0])
+    for second in range(25):
+        now[0] = float(second)
+        tell(f"run {second}")
+    tell("writing")
+    tell.end()
+    assert stream.getvalue() == "p: run 0\np: run 10\np: run 20\np: writing\n"
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    tell = ProgressLines("p", terminal)
+    tell("run 1")
+    tell("run 2\n\x1b[31m")  # names of a model do not speak to the terminal
+    tell.end()
+    assert terminal.getvalue().startswith("\rp: run 1\x1b[K\rp: run 2") and terminal.getvalue().endswith("\r\x1b[K")
+    assert "\n" not in terminal.getvalue() and "\x1b[31m" not in terminal.getvalue()
 
 
 def test_names_are_escaped_in_the_page():

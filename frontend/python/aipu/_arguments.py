@@ -1,4 +1,4 @@
-"""Kinds of arguments that programs of the package share."""
+"""What programs of the package share: kinds of arguments, and lines that say how far they are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import ast
 import importlib
 import os
 import sys
-from typing import Any, Callable, Tuple
+import time
+from typing import Any, Callable, Optional, Tuple
+
+from . import _native
 
 
 def function(text: str) -> Callable[..., Any]:
@@ -29,3 +32,33 @@ def constant(text: str) -> Tuple[str, Any]:
         return name, ast.literal_eval(value) if equals else None
     except (ValueError, SyntaxError):
         raise argparse.ArgumentTypeError(f"expected NAME=NUMBER or NAME=[NUMBERS], found '{text}'") from None
+
+
+class ProgressLines:
+    """Lines about what is done: on a terminal one that is written over, elsewhere the first one of each kind (its first
+    word), then one every ten seconds. ``stream`` None is silent; ``clock`` gives seconds.
+    """
+
+    def __init__(self, name: str, stream: Optional[Any], clock: Callable[[], float] = time.monotonic) -> None:
+        self._name, self._stream, self._clock = name, stream, clock
+        self._is_terminal = bool(stream is not None and stream.isatty())
+        self._kind, self._shown = "", 0.0
+
+    def __call__(self, line: str) -> None:
+        if self._stream is None:
+            return
+        text = f"{self._name}: {_native.printable(line)}"
+        if self._is_terminal:
+            self._stream.write(f"\r{text[:200]}\x1b[K")
+            self._stream.flush()
+            return
+        kind, now = line.partition(" ")[0], self._clock()
+        if kind != self._kind or now - self._shown >= 10:
+            self._kind, self._shown = kind, now
+            self._stream.write(text + "\n")
+
+    def end(self) -> None:
+        """Takes the line off a terminal."""
+        if self._is_terminal and self._stream is not None:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()

@@ -7,7 +7,7 @@ import sys
 from typing import List, Optional
 
 from .. import _files, _native
-from .._arguments import constant, function
+from .._arguments import ProgressLines, constant, function
 from . import _page
 from ._compare import compare
 from ._sides import Side
@@ -48,6 +48,7 @@ def _tell(line: str) -> None:
 def main(arguments: Optional[List[str]] = None) -> int:
     """Runs the program; its exit code."""
     options = _parser().parse_args(arguments)
+    tell = ProgressLines("aipudiff", None if options.quiet else sys.stderr)
     try:
         difference = compare(
             Side.parse(options.first),
@@ -57,8 +58,9 @@ def main(arguments: Optional[List[str]] = None) -> int:
             limit=options.limit,
             constants=dict(options.constant),
             preprocess=options.preprocess,
-            progress=None if options.quiet else _tell,
+            progress=tell,
         )
+        tell.end()
         if options.html:
             _native.write_file(options.html, _page.page(difference).encode())
         if options.json:
@@ -66,6 +68,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     except KeyboardInterrupt:
         return 130
     except (OSError, RuntimeError, ValueError, TypeError, ImportError) as error:
+        tell.end()
         print(f"aipudiff: {error}", file=sys.stderr)
         return 1
     if options.json != "-":

@@ -9,7 +9,7 @@ from typing import List, Optional, Tuple, Union
 
 from .. import _files, _native
 from .. import model as _model
-from .._arguments import constant, function
+from .._arguments import ProgressLines, constant, function
 from ._quantize import Report, quantize
 from ._ranges import METHODS
 from ._sensitivity import METRICS
@@ -108,10 +108,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     options = parser.parse_args(arguments)
     if not options.output and not options.bin:
         parser.error("nothing to do: give -o MODEL.onnx or --bin FILE")
-
-    def tell(line: str) -> None:
-        sys.stderr.write(f"aipu.quantization: {_native.printable(line)}\n")
-
+    tell = ProgressLines("aipu.quantization", None if options.quiet else sys.stderr)
     try:
         report = quantize(
             options.model,
@@ -129,8 +126,9 @@ def main(arguments: Optional[List[str]] = None) -> int:
             batch=options.batch,
             constants=dict(options.constant),
             preprocess=options.preprocess,
-            progress=None if options.quiet else tell,
+            progress=tell,
         )
+        tell.end()
         if options.bin:
             _model.build(report.data, os.fspath(options.bin), target=options.target)
         if options.json:
@@ -138,6 +136,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     except KeyboardInterrupt:
         return 130
     except (OSError, RuntimeError, ValueError, TypeError, ImportError) as error:
+        tell.end()
         print(f"aipu.quantization: {error}", file=sys.stderr)
         return 1
     if options.json != "-":
