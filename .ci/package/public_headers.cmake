@@ -7,13 +7,25 @@ set(AIPU_HEADERS_C99
   runtime/backends/device_api.h)
 set(AIPU_HEADERS_CXX17
   runtime/aipu.hpp)
-# What plugins see (kernels/ADDING_AN_OP.md).
+# What plugins of operators (kernels/ADDING_AN_OP.md) and of targets (codegen/targets/README.md) see.
 set(AIPU_HEADERS_CXX20
+  codegen/c_spelling/c_names.h
+  codegen/c_spelling/call_spellings.h
+  codegen/c_spelling/printer_shell.h
+  codegen/driver/cc_driver.h
+  codegen/driver/code_generator.h
+  codegen/driver/kernel_text.h
+  codegen/intrinsics/intrinsic_table.h
+  codegen/lower/lower.h
+  codegen/targets/cost_figures.h
   codegen/targets/target.h
+  codegen/targets/target_library.h
   codegen/tir/expr.h
   codegen/tir/node_list.h
+  codegen/tir/on_chip_memory.h
   codegen/tir/stmt.h
   codegen/tir/type.h
+  codegen/tir/visit.h
   graph/ir/axis_map.h
   graph/ir/dim.h
   graph/ir/graph.h
@@ -25,4 +37,5 @@ set(AIPU_HEADERS_CXX20
   runtime/base/dtype.h
   runtime/base/embedded_file.h
   runtime/base/hash.h
+  runtime/base/npu_timing.h
   runtime/base/status.h)

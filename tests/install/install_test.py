@@ -24,7 +24,7 @@ STANDARDS = {
     "CXX17": [("c++", "c++17"), ("c++", "c++20")],
     "CXX20": [("c++", "c++20")],
 }
-MODELS = ("soft_cap", "hard_shrink", "sample_cnn")
+MODELS = ("soft_cap", "hard_shrink", "sample_cnn", "mlp")
 INPUT = "image"  # of sample_cnn
 
 
@@ -205,6 +205,40 @@ def use_backend(prefix, scratch, model):
     run(prefix / "bin/aipurun", model, "--random", "--backend", "mine", hidden=HIDDEN, env={"AIPU_BACKEND_PATH": build})
 
 
+def use_target(prefix, scratch):
+    """The sample target and the sample device: less than 200 lines each, and the outputs that the host gives."""
+    sources = {
+        "TARGET": "codegen/targets/sample/sample_target.cpp",
+        "DEVICE": "runtime/backends/sample/sample_device.c",
+    }
+    definitions = []
+    for name, path in sources.items():
+        lines = (SOURCE / path).read_text().count("\n")
+        expect(lines < 200, f"{path} has less than 200 lines: {lines}")
+        copy = scratch / pathlib.Path(path).name
+        shutil.copy(SOURCE / path, copy)
+        definitions.append(f"-D{name}={copy}")
+    build = configure_and_build("target", prefix, scratch, *definitions)
+    plugin = ("--target-plugin", build / "libsample_target.so")
+    text = run(prefix / "bin/aipugb", "--targets", *plugin, hidden=HIDDEN)
+    expect("sample_npu: a toy NPU\n  code      sample_c, run by sample\n" in text, f"the target is listed: {text}")
+    outputs = {}
+    for target, options in (("sample_npu", plugin), ("host-baseline", ())):
+        model = convert(prefix / "bin/aipugb", scratch, scratch, "mlp", *options, "--target", target)
+        folder = scratch / "outputs" / target
+        command = (prefix / "bin/aipurun", model, "--random", "--shape", "input=3x784", "--output-dir", folder)
+        run(*command, hidden=HIDDEN, env={"AIPU_BACKEND_PATH": build})
+        outputs[target] = {file.name: file.read_bytes() for file in folder.iterdir()}
+    expect(outputs["sample_npu"] and outputs["sample_npu"] == outputs["host-baseline"], "it computes what hosts do")
+    # What it has no instruction for is refused, by the node's name.
+    command = (prefix / "bin/aipugb", "sample_cnn.onnx", "-o", "refused.aipu.bin", *plugin, "--target", "sample_npu")
+    result = subprocess.run([*HIDDEN, *map(str, command)], cwd=scratch, capture_output=True, text=True)
+    expect(result.returncode == 1 and result.stderr.count("\n") == 1, f"refused: {result.stderr}")
+    expect(
+        "it takes uint32, which target 'sample_npu' lacks" in result.stderr, f"says what is missing: {result.stderr}"
+    )
+
+
 PYTHON_PROGRAM = """
 import sys
 import numpy
@@ -245,6 +279,7 @@ def main():
         use_signatures(prefix, scratch)
         use_plugin(prefix, scratch)
         use_backend(prefix, scratch, model)
+        use_target(prefix, scratch)
         if len(sys.argv) > 5:
             use_python(prefix, sys.argv[5], model)
 

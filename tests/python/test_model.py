@@ -193,6 +193,47 @@ def test_plugin_in_cpp(tmp_path):
     assert done.returncode == 0 and "(2, " in done.stdout, done.stderr
 
 
+def test_target_in_a_library(tmp_path):
+    """The sample target and device; in a process of its own, as the target is registered for good."""
+    source = os.environ.get("AIPU_SOURCE_DIR")
+    maker = BIN / "aipu-make-model"
+    if source is None or not maker.exists():
+        pytest.skip("needs the sources and aipu-make-model (AIPU_SOURCE_DIR, AIPU_BUILD_DIR)")
+    subprocess.run([maker, "mlp", "-o", tmp_path / "m.onnx"], check=True, stdout=subprocess.DEVNULL)
+    shared = ["-shared", "-fPIC", "-I", source]
+    target, device = tmp_path / "target.so", tmp_path / "libaipu_backend_sample.so"
+    subprocess.run(
+        ["c++", "-std=c++20", *shared, f"{source}/codegen/targets/sample/sample_target.cpp", "-o", target], check=True
+    )
+    subprocess.run(
+        ["cc", "-D_GNU_SOURCE", *shared, f"{source}/runtime/backends/sample/sample_device.c", "-o", device], check=True
+    )
+    code = (
+        "import sys, numpy as np, aipu; folder, library = sys.argv[1:]\n"
+        "x = np.random.default_rng(1).random((2, 784), dtype='float32')\n"
+        "def outputs(**options):\n"
+        "    path = aipu.build(folder + '/m.onnx', folder + '/m.bin', **options)['output']\n"
+        "    model = aipu.load(path, copy=True)\n"
+        "    return model.backend, model.run({model.inputs[0].name: x})\n"
+        "own, got = outputs(target='sample_npu', target_plugins=[library])\n"
+        "again, got = outputs(target='sample_npu', target_plugins=[library])\n"
+        "host, expected = outputs(target='host-baseline')\n"
+        "assert all(np.array_equal(got[name], expected[name]) for name in expected)\n"
+        "print(own, again, host)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path), str(target)],
+        env={**os.environ, "AIPU_BACKEND_PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "sample sample host\n", done.stderr
+    with pytest.raises(OSError, match="target plugin 'none.so': no such file"):
+        aipu.build(tmp_path / "m.onnx", target="sample_npu", target_plugins=["none.so"])
+    with pytest.raises(TypeError, match="target_plugins: expected a list"):
+        aipu.build(tmp_path / "m.onnx", target_plugins="none.so")
+
+
 def test_errors_of_build_and_load(tmp_path):
     with pytest.raises(OSError, match="missing.onnx"):
         aipu.build(tmp_path / "missing.onnx")
