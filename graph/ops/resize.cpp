@@ -86,20 +86,26 @@ struct ResizeGeometry {
   std::vector<double> roi;     // empty unless tf_crop_and_resize
 };
 
+// One scale for all axes, by which elements are sampled too: where an extent is rounded it is not the extents' ratio.
 Status apply_aspect_policy(const std::string& policy, const Shape& input, const std::vector<size_t>& axes,
-                           Shape* extents) {
+                           ResizeGeometry* g) {
+  Shape* const extents = &g->extents;
   double scale = 0;
   for (const size_t axis : axes) {
     const auto from = input[axis].constant();
     const auto to = (*extents)[axis].constant();
     if (!from || !to || *from == 0)
       return unsupported(
-          str_cat("keep_aspect_ratio_policy '", policy, "' needs static extents and sizes; give --shape"));
+          str_cat("operand 'sizes' must be known when compiling, and the extents (--shape): "
+                  "keep_aspect_ratio_policy is '",
+                  policy, "'"));
     const double ratio = static_cast<double>(*to) / static_cast<double>(*from);
     if (scale == 0) scale = ratio;
     scale = policy == "not_larger" ? std::min(scale, ratio) : std::max(scale, ratio);
   }
+  g->scales.assign(input.size(), 1.0);
   for (const size_t axis : axes) {
+    g->scales[axis] = scale;
     (*extents)[axis] = static_cast<int64_t>(std::floor(scale * static_cast<double>(*input[axis].constant()) + 0.5));
   }
   return {};
@@ -170,7 +176,7 @@ Result<ResizeGeometry> resize_geometry(InferContext& ctx) {
       return invalid_model(str_cat("sizes has ", sizes.size(), " elements, expected ", axes.size()));
     for (size_t k = 0; k < axes.size(); ++k) g.extents[axes[k]] = sizes[k];
     const std::string& policy = a.s("keep_aspect_ratio_policy");
-    if (policy != "stretch") AIPU_RETURN_IF_ERROR(apply_aspect_policy(policy, input, axes, &g.extents));
+    if (policy != "stretch") AIPU_RETURN_IF_ERROR(apply_aspect_policy(policy, input, axes, &g));
     return g;
   }
   if (g.roi.empty() && ctx.graph().constant(ctx.node().inputs[kScales]) == nullptr && computed_scales(ctx, axes, &g))
