@@ -39,6 +39,10 @@ esac
 ./run-demo.sh --install-only
 tests/lint/install.sh
 tests/python/install.sh $packages
+if [ "$packages" = --all ] && ! command -v chromium >/dev/null; then # opens pages in a test, which is skipped without
+  sudo=$([ "$(id -u)" = 0 ] || echo sudo)
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null || echo "not installed: chromium"
+fi
 jobs=$(nproc)
 werror=OFF
 [ "${CI:-}" = "true" ] && werror=ON

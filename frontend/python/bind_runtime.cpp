@@ -14,6 +14,8 @@
 #include "runtime/executor/worker_pool.h"
 #include "runtime/model.h"
 #include "runtime/session.h"
+#include "runtime/tools/layer_profile.h"
+#include "runtime/tools/machine_peak.h"
 
 namespace aipu::python {
 
@@ -204,6 +206,10 @@ class NativeSession {
     }
     return rows;
   }
+  // JSON, as of aipubench --layers.
+  std::string layers() const {
+    return str_cat("[", tools::layer_profile(session().profile(), {}, false, true).json, "]");
+  }
   void write_profile(const std::string& path) const { check(session().write_profile(path)); }
   bool is_idle() const { return session().is_idle(); }
   int threads() const { return session().threads(); }
@@ -283,6 +289,14 @@ struct NativeLimits {
 
 void bind_runtime(py::module_& module) {
   module.def("available_cpus", &runtime::available_cpus, "CPUs that this process may use.");
+  module.def(
+      "machine_peak",
+      [](int threads) {
+        const py::gil_scoped_release released;
+        const tools::MachinePeak peak = tools::measure_machine_peak(threads);
+        return std::make_pair(peak.float_operations, peak.memory_bytes);
+      },
+      py::arg("threads"), "(fp32 operations, bytes from memory) per second that the machine can do, measured now.");
   module.def("enable_crash_reports", &runtime::enable_crash_reports, "Reports faults in kernels.");
   using runtime::LoadOptions;
   py::class_<LoadOptions>(module, "LoadOptions", "How a model is loaded.")
@@ -350,6 +364,7 @@ void bind_runtime(py::module_& module) {
       .def("output_bytes", &NativeSession::output_bytes, py::arg("index"), "The bytes of an output of the last run.")
       .def("profile", &NativeSession::profile,
            "(engine, name, origin, threads, start, duration, start_cycles, cycles) per command.")
+      .def("layers", &NativeSession::layers, "Medians of each command over all runs, as JSON.")
       .def("write_profile", &NativeSession::write_profile, py::arg("path"), "The profile in Chrome's trace format.")
       .def_property_readonly("cycles", &NativeSession::cycles, "Of the last run on the NPU; None: nobody counts.")
       .def_property_readonly("threads", &NativeSession::threads, "Threads that kernels are spread over.")

@@ -3,7 +3,7 @@
 # --full gives, also OpenVINO and Ray (1 GB). Where PyPI can't be reached those tests are skipped (other_python.py).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-wanted=(numpy==2.4.6 onnx==1.23.2 onnxruntime==1.32.0 pyarrow==26.0.1)
+wanted=(numpy==2.4.6 onnx==1.23.2 onnxruntime==1.32.0 pyarrow==26.0.1 pillow==13.0.0 mlcommons-loadgen==6.0.17)
 [ "${1:-}" = --all ] && wanted+=(openvino==2026.4.1 'ray[data,serve]==2.60.0')
 [ "$(cat build/packages/wanted 2>/dev/null)" = "${wanted[*]}" ] && exit 0
 mkdir -p build

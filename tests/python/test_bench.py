@@ -222,17 +222,20 @@ def program(*arguments, python=sys.executable):
 def test_program(model):
     quick = ["--seconds", "0.01", "--turns", "3"]
     done = program(model, "--shape", "x=4x64", "--threads", "1,2", "--json", "out.json", *quick)
-    assert done.returncode == 0 and done.stdout.count("aipu  ") == 2, done.stderr
+    assert done.returncode == 0 and done.stdout.count("single-stream") == 2, done.stderr
     with open("out.json") as file:
         told = json.load(file)
     assert [result["threads"] for result in told["results"]] == [1, 2] and told["machine"]["cpus"] >= 1
-    assert told["results"][0]["sides"][0]["turns"] == 3 and len(told["results"][0]["hash"]) == 64
     np.savez("in.npz", x=np.ones((2, 64), np.float32))
-    told = json.loads(program(model, "--inputs", "in.npz", "--json", "-", *quick).stdout)
+    told = json.loads(program(model, "--against", "no_such", "--json", "-", *quick).stdout or "{}")
+    assert told == {}
+    done = program(model, "--against", "onnxruntime", "--inputs", "in.npz", "--json", "-", *quick)
+    told = json.loads(done.stdout)
     assert told["results"][0]["inputs"] == [["x", "float32", [2, 64]]]
     open_shape = program(model, *quick)
     assert open_shape.returncode == 1 and "give --shape x=1x64" in open_shape.stderr
     assert program(model, "--shape", "x").returncode == 2
+    assert program(model, "--against", "onnxruntime", "--scenario", "offline").returncode == 2
     assert program("none.onnx", "--shape", "x=1").returncode == 1
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import os
 import stat
 import sys
@@ -136,9 +137,22 @@ def machine_folder(name: str) -> str:
     return path
 
 
+def _finite(told: Any) -> Any:
+    """JSON has no infinity: null."""
+    if isinstance(told, dict):
+        return {name: _finite(value) for name, value in told.items()}
+    if isinstance(told, (list, tuple)):
+        return [_finite(value) for value in told]
+    return None if isinstance(told, float) and not math.isfinite(told) else told
+
+
 def write_report(path: str, told: Any) -> None:
     """What a program tells other programs, as JSON; ``"-"`` is the standard output. OSError."""
-    text = json.dumps(told, indent=1) + "\n"
+    write_output(path, json.dumps(_finite(told), indent=1, allow_nan=False) + "\n")
+
+
+def write_output(path: str, text: str) -> None:
+    """A file for people or programs; ``"-"`` is the standard output. OSError."""
     if path == "-":
         sys.stdout.write(text)
     else:

@@ -6,6 +6,7 @@ import atexit
 import concurrent.futures
 import contextlib
 import dataclasses
+import json
 import os
 import threading
 import warnings
@@ -532,6 +533,14 @@ class Session:
         """The commands of all runs so far; needs ``session(profile=True)``."""
         self._check_profiled()
         return [ProfileRow(*row) for row in self._native.profile()]
+
+    def layers(self) -> List[Dict[str, Any]]:
+        """The medians over all runs so far of each command, in the order of execution, as ``aipubench --layers --json``
+        has them: engine, kernel, nodes, command, threads, median_us, operations, bytes; needs
+        ``session(profile=True)``.
+        """
+        self._check_profiled()
+        return json.loads(self._native.layers())
 
     def write_profile(self, path: PathLike) -> None:
         """Writes the profile in Chrome's trace format, for ui.perfetto.dev."""
