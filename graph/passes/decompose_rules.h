@@ -31,11 +31,11 @@ class DecomposeBuilder {
     if (!status_.ok()) return {};
     return keep(transposed(graph_, value, perm, origins_));
   }
-  ValueId reduce(std::string name, ValueId value, std::vector<int64_t> axes, bool keepdims = true) {
+  ValueId reduce(const std::string& name, ValueId value, std::vector<int64_t> axes, bool keepdims = true) {
     Attributes attributes;
     attributes.set("axes", std::move(axes));
     attributes.set("keepdims", static_cast<int64_t>(keepdims));
-    return op(std::move(name), {value}, std::move(attributes));
+    return op(name, {value}, std::move(attributes));
   }
   // Zeros behind (or elements cut off, where negative) along one axis.
   ValueId pad_end(ValueId value, size_t axis, const Dim& amount) {

@@ -18,7 +18,7 @@
 namespace aipu::graph {
 namespace {
 
-Attributes one(std::string name, AttributeValue value) {
+Attributes one(const std::string& name, AttributeValue value) {
   Attributes attributes;
   attributes.set(name, std::move(value));
   return attributes;
