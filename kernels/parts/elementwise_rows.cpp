@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <limits>
 #include <numeric>
 
 #include "graph/ir/op_def.h"
@@ -12,6 +13,7 @@
 namespace aipu::kernels::elementwise {
 namespace {
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::string_view kDivisionBy = "division by {value}";
 
 template <typename... Arguments>
@@ -55,7 +57,7 @@ Expression at_most(const Expression& value, const Expression& bound) { return ca
 
 // The same, in one instruction for each bound; none of them is NaN, which the compiler does not know of arguments.
 Expression between(Writer& w, const Expression& value, const Expression& low, const Expression& high) {
-  return call("clip", value, low ? low : w.k(-INFINITY), high ? high : w.k(INFINITY));
+  return call("clip", value, low ? low : w.k(-kInfinity), high ? high : w.k(kInfinity));
 }
 
 Expression extremum(Writer& w, bool greatest) {
@@ -139,11 +141,11 @@ Expression modulo(Writer& w) {
   const Expression x = w.in(0), y = w.in(1);
   const bool floating = is_floating(w.type_in());
   if (!floating) check_divisor(w);
-  const Expression r = floating ? float_remainder(w) : w.let(call("vmod", x, y));
+  Expression r = floating ? float_remainder(w) : w.let(call("vmod", x, y));
   if (w.i("fmod") != 0 || is_unsigned_int(w.type_in())) return r;
   const Expression zero = w.k(0);
   const Expression wrong_sign = w.let((is(r, "<", zero) ^ is(y, "<", zero)) & is(r, "!=", zero));
-  const Expression result = choose(wrong_sign, r + y, r);
+  Expression result = choose(wrong_sign, r + y, r);
   if (!floating) return result;
   return choose(is(r, "==", zero), choose(is(y, "<", zero), zero * w.k(-1), zero), result);
 }
@@ -181,7 +183,7 @@ Expression clip(Writer& w) {
 
 Expression divide(Writer& w) {
   if (is_floating(w.type_in())) return w.in(0) / w.in(1);
-  const Expression quotient = call("vdiv", w.in(0), w.in(1));
+  Expression quotient = call("vdiv", w.in(0), w.in(1));
   if (!check_divisor(w).may_be_minus_one) return quotient;
   // The one quotient that does not fit wraps, as NumPy's does; S.vdiv saturates.
   return choose(is(w.in(1), "==", w.k(-1)), w.k(0) - w.in(0), quotient);
@@ -263,12 +265,12 @@ Expression is_infinite(Writer& w) {
              positive = w.node().attributes.i_or("detect_positive", 1) != 0;
   if (negative && positive) return call("isinf", w.in(0));
   if (!negative && !positive) return Writer::constant(0, DType::kBool);
-  return is(w.in(0), "==", w.k(positive ? INFINITY : -INFINITY));
+  return is(w.in(0), "==", w.k(positive ? kInfinity : -kInfinity));
 }
 
 Expression sign(Writer& w) {
   const Expression &x = w.in(0), zero = w.k(0);
-  const Expression positive = choose(is(x, ">", zero), w.k(1), zero);
+  Expression positive = choose(is(x, ">", zero), w.k(1), zero);
   if (is_unsigned_int(w.type_in())) return positive;
   if (!is_floating(w.type_in())) return choose(is(x, "<", zero), w.k(-1), positive);
   // What is neither is 0 of either sign or NaN, which stays.

@@ -156,7 +156,7 @@ Result<Epilogue> bind_epilogue(SetupContext& context, ValueId anchor_output, DTy
   const auto factor = [&](double value) {
     std::string number = fmt::format("{:.17g}", value);
     if (is_floating(accumulator) && value == std::floor(value)) number += ".0";
-    const Expression literal =
+    Expression literal =
         Expression::call("cast", {Expression::atom(std::move(number)),
                                   Expression::atom(fmt::format("f\"{}x{{VL}}\"", dtype_name(accumulator)))});
     const bool may_be_argument = accumulator == DType::kF32 || accumulator == DType::kF64;

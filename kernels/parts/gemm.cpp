@@ -28,7 +28,7 @@ Status launch_gemm(SetupContext& context, const RegisterTile& tile, int lanes, c
     const std::vector<int64_t> fewer = tile_heights(p.row_count, kFewRows);
     if (fewer.back() + 2 >= kFewRows || heights.back() == 1) heights = fewer;
   }
-  params.set("HEIGHTS", std::move(heights)).set("A_ZERO", false).set("UNIT_DEPTH", p.left_step == Dim(1));
+  params.set("HEIGHTS", heights).set("A_ZERO", false).set("UNIT_DEPTH", p.left_step == Dim(1));
   reuse_operand_memory(context, epilogue, &params);
   AIPU_ASSIGN_OR_RETURN(auto kernel, context.kernel("gemm.py", "gemm", params));
   const Dim panels = graph::ceildiv(p.columns, panel_width), panel_matrix = panels * p.depth * Dim(panel_width);
