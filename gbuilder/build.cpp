@@ -236,8 +236,11 @@ class Builder {
     import_options.warnings = &report_.warnings;
     import_options.constant_inputs = options_.constant_inputs;
     import_options.exposed = options_.exposed;
+    import_options.description = &description_;
     for (const std::string& shape : options_.shapes)
       AIPU_RETURN_IF_ERROR(frontend::parse_shape_option(shape, &import_options.shapes));
+    for (const std::string& length : options_.sequence_lengths)
+      AIPU_RETURN_IF_ERROR(frontend::parse_sequence_length_option(length, &import_options.sequence_lengths));
     AIPU_RETURN_IF_ERROR(check_model(options_.model));
     if (options_.weights.empty() && !options_.model.ends_with(".txt")) {
       AIPU_ASSIGN_OR_RETURN(graph_, frontend::import_onnx(options_.model, import_options));
@@ -466,6 +469,12 @@ class Builder {
     if (!plan.ok()) return in_model(std::move(plan).status());
     plan_ = std::move(*plan);
     plan_.fast_math = options_.fast_math;
+    plan_.description = description_.text;
+    plan_.properties = description_.metadata;
+    for (const frontend::PortList& list : description_.lists) {
+      plan_.lists.push_back({list.name, list.is_input, static_cast<uint8_t>(list.kind), !list.present,
+                             static_cast<uint32_t>(list.first), static_cast<uint32_t>(list.count)});
+    }
     report_.commands = plan_.programs[0].commands.size();
     report_.constant_bytes = plan_.constant_bytes;
     dump_.write("plan.txt", dump_.enabled() ? print_plan(plan_) : "");
@@ -576,6 +585,7 @@ class Builder {
   std::vector<UserPlugin> user_plugins_;
   std::unique_ptr<graph::Evaluator> evaluator_;
   std::unique_ptr<graph::Graph> graph_;
+  frontend::ModelDescription description_;
   std::string compass_ir_;  // of the graph as imported
   std::vector<std::string> disabled_lowering_;
   Unit unit_;
@@ -609,6 +619,9 @@ Status check_options(const BuildOptions& options) {
   AIPU_RETURN_IF_ERROR(tir::find_target(target_name(options)).status());
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const std::string& shape : options.shapes) AIPU_RETURN_IF_ERROR(frontend::parse_shape_option(shape, &shapes));
+  std::map<std::string, int64_t> lengths;
+  for (const std::string& length : options.sequence_lengths)
+    AIPU_RETURN_IF_ERROR(frontend::parse_sequence_length_option(length, &lengths));
   return {};
 }
 

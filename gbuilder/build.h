@@ -33,7 +33,8 @@ struct BuildOptions {
   bool fast_math = false;
   // Without what only people and the interpreter read: C, TIR, Compass IR, the graph's text.
   bool strip = false;
-  std::vector<std::string> shapes;  // NAME=1x3x224x224
+  std::vector<std::string> shapes;            // NAME=1x3x224x224
+  std::vector<std::string> sequence_lengths;  // NAME=3, NAME=none
   // Graph inputs of an ONNX model that become constants (frontend::ImportOptions::constant_inputs).
   std::map<std::string, graph::ConstantPtr> constant_inputs;
   std::vector<std::string> exposed;  // values of an ONNX model that become outputs (frontend::ImportOptions::exposed)

@@ -88,6 +88,18 @@ typedef struct aipu_tensor_info {
   const int64_t* shape; /* -1 for extents that are not constant */
 } aipu_tensor_info;
 
+/* An input or output of the ONNX model that is a sequence or an optional. Its elements are tensors of this model,
+ * inputs or outputs number `first` to `first + count - 1`, with the names NAME[0], NAME[1], ... */
+typedef enum aipu_list_kind { AIPU_SEQUENCE = 0, AIPU_OPTIONAL_TENSOR = 1, AIPU_OPTIONAL_SEQUENCE = 2 } aipu_list_kind;
+typedef struct aipu_list_info {
+  const char* name;
+  int is_input;
+  aipu_list_kind kind;
+  int is_absent; /* an optional without a value; it has no elements */
+  uint32_t first;
+  uint32_t count;
+} aipu_list_info;
+
 /* A contiguous tensor in C order. */
 typedef struct aipu_tensor {
   aipu_dtype dtype;
@@ -169,6 +181,15 @@ AIPU_C_API uint32_t aipu_model_input_count(const aipu_model* model);
 AIPU_C_API uint32_t aipu_model_output_count(const aipu_model* model);
 AIPU_C_API aipu_status aipu_model_input(const aipu_model* model, uint32_t index, aipu_tensor_info* info);
 AIPU_C_API aipu_status aipu_model_output(const aipu_model* model, uint32_t index, aipu_tensor_info* info);
+/* The inputs and outputs of the ONNX model that are no tensors. */
+AIPU_C_API uint32_t aipu_model_list_count(const aipu_model* model);
+AIPU_C_API aipu_status aipu_model_list(const aipu_model* model, uint32_t index, aipu_list_info* info);
+/* What the ONNX model says about itself: its doc_string, "" if there is none, and its metadata_props. Texts live as
+ * long as the model. */
+AIPU_C_API const char* aipu_model_description(const aipu_model* model);
+AIPU_C_API uint32_t aipu_model_metadata_count(const aipu_model* model);
+AIPU_C_API aipu_status aipu_model_metadata(const aipu_model* model, uint32_t index, const char** key,
+                                           const char** value);
 /* One line about a sandbox that contains less than it should on this system; "" if there is nothing to say. */
 AIPU_C_API const char* aipu_model_warning(const aipu_model* model);
 

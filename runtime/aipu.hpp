@@ -149,6 +149,24 @@ class Model {
   // AIPU_NOT_FOUND where there is none of that name.
   uint32_t input_index(const std::string& name) const { return index(inputs(), name, "input"); }
   uint32_t output_index(const std::string& name) const { return index(outputs(), name, "output"); }
+  // The inputs and outputs of the ONNX model that are sequences or optionals.
+  std::vector<aipu_list_info> lists() const {
+    std::vector<aipu_list_info> result(aipu_model_list_count(get()));
+    for (uint32_t i = 0; i < result.size(); ++i) detail::check(aipu_model_list(get(), i, &result[i]));
+    return result;
+  }
+  // What the ONNX model says about itself: its doc_string and its metadata_props.
+  std::string description() const { return aipu_model_description(get()); }
+  std::vector<std::pair<std::string, std::string>> metadata() const {
+    std::vector<std::pair<std::string, std::string>> result;
+    for (uint32_t i = 0; i < aipu_model_metadata_count(get()); ++i) {
+      const char* key = nullptr;
+      const char* value = nullptr;
+      detail::check(aipu_model_metadata(get(), i, &key, &value));
+      result.emplace_back(key, value);
+    }
+    return result;
+  }
   // One line about a sandbox that contains less than it should on this system; empty if there is nothing to say.
   std::string warning() const { return aipu_model_warning(get()); }
 

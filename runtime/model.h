@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/dtype.h"
@@ -33,6 +34,25 @@ struct AIPU_API TensorSpec {
   std::vector<DimSpec> shape;
 
   std::string text() const;  // "images float32[N,3,224,224]"
+};
+
+// An input or output of the ONNX model that is a sequence or an optional: its elements are tensors of this model,
+// `count` of them from number `first` on, with the names NAME[0], NAME[1], ...
+struct TensorList {
+  enum class Kind : uint8_t { kSequence, kOptionalTensor, kOptionalSequence };
+  std::string name;
+  bool is_input = false;
+  Kind kind = Kind::kSequence;
+  bool absent = false;  // an optional without a value; it has no elements
+  uint32_t first = 0;
+  uint32_t count = 0;
+};
+
+// What a model says about itself.
+struct ModelDescription {
+  std::string text;                                           // doc_string of the ONNX model
+  std::vector<std::pair<std::string, std::string>> metadata;  // metadata_props of the ONNX model
+  std::vector<TensorList> lists;
 };
 
 // What an operation on a file may take; errors name the option that raises the limit. Native code cannot be interrupted
@@ -104,6 +124,7 @@ class AIPU_API Model {
   const std::string& warning() const;
   std::span<const TensorSpec> inputs() const;
   std::span<const TensorSpec> outputs() const;
+  const ModelDescription& description() const;
   // Index of a name, or an error that lists the names there are.
   Result<size_t> input_index(std::string_view name) const;
   Result<size_t> output_index(std::string_view name) const;

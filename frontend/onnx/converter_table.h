@@ -21,6 +21,7 @@ struct ConverterRow {
   int64_t since = 1;            // this row serves opsets from here to the next row of the same op
   Converter convert = nullptr;  // null: refused, for the reason in `refusal`
   std::string_view refusal = {};
+  bool takes_lists = false;  // inputs may be sequences and optionals
 };
 
 std::span<const ConverterRow> microsoft_rows();  // ops/microsoft/register_ops.cpp

@@ -62,6 +62,21 @@ Status parse_shape_option(const std::string& text, std::map<std::string, std::ve
   return {};
 }
 
+Status parse_sequence_length_option(const std::string& text, std::map<std::string, int64_t>* lengths) {
+  const size_t equals = text.rfind('=');
+  const std::string number = equals == std::string::npos ? "" : text.substr(equals + 1);
+  const bool digits =
+      !number.empty() && number.size() < 7 && number.find_first_not_of("0123456789") == std::string::npos;
+  if (equals == 0 || (!digits && number != "none"))
+    return invalid_argument(
+        str_cat("--sequence-length ", text, ": expected NAME=3, or NAME=none for an absent optional"));
+  const int64_t length = digits ? std::strtoll(number.c_str(), nullptr, 10) : kAbsent;
+  if (!lengths->emplace(text.substr(0, equals), length).second)
+    return invalid_argument(
+        str_cat("--sequence-length ", text, ": the length of '", text.substr(0, equals), "' is given twice"));
+  return {};
+}
+
 Result<std::unique_ptr<Graph>> import_onnx(const std::string& path, const ImportOptions& options) {
   AIPU_ASSIGN_OR_RETURN(auto mapped, MappedFile::read(path));
   const auto file = std::make_shared<const MappedFile>(std::move(mapped));

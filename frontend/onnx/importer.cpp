@@ -53,14 +53,36 @@ Result<std::unique_ptr<Graph>> Importer::run() {
   if (!unsupported_.empty()) return unsupported_error();
   AIPU_RETURN_IF_ERROR(add_graph_outputs(scope));
   AIPU_RETURN_IF_ERROR(add_exposed_outputs(scope));
+  if (options_.description != nullptr) {
+    options_.description->text = model_->doc_string();
+    for (const auto& entry : model_->metadata_props())
+      options_.description->metadata.emplace_back(entry.key(), entry.value());
+  }
   return graph;
 }
 
 // ---- names
 
+// What a value of the enclosing graph is in this one: a captured input, or the same constant.
+ValueId Importer::capture(Scope& scope, ValueId outer, const std::string& name) {
+  if (const auto it = scope.captured.find(outer.index); it != scope.captured.end()) return it->second;
+  const graph::Value& source = scope.parent->graph->value(outer);
+  ValueId value;
+  if (source.constant != nullptr) {
+    value = scope.graph->add_constant(source.constant, name);
+  } else {
+    value = scope.graph->add_input(name, source.type);
+    scope.graph->value(value).data = source.data;
+    scope.captures.push_back(outer);
+  }
+  scope.captured.emplace(outer.index, value);
+  return value;
+}
+
 Result<Importer::Found> Importer::lookup(Scope& scope, const std::string& name) {
-  if (const auto it = scope.values.find(name); it != scope.values.end()) return Found{true, false, it->second};
-  if (scope.poisoned.contains(name)) return Found{true, true, {}};
+  if (const auto it = scope.values.find(name); it != scope.values.end()) return Found{true, false, it->second, {}};
+  if (const auto it = scope.lists.find(name); it != scope.lists.end()) return Found{true, false, {}, it->second};
+  if (scope.poisoned.contains(name)) return Found{true, true, {}, {}};
   // Initializers become constants when they are first used.
   ConstantPtr constant;
   if (const auto it = scope.initializers.find(name); it != scope.initializers.end()) {
@@ -71,36 +93,45 @@ Result<Importer::Found> Importer::lookup(Scope& scope, const std::string& name) 
   if (constant != nullptr) {
     const ValueId value = scope.graph->add_constant(std::move(constant), name);
     scope.values.emplace(name, value);
-    return Found{true, false, value};
+    return Found{true, false, value, {}};
   }
   if (scope.parent == nullptr) return Found{};
-  AIPU_ASSIGN_OR_RETURN(const Found outer, lookup(*scope.parent, name));
-  if (!outer.exists || outer.poisoned || !outer.value.valid() || scope.parent->graph == scope.graph) return outer;
-  const graph::Value& source = scope.parent->graph->value(outer.value);
-  ValueId value;
-  if (source.constant != nullptr) {
-    value = scope.graph->add_constant(source.constant, name);
-  } else {
-    value = scope.graph->add_input(name, source.type);
-    scope.graph->value(value).data = source.data;
-    scope.captures.push_back(outer.value);
+  AIPU_ASSIGN_OR_RETURN(Found outer, lookup(*scope.parent, name));
+  if (!outer.exists || outer.poisoned || !outer.is_given() || scope.parent->graph == scope.graph) return outer;
+  if (outer.list != nullptr) {
+    std::vector<ValueId> parts = parts_of(*outer.list);
+    for (size_t k = 0; k < parts.size(); ++k) parts[k] = capture(scope, parts[k], str_cat(name, "[", k, "]"));
+    outer.list = with_parts(*outer.list, parts);
+    scope.lists.emplace(name, outer.list);
+    return outer;
   }
-  scope.values.emplace(name, value);
-  return Found{true, false, value};
+  outer.value = capture(scope, outer.value, name);
+  scope.values.emplace(name, outer.value);
+  return outer;
 }
 
-Status Importer::define(Scope& scope, const std::string& name, ValueId value) {
-  if (name.empty()) return {};
-  if (scope.values.contains(name) || scope.poisoned.contains(name) || scope.initializers.contains(name)) {
+Status Importer::check_new(const Scope& scope, const std::string& name) const {
+  if (scope.values.contains(name) || scope.lists.contains(name) || scope.poisoned.contains(name) ||
+      scope.initializers.contains(name))
     return invalid_model(str_cat("value '", name, "' is defined twice"));
+  return {};
+}
+
+Status Importer::define(Scope& scope, const std::string& name, const Item& item) {
+  if (name.empty()) return {};
+  AIPU_RETURN_IF_ERROR(check_new(scope, name));
+  if (item.list != nullptr) {
+    scope.lists.emplace(name, item.list);
+  } else {
+    scope.values.emplace(name, item.value);
   }
-  scope.values.emplace(name, value);
   return {};
 }
 
 void Importer::poison_outputs(Scope& scope, const onnx::NodeProto& node) {
   for (const auto& output : node.output()) {
-    if (!output.empty() && !scope.values.contains(output)) scope.poisoned.insert(output);
+    if (!output.empty() && !scope.values.contains(output) && !scope.lists.contains(output))
+      scope.poisoned.insert(output);
   }
 }
 
@@ -168,6 +199,13 @@ Result<OnnxAttribute> Importer::read_attribute(const onnx::AttributeProto& attri
     case Proto::SPARSE_TENSOR: {
       out.kind = Kind::kTensor;
       AIPU_ASSIGN_OR_RETURN(out.tensor, reader_.read(attribute.sparse_tensor()));
+      break;
+    }
+    case Proto::TYPE_PROTO: {
+      out.kind = Kind::kType;
+      out.is_sequence = attribute.tp().has_sequence_type();
+      const auto& tensor = out.is_sequence ? attribute.tp().sequence_type().elem_type() : attribute.tp();
+      out.dtype = dtype_from_onnx(tensor.tensor_type().elem_type()).value_or(DType::kVoid);
       break;
     }
     default:
@@ -257,8 +295,14 @@ Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {
     if (!found->exists) return invalid_model(str_cat("input '", name, "' is not defined"));
     poisoned |= found->poisoned;
     context.inputs.push_back(found->value);
+    if (found->list == nullptr) continue;
+    context.input_lists.resize(context.inputs.size());
+    context.input_lists.back() = found->list;
+    if (custom || !row->takes_lists)
+      context.fail_unsupported(str_cat("input '", name, "' is ", list_text(*found->list), ", a tensor is needed"));
   }
-  while (!context.inputs.empty() && !context.inputs.back().valid()) context.inputs.pop_back();
+  while (context.inputs.size() > context.input_lists.size() && !context.inputs.back().valid())
+    context.inputs.pop_back();
   for (const auto& name : node.output()) context.output_names.push_back(name);
   while (!context.output_names.empty() && context.output_names.back().empty()) context.output_names.pop_back();
   if (poisoned) {
@@ -304,8 +348,9 @@ Status Importer::import_node(Scope& scope, const onnx::NodeProto& node) {
   }
   for (size_t i = 0; i < context.output_names.size(); ++i) {
     if (context.output_names[i].empty()) continue;
-    if (!context.results[i].valid()) return invalid_model(str_cat("has no output ", i));
-    AIPU_RETURN_IF_ERROR(define(scope, node.output(static_cast<int>(i)), context.results[i]));
+    const Item made{context.results[i], i < context.result_lists.size() ? context.result_lists[i] : nullptr};
+    if (!made.value.valid() && made.list == nullptr) return invalid_model(str_cat("has no output ", i));
+    AIPU_RETURN_IF_ERROR(define(scope, node.output(static_cast<int>(i)), made));
   }
   return {};
 }
@@ -325,7 +370,7 @@ Status Importer::import_call(Scope& scope, const onnx::NodeProto& node, const on
   inner.in_function = true;
   inner.depth = scope.depth + 1;
   for (int i = 0; i < function.input_size(); ++i) {
-    Found argument{true, false, {}};
+    Found argument{true, false, {}, {}};
     if (i < node.input_size() && !node.input(i).empty()) {
       AIPU_ASSIGN_OR_RETURN(argument, lookup(scope, node.input(i)));
       if (!argument.exists) return invalid_model(str_cat("input '", node.input(i), "' is not defined"));
@@ -333,7 +378,7 @@ Status Importer::import_call(Scope& scope, const onnx::NodeProto& node, const on
     if (argument.poisoned) {
       inner.poisoned.insert(function.input(i));
     } else {
-      inner.values.emplace(function.input(i), argument.value);
+      AIPU_RETURN_IF_ERROR(define(inner, function.input(i), Item{argument.value, argument.list}));
     }
   }
   for (const auto& attribute : function.attribute_proto()) inner.function_attributes[attribute.name()] = &attribute;
@@ -347,10 +392,10 @@ Status Importer::import_call(Scope& scope, const onnx::NodeProto& node, const on
     AIPU_ASSIGN_OR_RETURN(const Found result, lookup(inner, function.output(i)));
     if (!result.exists)
       return invalid_model(str_cat("the function's output '", function.output(i), "' is not defined"));
-    if (result.poisoned || !result.value.valid()) {
+    if (result.poisoned || !result.is_given()) {
       scope.poisoned.insert(node.output(i));
     } else {
-      AIPU_RETURN_IF_ERROR(define(scope, node.output(i), result.value));
+      AIPU_RETURN_IF_ERROR(define(scope, node.output(i), Item{result.value, result.list}));
     }
   }
   return {};
@@ -363,65 +408,87 @@ std::unique_ptr<Graph> Importer::new_body(const std::string& name) {
   return graph;
 }
 
-Result<ImportedSubgraph> Importer::import_subgraph(const onnx::GraphProto& proto,
-                                                   const std::vector<TensorType>& formals) {
-  Scope& owner = *current_;
-  if (owner.depth >= kMaxDepth) return invalid_model(str_cat("sub-graphs are nested more than ", kMaxDepth, " deep"));
-  ImportedSubgraph imported{new_body(proto.name()), {}};
+namespace {
+
+// The names of a sub-graph's own inputs; old models list initializers as inputs.
+Result<std::vector<std::string>> input_names(const onnx::GraphProto& proto, const Scope& scope, size_t given) {
+  std::vector<std::string> names;
+  for (const auto& input : proto.input()) {
+    if (!scope.initializers.contains(input.name())) names.push_back(input.name());
+  }
+  if (names.size() == given) return names;
+  return invalid_model(str_cat("sub-graph '", proto.name(), "' has ", names.size(), " inputs, ", given, " are given"));
+}
+
+Item add_formal(Graph& graph, const std::string& name, const Formal& formal) {
+  if (formal.list == nullptr) return {graph.add_input(name, formal.type), {}};
+  std::vector<ValueId> parts;
+  for (const TensorType& type : formal.parts)
+    parts.push_back(graph.add_input(str_cat(name, "[", parts.size(), "]"), type));
+  return {{}, with_parts(*formal.list, parts)};
+}
+
+// Scope of a sub-graph of the node that is being imported in `owner`.
+Scope scope_below(Scope& owner, Graph* graph) {
   Scope scope;
-  scope.graph = imported.graph.get();
+  scope.graph = graph;
   scope.parent = &owner;
   scope.opsets = owner.opsets;
   scope.name_prefix = owner.name_prefix;
   scope.depth = owner.depth + 1;
+  return scope;
+}
+
+}  // namespace
+
+Result<ImportedSubgraph> Importer::import_subgraph(const onnx::GraphProto& proto, const std::vector<Formal>& formals) {
+  Scope& owner = *current_;
+  if (owner.depth >= kMaxDepth) return invalid_model(str_cat("sub-graphs are nested more than ", kMaxDepth, " deep"));
+  ImportedSubgraph imported{new_body(proto.name()), {}, {}};
+  Scope scope = scope_below(owner, imported.graph.get());
   AIPU_RETURN_IF_ERROR(read_initializers(scope, proto));
-  std::vector<std::string> names;
-  for (const auto& input : proto.input()) {
-    // Old models list initializers as inputs.
-    if (!scope.initializers.contains(input.name())) names.push_back(input.name());
-  }
-  if (names.size() != formals.size()) {
-    return invalid_model(
-        str_cat("sub-graph '", proto.name(), "' has ", names.size(), " inputs, ", formals.size(), " are given"));
-  }
-  for (size_t i = 0; i < names.size(); ++i) {
-    AIPU_RETURN_IF_ERROR(define(scope, names[i], imported.graph->add_input(names[i], formals[i])));
-  }
+  AIPU_ASSIGN_OR_RETURN(const auto names, input_names(proto, scope, formals.size()));
+  for (size_t i = 0; i < names.size(); ++i)
+    AIPU_RETURN_IF_ERROR(define(scope, names[i], add_formal(*imported.graph, names[i], formals[i])));
   AIPU_RETURN_IF_ERROR(import_nodes(scope, proto.node()));
-  std::vector<ValueId> outputs;
-  AIPU_RETURN_IF_ERROR(subgraph_outputs(scope, proto, &outputs));
-  for (size_t i = 0; i < outputs.size(); ++i)
-    imported.graph->add_output(outputs[i], proto.output(static_cast<int>(i)).name());
+  AIPU_RETURN_IF_ERROR(subgraph_outputs(scope, proto, &imported.results));
+  for (size_t i = 0; i < imported.results.size(); ++i) {
+    const Item& result = imported.results[i];
+    const std::string& name = proto.output(static_cast<int>(i)).name();
+    if (result.list == nullptr) {
+      imported.graph->add_output(result.value, name);
+      continue;
+    }
+    size_t k = 0;
+    for (const ValueId part : parts_of(*result.list)) imported.graph->add_output(part, str_cat(name, "[", k++, "]"));
+  }
   imported.captures = scope.captures;
   imported.graph->captured_count = static_cast<int>(scope.captures.size());
   return imported;
 }
 
-Result<std::vector<ValueId>> Importer::inline_subgraph(const onnx::GraphProto& proto) {
+Result<std::vector<Item>> Importer::inline_subgraph(const onnx::GraphProto& proto, const std::vector<Item>& arguments) {
   Scope& owner = *current_;
   if (owner.depth >= kMaxDepth) return invalid_model(str_cat("sub-graphs are nested more than ", kMaxDepth, " deep"));
-  Scope scope;
-  scope.graph = owner.graph;
-  scope.parent = &owner;
-  scope.opsets = owner.opsets;
-  scope.name_prefix = owner.name_prefix;
-  scope.depth = owner.depth + 1;
+  Scope scope = scope_below(owner, owner.graph);
   AIPU_RETURN_IF_ERROR(read_initializers(scope, proto));
+  AIPU_ASSIGN_OR_RETURN(const auto names, input_names(proto, scope, arguments.size()));
+  for (size_t i = 0; i < names.size(); ++i) AIPU_RETURN_IF_ERROR(define(scope, names[i], arguments[i]));
   AIPU_RETURN_IF_ERROR(import_nodes(scope, proto.node()));
-  std::vector<ValueId> outputs;
+  std::vector<Item> outputs;
   AIPU_RETURN_IF_ERROR(subgraph_outputs(scope, proto, &outputs));
   return outputs;
 }
 
-Status Importer::subgraph_outputs(Scope& scope, const onnx::GraphProto& proto, std::vector<ValueId>* outputs) {
+Status Importer::subgraph_outputs(Scope& scope, const onnx::GraphProto& proto, std::vector<Item>* outputs) {
   for (const auto& output : proto.output()) {
     AIPU_ASSIGN_OR_RETURN(const Found found, lookup(scope, output.name()));
     if (!found.exists)
       return invalid_model(str_cat("output '", output.name(), "' of sub-graph '", proto.name(), "' is not defined"));
     if (found.poisoned) return already_reported();
-    if (!found.value.valid())
+    if (!found.is_given())
       return invalid_model(str_cat("output '", output.name(), "' of sub-graph '", proto.name(), "' is absent"));
-    outputs->push_back(found.value);
+    outputs->push_back({found.value, found.list});
   }
   return {};
 }

@@ -40,12 +40,14 @@ struct Scope {
   const OpsetVersions* opsets = nullptr;
   std::string name_prefix;                          // of origins, for inlined functions
   std::unordered_map<std::string, ValueId> values;  // invalid: an optional argument that was not given
+  std::unordered_map<std::string, ListPtr> lists;   // sequences and optionals
   std::unordered_set<std::string> poisoned;         // outputs of nodes that could not be imported
   std::unordered_map<std::string, const onnx::TensorProto*> initializers;
   std::unordered_map<std::string, const onnx::SparseTensorProto*> sparse_initializers;
   std::map<std::string, const onnx::AttributeProto*> function_attributes;
   bool in_function = false;
   std::vector<ValueId> captures;  // values of the parent's graph, in the order of this graph's last inputs
+  std::unordered_map<int32_t, ValueId> captured;  // the same by index, to what they are here
   int depth = 0;
 };
 
@@ -55,9 +57,8 @@ class Importer : public SubgraphImporter {
   Importer(const ParsedModel& model, std::shared_ptr<const MappedFile> file, const ImportOptions& options,
            const std::string& folder);
   Result<std::unique_ptr<Graph>> run();
-  Result<ImportedSubgraph> import_subgraph(const onnx::GraphProto& proto,
-                                           const std::vector<TensorType>& formals) override;
-  Result<std::vector<ValueId>> inline_subgraph(const onnx::GraphProto& proto) override;
+  Result<ImportedSubgraph> import_subgraph(const onnx::GraphProto& proto, const std::vector<Formal>& formals) override;
+  Result<std::vector<Item>> inline_subgraph(const onnx::GraphProto& proto, const std::vector<Item>& arguments) override;
   Dim fresh_symbol(const std::string& hint) override;
   std::unique_ptr<Graph> new_body(const std::string& name) override;
 
@@ -66,7 +67,16 @@ class Importer : public SubgraphImporter {
     bool exists = false;
     bool poisoned = false;
     ValueId value;
+    ListPtr list;
+    bool is_given() const { return value.valid() || list != nullptr; }
   };
+  // An input of the model that is no tensor, and its elements as inputs of their own.
+  struct ListInput {
+    const onnx::ValueInfoProto* info = nullptr;
+    ListValue value;
+    std::vector<std::string> elements;
+  };
+  using Inputs = std::vector<const onnx::ValueInfoProto*>;
   struct Unsupported {
     int nodes = 0;
     std::vector<std::string> names;
@@ -81,8 +91,14 @@ class Importer : public SubgraphImporter {
   static Result<std::vector<int>> execution_order(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes);
 
   // ports.cpp: graph inputs and outputs
-  Status subgraph_outputs(Scope& scope, const onnx::GraphProto& proto, std::vector<ValueId>* outputs);
+  Status subgraph_outputs(Scope& scope, const onnx::GraphProto& proto, std::vector<Item>* outputs);
   Status add_graph_inputs(Scope& scope);
+  Status check_sequence_lengths(const Inputs& inputs) const;
+  Result<ListInput> list_input(const onnx::ValueInfoProto& info, Inputs* elements);
+  Status fix_symbols(const Inputs& inputs);
+  Status add_list_output(Scope& scope, const onnx::ValueInfoProto& info, const ListValue& list,
+                         std::unordered_set<std::string>* names);
+  void describe(PortList list);
   Result<TensorType> input_type(const onnx::ValueInfoProto& info);
   Status add_constant_input(Scope& scope, const onnx::ValueInfoProto& info, const ConstantPtr& constant);
   Status add_graph_outputs(Scope& scope);
@@ -97,7 +113,10 @@ class Importer : public SubgraphImporter {
   std::string custom_op_of(const std::string& domain, const std::string& type, bool has_converter) const;
   Status import_call(Scope& scope, const onnx::NodeProto& node, const onnx::FunctionProto& function);
   Result<Found> lookup(Scope& scope, const std::string& name);
-  Status define(Scope& scope, const std::string& name, ValueId value);
+  static ValueId capture(Scope& scope, ValueId outer, const std::string& name);
+  Status define(Scope& scope, const std::string& name, const Item& item);
+  Status define(Scope& scope, const std::string& name, ValueId value) { return define(scope, name, Item{value, {}}); }
+  Status check_new(const Scope& scope, const std::string& name) const;
   void poison_outputs(Scope& scope, const onnx::NodeProto& node);
   Status read_initializers(Scope& scope, const onnx::GraphProto& graph);
   Result<OnnxAttribute> read_attribute(const onnx::AttributeProto& attribute);
@@ -119,8 +138,9 @@ class Importer : public SubgraphImporter {
   std::set<const onnx::NodeProto*> reported_;
   std::map<std::string, std::string> symbols_;  // dim_param -> symbol
   std::set<std::string> used_symbols_;
-  std::map<std::string, int64_t> fixed_symbols_;  // by --shape
-  Scope* current_ = nullptr;                      // of the node being converted
+  std::map<std::string, int64_t> fixed_symbols_;                            // by --shape
+  std::vector<std::shared_ptr<const onnx::ValueInfoProto>> element_infos_;  // of inputs that are lists
+  Scope* current_ = nullptr;                                                // of the node being converted
   int64_t imported_nodes_ = 0;
   int64_t subgraphs_ = 0;
 };

@@ -29,8 +29,8 @@ void OpContext::fail(Status status) {
 
 namespace {
 
-constexpr std::string_view kKindNames[] = {"a float", "an int", "a string", "a tensor",       "a graph",
-                                           "floats",  "ints",   "strings",  "of another kind"};
+constexpr std::string_view kKindNames[] = {"a float", "an int", "a string", "a tensor", "a graph",
+                                           "floats",  "ints",   "strings",  "a type",   "of another kind"};
 
 std::string_view kind_name(OnnxAttribute::Kind kind) { return kKindNames[static_cast<size_t>(kind)]; }
 
@@ -221,6 +221,21 @@ ValueId OpContext::int64_scalar(int64_t value) {
   return constant(Constant::of<int64_t>(DType::kI64, {}, std::span(&value, 1)));
 }
 
+void OpContext::set_output(size_t i, const Item& item) {
+  if (!ok()) return;
+  set_output(i, item.value);
+  if (result_lists.size() < output_names.size()) result_lists.resize(output_names.size());
+  if (i < result_lists.size()) result_lists[i] = item.list;
+}
+
+std::vector<ValueId> OpContext::emit_named(std::string_view op, Attributes attribute_map, std::vector<ValueId> operands,
+                                           std::vector<std::string> names) {
+  names.swap(output_names);
+  emit_outputs(op, std::move(attribute_map), std::move(operands));
+  names.swap(output_names);
+  return ok() ? std::exchange(results, {}) : std::vector<ValueId>();
+}
+
 namespace {
 
 template <typename T>
@@ -297,7 +312,7 @@ std::optional<std::vector<int64_t>> OpContext::constant_ints(ValueId value) cons
   return out;
 }
 
-ImportedSubgraph OpContext::import_subgraph(const onnx::GraphProto* proto, const std::vector<TensorType>& formals) {
+ImportedSubgraph OpContext::import_subgraph(const onnx::GraphProto* proto, const std::vector<Formal>& formals) {
   if (!ok() || proto == nullptr) return {};
   auto imported = subgraphs_.import_subgraph(*proto, formals);
   if (!imported.ok()) {
@@ -307,9 +322,9 @@ ImportedSubgraph OpContext::import_subgraph(const onnx::GraphProto* proto, const
   return std::move(imported).value();
 }
 
-std::vector<ValueId> OpContext::inline_subgraph(const onnx::GraphProto* proto) {
+std::vector<Item> OpContext::inline_subgraph(const onnx::GraphProto* proto, const std::vector<Item>& arguments) {
   if (!ok() || proto == nullptr) return {};
-  auto outputs = subgraphs_.inline_subgraph(*proto);
+  auto outputs = subgraphs_.inline_subgraph(*proto, arguments);
   if (!outputs.ok()) {
     fail(std::move(outputs).status());
     return {};

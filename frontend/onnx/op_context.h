@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontend/onnx/list_value.h"
 #include "graph/ir/graph.h"
 #include "graph/ir/op_def.h"
 
@@ -32,7 +33,7 @@ using graph::TensorType;
 using graph::ValueId;
 
 struct OnnxAttribute {
-  enum class Kind { kFloat, kInt, kString, kTensor, kGraph, kFloats, kInts, kStrings, kOther };
+  enum class Kind { kFloat, kInt, kString, kTensor, kGraph, kFloats, kInts, kStrings, kType, kOther };
   Kind kind = Kind::kOther;
   double f = 0;
   int64_t i = 0;
@@ -42,6 +43,8 @@ struct OnnxAttribute {
   std::vector<double> floats;
   std::vector<int64_t> ints;
   std::vector<std::string> strings;
+  DType dtype = DType::kVoid;  // kType: of the tensor, or of the sequence's elements
+  bool is_sequence = false;    // kType
   bool taken = false;
 };
 
@@ -50,17 +53,19 @@ struct OnnxAttribute {
 struct ImportedSubgraph {
   std::unique_ptr<Graph> graph;
   std::vector<ValueId> captures;
+  std::vector<Item> results;  // its outputs; those of the graph are the parts of these in a row
 };
 
 // The importer's side of sub-graphs.
 class SubgraphImporter {
  public:
   virtual ~SubgraphImporter() = default;
-  // `formals` are the types of the sub-graph's own inputs.
+  // `formals` are what the sub-graph's own inputs are.
   virtual Result<ImportedSubgraph> import_subgraph(const onnx::GraphProto& proto,
-                                                   const std::vector<TensorType>& formals) = 0;
-  // Puts the nodes of a sub-graph without inputs into the current graph; its outputs.
-  virtual Result<std::vector<ValueId>> inline_subgraph(const onnx::GraphProto& proto) = 0;
+                                                   const std::vector<Formal>& formals) = 0;
+  // Puts the nodes of a sub-graph into the current graph; its outputs.
+  virtual Result<std::vector<Item>> inline_subgraph(const onnx::GraphProto& proto,
+                                                    const std::vector<Item>& arguments) = 0;
   // A graph for the body of a control flow node that a converter writes.
   virtual std::unique_ptr<Graph> new_body(const std::string& name) = 0;
   // A symbol no one else in the model uses.
@@ -83,6 +88,10 @@ class OpContext {
   std::vector<std::string> output_names;  // "" where not asked for
   std::map<std::string, OnnxAttribute, std::less<>> attributes;
   std::vector<ValueId> results;  // what the outputs became; the converter's product
+  // Where inputs and outputs are no tensors, beside inputs and results; null where they are. Only converters whose row
+  // says so are called with such.
+  std::vector<ListPtr> input_lists;
+  std::vector<ListPtr> result_lists;
 
   // ---- the node
   const std::string& op_type() const { return op_type_; }
@@ -90,6 +99,8 @@ class OpContext {
   Graph& graph() { return graph_; }
   bool has_input(size_t i) const { return i < inputs.size() && inputs[i].valid(); }
   ValueId input(size_t i) const { return i < inputs.size() ? inputs[i] : ValueId{}; }
+  ListPtr list(size_t i) const { return i < input_lists.size() ? input_lists[i] : nullptr; }
+  Item item(size_t i) const { return {input(i), list(i)}; }
   const TensorType& type(ValueId value) const;  // an empty type for an invalid value
   int rank(ValueId value) const { return type(value).rank(); }
   DType dtype(ValueId value) const { return type(value).dtype; }
@@ -131,6 +142,10 @@ class OpContext {
   // the one output of this ONNX node
   void emit_output(std::string_view op, AttributeList attributes, std::vector<ValueId> inputs);
   void set_output(size_t i, ValueId value);
+  void set_output(size_t i, const Item& item);
+  // The outputs `names` of one node that this ONNX node becomes a part of; empty after a failure.
+  std::vector<ValueId> emit_named(std::string_view op, Attributes attributes, std::vector<ValueId> inputs,
+                                  std::vector<std::string> names);
 
   ValueId constant(ConstantPtr constant);
   ValueId int64s(std::vector<int64_t> elements);  // 1-D
@@ -147,8 +162,8 @@ class OpContext {
   std::optional<std::vector<int64_t>> constant_ints(ValueId value) const;
 
   // Imports the sub-graph; on failure an empty graph and a failed context.
-  ImportedSubgraph import_subgraph(const onnx::GraphProto* proto, const std::vector<TensorType>& formals);
-  std::vector<ValueId> inline_subgraph(const onnx::GraphProto* proto);
+  ImportedSubgraph import_subgraph(const onnx::GraphProto* proto, const std::vector<Formal>& formals);
+  std::vector<Item> inline_subgraph(const onnx::GraphProto* proto, const std::vector<Item>& arguments);
   Dim fresh_symbol(const std::string& hint) { return subgraphs_.fresh_symbol(hint); }
   // An empty graph, and what emits nodes of this ONNX node into it.
   std::unique_ptr<Graph> new_body() { return subgraphs_.new_body(op_type_); }

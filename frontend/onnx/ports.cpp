@@ -11,13 +11,9 @@ namespace {
 
 Result<DType> tensor_dtype(const onnx::ValueInfoProto& info, const char* role) {
   const auto& type = info.type();
-  if (type.has_sequence_type() || type.has_optional_type() || type.has_map_type() || type.has_sparse_tensor_type()) {
-    return unsupported(str_cat(role, " '", info.name(), "' is ",
-                               type.has_sequence_type()   ? "a sequence"
-                               : type.has_optional_type() ? "an optional"
-                               : type.has_map_type()      ? "a map"
-                                                          : "a sparse tensor",
-                               "; only tensors are supported"));
+  if (type.has_map_type() || type.has_sparse_tensor_type()) {
+    return unsupported(str_cat(role, " '", info.name(), "' is ", type.has_map_type() ? "a map" : "a sparse tensor",
+                               "; only tensors, sequences and optionals are supported"));
   }
   if (!type.has_tensor_type()) return invalid_model(str_cat(role, " '", info.name(), "' has no type"));
   const auto dtype = dtype_from_onnx(type.tensor_type().elem_type());
@@ -61,6 +57,23 @@ Status no_such_value(const std::string& pattern, std::span<const std::string_vie
     hint = str_cat(" (among its ", values.size(), " values: ", names, ")");
   }
   return invalid_argument(str_cat("--expose: no value of the outermost graph is called '", pattern, "'", hint));
+}
+
+bool is_list(const onnx::TypeProto& type) { return type.has_sequence_type() || type.has_optional_type(); }
+
+// The type of what a list is made of.
+const onnx::TypeProto& element_type(const onnx::TypeProto& type) {
+  if (type.has_optional_type()) return element_type(type.optional_type().elem_type());
+  return type.has_sequence_type() ? type.sequence_type().elem_type() : type;
+}
+
+Result<PortList::Kind> list_kind(const onnx::ValueInfoProto& info, const char* role) {
+  const auto& type = info.type();
+  if (!element_type(type).has_tensor_type())
+    return unsupported(str_cat(role, " '", info.name(), "': only lists of tensors are supported"));
+  if (type.has_sequence_type()) return PortList::Kind::kSequence;
+  return type.optional_type().elem_type().has_sequence_type() ? PortList::Kind::kOptionalSequence
+                                                              : PortList::Kind::kOptionalTensor;
 }
 
 }  // namespace
@@ -138,16 +151,117 @@ Result<TensorType> Importer::input_type(const onnx::ValueInfoProto& info) {
 }
 
 Status Importer::add_graph_inputs(Scope& scope) {
-  const auto& graph = model_->graph();
-  std::vector<const onnx::ValueInfoProto*> inputs;
-  // Named dims first, so that an unnamed one cannot take the name of one that follows.
-  for (const auto& input : graph.input()) {
+  Inputs given;
+  for (const auto& input : model_->graph().input()) {
     if (scope.initializers.contains(input.name()) || scope.sparse_initializers.contains(input.name())) continue;
-    inputs.push_back(&input);
-    for (const auto& dim : input.type().tensor_type().shape().dim()) {
+    if (input.name().empty()) return invalid_model("an input has no name");
+    given.push_back(&input);
+  }
+  AIPU_RETURN_IF_ERROR(check_sequence_lengths(given));
+  Inputs inputs;  // tensors, the elements of lists among them
+  std::vector<ListInput> lists;
+  for (const auto* input : given) {
+    if (!is_list(input->type())) {
+      inputs.push_back(input);
+      continue;
+    }
+    AIPU_ASSIGN_OR_RETURN(ListInput list, list_input(*input, &inputs));
+    lists.push_back(std::move(list));
+  }
+  // Named dims first, so that an unnamed one cannot take the name of one that follows.
+  for (const auto* input : inputs) {
+    for (const auto& dim : input->type().tensor_type().shape().dim()) {
       if (dim.has_dim_param() && !dim.dim_param().empty() && dim.dim_param() != "?") symbol_for(dim.dim_param());
     }
   }
+  AIPU_RETURN_IF_ERROR(fix_symbols(inputs));
+  for (const auto& [name, constant] : options_.constant_inputs) {
+    const bool known = std::any_of(given.begin(), given.end(), [&, &name = name](const auto* input) {
+      return input->name() == name && !is_list(input->type());
+    });
+    if (!known || constant == nullptr)
+      return invalid_argument(str_cat("there is no input '", name, "' to make a constant of"));
+  }
+  for (const auto* input : inputs) {
+    if (const auto it = options_.constant_inputs.find(input->name()); it != options_.constant_inputs.end()) {
+      AIPU_RETURN_IF_ERROR(add_constant_input(scope, *input, it->second));
+      continue;
+    }
+    AIPU_ASSIGN_OR_RETURN(TensorType type, input_type(*input));
+    AIPU_RETURN_IF_ERROR(define(scope, input->name(), scope.graph->add_input(input->name(), std::move(type))));
+  }
+  for (ListInput& list : lists) {
+    for (const std::string& name : list.elements) list.value.elements.push_back(scope.values.at(name));
+    PortList described{.name = list.info->name(), .is_input = true, .kind = list.value.kind};
+    described.present = list.value.present;
+    described.count = list.elements.size();
+    if (described.count > 0) {
+      const auto& all = scope.graph->inputs();
+      described.first = static_cast<size_t>(std::find(all.begin(), all.end(), list.value.elements[0]) - all.begin());
+    }
+    describe(std::move(described));
+    AIPU_RETURN_IF_ERROR(
+        define(scope, list.info->name(), Item{{}, std::make_shared<const ListValue>(std::move(list.value))}));
+  }
+  return {};
+}
+
+void Importer::describe(PortList list) {
+  if (options_.description != nullptr) options_.description->lists.push_back(std::move(list));
+}
+
+Status Importer::check_sequence_lengths(const Inputs& inputs) const {
+  for (const auto& [name, length] : options_.sequence_lengths) {
+    const bool known = std::any_of(inputs.begin(), inputs.end(), [&, &name = name](const auto* input) {
+      return input->name() == name && is_list(input->type());
+    });
+    if (!known)
+      return invalid_argument(
+          str_cat("--sequence-length: there is no input '", name, "' that is a sequence or an optional"));
+  }
+  return {};
+}
+
+// Its elements become inputs of their own, and are put to `elements`.
+Result<Importer::ListInput> Importer::list_input(const onnx::ValueInfoProto& info, Inputs* elements) {
+  constexpr int64_t kMost = 4096;
+  ListInput list;
+  list.info = &info;
+  AIPU_ASSIGN_OR_RETURN(const auto kind, list_kind(info, "input"));
+  list.value.kind = kind;
+  const auto given = options_.sequence_lengths.find(info.name());
+  if (given == options_.sequence_lengths.end() && kind != PortList::Kind::kOptionalTensor) {
+    return invalid_argument(str_cat("input '", info.name(), "' is a sequence; say how many elements it has: ",
+                                    "--sequence-length ", info.name(), "=N"));
+  }
+  const int64_t length = given == options_.sequence_lengths.end() ? 1 : given->second;
+  const bool fits = length == kAbsent ? kind != PortList::Kind::kSequence
+                                      : length <= kMost && (kind != PortList::Kind::kOptionalTensor || length == 1);
+  if (!fits) {
+    return invalid_argument(
+        str_cat("--sequence-length: input '", info.name(), "' cannot have ",
+                length == kAbsent ? std::string("no value") : std::to_string(length) + " elements"));
+  }
+  list.value.present = length != kAbsent;
+  const onnx::TypeProto& element = element_type(info.type());
+  list.value.dtype = dtype_from_onnx(element.tensor_type().elem_type()).value_or(DType::kVoid);
+  for (int64_t k = 0; k < length; ++k) {
+    auto port = std::make_shared<onnx::ValueInfoProto>();
+    port->set_name(str_cat(info.name(), "[", k, "]"));
+    *port->mutable_type() = element;
+    // What a dim_param names differs from element to element.
+    for (auto& dim : *port->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim())
+      dim.clear_dim_param();
+    if (!element.tensor_type().has_shape()) port->mutable_type()->mutable_tensor_type()->clear_shape();
+    list.elements.push_back(port->name());
+    elements->push_back(port.get());
+    element_infos_.push_back(std::move(port));
+  }
+  return list;
+}
+
+// --shape: what it says about symbols holds everywhere.
+Status Importer::fix_symbols(const Inputs& inputs) {
   for (const auto& [name, extents] : options_.shapes) {
     const auto it = std::find_if(inputs.begin(), inputs.end(),
                                  [&, &name = name](const auto* input) { return input->name() == name; });
@@ -178,21 +292,6 @@ Status Importer::add_graph_inputs(Scope& scope) {
       }
     }
   }
-  for (const auto& [name, constant] : options_.constant_inputs) {
-    const bool known = std::any_of(inputs.begin(), inputs.end(),
-                                   [&, &name = name](const auto* input) { return input->name() == name; });
-    if (!known || constant == nullptr)
-      return invalid_argument(str_cat("there is no input '", name, "' to make a constant of"));
-  }
-  for (const auto* input : inputs) {
-    if (input->name().empty()) return invalid_model("an input has no name");
-    if (const auto it = options_.constant_inputs.find(input->name()); it != options_.constant_inputs.end()) {
-      AIPU_RETURN_IF_ERROR(add_constant_input(scope, *input, it->second));
-      continue;
-    }
-    AIPU_ASSIGN_OR_RETURN(TensorType type, input_type(*input));
-    AIPU_RETURN_IF_ERROR(define(scope, input->name(), scope.graph->add_input(input->name(), std::move(type))));
-  }
   return {};
 }
 
@@ -214,6 +313,9 @@ Status Importer::add_constant_input(Scope& scope, const onnx::ValueInfoProto& in
 }
 
 Status Importer::check_declared_output(const onnx::ValueInfoProto& info, const TensorType& inferred) {
+  if (is_list(info.type()))
+    return invalid_model(
+        str_cat("output '", info.name(), "' is declared a sequence or an optional, the graph makes ", inferred.text()));
   if (!info.type().has_tensor_type()) {
     AIPU_RETURN_IF_ERROR(info.has_type() ? tensor_dtype(info, "output").status() : Status());
     return {};
@@ -239,18 +341,50 @@ Status Importer::check_declared_output(const onnx::ValueInfoProto& info, const T
   return {};
 }
 
+Status Importer::add_list_output(Scope& scope, const onnx::ValueInfoProto& info, const ListValue& list,
+                                 std::unordered_set<std::string>* names) {
+  if (!is_list(info.type()) && info.has_type())
+    return invalid_model(str_cat("output '", info.name(), "' is declared a tensor, the graph makes ", list_text(list)));
+  PortList described{.name = info.name(), .is_input = false, .kind = list.kind};
+  if (info.has_type()) {
+    AIPU_ASSIGN_OR_RETURN(described.kind, list_kind(info, "output"));
+  }
+  if (!list.has_known_length()) {
+    const std::string why = list.decided_by.empty()
+                                ? std::string("it comes out of a Loop")
+                                : str_cat("operand '", list.decided_by, "' must be known when compiling (--constant)");
+    return unsupported(str_cat("output '", info.name(), "' is ", list_text(list), ": ", why,
+                               "; or let the model give what ConcatFromSequence makes of it"));
+  }
+  described.present = list.present;
+  described.first = scope.graph->outputs().size();
+  described.count = list.elements.size();
+  for (size_t k = 0; k < list.elements.size(); ++k) {
+    const std::string name = str_cat(info.name(), "[", k, "]");
+    if (!names->insert(name).second) return invalid_model(str_cat("output '", name, "' is there twice"));
+    scope.graph->add_output(list.elements[k], name);
+  }
+  describe(std::move(described));
+  return {};
+}
+
 Status Importer::add_graph_outputs(Scope& scope) {
   std::unordered_set<std::string> names;
   for (const auto& output : model_->graph().output()) {
     AIPU_ASSIGN_OR_RETURN(const Found found, lookup(scope, output.name()));
-    if (!found.exists || !found.value.valid())
+    if (!found.exists || !found.is_given())
       return invalid_model(str_cat("output '", output.name(), "' is not defined"));
     if (!names.insert(output.name()).second)
       return invalid_model(str_cat("output '", output.name(), "' is there twice"));
+    if (found.list != nullptr) {
+      AIPU_RETURN_IF_ERROR(add_list_output(scope, output, *found.list, &names));
+      continue;
+    }
     AIPU_RETURN_IF_ERROR(check_declared_output(output, scope.graph->type(found.value)));
     scope.graph->add_output(found.value, output.name());
   }
   if (names.empty()) return invalid_model("the graph has no outputs");
+  if (scope.graph->outputs().empty()) return unsupported("all outputs are empty lists: there is nothing to compute");
   return {};
 }
 

@@ -13,12 +13,14 @@ namespace aipu::frontend {
 namespace {
 
 constexpr std::string_view kRandom = "random results are not supported";
-constexpr std::string_view kSequence = "sequences are not supported";
-constexpr std::string_view kOptional = "optionals are not supported";
 constexpr std::string_view kString = "strings are not supported";
 constexpr std::string_view kImageFile = "encoded images are not supported";
 constexpr std::string_view kGradient = "gradients are not supported";
 constexpr std::string_view kTraining = "ai.onnx.preview.training";
+
+// The last two of a row whose inputs may be lists.
+constexpr std::string_view kNoRefusal;
+constexpr bool kTakesLists = true;
 
 constexpr ConverterRow kRows[] = {
     // ---- elementwise
@@ -63,7 +65,7 @@ constexpr ConverterRow kRows[] = {
     {"", "GreaterOrEqual", 12, pass},
     {"", "HardSigmoid", 1, pass},
     {"", "HardSwish", 14, pass},
-    {"", "Identity", 1, pass},
+    {"", "Identity", 1, identity, kNoRefusal, kTakesLists},
     {"", "IsInf", 10, pass},
     {"", "IsNaN", 9, pass},
     {"", "LeakyRelu", 1, pass},
@@ -250,9 +252,23 @@ constexpr ConverterRow kRows[] = {
 
     // ---- control flow
     {"", "If", 1, if_op},
-    {"", "Loop", 1, loop},
+    {"", "Loop", 1, loop, kNoRefusal, kTakesLists},
     {"", "Scan", 8, scan_before_9},
     {"", "Scan", 9, scan},
+
+    // ---- sequences, optionals
+    {"", "ConcatFromSequence", 11, concat_from_sequence, kNoRefusal, kTakesLists},
+    {"", "Optional", 15, optional, kNoRefusal, kTakesLists},
+    {"", "OptionalGetElement", 15, optional_get_element, kNoRefusal, kTakesLists},
+    {"", "OptionalHasElement", 15, optional_has_element, kNoRefusal, kTakesLists},
+    {"", "SequenceAt", 11, sequence_at, kNoRefusal, kTakesLists},
+    {"", "SequenceConstruct", 11, sequence_construct},
+    {"", "SequenceEmpty", 11, sequence_empty},
+    {"", "SequenceErase", 11, sequence_erase, kNoRefusal, kTakesLists},
+    {"", "SequenceInsert", 11, sequence_insert, kNoRefusal, kTakesLists},
+    {"", "SequenceLength", 11, sequence_length, kNoRefusal, kTakesLists},
+    {"", "SequenceMap", 17, sequence_map, kNoRefusal, kTakesLists},
+    {"", "SplitToSequence", 11, split_to_sequence},
 
     // ---- losses, signals
     {"", "BlackmanWindow", 17, window},
@@ -273,25 +289,13 @@ constexpr ConverterRow kRows[] = {
 
     // ---- refused
     {"", "Bernoulli", 15, nullptr, kRandom},
-    {"", "ConcatFromSequence", 11, nullptr, kSequence},
     {"", "ImageDecoder", 20, nullptr, kImageFile},
     {"", "Multinomial", 7, nullptr, kRandom},
-    {"", "Optional", 15, nullptr, kOptional},
-    {"", "OptionalGetElement", 15, nullptr, kOptional},
-    {"", "OptionalHasElement", 15, nullptr, kOptional},
     {"", "RandomNormal", 1, nullptr, kRandom},
     {"", "RandomNormalLike", 1, nullptr, kRandom},
     {"", "RandomUniform", 1, nullptr, kRandom},
     {"", "RandomUniformLike", 1, nullptr, kRandom},
     {"", "RegexFullMatch", 20, nullptr, kString},
-    {"", "SequenceAt", 11, nullptr, kSequence},
-    {"", "SequenceConstruct", 11, nullptr, kSequence},
-    {"", "SequenceEmpty", 11, nullptr, kSequence},
-    {"", "SequenceErase", 11, nullptr, kSequence},
-    {"", "SequenceInsert", 11, nullptr, kSequence},
-    {"", "SequenceLength", 11, nullptr, kSequence},
-    {"", "SequenceMap", 17, nullptr, kSequence},
-    {"", "SplitToSequence", 11, nullptr, kSequence},
     {"", "StringConcat", 20, nullptr, kString},
     {"", "StringNormalizer", 10, nullptr, kString},
     {"", "StringSplit", 20, nullptr, kString},

@@ -319,6 +319,19 @@ void bind_compile(py::module_& module) {
       .def_readwrite("target", &BuildOptions::target)
       .def_readwrite("shapes", &BuildOptions::shapes, "NAME=1x3x224x224")
       .def_readwrite("exposed", &BuildOptions::exposed, "names or patterns with *")
+      .def_readwrite("sequence_lengths", &BuildOptions::sequence_lengths, "NAME=3, NAME=none")
+      .def(
+          "add_constant",
+          [](BuildOptions& options, const std::string& name, const std::string& type, std::vector<int64_t> shape,
+             const std::string& bytes) {
+            const std::span<const std::byte> data = std::as_bytes(std::span(bytes));
+            const auto dtype = parse_dtype(type);
+            auto constant =
+                dtype ? graph::Constant::create(*dtype, std::move(shape), {data.begin(), data.end()}) : nullptr;
+            if (constant == nullptr) throw py::value_error("constants['" + name + "']: cannot be a constant");
+            options.constant_inputs[name] = std::move(constant);
+          },
+          py::arg("name"), py::arg("dtype"), py::arg("shape"), py::arg("bytes"), "An input that becomes a constant.")
       .def_readwrite("plugins", &BuildOptions::plugins)
       .def_readwrite("plugin_texts", &BuildOptions::plugin_texts)
       .def_readwrite("emit_c", &BuildOptions::emit_c)

@@ -47,6 +47,22 @@ py::list specs_of(std::span<const runtime::TensorSpec> specs) {
   return result;
 }
 
+py::list metadata_of(const NativeModel& m) {
+  py::list result;
+  for (const auto& [key, value] : m.model->description().metadata)
+    result.append(py::make_tuple(py::bytes(key), py::bytes(value)));
+  return result;
+}
+
+py::list lists_of(const NativeModel& m) {
+  py::list result;
+  for (const runtime::TensorList& list : m.model->description().lists) {
+    result.append(
+        py::make_tuple(list.name, list.is_input, static_cast<int>(list.kind), list.absent, list.first, list.count));
+  }
+  return result;
+}
+
 // A copy of an output, as bytes; a byte for each element where they are packed.
 py::bytes bytes_of(const runtime::TensorView& view) {
   const std::span<const std::byte> bytes(static_cast<const std::byte*>(view.data),
@@ -336,6 +352,12 @@ void bind_runtime(py::module_& module) {
           "warning", [](const NativeModel& m) { return m.model->warning(); }, "What a sandbox does not contain.")
       .def_property_readonly(
           "backend", [](const NativeModel& m) { return m.model->backend(); }, "What runs it.")
+      .def_property_readonly(
+          "description", [](const NativeModel& m) { return py::bytes(m.model->description().text); },
+          "doc_string of the ONNX model.")
+      .def_property_readonly("metadata", metadata_of, "(key, value) per entry of metadata_props.")
+      .def_property_readonly("lists", lists_of,
+                             "(name, is input, kind, absent, first, count) per sequence or optional.")
       .def_property_readonly(
           "inputs", [](const NativeModel& m) { return specs_of(m.model->inputs()); }, "(name, dtype, shape) per input.")
       .def_property_readonly(

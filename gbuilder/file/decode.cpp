@@ -35,6 +35,13 @@ class Decoder {
     plan_.model_name = text(model_.model_name());
     plan_.target = text(model_.target());
     plan_.fast_math = model_.fast_math();
+    plan_.description = text(model_.description());
+    each(model_.properties(),
+         [&](const fb::Property* p) { plan_.properties.emplace_back(text(p->key()), text(p->value())); });
+    each(model_.tensor_lists(), [&](const fb::TensorList* list) {
+      plan_.lists.push_back({text(list->name()), list->is_input(), static_cast<uint8_t>(list->kind()), list->absent(),
+                             list->first(), list->count()});
+    });
     plan_.tec_count = model_.tec_count();
     each(model_.required_cpu_features(), [&](const auto* s) { result_.required_cpu_features.push_back(text(s)); });
     each(model_.strings(), [&](const auto* s) { plan_.strings.push_back(text(s)); });

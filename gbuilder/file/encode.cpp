@@ -96,9 +96,13 @@ class ModelBuilder {
     const auto bodies = plan_.bodies.empty() ? decltype(build_bodies())() : build_bodies();
     const auto backend =
         file != nullptr ? builder_.CreateString(file->backend) : flatbuffers::Offset<flatbuffers::String>();
+    const auto description = plan_.description.empty() ? flatbuffers::Offset<flatbuffers::String>()
+                                                       : builder_.CreateString(plan_.description);
+    const auto properties = plan_.properties.empty() ? decltype(build_properties())() : build_properties();
+    const auto lists = plan_.lists.empty() ? decltype(build_lists())() : build_lists();
     return fb::CreateModel(builder_, 1, producer, model_name, target, features, plan_.tec_count, sections, expressions,
                            symbols, tensors, inputs, outputs, kernels, arguments, waits, programs, strings, origins,
-                           plan_.fast_math, batch_loops, calls, bodies, backend);
+                           plan_.fast_math, batch_loops, calls, bodies, backend, description, properties, lists);
   }
 
  private:
@@ -202,6 +206,26 @@ class ModelBuilder {
       const auto given_rows = builder_.CreateVector(given);
       rows.push_back(fb::CreateCall(builder_, bodies, call.condition, call.trip_count, inputs, call.states,
                                     call.sequences, backward_sequences, backward_stacks, given_rows, call.extents));
+    }
+    return builder_.CreateVector(rows);
+  }
+
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Property>>> build_properties() {
+    std::vector<flatbuffers::Offset<fb::Property>> rows;
+    for (const auto& [key, value] : plan_.properties) {
+      const auto key_text = builder_.CreateString(key);
+      const auto value_text = builder_.CreateString(value);
+      rows.push_back(fb::CreateProperty(builder_, key_text, value_text));
+    }
+    return builder_.CreateVector(rows);
+  }
+
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::TensorList>>> build_lists() {
+    std::vector<flatbuffers::Offset<fb::TensorList>> rows;
+    for (const PlanList& list : plan_.lists) {
+      const auto name = builder_.CreateString(list.name);
+      rows.push_back(fb::CreateTensorList(builder_, name, list.is_input, static_cast<fb::TensorListKind>(list.kind),
+                                          list.absent, list.first, list.count));
     }
     return builder_.CreateVector(rows);
   }

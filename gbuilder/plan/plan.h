@@ -145,8 +145,20 @@ struct PlanCall {
   uint32_t extents = kNone;                      // tensor
 };
 
+// A sequence or an optional among the inputs or outputs of the model that is converted (aipu.fbs).
+struct PlanList {
+  std::string name;
+  bool is_input = false;
+  uint8_t kind = 0;
+  bool absent = false;
+  uint32_t first = 0, count = 0;
+};
+
 struct Plan {
   std::string model_name;
+  std::string description;                                      // doc_string
+  std::vector<std::pair<std::string, std::string>> properties;  // metadata_props
+  std::vector<PlanList> lists;
   std::string target;
   bool fast_math = false;  // converted with --fast-math; for people
   uint32_t tec_count = 0;

@@ -72,6 +72,15 @@ aipu::Result<std::map<std::string, int64_t>> symbol_values(const Plan& plan, con
   return values;
 }
 
+std::string list_line(const PlanList& list) {
+  static constexpr std::string_view kKinds[] = {"a sequence", "an optional tensor", "an optional sequence"};
+  const std::string_view kind = list.kind < std::size(kKinds) ? kKinds[list.kind] : "unknown";
+  return fmt::format("{} '{}' is {}: {}", list.is_input ? "input" : "output", list.name, kind,
+                     list.absent       ? std::string("absent")
+                     : list.count == 1 ? std::string("1 tensor")
+                                       : fmt::format("{} tensors", list.count));
+}
+
 Status print_summary(const DecodedModel& model, size_t file_bytes, const Options& options) {
   const Plan& plan = model.plan;
   AIPU_ASSIGN_OR_RETURN(const auto symbols, symbol_values(plan, options));
@@ -85,8 +94,11 @@ Status print_summary(const DecodedModel& model, size_t file_bytes, const Options
     show("needs   {}\n", features);
   }
   if (!model.signer.empty()) show("signed   with the key {}, which is not checked here\n", model.signer);
+  if (!plan.description.empty()) show("says     {}\n", plan.description);
+  for (const auto& [key, value] : plan.properties) show("metadata {}: {}\n", key, value);
   for (const uint32_t t : plan.inputs) show("input    {}\n", tensor_line(plan, t));
   for (const uint32_t t : plan.outputs) show("output   {}\n", tensor_line(plan, t));
+  for (const PlanList& list : plan.lists) show("list     {}\n", list_line(list));
   std::array<size_t, kEngineCount> counts{};
   for (const Program& program : plan.programs) {
     for (const Command& command : program.commands) ++counts[static_cast<size_t>(command.engine())];

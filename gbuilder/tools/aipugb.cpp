@@ -115,6 +115,7 @@ std::string usage_error(Options& options) {
     return fmt::format("weights '{}' beside an ONNX model, which has its own", build.weights);
   if (is_ir && !options.constants.empty())
     return "--constant is for ONNX models; in Compass IR a constant is written as one";
+  if (is_ir && !build.sequence_lengths.empty()) return "--sequence-length is for ONNX models";
   std::vector<std::string> names;
   for (const std::string& text : options.constants) {
     if (!add_constant(text, &build)) {
@@ -180,6 +181,11 @@ void add_options(Tool& tool, Options& options) {
       ->group(group);
   add_list(app, "--target-plugin", build.target_plugins, "targets of your own: a shared library")
       ->type_name("FILE")
+      ->group(group);
+  add_list(app, "--sequence-length", build.sequence_lengths,
+           "NAME=3: how many elements an input has that is a sequence (NAME[0], NAME[1], ...); NAME=none: an optional "
+           "without a value")
+      ->type_name("NAME=N")
       ->group(group);
   add_list(app, "--plugin", build.plugins,
            "operators of your own: a shared library or a .py file; or the plugin of IR.txt that a build of a kernel "

@@ -114,6 +114,14 @@ std::string dump_json(const std::string& file, size_t file_bytes, const DecodedM
   const auto add = [&](const char* name, const std::string& value, bool last = false) {
     text += fmt::format("  \"{}\": {}{}\n", name, value, last ? "" : ",");
   };
+  add("description", json_string(plan.description));
+  add("metadata", list(plan.properties, ", ", [](const auto& entry) {
+        return fmt::format("[{}, {}]", json_string(entry.first), json_string(entry.second));
+      }));
+  add("lists", list(plan.lists, ", ", [](const PlanList& l) {
+        return fmt::format(R"({{"name": {}, "input": {}, "kind": {}, "absent": {}, "first": {}, "count": {}}})",
+                           name_json(l.name), l.is_input, l.kind, l.absent, l.first, l.count);
+      }));
   add("inputs", list(plan.inputs, ", ", plain));
   add("outputs", list(plan.outputs, ", ", plain));
   add("symbols", list(plan.symbols, ",\n    ", [&](const PlanSymbol& s) { return json.symbol(s); }));

@@ -267,6 +267,44 @@ aipu_status aipu_model_output(const aipu_model* model, uint32_t index, aipu_tens
   });
 }
 
+uint32_t aipu_model_list_count(const aipu_model* model) {
+  const bool given = guarded([&] { return require({{"model", model}}); }) == AIPU_OK;
+  return given ? static_cast<uint32_t>(model->model->description().lists.size()) : 0;
+}
+
+aipu_status aipu_model_list(const aipu_model* model, uint32_t index, aipu_list_info* info) {
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"model", model}, {"info", info}}));
+    const auto& lists = model->model->description().lists;
+    if (index >= lists.size()) return aipu::not_found(aipu::str_cat("there are ", lists.size(), " lists"));
+    const auto& list = lists[index];
+    *info = {list.name.c_str(), list.is_input, static_cast<aipu_list_kind>(list.kind),
+             list.absent,       list.first,    list.count};
+    return {};
+  });
+}
+
+const char* aipu_model_description(const aipu_model* model) {
+  const bool given = guarded([&] { return require({{"model", model}}); }) == AIPU_OK;
+  return given ? model->model->description().text.c_str() : "";
+}
+
+uint32_t aipu_model_metadata_count(const aipu_model* model) {
+  const bool given = guarded([&] { return require({{"model", model}}); }) == AIPU_OK;
+  return given ? static_cast<uint32_t>(model->model->description().metadata.size()) : 0;
+}
+
+aipu_status aipu_model_metadata(const aipu_model* model, uint32_t index, const char** key, const char** value) {
+  return guarded([&]() -> Status {
+    AIPU_RETURN_IF_ERROR(require({{"model", model}, {"key", key}, {"value", value}}));
+    const auto& entries = model->model->description().metadata;
+    if (index >= entries.size()) return aipu::not_found(aipu::str_cat("there are ", entries.size(), " entries"));
+    *key = entries[index].first.c_str();
+    *value = entries[index].second.c_str();
+    return {};
+  });
+}
+
 const char* aipu_model_warning(const aipu_model* model) {
   return guarded([&] { return require({{"model", model}}); }) == AIPU_OK ? model->model->warning().c_str() : "";
 }

@@ -230,6 +230,26 @@ Status describe(detail::ModelState& state, ModelTables tables, uint64_t root_byt
   return {};
 }
 
+Status describe_for_people(const fb::Model& model, uint64_t root_bytes, Meter& meter, ModelDescription* description) {
+  AIPU_RETURN_IF_ERROR(meter.take(static_cast<int64_t>(root_bytes)));  // no string of theirs is shared
+  description->text = text(model.description());
+  const auto properties = items(model.properties());
+  for (uint32_t i = 0; i < properties.size(); ++i)
+    description->metadata.emplace_back(text(properties[i]->key()), text(properties[i]->value()));
+  const auto lists = items(model.tensor_lists());
+  for (uint32_t i = 0; i < lists.size(); ++i) {
+    const fb::TensorList& list = *lists[i];
+    const uint64_t tensors = list.is_input() ? items(model.inputs()).size() : items(model.outputs()).size();
+    if (list.kind() > fb::TensorListKind::MAX || uint64_t{list.first()} + list.count() > tensors ||
+        (list.absent() && list.count() > 0))
+      return invalid_model(str_cat("the list '", text(list.name()), "' has elements that are not there"));
+    description->lists.push_back({std::string(text(list.name())), list.is_input(),
+                                  static_cast<TensorList::Kind>(list.kind()), list.absent(), list.first(),
+                                  list.count()});
+  }
+  return {};
+}
+
 Meter meter_of(const LoadOptions& options) {
   return Meter("loading", options.budget.bytes > 0 ? options.budget.bytes : kUntrustedBytes,
                "--load-memory-limit, LoadOptions::budget", options.budget.seconds,
@@ -328,6 +348,7 @@ Result<std::shared_ptr<const Model>> Model::in_sandbox(int descriptor, const Loa
   state->backend_name = "interp";
   state->inputs = interface.inputs;
   state->outputs = interface.outputs;
+  state->description = interface.description;
   return std::shared_ptr<const Model>(new Model(std::move(state)));
 }
 
@@ -340,6 +361,7 @@ Result<std::shared_ptr<const Model>> Model::finish(std::unique_ptr<detail::Model
   state->constants = state->file->section(fb::SectionKind::kConstants).data();
   AIPU_RETURN_IF_ERROR(load_kernels(*state, options.backend, options.only_safe_backends, meter));
   AIPU_RETURN_IF_ERROR(describe(*state, std::move(tables), state->file->root_bytes(), meter));
+  AIPU_RETURN_IF_ERROR(describe_for_people(*state->model, state->file->root_bytes(), meter, &state->description));
   return std::shared_ptr<const Model>(new Model(std::move(state)));
 }
 
@@ -352,6 +374,7 @@ const std::string& Model::warning() const {
 }
 std::span<const TensorSpec> Model::inputs() const { return state_->inputs; }
 std::span<const TensorSpec> Model::outputs() const { return state_->outputs; }
+const ModelDescription& Model::description() const { return state_->description; }
 Result<size_t> Model::input_index(std::string_view name) const { return index_of(state_->inputs, name, "input"); }
 Result<size_t> Model::output_index(std::string_view name) const { return index_of(state_->outputs, name, "output"); }
 

@@ -24,6 +24,7 @@ struct ModelState {
   std::vector<std::unique_ptr<ModelState>> bodies;
   std::string name, target, backend_name;
   std::vector<TensorSpec> inputs, outputs;
+  ModelDescription description;
   const std::byte* constants = nullptr;
 
   // One of the two: a back end of version 1, which works on this process's memory, or a device.

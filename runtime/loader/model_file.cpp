@@ -86,6 +86,12 @@ class ReferencedBytes {
       vector(call.backward_stacks());
       tables(call.given(), [this](const fb::Given& given) { vector(given.expressions()); });
     });
+    string(model.description());
+    tables(model.properties(), [this](const fb::Property& property) {
+      string(property.key());
+      string(property.value());
+    });
+    tables(model.tensor_lists(), [this](const fb::TensorList& list) { string(list.name()); });
     // As deep as the verifier of the tables has found them to be.
     tables(model.bodies(), [this](const fb::Model& body) { add(body); });
   }

@@ -80,6 +80,22 @@ void write_specs(Writer& writer, std::span<const TensorSpec> specs) {
   }
 }
 
+void write_description(Writer& writer, const ModelDescription& description) {
+  writer.text(description.text);
+  writer.number(static_cast<int64_t>(description.metadata.size()));
+  for (const auto& [key, value] : description.metadata) {
+    writer.text(key);
+    writer.text(value);
+  }
+  writer.number(static_cast<int64_t>(description.lists.size()));
+  for (const TensorList& list : description.lists) {
+    writer.text(list.name);
+    for (const int64_t number : {int64_t{list.is_input}, static_cast<int64_t>(list.kind), int64_t{list.absent},
+                                 int64_t{list.first}, int64_t{list.count}})
+      writer.number(number);
+  }
+}
+
 // Answers requests with a session.
 class Service {
  public:
@@ -240,6 +256,7 @@ Status run(bool verify_all, const Budget& load) {
   writer.text(entry.warning());
   write_specs(writer, model->inputs());
   write_specs(writer, model->outputs());
+  write_description(writer, model->description());
   write_all(writer.frame());
   Service(model, entry.pool()).serve();
   return {};

@@ -86,6 +86,32 @@ bool read_specs(Reader& reader, std::vector<TensorSpec>* specs) {
   return reader.ok();
 }
 
+bool read_description(Reader& reader, ModelDescription* description) {
+  description->text = reader.text();
+  description->metadata.resize(reader.count(kMostTensors));
+  for (auto& [key, value] : description->metadata) {
+    key = reader.text();
+    value = reader.text();
+  }
+  return reader.ok();
+}
+
+// The elements of lists are among the tensors that the process has told.
+bool read_lists(Reader& reader, Interface* interface) {
+  interface->description.lists.resize(reader.count(kMostTensors));
+  for (TensorList& list : interface->description.lists) {
+    list.name = reader.text();
+    list.is_input = reader.count(1) != 0;
+    list.kind = static_cast<TensorList::Kind>(reader.count(static_cast<uint32_t>(TensorList::Kind::kOptionalSequence)));
+    list.absent = reader.count(1) != 0;
+    list.first = reader.count(kMostTensors);
+    const auto& tensors = list.is_input ? interface->inputs : interface->outputs;
+    list.count = reader.count(kMostTensors);
+    if (!reader.ok() || list.first + list.count > tensors.size()) return false;
+  }
+  return reader.ok();
+}
+
 Status no_system(std::string_view what) {
   return io_error(str_cat("no ", what, " for a sandbox: ", std::strerror(errno)));
 }
@@ -121,7 +147,9 @@ Result<std::unique_ptr<Process>> Process::start(const Descriptor& model, bool ve
   interface.name = reader.text();
   interface.target = reader.text();
   interface.warning = printable(reader.text());
-  if (!read_specs(reader, &interface.inputs) || !read_specs(reader, &interface.outputs)) return process->damaged();
+  if (!read_specs(reader, &interface.inputs) || !read_specs(reader, &interface.outputs) ||
+      !read_description(reader, &interface.description) || !read_lists(reader, &interface))
+    return process->damaged();
   rlimit space = {};
   if (::prlimit(process->process_, RLIMIT_AS, nullptr, &space) == 0) process->address_space_ = space.rlim_cur;
   return process;

@@ -37,6 +37,7 @@ struct Interface {
   std::string name, target;
   std::string warning;  // how the process is contained less than it should be; "" if it is not
   std::vector<TensorSpec> inputs, outputs;
+  ModelDescription description;
 
   std::string text() const;  // the same for the same models
 };

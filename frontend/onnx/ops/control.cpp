@@ -13,42 +13,117 @@ void append(std::vector<ValueId>* to, const std::vector<ValueId>& from) {
   to->insert(to->end(), from.begin(), from.end());
 }
 
+// Makes the type of carried value k fit what an iteration gives: extents that it changes become symbols of the body.
+// Whether that changed anything. `changing`: the symbols of the body that were made so; such an extent may become anything.
+bool widen(OpContext& c, const std::string& what, const std::string& hint, TensorType* in, const TensorType& out,
+           std::vector<Dim>* changing) {
+  if (in->dtype != out.dtype) {
+    c.fail_invalid(str_cat("carried value ", what, " is ", in->text(), " and becomes ", out.text()));
+    return false;
+  }
+  if (in->rank() != out.rank()) {
+    c.fail_unsupported(str_cat("carried value ", what, " changes its rank, from ", in->text(), " to ", out.text()));
+    return false;
+  }
+  bool changed = false;
+  for (size_t axis = 0; axis < in->shape.size(); ++axis) {
+    if (in->shape[axis] == out.shape[axis] || std::ranges::find(*changing, in->shape[axis]) != changing->end())
+      continue;
+    in->shape[axis] = c.fresh_symbol(str_cat("carried_", hint, "_", axis));
+    changing->push_back(in->shape[axis]);
+    changed = true;
+  }
+  return changed;
+}
+
+// The operand of a Loop that hides how often it runs; "" if none does.
+std::string hidden_operand(OpContext& c) {
+  for (size_t i = 0; i < 2; ++i) {
+    if (c.has_input(i) && !c.constant_ints(c.input(i))) return c.graph().value(c.input(i)).name;
+  }
+  return "";
+}
+
+// The same for what may be a list. One whose number of elements changes is taken as one that is appended to, which the
+// next import of the body shows.
+bool adapt(OpContext& c, size_t k, Formal* in, const Item& out, const Graph& body, std::vector<Dim>* changing) {
+  const std::string name = std::to_string(k);
+  if (in->list == nullptr && out.list == nullptr)
+    return widen(c, name, name, &in->type, body.type(out.value), changing);
+  const auto text = [&](const ListPtr& list, const TensorType& type) { return list ? list_text(*list) : type.text(); };
+  if (in->list == nullptr || out.list == nullptr) {
+    c.fail_invalid(str_cat("carried value ", k, " is ", text(in->list, in->type), " and becomes ",
+                           text(out.list, out.list ? TensorType() : body.type(out.value))));
+    return false;
+  }
+  if (have_same_form(*in->list, *out.list) && in->list->grows.empty()) {
+    bool changed = false;
+    const std::vector<ValueId> parts = parts_of(*out.list);
+    for (size_t i = 0; i < parts.size(); ++i)
+      changed |=
+          widen(c, str_cat(k, ", element ", i), str_cat(k, "_", i), &in->parts[i], body.type(parts[i]), changing);
+    return changed;
+  }
+  const bool grows_on = !in->list->grows.empty() && out.list->grows == in->list->grows;
+  if (grows_on && out.list->kind == in->list->kind) return false;
+  const bool may_grow = in->list->kind == PortList::Kind::kSequence && in->list->stacks.empty() &&
+                        in->list->grows.empty() && out.list->kind == in->list->kind && out.list->grows.empty();
+  if (!may_grow) {
+    const std::string operand = hidden_operand(c);
+    c.fail_unsupported(str_cat("carried value ", k, " is ", list_text(*in->list), " and becomes ", list_text(*out.list),
+                               operand.empty() ? std::string(" in a way that is not supported")
+                                               : str_cat(": operand '", operand, "' must be known when compiling")));
+    return false;
+  }
+  ListValue grows;
+  grows.dtype = in->parts.empty() ? in->list->dtype : in->parts[0].dtype;
+  grows.grows = c.fresh_symbol("grows").symbol_name();
+  grows.decided_by = hidden_operand(c);
+  in->list = std::make_shared<const ListValue>(std::move(grows));
+  in->parts.clear();
+  return true;
+}
+
 // Imports a body whose first `leading` inputs have fixed types and whose next inputs are carried from one iteration to
-// the next: input leading + k gets what output first_carried + k gave. Extents that an iteration changes become symbols
-// of the body.
-ImportedSubgraph import_body(OpContext& c, const onnx::GraphProto* proto, std::vector<TensorType> formals,
-                             size_t leading, size_t carried, size_t first_carried) {
-  std::vector<Dim> changing;  // the symbols made here, one per changing extent; such an extent may become anything
+// the next: input leading + k gets what output first_carried + k gave. `formals` are adapted to what it gives.
+ImportedSubgraph import_body(OpContext& c, const onnx::GraphProto* proto, std::vector<Formal>* formals, size_t leading,
+                             size_t carried, size_t first_carried) {
+  std::vector<Dim> changing;
   while (true) {
-    ImportedSubgraph body = c.import_subgraph(proto, formals);
+    ImportedSubgraph body = c.import_subgraph(proto, *formals);
     if (!c.ok()) return {};
-    if (body.graph->outputs().size() < first_carried + carried) {
-      c.fail_invalid(str_cat("the body has ", body.graph->outputs().size(), " outputs, at least ",
-                             first_carried + carried, " are needed"));
+    if (body.results.size() < first_carried + carried) {
+      c.fail_invalid(
+          str_cat("the body has ", body.results.size(), " outputs, at least ", first_carried + carried, " are needed"));
       return {};
     }
     bool changed = false;
-    for (size_t k = 0; k < carried; ++k) {
-      TensorType& in = formals[leading + k];
-      const TensorType& out = body.graph->type(body.graph->outputs()[first_carried + k].value);
-      if (in.dtype != out.dtype) {
-        c.fail_invalid(str_cat("carried value ", k, " is ", in.text(), " and becomes ", out.text()));
-        return {};
-      }
-      if (in.rank() != out.rank()) {
-        c.fail_unsupported(str_cat("carried value ", k, " changes its rank, from ", in.text(), " to ", out.text()));
-        return {};
-      }
-      for (size_t axis = 0; axis < in.shape.size(); ++axis) {
-        if (in.shape[axis] == out.shape[axis] || std::ranges::find(changing, in.shape[axis]) != changing.end())
-          continue;
-        in.shape[axis] = c.fresh_symbol(str_cat("carried_", k, "_", axis));
-        changing.push_back(in.shape[axis]);
-        changed = true;
-      }
-    }
+    for (size_t k = 0; k < carried && c.ok(); ++k)
+      changed |= adapt(c, k, &(*formals)[leading + k], body.results[first_carried + k], *body.graph, &changing);
+    if (!c.ok()) return {};
     if (!changed) return body;
   }
+}
+
+bool are_tensors(const std::vector<Item>& items) {
+  return std::all_of(items.begin(), items.end(), [](const Item& item) { return item.list == nullptr; });
+}
+
+// The names that the parts of output i get; none are asked for where it is not.
+void add_names(const OpContext& c, size_t i, const Item& item, std::vector<std::string>* names) {
+  const std::string name = c.wants_output(i) ? c.output_names[i] : "";
+  const size_t parts = item.list ? parts_of(*item.list).size() : 1;
+  for (size_t k = 0; k < parts; ++k)
+    names->push_back(name.empty() || item.list == nullptr ? name : str_cat(name, "[", k, "]"));
+}
+
+// Takes the parts of an item like `item` from what a node has given.
+Item taken(const Item& item, std::vector<ValueId>::const_iterator* at) {
+  if (item.list == nullptr) return {*(*at)++, {}};
+  const auto end = *at + static_cast<std::ptrdiff_t>(parts_of(*item.list).size());
+  const std::vector<ValueId> parts(*at, end);
+  *at = end;
+  return {{}, with_parts(*item.list, parts)};
 }
 
 // What a branch gives: the value outside that its one output is, through Identity, or squeezes by `axes`. Invalid where
@@ -100,6 +175,40 @@ void emit_control_flow(OpContext& c, std::string_view op, Attributes attributes,
   if (c.ok()) c.results.resize(wanted.size());
 }
 
+namespace {
+
+// emit_control_flow() with the outputs `names` instead of the ONNX node's; what they are.
+std::vector<ValueId> emit_parts(OpContext& c, std::string_view op, const std::vector<ValueId>& inputs,
+                                std::vector<std::string> names, std::vector<std::unique_ptr<Graph>> subgraphs) {
+  const size_t results = names.size();
+  names.swap(c.output_names);
+  emit_control_flow(c, op, {}, inputs, results, std::move(subgraphs));
+  names.swap(c.output_names);
+  return c.ok() ? std::exchange(c.results, {}) : std::vector<ValueId>();
+}
+
+// Which branch is taken is known only when running: both have to give lists of the same form.
+bool fit_together(OpContext& c, const ImportedSubgraph& then_branch, const ImportedSubgraph& else_branch) {
+  if (then_branch.results.size() != else_branch.results.size()) {
+    c.fail_invalid(
+        str_cat("the branches have ", then_branch.results.size(), " and ", else_branch.results.size(), " outputs"));
+    return false;
+  }
+  for (size_t i = 0; i < then_branch.results.size(); ++i) {
+    const ListPtr& a = then_branch.results[i].list;
+    const ListPtr& b = else_branch.results[i].list;
+    if (a == nullptr && b == nullptr) continue;
+    if (a != nullptr && b != nullptr && have_same_form(*a, *b)) continue;
+    c.fail_unsupported(str_cat("operand '", c.graph().value(c.input(0)).name, "' must be known when compiling: output ",
+                               i, " is ", a ? list_text(*a) : "a tensor", " in one branch and ",
+                               b ? list_text(*b) : "a tensor", " in the other"));
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 void if_op(OpContext& c) {
   c.expect_inputs(1, 1);
   const auto* then_graph = c.take_graph("then_branch");
@@ -107,7 +216,7 @@ void if_op(OpContext& c) {
   // A decided If is the branch it takes. The other one need not even fit the shapes: exporters write "if this axis is
   // 1, squeeze it".
   if (const auto condition = c.constant_ints(c.input(0)); condition && condition->size() == 1) {
-    const auto outputs = c.inline_subgraph(condition->front() != 0 ? then_graph : else_graph);
+    const auto outputs = c.inline_subgraph(condition->front() != 0 ? then_graph : else_graph, {});
     if (c.ok() && outputs.size() < c.output_names.size()) {
       return c.fail_invalid(str_cat("has ", c.output_names.size(), " outputs, its branch ", outputs.size()));
     }
@@ -116,36 +225,156 @@ void if_op(OpContext& c) {
   }
   ImportedSubgraph then_branch = c.import_subgraph(then_graph, {});
   ImportedSubgraph else_branch = c.import_subgraph(else_graph, {});
-  if (!c.ok() || squeezes_if_it_can(c, then_branch, else_branch)) return;
+  if (!c.ok()) return;
+  const bool tensors = are_tensors(then_branch.results) && are_tensors(else_branch.results);
+  if (tensors && squeezes_if_it_can(c, then_branch, else_branch)) return;
+  if (!tensors && !fit_together(c, then_branch, else_branch)) return;
   std::vector<ValueId> inputs{c.input(0)};
   append(&inputs, then_branch.captures);
   append(&inputs, else_branch.captures);
   std::vector<std::unique_ptr<Graph>> subgraphs;
   subgraphs.push_back(std::move(then_branch.graph));
   subgraphs.push_back(std::move(else_branch.graph));
-  const size_t results = subgraphs[0]->outputs().size();
-  emit_control_flow(c, "If", {}, inputs, results, std::move(subgraphs));
+  if (tensors) {
+    const size_t results = subgraphs[0]->outputs().size();
+    return emit_control_flow(c, "If", {}, inputs, results, std::move(subgraphs));
+  }
+  std::vector<std::string> names;
+  for (size_t i = 0; i < then_branch.results.size(); ++i) add_names(c, i, then_branch.results[i], &names);
+  const std::vector<ValueId> parts = emit_parts(c, "If", inputs, std::move(names), std::move(subgraphs));
+  auto at = parts.begin();
+  for (size_t i = 0; c.ok() && i < then_branch.results.size(); ++i) c.set_output(i, taken(then_branch.results[i], &at));
 }
+
+namespace {
+
+// A Loop that carries lists, whose iterations and conditions are known, becomes its iterations one after the other.
+// False where it cannot: nothing has been given then, and what has been emitted is used by nobody.
+bool unrolled(OpContext& c, const onnx::GraphProto* proto) {
+  constexpr int64_t kMostIterations = 256;
+  std::optional<std::vector<int64_t>> trips;
+  if (c.has_input(0) && !(trips = c.constant_ints(c.input(0)))) return false;
+  std::optional<std::vector<int64_t>> condition = std::vector<int64_t>{1};
+  if (c.has_input(1)) condition = c.constant_ints(c.input(1));
+  std::vector<Item> carried;
+  for (size_t i = 2; i < c.inputs.size(); ++i) carried.push_back(c.item(i));
+  std::vector<std::vector<ValueId>> stacked(c.output_names.size() - std::min(c.output_names.size(), carried.size()));
+  for (int64_t k = 0;; ++k) {
+    if (!condition || condition->size() != 1) return false;
+    if (condition->front() == 0 || (trips && k >= trips->front())) break;
+    if (k == kMostIterations) return false;
+    std::vector<Item> arguments{{c.int64_scalar(k), {}}, {c.scalar(DType::kBool, 1), {}}};
+    arguments.insert(arguments.end(), carried.begin(), carried.end());
+    const std::vector<Item> made = c.inline_subgraph(proto, arguments);
+    if (!c.ok()) return true;
+    if (made.size() < 1 + carried.size() + stacked.size()) {
+      c.fail_invalid(str_cat("has ", c.output_names.size(), " outputs, its body ", made.size()));
+      return true;
+    }
+    condition = c.constant_ints(made[0].value);
+    std::copy_n(made.begin() + 1, carried.size(), carried.begin());
+    for (size_t i = 0; i < stacked.size(); ++i) {
+      const Item& slice = made[1 + carried.size() + i];
+      if (!slice.value.valid()) {
+        c.fail_invalid(str_cat("output ", 1 + carried.size() + i, " of the body is no tensor"));
+        return true;
+      }
+      stacked[i].push_back(c.unsqueeze(slice.value, {0}));
+    }
+  }
+  if (std::any_of(stacked.begin(), stacked.end(), [](const auto& slices) { return slices.empty(); })) return false;
+  for (size_t i = 0; i < carried.size(); ++i) c.set_output(i, carried[i]);
+  for (size_t i = 0; i < stacked.size(); ++i)
+    c.set_output(carried.size() + i, c.emit("Concat", {{"axis", int64_t{0}}}, stacked[i]));
+  return true;
+}
+
+// A condition handed on unchanged is the body's own input, without the Identity that ONNX wants in between.
+void skip_identities(Graph* body) {
+  auto& condition = body->mutable_outputs()[0].value;
+  while (body->value(condition).producer.valid()) {
+    const graph::Node& producer = std::as_const(*body).node(body->value(condition).producer);
+    if (producer.op != "Identity") break;
+    condition = producer.inputs[0];
+  }
+}
+
+// A Loop that carries lists. Lists that keep their form are carried element by element. What a trip appends to one that
+// grows is stacked, as results behind all others.
+void loop_with_lists(OpContext& c, const std::vector<Formal>& formals, ImportedSubgraph body) {
+  const size_t carried = formals.size() - 2;
+  std::vector<ValueId> inputs{c.input(0), c.input(1)};
+  std::vector<Item> in_place;  // results whose parts are results of the node, in this order; then those that grow
+  std::vector<size_t> places;
+  std::vector<size_t> growing;
+  const std::vector<Graph::Output> given = body.graph->outputs();
+  std::vector<Graph::Output> outputs{given[0]}, behind;
+  size_t at = 1;
+  for (size_t i = 0; i + 1 < body.results.size(); ++i) {
+    const Item& result = body.results[1 + i];
+    const bool grows = result.list != nullptr && !result.list->grows.empty();
+    const size_t parts = result.list != nullptr ? parts_of(*result.list).size() : 1;
+    if (i < carried && !grows) append(&inputs, c.list(2 + i) ? parts_of(*c.list(2 + i)) : std::vector{c.input(2 + i)});
+    auto& to = grows ? behind : outputs;
+    to.insert(to.end(), given.begin() + static_cast<std::ptrdiff_t>(at),
+              given.begin() + static_cast<std::ptrdiff_t>(at + parts));
+    at += parts;
+    (grows ? growing : places).push_back(i);
+  }
+  outputs.insert(outputs.end(), behind.begin(), behind.end());
+  body.graph->mutable_outputs() = outputs;
+  append(&inputs, body.captures);
+  std::vector<std::string> names;
+  for (const auto* list : {&places, &growing}) {
+    for (const size_t i : *list) add_names(c, i, body.results[1 + i], &names);
+  }
+  std::vector<std::unique_ptr<Graph>> subgraphs;
+  subgraphs.push_back(std::move(body.graph));
+  const std::vector<ValueId> parts = emit_parts(c, "Loop", inputs, std::move(names), std::move(subgraphs));
+  if (!c.ok()) return;
+  auto part = parts.begin();
+  for (const size_t i : places) c.set_output(i, taken(body.results[1 + i], &part));
+  for (const size_t i : growing) {
+    const ListPtr appended = taken(body.results[1 + i], &part).list;
+    ListValue whole = *c.list(2 + i);
+    whole.stacks = appended->elements;
+    whole.decided_by = hidden_operand(c);
+    c.set_output(i, Item{{}, std::make_shared<const ListValue>(std::move(whole))});
+  }
+}
+
+}  // namespace
 
 void loop(OpContext& c) {
   const auto* proto = c.take_graph("body");
   if (!c.ok()) return;
-  std::vector<ValueId> inputs = c.inputs;
-  if (inputs.size() < 2) inputs.resize(2);
-  std::vector<TensorType> formals{{DType::kI64, {}}, {DType::kBool, {}}};
-  for (size_t i = 2; i < inputs.size(); ++i) {
-    if (!inputs[i].valid()) return c.fail_invalid(str_cat("carried value ", i - 2, " has no initial value"));
-    formals.push_back(c.type(inputs[i]));
+  if (c.inputs.size() < 2) c.inputs.resize(2);
+  if (c.list(0) != nullptr || c.list(1) != nullptr) return c.fail_invalid("inputs 0 and 1 must be tensors");
+  std::vector<Formal> formals{{{DType::kI64, {}}, {}, {}}, {{DType::kBool, {}}, {}, {}}};
+  bool has_lists = false;
+  for (size_t i = 2; i < c.inputs.size(); ++i) {
+    const ListPtr list = c.list(i);
+    if (list == nullptr && !c.has_input(i))
+      return c.fail_invalid(str_cat("carried value ", i - 2, " has no initial value"));
+    if (list != nullptr && !list->grows.empty())
+      return c.fail_unsupported(str_cat("carried value ", i - 2, " is a sequence that an outer Loop appends to"));
+    Formal formal{list == nullptr ? c.type(c.input(i)) : TensorType(), list, {}};
+    if (list != nullptr) {
+      has_lists = true;
+      for (const ValueId part : parts_of(*list)) formal.parts.push_back(c.type(part));
+    }
+    formals.push_back(std::move(formal));
   }
-  ImportedSubgraph body = import_body(c, proto, formals, 2, inputs.size() - 2, 1);
+  if (has_lists && unrolled(c, proto)) return;
+  ImportedSubgraph body = import_body(c, proto, &formals, 2, formals.size() - 2, 1);
   if (!c.ok()) return;
-  // A condition handed on unchanged is the body's own input, without the Identity that ONNX wants in between.
-  auto& condition = body.graph->mutable_outputs()[0].value;
-  while (body.graph->value(condition).producer.valid()) {
-    const graph::Node& producer = std::as_const(*body.graph).node(body.graph->value(condition).producer);
-    if (producer.op != "Identity") break;
-    condition = producer.inputs[0];
+  for (size_t i = formals.size() - 1; i < body.results.size(); ++i) {
+    if (body.results[i].list != nullptr) return c.fail_invalid(str_cat("output ", i, " of the body is no tensor"));
   }
+  if (body.results[0].list != nullptr) return c.fail_invalid("output 0 of the body is no tensor");
+  skip_identities(body.graph.get());
+  if (has_lists) return loop_with_lists(c, formals, std::move(body));
+  std::vector<ValueId> inputs = c.inputs;
   append(&inputs, body.captures);
   std::vector<std::unique_ptr<Graph>> subgraphs;
   subgraphs.push_back(std::move(body.graph));
@@ -169,7 +398,7 @@ void scan(OpContext& c) {
     if (axes.size() != static_cast<size_t>(scan_inputs))
       return c.fail_invalid(str_cat("scan_input_axes has ", axes.size(), " of ", scan_inputs, " elements"));
   }
-  std::vector<TensorType> formals;
+  std::vector<Formal> formals;
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     if (!c.has_input(i)) return c.fail_invalid(str_cat("needs input ", i));
     TensorType type = c.type(c.input(i));
@@ -181,9 +410,10 @@ void scan(OpContext& c) {
             str_cat("scan input ", i - states, " is ", type.text(), ", its axis ", axis, " does not exist"));
       type.shape.erase(type.shape.begin() + axis);
     }
-    formals.push_back(std::move(type));
+    formals.push_back({std::move(type), {}, {}});
   }
-  ImportedSubgraph body = import_body(c, proto, formals, 0, states, 0);
+  ImportedSubgraph body = import_body(c, proto, &formals, 0, states, 0);
+  if (c.ok() && !are_tensors(body.results)) return c.fail_invalid("an output of the body is no tensor");
   auto attributes = c.pass_attributes("Scan");
   if (!c.ok()) return;
   std::vector<ValueId> inputs = c.inputs;

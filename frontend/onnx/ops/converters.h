@@ -78,6 +78,21 @@ void loop(OpContext& c);
 void scan_before_9(OpContext& c);
 void scan(OpContext& c);
 
+// sequence.cpp
+void identity(OpContext& c);
+void concat_from_sequence(OpContext& c);
+void sequence_at(OpContext& c);
+void sequence_construct(OpContext& c);
+void sequence_empty(OpContext& c);
+void sequence_erase(OpContext& c);
+void sequence_insert(OpContext& c);
+void sequence_length(OpContext& c);
+void sequence_map(OpContext& c);
+void split_to_sequence(OpContext& c);
+void optional(OpContext& c);
+void optional_get_element(OpContext& c);
+void optional_has_element(OpContext& c);
+
 // loss.cpp
 void negative_log_likelihood_loss(OpContext& c);
 void softmax_cross_entropy_loss(OpContext& c);

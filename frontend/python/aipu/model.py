@@ -33,6 +33,17 @@ class TensorSpec(NamedTuple):
     shape: Tuple[Union[int, str, None], ...]
 
 
+class ListSpec(NamedTuple):
+    """An input or output of a model that is a sequence or an optional: ``kind`` is ``"sequence"``, ``"optional"`` or
+    ``"optional sequence"``. Runs take and give a list of ``length`` arrays for a sequence, an array for an optional
+    tensor, and None for an optional without a value (``length`` is None then).
+    """
+
+    name: str
+    kind: str
+    length: Optional[int]
+
+
 class ProfileRow(NamedTuple):
     """One command of a profiled run; times in seconds, and in cycles of the NPU with ``session(cycles=True)``."""
 
@@ -57,6 +68,8 @@ def build(
     target: Optional[str] = None,
     shapes: Optional[Mapping[str, Sequence[int]]] = None,
     expose: Sequence[str] = (),
+    sequence_lengths: Optional[Mapping[str, Optional[int]]] = None,
+    constants: Optional[Mapping[str, Any]] = None,
     plugins: Sequence[Any] = (),
     target_plugins: Sequence[PathLike] = (),
     weights: Optional[PathLike] = None,
@@ -78,6 +91,9 @@ def build(
     kernel's call what the kernel was built for. ``shapes``: fixed shapes of inputs by name; -1 keeps an extent.
     ``expose``: values between the nodes of the outermost graph, by ONNX names (``*`` stands for any text), that become
     further outputs. They are what the graph says: nothing is fused over them.
+    ``sequence_lengths``: how many elements an input has that is a sequence; None for an optional without a value. The
+    elements of the sequence ``x`` are inputs ``x[0]``, ``x[1]``, ... for ``shapes``. ``constants``: inputs that become
+    constants, by name.
     ``plugins``: operators of your own: files, functions declared by :mod:`aipu.op`, or modules that have some.
     ``target_plugins``: targets of your own: shared libraries. They stay known to the process.
     ``fast_math``: trade accuracy for speed, as ``aipugb --fast-math`` does; NaN spread over tiles of 4x4 pixels.
@@ -118,6 +134,13 @@ def build(
         f"{name}={'x'.join(str(int(extent)) for extent in extents)}" for name, extents in (shapes or {}).items()
     ]
     options.exposed = list(expose)
+    options.sequence_lengths = [
+        f"{name}={'none' if length is None else int(length)}" for name, length in (sequence_lengths or {}).items()
+    ]
+    for name, value in (constants or {}).items():
+        array = np.asarray(value)
+        array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+        options.add_constant(name, array.dtype.name, list(array.shape), array.tobytes())
     options.plugins = files
     options.plugin_texts = [(operator.name, operator.text) for operator in operators]
     options.emit_c = _optional_path(emit_c)
@@ -304,6 +327,44 @@ def _shown(names: "Union[str, Iterable[str]]") -> str:
     return _native.printable(names if isinstance(names, str) else ", ".join(names))
 
 
+class _TensorList:
+    """A sequence or an optional among the inputs or outputs, and the names of the tensors that it is made of."""
+
+    KINDS = ("sequence", "optional", "optional sequence")
+
+    def __init__(self, kind: int, absent: bool, names: List[str]) -> None:
+        self.kind = self.KINDS[kind]
+        self.absent = absent
+        self.names = names
+
+    def has_to_be_given(self) -> bool:
+        return bool(self.names)
+
+    def elements(self, name: str, value: Any) -> Dict[str, Any]:
+        """The elements of what is given for it, by name."""
+        if self.absent:
+            if value is not None:
+                raise ValueError(f"input '{_shown(name)}': the model was converted for an optional without a value")
+            return {}
+        if value is None:
+            raise ValueError(f"input '{_shown(name)}': the model was converted for an optional that has a value")
+        values = [value] if self.kind == "optional" else value
+        if isinstance(values, np.ndarray) or not hasattr(values, "__len__"):
+            raise TypeError(f"input '{_shown(name)}': a list of arrays is expected, found {type(values).__name__}")
+        if len(values) != len(self.names):
+            raise ValueError(
+                f"input '{_shown(name)}': the model was converted for {len(self.names)} elements, found {len(values)}"
+            )
+        return dict(zip(self.names, values))
+
+    def value(self, results: Mapping[str, Any]) -> Any:
+        """What a run gives for it."""
+        if self.absent:
+            return None
+        values = [results[name] for name in self.names]
+        return values[0] if self.kind == "optional" else values
+
+
 class _Signature:
     """What a model takes and gives, and the checks of what a run is given."""
 
@@ -312,11 +373,68 @@ class _Signature:
         self.outputs: Tuple[TensorSpec, ...] = tuple(TensorSpec(*spec) for spec in native.outputs)
         self.input_index = {spec.name: i for i, spec in enumerate(self.inputs)}
         self.output_index = {spec.name: i for i, spec in enumerate(self.outputs)}
+        self.input_lists: Dict[str, _TensorList] = {}
+        self.output_lists: Dict[str, _TensorList] = {}
+        for name, is_input, kind, absent, first, count in native.lists:
+            tensors = (self.inputs if is_input else self.outputs)[first : first + count]
+            found = _TensorList(kind, absent, [spec.name for spec in tensors])
+            (self.input_lists if is_input else self.output_lists)[name] = found
+
+    def _flat(self, inputs: Mapping[str, Any]) -> Dict[str, Any]:
+        """The arrays by the names of the model's tensors, those of lists too."""
+        flat = {name: value for name, value in inputs.items() if name not in self.input_lists}
+        for name, found in self.input_lists.items():
+            if name in inputs:
+                flat.update(found.elements(name, inputs[name]))
+            elif found.has_to_be_given() and not all(element in inputs for element in found.names):
+                raise ValueError(f"no value for input '{_shown(name)}': every run takes all inputs")
+        return flat
+
+    def wanted_tensors(
+        self, outputs: Union[Sequence[str], Mapping[str, np.ndarray], None]
+    ) -> Union[Sequence[str], Mapping[str, np.ndarray], None]:
+        """The tensors of outputs that may be lists."""
+        if not self.output_lists or outputs is None or isinstance(outputs, (str, bytes)):
+            return outputs
+        if isinstance(outputs, Mapping):
+            for name in outputs:
+                if name in self.output_lists:
+                    raise TypeError(f"output '{_shown(name)}' is a list: it cannot be written into an array")
+            return outputs
+        tensors: List[str] = []
+        for name in outputs:
+            tensors += self.output_lists[name].names if name in self.output_lists else [name]
+        return tensors
+
+    def named(
+        self, results: Dict[str, Any], outputs: Union[Sequence[str], Mapping[str, np.ndarray], None]
+    ) -> Dict[str, Any]:
+        """The results of a run with the elements of lists together."""
+        if not self.output_lists:
+            return results
+        if outputs is not None:
+            return {
+                name: self.output_lists[name].value(results) if name in self.output_lists else results[name]
+                for name in outputs
+            }
+        first = {found.names[0]: name for name, found in self.output_lists.items() if found.names}
+        inner = {element for found in self.output_lists.values() for element in found.names}
+        named: Dict[str, Any] = {}
+        for name, value in results.items():
+            if name in first:
+                named[first[name]] = self.output_lists[first[name]].value(results)
+            elif name not in inner:
+                named[name] = value
+        for name, found in self.output_lists.items():
+            named.setdefault(name, found.value(results))
+        return named
 
     def input_values(self, inputs: Mapping[str, Any]) -> List[np.ndarray]:
         """An array per input of the model."""
         if not isinstance(inputs, Mapping):
             raise TypeError(f"inputs: a mapping from names to arrays is expected, found {type(inputs).__name__}")
+        if self.input_lists:
+            inputs = self._flat(inputs)
         for name in inputs:
             if name not in self.input_index:
                 raise ValueError(f"the model has no input '{_shown(name)}' (there are: {_shown(self.input_index)})")
@@ -331,6 +449,7 @@ class _Signature:
         """The array given for each output that is wanted, or None."""
         if isinstance(outputs, (str, bytes)):
             raise TypeError(f"outputs: a list of names is expected, found {outputs!r}")
+        outputs = self.wanted_tensors(outputs)
         names = self.output_index if outputs is None else outputs
         for name in names:
             if name not in self.output_index:
@@ -404,7 +523,8 @@ class Session:
         TypeError for objects that are no arrays, RuntimeError if another thread is using the session. After an error,
         given outputs hold anything; the session can be run again.
         """
-        return self._run_alone(self._signature.input_values(inputs), self._signature.wanted_outputs(outputs))
+        results = self._run_alone(self._signature.input_values(inputs), self._signature.wanted_outputs(outputs))
+        return self._signature.named(results, outputs)
 
     def _run_alone(self, values: List[np.ndarray], wanted: Dict[str, Optional[np.ndarray]]) -> Dict[str, np.ndarray]:
         if not self._in_use.acquire(blocking=False):
@@ -445,7 +565,7 @@ class Session:
         def done(run: Any) -> None:
             try:
                 run.check()
-                result = self._results(run, wanted)
+                result = self._signature.named(self._results(run, wanted), outputs)
             except BaseException as error:
                 _in_flight.discard(future)
                 future.set_exception(error)
@@ -634,6 +754,25 @@ class Model:
         return self._signature.outputs
 
     @property
+    def lists(self) -> Dict[str, ListSpec]:
+        """Its inputs and outputs that are sequences or optionals, by name: runs take and give lists for them, whose
+        elements are also tensors of :attr:`inputs` and :attr:`outputs`."""
+        both = {**self._signature.input_lists, **self._signature.output_lists}
+        return {
+            name: ListSpec(name, found.kind, None if found.absent else len(found.names)) for name, found in both.items()
+        }
+
+    @property
+    def description(self) -> str:
+        """What the ONNX model says about itself (``doc_string``)."""
+        return self._native.description.decode(errors="replace")
+
+    @property
+    def metadata(self) -> Dict[str, str]:
+        """``metadata_props`` of the ONNX model."""
+        return {key.decode(errors="replace"): value.decode(errors="replace") for key, value in self._native.metadata}
+
+    @property
     def name(self) -> str:
         """What the model is called."""
         return self._native.name
@@ -669,7 +808,7 @@ class Model:
         wanted = self._signature.wanted_outputs(outputs)
         session, threads = self._sessions.take()
         try:
-            return session._run_alone(values, wanted)
+            return self._signature.named(session._run_alone(values, wanted), outputs)
         finally:
             self._sessions.give_back(session, threads)
 
