@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 
 #include "codegen/driver/cc_driver.h"
 #include "codegen/driver/code_generator.h"
@@ -334,10 +335,27 @@ class Builder {
         body.graph = subgraph.get();
         AIPU_RETURN_IF_ERROR(partition(&body));
       }
+      report_.group_list.push_back(group_report(*unit->graph, group));
       unit->groups.push_back({std::move(group), {}});
     }
     report_.groups += unit->groups.size();
     return {};
+  }
+
+  static GroupReport group_report(const graph::Graph& graph, const graph::Group& group) {
+    GroupReport report;
+    report.plugin = group.owner->name();
+    std::set<std::string> ops;
+    for (const graph::NodeId id : group.nodes) {
+      const graph::Node& node = graph.node(id);
+      for (const graph::Origin& origin : node.origins) ops.insert(origin.op);
+      const graph::OpDef* def = graph.find_op(node.op);
+      const bool has_output = !node.outputs.empty() && node.outputs[0].valid();
+      if (def != nullptr && def->multiply_adds && has_output && !node.origins.empty())
+        report.multiply_adds.emplace_back(node.origins[0].op, def->multiply_adds(graph, node));
+    }
+    report.ops.assign(ops.begin(), ops.end());
+    return report;
   }
 
   Status setup() {

@@ -59,12 +59,20 @@ struct BuildOptions {
   std::function<bool(const Progress&)> progress;
 };
 
+// A group of the partition: the plugin that computes it, and the ONNX operators of its nodes.
+struct GroupReport {
+  std::string plugin;
+  std::vector<std::string> ops;                                   // sorted, each once
+  std::vector<std::pair<std::string, graph::Dim>> multiply_adds;  // by ONNX operator, of nodes that have some
+};
+
 struct BuildReport {
   std::vector<std::pair<std::string, double>> stage_seconds;
   std::vector<std::string> warnings;
   std::string target;
   std::string stopped_after;  // "" when the whole road was taken
   std::string graph_text;     // the graph where --stop-after stopped
+  std::vector<GroupReport> group_list;
   size_t nodes = 0, groups = 0, launches = 0, kernels = 0, compiled_units = 0, translation_units = 0, commands = 0;
   uint64_t constant_bytes = 0, file_bytes = 0;
   bool has_memory_plan = false;  // sizes are known without inputs

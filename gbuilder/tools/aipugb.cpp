@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gbuilder/build.h"
+#include "gbuilder/explain.h"
 #include "gbuilder/tools/progress_line.h"
 #include "graph/ir/graph.h"
 #include "runtime/base/file.h"
@@ -27,7 +28,8 @@ struct Options {
   aipu::gbuilder::BuildOptions build;
   std::vector<std::string> constants;
   std::string json, sign;
-  bool quiet = false, verbose = false, no_cache = false, time_passes = false, pipeline = false, targets = false;
+  bool quiet = false, verbose = false, no_cache = false, time_passes = false, pipeline = false, targets = false,
+       explain = false;
 };
 
 void print_report(const Tool& tool, const Options& all, const aipu::gbuilder::BuildReport& report) {
@@ -107,8 +109,9 @@ std::string json(const Options& options, const aipu::gbuilder::BuildReport& repo
 std::string usage_error(Options& options) {
   aipu::gbuilder::BuildOptions& build = options.build;
   if (build.model.empty()) return "which model? Give MODEL.onnx (see --help)";
-  if (build.output.empty() && build.stop_after.empty() && build.emit_c.empty() && build.emit_ir.empty() &&
-      build.dump_ir.empty())
+  if (options.explain && build.model.ends_with(".txt")) return "--explain is for ONNX models";
+  if (!options.explain && build.output.empty() && build.stop_after.empty() && build.emit_c.empty() &&
+      build.emit_ir.empty() && build.dump_ir.empty())
     return "nothing to do: give -o OUT.aipu.bin (see --help)";
   const bool is_ir = build.model.ends_with(".txt");
   if (!build.weights.empty() && build.model.ends_with(".onnx"))
@@ -208,6 +211,10 @@ void add_options(Tool& tool, Options& options) {
       ->type_name("FILE")
       ->group(group);
   app.add_flag("--time-passes", options.time_passes, "print what each stage took")->group(group);
+  app.add_flag("--explain", options.explain,
+               "print the operators of the model with their numbers, what computes them and what is not supported; "
+               "nothing is compiled or written. Exit code 1 if something is not supported")
+      ->group(group);
   app.add_flag("--print-pipeline", options.pipeline, "print the passes, stages and operator plugins and exit")
       ->group(group);
   app.add_flag("--targets", options.targets, "print the targets, those of --target-plugin too, and exit")->group(group);
@@ -230,6 +237,14 @@ void add_options(Tool& tool, Options& options) {
       ->group(group);
 }
 
+int explain(const Tool& tool, const aipu::gbuilder::BuildOptions& build) {
+  bool supported = false;
+  const auto text = aipu::gbuilder::explain_model(build, &supported);
+  if (!text.ok()) return tool.fail(text.status());
+  aipu::tools::print(*text);
+  return supported ? 0 : 1;
+}
+
 int convert(const Tool& tool, Options& options) {
   aipu::gbuilder::BuildOptions& build = options.build;
   if (options.pipeline) {
@@ -244,6 +259,7 @@ int convert(const Tool& tool, Options& options) {
     return 0;
   }
   if (const std::string error = usage_error(options); !error.empty()) return tool.fail_usage(error);
+  if (options.explain) return explain(tool, build);
   const bool to_file = !options.json.empty() && options.json != "-";
   if (to_file) {
     if (const Status status = aipu::prepare_output(options.json); !status.ok()) return tool.fail(status);
