@@ -16,6 +16,7 @@ constexpr std::string_view kRandom = "random results are not supported";
 constexpr std::string_view kString = "strings are not supported";
 constexpr std::string_view kImageFile = "encoded images are not supported";
 constexpr std::string_view kGradient = "gradients are not supported";
+constexpr std::string_view kPreview = "ai.onnx.preview";
 constexpr std::string_view kTraining = "ai.onnx.preview.training";
 
 // The last two of a row whose inputs may be lists.
@@ -280,6 +281,9 @@ constexpr ConverterRow kRows[] = {
     {"", "NegativeLogLikelihoodLoss", 12, negative_log_likelihood_loss},
     {"", "STFT", 17, pass},
     {"", "SoftmaxCrossEntropyLoss", 12, softmax_cross_entropy_loss},
+
+    // ---- what ONNX tries out
+    {kPreview, "FlexAttention", 1, flex_attention},
 
     // ---- training
     {kTraining, "Adagrad", 1, adagrad},

@@ -106,6 +106,9 @@ void attention(OpContext& c);
 void rotary_embedding(OpContext& c);
 void tensor_scatter(OpContext& c);
 
+// flex_attention.cpp
+void flex_attention(OpContext& c);
+
 // linear_attention.cpp
 void linear_attention(OpContext& c);
 void causal_conv_with_state(OpContext& c);
