@@ -125,7 +125,7 @@ Expression float_remainder(Writer& w) {
   Expression rest = x;
   for (int step = steps; step-- > 0;) {
     const Expression by = w.let(scaled(step * bits));
-    const Expression quotient = call("trunc", rest / by);
+    Expression quotient = call("trunc", rest / by);
     const Expression is_less = is(call("abs", rest), "<", call("abs", by));
     rest = w.let(choose(is_less, rest, call("fma", rest, quotient * w.k(-1), by)));
   }

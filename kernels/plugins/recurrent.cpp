@@ -14,7 +14,6 @@ namespace {
 using graph::Dim;
 using graph::Graph;
 using graph::Node;
-using graph::ValueId;
 
 struct Activation {
   std::string_view name;

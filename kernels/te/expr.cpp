@@ -150,7 +150,7 @@ std::optional<BinaryOp> find_binary(std::string_view node) {
   return std::nullopt;
 }
 
-Expr make_expr(Type type, decltype(ExprNode::node) node) {
+Expr make_expr(Type type, std::remove_const_t<decltype(ExprNode::node)> node) {
   return std::make_shared<ExprNode>(ExprNode{type, std::move(node)});
 }
 

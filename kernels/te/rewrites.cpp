@@ -77,7 +77,7 @@ Expr all_of(const std::vector<Expr>& conditions) {
 Expr with_condition(const Expr& expr, const Expr& condition, const Substitution& values, Analyzer* analyzer) {
   const Reduce* reduce = expr->as<Reduce>();
   if (reduce == nullptr) {
-    const Expr value = analyzer->simplify_value(substitute(expr, values));
+    Expr value = analyzer->simplify_value(substitute(expr, values));
     if (!condition) return value;
     return make_expr(expr->type, Call{"if_then_else", {condition, value, zero_of(expr->type)}});
   }

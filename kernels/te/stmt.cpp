@@ -7,7 +7,9 @@
 
 namespace aipu::te {
 
-Stmt make_stmt(decltype(StmtNode::node) node) { return std::make_shared<StmtNode>(StmtNode{std::move(node)}); }
+Stmt make_stmt(std::remove_const_t<decltype(StmtNode::node)> node) {
+  return std::make_shared<StmtNode>(StmtNode{std::move(node)});
+}
 
 Stmt sequence(std::vector<Stmt> statements) {
   std::vector<Stmt> flat;

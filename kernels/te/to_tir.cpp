@@ -233,7 +233,7 @@ class Converter {
   }
 
   tir::VarPtr enter(const For& n) {
-    const tir::VarPtr var = make_variable(n.var->as<Var>()->name, n.var->type);
+    tir::VarPtr var = make_variable(n.var->as<Var>()->name, n.var->type);
     variables_[n.var.get()] = var;
     analyzer_.bind(n.var, {make_int(0, n.var->type), n.extent});
     loops_.push_back(&n);

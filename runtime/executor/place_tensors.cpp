@@ -162,7 +162,7 @@ Status StagePlanner::place_tensors() {
     Placement placement;
     // A tensor that cannot be placed is an error for the command that uses it, if it is ever reached; inputs are
     // always used.
-    const Status status = place_tensor(i, &placement);
+    Status status = place_tensor(i, &placement);
     if (status.ok()) own_placement(i) = placement;
     if (!status.ok() && tensors[i]->kind() == fb::TensorKind::kInput) return status;
   }

@@ -14,7 +14,8 @@ void append(std::vector<ValueId>* to, const std::vector<ValueId>& from) {
 }
 
 // Makes the type of carried value k fit what an iteration gives: extents that it changes become symbols of the body.
-// Whether that changed anything. `changing`: the symbols of the body that were made so; such an extent may become anything.
+// Whether that changed anything. `changing`: the symbols of the body that were made so; such an extent may become
+// anything.
 bool widen(OpContext& c, const std::string& what, const std::string& hint, TensorType* in, const TensorType& out,
            std::vector<Dim>* changing) {
   if (in->dtype != out.dtype) {
