@@ -44,8 +44,9 @@ class Layers:
 @dataclasses.dataclass
 class Benchmark:
     """What was measured. ``figure`` is the scenario's one number in ``unit``, with its 95 % interval: over the
-    repetitions, or with several process runs over the processes. ``processes`` has the figures of each repetition of
-    each process. Latencies in milliseconds, from when a query was due; None is one that was never answered.
+    repetitions, or with several process runs over the processes (of a peak rate: the rates that its search ended
+    between). ``processes`` has the figures of each repetition of each process. Latencies in milliseconds, from when a
+    query was due; None is one that was never answered.
     """
 
     model: str
@@ -82,6 +83,11 @@ class Benchmark:
     processes: List[List[Optional[float]]]
     notes: List[str] = dataclasses.field(default_factory=list)
     layers: Optional[Layers] = None
+
+    @property
+    def interval(self) -> str:
+        """What the figure's interval is."""
+        return "95 % interval" if self.peak is None else "highest rate kept .. lowest rate not kept"
 
     def identity(self) -> Tuple[Any, ...]:
         """Measurements of the same thing have it in common."""

@@ -125,7 +125,7 @@ def _cycles(layers: Layers) -> str:
 
 def _result(result: Benchmark, prefix: str) -> str:
     tiles = {
-        "95 % interval of " + ("latency" if result.unit == "s" else result.unit): figure_text(result)
+        result.interval + " of " + ("latency" if result.unit == "s" else result.unit): figure_text(result)
         .partition("(")[2]
         .rstrip(")"),
         f"p{result.percentile:g} latency, ms": number(result.latency_ms.get(f"p{result.percentile:g}")),

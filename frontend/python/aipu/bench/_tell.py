@@ -32,7 +32,7 @@ def lines(result: Benchmark) -> List[str]:
     value, low, high = (number(one, 5) for one in result.samples_per_second)
     told = [
         f"{result.title}; {shapes} ({result.data})",
-        f"  {figure_text(result)}, 95 % interval; {over}",
+        f"  {figure_text(result)}, {result.interval}; {over}",
         f"  {value} samples/s ({low}..{high}); {result.samples:,} samples, {result.queries:,} queries",
         "  latency ms: " + "  ".join(f"{name} {number(one)}" for name, one in result.latency_ms.items()),
         f"  load {number(result.load_ms)} ms, first run {number(result.first_run_ms)} ms, warm-up "
