@@ -351,8 +351,11 @@ class Builder {
       for (const graph::Origin& origin : node.origins) ops.insert(origin.op);
       const graph::OpDef* def = graph.find_op(node.op);
       const bool has_output = !node.outputs.empty() && node.outputs[0].valid();
-      if (def != nullptr && def->multiply_adds && has_output && !node.origins.empty())
-        report.multiply_adds.emplace_back(node.origins[0].op, def->multiply_adds(graph, node));
+      if (def == nullptr || !def->multiply_adds || !has_output || node.origins.empty()) continue;
+      // What was folded into it is among the origins.
+      const bool named = std::any_of(node.origins.begin(), node.origins.end(),
+                                     [&](const graph::Origin& origin) { return origin.op == node.op; });
+      report.multiply_adds.emplace_back(named ? node.op : node.origins[0].op, def->multiply_adds(graph, node));
     }
     report.ops.assign(ops.begin(), ops.end());
     return report;

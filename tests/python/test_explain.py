@@ -18,7 +18,8 @@ def explained(path, *options):
 def test_what_converts(tmp_path):
     weights = {"w": np.ones((4, 3, 3, 3), np.float32), "b": np.ones(4, np.float32), "s": np.ones((2, 2), np.float32)}
     nodes = [
-        node("Conv", ["x", "w", "b"], ["c"]),
+        node("Conv", ["x", "w", "b"], ["a0"]),
+        node("BatchNormalization", ["a0", "b", "b", "b", "b"], ["c"]),  # becomes a part of the convolution
         node("Relu", ["c"], ["r"]),
         node("Conv", ["x", "w"], ["d"]),
         node("Add", ["r", "d"], ["y"]),
