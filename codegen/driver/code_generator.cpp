@@ -62,7 +62,8 @@ Status check_names(std::span<const std::unique_ptr<CodeGenerator>> added, const 
                                                    [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
     if (!good) return invalid_argument(fmt::format("'{}' is not a name for a code generator", name));
     const auto is_same = [&](const auto& other) { return other->name() == name; };
-    if (std::any_of(known.begin(), known.end(), is_same) || std::any_of(added.begin(), added.begin() + i, is_same))
+    const auto before = added.first(i);
+    if (std::any_of(known.begin(), known.end(), is_same) || std::any_of(before.begin(), before.end(), is_same))
       return invalid_argument(fmt::format("code generator '{}': there is one of that name already", name));
   }
   return {};
