@@ -14,7 +14,7 @@ ListPtr make_list(ListValue list) { return std::make_shared<const ListValue>(std
 
 // Input i, which has to be a sequence; null after a failure.
 ListPtr sequence_of(OpContext& c, size_t i) {
-  const ListPtr list = c.list(i);
+  ListPtr list = c.list(i);
   if (!c.ok()) return nullptr;
   if (list == nullptr || list->kind != Kind::kSequence) {
     c.fail_invalid(str_cat("input ", i, " must be a sequence, found ",
