@@ -231,8 +231,8 @@ Result<Importer::ListInput> Importer::list_input(const onnx::ValueInfoProto& inf
   list.value.kind = kind;
   const auto given = options_.sequence_lengths.find(info.name());
   if (given == options_.sequence_lengths.end() && kind != PortList::Kind::kOptionalTensor) {
-    return invalid_argument(str_cat("input '", info.name(), "' is a sequence; say how many elements it has: ",
-                                    "--sequence-length ", info.name(), "=N"));
+    return unsupported(str_cat("input '", info.name(), "' is a sequence; say how many elements it has: ",
+                               "--sequence-length ", info.name(), "=N"));
   }
   const int64_t length = given == options_.sequence_lengths.end() ? 1 : given->second;
   const bool fits = length == kAbsent ? kind != PortList::Kind::kSequence

