@@ -41,7 +41,7 @@ Expr VectorAligner::scaled(const Expr& index, int64_t lanes) {
 
 // (element*)pointer + offset
 Expr VectorAligner::element_pointer(const Expr& pointer, DType element, const Expr& offset) {
-  const Expr base = cast(Type::pointer_to(element, 1, pointer->type.scope), whole(pointer));
+  Expr base = cast(Type::pointer_to(element, 1, pointer->type.scope), whole(pointer));
   if (as_int(offset) == 0) return base;
   return simplify(tir::binary(BinaryOp::kAdd, base, offset));
 }
@@ -268,7 +268,7 @@ Expr VectorAligner::joined(const Expr& e) {
     const Parts one = regroup(values, e->type.lanes, e->type.lanes);
     return one.size() == 1 ? one[0] : give_up();
   }
-  const Expr all = values.size() == 1 ? values[0] : call("vconcat", values);
+  Expr all = values.size() == 1 ? values[0] : call("vconcat", values);
   if (failed_ || all->type.lanes == e->type.lanes) return all;
   return call("vpart", {all}, {{"index", 0}, {"lanes", e->type.lanes}});
 }

@@ -34,7 +34,7 @@ class Propagate : public Mutator {
     return mutate_children(expr);
   }
   Stmt mutate(const Stmt& stmt) override {
-    const Stmt s = mutate_children(stmt);
+    Stmt s = mutate_children(stmt);
     const auto* define = s->as<Define>();
     if (define != nullptr && is_number(define->value) && !changed_.contains(define->var.get()))
       numbers_[define->var.get()] = define->value;

@@ -307,7 +307,7 @@ Status Session::Impl::hold_more(int64_t bytes) const {
 Status Session::Impl::hold(TensorBuffer& buffer, int64_t bytes, Device* where) {
   const int64_t before = buffer.size();
   if (bytes > before) AIPU_RETURN_IF_ERROR(hold_more(bytes - before));
-  const Status status = buffer.reserve(bytes, where);
+  Status status = buffer.reserve(bytes, where);
   held_bytes += buffer.size() - before;
   return status;
 }
