@@ -47,7 +47,7 @@ class Rename : public Mutator {
     return mutate_children(e);
   }
   Stmt mutate(const Stmt& stmt) override {
-    const Stmt s = mutate_children(stmt);
+    Stmt s = mutate_children(stmt);
     if (const auto* n = s->as<Define>(); n && has(n->var)) return make_stmt(Define{of(n->var), n->value}, s->span);
     if (const auto* n = s->as<Assign>(); n && has(n->var)) return make_stmt(Assign{of(n->var), n->value}, s->span);
     if (const auto* n = s->as<LaneWrite>(); n && has(n->var))

@@ -173,7 +173,7 @@ class VectorizeLoops : public Mutator {
  public:
   using Mutator::mutate;
   Stmt mutate(const Stmt& stmt) override {
-    const Stmt s = mutate_children(stmt);
+    Stmt s = mutate_children(stmt);
     const auto* n = s->as<For>();
     if (n == nullptr || n->kind != ForKind::kVectorized) return s;
     const auto start = as_int(n->start), stop = as_int(n->stop);

@@ -56,7 +56,7 @@ class LowerStandard : public Mutator {
  public:
   using Mutator::mutate;
   Expr mutate(const Expr& expr) override {
-    const Expr e = mutate_children(expr);
+    Expr e = mutate_children(expr);
     if (const auto* n = e->as<Unary>(); n != nullptr && e->type.is_vector()) return call_or(e, "vinv", {n->operand});
     const auto* n = e->as<Binary>();
     if (n == nullptr || !n->lhs->type.is_vector()) return e;
@@ -70,7 +70,7 @@ class StrengthReduce : public Mutator {
  public:
   using Mutator::mutate;
   Expr mutate(const Expr& expr) override {
-    const Expr e = mutate_children(expr);
+    Expr e = mutate_children(expr);
     if (e->type.is_mask()) return mirrored_comparison(e);
     if (!e->type.is_vector() || !is_integer(e->type.element)) return e;
     Expr lhs, rhs;
@@ -121,7 +121,7 @@ class Combine : public Mutator {
  public:
   using Mutator::mutate;
   Expr mutate(const Expr& expr) override {
-    const Expr e = mutate_children(expr);
+    Expr e = mutate_children(expr);
     if (const auto* n = call_of(e, "vnsr")) return narrowing_shift(e, *n);
     const auto* product = e->as<Binary>();
     if (product != nullptr && product->op == BinaryOp::kMul && e->type.is_vector())
