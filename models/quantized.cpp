@@ -92,9 +92,10 @@ class Resnet {
     return dequantize_per_channel(b_.initializer(TensorData::of(DType::kI32, {channels}, elements)), zeros, scales);
   }
 
-  std::string dequantize_per_channel(const std::string& stored, TensorData zeros, const std::vector<float>& scales) {
+  std::string dequantize_per_channel(const std::string& stored, const TensorData& zeros,
+                                     const std::vector<float>& scales) {
     const auto scale = b_.initializer(TensorData::f32({static_cast<int64_t>(scales.size())}, scales));
-    return b_.op("DequantizeLinear", {stored, scale, b_.initializer(std::move(zeros))}, {{"axis", 0}});
+    return b_.op("DequantizeLinear", {stored, scale, b_.initializer(zeros)}, {{"axis", 0}});
   }
 
   // Mean square `target` at the output.

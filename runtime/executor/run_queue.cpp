@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "runtime/base/fork_generation.h"
@@ -70,7 +71,7 @@ RunQueue::RunQueue(std::function<Status(Run::Impl&)> play)
 RunQueue::~RunQueue() {
   if (state_->is_lost()) {
     // Never destroyed: nobody knows in what state its mutex is.
-    static_cast<void>(new std::shared_ptr<RunQueueState>(std::move(state_)));
+    static_cast<void>(new (std::nothrow) std::shared_ptr<RunQueueState>(std::move(state_)));
     return;
   }
   {
@@ -92,7 +93,7 @@ Status RunQueue::start_thread() {
   auto player = std::make_unique<Player>(Player{state_, play_});
   if (const int code = ::pthread_create(&state_->thread, nullptr, &serve, player.get()); code != 0)
     return out_of_range(str_cat("cannot start the thread for submitted runs: ", std::strerror(code)));
-  player.release();
+  static_cast<void>(player.release());  // the thread's now
   state_->has_thread = true;
   return {};
 }
