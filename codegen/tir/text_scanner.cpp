@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "runtime/base/text.h"
+
 namespace aipu::tir {
 
 void TextScanner::fail(std::string_view message) {
@@ -17,7 +19,8 @@ void TextScanner::fail(std::string_view message) {
       line_start = i + 1;
     }
   }
-  error_ = invalid_model(fmt::format("TIR text:{}:{}: {}", line, pos_ - line_start + 1, message));
+  // Names in quotes may hold anything.
+  error_ = invalid_model(fmt::format("TIR text:{}:{}: {}", line, pos_ - line_start + 1, printable(message)));
   pos_ = text_.size();
 }
 

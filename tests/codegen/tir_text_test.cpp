@@ -177,6 +177,7 @@ TEST(TirText, RefusesWithPlaceAndReason) {
       {"func f() -> void { for never i#1: int32 = 0 to 1 step 1 {} }", "unknown kind of loop 'never'"},
       {"func f() -> void { } func f() -> void { }", "function 'f' is defined twice"},
       {"func f() -> void { let x#1: int32 = 3 eval y#1 }", "variable #1 is called 'x', not 'y'"},
+      {"func f() -> void { let x#1: int32 = 3 eval \"y\n\"#1 }", "variable #1 is called 'x', not 'y\\n'"},
   };
   for (const auto& [text, message] : cases) {
     const Result<Module> parsed = parse_module(text);
