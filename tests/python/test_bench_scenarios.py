@@ -15,6 +15,7 @@ import sys
 import aipu.bench
 import numpy as np
 import pytest
+from aipu import _test_data
 from aipu.bench import _benchmark, _data, _history, _judge, _options, _page, _play, _scenario, _sweep
 from aipu.bench._scenario import Setting
 from onnx_text import element_type, node, write_model
@@ -394,13 +395,13 @@ def test_tensors_of_test_data(tmp_path):
     path = str(tmp_path / "t.pb")
     for array, body in cases:
         pathlib.Path(path).write_bytes(tensor_bytes("t", array.dtype.name, array.shape, body))
-        name, found = _data.tensor_of(path)
+        name, found = _test_data.tensor_of(path)
         assert name == "t" and found.dtype == array.dtype
         np.testing.assert_array_equal(found, array)
     for data in (b"", b"\xff" * 30, tensor_bytes("t", "float32", (3,), field(9, b"1234"))):
         pathlib.Path(path).write_bytes(data)
         with pytest.raises(ValueError, match="t.pb: "):
-            _data.tensor_of(path)
+            _test_data.tensor_of(path)
 
 
 def test_accuracy(model):

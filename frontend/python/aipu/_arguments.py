@@ -34,6 +34,17 @@ def constant(text: str) -> Tuple[str, Any]:
         raise argparse.ArgumentTypeError(f"expected NAME=NUMBER or NAME=[NUMBERS], found '{text}'") from None
 
 
+def add_data_arguments(parser: argparse.ArgumentParser) -> None:
+    """What :func:`aipu._calibration.runs` is told about its data, and what is told of it afterwards."""
+    parser.add_argument("--limit", type=int, metavar="N", help="items to take (default: all)")
+    parser.add_argument("--preprocess", type=function, metavar="MODULE:FUNCTION", help="turns a path into arrays")
+    parser.add_argument(
+        "--constant", type=constant, action="append", default=[], metavar="NAME=VALUE", help="an input that all share"
+    )
+    parser.add_argument("--json", metavar="FILE", help="everything, for programs (-: standard output)")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+
+
 class ProgressLines:
     """Lines about what is done: on a terminal one that is written over, elsewhere the first one of each kind (its first
     word), then one every ten seconds. ``stream`` None is silent; ``clock`` gives seconds.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ._onnx_graph import tensor_array
+from . import _test_data
 from .batch import _run, _sources
 from .model import TensorSpec
 
@@ -22,23 +21,11 @@ class Run(NamedTuple):
     feed: Feed
 
 
-def _test_sets(folder: str) -> List[str]:
-    """Folders of ONNX's backend tests (``test_data_set_0/input_0.pb``): in it, or itself."""
-    if not os.path.isdir(folder):
-        return []
-    if os.path.exists(os.path.join(folder, "input_0.pb")):
-        return [folder]
-    found = (os.path.join(folder, name) for name in os.listdir(folder) if name.startswith("test_data_set_"))
-    sets = [path for path in found if os.path.exists(os.path.join(path, "input_0.pb"))]
-    return sorted(sets, key=lambda path: [int(part) for part in re.findall(r"\d+$", path)])
-
-
 def _read_test_set(folder: str, specs: Sequence[TensorSpec]) -> Feed:
-    feed: Feed = {}
+    feed = {spec.name: array for spec, _, array in _test_data.tensors(folder, "input", specs)}
     for index, spec in enumerate(specs):
-        path = os.path.join(folder, f"input_{index}.pb")
-        with open(path, "rb") as file:
-            feed[spec.name] = tensor_array(file.read())[1]
+        if spec.name not in feed:
+            raise ValueError(f"'{folder}' has no input_{index}.pb for input '{spec.name}'")
     return feed
 
 
@@ -64,7 +51,8 @@ def runs(
     if unknown:
         raise ValueError(f"the model has no input '{unknown[0]}' (there are: {', '.join(s.name for s in specs)})")
     wanted = [spec for spec in specs if spec.name not in shared]
-    sets = _test_sets(os.fspath(data)) if isinstance(data, (str, os.PathLike)) else []
+    is_folder = isinstance(data, (str, os.PathLike)) and os.path.isdir(data)
+    sets = _test_data.test_sets(os.fspath(data)) if is_folder else []
     found = 0
     for run in _from_sets(sets[:limit], specs) if sets else _batched(data, wanted, batch, limit, preprocess):
         found += 1

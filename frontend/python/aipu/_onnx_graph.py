@@ -13,26 +13,16 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, 
 
 import numpy as np
 
+from . import _native
 from ._onnx_text import Bytes, _entry, _fields, _text, _value, _varint
+from ._stored_type import numpy_dtype
 
 Field = Tuple[int, int, Any]  # number, kind on the wire, an int or bytes
 Extent = Union[int, str, None]
 
-_DTYPES = {
-    1: "float32",
-    2: "uint8",
-    3: "int8",
-    4: "uint16",
-    5: "int16",
-    6: "int32",
-    7: "int64",
-    9: "bool",
-    10: "float16",
-    11: "float64",
-    12: "uint32",
-    13: "uint64",
-}
-_NUMBERS = {name: number for number, name in _DTYPES.items()}
+# ONNX's numbers of element types, and those of the types that NumPy has itself.
+_TYPE_NAMES = {number: name for name, _, number, _ in _native.element_types()}
+_NUMBERS = {name: number for name, _, number, held in _native.element_types() if held == name and name != "bfloat16"}
 # Where elements are that are no raw_data: the field, and what it holds.
 _TYPED_DATA = {1: (4, "<f4"), 6: (5, None), 7: (7, None), 11: (10, "<f8"), 12: (11, None), 13: (11, None)}
 _INT32_DATA = (5, None)
@@ -113,15 +103,19 @@ def _all(data: Bytes) -> Dict[int, List[Any]]:
     return found
 
 
-def tensor_array(data: Bytes, folder: str = "") -> Tuple[str, np.ndarray]:
-    """Name and elements of a TensorProto; ``folder``: where external data is. ValueError for what NumPy has not."""
+def tensor_array(data: Bytes, folder: str = "", stored: bool = False) -> Tuple[str, np.ndarray]:
+    """Name and elements of a TensorProto; ``folder``: where external data is. ValueError for what is no tensor, and
+    unless ``stored`` for the types that NumPy has not itself, which are as :mod:`aipu._stored_type` has them.
+    """
     parts = _all(data)
     name = _text(parts.get(8, [b""])[-1])
     number = parts.get(2, [0])[-1]
-    if number not in _DTYPES:
-        raise ValueError(f"tensor '{name}': element type {number} is not one of {', '.join(_NUMBERS)}")
+    known = _TYPE_NAMES.values() if stored else _NUMBERS
+    if _TYPE_NAMES.get(number) not in known:
+        raise ValueError(f"tensor '{name}': element type {number} is not one of {', '.join(known)}")
     shape = tuple(_numbers(parts.get(1, [])))
-    dtype = np.dtype(_DTYPES[number]).newbyteorder("<")
+    native = numpy_dtype(_TYPE_NAMES[number])
+    dtype = native.newbyteorder("<") if native.kind in "biufc" else native
     count = int(np.prod(shape, dtype=np.int64))
     if parts.get(14, [0])[-1] == 1:
         array = _external(dict(_entry(part) for part in parts.get(13, [])), folder, name, dtype, count)
@@ -133,10 +127,13 @@ def tensor_array(data: Bytes, folder: str = "") -> Tuple[str, np.ndarray]:
             array = np.frombuffer(b"".join(bytes(part) for part in parts.get(field, [])), packed)
         else:
             integers = np.array(_numbers(parts.get(field, [])), np.int64)
-            array = integers.astype(np.uint16).view(np.float16) if number == 10 else integers.astype(dtype)
+            # Of floats there are the bits.
+            array = (
+                integers.astype(dtype) if native.kind in "biu" else integers.astype(f"u{native.itemsize}").view(native)
+            )
     if array.size != count:
         raise ValueError(f"tensor '{name}' has {array.size} elements, its shape {list(shape)} says {count}")
-    return name, array.reshape(shape).astype(dtype.newbyteorder("="), copy=False)
+    return name, array.reshape(shape).astype(native, copy=False)
 
 
 def _external(entries: Mapping[str, str], folder: str, name: str, dtype: np.dtype, count: int) -> np.ndarray:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-import struct
 from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
 
 Bytes = Union[bytes, memoryview]
@@ -19,9 +18,7 @@ _MODEL_GRAPH, _MODEL_METADATA = 7, 14
 _GRAPH_NODE, _GRAPH_NAME, _GRAPH_INITIALIZER, _GRAPH_DOC, _GRAPH_INPUT, _GRAPH_OUTPUT = 1, 2, 5, 10, 11, 12
 _NODE_ATTRIBUTE = 5
 _ATTRIBUTE_TENSOR, _ATTRIBUTE_GRAPH, _ATTRIBUTE_TENSORS, _ATTRIBUTE_GRAPHS = 5, 6, 10, 11
-_TENSOR_DIMS, _TENSOR_TYPE, _TENSOR_NAME, _TENSOR_RAW, _TENSOR_EXTERNAL = 1, 2, 8, 9, 13
-# Fields of elements that are not in raw_data, and how each of them is written there.
-_TENSOR_ELEMENTS = {4: "<f4", 5: "varint", 7: "varint", 10: "<f8", 11: "varint"}
+_TENSOR_NAME, _TENSOR_EXTERNAL = 8, 13
 
 
 class Value(NamedTuple):
@@ -175,56 +172,3 @@ def external_files(data: Bytes) -> List[str]:
     for part in _parts(memoryview(data), _MODEL_GRAPH):
         graph(part)
     return sorted(os.path.normpath(name) for name in found)
-
-
-class Tensor(NamedTuple):
-    """A TensorProto: ONNX's number of its element type, and its elements as bytes (``raw``) or as numbers."""
-
-    name: str
-    element_type: int
-    shape: Tuple[int, ...]
-    raw: Optional[bytes]
-    elements: List[float]
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >= 1 << 63 else value
-
-
-def _numbers(value: Union[int, memoryview]) -> Iterator[int]:
-    """A repeated integer, packed or not."""
-    if isinstance(value, int):
-        yield _signed(value)
-        return
-    at = 0
-    while at < len(value):
-        number, at = _varint(value, at)
-        yield _signed(number)
-
-
-def read_tensor(data: Bytes) -> Tensor:
-    """A serialized TensorProto, as the files of ONNX's test data are; ValueError if it is none."""
-    name, element_type, raw = "", 0, None
-    shape: List[int] = []
-    elements: List[float] = []
-    for number, value in _fields(data):
-        if number == _TENSOR_NAME:
-            name = _text(value)
-        elif number == _TENSOR_TYPE and isinstance(value, int):
-            element_type = value
-        elif number == _TENSOR_DIMS:
-            shape += _numbers(value)
-        elif number == _TENSOR_RAW and isinstance(value, memoryview):
-            raw = bytes(value)
-        elif number == _TENSOR_EXTERNAL:
-            raise ValueError("its elements are in another file")
-        elif number in _TENSOR_ELEMENTS:
-            kind = _TENSOR_ELEMENTS[number]
-            if kind == "varint":
-                elements += _numbers(value)
-            elif isinstance(value, memoryview) and len(value) % int(kind[2]) == 0:
-                code = {"<f4": "f", "<f8": "d"}[kind]
-                elements += (item for (item,) in struct.iter_unpack("<" + code, value))
-    if not element_type:
-        raise ValueError("no ONNX tensor: it has no element type")
-    return Tensor(name, element_type, tuple(shape), raw, elements)

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 import numpy as np
 
-from .. import _native, _onnx_text
+from .. import _test_data
 from .._stored_type import numpy_dtype
 from ..batch._run import _Sample, prepare
 from ..batch._sources import Files, Source, Values, source_of
@@ -97,44 +97,9 @@ class Data(NamedTuple):
     expected: List[Dict[str, np.ndarray]]
 
 
-def tensor_of(path: str) -> Tuple[str, np.ndarray]:
-    """Name and array of a file with a TensorProto; ValueError."""
-    with open(path, "rb") as file:
-        try:
-            tensor = _onnx_text.read_tensor(file.read())
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
-    names = {number: name for name, _, number, _ in _native.element_types()}
-    name = names.get(tensor.element_type)
-    if name is None:
-        raise ValueError(f"{path}: element type {tensor.element_type} is none of ours")
-    dtype = numpy_dtype(name)
-    if tensor.raw is not None:
-        array = np.frombuffer(tensor.raw[: len(tensor.raw) // dtype.itemsize * dtype.itemsize], dtype)
-    elif name in ("float16", "bfloat16"):  # as their bits, in numbers
-        array = np.array(tensor.elements, np.uint16).view(dtype)
-    else:
-        array = np.array(tensor.elements).astype(dtype)
-    if array.size != int(np.prod(tensor.shape, dtype=np.int64)):
-        raise ValueError(f"{path}: {array.size} elements for the shape {list(tensor.shape)}")
-    return tensor.name, array.reshape(tensor.shape)
-
-
 def _tensors(folder: str, kind: str, specs: Sequence[TensorSpec]) -> Dict[str, np.ndarray]:
-    """``input_0.pb``, ... of a test-data set by name; by place where a tensor has none."""
-    found = {}
-    for place, spec in enumerate(specs):
-        path = os.path.join(folder, f"{kind}_{place}.pb")
-        if os.path.exists(path):
-            name, array = tensor_of(path)
-            found[name or spec.name] = array
-    return found
-
-
-def _test_sets(folder: str) -> List[str]:
-    """The folders with ``input_0.pb`` in ONNX's test data: the folder itself, or those in it."""
-    inside = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
-    return [path for path in (folder, *inside) if os.path.exists(os.path.join(path, "input_0.pb"))]
+    """Those of a test-data set by name; by place where a tensor has none."""
+    return {name or spec.name: array for spec, name, array in _test_data.tensors(folder, kind, specs)}
 
 
 def _raw_loader(spec: TensorSpec, shape: Sequence[Any]) -> Callable[[str], np.ndarray]:
@@ -166,7 +131,7 @@ def data_of(
     if not os.path.exists(where):
         raise FileNotFoundError(f"there is no '{where}'")
     if image is None and not raw and os.path.isdir(where):
-        sets = _test_sets(where)
+        sets = _test_data.test_sets(where)
         if sets:
             values = [_tensors(path, "input", inputs) for path in sets]
             return Data(Values(values, False), None, [_tensors(path, "output", outputs) for path in sets])

@@ -7,7 +7,7 @@ import sys
 from typing import List, Optional
 
 from .. import _files, _native
-from .._arguments import ProgressLines, constant, function
+from .._arguments import ProgressLines, add_data_arguments
 from . import _page
 from ._compare import compare
 from ._sides import Side
@@ -27,17 +27,11 @@ def _parser() -> argparse.ArgumentParser:
         "second", metavar="B", help="what is compared with it; both may be the same file, run otherwise"
     )
     parser.add_argument("--data", required=True, help="a folder, .npz, .npy, table, list, or folder of test_data_set_*")
-    parser.add_argument("--limit", type=int, metavar="N", help="items to take (default: all)")
-    parser.add_argument("--preprocess", type=function, metavar="MODULE:FUNCTION", help="turns a path into arrays")
-    parser.add_argument(
-        "--constant", type=constant, action="append", default=[], metavar="NAME=VALUE", help="an input that all share"
-    )
     parser.add_argument("--no-own", action="store_true", help="leave out where error is made; half the time")
     parser.add_argument("--all", action="store_true", help="show layers without a difference too")
     parser.add_argument("--min-snr", type=float, metavar="DB", help="fail if an output has less")
     parser.add_argument("--html", metavar="FILE", help="a page with plots that needs nothing else")
-    parser.add_argument("--json", metavar="FILE", help="everything, for programs (-: standard output)")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_data_arguments(parser)
     return parser
 
 
@@ -62,7 +56,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
         )
         tell.end()
         if options.html:
-            _native.write_file(options.html, _page.page(difference).encode())
+            _files.write_output(options.html, _page.page(difference))
         if options.json:
             _files.write_report(options.json, _page.to_json(difference))
     except KeyboardInterrupt:

@@ -35,27 +35,22 @@ svg .own { fill: var(--own); }
 """
 
 
-def _number(value: float) -> Any:
-    """For JSON, which has neither infinities nor NaN."""
-    return value if math.isfinite(value) else None
-
-
 def _error_json(error: Optional[Error]) -> Optional[Dict[str, Any]]:
     if error is None:
         return None
     return {
         "exact": error.relative == 0,
-        "snr_db": _number(error.snr),
-        "relative": _number(error.relative),
+        "snr_db": error.snr,
+        "relative": error.relative,
         "cosine": error.cosine,
-        "max": _number(error.largest),
-        "mean": _number(error.mean),
-        "worst_inputs": [{"input": name, "relative": _number(ratio)} for ratio, name in error.worst],
+        "max": error.largest,
+        "mean": error.mean,
+        "worst_inputs": [{"input": name, "relative": ratio} for ratio, name in error.worst],
     }
 
 
 def to_json(difference: Difference) -> Dict[str, Any]:
-    """Everything, for programs. A number that is not finite is null; "exact" tells the two kinds apart."""
+    """Everything, for ``_files.write_report``: infinite numbers become null there; "exact" tells the kinds apart."""
     return {
         "first": difference.first,
         "second": difference.second,

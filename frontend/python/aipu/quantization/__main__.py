@@ -9,7 +9,7 @@ from typing import List, Optional, Tuple, Union
 
 from .. import _files, _native
 from .. import model as _model
-from .._arguments import ProgressLines, constant, function
+from .._arguments import ProgressLines, add_data_arguments
 from ._quantize import Report, quantize
 from ._ranges import METHODS
 from ._sensitivity import METRICS
@@ -62,14 +62,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="METRIC=BOUND",
         help=f"the cheapest layers stay in float32 so that it holds on the data ({', '.join(METRICS)})",
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="items to take (default: all)")
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="items of a run (default: 1)")
-    parser.add_argument("--preprocess", type=function, metavar="MODULE:FUNCTION", help="turns a path into arrays")
-    parser.add_argument(
-        "--constant", type=constant, action="append", default=[], metavar="NAME=VALUE", help="an input that all share"
-    )
-    parser.add_argument("--json", metavar="FILE", help="the report for programs (-: standard output)")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_data_arguments(parser)
     return parser
 
 
